@@ -1,0 +1,247 @@
+import { z } from 'zod';
+import { DIALECTS } from '../generation.ts';
+
+/**
+ * The configuration file, field by field. Each field carries its description, from which
+ * `docs/configuration.md` is checked and `sluice config print --help` speaks; units stand last in the names.
+ */
+
+const decimal = z
+  .string()
+  .regex(/^\d{1,9}(\.\d{1,6})?$/, 'expected a decimal string with at most 6 decimals, such as "0.15"')
+  .describe('USD per million tokens, a decimal string with at most 6 decimals.');
+
+const modelId = z
+  .string()
+  .max(200)
+  .regex(
+    /^[A-Za-z0-9][A-Za-z0-9._-]*\/[A-Za-z0-9][A-Za-z0-9._:-]*$/,
+    'expected <namespace>/<model_name>, of letters, digits, ".", "_", "-" and ":"',
+  );
+
+const milliseconds = (fallback: number, min = 0) => z.int().min(min).max(86_400_000).default(fallback);
+
+const engine = z.strictObject({
+  file: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      'The model file: `hf:owner/repo/file.gguf[@revision]`, an `https://` address, or a path (relative to the configuration file). Left out: the file of the catalogue for this id.',
+    ),
+  slots: z
+    .int()
+    .min(1)
+    .max(64)
+    .default(8)
+    .describe('Requests that generate at once. Memory grows with slots x contextTokens.'),
+  contextTokens: z
+    .int()
+    .min(128)
+    .max(1_048_576)
+    .optional()
+    .describe(
+      'Tokens that one slot holds, prompt and completion together. Left out: what the model was trained with, at most 4096.',
+    ),
+  threads: z
+    .int()
+    .min(1)
+    .max(256)
+    .optional()
+    .describe('CPU threads of a decode step. Left out: physical cores within the cgroup quota.'),
+  gpuLayers: z
+    .union([z.int().min(0).max(10_000), z.literal('auto')])
+    .default('auto')
+    .describe('Layers kept on the GPU; "auto": all of them where a GPU package is installed, none on CPU.'),
+});
+
+const replica = z.strictObject({
+  url: z
+    .url({ protocol: /^https?$/, error: 'expected an http:// or https:// address' })
+    .describe('Base address of an OpenAI-compatible server, with or without `/v1`.'),
+  dialect: z
+    .enum(DIALECTS)
+    .describe('Which server it is: `vllm`, `sglang`, `llama-server`, `tgi` or `sluice`.'),
+  apiKeyEnv: z
+    .string()
+    .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'expected the name of an environment variable')
+    .optional()
+    .describe('Name of the environment variable that holds the key sent to it. Left out: no key is sent.'),
+  model: z.string().min(1).optional().describe("The model's name at the replica. Left out: the id here."),
+  sharedPrefixCache: z
+    .boolean()
+    .default(false)
+    .describe(
+      'Whether accounts may share a prefix cache where the server cannot keep them apart. False turns the cache off for such a server.',
+    ),
+});
+
+const model = z
+  .strictObject({
+    id: modelId.describe('Model id, `<namespace>/<model_name>`, as callers name it.'),
+    required: z
+      .boolean()
+      .default(false)
+      .describe('Whether `/readyz` waits for this model. With none marked, any one model is enough.'),
+    engine: engine.optional().describe('Generate with llama.cpp, embedded.'),
+    replicas: z.array(replica).min(1).optional().describe('Generate with these servers instead.'),
+    pricing: z
+      .strictObject({ prompt: decimal.default('0'), completion: decimal.default('0') })
+      .prefault({})
+      .describe('Prices as listed and as charged.'),
+    instructType: z
+      .string()
+      .nullable()
+      .optional()
+      .describe(
+        "`architecture.instruct_type` of the list. Left out: told by the model's chat template, or null.",
+      ),
+    modality: z.string().default('text->text').describe('`architecture.modality` of the list.'),
+    tokenizer: z
+      .string()
+      .optional()
+      .describe(
+        '`architecture.tokenizer` of the list. Left out: the tokenizer family of the GGUF, or what the replica tells.',
+      ),
+    quantization: z
+      .string()
+      .optional()
+      .describe(
+        '`quantization` of the list. Left out: the file type of the GGUF, or what the replica tells.',
+      ),
+    contextTokens: z
+      .int()
+      .min(1)
+      .optional()
+      .describe('`context_length` of the list, for replicas that do not tell theirs, or to promise less.'),
+    maxCompletionTokens: z
+      .int()
+      .min(1)
+      .optional()
+      .describe('Most tokens that one completion can have. Left out: the context length.'),
+    ownedBy: z.string().optional().describe('`owned_by` of the list. Left out: the namespace of the id.'),
+  })
+  .refine((value) => value.engine === undefined || value.replicas === undefined, {
+    error: 'expected either `engine` or `replicas`, not both',
+    path: ['replicas'],
+  });
+
+/** The default model: small, openly licensed, good enough to see that everything works. */
+export const DEFAULT_MODEL_ID = 'HuggingFaceTB/SmolLM2-135M-Instruct';
+
+export const configSchema = z.strictObject({
+  publicUrl: z
+    .url({ protocol: /^https?$/, error: 'expected an http:// or https:// address' })
+    .optional()
+    .describe(
+      'The address callers use, when it is not the one the service listens on. Left out: http://host:port.',
+    ),
+  trustedProxies: z
+    .array(z.string().min(1))
+    .default([])
+    .describe('Addresses or CIDR blocks of proxies whose `X-Forwarded-For` is believed.'),
+  requireKeyForModels: z.boolean().default(false).describe('Whether `GET /v1/models` needs a key.'),
+  drainMs: milliseconds(30_000).describe(
+    'How long running requests may go on after SIGTERM, in milliseconds.',
+  ),
+  logLevel: z
+    .enum(['fatal', 'error', 'warn', 'info', 'debug', 'silent'])
+    .default('info')
+    .describe('Least severe log line that is written.'),
+  models: z
+    .array(model)
+    .min(1)
+    .default([model.parse({ id: DEFAULT_MODEL_ID, engine: {} })])
+    .refine((list) => new Set(list.map((entry) => entry.id)).size === list.length, {
+      error: 'expected every model id once',
+    })
+    .describe('The models served.'),
+  queue: z
+    .strictObject({
+      maxRequests: z
+        .int()
+        .min(1)
+        .max(100_000)
+        .default(256)
+        .describe('Requests a model that may wait for a slot; one more is 503 `queue_full`.'),
+      maxWaitMs: milliseconds(60_000, 1).describe(
+        'How long a request may wait for a slot, in milliseconds; then 503 `queue_full`.',
+      ),
+    })
+    .prefault({})
+    .describe('The queue in front of each model.'),
+  limits: z
+    .strictObject({
+      bodyBytes: z
+        .int()
+        .min(1024)
+        .max(1_073_741_824)
+        .default(10_485_760)
+        .describe('Largest request body, in bytes; more is 413.'),
+      headerBytes: z
+        .int()
+        .min(1024)
+        .max(1_048_576)
+        .default(16_384)
+        .describe('Largest request headers, in bytes; more is 431.'),
+      drainBytes: z
+        .int()
+        .min(0)
+        .max(1_073_741_824)
+        .default(1_048_576)
+        .describe('How much of the body of a refused request is read and thrown away, in bytes.'),
+      bodyMs: milliseconds(30_000, 100).describe(
+        'How long a request body may take to arrive, in milliseconds; then 408.',
+      ),
+      choices: z.int().min(1).max(128).default(16).describe('Most choices of one request: prompts x `n`.'),
+      connections: z.int().min(1).max(1_000_000).default(10_000).describe('Most connections open at once.'),
+    })
+    .prefault({})
+    .describe('Bounds of one request.'),
+  stream: z
+    .strictObject({
+      holdMs: milliseconds(10_000, 1).describe(
+        "How long the status of a stream waits for the engine's word, in milliseconds; then 200 and keep-alive comments.",
+      ),
+      keepAliveMs: milliseconds(10_000, 1).describe(
+        'Silence after which a keep-alive comment is sent, in milliseconds.',
+      ),
+      stallMs: milliseconds(30_000, 1).describe(
+        'How long a caller may leave what was sent unread, in milliseconds; then its stream is ended.',
+      ),
+    })
+    .prefault({})
+    .describe('Server-sent events.'),
+  engine: z
+    .strictObject({
+      stallMs: milliseconds(30_000, 1000).describe(
+        'Least time without a step after which an embedded engine that has work is killed and restarted, in milliseconds.',
+      ),
+      firstByteMs: milliseconds(300_000, 1000).describe(
+        "How long a replica's first byte may take once it has the request, in milliseconds.",
+      ),
+      silenceMs: milliseconds(120_000, 1000).describe(
+        'How long a replica may be silent in the middle of an answer, in milliseconds.',
+      ),
+    })
+    .prefault({})
+    .describe('Watching the engines.'),
+});
+
+/** The file as parsed, with every default filled in. */
+export type ConfigFile = z.output<typeof configSchema>;
+export type ModelConfig = ConfigFile['models'][number];
+export type EngineConfig = NonNullable<ModelConfig['engine']>;
+export type ReplicaConfig = NonNullable<ModelConfig['replicas']>[number];
+
+/** All settings of the service: the file, and what the environment says beside it. */
+export interface Config {
+  file: ConfigFile;
+  /** Path of the configuration file; null: none was given and the defaults hold. */
+  configPath: string | null;
+  host: string;
+  /** 0: any free port. */
+  port: number;
+  /** Absolute path of the folder of database, models and run files. */
+  home: string;
+}

@@ -1,0 +1,59 @@
+import type { Dialect, GenerationEvent, GenerationRequest } from '../generation.ts';
+import { ServiceError } from '../errors.ts';
+
+/** What a replica says of the model it serves; null where it does not tell. */
+export interface EngineDescription {
+  /** Tokens that one request can have, prompt and completion together. */
+  contextTokens: number | null;
+  maxCompletionTokens: number | null;
+  quantization: string | null;
+  tokenizer: string | null;
+  instructType: string | null;
+}
+
+/** A replica's load as it reports it; null where it does not tell. */
+export interface EngineHealth {
+  slots: number | null;
+  slotsInUse: number | null;
+  /** Requests that wait for a slot in the engine. */
+  queued: number | null;
+  /** Time since the last decode step ended, in milliseconds; null while it has nothing to do. */
+  lastStepAgeMs: number | null;
+}
+
+/**
+ * What generates: always another process behind HTTP. One object a replica.
+ * `generate` rejects with a `ServiceError`; the one subclass below means that nothing was sent to the
+ * engine and another replica may be tried. Aborting the signal ends the iteration with the signal's reason
+ * and closes the connection, which frees the engine's slot.
+ */
+export interface Engine {
+  /** For logs and metrics, never for callers. */
+  readonly name: string;
+  readonly dialect: Dialect;
+  generate(request: GenerationRequest, signal: AbortSignal): AsyncIterable<GenerationEvent>;
+  /** Rejects where the replica does not answer as a healthy one does. */
+  health(signal: AbortSignal): Promise<EngineHealth>;
+  describe(signal: AbortSignal): Promise<EngineDescription>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** The replica did not take the request: refused, unreachable, or 503 before the first byte. */
+export class ReplicaRefused extends ServiceError {
+  constructor(cause: unknown, retryAfterMs = 1000) {
+    super('engine_unavailable', 'No replica of this model can take the request now.', {
+      cause,
+      retryAfterMs,
+    });
+    this.name = 'ReplicaRefused';
+  }
+}
+
+/** Where an embedded engine is on its way to answering. */
+export type EngineState =
+  | { state: 'downloading'; receivedBytes: number; totalBytes: number | null }
+  /** `fraction` of the model loaded, 0 to 1. */
+  | { state: 'loading'; fraction: number }
+  | { state: 'ready' }
+  /** `reason` is for operators. `retryInMs` is null when nothing will be tried again by itself. */
+  | { state: 'down'; reason: string; retryInMs: number | null };

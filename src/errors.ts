@@ -1,0 +1,100 @@
+/**
+ * The one table of errors: what a caller sees of a fault, and nothing else about it.
+ * `docs/errors.md` holds the same rows, and a test compares the two.
+ */
+export const ERRORS = {
+  invalid_json: [400, 'invalid_request_error', 'The body is not a JSON object.'],
+  missing_required_parameter: [400, 'invalid_request_error', 'A field that must be there is missing.'],
+  invalid_value: [400, 'invalid_request_error', 'A field has the right type and a value out of its bounds.'],
+  invalid_type: [400, 'invalid_request_error', 'A field has the wrong type.'],
+  unsupported_parameter: [
+    400,
+    'invalid_request_error',
+    'A field that is unknown, or that the engine of this model cannot honour.',
+  ],
+  context_length_exceeded: [
+    400,
+    'invalid_request_error',
+    'The prompt leaves no room for one token in the context of the model.',
+  ],
+  invalid_api_key: [
+    401,
+    'authentication_error',
+    'No key, or one that is malformed, unknown, revoked or expired.',
+  ],
+  model_not_allowed: [403, 'permission_error', 'The key may not use this model.'],
+  model_not_found: [404, 'invalid_request_error', 'No model of that id is served here.'],
+  unknown_url: [404, 'invalid_request_error', 'No endpoint has this path.'],
+  method_not_allowed: [
+    405,
+    'invalid_request_error',
+    'The endpoint does not have this method; `Allow` names those it has.',
+  ],
+  request_timeout: [408, 'invalid_request_error', 'The request did not arrive whole in time.'],
+  request_too_large: [413, 'invalid_request_error', 'The body is larger than `limits.bodyBytes`.'],
+  headers_too_large: [431, 'invalid_request_error', 'The headers are larger than `limits.headerBytes`.'],
+  requests_per_minute: [429, 'rate_limit_error', 'The plan allows no more requests in this minute.'],
+  tokens_per_minute: [429, 'rate_limit_error', 'The plan allows no more tokens in this minute.'],
+  concurrent_requests: [429, 'rate_limit_error', 'The plan allows no more requests at once.'],
+  insufficient_quota: [429, 'rate_limit_error', "The plan's day, month or budget is used up."],
+  internal_error: [
+    500,
+    'server_error',
+    'A fault of the service; the message holds the request id and nothing else.',
+  ],
+  engine_unavailable: [503, 'server_error', 'No replica of the model can take the request now.'],
+  queue_full: [
+    503,
+    'server_error',
+    'As many requests wait for the model as may wait, or this one waited too long.',
+  ],
+  storage_unavailable: [503, 'server_error', 'The database cannot be written now.'],
+  shutting_down: [
+    503,
+    'server_error',
+    'The service is stopping; another copy, or this one in a moment, will answer.',
+  ],
+} as const satisfies Record<string, readonly [status: number, type: string, meaning: string]>;
+
+/** A word of the table above; the `code` field of an error body. */
+export type ErrorCode = keyof typeof ERRORS;
+
+/** Every value that the `type` field of an error body can have. */
+export type ErrorType = (typeof ERRORS)[ErrorCode][1];
+
+export interface ServiceErrorOptions {
+  /** Path of the field at fault, such as `messages[2].content`. */
+  param?: string | null;
+  /** For the log only: what really happened. Never shown to a caller. */
+  cause?: unknown;
+  /** How long a caller should wait, in milliseconds; becomes `retry-after` and `retry-after-ms`. */
+  retryAfterMs?: number;
+}
+
+/**
+ * A fault with a place in the table. Its message is public: it holds no stack, path, key or host of a replica;
+ * those belong in `cause`, which only the log reads.
+ */
+export class ServiceError extends Error {
+  readonly code: ErrorCode;
+  readonly param: string | null;
+  readonly retryAfterMs: number | undefined;
+
+  constructor(code: ErrorCode, message: string, options: ServiceErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.name = 'ServiceError';
+    this.code = code;
+    this.param = options.param ?? null;
+    this.retryAfterMs = options.retryAfterMs;
+  }
+
+  /** HTTP status of the code. */
+  get status(): number {
+    return ERRORS[this.code][0];
+  }
+
+  /** The `type` field of the error body. */
+  get type(): ErrorType {
+    return ERRORS[this.code][1];
+  }
+}

@@ -1,0 +1,76 @@
+import { pino, type DestinationStream } from 'pino';
+
+/** What a log line may hold beside its message: plain values and errors. A `Secret` is none of them. */
+export type LogFields = Readonly<
+  Record<string, string | number | bigint | boolean | null | undefined | Error | readonly string[]>
+>;
+
+/** The log: JSON lines with a level, a time in Unix milliseconds, a message and fields. */
+export interface Log {
+  debug(message: string, fields?: LogFields): void;
+  info(message: string, fields?: LogFields): void;
+  warn(message: string, fields?: LogFields): void;
+  error(message: string, fields?: LogFields): void;
+  /** The same log with these fields on every line. */
+  with(fields: LogFields): Log;
+}
+
+export type LogLevel = 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'silent';
+
+/** Longest text of one field, in characters: a log line has a bound, whoever wrote what is in it. */
+const MAX_TEXT = 4096;
+
+/** Opens the log on standard error, or on `destination`. */
+export function openLog(level: LogLevel, destination?: DestinationStream): Log {
+  const options = {
+    level,
+    base: null,
+    messageKey: 'message',
+    formatters: { level: (label: string) => ({ level: label }) },
+  };
+  return wrap(pino(options, destination ?? pino.destination({ fd: 2, sync: true })));
+}
+
+/** A log that writes nothing. */
+export const SILENT: Log = {
+  debug() {},
+  info() {},
+  warn() {},
+  error() {},
+  with: () => SILENT,
+};
+
+type PinoLogger = ReturnType<typeof pino>;
+
+function wrap(logger: PinoLogger): Log {
+  return {
+    debug: (message, fields) => logger.isLevelEnabled('debug') && logger.debug(plain(fields), cut(message)),
+    info: (message, fields) => logger.isLevelEnabled('info') && logger.info(plain(fields), cut(message)),
+    warn: (message, fields) => logger.isLevelEnabled('warn') && logger.warn(plain(fields), cut(message)),
+    error: (message, fields) => logger.isLevelEnabled('error') && logger.error(plain(fields), cut(message)),
+    with: (fields) => wrap(logger.child(plain(fields))),
+  };
+}
+
+function plain(fields: LogFields = {}): Record<string, unknown> {
+  const out: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(fields)) {
+    if (value instanceof Error) out[name] = describe(value);
+    else if (typeof value === 'string') out[name] = cut(value);
+    else if (typeof value === 'bigint') out[name] = value.toString();
+    else out[name] = value;
+  }
+  return out;
+}
+
+/** An error as one text: its stack, and what caused it, to a depth of four. */
+function describe(error: Error, depth = 0): string {
+  const own = error.stack ?? `${error.name}: ${error.message}`;
+  const cause = error.cause;
+  if (cause === undefined || depth >= 4) return cut(own);
+  return cut(`${own}\ncaused by ${cause instanceof Error ? describe(cause, depth + 1) : String(cause)}`);
+}
+
+function cut(text: string): string {
+  return text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}… (${text.length} characters)` : text;
+}
