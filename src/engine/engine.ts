@@ -38,6 +38,34 @@ export interface Engine {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
+/**
+ * What an engine process of ours generates with, inside that process: llama.cpp or the scripted engine.
+ * `engine/server.ts` puts the HTTP face before it. Same rules of events, errors and signals as `Engine`.
+ */
+export interface LocalEngine {
+  /** Yields `started` only when the request has a slot and its prompt fits. */
+  generate(request: GenerationRequest, signal: AbortSignal): AsyncIterable<GenerationEvent>;
+  health(): LocalEngineHealth;
+  describe(): EngineDescription;
+}
+
+/** The body of an engine process's `GET /health`, in camel case as it stands. */
+export interface LocalEngineHealth extends EngineHealth {
+  /** Median time of the last hundred steps, in milliseconds; 0 before the first. */
+  medianStepMs: number;
+}
+
+/**
+ * What an engine process writes to its standard output, one JSON object a line, for its supervisor.
+ * Its log goes to standard error. It exits when its standard input ends: no child outlives the service.
+ */
+export type EngineReport =
+  | { event: 'loading'; fraction: number }
+  /** Loaded, warmed up, and listening. */
+  | { event: 'ready'; description: EngineDescription; slots: number; backend: string }
+  /** It exits after this line; `retry` is false where starting again cannot help. */
+  | { event: 'failed'; reason: string; retry: boolean };
+
 /** The replica did not take the request: refused, unreachable, or 503 before the first byte. */
 export class ReplicaRefused extends ServiceError {
   constructor(cause: unknown, retryAfterMs = 1000) {
