@@ -1,0 +1,219 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { rm } from 'node:fs/promises';
+import { get } from 'node:http';
+import { createInterface } from 'node:readline';
+import type { Log } from '../log.ts';
+import type { EngineDescription, EngineReport, EngineState, LocalEngineHealth } from './engine.ts';
+
+export interface SupervisorOptions {
+  /** For the log. */
+  name: string;
+  /** The engine's program: a module that Node runs. */
+  program: string;
+  /** What the program is told, as its one argument; `socketPath` among it. */
+  argument: { socketPath: string } & Record<string, unknown>;
+  /** Least time without a step after which an engine that has work is killed, in milliseconds. */
+  stallMs: number;
+  log: Log;
+  /** How often the engine is asked for its health, in milliseconds. */
+  watchMs?: number;
+}
+
+/** Pauses before a restart, in milliseconds: the nth crash in a row waits for the nth, and the last holds. */
+const BACKOFF_MS = [200, 500, 1000, 2000, 5000, 10_000] as const;
+
+/** This many crashes within `BREAKER_WINDOW_MS` open the breaker: one try a minute from then on. */
+const BREAKER_CRASHES = 5;
+const BREAKER_WINDOW_MS = 60_000;
+const BREAKER_PAUSE_MS = 60_000;
+
+/** How long an engine may take to end after SIGTERM before it is killed, in milliseconds. */
+const GRACE_MS = 2000;
+
+/** Longest line of an engine's output that is passed on to the log, in characters. */
+const MAX_LINE = 2000;
+
+/**
+ * Starts an engine's process, watches it, and starts it again when it dies or stalls. It owns the process and
+ * its socket file; the engine's HTTP is the client's business. The child ends by itself when its standard
+ * input does, so that none outlives the service, however that died.
+ */
+export class Supervisor implements AsyncDisposable {
+  readonly #options: SupervisorOptions;
+  readonly #log: Log;
+  #state: EngineState = { state: 'loading', fraction: 0 };
+  #description: EngineDescription | null = null;
+  #child: ChildProcess | null = null;
+  #crashes: number[] = [];
+  #restart: NodeJS.Timeout | null = null;
+  #watch: NodeJS.Timeout | null = null;
+  #stopping = false;
+  #waiters: (() => void)[] = [];
+
+  constructor(options: SupervisorOptions) {
+    this.#options = options;
+    this.#log = options.log.with({ engine: options.name });
+  }
+
+  get state(): EngineState {
+    return this.#state;
+  }
+
+  /** What the engine said of its model when it was ready; null before the first time. */
+  get description(): EngineDescription | null {
+    return this.#description;
+  }
+
+  /** Process id of the running engine, for tests and `doctor`; null when there is none. */
+  get pid(): number | null {
+    return this.#child?.pid ?? null;
+  }
+
+  /** Starts the engine. Returns at once; `state` and `changed()` tell how it goes. */
+  start(): void {
+    this.#spawn();
+  }
+
+  /** Resolves at the next change of state. */
+  changed(): Promise<void> {
+    return new Promise((resolve) => this.#waiters.push(resolve));
+  }
+
+  /** Ends the engine: politely, then by force. Resolves when it is gone. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stopping = true;
+    if (this.#restart) clearTimeout(this.#restart);
+    this.#unwatch();
+    const child = this.#child;
+    if (child && child.exitCode === null && child.signalCode === null) {
+      const gone = new Promise((resolve) => child.once('exit', resolve));
+      child.kill('SIGTERM');
+      const force = setTimeout(() => child.kill('SIGKILL'), GRACE_MS);
+      await gone;
+      clearTimeout(force);
+    }
+    await rm(this.#options.argument.socketPath, { force: true });
+    this.#become({ state: 'down', reason: 'stopped', retryInMs: null });
+  }
+
+  #become(state: EngineState): void {
+    this.#state = state;
+    const waiters = this.#waiters;
+    this.#waiters = [];
+    for (const wake of waiters) wake();
+  }
+
+  #spawn(): void {
+    const { program, argument } = this.#options;
+    this.#become({ state: 'loading', fraction: 0 });
+    const child = spawn(process.execPath, [program, JSON.stringify(argument)], {
+      stdio: ['pipe', 'pipe', 'pipe'],
+      // One thread in libuv's pool: with more, each decode lands on another thread and loses its cache.
+      env: { ...process.env, UV_THREADPOOL_SIZE: '1' },
+    });
+    this.#child = child;
+    let failure: Extract<EngineReport, { event: 'failed' }> | null = null;
+    child.stdin.on('error', () => {});
+    createInterface({ input: child.stdout }).on('line', (line) => {
+      const report = parseReport(line);
+      if (report?.event === 'failed') failure = report;
+      else if (report) this.#heard(report);
+    });
+    createInterface({ input: child.stderr }).on('line', (line) => {
+      this.#log.info('engine output', { line: line.slice(0, MAX_LINE) });
+    });
+    child.once('error', (error) => this.#ended(child, `it could not be started: ${error.message}`, true));
+    // `close` rather than `exit`: the last report may still be in the pipe when the process is gone.
+    child.once('close', (code, signal) => {
+      const how = signal ? `it was ended by ${signal}` : `it exited with ${code}`;
+      this.#ended(child, failure?.reason ?? how, failure?.retry ?? true);
+    });
+  }
+
+  #heard(report: Exclude<EngineReport, { event: 'failed' }>): void {
+    if (this.#stopping) return;
+    if (report.event === 'loading') {
+      this.#become({ state: 'loading', fraction: report.fraction });
+      return;
+    }
+    this.#description = report.description;
+    this.#log.info('engine ready', { pid: this.pid, slots: report.slots, backend: report.backend });
+    this.#become({ state: 'ready' });
+    this.#beginWatch();
+  }
+
+  #ended(child: ChildProcess, reason: string, retry: boolean): void {
+    if (this.#child !== child) return;
+    this.#child = null;
+    this.#unwatch();
+    if (this.#stopping) return;
+    if (!retry) {
+      this.#log.error('engine cannot start', { reason });
+      this.#become({ state: 'down', reason, retryInMs: null });
+      return;
+    }
+    const now = Date.now();
+    this.#crashes = [...this.#crashes.filter((at) => now - at < BREAKER_WINDOW_MS), now];
+    const open = this.#crashes.length >= BREAKER_CRASHES;
+    const step = Math.min(this.#crashes.length, BACKOFF_MS.length) - 1;
+    const pauseMs = open ? BREAKER_PAUSE_MS : (BACKOFF_MS[step] ?? 10_000);
+    const words = open ? 'engine keeps crashing; one try a minute from now on' : 'engine crashed; restarting';
+    this.#log.error(words, { reason, crashesInAMinute: this.#crashes.length, pauseMs });
+    this.#become({ state: 'down', reason, retryInMs: pauseMs });
+    this.#restart = setTimeout(() => this.#spawn(), pauseMs);
+  }
+
+  #beginWatch(): void {
+    let answeredAt = performance.now();
+    const child = this.#child;
+    this.#watch = setInterval(() => {
+      void askHealth(this.#options.argument.socketPath).then((health) => {
+        if (health) answeredAt = performance.now();
+        const silentMs = performance.now() - answeredAt;
+        const stalledMs = health?.lastStepAgeMs ?? 0;
+        const limitMs = Math.max(this.#options.stallMs, 20 * (health?.medianStepMs ?? 0));
+        if (Math.max(silentMs, stalledMs) < limitMs || this.#child !== child) return;
+        this.#log.error('engine makes no step; killing it', { silentMs, stalledMs, limitMs });
+        child?.kill('SIGKILL');
+      });
+    }, this.#options.watchMs ?? 1000);
+    this.#watch.unref();
+  }
+
+  #unwatch(): void {
+    if (this.#watch) clearInterval(this.#watch);
+    this.#watch = null;
+  }
+}
+
+function parseReport(line: string): EngineReport | null {
+  try {
+    const value: unknown = JSON.parse(line);
+    // Only our own programs write here, one report a line; anything else on the pipe is no report.
+    return typeof value === 'object' && value !== null && 'event' in value ? (value as EngineReport) : null;
+  } catch {
+    return null;
+  }
+}
+
+/** The engine's health, or null when it did not answer within a second. */
+function askHealth(socketPath: string): Promise<LocalEngineHealth | null> {
+  return new Promise((resolve) => {
+    const request = get({ socketPath, path: '/health', agent: false, timeout: 1000 }, (response) => {
+      let body = '';
+      response.setEncoding('utf8');
+      response.on('data', (text: string) => (body += text));
+      response.on('end', () => {
+        try {
+          // The face of our own engine process; `engine/server.ts` writes it from the same type.
+          resolve(JSON.parse(body) as LocalEngineHealth);
+        } catch {
+          resolve(null);
+        }
+      });
+      response.on('error', () => resolve(null));
+    });
+    request.on('timeout', () => request.destroy());
+    request.on('error', () => resolve(null));
+  });
+}
