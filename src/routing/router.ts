@@ -123,9 +123,13 @@ export class Router {
   #entry(id: string): Entry {
     const entry = this.#entries.get(id);
     if (!entry) {
-      throw new ServiceError('model_not_found', `The model ${JSON.stringify(id.slice(0, 200))} does not exist.`, {
-        param: 'model',
-      });
+      throw new ServiceError(
+        'model_not_found',
+        `The model ${JSON.stringify(id.slice(0, 200))} does not exist.`,
+        {
+          param: 'model',
+        },
+      );
     }
     return entry;
   }
@@ -136,13 +140,6 @@ export interface ModelOverview {
   required: boolean;
   waiting: number;
   replicas: { name: string; dialect: Dialect; inFlight: number; state: EngineState }[];
-}
-
-/** True when every required model can generate; where none is required, when any one can. */
-export function isReady(models: readonly ModelOverview[]): boolean {
-  const able = (model: ModelOverview) => model.replicas.some(({ state }) => state.state === 'ready');
-  const required = models.filter((model) => model.required);
-  return required.length > 0 ? required.every(able) : models.some(able);
 }
 
 /** One request's place among those that wait for a slot. */

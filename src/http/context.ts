@@ -1,0 +1,27 @@
+import type { AuthenticatedKey, KeyStore } from '../accounts/keys.ts';
+import type { ConfigFile } from '../config/schema.ts';
+import type { Log } from '../log.ts';
+import type { Router } from '../routing/router.ts';
+import type { Activity } from './activity.ts';
+
+/** All that the routes use; the composition root makes it once. */
+export interface HttpContext {
+  router: Router;
+  keys: KeyStore;
+  activity: Activity;
+  limits: ConfigFile['limits'];
+  stream: ConfigFile['stream'];
+  requireKeyForModels: boolean;
+  trustedProxies: readonly string[];
+  /** The address callers use; asked late, since the port may be any free one. */
+  publicUrl(): string;
+  version: string;
+  log: Log;
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Who sent the request; null before it is authenticated, and on endpoints open to all. */
+    caller: AuthenticatedKey | null;
+  }
+}

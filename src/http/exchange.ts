@@ -1,0 +1,110 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { errorBody } from '../openai/error-body.ts';
+import { ServiceError } from '../errors.ts';
+
+/** One request and its answer as Node has them, and what every answer of it carries. */
+export interface Exchange {
+  request: IncomingMessage;
+  response: ServerResponse;
+  /** Ours, a UUIDv7: `x-request-id`. */
+  requestId: string;
+}
+
+/** What scripts of other origins may read of an answer; `*` would not cover it for every client. */
+const EXPOSED = [
+  'x-request-id',
+  'retry-after',
+  'retry-after-ms',
+  'x-should-retry',
+  ...['limit', 'remaining', 'reset'].flatMap((word) => [
+    `x-ratelimit-${word}-requests`,
+    `x-ratelimit-${word}-tokens`,
+  ]),
+].join(', ');
+
+/** OpenAI's Node client throws away a wait of more than this and retries at once, in milliseconds. */
+const LONGEST_WAIT_CLIENTS_TAKE_MS = 60_000;
+
+/** Headers of every answer, as a flat list of names and values. */
+export function commonHeaders({ request, requestId }: Exchange): string[] {
+  const headers = ['x-request-id', requestId];
+  if (request.headers.origin !== undefined && request.url?.startsWith('/v1')) {
+    headers.push('access-control-allow-origin', '*', 'access-control-expose-headers', EXPOSED);
+  }
+  return headers;
+}
+
+/** Answers with a JSON body and ends the response. */
+export function answerJson(exchange: Exchange, status: number, body: string, extra: string[] = []): void {
+  const headers = commonHeaders(exchange);
+  headers.push(
+    'content-type',
+    'application/json',
+    'content-length',
+    String(Buffer.byteLength(body)),
+    ...extra,
+  );
+  exchange.response.writeHead(status, headers);
+  exchange.response.end(body);
+}
+
+/**
+ * Answers with the error in its wire shape. Where the request's body has not all arrived, what comes of it is
+ * read and thrown away, up to `drainBytes`, before the connection may go: a client that is still sending would
+ * otherwise see a reset and not the answer.
+ */
+export function refuse(
+  exchange: Exchange,
+  error: ServiceError,
+  drainBytes: number,
+  extra: string[] = [],
+): void {
+  const { request, response } = exchange;
+  if (response.headersSent || response.destroyed) {
+    response.destroy();
+    return;
+  }
+  const body = errorBody(error);
+  const headers = commonHeaders(exchange);
+  headers.push(
+    'content-type',
+    'application/json',
+    'content-length',
+    String(Buffer.byteLength(body)),
+    ...extra,
+  );
+  if (error.status === 401) headers.push('www-authenticate', 'Bearer');
+  headers.push(...retryHeaders(error));
+  response.writeHead(error.status, headers);
+  if (request.complete) {
+    response.end(body);
+    return;
+  }
+  response.write(body);
+  drain(exchange, drainBytes);
+}
+
+function retryHeaders(error: ServiceError): string[] {
+  if (error.retryAfterMs === undefined)
+    return error.status === 503 ? ['retry-after', '1', 'retry-after-ms', '1000'] : [];
+  const waitMs = Math.ceil(error.retryAfterMs);
+  const headers = [
+    'retry-after',
+    String(Math.max(1, Math.ceil(waitMs / 1000))),
+    'retry-after-ms',
+    String(waitMs),
+  ];
+  if (waitMs > LONGEST_WAIT_CLIENTS_TAKE_MS) headers.push('x-should-retry', 'false');
+  return headers;
+}
+
+function drain({ request, response }: Exchange, drainBytes: number): void {
+  let left = drainBytes;
+  request.on('data', (bytes: Buffer) => {
+    left -= bytes.length;
+    if (left < 0) request.destroy();
+  });
+  request.once('end', () => response.end());
+  request.once('error', () => response.destroy());
+  request.resume();
+}

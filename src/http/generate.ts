@@ -1,0 +1,129 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { ServiceError } from '../errors.ts';
+import type { GenerationRequest } from '../generation.ts';
+import { beginRecord, complete } from '../inference/complete.ts';
+import type { Log } from '../log.ts';
+import { AnswerBuilder, type AnswerIdentity } from '../openai/answer.ts';
+import { parseChatRequest } from '../openai/chat-request.ts';
+import { refuseUnsupported } from '../openai/honoured.ts';
+import { parseJsonBody } from '../openai/json-body.ts';
+import { DONE, StreamFormatter } from '../openai/stream.ts';
+import { parseTextRequest } from '../openai/text-request.ts';
+import { EventStream } from './event-stream.ts';
+import { answerJson, commonHeaders, refuse, type Exchange } from './exchange.ts';
+import { abortOnHangUp, HungUp } from './hang-up.ts';
+import { logRequest, type RequestOutcome } from './request-log.ts';
+import type { HttpContext } from './context.ts';
+
+const EMPTY = new Uint8Array(0);
+
+/**
+ * Both generation endpoints: body -> request -> events -> answer. The caller has been authenticated by a hook,
+ * before the body was read. Every way out writes one answer and one line of the request log.
+ */
+export async function generate(
+  context: HttpContext,
+  kind: GenerationRequest['kind'],
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<void> {
+  reply.hijack();
+  const exchange: Exchange = { request: request.raw, response: reply.raw, requestId: request.id };
+  const record = beginRecord(performance.now());
+  const stop = new AbortController();
+  const outcome: RequestOutcome = { status: 200, code: null, stream: false, model: null };
+  context.activity.begin(stop);
+  abortOnHangUp(reply.raw, stop);
+  try {
+    const parsed = parse(context, kind, request);
+    outcome.stream = parsed.stream;
+    outcome.model = parsed.model;
+    const events = complete(context.router, parsed, stop, record);
+    const identity = identify(kind, exchange.requestId, parsed.model);
+    if (parsed.stream) await stream(context, exchange, identity, parsed, events, stop, outcome);
+    else {
+      const answer = new AnswerBuilder(identity, parsed);
+      for await (const event of events) answer.add(event);
+      answerJson(exchange, 200, answer.body());
+    }
+  } catch (error) {
+    const fault = asServiceError(error, exchange.requestId, context.log);
+    note(outcome, fault);
+    if (fault instanceof ServiceError) refuse(exchange, fault, context.limits.drainBytes);
+    else reply.raw.destroy();
+  } finally {
+    context.activity.end(stop);
+    logRequest(context.log, request, outcome, record);
+  }
+}
+
+function parse(
+  context: HttpContext,
+  kind: GenerationRequest['kind'],
+  request: FastifyRequest,
+): GenerationRequest {
+  const body = parseJsonBody(request.body instanceof Uint8Array ? request.body : EMPTY);
+  const options = { maxChoices: context.limits.choices, internal: false };
+  const parsed = kind === 'chat' ? parseChatRequest(body, options) : parseTextRequest(body, options);
+  const model = context.router.model(parsed.request.model);
+  refuseUnsupported(parsed.used, model.dialects);
+  parsed.request.cacheScope = context.keys.scopeOf(request.caller?.accountId ?? '');
+  const card = model.card();
+  if (card && card.max_completion_tokens < card.context_length) {
+    parsed.request.maxTokens = Math.min(parsed.request.maxTokens ?? Infinity, card.max_completion_tokens);
+  }
+  return parsed.request;
+}
+
+function identify(kind: GenerationRequest['kind'], requestId: string, model: string): AnswerIdentity {
+  const prefix = kind === 'chat' ? 'chatcmpl-' : 'cmpl-';
+  return { id: prefix + requestId.replaceAll('-', ''), created: Math.floor(Date.now() / 1000), model };
+}
+
+async function stream(
+  context: HttpContext,
+  exchange: Exchange,
+  identity: AnswerIdentity,
+  request: GenerationRequest,
+  events: ReturnType<typeof complete>,
+  stop: AbortController,
+  outcome: RequestOutcome,
+): Promise<void> {
+  using out = new EventStream(exchange.response, commonHeaders(exchange), context.stream, stop);
+  const formatter = new StreamFormatter(identity, request);
+  try {
+    for await (const event of events) {
+      const frames = formatter.format(event);
+      if (frames !== '') {
+        const drained = out.write(frames);
+        if (drained) await drained;
+      } else if (event.type === 'started') out.open();
+    }
+    out.end(DONE);
+  } catch (error) {
+    const fault = asServiceError(error, exchange.requestId, context.log);
+    if (!out.opened || !(fault instanceof ServiceError)) throw fault;
+    note(outcome, fault);
+    out.end(formatter.error(fault) + DONE);
+  }
+}
+
+/** What a fault is for the caller; a hang-up stays what it is, and whatever we did not foresee is a 500. */
+function asServiceError(error: unknown, requestId: string, log: Log): ServiceError | HungUp {
+  if (error instanceof ServiceError || error instanceof HungUp) return error;
+  log.error('unexpected fault', { requestId, error: error instanceof Error ? error : String(error) });
+  return new ServiceError('internal_error', `The service failed; the request id is ${requestId}.`, {
+    cause: error,
+  });
+}
+
+function note(outcome: RequestOutcome, fault: ServiceError | HungUp): void {
+  if (fault instanceof HungUp) {
+    outcome.code = 'hung_up';
+    outcome.cause = fault.message;
+    return;
+  }
+  outcome.code = fault.code;
+  outcome.status = fault.status;
+  outcome.cause = fault.cause instanceof Error ? fault.cause.message : undefined;
+}

@@ -1,0 +1,30 @@
+import type { FastifyInstance } from 'fastify';
+import { isReady, progress } from '../routing/readiness.ts';
+import { answerJson } from './exchange.ts';
+import type { HttpContext } from './context.ts';
+
+/** `GET /healthz` (the process lives) and `GET /readyz` (it can generate). */
+export function registerHealth(app: FastifyInstance, { router, keys, activity }: HttpContext): void {
+  app.get('/healthz', (request, reply) => {
+    reply.hijack();
+    const exchange = { request: request.raw, response: reply.raw, requestId: request.id };
+    answerJson(exchange, 200, '{"status":"ok"}');
+  });
+  app.get('/readyz', (request, reply) => {
+    reply.hijack();
+    const models = router.overview();
+    const ready = isReady(models) && !activity.draining;
+    const authorization = request.headers.authorization;
+    const isAdmin = authorization !== undefined && keys.authenticate(authorization)?.kind === 'admin';
+    const body = isAdmin
+      ? { status: word(ready, activity.draining), running: activity.running, models }
+      : { status: word(ready, activity.draining), ...(ready ? {} : { progress: progress(models) }) };
+    const exchange = { request: request.raw, response: reply.raw, requestId: request.id };
+    answerJson(exchange, ready ? 200 : 503, JSON.stringify(body), ready ? [] : ['retry-after', '1']);
+  });
+}
+
+function word(ready: boolean, draining: boolean): string {
+  if (draining) return 'shutting_down';
+  return ready ? 'ready' : 'not_ready';
+}

@@ -1,0 +1,132 @@
+import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import { v7 as uuidv7 } from 'uuid';
+import { ServiceError } from '../errors.ts';
+import { requireKey } from './authenticate.ts';
+import { answerClientError } from './client-error.ts';
+import type { HttpContext } from './context.ts';
+import { refuse } from './exchange.ts';
+import { generate } from './generate.ts';
+import { registerHealth } from './health.ts';
+import { registerModels } from './models.ts';
+import { registerOpenApi } from './openapi.ts';
+import { methodsOf } from './paths.ts';
+
+/** Builds the HTTP server of the whole interface. It listens when told to; closing it ends what is open. */
+export function buildServer(context: HttpContext): FastifyInstance {
+  const { limits } = context;
+  const app = fastify({
+    logger: false,
+    genReqId: () => uuidv7(),
+    bodyLimit: limits.bodyBytes,
+    trustProxy: context.trustedProxies.length > 0 ? [...context.trustedProxies] : false,
+    forceCloseConnections: true,
+    return503OnClosing: false,
+    http: { maxHeaderSize: limits.headerBytes, connectionsCheckingInterval: 1000 },
+    requestTimeout: limits.bodyMs,
+    clientErrorHandler: answerClientError,
+    frameworkErrors: (error, request, reply) => answerFault(context, error, request, reply),
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 1000 },
+  });
+  app.server.headersTimeout = limits.bodyMs;
+  app.server.maxConnections = limits.connections;
+  app.decorateRequest('caller', null);
+  app.removeAllContentTypeParsers();
+  // Bodies stay bytes here, whatever type they claim: the codec decides what is JSON.
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+  app.setErrorHandler((error, request, reply) => answerFault(context, error, request, reply));
+  app.setNotFoundHandler((request, reply) => answerUnknown(context, request, reply));
+
+  const admit = requireKey(context);
+  app.post('/v1/chat/completions', { onRequest: admit }, (request, reply) =>
+    generate(context, 'chat', request, reply),
+  );
+  app.post('/v1/completions', { onRequest: admit }, (request, reply) =>
+    generate(context, 'text', request, reply),
+  );
+  registerModels(app, context);
+  registerHealth(app, context);
+  registerOpenApi(app, context);
+  return app;
+}
+
+function answerFault(
+  context: HttpContext,
+  error: unknown,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): void {
+  reply.hijack();
+  const fault = translate(context, error, request);
+  if (fault.status !== 401)
+    context.log.info('refused', { requestId: request.id, code: fault.code, path: request.routeOptions.url });
+  refuse(
+    { request: request.raw, response: reply.raw, requestId: request.id },
+    fault,
+    context.limits.drainBytes,
+  );
+}
+
+function translate({ log, limits }: HttpContext, error: unknown, request: FastifyRequest): ServiceError {
+  if (error instanceof ServiceError) return error;
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') {
+    return new ServiceError('request_too_large', `The body is larger than ${limits.bodyBytes} bytes.`);
+  }
+  if (code === 'FST_ERR_BAD_URL' || code === 'FST_ERR_ASYNC_CONSTRAINT') {
+    return new ServiceError('unknown_url', 'The path is not valid.');
+  }
+  if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE' || code === 'FST_ERR_CTP_INVALID_CONTENT_LENGTH') {
+    return new ServiceError('invalid_json', 'The body is not JSON.');
+  }
+  if (request.raw.destroyed || request.raw.errored) {
+    return new ServiceError('request_timeout', 'The request did not arrive whole.');
+  }
+  log.error('unexpected fault', {
+    requestId: request.id,
+    error: error instanceof Error ? error : String(error),
+  });
+  return new ServiceError('internal_error', `The service failed; the request id is ${request.id}.`, {
+    cause: error,
+  });
+}
+
+function answerUnknown(context: HttpContext, request: FastifyRequest, reply: FastifyReply): void {
+  reply.hijack();
+  const exchange = { request: request.raw, response: reply.raw, requestId: request.id };
+  const path = (request.raw.url ?? '').split('?', 1)[0] ?? '';
+  const methods = methodsOf(path);
+  if (!methods) {
+    const fault = new ServiceError(
+      'unknown_url',
+      `There is no ${request.method} ${path.slice(0, 200)} here.`,
+    );
+    refuse(exchange, fault, context.limits.drainBytes);
+    return;
+  }
+  if (request.method === 'OPTIONS') {
+    answerPreflight(exchange, methods);
+    return;
+  }
+  const fault = new ServiceError(
+    'method_not_allowed',
+    `${path} answers ${methods.join(', ')}, not ${request.method}.`,
+  );
+  refuse(exchange, fault, context.limits.drainBytes, ['allow', [...methods, 'OPTIONS'].join(', ')]);
+}
+
+/** Cross-origin calls of `/v1` are allowed to all: a key authorises them, never a cookie. */
+function answerPreflight(
+  { request, response, requestId }: Parameters<typeof refuse>[0],
+  methods: readonly string[],
+): void {
+  const asked = request.headers['access-control-request-headers'];
+  const headers = ['x-request-id', requestId, 'allow', [...methods, 'OPTIONS'].join(', ')];
+  if (request.headers.origin !== undefined && request.url?.startsWith('/v1/')) {
+    headers.push('access-control-allow-origin', '*', 'access-control-allow-methods', methods.join(', '));
+    headers.push('access-control-max-age', '86400', 'vary', 'Access-Control-Request-Headers');
+    // Reflected one by one: `*` does not cover `Authorization`, and clients send headers of their own.
+    if (typeof asked === 'string') headers.push('access-control-allow-headers', asked);
+  }
+  response.writeHead(204, headers);
+  response.end();
+}

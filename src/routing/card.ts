@@ -1,0 +1,45 @@
+import type { ModelConfig } from '../config/schema.ts';
+import type { EngineDescription } from '../engine/engine.ts';
+import type { ModelCard } from '../generation.ts';
+
+/**
+ * The entry of a model in `GET /v1/models`: what its replicas say, and the configuration above it. Where
+ * replicas differ, the smallest context is promised, since any of them may get the request. Null while neither
+ * says how long the context is: a model of which that is unknown is not listed.
+ *
+ * `created` is in Unix seconds.
+ */
+export function cardOf(
+  config: ModelConfig,
+  descriptions: readonly EngineDescription[],
+  created: number,
+): ModelCard | null {
+  const contextTokens = smallest([config.contextTokens, ...descriptions.map((each) => each.contextTokens)]);
+  if (contextTokens === null) return null;
+  const completionTokens = smallest([
+    config.maxCompletionTokens,
+    contextTokens,
+    ...descriptions.map((each) => each.maxCompletionTokens),
+  ]);
+  const first = <Key extends keyof EngineDescription>(key: Key) =>
+    descriptions.find((each) => each[key] !== null)?.[key] ?? null;
+  return {
+    id: config.id,
+    architecture: {
+      instruct_type: config.instructType !== undefined ? config.instructType : first('instructType'),
+      modality: config.modality,
+      tokenizer: config.tokenizer ?? first('tokenizer') ?? 'unknown',
+    },
+    context_length: contextTokens,
+    max_completion_tokens: completionTokens ?? contextTokens,
+    pricing: { prompt: config.pricing.prompt, completion: config.pricing.completion },
+    quantization: config.quantization ?? first('quantization') ?? 'unknown',
+    created,
+    owned_by: config.ownedBy ?? config.id.split('/', 1)[0] ?? config.id,
+  };
+}
+
+function smallest(values: readonly (number | null | undefined)[]): number | null {
+  const known = values.filter((value) => typeof value === 'number');
+  return known.length > 0 ? Math.min(...known) : null;
+}

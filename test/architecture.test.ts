@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
+import { test } from 'node:test';
+
+const root = join(import.meta.dirname, '..');
+const source = join(root, 'src');
+
+/** Folder -> folders it may import from. ARCHITECTURE.md shows the same table. */
+const MAY_IMPORT: Record<string, readonly string[]> = {
+  openai: [],
+  models: [],
+  engine: ['openai', 'models'],
+  database: [],
+  accounts: ['database'],
+  config: [],
+  routing: ['engine'],
+  inference: ['routing', 'accounts', 'engine'],
+  http: ['inference', 'openai', 'accounts', 'routing'],
+  commands: ['openai', 'models', 'engine', 'database', 'accounts', 'config', 'routing', 'inference', 'http'],
+};
+
+/** Types and values that every folder may import. */
+const SHARED = new Set(['generation.ts', 'errors.ts', 'log.ts', 'secret.ts', 'config/schema.ts']);
+
+/** The composition roots: they see everything. */
+const ROOTS = new Set(['main.ts', 'service.ts']);
+
+interface Import {
+  from: string;
+  to: string;
+}
+
+const files = readdirSync(source, { recursive: true, encoding: 'utf8' })
+  .filter((file) => file.endsWith('.ts'))
+  .map((file) => file.replaceAll('\\', '/'));
+
+const imports: Import[] = files.flatMap((from) => {
+  const text = readFileSync(join(source, from), 'utf8');
+  const specifiers = [...text.matchAll(/(?:from|import\()\s*'(\.[^']+)'/g)].map((match) => match[1] ?? '');
+  return specifiers.map((specifier) => ({
+    from,
+    to: relative(source, resolve(source, dirname(from), specifier)).replaceAll('\\', '/'),
+  }));
+});
+
+const folder = (file: string) => (file.includes('/') ? (file.split('/')[0] ?? '') : '');
+
+test('every folder imports only from the folders that the table allows', () => {
+  const wrong = imports.filter(({ from, to }) => {
+    if (ROOTS.has(from) || SHARED.has(to) || folder(from) === folder(to)) return false;
+    if (folder(from) === 'commands' && ROOTS.has(to)) return false;
+    return !(MAY_IMPORT[folder(from)]?.includes(folder(to)) ?? false) && folder(from) !== '';
+  });
+  assert.deepEqual(wrong, []);
+});
+
+test('every folder of src stands in the table', () => {
+  const folders = new Set(files.map(folder).filter((name) => name !== ''));
+  assert.deepEqual([...folders].sort(), Object.keys(MAY_IMPORT).sort());
+});
+
+test('ARCHITECTURE.md shows the same table', () => {
+  const text = readFileSync(join(root, 'ARCHITECTURE.md'), 'utf8');
+  for (const [name, allowed] of Object.entries(MAY_IMPORT)) {
+    const row = `| ${name} | ${allowed.length > 0 ? allowed.join(', ') : 'nothing'} |`;
+    assert.ok(text.includes(row), `ARCHITECTURE.md lacks the row: ${row}`);
+  }
+});
+
+test('no file imports itself by a circle of others', () => {
+  const next = new Map<string, string[]>();
+  for (const { from, to } of imports) next.set(from, [...(next.get(from) ?? []), to]);
+  const done = new Set<string>();
+  const walk = (file: string, path: readonly string[]): void => {
+    assert.ok(!path.includes(file), `import circle: ${[...path, file].join(' -> ')}`);
+    if (done.has(file)) return;
+    for (const to of next.get(file) ?? []) walk(to, [...path, file]);
+    done.add(file);
+  };
+  for (const file of files) walk(file, []);
+});
+
+test('no file is longer than 400 lines', () => {
+  const long = files
+    .map((file) => ({ file, lines: readFileSync(join(source, file), 'utf8').split('\n').length - 1 }))
+    .filter(({ lines }) => lines > 400);
+  assert.deepEqual(long, []);
+});
+
+test('no file only passes on what others export', () => {
+  const barrels = files.filter((file) => /^export \* from/m.test(readFileSync(join(source, file), 'utf8')));
+  assert.deepEqual(barrels, []);
+});
