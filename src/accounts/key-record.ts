@@ -1,0 +1,43 @@
+import type { Selectable } from 'kysely';
+import type { Schema } from '../database/schema.ts';
+
+export type KeyKind = 'caller' | 'admin';
+
+/** What is known of a key, its hash aside. Times in Unix milliseconds. */
+export interface KeyRecord {
+  id: string;
+  accountId: string;
+  kind: KeyKind;
+  name: string;
+  /** First characters of the key. */
+  prefix: string;
+  lastFour: string;
+  createdAt: number;
+  /** Null: it does not expire. */
+  expiresAt: number | null;
+  revokedAt: number | null;
+  /** Right to the minute; null: never used. */
+  lastUsedAt: number | null;
+}
+
+/** Whether a key opens anything at this moment, and if not, why. */
+export function keyStatus(key: KeyRecord, now: number): 'live' | 'revoked' | 'expired' {
+  if (key.revokedAt !== null) return 'revoked';
+  return key.expiresAt !== null && key.expiresAt <= now ? 'expired' : 'live';
+}
+
+/** A row of the table `keys` as the rest of the program speaks of it. */
+export function toRecord(row: Selectable<Schema['keys']>): KeyRecord {
+  return {
+    id: row.id,
+    accountId: row.account_id,
+    kind: row.kind,
+    name: row.name,
+    prefix: row.prefix,
+    lastFour: row.last_four,
+    createdAt: row.created_at,
+    expiresAt: row.expires_at,
+    revokedAt: row.revoked_at,
+    lastUsedAt: row.last_used_at,
+  };
+}

@@ -1,0 +1,283 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { test, type TestContext } from 'node:test';
+import * as fc from 'fast-check';
+import { createKeyText } from '../../src/accounts/key-format.ts';
+import { keyStatus } from '../../src/accounts/key-record.ts';
+import { createKey, revokeKey } from '../../src/accounts/key-table.ts';
+import { KeyStore, type KeyClock } from '../../src/accounts/keys.ts';
+import { openDatabase, type Database } from '../../src/database/database.ts';
+import { DatabaseError } from '../../src/database/errors.ts';
+import { ServiceError } from '../../src/errors.ts';
+import { SILENT, type Log } from '../../src/log.ts';
+
+/** Clocks that stand still until a test moves them. */
+class Clock implements KeyClock {
+  unix = Date.now();
+  up = 0;
+  now = () => this.unix;
+  elapsed = () => this.up;
+}
+
+function folder(context: TestContext): string {
+  const path = mkdtempSync(join(tmpdir(), 'sluice-keys-'));
+  context.after(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+const refused = (param: string) => (error: unknown) => {
+  assert.ok(error instanceof ServiceError, String(error));
+  assert.deepEqual([error.code, error.param], ['invalid_value', param]);
+  return true;
+};
+
+test('a key that was made opens the door, and only whole and behind the right scheme', async (t) => {
+  await using database = await openDatabase(folder(t));
+  await using keys = await KeyStore.open(database, SILENT);
+  const { key, record } = await keys.create({ name: ' laptop ' });
+  const text = key.reveal();
+  assert.equal(record.name, 'laptop');
+  for (const header of [`Bearer ${text}`, `bearer ${text}`, `BEARER  ${text} `]) {
+    const who = keys.authenticate(header);
+    assert.deepEqual([who?.id, who?.accountId, who?.kind], [record.id, 'default', 'caller']);
+    assert.equal(who?.cacheScope, keys.scopeOf('default'));
+  }
+  const never = createKeyText().reveal();
+  const wrong = [
+    undefined,
+    '',
+    text,
+    `Basic ${text}`,
+    `Bearer${text}`,
+    'Bearer ',
+    'Bearer x',
+    `Bearer ${text}x`,
+  ];
+  for (const header of [
+    ...wrong,
+    `Bearer ${text} ${text}`,
+    `Bearer ${never}`,
+    `Bearer ${text.slice(0, -1)}`,
+  ]) {
+    assert.equal(keys.authenticate(header), null, header);
+  }
+});
+
+test('no header whatever opens the door or makes it throw', async (t) => {
+  await using database = await openDatabase(folder(t));
+  await using keys = await KeyStore.open(database, SILENT);
+  await keys.create({ name: 'a' });
+  fc.assert(
+    fc.property(
+      fc.oneof(
+        fc.string(),
+        fc.tuple(fc.constantFrom('Bearer ', 'Bearer sk-sluice-'), fc.string()).map((parts) => parts.join('')),
+      ),
+      (header) => {
+        assert.equal(keys.authenticate(header), null);
+      },
+    ),
+  );
+});
+
+test('the database holds a hash, the visible parts, and nothing of the rest of a key', async (t) => {
+  const home = folder(t);
+  {
+    await using database = await openDatabase(home);
+    await using keys = await KeyStore.open(database, SILENT);
+    const { key } = await keys.create({ name: 'a', kind: 'admin', expiresAt: Date.now() + 1e6 });
+    const [record] = await keys.list();
+    assert.equal(record?.kind, 'admin');
+    assert.equal(record?.prefix, key.reveal().slice(0, 14));
+    assert.deepEqual([record?.revokedAt, record?.lastUsedAt], [null, null]);
+    const hidden = key.reveal().slice(14, -4);
+    for (const file of ['sluice.db', 'sluice.db-wal']) {
+      assert.ok(!readFileSync(join(home, file)).includes(hidden), file);
+    }
+  }
+});
+
+test('a key made or revoked by another process holds here at the next poll', async (t) => {
+  const home = folder(t);
+  await using database = await openDatabase(home);
+  await using elsewhere = await openDatabase(home);
+  await using keys = await KeyStore.open(database, SILENT);
+  const { key, record } = await createKey(elsewhere, { name: 'a' });
+  await keys.refresh();
+  assert.equal(keys.authenticate(`Bearer ${key.reveal()}`)?.id, record.id);
+  await revokeKey(elsewhere, record.id);
+  await keys.refresh();
+  assert.equal(keys.authenticate(`Bearer ${key.reveal()}`), null);
+});
+
+test('the poll runs by itself', async (t) => {
+  const home = folder(t);
+  await using database = await openDatabase(home);
+  await using elsewhere = await openDatabase(home);
+  const reloaded = Promise.withResolvers<void>();
+  let asks = -Infinity;
+  const watched: Database = {
+    ...database,
+    revision: () => {
+      asks += 1;
+      // Polls do not overlap: when the second asks, the first one after the change has ended.
+      if (asks === 2) reloaded.resolve();
+      return database.revision();
+    },
+    [Symbol.asyncDispose]: () => Promise.resolve(),
+  };
+  await using keys = await KeyStore.open(watched, SILENT);
+  const { key } = await createKey(elsewhere, { name: 'a' });
+  asks = 0;
+  // The store's timers do not keep a process alive, so the test has to.
+  const alive = setInterval(() => {}, 1000);
+  await reloaded.promise.finally(() => clearInterval(alive));
+  assert.notEqual(keys.authenticate(`Bearer ${key.reveal()}`), null);
+});
+
+test('a key is refused from the millisecond it expires, without a poll', async (t) => {
+  const clock = new Clock();
+  await using database = await openDatabase(folder(t));
+  await using keys = await KeyStore.open(database, SILENT, clock);
+  const expiresAt = clock.unix + 60_000;
+  const { key, record } = await keys.create({ name: 'a', expiresAt });
+  clock.unix = expiresAt - 1;
+  assert.notEqual(keys.authenticate(`Bearer ${key.reveal()}`), null);
+  clock.unix = expiresAt;
+  assert.equal(keys.authenticate(`Bearer ${key.reveal()}`), null);
+  assert.deepEqual([keyStatus(record, expiresAt - 1), keyStatus(record, expiresAt)], ['live', 'expired']);
+});
+
+test('the keys of a suspended account open nothing', async (t) => {
+  await using database = await openDatabase(folder(t));
+  await using keys = await KeyStore.open(database, SILENT);
+  const { key } = await keys.create({ name: 'a' });
+  await database.kysely.updateTable('accounts').set({ status: 'suspended' }).execute();
+  await keys.refresh();
+  assert.equal(keys.authenticate(`Bearer ${key.reveal()}`), null);
+});
+
+test('503 once the database could not be read for 5 s, until it can be read again', async (t) => {
+  const clock = new Clock();
+  const lines: string[] = [];
+  const log: Log = { ...SILENT, error: (line) => void lines.push(line) };
+  await using database = await openDatabase(folder(t));
+  let broken = false;
+  const breakable: Database = {
+    ...database,
+    revision: () => {
+      if (broken) throw new DatabaseError('unwritable', 'gone');
+      return database.revision();
+    },
+    [Symbol.asyncDispose]: () => Promise.resolve(),
+  };
+  await using keys = await KeyStore.open(breakable, log, clock);
+  const { key } = await keys.create({ name: 'a' });
+  const header = `Bearer ${key.reveal()}`;
+  broken = true;
+  await assert.rejects(keys.refresh(), DatabaseError);
+  clock.up = 5000;
+  assert.notEqual(keys.authenticate(header), null);
+  clock.up = 5001;
+  assert.equal(keys.fresh, false);
+  for (const any of [header, undefined]) {
+    assert.throws(
+      () => keys.authenticate(any),
+      (error) =>
+        error instanceof ServiceError && error.code === 'storage_unavailable' && error.retryAfterMs === 1000,
+    );
+  }
+  broken = false;
+  await keys.refresh();
+  assert.notEqual(keys.authenticate(header), null);
+});
+
+test('last use is written in batches and at the end, and a locked database only puts it off', async (t) => {
+  const home = folder(t);
+  const clock = new Clock();
+  await using database = await openDatabase(home);
+  {
+    await using keys = await KeyStore.open(database, SILENT, clock);
+    const { key } = await keys.create({ name: 'a' });
+    await keys.create({ name: 'unused' });
+    keys.authenticate(`Bearer ${key.reveal()}`);
+    const other = new DatabaseSync(join(home, 'sluice.db'));
+    other.exec('begin immediate');
+    await keys.writeLastUsed();
+    assert.equal((await keys.list())[0]?.lastUsedAt, null);
+    other.exec('rollback');
+    other.close();
+    await keys.writeLastUsed();
+    assert.equal((await keys.list())[0]?.lastUsedAt, clock.unix);
+    clock.unix += 1000;
+    keys.authenticate(`Bearer ${key.reveal()}`);
+  }
+  const rows = await database.kysely.selectFrom('keys').select('last_used_at').orderBy('name').execute();
+  assert.deepEqual(
+    rows.map((row) => row.last_used_at),
+    [clock.unix, null],
+  );
+});
+
+test('a key is revoked by its id, its first characters or itself; twice is as once; an unknown one is null', async (t) => {
+  await using database = await openDatabase(folder(t));
+  await using keys = await KeyStore.open(database, SILENT);
+  for (const name of ['id', 'prefix', 'key'] as const) {
+    const { key, record } = await keys.create({ name });
+    const named = { id: record.id, prefix: record.prefix, key: key.reveal() }[name];
+    const revoked = await keys.revoke(named);
+    assert.equal(revoked?.id, record.id);
+    assert.equal(keys.authenticate(`Bearer ${key.reveal()}`), null);
+    assert.deepEqual(await keys.revoke(named), revoked);
+  }
+  for (const named of ['', 'key_', 'sk-sluice-', createKeyText().reveal()]) {
+    assert.equal(await keys.revoke(named), null);
+  }
+  assert.equal(await keys.count(), 3);
+});
+
+test('first characters that several keys share revoke none of them', async (t) => {
+  const home = folder(t);
+  await using database = await openDatabase(home);
+  await using keys = await KeyStore.open(database, SILENT);
+  const { record } = await keys.create({ name: 'a' });
+  const { record: other } = await keys.create({ name: 'b' });
+  const raw = new DatabaseSync(join(home, 'sluice.db'));
+  raw.prepare('update keys set prefix = ? where id = ?').run(record.prefix, other.id);
+  raw.close();
+  await assert.rejects(keys.revoke(record.prefix), refused('id'));
+  assert.deepEqual(
+    (await keys.list()).map((key) => key.revokedAt),
+    [null, null],
+  );
+});
+
+test('400 for a name that is empty, long or moves a cursor, an expiry in the past, an account that is not', async (t) => {
+  await using database = await openDatabase(folder(t));
+  await using keys = await KeyStore.open(database, SILENT);
+  for (const name of ['', '  ', 'x'.repeat(101), 'a\nb', 'a\u001b[2J', 'a\u202eb', 'a\u2028b', '\ud800']) {
+    await assert.rejects(keys.create({ name }), refused('name'));
+  }
+  for (const expiresAt of [0, Date.now() - 1, Number.NaN, Infinity]) {
+    await assert.rejects(keys.create({ name: 'a', expiresAt }), refused('expires_at'));
+  }
+  await assert.rejects(keys.create({ name: 'a', accountId: 'nobody' }), refused('account_id'));
+  assert.equal(await keys.count(), 0);
+  assert.equal((await keys.create({ name: 'Zoë’s laptop 💻' })).record.name, 'Zoë’s laptop 💻');
+});
+
+test('cache scopes tell accounts apart, stay the same over restarts, and differ from home to home', async (t) => {
+  const home = folder(t);
+  const scopes = [];
+  for (const place of [home, home, folder(t)]) {
+    await using database = await openDatabase(place);
+    await using keys = await KeyStore.open(database, SILENT);
+    scopes.push(keys.scopeOf('default'));
+    assert.notEqual(keys.scopeOf('default'), keys.scopeOf('other'));
+  }
+  assert.equal(scopes[0], scopes[1]);
+  assert.notEqual(scopes[0], scopes[2]);
+});

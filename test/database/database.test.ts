@@ -1,0 +1,195 @@
+import { fork } from 'node:child_process';
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { test, type TestContext } from 'node:test';
+import { sql } from 'kysely';
+import { openDatabase } from '../../src/database/database.ts';
+import { asDatabaseError, DatabaseError } from '../../src/database/errors.ts';
+
+function folder(context: TestContext): string {
+  const path = mkdtempSync(join(tmpdir(), 'sluice-database-'));
+  context.after(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+/** Rows come without a prototype, which a strict comparison minds. */
+const plain = (rows: readonly unknown[]): unknown[] => rows.map((row) => Object.assign({}, row));
+
+const fault = (name: string, words?: RegExp) => (error: unknown) => {
+  assert.ok(error instanceof DatabaseError, String(error));
+  assert.equal(error.fault, name);
+  if (words) assert.match(error.message, words);
+  return true;
+};
+
+test('a fresh home gets the tables, the default account and a secret, in a file only its owner can read', async (t) => {
+  const home = folder(t);
+  await using database = await openDatabase(home);
+  const accounts = await database.kysely.selectFrom('accounts').select(['id', 'status']).execute();
+  assert.deepEqual(plain(accounts), [{ id: 'default', status: 'active' }]);
+  const setting = await database.kysely.selectFrom('settings').selectAll().executeTakeFirstOrThrow();
+  assert.match(setting.value, /^[0-9a-f]{64}$/);
+  for (const name of ['sluice.db', 'sluice.db-wal', 'sluice.db-shm']) {
+    assert.equal(statSync(join(home, name)).mode & 0o777, 0o600, name);
+  }
+});
+
+test('a database file that others can read is closed to them', async (t) => {
+  const home = folder(t);
+  await (await openDatabase(home))[Symbol.asyncDispose]();
+  chmodSync(join(home, 'sluice.db'), 0o644);
+  await using _database = await openDatabase(home);
+  assert.equal(statSync(join(home, 'sluice.db')).mode & 0o777, 0o600);
+});
+
+test('commits are durable before they are answered: WAL with full synchronization, and keys to other tables hold', async (t) => {
+  await using database = await openDatabase(folder(t));
+  for (const kysely of [database.kysely, database.background]) {
+    const settings = await Promise.all([
+      sql`pragma journal_mode`.execute(kysely),
+      sql`pragma synchronous`.execute(kysely),
+      sql`pragma foreign_keys`.execute(kysely),
+    ]);
+    assert.deepEqual(plain(settings.flatMap(({ rows }) => rows)), [
+      { journal_mode: 'wal' },
+      { synchronous: 2 },
+      { foreign_keys: 1 },
+    ]);
+  }
+});
+
+test('opening again keeps the secret', async (t) => {
+  const home = folder(t);
+  const secrets = [];
+  for (let i = 0; i < 2; i += 1) {
+    await using database = await openDatabase(home);
+    secrets.push(await database.kysely.selectFrom('settings').select('value').execute());
+  }
+  assert.deepEqual(secrets[0], secrets[1]);
+});
+
+test('processes that open a fresh home at once all find it whole', async (t) => {
+  const home = folder(t);
+  const children = Array.from({ length: 4 }, () =>
+    fork(join(import.meta.dirname, 'open-child.ts'), [home], {
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    }),
+  );
+  const ends = children.map((child) => once(child, 'exit'));
+  await Promise.all(children.map((child) => once(child, 'message')));
+  for (const child of children) child.send('go');
+  for (const [code] of await Promise.all(ends)) assert.equal(code, 0);
+  await using database = await openDatabase(home);
+  const { count } = await database.kysely
+    .selectFrom('settings')
+    .select((e) => e.fn.countAll<number>().as('count'))
+    .executeTakeFirstOrThrow();
+  assert.equal(count, 1);
+});
+
+test('the revision moves with the commits of others and of the main connection, and stands still otherwise', async (t) => {
+  const home = folder(t);
+  await using one = await openDatabase(home);
+  await using two = await openDatabase(home);
+  const first = one.revision();
+  await one.kysely.selectFrom('settings').selectAll().execute();
+  await one.background.updateTable('accounts').set({ name: 'A' }).execute();
+  assert.equal(one.revision(), first);
+  await two.kysely.updateTable('accounts').set({ name: 'B' }).execute();
+  const second = one.revision();
+  assert.notEqual(second, first);
+  await one.kysely.updateTable('accounts').set({ name: 'C' }).execute();
+  assert.notEqual(one.revision(), second);
+});
+
+test('the background connection does not wait for a lock', async (t) => {
+  const home = folder(t);
+  await using database = await openDatabase(home);
+  const other = new DatabaseSync(join(home, 'sluice.db'));
+  other.exec('begin immediate');
+  await assert.rejects(
+    database.background.updateTable('accounts').set({ name: 'A' }).execute(),
+    fault('busy'),
+  );
+  other.exec('rollback');
+  other.close();
+  await database.background.updateTable('accounts').set({ name: 'A' }).execute();
+});
+
+test('transactions of one process take turns, and one that fails leaves nothing behind', async (t) => {
+  await using database = await openDatabase(folder(t));
+  const add = (name: string, fail: boolean) =>
+    database.kysely.transaction().execute(async (transaction) => {
+      await transaction.insertInto('settings').values({ name, value: '1' }).execute();
+      await new Promise(setImmediate);
+      if (fail) throw new Error('no');
+    });
+  const results = await Promise.allSettled([add('a', false), add('b', true), add('c', false)]);
+  assert.deepEqual(
+    results.map((result) => result.status),
+    ['fulfilled', 'rejected', 'fulfilled'],
+  );
+  const rows = await database.kysely.selectFrom('settings').select('name').orderBy('name').execute();
+  assert.deepEqual(
+    rows.map((row) => row.name),
+    ['a', 'c', 'cache_scope_secret'],
+  );
+});
+
+test('a value that SQLite has no type for is refused and not stored as NULL', async (t) => {
+  await using database = await openDatabase(folder(t));
+  for (const value of [undefined, new Date(), true]) {
+    await assert.rejects(sql`select ${value}`.execute(database.kysely), /SQLite has no type for/);
+  }
+});
+
+test('a file that is no database is refused and left alone', async (t) => {
+  const home = folder(t);
+  const path = join(home, 'sluice.db');
+  writeFileSync(path, 'this is a letter to my grandmother, '.repeat(100));
+  await assert.rejects(openDatabase(home), fault('not_a_database', /is not a SQLite database: move it away/));
+  assert.equal(statSync(path).size, 3600);
+});
+
+test('a database of a newer program is refused by the names of what it knows and we do not', async (t) => {
+  const home = folder(t);
+  {
+    await using database = await openDatabase(home);
+    await sql`insert into migrations (name, timestamp) values ('9999_wings', '')`.execute(database.kysely);
+  }
+  await assert.rejects(openDatabase(home), fault('newer_schema', /newer version of Sluice \(9999_wings\)/));
+});
+
+test('a folder that is not there, or a folder in the place of the file, is an unwritable database', async (t) => {
+  const home = folder(t);
+  await assert.rejects(openDatabase(join(home, 'nowhere')), fault('unwritable', /ENOENT/));
+  mkdirSync(join(home, 'sluice.db'));
+  await assert.rejects(openDatabase(home), fault('unwritable', /EISDIR/));
+});
+
+test('a full disk is said in words, and the database goes on when there is room again', async (t) => {
+  await using database = await openDatabase(folder(t));
+  const insert = (name: string) =>
+    database.kysely
+      .insertInto('settings')
+      .values({ name, value: 'x'.repeat(1_000_000) })
+      .execute();
+  // SQLite reports the bound of its pages with the code of a full disk.
+  const { rows } = await sql<{ page_count: number }>`pragma page_count`.execute(database.kysely);
+  await sql.raw(`pragma max_page_count = ${rows[0]?.page_count}`).execute(database.kysely);
+  await assert.rejects(insert('big'), fault('full', /the disk is full/));
+  await sql`pragma max_page_count = 1000000`.execute(database.kysely);
+  await insert('big');
+});
+
+test('errors that are not SQLite’s pass unchanged', () => {
+  const error = new TypeError('x');
+  assert.equal(asDatabaseError(error, 'a'), error);
+  const odd = asDatabaseError(Object.assign(new Error('odd'), { errcode: 21 }), '/a/sluice.db');
+  assert.ok(odd instanceof DatabaseError);
+  assert.equal(odd.message, 'The database /a/sluice.db failed: odd.');
+});
