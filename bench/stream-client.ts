@@ -1,0 +1,53 @@
+import { Agent, request } from 'node:http';
+
+/** When each chunk with text of one streamed answer came, in `performance.now()` milliseconds. */
+export interface StreamTimes {
+  sentAt: number;
+  chunksAt: number[];
+  endedAt: number;
+  /** Completion tokens as the server counted them. */
+  tokens: number;
+}
+
+/** Connections are kept, as a caller's client library does. */
+const agent = new Agent({ keepAlive: true, maxSockets: Infinity });
+
+/**
+ * Sends one streaming request and notes when its chunks come. It looks at no more of each chunk than it must,
+ * since it shares the machine with what is measured.
+ */
+export function timeStream(url: string, key: string | null, body: object): Promise<StreamTimes> {
+  const payload = JSON.stringify({ ...body, stream: true });
+  const times: StreamTimes = { sentAt: performance.now(), chunksAt: [], endedAt: 0, tokens: 0 };
+  return new Promise((resolve, reject) => {
+    const headers: Record<string, string | number> = {
+      'content-type': 'application/json',
+      'content-length': Buffer.byteLength(payload),
+    };
+    if (key !== null) headers.authorization = `Bearer ${key}`;
+    const sent = request(url, { method: 'POST', agent, headers }, (response) => {
+      let tail = '';
+      response.setEncoding('latin1');
+      response.on('data', (text: string) => {
+        const now = performance.now();
+        for (let at = text.indexOf('data: {'); at !== -1; at = text.indexOf('data: {', at + 7)) {
+          times.chunksAt.push(now);
+        }
+        tail = (tail + text).slice(-2000);
+      });
+      response.once('error', reject);
+      response.once('end', () => {
+        times.endedAt = performance.now();
+        const counted = [...tail.matchAll(/"completion_tokens":(\d+)/g)].at(-1)?.[1];
+        if (response.statusCode !== 200 || counted === undefined) {
+          reject(new Error(`${url} answered ${response.statusCode}: ${tail.slice(0, 300)}`));
+          return;
+        }
+        times.tokens = Number(counted);
+        resolve(times);
+      });
+    });
+    sent.once('error', reject);
+    sent.end(payload);
+  });
+}
