@@ -38,18 +38,14 @@ export async function startSluice(config: string): Promise<Server> {
   };
 }
 
-/** Starts a peer's program and waits until `readyUrl` answers 200. `{port}` in its arguments is replaced. */
+/** Starts a peer's program on a free port and waits until it answers 200 at `readyPath`. */
 export async function startPeer(
   program: string,
-  args: readonly string[],
+  argumentsFor: (port: number) => readonly string[] | Promise<readonly string[]>,
   readyPath: string,
 ): Promise<Server> {
   const port = await freePort();
-  const child = spawn(
-    program,
-    args.map((argument) => argument.replaceAll('{port}', String(port))),
-    { stdio: 'ignore' },
-  );
+  const child = spawn(program, await argumentsFor(port), { stdio: 'ignore' });
   const url = `http://127.0.0.1:${port}`;
   await answers(url + readyPath, child);
   return { url, key: null, pid: child.pid ?? 0, [Symbol.asyncDispose]: () => end(child) };
