@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import { z } from 'zod';
 import { DIALECTS } from '../generation.ts';
 
@@ -20,6 +21,13 @@ const modelId = z
   );
 
 const milliseconds = (fallback: number, min = 0) => z.int().min(min).max(86_400_000).default(fallback);
+
+function isAddressOrBlock(text: string): boolean {
+  const [address = '', bits, ...more] = text.split('/');
+  const family = isIP(address);
+  if (family === 0 || more.length > 0) return false;
+  return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128));
+}
 
 const engine = z.strictObject({
   file: z
@@ -124,7 +132,13 @@ const model = z
   .refine((value) => value.engine === undefined || value.replicas === undefined, {
     error: 'expected either `engine` or `replicas`, not both',
     path: ['replicas'],
-  });
+  })
+  // A model that says nothing of how is one of the catalogue.
+  .transform((value) =>
+    value.engine === undefined && value.replicas === undefined
+      ? { ...value, engine: engine.parse({}) }
+      : value,
+  );
 
 /** The default model: small, openly licensed, good enough to see that everything works. */
 export const DEFAULT_MODEL_ID = 'HuggingFaceTB/SmolLM2-135M-Instruct';
@@ -137,7 +151,9 @@ export const configSchema = z.strictObject({
       'The address callers use, when it is not the one the service listens on. Left out: http://host:port.',
     ),
   trustedProxies: z
-    .array(z.string().min(1))
+    .array(
+      z.string().refine(isAddressOrBlock, 'expected an IP address or a CIDR block, such as "10.0.0.0/8"'),
+    )
     .default([])
     .describe('Addresses or CIDR blocks of proxies whose `X-Forwarded-For` is believed.'),
   requireKeyForModels: z.boolean().default(false).describe('Whether `GET /v1/models` needs a key.'),
@@ -152,10 +168,20 @@ export const configSchema = z.strictObject({
     .array(model)
     .min(1)
     .default([model.parse({ id: DEFAULT_MODEL_ID, engine: {} })])
-    .refine((list) => new Set(list.map((entry) => entry.id)).size === list.length, {
-      error: 'expected every model id once',
+    .superRefine((list, context) => {
+      const seen = new Set<string>();
+      for (const [index, { id }] of list.entries()) {
+        if (seen.has(id)) {
+          context.addIssue({
+            code: 'custom',
+            message: 'expected every model id once',
+            path: [index, 'id'],
+          });
+        }
+        seen.add(id);
+      }
     })
-    .describe('The models served.'),
+    .describe(`The models served. Left out: \`${DEFAULT_MODEL_ID}\`, embedded.`),
   queue: z
     .strictObject({
       maxRequests: z

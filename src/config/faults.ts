@@ -1,0 +1,78 @@
+import type { z } from 'zod';
+import type { ConfigIssue } from './errors.ts';
+import { configFields, fieldAt, writePath } from './fields.ts';
+import { nearMiss } from './near-miss.ts';
+import type { YamlFile } from './yaml.ts';
+
+/** What zod found, in the words and places of the file. */
+export function faultsOf(error: z.ZodError, file: YamlFile): ConfigIssue[] {
+  return error.issues.flatMap((issue) =>
+    issue.code === 'unrecognized_keys'
+      ? issue.keys.map((key) => unknownField([...issue.path, key], file))
+      : [wrongField(issue, file)],
+  );
+}
+
+function wrongField(issue: z.core.$ZodIssue, file: YamlFile): ConfigIssue {
+  const own = issue.message.startsWith('expected ') ? issue.message.slice('expected '.length) : null;
+  const expected =
+    own ?? (issue.path.length === 0 ? 'a mapping' : (fieldAt(issue.path)?.type ?? issue.message));
+  const found = valueAt(file.value, issue.path);
+  const message =
+    found === undefined
+      ? `missing; expected ${expected}`
+      : `expected ${expected}${foundWords(found, issue.path)}${wantsQuotes(expected, found) ? '; write it in quotes' : ''}`;
+  return { path: writePath(issue.path), ...file.locate(issue.path), expected, message };
+}
+
+/** YAML reads `0.15` as a number and `true` as a boolean where text was meant. */
+const wantsQuotes = (expected: string, found: unknown): boolean =>
+  expected.startsWith('text') && (typeof found === 'number' || typeof found === 'boolean');
+
+function unknownField(path: readonly PropertyKey[], file: YamlFile): ConfigIssue {
+  const parent = writePath(
+    path.slice(0, -1).map((segment) => (typeof segment === 'number' ? '[]' : segment)),
+  );
+  const known = configFields()
+    .filter(
+      (field) =>
+        field.path.slice(0, field.path.lastIndexOf('.')) === parent ||
+        (parent === '' && !/[.[]/.test(field.path)),
+    )
+    .map((field) => field.path.slice(field.path.lastIndexOf('.') + 1));
+  const name = String(path.at(-1));
+  const near = nearMiss(name, known);
+  const elsewhere = configFields().find((field) => field.path.endsWith(`.${name}`) || field.path === name);
+  let advice = `known here are ${known.join(', ')}`;
+  if (near !== null) advice = `did you mean ${near}?`;
+  else if (elsewhere !== undefined) advice = `there is ${elsewhere.path}`;
+  return {
+    path: writePath(path),
+    ...file.locate(path, 'key'),
+    expected: `one of ${known.join(', ')}`,
+    message: `unknown field; ${advice}`,
+  };
+}
+
+function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
+  return path.reduce<unknown>(
+    (inner, segment) =>
+      typeof inner === 'object' && inner !== null ? Reflect.get(inner, segment) : undefined,
+    value,
+  );
+}
+
+/** Longest found text that an error repeats, in characters. */
+const MAX_FOUND = 60;
+
+/** People put keys where their names, or addresses, belong; those are not repeated. */
+const NOT_REPEATED: ReadonlySet<PropertyKey> = new Set(['apiKeyEnv', 'url', 'publicUrl']);
+
+function foundWords(found: unknown, path: readonly PropertyKey[]): string {
+  if (NOT_REPEATED.has(path.at(-1) ?? '')) return '';
+  if (found === null) return ', found nothing (leave the field out, or give it a value)';
+  if (Array.isArray(found)) return `, found a list of ${found.length}`;
+  if (typeof found === 'object') return ', found a mapping';
+  const text = typeof found === 'number' ? String(found) : (JSON.stringify(found) ?? typeof found);
+  return `, found ${text.length > MAX_FOUND ? `${text.slice(0, MAX_FOUND)}…` : text}`;
+}

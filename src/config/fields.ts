@@ -1,0 +1,96 @@
+import { z } from 'zod';
+import { configSchema } from './schema.ts';
+
+/** One field of the configuration file as people read of it. */
+export interface ConfigField {
+  /** Such as `models[].engine.slots`. */
+  path: string;
+  /** What may stand there, as a noun phrase with its bounds: `a whole number from 1 to 64`. */
+  type: string;
+  required: boolean;
+  /** The value when it is left out; undefined: none, or one that depends on other things, told in `description`. */
+  default: unknown;
+  description: string;
+}
+
+/** Every field of the file, parents before children, in the order of the schema. */
+export function configFields(): readonly ConfigField[] {
+  fields ??= childrenOf('', z.toJSONSchema(configSchema, { io: 'input' }));
+  return fields;
+}
+
+/** The field at a path of keys and list positions; undefined: there is none. */
+export function fieldAt(path: readonly PropertyKey[]): ConfigField | undefined {
+  const wanted = writePath(path.map((segment) => (typeof segment === 'number' ? '[]' : segment)));
+  return configFields().find((field) => field.path === wanted);
+}
+
+/** A path as people write it: `models[0].engine.slots`. */
+export function writePath(path: readonly PropertyKey[]): string {
+  return path.reduce<string>((text, segment) => {
+    if (typeof segment === 'number') return `${text}[${segment}]`;
+    if (segment === '[]') return `${text}[]`;
+    return text === '' ? String(segment) : `${text}.${String(segment)}`;
+  }, '');
+}
+
+type Json = z.core.JSONSchema.BaseSchema;
+
+/** The walk costs some milliseconds, which only faults and documents need. */
+let fields: readonly ConfigField[] | undefined;
+
+function childrenOf(path: string, schema: Json): ConfigField[] {
+  if (typeof schema.items === 'object' && !Array.isArray(schema.items)) {
+    const item: Json = schema.items;
+    if (item.properties !== undefined) return childrenOf(`${path}[]`, item);
+    return [{ path: `${path}[]`, type: typeOf(item), required: false, default: undefined, description: '' }];
+  }
+  return Object.entries(schema.properties ?? {}).flatMap(([key, child]) => {
+    if (typeof child === 'boolean') return [];
+    const own = {
+      path: path === '' ? key : `${path}.${key}`,
+      type: typeOf(child),
+      required: schema.required?.includes(key) ?? false,
+      default: child.default,
+      description: child.description ?? '',
+    };
+    return [own, ...childrenOf(own.path, child)];
+  });
+}
+
+function typeOf(schema: Json): string {
+  if (schema.anyOf !== undefined) return schema.anyOf.map((one) => typeOf(one)).join(' or ');
+  if (Array.isArray(schema.type)) return schema.type.map((type) => typeOf({ ...schema, type })).join(' or ');
+  if (schema.const !== undefined) return JSON.stringify(schema.const);
+  if (schema.enum !== undefined)
+    return `one of ${schema.enum.map((value) => JSON.stringify(value)).join(', ')}`;
+  switch (schema.type) {
+    case 'integer':
+      return `a whole number${bounds(schema)}`;
+    case 'number':
+      return `a number${bounds(schema)}`;
+    case 'boolean':
+      return 'true or false';
+    case 'array':
+      return schema.minItems === undefined ? 'a list' : `a list of at least ${schema.minItems}`;
+    case 'object':
+      return 'a mapping';
+    case 'null':
+      return 'null';
+    default:
+      return schema.format === 'uri' ? 'an http:// or https:// address' : text(schema);
+  }
+}
+
+function text(schema: Json): string {
+  if (schema.maxLength !== undefined) return `text of at most ${schema.maxLength} characters`;
+  return schema.minLength === undefined ? 'text' : 'text that is not empty';
+}
+
+/** The largest safe integer is the bound zod writes where the schema sets none. */
+function bounds({ minimum, maximum }: Json): string {
+  if (maximum === undefined || maximum === Number.MAX_SAFE_INTEGER) {
+    return minimum === undefined ? '' : `, at least ${minimum}`;
+  }
+  return ` from ${minimum ?? 'any'} to ${maximum}`;
+}

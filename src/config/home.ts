@@ -1,0 +1,69 @@
+import { constants } from 'node:fs';
+import { access, chmod, mkdir, stat } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { join, parse } from 'node:path';
+
+/** The folder of the service cannot be used; the message says which, why, and what to do. */
+export class HomeError extends Error {
+  constructor(home: string, reason: string, cause?: unknown) {
+    super(`The folder ${home} cannot be used: ${reason}. Set SLUICE_HOME to another one.`, { cause });
+    this.name = 'HomeError';
+  }
+}
+
+/** Where a user's data belong on this platform, when `SLUICE_HOME` does not say otherwise. */
+export function defaultHome(env: NodeJS.ProcessEnv, platform: NodeJS.Platform = process.platform): string {
+  const user = env.HOME || homedir();
+  if (platform === 'darwin') return join(user, 'Library', 'Application Support', 'Sluice');
+  // The XDG Base Directory Specification has a relative path ignored.
+  const data = env.XDG_DATA_HOME?.startsWith('/') ? env.XDG_DATA_HOME : join(user, '.local', 'share');
+  return join(data, 'sluice');
+}
+
+/**
+ * Makes the folder where it is not there yet, closes it to everyone but its owner (mode 0700), and sees that it can
+ * be written. Rejects with a `HomeError`.
+ */
+export async function prepareHome(home: string): Promise<void> {
+  try {
+    await mkdir(home, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw new HomeError(home, `it cannot be made (${reasonOf(error)})`, error);
+  }
+  const { mode } = await stat(home);
+  if ((mode & 0o077) !== 0) {
+    // Closing a folder that others live in would break more than it protects.
+    if ((mode & 0o1000) !== 0 || home === parse(home).root || home === homedir()) {
+      throw new HomeError(home, 'it is not for this service alone');
+    }
+    try {
+      await chmod(home, 0o700);
+    } catch (error) {
+      throw new HomeError(
+        home,
+        `others can read it and it cannot be closed to them (${reasonOf(error)})`,
+        error,
+      );
+    }
+  }
+  try {
+    await access(home, constants.W_OK | constants.X_OK);
+  } catch (error) {
+    throw new HomeError(home, `it cannot be written (${reasonOf(error)})`, error);
+  }
+}
+
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const code = 'code' in error ? String(error.code) : error.message;
+  return REASONS.get(code) ?? code;
+}
+
+const REASONS: ReadonlyMap<string, string> = new Map([
+  ['EACCES', 'no permission'],
+  ['EPERM', 'it belongs to someone else'],
+  ['EROFS', 'the disk is read-only'],
+  ['ENOSPC', 'the disk is full'],
+  ['EEXIST', 'a file of this name is there'],
+  ['ENOTDIR', 'part of its path is a file'],
+]);

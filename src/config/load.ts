@@ -1,0 +1,137 @@
+import { open } from 'node:fs/promises';
+import { isIP } from 'node:net';
+import { dirname, resolve } from 'node:path';
+import { Secret } from '../secret.ts';
+import { ConfigError, type ConfigIssue } from './errors.ts';
+import { faultsOf } from './faults.ts';
+import { defaultHome } from './home.ts';
+import { configSchema, type Config, type ConfigFile } from './schema.ts';
+import { parseYaml, type YamlFile } from './yaml.ts';
+
+/** The keys sent to replicas, by the name of the environment variable that holds them (`apiKeyEnv`). */
+export type Secrets = ReadonlyMap<string, Secret>;
+
+/**
+ * All settings: `SLUICE_HOST`, `SLUICE_PORT`, `SLUICE_HOME`, and the file that `SLUICE_CONFIG` names. A variable that
+ * is empty counts as not set. Nothing is made or changed. Rejects with a `ConfigError` that lists every fault at
+ * once, those of the variables that `apiKeyEnv` names among them.
+ */
+export async function loadConfig(env: NodeJS.ProcessEnv): Promise<Config> {
+  const faults: ConfigIssue[] = [];
+  const host = readHost(env.SLUICE_HOST || '127.0.0.1', faults);
+  const port = readPort(env.SLUICE_PORT || '8080', faults);
+  const home = resolve(env.SLUICE_HOME || defaultHome(env));
+  const configPath = env.SLUICE_CONFIG ? resolve(env.SLUICE_CONFIG) : null;
+  const file = configPath === null ? configSchema.parse({}) : await loadFile(configPath, env, faults);
+  if (file === null || faults.length > 0) throw new ConfigError(configPath, faults);
+  return { file, configPath, host, port, home };
+}
+
+/** The secrets that a configuration names, which `loadConfig` has seen to be there. They are kept apart from it. */
+export function loadSecrets(config: Config, env: NodeJS.ProcessEnv): Secrets {
+  const names = config.file.models
+    .flatMap((model) => model.replicas ?? [])
+    .map((replica) => replica.apiKeyEnv);
+  return new Map(names.flatMap((name) => (name === undefined ? [] : [[name, new Secret(env[name] ?? '')]])));
+}
+
+/** The file with its defaults; null, with what is wrong in `faults`, when it cannot be used. */
+async function loadFile(
+  configPath: string,
+  env: NodeJS.ProcessEnv,
+  faults: ConfigIssue[],
+): Promise<ConfigFile | null> {
+  const bytes = await readBounded(configPath, faults);
+  if (bytes === null) return null;
+  let yaml: YamlFile;
+  try {
+    yaml = parseYaml(bytes, configPath);
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    faults.push(...error.issues);
+    return null;
+  }
+  // A file of nothing but comments is one that changes nothing.
+  const parsed = configSchema.safeParse(yaml.value ?? {});
+  if (!parsed.success) {
+    faults.push(...faultsOf(parsed.error, yaml));
+    return null;
+  }
+  faults.push(...missingSecrets(parsed.data, env, yaml));
+  return { ...parsed.data, models: parsed.data.models.map((model) => absolute(model, dirname(configPath))) };
+}
+
+type Model = ConfigFile['models'][number];
+
+/** A path in the file is relative to the file; `hf:` and `https:` are no paths. */
+function absolute(model: Model, base: string): Model {
+  const file = model.engine?.file;
+  if (model.engine === undefined || file === undefined || /^[a-z][a-z0-9+.-]+:/i.test(file)) return model;
+  return { ...model, engine: { ...model.engine, file: resolve(base, file) } };
+}
+
+function missingSecrets(file: ConfigFile, env: NodeJS.ProcessEnv, yaml: YamlFile): ConfigIssue[] {
+  return file.models.flatMap((model, m) =>
+    (model.replicas ?? []).flatMap((replica, r) => {
+      if (replica.apiKeyEnv === undefined || env[replica.apiKeyEnv]) return [];
+      return [
+        {
+          path: `models[${m}].replicas[${r}].apiKeyEnv`,
+          ...yaml.locate(['models', m, 'replicas', r, 'apiKeyEnv']),
+          expected: 'the name of an environment variable that is set',
+          message: `the environment variable ${nameOnly(replica.apiKeyEnv)} is not set`,
+        },
+      ];
+    }),
+  );
+}
+
+/** People put the key itself where its variable's name belongs; what does not look like a name is not repeated. */
+const nameOnly = (text: string): string => (/^[A-Z][A-Z0-9_]*$/.test(text) ? text : 'named here');
+
+/** Largest configuration file, in bytes. */
+const MAX_FILE = 1_048_576;
+
+async function readBounded(path: string, faults: ConfigIssue[]): Promise<Uint8Array | null> {
+  try {
+    await using file = await open(path, 'r');
+    const { size } = await file.stat();
+    if (size <= MAX_FILE) return await file.readFile();
+    faults.push(
+      environmentFault('SLUICE_CONFIG', `a file of at most ${MAX_FILE} bytes`, `${path} has ${size}`),
+    );
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+    const reason = REASONS.get(code) ?? `cannot be read (${code || String(error)})`;
+    faults.push(environmentFault('SLUICE_CONFIG', 'the path of a YAML file', `${path} ${reason}`));
+  }
+  return null;
+}
+
+const REASONS: ReadonlyMap<string, string> = new Map([
+  ['ENOENT', 'does not exist'],
+  ['EISDIR', 'is a folder'],
+  ['EACCES', 'may not be read by this user'],
+]);
+
+function readHost(text: string, faults: ConfigIssue[]): string {
+  if (isIP(text) === 0 && !/^[A-Za-z0-9]([A-Za-z0-9.-]{0,252})$/.test(text)) {
+    faults.push(
+      environmentFault('SLUICE_HOST', 'an IP address or a host name', `found ${JSON.stringify(text)}`),
+    );
+  }
+  return text;
+}
+
+function readPort(text: string, faults: ConfigIssue[]): number {
+  const port = Number(text);
+  if (!/^\d{1,5}$/.test(text) || port > 65_535) {
+    const expected = 'a port from 0 (any free one) to 65535';
+    faults.push(environmentFault('SLUICE_PORT', expected, `found ${JSON.stringify(text)}`));
+  }
+  return port;
+}
+
+function environmentFault(name: string, expected: string, found: string): ConfigIssue {
+  return { path: name, line: null, column: null, expected, message: `expected ${expected}; ${found}` };
+}

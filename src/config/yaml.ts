@@ -1,0 +1,114 @@
+import {
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  parseDocument,
+  visit,
+  type Document,
+  type Node,
+  type Pair,
+} from 'yaml';
+import { ConfigError, type ConfigIssue } from './errors.ts';
+
+export interface Position {
+  /** Counted from 1. */
+  line: number;
+  column: number;
+}
+
+/** A YAML file as values, and where each stands. */
+export interface YamlFile {
+  value: unknown;
+  /** Where the value of a path begins, or its key where `key` is asked for, or the nearest parent that is there. */
+  locate(path: readonly PropertyKey[], want?: 'value' | 'key'): Position;
+}
+
+/** Aliases that one file may resolve: nested ones multiply, and a few lines could fill the memory. */
+const MAX_ALIASES = 100;
+
+/**
+ * Reads one YAML 1.2 document. Throws a `ConfigError` with every fault of its syntax: bytes that are not UTF-8,
+ * duplicate keys, unknown tags and aliases, more than one document.
+ */
+export function parseYaml(bytes: Uint8Array, configPath: string): YamlFile {
+  const lines = new LineCounter();
+  const document = parseDocument(decode(bytes, configPath), {
+    lineCounter: lines,
+    prettyErrors: false,
+    stringKeys: true,
+    logLevel: 'silent',
+  });
+  const positionOf = (offset: number): Position => {
+    const { line, col } = lines.linePos(offset);
+    return { line: Math.max(line, 1), column: Math.max(col, 1) };
+  };
+  const faults = [...document.errors, ...document.warnings].map((error) =>
+    fault(WORDS.get(error.code) ?? error.message, positionOf(error.pos[0])),
+  );
+  visit(document, {
+    Alias(_, alias) {
+      if (alias.resolve(document) !== undefined) return;
+      faults.push(
+        fault(`no anchor &${alias.source} stands before this alias`, positionOf(alias.range?.[0] ?? 0)),
+      );
+    },
+  });
+  if (faults.length > 0) throw new ConfigError(configPath, faults);
+  return {
+    value: toValue(document, configPath),
+    locate: (path, want = 'value') => positionOf(offsetOf(document, path, want)),
+  };
+}
+
+/** Where the library's own words speak to programmers. */
+const WORDS: ReadonlyMap<string, string> = new Map([
+  ['DUPLICATE_KEY', 'this key is there twice'],
+  ['MULTIPLE_DOCS', 'a second document begins here; a configuration is one'],
+  ['NON_STRING_KEY', 'a key must be text'],
+]);
+
+function fault(message: string, at: Position | null): ConfigIssue {
+  return { path: '', line: at?.line ?? null, column: at?.column ?? null, expected: 'valid YAML', message };
+}
+
+function decode(bytes: Uint8Array, configPath: string): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    throw new ConfigError(configPath, [fault('the file is not UTF-8', null)]);
+  }
+}
+
+function toValue(document: Document, configPath: string): unknown {
+  try {
+    return document.toJS({ maxAliasCount: MAX_ALIASES });
+  } catch (error) {
+    if (!(error instanceof ReferenceError)) throw error;
+    throw new ConfigError(configPath, [fault(`aliases stand for more than ${MAX_ALIASES} values`, null)]);
+  }
+}
+
+function offsetOf(document: Document, path: readonly PropertyKey[], want: 'value' | 'key'): number {
+  let node: Node | null | undefined = document.contents;
+  let offset = node?.range?.[0] ?? 0;
+  for (const [depth, segment] of path.entries()) {
+    if (isAlias(node)) node = node.resolve(document);
+    if (isSeq<Node>(node)) {
+      node = node.items[Number(segment)];
+    } else if (isMap<Node, Node>(node)) {
+      const pair: Pair<Node, Node> | undefined = node.items.find(
+        ({ key }) => isScalar(key) && String(key.value) === String(segment),
+      );
+      const last = depth === path.length - 1;
+      if (pair !== undefined) offset = pair.key.range?.[0] ?? offset;
+      if (last && want === 'key') return offset;
+      node = pair?.value;
+    } else {
+      return offset;
+    }
+    offset = node?.range?.[0] ?? offset;
+  }
+  return offset;
+}
