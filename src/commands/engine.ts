@@ -1,0 +1,126 @@
+import { InvalidArgumentError, type Command } from 'commander';
+import type { LocalEngine } from '../engine/engine.ts';
+import type { ScriptedOptions } from '../engine/scripted/options.ts';
+import { serveEngine, type EngineServerOptions } from '../engine/server.ts';
+import { openLog } from '../log.ts';
+import { Secret } from '../secret.ts';
+
+interface ServeFlags {
+  host: string;
+  port: number;
+  model: string;
+  apiKeyEnv?: string;
+  choices: number;
+}
+
+/** `sluice engine scripted|llama`: one engine as a server of its own, to be a replica of a service elsewhere. */
+export function register(program: Command): void {
+  const engine = program
+    .command('engine')
+    .description('Serve one engine over TCP, as a replica for a service on this or another machine.');
+  registerScripted(engine);
+  registerLlama(engine);
+}
+
+function registerScripted(parent: Command): void {
+  const command = parent
+    .command('scripted')
+    .description('Serve deterministic text without a model: for tests, demos and load runs.')
+    .option('--model <id>', 'the model id that requests name', 'sluice/scripted')
+    .option('--slots <count>', 'requests that generate at once', wholeNumber, 8)
+    .option('--queue <count>', 'requests that may wait for a slot', wholeNumber, 1024)
+    .option('--context-tokens <count>', 'tokens of a prompt and its completion together', wholeNumber, 4096)
+    .option('--tokens <count>', 'tokens of a completion that nothing ends earlier', wholeNumber, 16)
+    .option('--token-ms <ms>', 'time between two tokens, in milliseconds', wholeNumber, 0)
+    .option('--prefill-ms <ms>', 'time between slot and first token, in milliseconds', wholeNumber, 0)
+    .option('--load-ms <ms>', 'how long it takes to be ready, in milliseconds', wholeNumber, 0);
+  withServeOptions(command).action(async (flags: ServeFlags & ScriptedOptions) => {
+    const [{ ScriptedEngine }, { spoil }, { setTimeout: sleep }] = await Promise.all([
+      import('../engine/scripted/engine.ts'),
+      import('../engine/scripted/spoil.ts'),
+      import('node:timers/promises'),
+    ]);
+    const { slots, queue, contextTokens, tokens, tokenMs, prefillMs, loadMs } = flags;
+    await sleep(loadMs);
+    const engine = new ScriptedEngine({ slots, queue, contextTokens, tokens, tokenMs, prefillMs, loadMs });
+    await serve(engine, flags, { beforeAnswer: spoil });
+  });
+}
+
+interface LlamaFlags {
+  file: string;
+  slots: number;
+  contextTokens?: number;
+  threads?: number;
+  gpuLayers: number | 'auto';
+}
+
+function registerLlama(parent: Command): void {
+  const command = parent
+    .command('llama')
+    .description('Serve a GGUF model with llama.cpp.')
+    .requiredOption('--file <path>', 'the GGUF file')
+    .requiredOption('--model <id>', 'the model id that requests name, <namespace>/<model_name>')
+    .option('--slots <count>', 'requests that generate at once', wholeNumber, 8)
+    .option(
+      '--context-tokens <count>',
+      'tokens that one slot holds; left out: what the model says, at most 4096',
+      wholeNumber,
+    )
+    .option('--threads <count>', 'CPU threads; left out: physical cores within the cgroup quota', wholeNumber)
+    .option('--gpu-layers <count>', 'layers kept on the GPU, or "auto"', layers, 'auto');
+  withServeOptions(command).action(async (flags: ServeFlags & LlamaFlags) => {
+    const { LlamaEngine } = await import('../engine/llama/engine.ts');
+    const { file, slots, contextTokens = null, threads = null, gpuLayers } = flags;
+    const engine = await LlamaEngine.load(
+      { file, slots, contextTokens, threads, gpuLayers },
+      (fraction: number) => {
+        process.stderr.write(`loading: ${Math.round(fraction * 100)}%\n`);
+      },
+    );
+    await serve(engine, flags, {});
+  });
+}
+
+function withServeOptions(command: Command): Command {
+  return command
+    .option('--host <address>', 'address to listen on', '127.0.0.1')
+    .option('--port <port>', 'port to listen on; 0: any free one, which is printed', wholeNumber, 0)
+    .option(
+      '--api-key-env <name>',
+      'environment variable with the key that requests must carry; left out: none',
+    )
+    .option('--choices <count>', 'most choices of one request', wholeNumber, 16);
+}
+
+/** Listens, says where, and ends with exit code 0 on SIGTERM or SIGINT, when the running requests are done. */
+async function serve(
+  engine: LocalEngine,
+  flags: ServeFlags,
+  more: Pick<EngineServerOptions, 'beforeAnswer'>,
+): Promise<void> {
+  const apiKey = flags.apiKeyEnv === undefined ? undefined : keyFrom(flags.apiKeyEnv);
+  const server = await serveEngine(
+    engine,
+    { host: flags.host, port: flags.port, apiKey },
+    { maxChoices: flags.choices, modelId: flags.model, log: openLog('info'), ...more },
+  );
+  const stop = (): void => void server.close().then(() => process.exit(0));
+  process.once('SIGTERM', stop).once('SIGINT', stop);
+  process.stdout.write(`${flags.model} on ${server.address}\n`);
+}
+
+function keyFrom(name: string): Secret {
+  const value = process.env[name];
+  if (!value) throw new InvalidArgumentError(`The environment variable ${name} is not set or empty.`);
+  return new Secret(value);
+}
+
+function wholeNumber(text: string): number {
+  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('Expected a whole number.');
+  return Number(text);
+}
+
+function layers(text: string): number | 'auto' {
+  return text === 'auto' ? text : wholeNumber(text);
+}

@@ -1,0 +1,75 @@
+import type { ServerResponse } from 'node:http';
+import type { GenerationRequest } from '../generation.ts';
+import { openLog, type Log, type LogLevel } from '../log.ts';
+import type { EngineReport, LocalEngine } from './engine.ts';
+import { serveEngine, type EngineServer } from './server.ts';
+
+/** What an engine's program is told as its one argument, in JSON. */
+export interface ChildSettings<EngineOptions> {
+  socketPath: string;
+  modelId: string;
+  maxChoices: number;
+  engine: EngineOptions;
+  logLevel: LogLevel;
+}
+
+/** An engine that is loaded and warmed up. */
+export interface LoadedEngine extends AsyncDisposable {
+  engine: LocalEngine;
+  slots: number;
+  /** What it computes with, for the log. */
+  backend: string;
+}
+
+export interface ChildProgram<EngineOptions> {
+  load(options: EngineOptions, onProgress: (fraction: number) => void, log: Log): Promise<LoadedEngine>;
+  /** Whether starting again could help after this error of `load`. */
+  mayRetry(error: unknown): boolean;
+  /** As in `EngineServerOptions`. */
+  beforeAnswer?: (request: GenerationRequest, response: ServerResponse) => void;
+}
+
+/**
+ * Runs this process as the engine that its argument describes: loads, listens, reports on standard output.
+ * It ends when standard input ends (the service is gone), and on SIGTERM once the running requests are done.
+ * Exit code 0 then, 1 after a `failed` report.
+ */
+export async function runEngineChild<EngineOptions>(program: ChildProgram<EngineOptions>): Promise<void> {
+  // Nobody may be left to read the last report.
+  process.stdout.on('error', () => process.exit(0));
+  process.stdin
+    .on('error', () => process.exit(0))
+    .on('close', () => process.exit(0))
+    .resume();
+  let server: EngineServer | null = null;
+  process.on('SIGTERM', () => {
+    if (server) void server.close().then(() => process.exit(0));
+    else process.exit(0);
+  });
+  try {
+    // Written by the supervisor from the same type.
+    const settings = JSON.parse(process.argv[2] ?? '') as ChildSettings<EngineOptions>;
+    const log = openLog(settings.logLevel);
+    const loaded = await program.load(
+      settings.engine,
+      (fraction) => report({ event: 'loading', fraction }),
+      log,
+    );
+    server = await serveEngine(
+      loaded.engine,
+      { socketPath: settings.socketPath },
+      { modelId: settings.modelId, maxChoices: settings.maxChoices, log, beforeAnswer: program.beforeAnswer },
+    );
+    const { slots, backend } = loaded;
+    report({ event: 'ready', description: loaded.engine.describe(), slots, backend });
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    report({ event: 'failed', reason, retry: program.mayRetry(error) });
+    process.exitCode = 1;
+    process.stdin.destroy();
+  }
+}
+
+function report(event: EngineReport): void {
+  process.stdout.write(`${JSON.stringify(event)}\n`);
+}

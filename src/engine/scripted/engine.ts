@@ -1,0 +1,141 @@
+import { ServiceError } from '../../errors.ts';
+import type { GenerationEvent, GenerationRequest } from '../../generation.ts';
+import type { EngineDescription, LocalEngine, LocalEngineHealth } from '../engine.ts';
+import { planCompletions, type Completion } from './completion.ts';
+import { directiveOf, SCRIPTED_DEFAULTS, type Directive, type ScriptedOptions } from './options.ts';
+import { Pause } from './pause.ts';
+import { SlotQueue } from './slot-queue.ts';
+import { countPromptTokens, logprobsOf } from './words.ts';
+
+/** How many tokens without a pause before the event loop gets a turn. */
+const BURST_TOKENS = 16;
+
+/**
+ * An engine without a model: the same request gives the same text. It keeps slots, limits, stop sequences,
+ * choices, log probabilities and JSON formats as a real one does, and fails as a request tells it to
+ * (`scripted:{…}` in its last message, see `Directive`).
+ */
+export class ScriptedEngine implements LocalEngine {
+  readonly #options: ScriptedOptions;
+  readonly #slots: SlotQueue;
+  /** When it was told to hang, `performance.now()` milliseconds; null: it makes steps. */
+  #hungAtMs: number | null = null;
+
+  constructor(options: Partial<ScriptedOptions> = {}) {
+    this.#options = { ...SCRIPTED_DEFAULTS, ...options };
+    this.#slots = new SlotQueue(this.#options.slots, this.#options.queue);
+  }
+
+  async *generate(request: GenerationRequest, signal: AbortSignal): AsyncGenerator<GenerationEvent> {
+    signal.throwIfAborted();
+    const directive = read(request);
+    if (directive.error) throw new ServiceError(directive.error, 'As the request told the scripted engine.');
+    const promptTokens = countPromptTokens(request);
+    const roomTokens = this.#options.contextTokens - Math.max(...promptTokens);
+    if (roomTokens < 1) throw tooLong(request, Math.max(...promptTokens), this.#options.contextTokens);
+    using pause = new Pause(signal);
+    await this.#slots.take(pause);
+    try {
+      await pause.forMs(directive.startMs ?? 0);
+      const total = promptTokens.reduce((sum, count) => sum + count, 0);
+      const cachedTokens = Math.min(directive.cachedTokens ?? 0, total);
+      yield { type: 'started', promptTokens: total, cachedTokens };
+      await pause.forMs(directive.prefillMs ?? this.#options.prefillMs);
+      const completions = planCompletions(request, directive, this.#options, roomTokens);
+      const completionTokens = yield* this.#say(request, directive, completions, pause);
+      const usage = { promptTokens: total, completionTokens, cachedTokens };
+      yield { type: 'end', usage, usageSource: 'engine' };
+    } finally {
+      this.#slots.give();
+    }
+  }
+
+  health(): LocalEngineHealth {
+    const { slots, tokenMs } = this.#options;
+    const { inUse, queued } = this.#slots;
+    const stuckMs = this.#hungAtMs === null ? 0 : performance.now() - this.#hungAtMs;
+    return {
+      slots,
+      slotsInUse: inUse,
+      queued,
+      lastStepAgeMs: inUse > 0 ? Math.round(stuckMs) : null,
+      medianStepMs: tokenMs,
+    };
+  }
+
+  describe(): EngineDescription {
+    return {
+      contextTokens: this.#options.contextTokens,
+      maxCompletionTokens: this.#options.contextTokens,
+      quantization: 'none',
+      tokenizer: 'scripted',
+      instructType: null,
+    };
+  }
+
+  /** All choices in turn, one token each a step, as a batch would. Returns how many tokens it said. */
+  async *#say(
+    request: GenerationRequest,
+    directive: Directive,
+    completions: readonly Completion[],
+    pause: Pause,
+  ): AsyncGenerator<GenerationEvent, number> {
+    const tokenMs = directive.tokenMs ?? this.#options.tokenMs;
+    const longest = Math.max(1, ...completions.map(({ tokens }) => tokens.length));
+    let said = 0;
+    if (request.kind === 'text' && request.echo) yield* echo(request.prompts, request.choices);
+    for (let step = 0; step < longest; step++) {
+      if (step > 0 && tokenMs > 0) await pause.forMs(tokenMs);
+      else if (step % BURST_TOKENS === BURST_TOKENS - 1) await pause.forATurn();
+      for (const { choice, tokens, reason } of completions) {
+        const text = tokens[step];
+        if (text !== undefined) {
+          await this.#fail(directive, said, pause);
+          const logprobs = request.logprobs === null ? null : logprobsOf(text, request.logprobs);
+          yield { type: 'token', choice, text, completionTokens: ++said, logprobs };
+        }
+        if (step === Math.max(0, tokens.length - 1)) yield { type: 'finish', choice, reason };
+      }
+    }
+    await this.#fail(directive, said, pause);
+    return said;
+  }
+
+  /** The faults that are due after so many tokens. */
+  async #fail(directive: Directive, said: number, pause: Pause): Promise<void> {
+    if (directive.hangAfter === said) this.#hungAtMs ??= performance.now();
+    if (this.#hungAtMs !== null) await pause.forEver();
+    // What was said before is let out first: the faults are those of a stream, not of its first byte.
+    if (directive.dieAfter === said || directive.freezeAfter === said) await pause.forMs(10);
+    if (directive.dieAfter === said) process.kill(process.pid, 'SIGKILL');
+    if (directive.freezeAfter === said) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+    if (directive.errorAfter === said)
+      throw new ServiceError('internal_error', 'The scripted engine failed.');
+  }
+}
+
+function* echo(prompts: readonly string[], choices: number): Generator<GenerationEvent> {
+  for (const [prompt, text] of prompts.entries()) {
+    for (let index = 0; index < choices; index++) {
+      const choice = prompt * choices + index;
+      yield { type: 'token', choice, text, completionTokens: 0, logprobs: null };
+    }
+  }
+}
+
+function read(request: GenerationRequest): Directive {
+  try {
+    return directiveOf(request);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new ServiceError('invalid_value', `The scripted directive cannot be read: ${reason}`);
+  }
+}
+
+function tooLong(request: GenerationRequest, promptTokens: number, contextTokens: number): ServiceError {
+  return new ServiceError(
+    'context_length_exceeded',
+    `The prompt has ${promptTokens} tokens; the context of this model has ${contextTokens}, and at least one is for the completion.`,
+    { param: request.kind === 'text' ? 'prompt' : 'messages' },
+  );
+}

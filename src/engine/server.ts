@@ -1,0 +1,190 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { ServiceError } from '../errors.ts';
+import type { GenerationRequest } from '../generation.ts';
+import type { Log } from '../log.ts';
+import { parseChatRequest } from '../openai/chat-request.ts';
+import { refuseUnsupported } from '../openai/honoured.ts';
+import { parseJsonBody } from '../openai/json-body.ts';
+import { parseTextRequest } from '../openai/text-request.ts';
+import type { Secret } from '../secret.ts';
+import { Answering } from './answering.ts';
+import type { LocalEngine } from './engine.ts';
+import { sendError, sendJson } from './responses.ts';
+
+/** Where an engine's server listens. Port 0: any free one. Without a key, whoever reaches it may use it. */
+export type ListenAt = { socketPath: string } | { host: string; port: number; apiKey?: Secret };
+
+export interface EngineServerOptions {
+  /** Most choices of one request: prompts x `n`. */
+  maxChoices: number;
+  /** The one model that is served; a request for another is 404 `model_not_found`. */
+  modelId: string;
+  log: Log;
+  /** Largest request body, in bytes; more is 413. By default 64 MiB: the service has its own, lower bound. */
+  bodyBytes?: number;
+  /** Called before anything of an answer is written: where the scripted engine spoils it. */
+  beforeAnswer?: (request: GenerationRequest, response: ServerResponse) => void;
+}
+
+export interface EngineServer {
+  /** `http://host:port`, or the path of the socket. */
+  readonly address: string;
+  /** Null on a Unix socket. */
+  readonly port: number | null;
+  /** Takes no more requests (503 `shutting_down`) and resolves when the running ones have ended. */
+  close(): Promise<void>;
+}
+
+/**
+ * Puts the HTTP face before an engine: chat and text completions, the model, health. It rejects when it
+ * cannot listen there. Health needs no key.
+ */
+export async function serveEngine(
+  engine: LocalEngine,
+  listen: ListenAt,
+  options: EngineServerOptions,
+): Promise<EngineServer> {
+  const face = new Face(engine, 'apiKey' in listen ? listen.apiKey : undefined, options);
+  const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS, noDelay: true }, (request, response) => {
+    void face.handle(request, response);
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    if ('socketPath' in listen) server.listen(listen.socketPath, resolve);
+    else server.listen(listen.port, listen.host, resolve);
+  });
+  return {
+    address: 'socketPath' in listen ? listen.socketPath : `http://${hostOf(listen.host)}:${portOf(server)}`,
+    port: portOf(server),
+    close: () => face.close(server),
+  };
+}
+
+/** Longer than a client keeps an idle connection, so that it is never the server who closes one being reused. */
+const KEEP_ALIVE_MS = 75_000;
+
+const DEFAULT_BODY_BYTES = 64 * 1024 * 1024;
+
+class Face {
+  readonly #engine: LocalEngine;
+  readonly #options: EngineServerOptions;
+  readonly #keyHash: Buffer | null;
+  readonly #answering: Answering;
+  readonly #created = Math.floor(Date.now() / 1000);
+  #closing: Server | null = null;
+
+  constructor(engine: LocalEngine, apiKey: Secret | undefined, options: EngineServerOptions) {
+    this.#engine = engine;
+    this.#options = options;
+    this.#keyHash = apiKey ? sha256(`Bearer ${apiKey.reveal()}`) : null;
+    this.#answering = new Answering(engine, options.log);
+  }
+
+  async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    response.on('close', () => this.#closing?.closeIdleConnections());
+    try {
+      const path = request.url?.split('?', 1)[0] ?? '';
+      if (path === '/health') return this.#get(request, response, this.#engine.health());
+      this.#authenticate(request);
+      if (path === '/v1/models') return this.#get(request, response, { data: [this.#modelElement()] });
+      if (path !== '/v1/chat/completions' && path !== '/v1/completions') {
+        throw new ServiceError('unknown_url', 'There is no such endpoint.');
+      }
+      if (request.method !== 'POST') throw notAllowed(response, 'POST');
+      if (this.#closing)
+        throw new ServiceError('shutting_down', 'The engine is stopping.', { retryAfterMs: 1000 });
+      const body = parseJsonBody(await readBody(request, this.#options.bodyBytes ?? DEFAULT_BODY_BYTES));
+      const generation = this.#parse(path, body);
+      this.#options.beforeAnswer?.(generation, response);
+      // A spoilt answer may be complete already.
+      if (!response.writableEnded) await this.#answering.answer(generation, response);
+    } catch (error) {
+      // A caller who left while sending has no answer to get.
+      if (!response.destroyed) sendError(response, error, this.#options.log);
+    }
+  }
+
+  async close(server: Server): Promise<void> {
+    this.#closing = server;
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+    server.closeIdleConnections();
+    await closed;
+    this.#answering.stop();
+  }
+
+  #parse(path: string, body: Record<string, unknown>): GenerationRequest {
+    const parse = path === '/v1/chat/completions' ? parseChatRequest : parseTextRequest;
+    const { request, used } = parse(body, { maxChoices: this.#options.maxChoices, internal: true });
+    refuseUnsupported(used, ['sluice']);
+    if (request.model === this.#options.modelId) return request;
+    throw new ServiceError('model_not_found', 'This engine serves another model.', { param: 'model' });
+  }
+
+  #get(request: IncomingMessage, response: ServerResponse, body: object): void {
+    if (request.method !== 'GET') throw notAllowed(response, 'GET');
+    sendJson(response, 200, JSON.stringify(body));
+  }
+
+  #authenticate(request: IncomingMessage): void {
+    if (!this.#keyHash) return;
+    const given = sha256(request.headers.authorization ?? '');
+    if (!timingSafeEqual(given, this.#keyHash)) {
+      throw new ServiceError('invalid_api_key', 'A valid key must be sent as "Authorization: Bearer <key>".');
+    }
+  }
+
+  /** An element of the interface's list; null stands for what the engine does not know. */
+  #modelElement(): object {
+    const description = this.#engine.describe();
+    return {
+      id: this.#options.modelId,
+      object: 'model',
+      created: this.#created,
+      owned_by: 'sluice',
+      architecture: {
+        instruct_type: description.instructType,
+        modality: 'text->text',
+        tokenizer: description.tokenizer,
+      },
+      context_length: description.contextTokens,
+      max_completion_tokens: description.maxCompletionTokens,
+      quantization: description.quantization,
+    };
+  }
+}
+
+function notAllowed(response: ServerResponse, method: string): ServiceError {
+  response.setHeader('Allow', method);
+  return new ServiceError('method_not_allowed', `This endpoint takes ${method}.`);
+}
+
+function readBody(request: IncomingMessage, mostBytes: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const parts: Buffer[] = [];
+    let bytes = 0;
+    request.on('data', (part: Buffer) => {
+      bytes += part.length;
+      if (bytes > mostBytes) {
+        request.removeAllListeners('data').pause();
+        reject(new ServiceError('request_too_large', `The body has more than ${mostBytes} bytes.`));
+      } else parts.push(part);
+    });
+    request.on('end', () => resolve(parts.length === 1 && parts[0] ? parts[0] : Buffer.concat(parts)));
+    request.on('error', reject);
+    request.on('close', () => reject(new Error('the caller left while sending')));
+  });
+}
+
+function portOf(server: Server): number | null {
+  const address = server.address();
+  return typeof address === 'object' && address !== null ? address.port : null;
+}
+
+function hostOf(host: string): string {
+  return host.includes(':') ? `[${host}]` : host;
+}
+
+function sha256(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
+}
