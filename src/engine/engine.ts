@@ -1,3 +1,4 @@
+import type { PullProgress } from '../models/progress.ts';
 import type { Dialect, GenerationEvent, GenerationRequest } from '../generation.ts';
 import { ServiceError } from '../errors.ts';
 
@@ -79,7 +80,8 @@ export class ReplicaRefused extends ServiceError {
 
 /** Where an embedded engine is on its way to answering. */
 export type EngineState =
-  | { state: 'downloading'; receivedBytes: number; totalBytes: number | null }
+  /** `pull` is null before the first word of it. */
+  | { state: 'downloading'; pull: PullProgress | null }
   /** `fraction` of the model loaded, 0 to 1. */
   | { state: 'loading'; fraction: number }
   | { state: 'ready' }

@@ -22,8 +22,9 @@ export function progress(models: readonly ModelOverview[]): Progress[] {
 function phase(state: EngineState): Progress | null {
   switch (state.state) {
     case 'downloading': {
-      const { receivedBytes, totalBytes } = state;
-      return { phase: 'downloading', fraction: totalBytes === null ? null : receivedBytes / totalBytes };
+      const { pull } = state;
+      const fraction = pull?.totalBytes ? pull.receivedBytes / pull.totalBytes : null;
+      return { phase: 'downloading', fraction };
     }
     case 'loading':
       return { phase: 'loading', fraction: state.fraction };

@@ -1,0 +1,126 @@
+import type { Command } from 'commander';
+import { ConfigError } from '../config/errors.ts';
+import { HomeError, prepareHome } from '../config/home.ts';
+import { loadConfig, loadSecrets } from '../config/load.ts';
+import type { Config } from '../config/schema.ts';
+import { DatabaseError } from '../database/errors.ts';
+import { openLog } from '../log.ts';
+import { isReady } from '../routing/readiness.ts';
+import { Service } from '../service.ts';
+import { VERSION } from '../version.ts';
+import { StartDisplay } from './start-display.ts';
+import { welcome } from './welcome.ts';
+
+/** How often the display is drawn anew while models load, in milliseconds. */
+const REDRAW_MS = 100;
+
+/** `sluice serve`: starts the service and stays until it is told to stop. */
+export function register(program: Command): void {
+  program
+    .command('serve')
+    .description('start the service')
+    .addHelpText(
+      'after',
+      `
+Settings come from the environment and from the file that SLUICE_CONFIG names:
+  SLUICE_HOST    address to listen on (127.0.0.1)
+  SLUICE_PORT    port to listen on (8080; 0: any free one, which is printed)
+  SLUICE_HOME    folder of database, models and run files
+  SLUICE_CONFIG  configuration file (YAML); docs/configuration.md lists its fields
+
+Signals: SIGTERM or SIGINT lets running requests finish, a second one ends at once.`,
+    )
+    .action(serve);
+}
+
+async function serve(): Promise<void> {
+  const stop = watchSignals();
+  try {
+    const config = await loadConfig(process.env);
+    await prepareHome(config.home);
+    process.exitCode = await run(config, stop);
+  } catch (error) {
+    console.error(explain(error));
+    process.exitCode = 1;
+  }
+}
+
+async function run(config: Config, stop: AbortSignal): Promise<number> {
+  const log = openLog(config.file.logLevel);
+  await using service = await Service.open({
+    config,
+    secrets: loadSecrets(config, process.env),
+    env: process.env,
+    log,
+  });
+  console.log(`Sluice ${VERSION} listens on ${service.localUrl}`);
+  if (!(await getReady(service, stop))) return stop.aborted ? 0 : 1;
+  if (!stop.aborted) {
+    log.info('ready', { url: service.url });
+    console.log(await welcome(service));
+    await aborted(stop);
+  }
+  await service.drain();
+  return 0;
+}
+
+/** Waits until the service can generate. False when it never will, with the reasons printed, or was told to stop. */
+async function getReady(service: Service, stop: AbortSignal): Promise<boolean> {
+  using display = new StartDisplay(process.stdout);
+  for (;;) {
+    const models = service.router.overview();
+    if (isReady(models)) return true;
+    if (stop.aborted) return false;
+    const replicas = models.flatMap((model) => model.replicas.map(({ state }) => ({ id: model.id, state })));
+    const lost = replicas.flatMap(({ id, state }) =>
+      state.state === 'down' && state.retryInMs === null ? [{ id, reason: state.reason }] : [],
+    );
+    if (lost.length === replicas.length) {
+      display[Symbol.dispose]();
+      for (const { id, reason } of lost) console.error(`\n${id} cannot be served: ${reason}`);
+      return false;
+    }
+    display.draw(replicas);
+    await Promise.race([pause(REDRAW_MS), aborted(stop)]);
+  }
+}
+
+/** The first signal aborts; the second ends the process, and the engines with it, at once. */
+function watchSignals(): AbortSignal {
+  const stop = new AbortController();
+  for (const [signal, number] of [
+    ['SIGINT', 2],
+    ['SIGTERM', 15],
+  ] as const) {
+    process.on(signal, () => {
+      if (stop.signal.aborted) process.exit(128 + number);
+      stop.abort();
+    });
+  }
+  return stop.signal;
+}
+
+/** A fault at start in the words of those who can mend it. */
+function explain(error: unknown): string {
+  if (error instanceof ConfigError || error instanceof HomeError || error instanceof DatabaseError) {
+    return error.message;
+  }
+  if (!(error instanceof Error)) return String(error);
+  const code = 'code' in error ? error.code : undefined;
+  if (code === 'EADDRINUSE') {
+    return `${error.message}\nAnother program has the port. Set SLUICE_PORT to a free one, or to 0 for any.`;
+  }
+  if (code === 'EACCES' || code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {
+    return `${error.message}\nSLUICE_HOST and SLUICE_PORT say where to listen.`;
+  }
+  return error.stack ?? error.message;
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}

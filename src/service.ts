@@ -1,0 +1,251 @@
+import { createHash } from 'node:crypto';
+import { mkdir, readdir, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { FastifyInstance } from 'fastify';
+import { KeyStore } from './accounts/keys.ts';
+import type { Config, ModelConfig, ReplicaConfig } from './config/schema.ts';
+import type { Secrets } from './config/load.ts';
+import { openDatabase } from './database/database.ts';
+import { openReplica } from './engine/client.ts';
+import { EmbeddedReplica } from './engine/embedded.ts';
+import { RemoteReplica } from './engine/remote.ts';
+import { ServiceError } from './errors.ts';
+import { Activity } from './http/activity.ts';
+import { buildServer } from './http/server.ts';
+import type { Log } from './log.ts';
+import { ModelStore } from './models/store.ts';
+import { cardOf } from './routing/card.ts';
+import { Router } from './routing/router.ts';
+import { VERSION } from './version.ts';
+
+/** Longest path of a Unix socket that every system takes, in bytes. */
+const MAX_SOCKET_PATH = 100;
+
+/** How long streams that `drainMs` did not suffice for have to send their last frame, in milliseconds. */
+const LAST_FRAME_MS = 1000;
+
+export interface ServiceOptions {
+  config: Config;
+  secrets: Secrets;
+  /** Where `HF_ENDPOINT`, `HF_TOKEN` and the proxies of downloads are looked up. */
+  env: NodeJS.ProcessEnv;
+  log: Log;
+}
+
+/**
+ * The whole service: configuration in, every object made in order, and given back in the reverse. It listens
+ * from the start, so that `/readyz` can tell how far the models are.
+ */
+export class Service implements AsyncDisposable {
+  readonly router: Router;
+  readonly keys: KeyStore;
+  readonly models: readonly EmbeddedReplica[];
+  readonly #config: Config;
+  readonly #log: Log;
+  readonly #activity: Activity;
+  readonly #app: FastifyInstance;
+  readonly #owned: AsyncDisposableStack;
+
+  private constructor(parts: Parts, owned: AsyncDisposableStack) {
+    this.router = parts.router;
+    this.keys = parts.keys;
+    this.models = parts.models;
+    this.#config = parts.config;
+    this.#log = parts.log;
+    this.#activity = parts.activity;
+    this.#app = parts.app;
+    this.#owned = owned;
+  }
+
+  /**
+   * Opens the database, starts every model and listens. Models may still be loading when it resolves.
+   * Rejects with a `DatabaseError`, or Node's error where the address cannot be listened on; nothing stays open.
+   */
+  static async open({ config, secrets, env, log }: ServiceOptions): Promise<Service> {
+    await using owned = new AsyncDisposableStack();
+    const database = owned.use(await openDatabase(config.home));
+    const keys = owned.use(await KeyStore.open(database, log));
+    const router = new Router(config.file.queue);
+    const activity = new Activity();
+    const run = await runFolder(config.home);
+    const store = new ModelStore({ home: config.home, log, env });
+    const models: EmbeddedReplica[] = [];
+    for (const model of config.file.models) {
+      if (model.replicas) serveReplicas(model, model.replicas, { config, secrets, log, router, owned });
+      else models.push(serveEmbedded(model, { config, store, run, log, router, owned }));
+    }
+    const app = buildServer({
+      router,
+      keys,
+      activity,
+      limits: config.file.limits,
+      stream: config.file.stream,
+      requireKeyForModels: config.file.requireKeyForModels,
+      trustedProxies: config.file.trustedProxies,
+      publicUrl: () => config.file.publicUrl ?? addressOf(app, config.host),
+      version: VERSION,
+      log,
+    });
+    owned.defer(() => app.close());
+    await app.listen({ host: config.host, port: config.port });
+    for (const model of models) model.start();
+    return new Service({ config, log, router, keys, models, activity, app }, owned.move());
+  }
+
+  /** Where callers reach it, without `/v1`: `publicUrl`, or the address it listens on. */
+  get url(): string {
+    return this.#config.file.publicUrl ?? this.localUrl;
+  }
+
+  /** The address it listens on. */
+  get localUrl(): string {
+    return addressOf(this.#app, this.#config.host);
+  }
+
+  /** Refuses new requests, lets the running ones finish for up to `drainMs`, then ends the rest framed. */
+  async drain(): Promise<void> {
+    this.#activity.drain();
+    const { drainMs } = this.#config.file;
+    this.#log.info('stopping', { running: this.#activity.running, drainMs });
+    if (await finishes(this.#activity.idle(), drainMs)) return;
+    this.#log.warn('ending what still runs', { running: this.#activity.running });
+    this.#activity.abort(new ServiceError('shutting_down', 'The service stopped before the answer was whole.'));
+    await finishes(this.#activity.idle(), LAST_FRAME_MS);
+  }
+
+  /** Ends everything at once: call `drain()` first to be polite. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#owned.disposeAsync();
+  }
+}
+
+interface Parts {
+  config: Config;
+  log: Log;
+  router: Router;
+  keys: KeyStore;
+  models: EmbeddedReplica[];
+  activity: Activity;
+  app: FastifyInstance;
+}
+
+interface Making {
+  config: Config;
+  log: Log;
+  router: Router;
+  owned: AsyncDisposableStack;
+}
+
+function serveEmbedded(
+  model: ModelConfig,
+  { config, store, run, log, router, owned }: Making & { store: ModelStore; run: string },
+): EmbeddedReplica {
+  const name = createHash('sha256').update(model.id).digest('hex').slice(0, 12);
+  const engine = model.engine ?? { slots: 8, gpuLayers: 'auto' };
+  const replica = owned.use(
+    new EmbeddedReplica({
+      modelId: model.id,
+      engine,
+      socketPath: join(run, `${process.pid}-${name}.sock`),
+      maxChoices: config.file.limits.choices,
+      watch: config.file.engine,
+      logLevel: config.file.logLevel,
+      async fetch(onProgress, signal) {
+        const { file } = await store.pull(engine.file ?? model.id, { signal, onProgress });
+        return file;
+      },
+      log,
+    }),
+  );
+  router.serve(
+    {
+      id: model.id,
+      required: model.required,
+      dialects: ['sluice'],
+      card: () => (replica.description ? cardOf(model, [replica.description], replica.created) : null),
+    },
+    [replica],
+  );
+  return replica;
+}
+
+function serveReplicas(
+  model: ModelConfig,
+  replicas: readonly ReplicaConfig[],
+  { config, secrets, log, router, owned }: Making & { secrets: Secrets },
+): void {
+  const created = Math.floor(Date.now() / 1000);
+  const remotes = replicas.map((replica, index) =>
+    owned.use(
+      new RemoteReplica(
+        openReplica({
+          name: `${model.id}#${index}`,
+          dialect: replica.dialect,
+          url: replica.url,
+          apiKey: replica.apiKeyEnv === undefined ? undefined : secrets.get(replica.apiKeyEnv),
+          model: replica.model ?? model.id,
+          sharedPrefixCache: replica.sharedPrefixCache,
+          firstByteMs: config.file.engine.firstByteMs,
+          silenceMs: config.file.engine.silenceMs,
+          log,
+        }),
+        log,
+      ),
+    ),
+  );
+  router.serve(
+    {
+      id: model.id,
+      required: model.required,
+      dialects: [...new Set(replicas.map(({ dialect }) => dialect))],
+      card: () =>
+        cardOf(
+          model,
+          remotes.flatMap((remote) => remote.description ?? []),
+          created,
+        ),
+    },
+    remotes,
+  );
+  for (const remote of remotes) void remote.start();
+}
+
+/** The folder for sockets, without those that dead processes left. In the system's own where the home is too deep. */
+async function runFolder(home: string): Promise<string> {
+  const inHome = join(home, 'run');
+  const user = process.getuid?.() ?? 0;
+  const folder = inHome.length + 32 <= MAX_SOCKET_PATH ? inHome : join(tmpdir(), `sluice-${user}`);
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const { uid } = await stat(folder);
+  if (uid !== user) throw new Error(`${folder} belongs to another user; remove it, or set SLUICE_HOME to a shorter path.`);
+  for (const name of await readdir(folder)) {
+    const pid = Number(/^(\d+)-/.exec(name)?.[1] ?? NaN);
+    if (Number.isInteger(pid) && !lives(pid)) await rm(join(folder, name), { force: true });
+  }
+  return folder;
+}
+
+function lives(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return error instanceof Error && 'code' in error && error.code === 'EPERM';
+  }
+}
+
+function addressOf(app: FastifyInstance, host: string): string {
+  const address = app.server.address();
+  const port = typeof address === 'object' && address !== null ? address.port : 0;
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
+
+/** Whether the promise resolves within the time. */
+async function finishes(promise: Promise<void>, withinMs: number): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<false>((resolve) => (timer = setTimeout(() => resolve(false), withinMs)));
+  const done = await Promise.race([promise.then(() => true), late]);
+  clearTimeout(timer);
+  return done;
+}
