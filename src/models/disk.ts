@@ -1,0 +1,55 @@
+import { open, statfs } from 'node:fs/promises';
+import { PullError, systemCode } from './pull-error.ts';
+
+/** What is left free for the database and the log beside a model. */
+const RESERVE_BYTES = 64 * 1024 * 1024;
+
+/** Free bytes of the disk that holds `folder`, as far as this user may use them. */
+export type FreeBytes = (folder: string) => Promise<number>;
+
+export async function freeDiskBytes(folder: string): Promise<number> {
+  const { bavail, bsize } = await statfs(folder);
+  return bavail * bsize;
+}
+
+/** @throws PullError `disk_full` with both numbers, before a byte is written. */
+export async function mustFit(
+  folder: string,
+  neededBytes: number,
+  freeBytes: FreeBytes = freeDiskBytes,
+): Promise<void> {
+  const free = await freeBytes(folder);
+  if (free >= neededBytes + RESERVE_BYTES) return;
+  throw new PullError(
+    'disk_full',
+    `not enough disk: ${megabytes(neededBytes)} are needed and ${megabytes(RESERVE_BYTES)} kept free, ` +
+      `${folder} has ${megabytes(free)} free`,
+  );
+}
+
+/** A write's error in our words where the disk is full or the quota used up; any other as it is. */
+export async function diskError(
+  error: unknown,
+  folder: string,
+  freeBytes: FreeBytes = freeDiskBytes,
+): Promise<unknown> {
+  const code = systemCode(error);
+  if (code !== 'ENOSPC' && code !== 'EDQUOT') return error;
+  const free = await freeBytes(folder).catch(() => null);
+  const left = free === null ? '' : `, ${megabytes(free)} are left`;
+  return new PullError(
+    'disk_full',
+    `the disk of ${folder} is full${left}; what was fetched stays, and the next pull goes on from there`,
+    { cause: error },
+  );
+}
+
+/** Makes a rename or a new name in `folder` survive a power cut. */
+export async function syncFolder(folder: string): Promise<void> {
+  await using handle = await open(folder, 'r');
+  await handle.sync();
+}
+
+function megabytes(bytes: number): string {
+  return `${Math.ceil(bytes / 1e6).toLocaleString('en')} MB`;
+}

@@ -1,0 +1,219 @@
+import { open, type FileHandle } from 'node:fs/promises';
+import { GgufCursor } from './gguf-cursor.ts';
+import { ARRAY_TYPE, NUMBER_BYTES, readNumber, STRING_TYPE, TENSOR_TYPES } from './gguf-types.ts';
+import { ModelFileError } from './model-file-error.ts';
+
+/** The header of one GGUF file, structure checked: what its metadata says and what its tensors add up to. */
+export interface GgufScan {
+  version: number;
+  sizeBytes: number;
+  /** Numbers and short texts by key; vocabularies and other long arrays are left out. */
+  metadata: ReadonlyMap<string, GgufValue>;
+  tensorCount: number;
+  /** Elements of all tensors together. */
+  elements: number;
+  /** Elements by tensor type name. */
+  elementsByType: ReadonlyMap<string, number>;
+  /** Texts of the vocabulary's tokens that were asked for, by the key that names the token's id. */
+  tokenTexts: ReadonlyMap<string, string>;
+}
+
+export type GgufValue = string | number | readonly number[];
+
+/** Bounds of a header: far above every known model, far below what could hurt. */
+const MAX_KEYS = 10_000;
+const MAX_KEY_BYTES = 1024;
+const MAX_TENSORS = 200_000;
+const MAX_DIMENSIONS = 8;
+const MAX_TEXT_BYTES = 1 << 20;
+const MAX_KEPT_ARRAY = 4096;
+const MAX_TOKEN_BYTES = 4096;
+const MAX_ARRAY_DEPTH = 4;
+
+const VOCABULARY_KEY = 'tokenizer.ggml.tokens';
+const TOKEN_ID_KEYS = ['tokenizer.ggml.bos_token_id', 'tokenizer.ggml.eos_token_id'];
+
+/**
+ * Reads the header of a GGUF file (version 2 or 3, little endian) and checks that the file is as long as its
+ * tensors say. Reads the header only: some megabytes, whatever the file's size.
+ * @throws ModelFileError `missing`, `not_a_gguf`, `unsupported`, `truncated` or `damaged`.
+ */
+export async function scanGguf(path: string): Promise<GgufScan> {
+  await using file = await openModel(path);
+  const { size } = await file.stat();
+  const cursor = new GgufCursor(file, path, size);
+  const version = await readStart(cursor, path, size);
+  const tensorCount = await cursor.u64('the number of tensors');
+  const keyCount = await cursor.u64('the number of metadata keys');
+  if (tensorCount > MAX_TENSORS) throw cursor.damaged(`it claims ${tensorCount} tensors`);
+  if (keyCount > MAX_KEYS) throw cursor.damaged(`it claims ${keyCount} metadata keys`);
+
+  const metadata = new Map<string, GgufValue>();
+  let vocabulary: Vocabulary | null = null;
+  for (let index = 0; index < keyCount; index++) {
+    const key = await cursor.string('a metadata key', MAX_KEY_BYTES);
+    const type = await cursor.u32();
+    if (key === VOCABULARY_KEY) vocabulary = await readVocabularyPlace(cursor, type);
+    else await readValue(cursor, key, type, metadata);
+  }
+  const tensors = await readTensors(cursor, tensorCount);
+  checkLength(cursor, path, size, tensors.endOffset, metadata);
+  const tokenTexts = vocabulary === null ? new Map() : await readTokens(cursor, vocabulary, metadata);
+  return { version, sizeBytes: size, metadata, tensorCount, ...tensors, tokenTexts };
+}
+
+async function openModel(path: string): Promise<FileHandle> {
+  try {
+    return await open(path, 'r');
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : error;
+    const reason = code === 'ENOENT' ? 'no such file' : `cannot be opened (${String(code)})`;
+    throw new ModelFileError('missing', path, reason, { cause: error });
+  }
+}
+
+async function readStart(cursor: GgufCursor, path: string, size: number): Promise<number> {
+  if (size < 4) throw new ModelFileError('not_a_gguf', path, `not a GGUF file: it has ${size} bytes`);
+  const magic = Buffer.from(await cursor.bytes(4));
+  if (magic.toString('latin1') !== 'GGUF') {
+    const found = magic.toString('latin1').replaceAll(/[^\x20-\x7e]/g, '.');
+    throw new ModelFileError('not_a_gguf', path, `not a GGUF file: it starts with "${found}", not "GGUF"`);
+  }
+  const version = await cursor.u32();
+  // A version whose low half is empty is a small number written the other way round.
+  if ((version & 0xffff) === 0) {
+    throw new ModelFileError('unsupported', path, 'a big-endian GGUF; expected a little-endian one');
+  }
+  if (version !== 2 && version !== 3) {
+    throw new ModelFileError('unsupported', path, `GGUF version ${version}; expected version 2 or 3`);
+  }
+  return version;
+}
+
+async function readValue(
+  cursor: GgufCursor,
+  key: string,
+  type: number,
+  into: Map<string, GgufValue>,
+): Promise<void> {
+  if (type === STRING_TYPE) {
+    into.set(key, await cursor.string(key, MAX_TEXT_BYTES));
+    return;
+  }
+  if (type === ARRAY_TYPE) {
+    const values = await readArray(cursor, key, 1);
+    if (values !== null) into.set(key, values);
+    return;
+  }
+  const width = NUMBER_BYTES.get(type);
+  if (width === undefined) throw cursor.damaged(`${key} has the unknown type ${type}`);
+  into.set(key, readNumber(type, await cursor.bytes(width)));
+}
+
+/** The numbers of a short numeric array; null for any other, which is skipped. */
+async function readArray(cursor: GgufCursor, key: string, depth: number): Promise<readonly number[] | null> {
+  if (depth > MAX_ARRAY_DEPTH) throw cursor.damaged(`${key} is nested deeper than ${MAX_ARRAY_DEPTH} arrays`);
+  const type = await cursor.u32();
+  const count = await cursor.u64(`the length of ${key}`);
+  if (type === STRING_TYPE) {
+    await cursor.skipStrings(count);
+    return null;
+  }
+  if (type === ARRAY_TYPE) {
+    if (count > MAX_KEPT_ARRAY) throw cursor.damaged(`${key} has ${count} arrays`);
+    for (let index = 0; index < count; index++) await readArray(cursor, key, depth + 1);
+    return null;
+  }
+  const width = NUMBER_BYTES.get(type);
+  if (width === undefined) throw cursor.damaged(`${key} holds the unknown type ${type}`);
+  if (count > MAX_KEPT_ARRAY) {
+    cursor.skip(count * width);
+    return null;
+  }
+  const bytes = await cursor.bytes(count * width);
+  return Array.from({ length: count }, (_, index) => readNumber(type, bytes, index * width));
+}
+
+interface Vocabulary {
+  /** Place of the first token's length in the file. */
+  position: number;
+  count: number;
+}
+
+async function readVocabularyPlace(cursor: GgufCursor, type: number): Promise<Vocabulary> {
+  if (type !== ARRAY_TYPE || (await cursor.u32()) !== STRING_TYPE) {
+    throw cursor.damaged(`${VOCABULARY_KEY} is not an array of strings`);
+  }
+  const count = await cursor.u64(`the length of ${VOCABULARY_KEY}`);
+  const { position } = cursor;
+  await cursor.skipStrings(count);
+  return { position, count };
+}
+
+/** The ids of special tokens may stand after the vocabulary, so their texts are looked up in a second walk. */
+async function readTokens(
+  cursor: GgufCursor,
+  vocabulary: Vocabulary,
+  metadata: ReadonlyMap<string, GgufValue>,
+): Promise<ReadonlyMap<string, string>> {
+  const texts = new Map<string, string>();
+  for (const key of TOKEN_ID_KEYS) {
+    const id = metadata.get(key);
+    if (typeof id !== 'number' || !Number.isInteger(id) || id < 0 || id >= vocabulary.count) continue;
+    cursor.seek(vocabulary.position);
+    await cursor.skipStrings(id);
+    texts.set(key, await cursor.string(`token ${id}`, MAX_TOKEN_BYTES));
+  }
+  return texts;
+}
+
+interface TensorSums {
+  elements: number;
+  elementsByType: Map<string, number>;
+  /** Bytes from the start of the tensor data to the end of the last tensor. */
+  endOffset: number;
+}
+
+async function readTensors(cursor: GgufCursor, count: number): Promise<TensorSums> {
+  const sums: TensorSums = { elements: 0, elementsByType: new Map(), endOffset: 0 };
+  for (let index = 0; index < count; index++) {
+    await cursor.skipStrings(1);
+    const dimensions = await cursor.u32();
+    if (dimensions > MAX_DIMENSIONS) throw cursor.damaged(`tensor ${index} has ${dimensions} dimensions`);
+    let elements = 1;
+    for (let axis = 0; axis < dimensions; axis++)
+      elements *= await cursor.u64(`a dimension of tensor ${index}`);
+    const type = await cursor.u32();
+    const offset = await cursor.u64(`the offset of tensor ${index}`);
+    const [name, blockElements, blockBytes] = TENSOR_TYPES.get(type) ?? [`type ${type}`, 1, 0];
+    const end = offset + Math.ceil(elements / blockElements) * blockBytes;
+    if (!Number.isSafeInteger(elements) || !Number.isSafeInteger(end)) {
+      throw cursor.damaged(`tensor ${index} claims ${elements} elements`);
+    }
+    sums.elements += elements;
+    sums.elementsByType.set(name, (sums.elementsByType.get(name) ?? 0) + elements);
+    sums.endOffset = Math.max(sums.endOffset, end);
+  }
+  return sums;
+}
+
+function checkLength(
+  cursor: GgufCursor,
+  path: string,
+  size: number,
+  endOffset: number,
+  metadata: ReadonlyMap<string, GgufValue>,
+): void {
+  if (endOffset === 0) return;
+  const alignment = metadata.get('general.alignment') ?? 32;
+  if (typeof alignment !== 'number' || !Number.isInteger(alignment) || alignment < 1) {
+    throw cursor.damaged(`general.alignment is ${String(alignment)}`);
+  }
+  const needed = Math.ceil(cursor.position / alignment) * alignment + endOffset;
+  if (size >= needed) return;
+  throw new ModelFileError(
+    'truncated',
+    path,
+    `truncated: its tensors need ${needed} bytes, the file has ${size}`,
+  );
+}

@@ -1,0 +1,74 @@
+import { Secret } from '../secret.ts';
+import type { DownloadJob } from './download.ts';
+import type { Credentials, HttpClient } from './http-client.ts';
+import { PullError } from './pull-error.ts';
+import { isLoopback, type HubSource } from './source.ts';
+
+const DEFAULT_ENDPOINT = 'https://huggingface.co';
+
+/**
+ * Asks the Hub what a file is: the address it is fetched from, its length and, for files kept in large file
+ * storage, as all models are, its SHA-256. Honours `HF_ENDPOINT` and `HF_TOKEN`; the token goes to the endpoint
+ * only, and over plain HTTP only to this machine itself.
+ * @throws PullError `source_failed`
+ */
+export async function findHubFile(
+  source: HubSource,
+  env: NodeJS.ProcessEnv,
+  client: HttpClient,
+  signal: AbortSignal,
+): Promise<DownloadJob> {
+  const endpoint = hubEndpoint(env);
+  const path = [
+    source.repository,
+    'resolve',
+    encodeURIComponent(source.revision),
+    ...source.file.split('/').map(encodeURIComponent),
+  ];
+  const url = new URL(`${endpoint.pathname.replace(/\/+$/, '')}/${path.join('/')}`, endpoint);
+  const credentials = hubCredentials(endpoint, env);
+
+  const answer = await client.head(url, credentials, signal);
+  if (answer.status >= 400)
+    throw new PullError('source_failed', refusal(answer.status, url.host, credentials));
+  const linkedEtag = unquoted(answer.headers['x-linked-etag']);
+  const size = Number(answer.headers['x-linked-size'] ?? Number.NaN);
+  return {
+    url,
+    credentials,
+    sha256: /^[0-9a-f]{64}$/.test(linkedEtag) ? linkedEtag : null,
+    sizeBytes: Number.isSafeInteger(size) && size >= 0 ? size : null,
+  };
+}
+
+function hubEndpoint(env: NodeJS.ProcessEnv): URL {
+  const text = env['HF_ENDPOINT'] ?? '';
+  if (text === '') return new URL(DEFAULT_ENDPOINT);
+  const url = URL.canParse(text) ? new URL(text) : null;
+  if (
+    url === null ||
+    !(url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname)))
+  ) {
+    throw new PullError('source_failed', '`HF_ENDPOINT` is no address: expected https://host');
+  }
+  return url;
+}
+
+function hubCredentials(endpoint: URL, env: NodeJS.ProcessEnv): Credentials | null {
+  const token = env['HF_TOKEN'] ?? '';
+  return token === '' ? null : { token: new Secret(token), origin: endpoint.origin };
+}
+
+function refusal(status: number, host: string, credentials: Credentials | null): string {
+  if (status === 404) return `${host} has no such repository, revision or file (404)`;
+  if (status !== 401 && status !== 403) return `${host} answered ${status}`;
+  const advice =
+    credentials === null
+      ? 'set `HF_TOKEN` to a token that may read it'
+      : 'the token in `HF_TOKEN` may not read it; a gated model needs its terms accepted first';
+  return `${host} refused (${status}): the repository does not exist, or is private or gated; ${advice}`;
+}
+
+function unquoted(etag: string | undefined): string {
+  return (etag ?? '').replace(/^W\//, '').replaceAll('"', '').toLowerCase();
+}

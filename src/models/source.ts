@@ -1,0 +1,129 @@
+import { isAbsolute, resolve } from 'node:path';
+
+/** Where a model file comes from. */
+export type ModelSource = HubSource | UrlSource | PathSource | PipSource;
+
+/** A file of a repository on the Hugging Face Hub. */
+export interface HubSource {
+  kind: 'hub';
+  /** `owner/name`. */
+  repository: string;
+  /** Path within the repository, `/` between folders. */
+  file: string;
+  /** Branch, tag or commit; `main` where none was given. */
+  revision: string;
+}
+
+export interface UrlSource {
+  kind: 'url';
+  /** May hold a signed query, so it is shown only through `describeSource`. */
+  url: URL;
+}
+
+export interface PathSource {
+  kind: 'path';
+  /** Absolute. */
+  path: string;
+}
+
+/** A file inside a Python package's wheel. Comes from the catalogue only; it cannot be written in text. */
+export interface PipSource {
+  kind: 'pip';
+  package: string;
+  version: string;
+  /** Path of the file within the wheel. */
+  member: string;
+  /** Bytes of the wheel; for progress and the check of free disk. */
+  wheelBytes: number;
+}
+
+/** A text that names no source; the message says what was expected. */
+export class SourceError extends Error {
+  constructor(text: string, expected: string) {
+    super(`"${text}" names no model file: expected ${expected}`);
+    this.name = 'SourceError';
+  }
+}
+
+const FORMS = '`hf:owner/repo/file.gguf[@revision]`, `https://host/file.gguf`, or the path of a .gguf file';
+const SEGMENT = /^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$/;
+const FILE_SEGMENT = /^[A-Za-z0-9_][A-Za-z0-9._ +()=-]{0,199}$/;
+const REVISION = /^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$/;
+const SCHEME = /^[A-Za-z][A-Za-z0-9+.-]+:/;
+const MAX_TEXT = 2048;
+
+/**
+ * Reads what an operator wrote for a model file: `hf:owner/repo/path/file.gguf[@revision]`, an `https://` address
+ * (`http://` for this machine itself only), or a path, which is taken relative to `baseFolder`.
+ * @throws SourceError
+ */
+export function parseSource(text: string, baseFolder: string = process.cwd()): ModelSource {
+  if (text.length > MAX_TEXT)
+    throw new SourceError(`${text.slice(0, 80)}…`, `at most ${MAX_TEXT} characters`);
+  if (text.includes('\0')) throw new SourceError(text.replaceAll('\0', '?'), FORMS);
+  if (text.startsWith('hf:')) return parseHub(text);
+  if (/^https?:/i.test(text)) return parseUrl(text);
+  if (SCHEME.test(text)) throw new SourceError(text, FORMS);
+  // `a/b` alone is refused rather than taken for a path: it is far likelier a model id that is not known.
+  if (!text.endsWith('.gguf') && !/^\.{1,2}\//.test(text) && !isAbsolute(text))
+    throw new SourceError(text, FORMS);
+  return { kind: 'path', path: resolve(baseFolder, text) };
+}
+
+/** The source in one line for people, logs and the record beside the file: no query, no secret. */
+export function describeSource(source: ModelSource): string {
+  switch (source.kind) {
+    case 'hub':
+      return `hf:${source.repository}/${source.file}${source.revision === 'main' ? '' : `@${source.revision}`}`;
+    case 'url':
+      return `${source.url.origin}${source.url.pathname}`;
+    case 'path':
+      return source.path;
+    case 'pip':
+      return `the Python package ${source.package} ${source.version} (${source.member})`;
+  }
+}
+
+/** Whether a host name means this machine, where plain `http://` gives nothing away. */
+export function isLoopback(hostname: string): boolean {
+  return hostname === 'localhost' || hostname === '[::1]' || /^127\.\d+\.\d+\.\d+$/.test(hostname);
+}
+
+function parseHub(text: string): HubSource {
+  const body = text.slice('hf:'.length);
+  // A file name may hold no "@", so the last one begins the revision.
+  const at = body.lastIndexOf('@');
+  const path = at < 0 ? body : body.slice(0, at);
+  const revision = at < 0 ? 'main' : body.slice(at + 1);
+  if (!REVISION.test(revision) || revision.split('/').some((part) => part === '' || /^\.+$/.test(part))) {
+    throw new SourceError(text, 'a branch, tag or commit after "@"');
+  }
+  const [owner = '', name = '', ...file] = path.split('/');
+  if (!SEGMENT.test(owner) || !SEGMENT.test(name))
+    throw new SourceError(text, 'hf:owner/repo/file.gguf[@revision]');
+  if (file.length === 0 || file.length > 8 || !file.every((part) => FILE_SEGMENT.test(part))) {
+    throw new SourceError(text, 'the path of a file after hf:owner/repo/');
+  }
+  if (!path.endsWith('.gguf')) throw new SourceError(text, 'a file whose name ends in .gguf');
+  return { kind: 'hub', repository: `${owner}/${name}`, file: file.join('/'), revision };
+}
+
+function parseUrl(text: string): UrlSource {
+  if (!URL.canParse(text)) throw new SourceError(text, 'a whole address such as https://host/file.gguf');
+  const url = new URL(text);
+  const shown = `${url.origin}${url.pathname}`;
+  if (url.username !== '' || url.password !== '')
+    throw new SourceError(shown, 'an address without a user or password');
+  if (url.protocol === 'http:' && !isLoopback(url.hostname)) {
+    throw new SourceError(shown, 'https:// (http:// is for this machine itself only)');
+  }
+  const segments = url.pathname.split('/').slice(1);
+  if (segments.length > 16 || segments.some((part) => part === '' || part.length > 200)) {
+    throw new SourceError(shown, 'a path of at most 16 folders, each of 1 to 200 characters');
+  }
+  if (!url.pathname.endsWith('.gguf') || segments.at(-1) === '.gguf') {
+    throw new SourceError(shown, 'the address of a .gguf file');
+  }
+  url.hash = '';
+  return { kind: 'url', url };
+}

@@ -1,0 +1,53 @@
+/**
+ * Names of tokenizer families as public model lists write them, by `tokenizer.ggml.pre`, the way text is cut
+ * before it is encoded; it tells families apart that share one encoder.
+ */
+const BY_PRE: readonly (readonly [pre: RegExp, family: string])[] = [
+  [/^(llama-bpe|llama-v3|llama3|falcon3)$/, 'Llama3'],
+  [/^llama4$/, 'Llama4'],
+  [/^(qwen35|qwen3)/, 'Qwen3'],
+  [/^(qwen2|deepseek-r1-qwen)$/, 'Qwen'],
+  [/^deepseek/, 'DeepSeek'],
+  [/^(tekken|mistral)/, 'Mistral'],
+  [/^(gpt-4o|o200k)/, 'GPT'],
+  [/^(gpt-2|gpt2)$/, 'GPT2'],
+  [/^smollm/, 'SmolLM'],
+  [/^(command-r|tiny_aya|cohere)/, 'Cohere'],
+  [/^(glm4|chatglm)/, 'GLM'],
+  [/^falcon$/, 'Falcon'],
+  [/^(gemma4|gemma)/, 'Gemma'],
+];
+
+/** By architecture, where the encoder alone is shared by many; the first that begins so. */
+const BY_ARCHITECTURE: readonly (readonly [architecture: string, family: string])[] = [
+  ['gemma', 'Gemma'],
+  ['qwen3', 'Qwen3'],
+  ['qwen', 'Qwen'],
+  ['mistral', 'Mistral'],
+  ['phi3', 'Llama2'],
+  ['rwkv', 'RWKV'],
+];
+
+const BY_MODEL: Readonly<Record<string, string>> = {
+  llama: 'Llama2',
+  gpt2: 'GPT2',
+  bert: 'BERT',
+  t5: 'T5',
+  rwkv: 'RWKV',
+  gemma4: 'Gemma',
+};
+
+/**
+ * The tokenizer family of `GET /v1/models`, from the GGUF's `tokenizer.ggml.model`, `tokenizer.ggml.pre` and
+ * architecture. An unknown one is named by its own word, so that two unknown families stay apart.
+ */
+export function tokenizerFamily(model: string | null, pre: string | null, architecture: string): string {
+  const byPre = pre === null ? undefined : BY_PRE.find(([pattern]) => pattern.test(pre))?.[1];
+  // Qwen3 kept the way of its predecessor to cut text.
+  if (byPre === 'Qwen' && architecture.startsWith('qwen3')) return 'Qwen3';
+  if (byPre !== undefined) return byPre;
+  const byArchitecture = BY_ARCHITECTURE.find(([start]) => architecture.startsWith(start))?.[1];
+  if (byArchitecture !== undefined) return byArchitecture;
+  if (pre !== null && pre !== '' && pre !== 'default') return pre;
+  return (model === null ? undefined : BY_MODEL[model]) ?? model ?? 'unknown';
+}
