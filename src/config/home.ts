@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import { access, chmod, mkdir, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
-import { join, parse } from 'node:path';
+import { join, parse, resolve } from 'node:path';
 
 /** The folder of the service cannot be used; the message says which, why, and what to do. */
 export class HomeError extends Error {
@@ -9,6 +9,11 @@ export class HomeError extends Error {
     super(`The folder ${home} cannot be used: ${reason}. Set SLUICE_HOME to another one.`, { cause });
     this.name = 'HomeError';
   }
+}
+
+/** The service's folder as an absolute path: `SLUICE_HOME`, or where the platform keeps a user's data. */
+export function homeOf(env: NodeJS.ProcessEnv): string {
+  return resolve(env.SLUICE_HOME || defaultHome(env));
 }
 
 /** Where a user's data belong on this platform, when `SLUICE_HOME` does not say otherwise. */

@@ -4,7 +4,7 @@ import { dirname, resolve } from 'node:path';
 import { Secret } from '../secret.ts';
 import { ConfigError, type ConfigIssue } from './errors.ts';
 import { faultsOf } from './faults.ts';
-import { defaultHome } from './home.ts';
+import { homeOf } from './home.ts';
 import { configSchema, type Config, type ConfigFile } from './schema.ts';
 import { parseYaml, type YamlFile } from './yaml.ts';
 
@@ -20,7 +20,7 @@ export async function loadConfig(env: NodeJS.ProcessEnv): Promise<Config> {
   const faults: ConfigIssue[] = [];
   const host = readHost(env.SLUICE_HOST || '127.0.0.1', faults);
   const port = readPort(env.SLUICE_PORT || '8080', faults);
-  const home = resolve(env.SLUICE_HOME || defaultHome(env));
+  const home = homeOf(env);
   const configPath = env.SLUICE_CONFIG ? resolve(env.SLUICE_CONFIG) : null;
   const file = configPath === null ? configSchema.parse({}) : await loadFile(configPath, env, faults);
   if (file === null || faults.length > 0) throw new ConfigError(configPath, faults);
@@ -29,10 +29,13 @@ export async function loadConfig(env: NodeJS.ProcessEnv): Promise<Config> {
 
 /** The secrets that a configuration names, which `loadConfig` has seen to be there. They are kept apart from it. */
 export function loadSecrets(config: Config, env: NodeJS.ProcessEnv): Secrets {
-  const names = config.file.models
-    .flatMap((model) => model.replicas ?? [])
-    .map((replica) => replica.apiKeyEnv);
-  return new Map(names.flatMap((name) => (name === undefined ? [] : [[name, new Secret(env[name] ?? '')]])));
+  const replicas = config.file.models.flatMap((model) => model.replicas ?? []);
+  return new Map(
+    replicas.flatMap(({ apiKeyEnv }) => {
+      const text = apiKeyEnv === undefined ? undefined : env[apiKeyEnv];
+      return apiKeyEnv !== undefined && text ? [[apiKeyEnv, new Secret(text)] as const] : [];
+    }),
+  );
 }
 
 /** The file with its defaults; null, with what is wrong in `faults`, when it cannot be used. */

@@ -1,0 +1,87 @@
+#!/usr/bin/env node
+import { Command, CommanderError } from 'commander';
+import { VERSION } from './version.ts';
+
+/**
+ * The program: parses the command line and runs one file of `commands/`. Exit codes: 0 done, 1 it failed, 2 the
+ * command line was wrong. Only the file of the command that was asked for is loaded.
+ */
+const COMMANDS: Readonly<Record<string, Listed>> = {
+  serve: {
+    summary: 'Start the service.',
+    load: () => import('./commands/serve.ts'),
+  },
+  models: {
+    summary: 'Fetch, list, check and remove model files.',
+    load: () => import('./commands/models.ts'),
+  },
+  keys: {
+    summary: 'Make, list and revoke API keys.',
+    load: () => import('./commands/keys.ts'),
+  },
+  config: {
+    summary: 'Check the configuration, or print the settings that hold.',
+    load: () => import('./commands/config.ts'),
+  },
+  doctor: {
+    summary: 'Say what this machine offers, and what to do about each fault.',
+    load: () => import('./commands/doctor.ts'),
+  },
+  engine: {
+    summary: 'Serve one engine over TCP, as a replica for a service on this or another machine.',
+    load: () => import('./commands/engine.ts'),
+  },
+};
+
+interface Listed {
+  /** The command's own description, so that `--help` need not load it. */
+  summary: string;
+  load: () => Promise<{ register: (program: Command) => void }>;
+}
+
+async function main(args: readonly string[]): Promise<void> {
+  const program = new Command('sluice')
+    .description('An inference service that speaks the OpenAI API, with llama.cpp inside.')
+    .version(VERSION)
+    .showHelpAfterError()
+    .exitOverride()
+    .addHelpText(
+      'after',
+      '\nExamples:\n  $ sluice serve\n  $ sluice keys create --name laptop\n\n`sluice <command> --help` tells more of each.',
+    );
+  const wanted = args[0] === 'help' ? args[1] : args[0];
+  for (const [name, { summary, load }] of Object.entries(COMMANDS)) {
+    if (name === wanted) (await load()).register(program);
+    else program.command(name).description(summary);
+  }
+  await program.parseAsync(args, { from: 'user' });
+}
+
+/** What a fault is worth: commander has printed its own; an operator's is its message; a defect needs its stack. */
+function fail(error: unknown): void {
+  if (error instanceof CommanderError) {
+    process.exitCode = error.exitCode === 0 ? 0 : 2;
+    return;
+  }
+  process.exitCode = 1;
+  const text = error instanceof Error ? (isDefect(error) ? error.stack : error.message) : String(error);
+  process.stderr.write(`${text}\n`);
+}
+
+/** Our faults are classes with names of their own; what the language or Node throws was foreseen by nobody. */
+function isDefect(error: Error): boolean {
+  return error.name in globalThis || error.name === 'AssertionError';
+}
+
+/** A reader that closes the pipe, such as `head`, has read enough: that is no fault. */
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error;
+  });
+}
+
+try {
+  await main(process.argv.slice(2));
+} catch (error) {
+  fail(error);
+}
