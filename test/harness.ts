@@ -1,0 +1,185 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { Writable } from 'node:stream';
+import { prepareHome } from '../src/config/home.ts';
+import { loadConfig } from '../src/config/load.ts';
+import { loadSecrets } from '../src/config/secrets.ts';
+import { openLog } from '../src/log.ts';
+import { isReady } from '../src/routing/readiness.ts';
+import { Service } from '../src/service.ts';
+
+/** The model that the scripted engine plays in tests. */
+export const MODEL = 'test/scripted';
+
+/** A configuration with that model; `engine` are the scripted engine's own options. */
+export function scriptedYaml(engine: object = {}, rest = ''): string {
+  return `models:\n  - id: ${MODEL}\n    engine:\n      file: 'scripted:${JSON.stringify(engine)}'\n${rest}`;
+}
+
+export interface TestService extends AsyncDisposable {
+  service: Service;
+  url: string;
+  /** A key that callers may use. */
+  key: string;
+  home: string;
+  /** Everything written to the log so far. */
+  log(): string;
+}
+
+/** A folder that goes away with the test. */
+export async function temporaryFolder(): Promise<{ path: string } & AsyncDisposable> {
+  const path = await mkdtemp(join(tmpdir(), 'sluice-test-'));
+  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) };
+}
+
+/** Starts the service in this process, on a free port and a fresh home, and waits until it is ready. */
+export async function startService(yaml = scriptedYaml(), env: NodeJS.ProcessEnv = {}): Promise<TestService> {
+  await using owned = new AsyncDisposableStack();
+  const { path: home } = owned.use(await temporaryFolder());
+  const file = join(home, 'sluice.yaml');
+  await writeFile(file, yaml);
+  const all = {
+    ...process.env,
+    SLUICE_HOME: join(home, 'home'),
+    SLUICE_PORT: '0',
+    SLUICE_CONFIG: file,
+    ...env,
+  };
+  const config = await loadConfig(all);
+  await prepareHome(config.home);
+  const lines: string[] = [];
+  const destination = new Writable({
+    write(chunk, _encoding, done) {
+      lines.push(String(chunk));
+      done();
+    },
+  });
+  const log = openLog(config.file.logLevel, destination);
+  const service = owned.use(await Service.open({ config, secrets: loadSecrets(config, all), env: all, log }));
+  await ready(service);
+  const { key } = await service.keys.create({ name: 'test' });
+  const kept = owned.move();
+  return {
+    service,
+    url: service.url,
+    key: key.reveal(),
+    home: config.home,
+    log: () => lines.join(''),
+    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+  };
+}
+
+/** Resolves when the service can generate; rejects when one of its models never will. */
+export async function ready(service: Service): Promise<void> {
+  for (;;) {
+    const models = service.router.overview();
+    if (isReady(models)) return;
+    for (const { state } of models.flatMap((model) => model.replicas)) {
+      if (state.state === 'down' && state.retryInMs === null) throw new Error(state.reason);
+    }
+    await nextTurn();
+  }
+}
+
+/** Waits until `condition` holds, looking again after every turn of the event loop that has time for it. */
+export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await condition())) await nextTurn();
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, 5));
+}
+
+export interface ServiceProcess extends AsyncDisposable {
+  child: ChildProcess;
+  /** Without `/v1`. */
+  url: string;
+  home: string;
+  env: NodeJS.ProcessEnv;
+  stdout(): string;
+  stderr(): string;
+  /** Exit code, or the signal that ended it. */
+  ended: Promise<number | NodeJS.Signals>;
+}
+
+const MAIN = join(import.meta.dirname, '..', 'src', 'main.ts');
+
+/** Starts `sluice serve` as a process of its own and waits until it listens; it need not be ready yet. */
+export async function spawnService(
+  yaml = scriptedYaml(),
+  env: NodeJS.ProcessEnv = {},
+): Promise<ServiceProcess> {
+  await using owned = new AsyncDisposableStack();
+  const { path: folder } = owned.use(await temporaryFolder());
+  const file = join(folder, 'sluice.yaml');
+  await writeFile(file, yaml);
+  const home = join(folder, 'home');
+  const all = { ...process.env, SLUICE_HOME: home, SLUICE_PORT: '0', SLUICE_CONFIG: file, ...env };
+  const child = spawn(process.execPath, [MAIN, 'serve'], { env: all, stdio: ['ignore', 'pipe', 'pipe'] });
+  const ended = new Promise<number | NodeJS.Signals>((resolve) => {
+    child.once('close', (code, signal) => resolve(signal ?? code ?? 0));
+  });
+  owned.defer(async () => {
+    child.kill('SIGKILL');
+    await ended;
+  });
+  let stdout = '';
+  let stderr = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+  const url = new Promise<string>((resolve, reject) => {
+    createInterface({ input: child.stdout }).on('line', (line) => {
+      stdout += `${line}\n`;
+      const listens = /listens on (\S+)/.exec(line)?.[1];
+      if (listens) resolve(listens);
+    });
+    void ended.then((how) => reject(new Error(`the service ended with ${how}:\n${stdout}${stderr}`)));
+  });
+  const found = await url;
+  const kept = owned.move();
+  return {
+    child,
+    url: found,
+    home,
+    env: all,
+    stdout: () => stdout,
+    stderr: () => stderr,
+    ended,
+    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+  };
+}
+
+/** Runs `sluice` with these arguments to its end. */
+export async function runCli(
+  args: readonly string[],
+  env: NodeJS.ProcessEnv,
+): Promise<{ code: number; stdout: string; stderr: string }> {
+  const child = spawn(process.execPath, [MAIN, ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  let stdout = '';
+  let stderr = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+  const code = await new Promise<number>((resolve) => child.once('close', (exit) => resolve(exit ?? 1)));
+  return { code, stdout, stderr };
+}
+
+/** Calls the service with its test key; `body` is sent as JSON, or as it is where it is a string. */
+export function post(
+  test: TestService,
+  path: string,
+  body: unknown,
+  headers: Record<string, string> = {},
+): Promise<Response> {
+  return fetch(test.url + path, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${test.key}`, 'content-type': 'application/json', ...headers },
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+  });
+}
+
+/** A chat request of one user message to the scripted model. */
+export function chat(content: string, fields: object = {}): object {
+  return { model: MODEL, messages: [{ role: 'user', content }], ...fields };
+}
