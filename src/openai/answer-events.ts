@@ -1,0 +1,79 @@
+import { ServiceError } from '../errors.ts';
+import type { FinishReason, TokenLogprob } from '../generation.ts';
+import type { GenerationKind } from './field.ts';
+import { readLogprobs } from './logprobs.ts';
+
+/** What a replica sends that is no answer: 503, with what was wrong in `cause`. */
+export function unreadable(cause: unknown): ServiceError {
+  return new ServiceError(
+    'engine_unavailable',
+    'The engine of this model sent an answer that cannot be read.',
+    {
+      cause,
+    },
+  );
+}
+
+/** An answer that stopped before it was finished. */
+export function brokenOff(cause: string): ServiceError {
+  return new ServiceError('engine_unavailable', 'The engine of this model broke off its answer.', {
+    cause: new Error(cause),
+  });
+}
+
+/** One choice of a chunk or a whole answer, whatever the dialect. */
+export interface ReadChoice {
+  index: number;
+  text: string;
+  logprobs: readonly TokenLogprob[] | null;
+  reason: FinishReason | null;
+}
+
+/** Reads the `choices` of a chunk or a whole answer. Throws `engine_unavailable`. */
+export function readChoices(kind: GenerationKind, value: unknown): ReadChoice[] {
+  if (value === undefined || value === null) return [];
+  if (!Array.isArray(value)) throw unreadable(new Error('choices is no array'));
+  return value.map((choice) => readChoice(kind, choice));
+}
+
+interface WireChoice {
+  index?: unknown;
+  text?: unknown;
+  delta?: { content?: unknown } | null;
+  message?: { content?: unknown } | null;
+  logprobs?: unknown;
+  finish_reason?: unknown;
+}
+
+function readChoice(kind: GenerationKind, value: unknown): ReadChoice {
+  if (typeof value !== 'object' || value === null) throw unreadable(new Error('a choice is no object'));
+  const choice = value as WireChoice; // Each field is checked here.
+  const index = choice.index ?? 0;
+  if (typeof index !== 'number' || !Number.isSafeInteger(index) || index < 0) {
+    throw unreadable(new Error('the index of a choice is no count'));
+  }
+  const text = kind === 'chat' ? (choice.delta ?? choice.message)?.content : choice.text;
+  const logprobs =
+    choice.logprobs === undefined || choice.logprobs === null ? null : readLogprobs(choice.logprobs);
+  return {
+    index,
+    text: typeof text === 'string' ? text : '',
+    logprobs: logprobs !== null && logprobs.length > 0 ? logprobs : null,
+    reason: readReason(choice.finish_reason),
+  };
+}
+
+/** Every dialect's word for the end of a choice; '' is what TGI writes before it. */
+function readReason(value: unknown): FinishReason | null {
+  if (typeof value !== 'string' || value === '') return null;
+  switch (value) {
+    case 'length':
+    case 'tool_calls':
+      return value;
+    case 'abort':
+    case 'error':
+      throw brokenOff(`finish_reason was ${value}`);
+    default:
+      return 'stop'; // stop, eos_token, stop_sequence, content_filter: the text is over, and not for its length.
+  }
+}

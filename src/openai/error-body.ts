@@ -1,0 +1,130 @@
+import { ERRORS, ServiceError, type ErrorCode } from '../errors.ts';
+
+/** The body of an error answer: `{"error":{message,type,param,code}}`, all four always there. */
+export function errorBody(error: ServiceError): string {
+  return `{"error":${errorJson(error)}}`;
+}
+
+/** The `error` object alone, as it also stands in a stream. */
+export function errorJson(error: ServiceError): string {
+  const { message, type, param, code } = error;
+  return JSON.stringify({ message, type, param, code });
+}
+
+/**
+ * A replica's error answer as ours, whatever its dialect. What the caller can mend stays a 400 with the replica's
+ * words, without addresses and paths; a refused key, a missing model or an overload is the operator's, so
+ * `engine_unavailable`; a fault inside the replica is `internal_error`. The whole body is in `cause`, for the log.
+ */
+export function readErrorBody(status: number, body: string): ServiceError {
+  const detail = readDetail(body);
+  const cause = new Error(`The replica answered ${status}: ${body.slice(0, MAX_LOGGED)}`);
+  if (CALLERS_FAULT.has(status) || (status === 500 && isContextOverflow(detail))) {
+    return callersFault(detail, cause);
+  }
+  if (status === 500)
+    return new ServiceError('internal_error', 'The engine failed to answer the request.', { cause });
+  return new ServiceError('engine_unavailable', 'The engine of this model cannot answer the request now.', {
+    cause,
+    retryAfterMs: RETRY_AFTER_MS,
+  });
+}
+
+/** An error that came in the middle of a stream; its status stands in the frame, if anywhere. */
+export function readErrorFrame(body: string): ServiceError {
+  const { status } = readDetail(body);
+  return readErrorBody(status ?? 500, body);
+}
+
+const MAX_LOGGED = 2048;
+const MAX_MESSAGE = 500;
+const RETRY_AFTER_MS = 1000;
+/** 413 and 422 are what TGI answers to a prompt or a field that it does not take. */
+const CALLERS_FAULT: ReadonlySet<number> = new Set([400, 413, 422]);
+
+interface Detail {
+  message: string;
+  code: string | null;
+  param: string | null;
+  status: number | null;
+}
+
+function callersFault(detail: Detail, cause: Error): ServiceError {
+  const message = scrub(detail.message) || 'The engine of this model refused the request.';
+  const code = isContextOverflow(detail)
+    ? 'context_length_exceeded'
+    : (ownCode(detail.code) ?? 'invalid_value');
+  return new ServiceError(code, message, { param: detail.param, cause });
+}
+
+/** A code of our own table for a 400: what an engine of ours sends. */
+function ownCode(code: string | null): ErrorCode | null {
+  if (code === null || !Object.hasOwn(ERRORS, code)) return null;
+  const known = code as ErrorCode; // A key of the table, checked above.
+  return ERRORS[known][0] === 400 ? known : null;
+}
+
+/** The words of vLLM, SGLang, llama-server and TGI for a prompt that is too long. */
+const OVERFLOW =
+  /maximum context length|context (?:length|size|window)|(?:longer than|exceeds?) .{0,40}context|max_model_len|`inputs` (?:tokens|must have)|`inputs` tokens \+ `max_new_tokens`/i;
+
+function isContextOverflow(detail: Detail): boolean {
+  if (detail.code === 'context_length_exceeded' || detail.code === 'exceed_context_size_error') return true;
+  return ownCode(detail.code) === null && OVERFLOW.test(detail.message);
+}
+
+/** Reads `{error:{…}}`, `{error:"…"}`, `{message}` or `{detail}`; a body of another form has no message. */
+function readDetail(body: string): Detail {
+  const whole = asRecord(parse(body));
+  const inner = asRecord(whole['error']);
+  const status =
+    [inner['code'], whole['code'], inner['status_code'], whole['status_code']].find(isStatus) ?? null;
+  const message = [inner['message'], whole['error'], whole['message'], whole['detail']].find(isText) ?? '';
+  const code = [inner['code'], inner['type'], whole['error_type'], whole['type']].find(isText) ?? null;
+  const param = [inner['param'], whole['param']].find(isText) ?? null;
+  // Frames of ours carry no status; the table tells it.
+  const own = code !== null && Object.hasOwn(ERRORS, code) ? ERRORS[code as ErrorCode][0] : null;
+  return { message, code, param: isFieldPath(param) ? param : null, status: status ?? own };
+}
+
+function parse(body: string): unknown {
+  try {
+    return JSON.parse(body);
+  } catch {
+    return null;
+  }
+}
+
+function asRecord(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== '';
+}
+
+function isStatus(value: unknown): value is number {
+  return typeof value === 'number' && Number.isInteger(value) && value >= 400 && value < 600;
+}
+
+function isFieldPath(param: string | null): boolean {
+  return param !== null && /^[\w.[\]$…-]{1,200}$/.test(param);
+}
+
+const ADDRESS = /\b[a-z][a-z0-9+.-]*:\/\/\S+/gi;
+const HOST = /\b(?:\d{1,3}(?:\.\d{1,3}){3}|localhost)(?::\d+)?\b|\b[a-z0-9-]+(?:\.[a-z0-9-]+)*:\d{2,5}\b/gi;
+const PATH = /(?<![\w.])(?:~|\.{1,2})?(?:\/[\w.@+-]+){2,}\/?|\b[A-Z]:\\\S+/g;
+const KEY = /\b(?:sk|hf|Bearer)[-_ ][\w-]{8,}/g;
+
+/** A replica's words without what would tell where it runs, in one line of bounded length. */
+function scrub(message: string): string {
+  const clean = message
+    .toWellFormed()
+    .replace(ADDRESS, '…')
+    .replace(HOST, '…')
+    .replace(PATH, '…')
+    .replace(KEY, '…')
+    .replace(/\s+/g, ' ')
+    .trim();
+  return clean.length > MAX_MESSAGE ? `${clean.slice(0, MAX_MESSAGE).toWellFormed()}…` : clean;
+}

@@ -1,0 +1,108 @@
+import type { ChatRequest, Sampling } from '../generation.ts';
+import type { GenerationKind } from './field.ts';
+import * as fields from './fields.ts';
+import { RequestBody, type ParseOptions } from './request-body.ts';
+import { parseResponseFormat } from './response-format.ts';
+import { asObject, asString, shown, wrongType, wrongValue } from './values.ts';
+
+/** What chat and text requests have in common; the rest of each is in its own parser. */
+export type GenerationFields = Omit<ChatRequest, 'kind' | 'messages' | 'maxTokens' | 'logprobs'>;
+
+/** Reads the fields that both requests have. Throws the 400s, by path. */
+export function parseGenerationFields(
+  body: RequestBody,
+  kind: GenerationKind,
+  options: ParseOptions,
+): GenerationFields {
+  return {
+    model: body.read(fields.model) ?? '', // Required: `read` throws where it is absent.
+    sampling: parseSampling(body),
+    stop: parseStop(body.raw(fields.stop)),
+    choices: parseChoices(body, options.maxChoices),
+    responseFormat: parseResponseFormat(body),
+    stream: body.read(fields.stream),
+    ...parseStreamOptions(body, kind, options.internal),
+    cacheScope: options.internal ? body.read(fields.cacheSalt) : null,
+    user: body.read(fields.user),
+  };
+}
+
+/** An upper bound of tokens; more than any engine can count is as good as the most it can. */
+export function clampTokens(tokens: number | null): number | null {
+  return tokens === null ? null : Math.min(tokens, fields.MAX_INT32);
+}
+
+function parseSampling(body: RequestBody): Sampling {
+  const seed = body.read(fields.seed);
+  return {
+    temperature: body.read(fields.temperature),
+    topP: body.read(fields.topP),
+    topK: body.read(fields.topK),
+    minP: body.read(fields.minP),
+    seed: seed === null ? null : Number(BigInt.asUintN(32, BigInt(seed))),
+    presencePenalty: body.read(fields.presencePenalty),
+    frequencyPenalty: body.read(fields.frequencyPenalty),
+    repetitionPenalty: body.read(fields.repetitionPenalty),
+    logitBias: parseLogitBias(body),
+  };
+}
+
+const TOKEN_ID = /^(0|[1-9]\d{0,9})$/;
+
+function parseLogitBias(body: RequestBody): ReadonlyMap<number, number> {
+  const biases = new Map<number, number>();
+  const value = body.raw(fields.logitBias);
+  if (value === null) return biases;
+  const entries = Object.entries(asObject(value, 'logit_bias'));
+  if (entries.length > fields.MAX_BIASED_TOKENS) {
+    throw wrongValue('logit_bias', `an object of at most ${fields.MAX_BIASED_TOKENS} token ids`);
+  }
+  for (const [name, bias] of entries) {
+    const path = `logit_bias.${shown(name)}`;
+    if (!TOKEN_ID.test(name) || Number(name) > fields.MAX_INT32)
+      throw wrongValue(path, 'named by a token id');
+    if (typeof bias !== 'number') throw wrongType(path, 'a number', bias);
+    if (bias < -100 || bias > 100) throw wrongValue(path, '-100 to 100');
+    biases.set(Number(name), bias);
+  }
+  if (biases.size > 0) body.note(fields.logitBias);
+  return biases;
+}
+
+function parseStop(value: unknown): readonly string[] {
+  if (value === null) return [];
+  if (typeof value === 'string') return [parseStopSequence(value, 'stop')];
+  if (!Array.isArray(value)) throw wrongType('stop', 'a string or an array of strings', value);
+  if (value.length > fields.MAX_STOP_SEQUENCES) {
+    throw wrongValue('stop', `at most ${fields.MAX_STOP_SEQUENCES} strings`);
+  }
+  return value.map((sequence, index) => parseStopSequence(sequence, `stop[${index}]`));
+}
+
+function parseStopSequence(value: unknown, path: string): string {
+  const sequence = asString(value, path);
+  if (sequence === '' || sequence.length > fields.MAX_STOP_LENGTH) {
+    throw wrongValue(path, `1 to ${fields.MAX_STOP_LENGTH} characters long`);
+  }
+  return sequence;
+}
+
+function parseChoices(body: RequestBody, maxChoices: number): number {
+  const choices = body.read(fields.choices);
+  if (choices > maxChoices) throw wrongValue('n', `1 to ${maxChoices}`);
+  return choices;
+}
+
+function parseStreamOptions(
+  body: RequestBody,
+  kind: GenerationKind,
+  internal: boolean,
+): Pick<GenerationFields, 'includeUsage' | 'continuousUsage'> {
+  const value = body.raw(fields.streamOptions);
+  if (value === null) return { includeUsage: null, continuousUsage: false };
+  const options = new RequestBody(asObject(value, 'stream_options'), kind, internal, 'stream_options.');
+  return {
+    includeUsage: options.read(fields.includeUsage),
+    continuousUsage: internal && options.read(fields.continuousUsage),
+  };
+}

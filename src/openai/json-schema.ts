@@ -1,0 +1,232 @@
+import type { JsonSchema } from '../generation.ts';
+import { checkReference } from './json-schema-references.ts';
+import { asObject, asString, refuseUnknown, shown, unsupported, wrongType, wrongValue } from './values.ts';
+
+/** Largest schema, in characters of its JSON. */
+export const MAX_SCHEMA_CHARACTERS = 65_536;
+/** Deepest nesting of schemas in one another. */
+export const MAX_SCHEMA_DEPTH = 32;
+/** Most schemas in one, each property, item and alternative counted. */
+export const MAX_SCHEMA_NODES = 2048;
+/** Sum of all `minItems`, `maxItems`, `minLength` and `maxLength`: a grammar writes repetitions out. */
+export const MAX_SCHEMA_REPETITIONS = 4096;
+
+/** Keywords that constrain the text. */
+export const SUPPORTED_KEYWORDS = [
+  'type',
+  'enum',
+  'const',
+  'properties',
+  'required',
+  'additionalProperties',
+  'items',
+  'prefixItems',
+  'minItems',
+  'maxItems',
+  'minLength',
+  'maxLength',
+  'anyOf',
+  '$ref',
+  '$defs',
+  'definitions',
+] as const;
+
+/** Keywords that say something to readers and constrain nothing. */
+export const ANNOTATIONS = [
+  '$schema',
+  '$id',
+  '$comment',
+  'title',
+  'description',
+  'default',
+  'examples',
+  'deprecated',
+  'readOnly',
+  'writeOnly',
+  'format',
+] as const;
+
+/**
+ * Checks a JSON Schema that a caller sent for what can be turned into a grammar within bounds, and returns it
+ * unchanged. `format` is an annotation, as the specification has it. Throws `unsupported_parameter` at the path of
+ * a keyword that is not in the lists, and `invalid_value` or `invalid_type` for the rest.
+ */
+export function checkJsonSchema(schema: unknown, path: string): JsonSchema {
+  if (typeof schema !== 'boolean') asObject(schema, path);
+  if (JSON.stringify(schema).length > MAX_SCHEMA_CHARACTERS) {
+    throw wrongValue(path, `at most ${MAX_SCHEMA_CHARACTERS} characters of JSON`);
+  }
+  const budget: Budget = { nodes: MAX_SCHEMA_NODES, repetitions: MAX_SCHEMA_REPETITIONS, root: schema, path };
+  checkNode(schema, path, 0, budget);
+  return schema as JsonSchema; // Checked above: a boolean, or an object.
+}
+
+interface Budget {
+  nodes: number;
+  repetitions: number;
+  /** The whole schema, to which references point. */
+  root: unknown;
+  path: string;
+}
+
+type Node = Readonly<Record<string, unknown>>;
+
+const NEUTRAL: ReadonlyMap<string, (value: unknown) => boolean> = new Map([
+  // What generators write on every integer, record or array, and what changes nothing there.
+  ['minimum', (value) => typeof value === 'number' && value <= Number.MIN_SAFE_INTEGER],
+  ['maximum', (value) => typeof value === 'number' && value >= Number.MAX_SAFE_INTEGER],
+  ['propertyNames', (value) => ['{}', 'true', '{"type":"string"}'].includes(JSON.stringify(value))],
+  ['uniqueItems', (value) => value === false],
+]);
+
+const KNOWN = {
+  names: new Set<string>([...SUPPORTED_KEYWORDS, ...ANNOTATIONS, ...NEUTRAL.keys()]),
+  has(name: string): boolean {
+    return this.names.has(name);
+  },
+};
+
+function checkNode(value: unknown, path: string, depth: number, budget: Budget): void {
+  if (--budget.nodes < 0) throw wrongValue(budget.path, `made of at most ${MAX_SCHEMA_NODES} schemas`);
+  if (depth > MAX_SCHEMA_DEPTH) throw wrongValue(path, `nested at most ${MAX_SCHEMA_DEPTH} schemas deep`);
+  if (value === true) return;
+  if (value === false) throw unsupported(path, 'is false, which no text can satisfy');
+  const node = asObject(value, path);
+  refuseUnknown(node, KNOWN, `${path}.`);
+  for (const [keyword, isNeutral] of NEUTRAL) {
+    if (keyword in node && !isNeutral(node[keyword])) throw unsupported(`${path}.${keyword}`);
+  }
+  checkCompany(node, path, depth);
+  if ('$ref' in node) checkReference(node, path, budget.root);
+  checkTypes(node, path);
+  checkLiterals(node, path);
+  checkRepetitions(node, path, budget);
+  checkObjectKeywords(node, path, depth, budget);
+  checkNested(node, path, depth, budget);
+}
+
+/** Keywords that stand for the whole schema; a grammar cannot intersect them with others. */
+const ALONE = ['$ref', 'anyOf', 'enum', 'const'];
+const COMPANY = new Set<string>([...ANNOTATIONS, ...NEUTRAL.keys(), '$defs', 'definitions']);
+
+function checkCompany(node: Node, path: string, depth: number): void {
+  const alone = ALONE.find((keyword) => keyword in node);
+  for (const keyword of Object.keys(node)) {
+    if (alone !== undefined && keyword !== alone && !COMPANY.has(keyword)) {
+      // A type beside literals is checked against them instead.
+      if (keyword === 'type' && (alone === 'enum' || alone === 'const')) continue;
+      throw unsupported(`${path}.${keyword}`, `is not supported beside '${alone}'`);
+    }
+    if (depth > 0 && (keyword === '$defs' || keyword === 'definitions')) {
+      throw unsupported(`${path}.${keyword}`, 'is supported at the root of the schema only');
+    }
+  }
+}
+
+const TYPES: ReadonlyMap<unknown, (value: unknown) => boolean> = new Map([
+  ['string', (value) => typeof value === 'string'],
+  ['number', (value) => typeof value === 'number'],
+  ['integer', (value) => Number.isInteger(value)],
+  ['boolean', (value) => typeof value === 'boolean'],
+  ['null', (value) => value === null],
+  ['array', (value) => Array.isArray(value)],
+  ['object', (value) => typeof value === 'object' && value !== null && !Array.isArray(value)],
+]);
+
+function checkTypes(node: Node, path: string): void {
+  if (!('type' in node)) return;
+  const type = node['type'];
+  const list: readonly unknown[] = Array.isArray(type) ? type : [type];
+  if (list.length === 0) throw wrongValue(`${path}.type`, 'a type or an array of at least 1 type');
+  list.forEach((name, index) => {
+    const at = Array.isArray(type) ? `${path}.type[${index}]` : `${path}.type`;
+    if (typeof name !== 'string') throw wrongType(at, 'the name of a type', name);
+    if (!TYPES.has(name)) throw wrongValue(at, `one of ${[...TYPES.keys()].join(', ')}`);
+  });
+}
+
+function checkLiterals(node: Node, path: string): void {
+  if ('const' in node) checkLiteral(node['const'], node['type'], `${path}.const`);
+  if (!('enum' in node)) return;
+  const values = node['enum'];
+  if (!Array.isArray(values)) throw wrongType(`${path}.enum`, 'an array', values);
+  if (values.length === 0) throw wrongValue(`${path}.enum`, 'an array of at least 1 value');
+  values.forEach((value, index) => checkLiteral(value, node['type'], `${path}.enum[${index}]`));
+}
+
+function checkLiteral(value: unknown, type: unknown, path: string): void {
+  if (!JSON.stringify(value).isWellFormed()) throw wrongValue(path, 'text without lone surrogates');
+  if (typeof value === 'string') asString(value, path);
+  if (type === undefined) return;
+  const types: readonly unknown[] = Array.isArray(type) ? type : [type];
+  if (!types.some((name) => TYPES.get(name)?.(value))) throw wrongValue(path, "of the schema's own type");
+}
+
+function checkRepetitions(node: Node, path: string, budget: Budget): void {
+  for (const [low, high] of [
+    ['minItems', 'maxItems'],
+    ['minLength', 'maxLength'],
+  ] as const) {
+    const least = readCount(node, low, path, budget) ?? 0;
+    const most = readCount(node, high, path, budget) ?? Infinity;
+    if (most < least) throw wrongValue(`${path}.${high}`, `at least '${low}'`);
+  }
+}
+
+function readCount(node: Node, keyword: string, path: string, budget: Budget): number | null {
+  if (!(keyword in node)) return null;
+  const value = node[keyword];
+  const at = `${path}.${keyword}`;
+  if (typeof value !== 'number' || !Number.isInteger(value)) throw wrongType(at, 'an integer', value);
+  if (value < 0) throw wrongValue(at, 'at least 0');
+  budget.repetitions -= value;
+  if (budget.repetitions < 0) {
+    throw wrongValue(
+      at,
+      `small enough that all lengths and counts of the schema add up to ${MAX_SCHEMA_REPETITIONS}`,
+    );
+  }
+  return value;
+}
+
+function checkObjectKeywords(node: Node, path: string, depth: number, budget: Budget): void {
+  const properties = 'properties' in node ? asObject(node['properties'], `${path}.properties`) : {};
+  for (const [name, schema] of Object.entries(properties)) {
+    const at = `${path}.properties.${shown(name)}`;
+    asString(name, at);
+    checkNode(schema, at, depth + 1, budget);
+  }
+  if ('required' in node) {
+    const required = node['required'];
+    if (!Array.isArray(required)) throw wrongType(`${path}.required`, 'an array', required);
+    required.forEach((name, index) => {
+      const at = `${path}.required[${index}]`;
+      if (!Object.hasOwn(properties, asString(name, at)))
+        throw wrongValue(at, "one of the schema's properties");
+    });
+  }
+  const extra = node['additionalProperties'];
+  if (extra !== undefined && extra !== false) {
+    checkNode(extra, `${path}.additionalProperties`, depth + 1, budget);
+  }
+}
+
+function checkNested(node: Node, path: string, depth: number, budget: Budget): void {
+  if ('items' in node && !(node['items'] === false && 'prefixItems' in node)) {
+    checkNode(node['items'], `${path}.items`, depth + 1, budget);
+  }
+  for (const keyword of ['anyOf', 'prefixItems']) {
+    if (!(keyword in node)) continue;
+    const list = node[keyword];
+    const at = `${path}.${keyword}`;
+    if (!Array.isArray(list)) throw wrongType(at, 'an array', list);
+    if (list.length === 0) throw wrongValue(at, 'an array of at least 1 schema');
+    list.forEach((schema, index) => checkNode(schema, `${at}[${index}]`, depth + 1, budget));
+  }
+  for (const keyword of ['$defs', 'definitions']) {
+    if (!(keyword in node)) continue;
+    for (const [name, schema] of Object.entries(asObject(node[keyword], `${path}.${keyword}`))) {
+      checkNode(schema, `${path}.${keyword}.${shown(name)}`, depth + 1, budget);
+    }
+  }
+}

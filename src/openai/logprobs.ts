@@ -1,0 +1,110 @@
+import type { TokenLogprob } from '../generation.ts';
+
+/** The least log probability that is written; JSON has no -Infinity, and OpenAI's API writes this number for it. */
+const LEAST = -9999;
+
+/** `logprobs` of a chat choice: `{content, refusal}`. `alternatives` bounds the list beside each token. */
+export function chatLogprobs(tokens: readonly TokenLogprob[], alternatives: number): object {
+  const content = tokens.map((token) => ({
+    ...entry(token),
+    top_logprobs: token.top.slice(0, alternatives).map(entry),
+  }));
+  return { content, refusal: null };
+}
+
+/**
+ * `logprobs` of a text choice: four lists of the same length. `offset` is where the first token stands in the
+ * choice's text, in characters (Unicode code points, as OpenAI's API counts).
+ */
+export function textLogprobs(tokens: readonly TokenLogprob[], alternatives: number, offset: number): object {
+  let at = offset;
+  const offsets: number[] = [];
+  for (const token of tokens) {
+    offsets.push(at);
+    at += codePoints(token.token);
+  }
+  return {
+    tokens: tokens.map((token) => token.token),
+    token_logprobs: tokens.map((token) => finite(token.logprob)),
+    top_logprobs: tokens.map((token) =>
+      Object.fromEntries(token.top.slice(0, alternatives).map((top) => [top.token, finite(top.logprob)])),
+    ),
+    text_offset: offsets,
+  };
+}
+
+/** Length in Unicode code points. */
+export function codePoints(text: string): number {
+  let length = 0;
+  for (const _ of text) length++;
+  return length;
+}
+
+/** Reads `logprobs` of either shape, whichever a replica sends; null where there is none. */
+export function readLogprobs(value: unknown): readonly TokenLogprob[] | null {
+  if (typeof value !== 'object' || value === null) return null;
+  const logprobs = value as WireLogprobs; // Each list is checked below.
+  if (Array.isArray(logprobs.content)) return logprobs.content.map(readEntry);
+  if (Array.isArray(logprobs.tokens)) return readLists(logprobs);
+  return null;
+}
+
+interface WireEntry {
+  token?: unknown;
+  logprob?: unknown;
+  bytes?: unknown;
+  top_logprobs?: unknown;
+}
+
+interface WireLogprobs {
+  content?: WireEntry[];
+  tokens?: unknown[];
+  token_logprobs?: unknown[] | null;
+  top_logprobs?: unknown[] | null;
+}
+
+function entry(token: Omit<TokenLogprob, 'top'>): {
+  token: string;
+  logprob: number;
+  bytes: readonly number[] | null;
+} {
+  return { token: token.token, logprob: finite(token.logprob), bytes: token.bytes };
+}
+
+function finite(logprob: number): number {
+  return Number.isFinite(logprob) ? logprob : LEAST;
+}
+
+function readEntry(value: WireEntry): TokenLogprob {
+  const top = Array.isArray(value.top_logprobs) ? (value.top_logprobs as WireEntry[]) : [];
+  return { ...readToken(value), top: top.map(readToken) };
+}
+
+function readToken(value: WireEntry): Omit<TokenLogprob, 'top'> {
+  return { token: readText(value.token), logprob: readNumber(value.logprob), bytes: readBytes(value.bytes) };
+}
+
+function readLists(lists: WireLogprobs): TokenLogprob[] {
+  return (lists.tokens ?? []).map((token, index) => {
+    const top = lists.top_logprobs?.[index];
+    const pairs = typeof top === 'object' && top !== null ? Object.entries(top) : [];
+    return {
+      token: readText(token),
+      logprob: readNumber(lists.token_logprobs?.[index]),
+      bytes: null,
+      top: pairs.map(([text, logprob]) => ({ token: text, logprob: readNumber(logprob), bytes: null })),
+    };
+  });
+}
+
+function readText(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}
+
+function readNumber(value: unknown): number {
+  return typeof value === 'number' ? value : LEAST;
+}
+
+function readBytes(value: unknown): readonly number[] | null {
+  return Array.isArray(value) && value.every((byte) => Number.isInteger(byte)) ? (value as number[]) : null;
+}

@@ -1,0 +1,150 @@
+/** The shapes that the table of fields does not describe: parts of requests, and answers. */
+
+const string = { type: 'string' };
+const integer = { type: 'integer', minimum: 0 };
+const nullable = (schema: object): object => ({ anyOf: [schema, { type: 'null' }] });
+const list = (items: object): object => ({ type: 'array', items });
+const reference = (name: string): object => ({ $ref: `#/components/schemas/${name}` });
+
+/** An object with these fields; all are required except those named last. */
+function object(properties: Readonly<Record<string, object>>, ...optional: string[]): object {
+  const required = Object.keys(properties).filter((name) => !optional.includes(name));
+  return { type: 'object', required, properties };
+}
+
+/** Objects within a request. */
+export const REQUEST_SCHEMAS = {
+  TextPart: { ...object({ type: { const: 'text' }, text: string }), additionalProperties: false },
+  RequestMessage: {
+    ...object(
+      {
+        role: { type: 'string', enum: ['system', 'developer', 'user', 'assistant'] },
+        content: { anyOf: [string, { type: 'array', minItems: 1, items: reference('TextPart') }] },
+        refusal: { type: 'null' },
+        annotations: nullable({ type: 'array', maxItems: 0 }),
+        tool_calls: nullable({ type: 'array', maxItems: 0 }),
+      },
+      'refusal',
+      'annotations',
+      'tool_calls',
+    ),
+    additionalProperties: false,
+  },
+  ResponseFormat: {
+    anyOf: [
+      { ...object({ type: { enum: ['text', 'json_object'] } }), additionalProperties: false },
+      {
+        ...object({
+          type: { const: 'json_schema' },
+          json_schema: object(
+            {
+              name: { type: 'string', pattern: '^[A-Za-z0-9_-]{1,64}$' },
+              description: nullable(string),
+              schema: { type: ['object', 'boolean'] },
+              strict: nullable({ type: 'boolean' }),
+            },
+            'description',
+            'strict',
+          ),
+        }),
+        additionalProperties: false,
+      },
+    ],
+  },
+};
+
+const finishReason = { type: 'string', enum: ['stop', 'length', 'tool_calls'] };
+const usage = reference('Usage');
+const chatLogprobs = nullable(reference('ChatLogprobs'));
+const textLogprobs = nullable(reference('TextLogprobs'));
+const logprob = { token: string, logprob: { type: 'number' }, bytes: nullable(list(integer)) };
+const head = (name: string): Record<string, object> => ({
+  id: string,
+  object: { const: name },
+  created: integer,
+  model: string,
+});
+
+/** Answers and chunks. */
+export const ANSWER_SCHEMAS = {
+  Usage: object({
+    prompt_tokens: integer,
+    completion_tokens: integer,
+    total_tokens: integer,
+    prompt_tokens_details: object({ cached_tokens: integer }),
+  }),
+  ChatLogprobs: object({
+    content: list(object({ ...logprob, top_logprobs: list(object(logprob)) })),
+    refusal: { type: 'null' },
+  }),
+  TextLogprobs: object({
+    tokens: list(string),
+    token_logprobs: list({ type: 'number' }),
+    top_logprobs: list({ type: 'object', additionalProperties: { type: 'number' } }),
+    text_offset: list(integer),
+  }),
+  ChatAnswer: object({
+    ...head('chat.completion'),
+    choices: list(
+      object({
+        index: integer,
+        message: object({ role: { const: 'assistant' }, content: string, refusal: { type: 'null' } }),
+        logprobs: chatLogprobs,
+        finish_reason: finishReason,
+      }),
+    ),
+    usage,
+  }),
+  ChatChunk: object(
+    {
+      ...head('chat.completion.chunk'),
+      choices: list(
+        object(
+          {
+            index: integer,
+            delta: object({ role: { const: 'assistant' }, content: string }, 'role', 'content'),
+            logprobs: chatLogprobs,
+            finish_reason: nullable(finishReason),
+          },
+          'logprobs',
+        ),
+      ),
+      usage: nullable(usage),
+    },
+    'usage',
+  ),
+  TextAnswer: object({
+    ...head('text_completion'),
+    choices: list(
+      object({ index: integer, text: string, logprobs: textLogprobs, finish_reason: finishReason }),
+    ),
+    usage,
+  }),
+  TextChunk: object(
+    {
+      ...head('text_completion'),
+      choices: list(
+        object({
+          index: integer,
+          text: string,
+          logprobs: textLogprobs,
+          finish_reason: nullable(finishReason),
+        }),
+      ),
+      usage: nullable(usage),
+    },
+    'usage',
+  ),
+  Model: object({
+    id: string,
+    object: { const: 'model' },
+    created: integer,
+    owned_by: string,
+    architecture: object({ instruct_type: nullable(string), modality: string, tokenizer: string }),
+    context_length: integer,
+    max_completion_tokens: integer,
+    pricing: object({ prompt: string, completion: string }),
+    quantization: string,
+  }),
+  ModelList: object({ data: list(reference('Model')) }),
+};

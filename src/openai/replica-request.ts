@@ -1,0 +1,132 @@
+import type { Dialect, GenerationRequest, JsonSchema, ResponseFormat, Sampling } from '../generation.ts';
+
+export interface ReplicaRequestOptions {
+  /** The model's name at the replica. */
+  model: string;
+  stream: boolean;
+  dialect: Dialect;
+  /** Whether the replica must not reuse prefixes, because it cannot keep accounts apart. */
+  cacheOff: boolean;
+}
+
+type Body = Record<string, unknown>;
+
+/**
+ * The body sent to a replica. Sampling is always told in full, because servers have defaults of their own (vLLM takes
+ * them from the model's `generation_config.json`, llama-server has top_k 40 and min_p 0.05). The request was
+ * checked against the dialect before: a field that it does not honour has its neutral value here and is left out.
+ */
+export function formatRequest(request: GenerationRequest, options: ReplicaRequestOptions): Body {
+  const { dialect, stream } = options;
+  const body: Body = { model: options.model };
+  if (request.kind === 'chat') body.messages = request.messages;
+  else body.prompt = request.prompts.length === 1 ? request.prompts[0] : request.prompts;
+  body.stream = stream;
+  if (stream) body.stream_options = streamOptions(request, dialect);
+  // vLLM's text completions end at 16 tokens unless told otherwise; null is its word for no bound.
+  if (request.maxTokens !== null || (dialect === 'vllm' && request.kind === 'text')) {
+    body.max_tokens = request.maxTokens;
+  }
+  Object.assign(body, SAMPLING[dialect](request.sampling));
+  if (request.sampling.seed !== null) body.seed = seedFor(dialect, request.sampling.seed);
+  if (request.stop.length > 0) body.stop = request.stop;
+  if (request.choices > 1) body.n = request.choices;
+  if (request.logprobs !== null) Object.assign(body, logprobs(request, dialect, request.logprobs));
+  if (request.kind === 'text' && request.echo) body.echo = true;
+  Object.assign(body, responseFormat(request, dialect));
+  if (SALTED.has(dialect) && request.cacheScope !== null) body.cache_salt = request.cacheScope;
+  if (dialect === 'llama-server' && options.cacheOff) body.cache_prompt = false;
+  return body;
+}
+
+/** Dialects that keep prefixes of different salts apart. */
+const SALTED: ReadonlySet<Dialect> = new Set(['sluice', 'vllm', 'sglang']);
+
+function streamOptions(request: GenerationRequest, dialect: Dialect): Body {
+  const choices = request.choices * (request.kind === 'text' ? request.prompts.length : 1);
+  // vLLM and SGLang tell each choice's own count, which is the request's only where there is one choice.
+  const continuous = dialect === 'sluice' || ((dialect === 'vllm' || dialect === 'sglang') && choices === 1);
+  return continuous ? { include_usage: true, continuous_usage_stats: true } : { include_usage: true };
+}
+
+const SAMPLING: Readonly<Record<Dialect, (sampling: Sampling) => Body>> = {
+  sluice: (sampling) => ({
+    ...samplers(sampling),
+    ...(sampling.topK === null ? {} : { top_k: sampling.topK }),
+    repetition_penalty: sampling.repetitionPenalty,
+    ...logitBias(sampling),
+  }),
+  vllm: (sampling) => ({
+    ...samplers(sampling),
+    top_k: sampling.topK || -1,
+    repetition_penalty: sampling.repetitionPenalty,
+    ...logitBias(sampling),
+  }),
+  sglang: (sampling) => ({
+    ...samplers(sampling),
+    top_k: sampling.topK || -1,
+    repetition_penalty: sampling.repetitionPenalty,
+    ...logitBias(sampling),
+  }),
+  'llama-server': (sampling) => ({
+    ...samplers(sampling),
+    top_k: sampling.topK ?? 0,
+    repeat_penalty: sampling.repetitionPenalty,
+    // Pairs are the form that every version of it reads.
+    ...(sampling.logitBias.size > 0 ? { logit_bias: [...sampling.logitBias] } : {}),
+  }),
+  tgi: (sampling) => ({
+    temperature: sampling.temperature,
+    // It refuses a top_p of 1, which is what it does without one.
+    ...(sampling.topP < 1 ? { top_p: sampling.topP } : {}),
+    ...(sampling.frequencyPenalty === 0 ? {} : { frequency_penalty: sampling.frequencyPenalty }),
+  }),
+};
+
+function samplers(sampling: Sampling): Body {
+  return {
+    temperature: sampling.temperature,
+    top_p: sampling.topP,
+    min_p: sampling.minP,
+    presence_penalty: sampling.presencePenalty,
+    frequency_penalty: sampling.frequencyPenalty,
+  };
+}
+
+function logitBias(sampling: Sampling): Body {
+  return sampling.logitBias.size > 0 ? { logit_bias: Object.fromEntries(sampling.logitBias) } : {};
+}
+
+/** llama-server draws a seed of its own when it is given the largest one. */
+function seedFor(dialect: Dialect, seed: number): number {
+  return dialect === 'llama-server' && seed === 0xffff_ffff ? 0xffff_fffe : seed;
+}
+
+function logprobs(request: GenerationRequest, dialect: Dialect, alternatives: number): Body {
+  // These take 0 for no log probabilities at all; one alternative too many is left out of the answer again.
+  const least = dialect === 'llama-server' || dialect === 'sglang' ? 1 : 0;
+  const count = Math.max(alternatives, least);
+  return request.kind === 'chat' ? { logprobs: true, top_logprobs: count } : { logprobs: count };
+}
+
+function responseFormat(request: GenerationRequest, dialect: Dialect): Body {
+  const format = request.responseFormat;
+  if (format.type === 'text') return {};
+  // llama-server reads `response_format` in chats only.
+  if (dialect === 'llama-server' && request.kind === 'text') return { json_schema: schemaOf(format) };
+  if (format.type === 'json_object') return { response_format: { type: 'json_object' } };
+  const { name, strict } = format;
+  const schema = schemaOf(format);
+  return {
+    response_format: {
+      type: 'json_schema',
+      json_schema: strict === null ? { name, schema } : { name, schema, strict },
+    },
+  };
+}
+
+/** The schema as an object, which is the one form that all servers take. */
+function schemaOf(format: Exclude<ResponseFormat, { type: 'text' }>): JsonSchema {
+  if (format.type === 'json_object') return { type: 'object' };
+  return format.schema === true ? {} : format.schema;
+}

@@ -1,0 +1,135 @@
+import type { GenerationEvent, Usage } from '../generation.ts';
+import type { GenerationKind } from './field.ts';
+import { brokenOff, readChoices, unreadable, type ReadChoice } from './answer-events.ts';
+import { readErrorFrame } from './error-body.ts';
+import { EventSplitter, EventStreamError, type ServerSentEvent } from './sse.ts';
+import { readUsage } from './usage.ts';
+
+/**
+ * Reads the SSE bytes of a replica of any dialect as the events of its generation. `end` comes at `[DONE]`, or when
+ * the body ends after every choice has finished. Usage may be on every chunk, on the last, in a chunk of its own, or
+ * nowhere; then deltas are counted and the source is `estimated`.
+ *
+ * `push` and `end` throw the error of an error frame, or `engine_unavailable` for bytes that are no such stream and
+ * for one that breaks off; a reader that has thrown is not used again.
+ */
+export class StreamReader {
+  readonly #kind: GenerationKind;
+  readonly #splitter = new EventSplitter();
+  #started = false;
+  #ended = false;
+  /** Choices that were seen, and of these the ones that have not finished. */
+  #seen = new Set<number>();
+  #open = new Set<number>();
+  #usage: Usage | null = null;
+  /** Deltas since the usage above was told. */
+  #counted = 0;
+  /** Whether the usage above was told with the last finish or after it, so that it is whole. */
+  #usageIsFinal = false;
+
+  constructor(kind: GenerationKind) {
+    this.#kind = kind;
+  }
+
+  /** The events that these bytes complete; the bytes may be cut anywhere. */
+  push(bytes: Uint8Array): GenerationEvent[] {
+    const events: GenerationEvent[] = [];
+    for (const event of this.#split(() => this.#splitter.push(bytes))) this.#frame(event, events);
+    return events;
+  }
+
+  /** What is still due once the body has ended. */
+  end(): GenerationEvent[] {
+    const events: GenerationEvent[] = [];
+    for (const event of this.#split(() => this.#splitter.end())) this.#frame(event, events);
+    if (!this.#ended) this.#finishStream(events);
+    return events;
+  }
+
+  #split(next: () => ServerSentEvent[]): ServerSentEvent[] {
+    try {
+      return next();
+    } catch (cause) {
+      if (cause instanceof EventStreamError) throw unreadable(cause);
+      throw cause;
+    }
+  }
+
+  #frame({ data, error }: ServerSentEvent, events: GenerationEvent[]): void {
+    if (this.#ended || data === '') return;
+    if (data === '[DONE]') {
+      this.#finishStream(events);
+      return;
+    }
+    if (error) throw readErrorFrame(data);
+    const chunk = parse(data);
+    if ((chunk.error !== undefined && chunk.error !== null) || chunk.object === 'error')
+      throw readErrorFrame(data);
+    const usage = chunk.usage === undefined || chunk.usage === null ? null : readUsage(chunk.usage);
+    if (!this.#started) {
+      this.#started = true;
+      const { promptTokens = null, cachedTokens = null } = usage ?? {};
+      events.push({ type: 'started', promptTokens, cachedTokens });
+    }
+    for (const choice of readChoices(this.#kind, chunk.choices)) this.#choice(choice, usage, events);
+    if (usage !== null) {
+      this.#usage = usage;
+      this.#counted = 0;
+      this.#usageIsFinal = this.#seen.size > 0 && this.#open.size === 0;
+    }
+  }
+
+  #choice(
+    { index, text, logprobs, reason }: ReadChoice,
+    usage: Usage | null,
+    events: GenerationEvent[],
+  ): void {
+    if (!this.#seen.has(index)) {
+      this.#seen.add(index);
+      this.#open.add(index);
+    }
+    if (text !== '' || logprobs !== null) {
+      this.#counted += logprobs?.length ?? 1;
+      events.push({
+        type: 'token',
+        choice: index,
+        text,
+        completionTokens: usage?.completionTokens ?? null,
+        logprobs,
+      });
+    }
+    // Some servers say the reason twice; a choice finishes once.
+    if (reason !== null && this.#open.delete(index)) events.push({ type: 'finish', choice: index, reason });
+    this.#usageIsFinal = false;
+  }
+
+  #finishStream(events: GenerationEvent[]): void {
+    if (this.#seen.size === 0) throw brokenOff('the stream ended without a choice');
+    if (this.#open.size > 0) throw brokenOff('the stream ended before every choice had finished');
+    this.#ended = true;
+    const told = this.#usage ?? { promptTokens: 0, completionTokens: 0, cachedTokens: 0 };
+    const usage = this.#usageIsFinal
+      ? told
+      : { ...told, completionTokens: told.completionTokens + this.#counted };
+    events.push({ type: 'end', usage, usageSource: this.#usageIsFinal ? 'engine' : 'estimated' });
+  }
+}
+
+interface WireChunk {
+  object?: unknown;
+  choices?: unknown;
+  usage?: unknown;
+  error?: unknown;
+}
+
+function parse(data: string): WireChunk {
+  let value: unknown;
+  try {
+    value = JSON.parse(data);
+  } catch {
+    // The parser's own message quotes generated text, which belongs in no log.
+    throw unreadable(new Error('a chunk is not JSON'));
+  }
+  if (typeof value !== 'object' || value === null) throw unreadable(new Error('a chunk is no object'));
+  return value; // Every field is checked where it is read.
+}

@@ -1,0 +1,57 @@
+import type { TextRequest } from '../generation.ts';
+import * as fields from './fields.ts';
+import { clampTokens, parseGenerationFields } from './generation-fields.ts';
+import { RequestBody, type ParsedRequest, type ParseOptions } from './request-body.ts';
+import { asString, unsupported, wrongType, wrongValue } from './values.ts';
+
+/**
+ * Reads the body of `POST /v1/completions`. Throws `missing_required_parameter`, `invalid_type`,
+ * `invalid_value` or `unsupported_parameter`, with the path of the field.
+ */
+export function parseTextRequest(
+  object: Readonly<Record<string, unknown>>,
+  options: ParseOptions,
+): ParsedRequest<TextRequest> {
+  const body = new RequestBody(withoutNeutralBestOf(object), 'text', options.internal);
+  const shared = parseGenerationFields(body, 'text', options);
+  const prompts = parsePrompts(body);
+  if (prompts.length * shared.choices > options.maxChoices) {
+    throw wrongValue('prompt', `few enough that prompts x 'n' is at most ${options.maxChoices}`);
+  }
+  const request: TextRequest = {
+    kind: 'text',
+    ...shared,
+    prompts,
+    maxTokens: clampTokens(body.read(fields.maxTokens)),
+    logprobs: body.read(fields.textLogprobs),
+    echo: body.read(fields.echo),
+  };
+  if (request.echo && request.logprobs !== null) {
+    throw unsupported('echo', "is not supported together with 'logprobs'");
+  }
+  return { request, used: body.used };
+}
+
+function parsePrompts(body: RequestBody): readonly string[] {
+  const value = body.raw(fields.prompt);
+  if (typeof value === 'string') return [parsePrompt(value, 'prompt')];
+  if (!Array.isArray(value)) throw wrongType('prompt', 'a string or an array of strings', value);
+  if (value.length === 0) throw wrongValue('prompt', 'a string or an array of at least 1 string');
+  if (value.length > 1) body.note(fields.prompt);
+  return value.map((prompt, index) => parsePrompt(prompt, `prompt[${index}]`));
+}
+
+function parsePrompt(value: unknown, path: string): string {
+  if (typeof value === 'number' || Array.isArray(value)) {
+    throw unsupported('prompt', 'as token ids is not supported: send text');
+  }
+  const prompt = asString(value, path);
+  if (prompt === '') throw wrongValue(path, 'text that is not empty');
+  return prompt;
+}
+
+/** `best_of` equal to `n` asks for nothing: every choice is returned. */
+function withoutNeutralBestOf(object: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const bestOf = object['best_of'] ?? null;
+  return bestOf !== null && bestOf === (object['n'] ?? 1) ? { ...object, best_of: null } : object;
+}

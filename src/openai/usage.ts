@@ -1,0 +1,34 @@
+import type { Usage } from '../generation.ts';
+
+/** `usage` as JSON text, in the order of OpenAI's own. */
+export function usageJson(usage: Usage): string {
+  const { promptTokens, completionTokens, cachedTokens } = usage;
+  return (
+    `{"prompt_tokens":${promptTokens},"completion_tokens":${completionTokens},` +
+    `"total_tokens":${promptTokens + completionTokens},"prompt_tokens_details":{"cached_tokens":${cachedTokens}}}`
+  );
+}
+
+/** Reads a `usage` object of any dialect; null where there is none with both counts. */
+export function readUsage(value: unknown): Usage | null {
+  if (typeof value !== 'object' || value === null) return null;
+  const usage = value as WireUsage; // Each field is checked below.
+  const promptTokens = count(usage.prompt_tokens);
+  const completionTokens = count(usage.completion_tokens);
+  if (promptTokens === null || completionTokens === null) return null;
+  return {
+    promptTokens,
+    completionTokens,
+    cachedTokens: count(usage.prompt_tokens_details?.cached_tokens) ?? 0,
+  };
+}
+
+interface WireUsage {
+  prompt_tokens?: unknown;
+  completion_tokens?: unknown;
+  prompt_tokens_details?: { cached_tokens?: unknown } | null;
+}
+
+function count(value: unknown): number | null {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null;
+}
