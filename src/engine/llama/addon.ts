@@ -1,0 +1,126 @@
+/**
+ * The part of the native addon that `binding.ts` uses, as its authors type it (version 3.22.1). Nothing but
+ * `backend.ts`, which loads it, and `binding.ts`, which guards it, may import this file.
+ */
+
+export interface Addon {
+  AddonModel: new (
+    file: string,
+    options: {
+      addonExports: Addon;
+      gpuLayers: number;
+      useMmap: boolean;
+      hasLoadAbortSignal: boolean;
+      onLoadProgress(fraction: number): void;
+    },
+  ) => AddonModel;
+  AddonContext: new (
+    model: AddonModel,
+    options: {
+      contextSize: number;
+      batchSize: number;
+      sequences: number;
+      flashAttention: 'auto';
+      threads: number;
+    },
+  ) => AddonContext;
+  AddonSampler: new (model: AddonModel) => AddonSampler;
+  AddonGrammar: new (gbnf: string, options: { addonExports: Addon }) => AddonGrammar;
+  AddonGrammarEvaluationState: {
+    new (model: AddonModel, grammar: AddonGrammar): AddonGrammarState;
+    /** A copy that goes its own way. */
+    new (existing: AddonGrammarState): AddonGrammarState;
+  };
+  markLoaded(): boolean;
+  setLogger(logger: (level: number, message: string) => void): void;
+  setLoggerLogLevel(level: number): void;
+  loadBackends(folder?: string): void;
+  getGpuType(): 'cuda' | 'vulkan' | 'metal' | false | undefined;
+  ensureGpuDeviceIsSupported(): void;
+  getGpuVramInfo(): { total: number; used: number };
+  /** Cores that are worth a thread each: physical, and the fast ones where there are two kinds. */
+  getMathCores(): number;
+  init(): Promise<void>;
+}
+
+export interface AddonModel {
+  init(): Promise<boolean>;
+  abortActiveModelLoad(): void;
+  dispose(): Promise<void>;
+  tokenize(text: string, specialTokens: boolean): Uint32Array;
+  detokenize(tokens: Uint32Array, specialTokens: boolean): string;
+  getTrainContextSize(): number;
+  tokenBos(): number;
+  tokenEos(): number;
+  getTokenString(token: number): string;
+  getTokenAttributes(token: number): number;
+  isEogToken(token: number): boolean;
+  getVocabularyType(): number;
+  shouldPrependBosToken(): boolean;
+}
+
+export interface AddonContext {
+  init(): Promise<boolean>;
+  dispose(): Promise<void>;
+  getContextSize(): number;
+  initBatch(size: number): void;
+  addToBatch(sequence: number, position: number, tokens: Uint32Array, logitIndexes: Uint32Array): Uint32Array;
+  decodeBatch(): Promise<void>;
+  sampleToken(logitIndex: number, sampler: AddonSampler): Promise<number>;
+  sampleToken(
+    logitIndex: number,
+    sampler: AddonSampler,
+    probabilities: boolean,
+    confidence: boolean,
+    logits:
+      | boolean
+      | [
+          tokens: readonly number[],
+          includeMax: boolean,
+          includeMin: boolean,
+          includeSelected: boolean,
+          includeTop: number,
+        ],
+    totalLogitWeight: boolean,
+  ): Promise<AddonSample>;
+  disposeSequence(sequence: number): void;
+  removeTokenCellsFromSequence(sequence: number, start: number, end: number): boolean;
+  copySequenceStateFromOtherSequence(target: number, source: number): Promise<number>;
+}
+
+/** `logits` is flat: token, value, token, value… */
+export type AddonSample = [
+  token: number,
+  probabilities: number[] | undefined,
+  confidence: number | undefined,
+  logits: number[] | undefined,
+  totalLogitWeight: number | undefined,
+];
+
+/** Opaque: what a sampler holds of a grammar in progress. */
+export type AddonGrammarState = object;
+export type AddonGrammar = object;
+
+export interface AddonSampler {
+  applyConfig(config: SamplerConfig & { grammarEvaluationState?: AddonGrammarState }): void;
+  dispose(): void;
+}
+
+/**
+ * One request's sampling, in the addon's words. A key that is there must have a value: `undefined` throws.
+ * Order of the chain: bias, penalties, then greedy (temperature 0), or topK, topP, minP, temperature, draw.
+ */
+export interface SamplerConfig {
+  temperature: number;
+  topK?: number;
+  topP?: number;
+  minP?: number;
+  seed: number;
+  repeatPenalty?: number;
+  repeatPenaltyMaxTokens?: number;
+  repeatPenaltyTokens?: Uint32Array;
+  repeatPenaltyPresencePenalty?: number;
+  repeatPenaltyFrequencyPenalty?: number;
+  tokenBiasKeys?: Uint32Array;
+  tokenBiasValues?: Float32Array;
+}

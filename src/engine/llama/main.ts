@@ -1,0 +1,48 @@
+import { ModelFileError } from '../../models/model-file-error.ts';
+import type { Log } from '../../log.ts';
+import { runEngineChild, type LoadedEngine } from '../child.ts';
+import { BackendError } from './backend.ts';
+import { LlamaEngine } from './engine.ts';
+import type { LlamaOptions } from './load.ts';
+import { NotEnoughMemory } from './memory.ts';
+
+/** The embedded engine as a child program. */
+await runEngineChild<LlamaOptions>({ load, mayRetry });
+
+async function load(
+  options: LlamaOptions,
+  onProgress: (fraction: number) => void,
+  log: Log,
+): Promise<LoadedEngine> {
+  const engine = await LlamaEngine.load(options, { onProgress: throttled(onProgress), log });
+  engine.failed.catch((error: unknown) => {
+    log.error('the step loop failed', { error: error instanceof Error ? error : new Error(String(error)) });
+    process.exit(1);
+  });
+  return {
+    engine,
+    slots: engine.slots,
+    backend: engine.backend,
+    [Symbol.asyncDispose]: () => engine[Symbol.asyncDispose](),
+  };
+}
+
+/** A file that is no model stays none, and memory or a processor does not come by itself. */
+function mayRetry(error: unknown): boolean {
+  return !(
+    error instanceof ModelFileError ||
+    error instanceof NotEnoughMemory ||
+    error instanceof BackendError
+  );
+}
+
+/** llama.cpp tells of every tensor; a line for each hundredth is enough. */
+function throttled(onProgress: (fraction: number) => void): (fraction: number) => void {
+  let told = -1;
+  return (fraction) => {
+    const hundredth = Math.floor(fraction * 100);
+    if (hundredth <= told) return;
+    told = hundredth;
+    onProgress(fraction);
+  };
+}
