@@ -11,6 +11,8 @@ import { checkLogitBias, samplerConfig } from './sampling.ts';
 import { Scheduler } from './scheduler.ts';
 import { TextStream } from './text-stream.ts';
 
+export type { LlamaOptions } from './load.ts';
+
 /** What is told while an engine loads. */
 export interface LoadHooks {
   /** Fractions of the model loaded, 0 to 1, in order. */

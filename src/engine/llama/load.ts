@@ -60,7 +60,7 @@ export async function loadModel(options: LlamaOptions, hooks: Hooks): Promise<Lo
   const template = openTemplate(info, log);
   const model = await NativeModel.load(backend, options.file, {
     gpuLayers,
-    onProgress: hooks.onProgress,
+    onProgress: (fraction) => hooks.onProgress(fraction),
     signal: hooks.signal,
   });
   const threads = options.threads ?? defaultThreads(backend);

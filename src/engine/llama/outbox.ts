@@ -7,7 +7,8 @@ import type { GenerationEvent } from '../../generation.ts';
  */
 export class Outbox {
   readonly #unread: GenerationEvent[] = [];
-  #waiting: { resolve(event: GenerationEvent | null): void; reject(reason: unknown): void } | null = null;
+  #waiting: { resolve: (event: GenerationEvent | null) => void; reject: (reason: unknown) => void } | null =
+    null;
   #failure: { reason: unknown } | null = null;
   #closed = false;
 

@@ -37,7 +37,8 @@ export class Vocabulary {
     this.longestBytes = longest;
     // The longest first, as llama.cpp matches them.
     controls.sort((a, b) => b.length - a.length);
-    this.controls = controls.length === 0 ? null : new RegExp(controls.map(RegExp.escape).join('|'), 'g');
+    this.controls =
+      controls.length === 0 ? null : new RegExp(controls.map((text) => RegExp.escape(text)).join('|'), 'g');
     const anchor = model.bosToken ?? this.#ends.values().next().value ?? 0;
     this.#native = midText((tokens) => model.detokenize(tokens, false), anchor);
     const rule = RULES[model.vocabularyType];
