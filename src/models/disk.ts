@@ -35,11 +35,9 @@ export async function diskError(
 ): Promise<unknown> {
   const code = systemCode(error);
   if (code !== 'ENOSPC' && code !== 'EDQUOT') return error;
-  const free = await freeBytes(folder).catch(() => null);
-  const left = free === null ? '' : `, ${megabytes(free)} are left`;
   return new PullError(
     'disk_full',
-    `the disk of ${folder} is full${left}; what was fetched stays, and the next pull goes on from there`,
+    `the disk of ${folder} is full (${megabytes(await freeBytes(folder))} free); what was fetched stays, and the next pull goes on from there`,
     { cause: error },
   );
 }

@@ -1,0 +1,199 @@
+import type { Command } from 'commander';
+import { homeOf, prepareHome } from '../config/home.ts';
+import { SILENT } from '../log.ts';
+import { CATALOGUE, memoryGb, type CatalogueModel } from '../models/catalogue.ts';
+import { describeSource } from '../models/source.ts';
+import { ModelStore, type LocalModel } from '../models/store.ts';
+import { note, print, printJson, printTable } from './output.ts';
+import { formatBytes, ProgressBar } from './progress-bar.ts';
+
+const NAMES = `
+A model is named by
+  its id in the catalogue   HuggingFaceTB/SmolLM2-135M-Instruct  (see \`models list --available\`)
+  a file on the Hub         hf:owner/repo/file.gguf[@revision]
+  an address                https://host/file.gguf
+  a path                    ./file.gguf`;
+
+/** `sluice models pull|list|remove|verify`: work on the models folder, whether a service runs beside or not. */
+export function register(program: Command): void {
+  const models = program.command('models').description('Fetch, list, check and remove model files.');
+  models
+    .command('pull')
+    .description('Fetch a model, or go on with a fetch that was interrupted.')
+    .argument('<model>', 'what to fetch')
+    .option('--json', 'print what was fetched as an object')
+    .addHelpText(
+      'after',
+      `${NAMES}
+
+HF_TOKEN is sent to the Hub for private and gated files, HF_ENDPOINT names another Hub, and HTTPS_PROXY a proxy.
+
+Example:
+  $ sluice models pull Qwen/Qwen3-0.6B`,
+    )
+    .action(pull);
+  models
+    .command('list')
+    .description('List the models that are here, or those of the catalogue.')
+    .option('--available', 'list the catalogue: models that can be pulled by their id')
+    .option('--json', 'print an array of objects')
+    .addHelpText('after', '\nExample:\n  $ sluice models list --available')
+    .action(list);
+  models
+    .command('remove')
+    .description(
+      'Remove the files of a model, unfinished ones too. A service that runs keeps it until it stops.',
+    )
+    .argument('<model>', 'what to remove')
+    .addHelpText('after', `${NAMES}\n\nExample:\n  $ sluice models remove Qwen/Qwen3-0.6B`)
+    .action(remove);
+  models
+    .command('verify')
+    .description('Hash the files of a model, or of all, and compare them with what was fetched.')
+    .argument('[model]', 'what to check; left out: every model that is here')
+    .option('--json', 'print an array of objects')
+    .addHelpText('after', `${NAMES}\n\nExample:\n  $ sluice models verify`)
+    .action(verify);
+}
+
+async function pull(name: string, flags: { json?: true }): Promise<void> {
+  await interruptible(async (signal) => {
+    const store = await openStore();
+    using bar = new ProgressBar(process.stderr);
+    const model = await store.pull(name, { signal, onProgress: bar.update });
+    bar[Symbol.dispose]();
+    if (flags.json) printJson(asJson(model));
+    else print(model.file);
+  });
+}
+
+async function list(flags: { available?: true; json?: true }): Promise<void> {
+  const models = await (await openStore()).list();
+  if (flags.available) {
+    listCatalogue(new Set(models.map((model) => model.id)), flags.json === true);
+  } else if (flags.json) {
+    printJson(models.map(asJson));
+  } else if (models.length === 0) {
+    note('There is no model here yet. Fetch one: sluice models pull <model>');
+  } else {
+    const rows = models.map((model) => [
+      model.id ?? '-',
+      formatBytes(model.sizeBytes),
+      model.source,
+      model.file,
+    ]);
+    printTable(['ID', 'SIZE', 'SOURCE', 'FILE'], rows);
+  }
+}
+
+function listCatalogue(here: ReadonlySet<string | null>, json: boolean): void {
+  if (json) {
+    printJson(CATALOGUE.map((model) => ({ ...catalogueJson(model), pulled: here.has(model.id) })));
+    return;
+  }
+  printTable(
+    ['ID', 'SIZE', 'MEMORY', 'CONTEXT', 'QUANTIZATION', 'LICENCE', 'HERE', 'GOOD FOR'],
+    CATALOGUE.map((model) => [
+      model.id,
+      `${model.sizeGb.toFixed(2)} GB`,
+      `${memoryGb(model).toFixed(1)} GB`,
+      String(model.contextTokens),
+      model.quantization,
+      model.licence,
+      here.has(model.id) ? 'yes' : '-',
+      model.summary,
+    ]),
+  );
+  note(
+    '\nMemory is for 8 requests of 4,096 tokens at once. On a CPU, Q8_0 and Q4_0 files compute prompts fastest.',
+  );
+}
+
+async function remove(name: string): Promise<void> {
+  for (const file of await (await openStore()).remove(name)) note(`Removed ${file}`);
+}
+
+async function verify(name: string | undefined, flags: { json?: true }): Promise<void> {
+  await interruptible(async (signal) => {
+    const store = await openStore();
+    using bar = new ProgressBar(process.stderr);
+    const results = await store.verify(name ?? null, { signal, onProgress: bar.update });
+    bar[Symbol.dispose]();
+    if (flags.json) printJson(results.map(({ file, fault }) => ({ file, ok: fault === null, fault })));
+    else
+      for (const { file, fault } of results)
+        print(`${fault === null ? 'ok' : 'BAD'}  ${file}${fault === null ? '' : `: ${fault}`}`);
+    if (!flags.json && results.length === 0) note('There is no model here to check.');
+    if (results.some(({ fault }) => fault !== null)) process.exitCode = 1;
+  });
+}
+
+/** Reads no configuration file: a fault in it must not keep anybody from fetching or removing a model. */
+async function openStore(): Promise<ModelStore> {
+  const home = homeOf(process.env);
+  await prepareHome(home);
+  return new ModelStore({ home, log: SILENT, env: process.env });
+}
+
+/** Ends the work on the first signal, with what can be resumed on disk, and the process on the second. */
+async function interruptible(work: (signal: AbortSignal) => Promise<void>): Promise<void> {
+  const stop = new AbortController();
+  const handlers = (
+    [
+      ['SIGINT', 130],
+      ['SIGTERM', 143],
+    ] as const
+  ).map(([signal, status]) => {
+    const handler = (): void => {
+      if (stop.signal.aborted) process.exit(status);
+      stop.abort(new Interrupted(status));
+    };
+    process.on(signal, handler);
+    return () => process.off(signal, handler);
+  });
+  try {
+    await work(stop.signal);
+  } catch (error) {
+    if (!(error instanceof Interrupted)) throw error;
+    note('\nInterrupted. What was fetched stays; the next pull goes on from there.');
+    // A name look-up that hangs cannot be called back, and would keep the process.
+    process.exit(error.status);
+  } finally {
+    for (const off of handlers) off();
+  }
+}
+
+class Interrupted extends Error {
+  readonly status: number;
+
+  constructor(status: number) {
+    super('interrupted');
+    this.name = 'Interrupted';
+    this.status = status;
+  }
+}
+
+function asJson(model: LocalModel): Record<string, unknown> {
+  return {
+    id: model.id,
+    file: model.file,
+    files: model.files,
+    size_bytes: model.sizeBytes,
+    sha256: model.sha256,
+    source: model.source,
+    pulled_at: model.pulledAt,
+  };
+}
+
+function catalogueJson(model: CatalogueModel): Record<string, unknown> {
+  return {
+    id: model.id,
+    summary: model.summary,
+    source: describeSource(model.sources[0]),
+    licence: model.licence,
+    context_tokens: model.contextTokens,
+    quantization: model.quantization,
+    size_gb: model.sizeGb,
+    memory_gb: Number(memoryGb(model).toFixed(2)),
+  };
+}
