@@ -1,0 +1,72 @@
+import type { Command } from 'commander';
+import { ConfigError } from '../config/errors.ts';
+import { homeOf } from '../config/home.ts';
+import { loadConfig } from '../config/load.ts';
+import type { Config } from '../config/schema.ts';
+import type { Finding } from './doctor/finding.ts';
+import { lookAtHome, lookAtPort } from './doctor/places.ts';
+import { lookAtEngine, lookAtModels, lookAtPip } from './doctor/engine.ts';
+import { lookAtMachine } from './doctor/machine.ts';
+import { note, print, printJson } from './output.ts';
+
+/** `sluice doctor`: what this machine offers the service, and what to do about each fault. Changes nothing. */
+export function register(program: Command): void {
+  program
+    .command('doctor')
+    .description('Say what this machine offers, and what to do about each fault.')
+    .option('--json', 'print an array of {"subject","status","found","advice"}')
+    .addHelpText(
+      'after',
+      '\nExit code 1 when something would stop the service.\n\nExample:\n  $ sluice doctor',
+    )
+    .action(doctor);
+}
+
+async function doctor(flags: { json?: true }): Promise<void> {
+  const findings = await examine(process.env);
+  if (flags.json) printJson(findings);
+  else for (const finding of findings) show(finding);
+  const faults = findings.filter((finding) => finding.status === 'fault').length;
+  if (faults > 0) process.exitCode = 1;
+  if (!flags.json)
+    note(
+      faults === 0
+        ? '\nNothing here stops the service.'
+        : `\n${faults} to mend before the service can start.`,
+    );
+}
+
+async function examine(env: NodeJS.ProcessEnv): Promise<readonly Finding[]> {
+  const config = await configOrFault(env);
+  if ('subject' in config) return [config, ...lookAtMachine(), lookAtEngine(), await lookAtHome(homeOf(env))];
+  const usesEngine = config.file.models.some((model) => model.engine !== undefined);
+  return [
+    { subject: 'configuration', status: 'good', found: config.configPath ?? 'the defaults', advice: null },
+    ...lookAtMachine(),
+    ...(usesEngine ? [lookAtEngine(), await lookAtPip(env)] : []),
+    ...(await lookAtModels(config)),
+    await lookAtHome(config.home),
+    await lookAtPort(config.host, config.port),
+  ];
+}
+
+async function configOrFault(env: NodeJS.ProcessEnv): Promise<Config | Finding> {
+  try {
+    return await loadConfig(env);
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    return {
+      subject: 'configuration',
+      status: 'fault',
+      found: error.message,
+      advice: 'Mend the file; docs/configuration.md lists its fields.',
+    };
+  }
+}
+
+const MARKS = { good: 'ok  ', note: 'note', fault: 'FAIL' } as const;
+
+function show({ subject, status, found, advice }: Finding): void {
+  print(`${MARKS[status]}  ${subject.padEnd(15)}${found}`);
+  if (advice !== null) print(`${' '.repeat(21)}${advice}`);
+}

@@ -1,0 +1,86 @@
+import { execFile } from 'node:child_process';
+import { createRequire } from 'node:module';
+import { promisify } from 'node:util';
+import type { Config } from '../../config/schema.ts';
+import { packagesOf } from '../../engine/llama/backend.ts';
+import { SILENT } from '../../log.ts';
+import { ModelStore } from '../../models/store.ts';
+import type { Finding } from './finding.ts';
+
+/** The engine's native packages that are installed for this platform. They are not loaded. */
+export function lookAtEngine(): Finding {
+  const require = createRequire(import.meta.url);
+  const wanted = packagesOf(process.platform, process.arch);
+  const found = wanted.filter((name) => {
+    try {
+      require.resolve(name);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+  if (found.length > 0) return { subject: 'engine', status: 'good', found: found.join(', '), advice: null };
+  return {
+    subject: 'engine',
+    status: 'fault',
+    found:
+      wanted.length === 0 ? 'there is none for this platform' : `none of ${wanted.join(', ')} is installed`,
+    advice: 'Run `npm ci` without --omit=optional, or serve the models from replicas.',
+  };
+}
+
+/** How long pip may take to tell its version, in milliseconds. */
+const PIP_MS = 10_000;
+
+/** pip, from whose packages the default model comes where the Hub cannot be reached. */
+export async function lookAtPip(env: NodeJS.ProcessEnv): Promise<Finding> {
+  for (const [program, ...args] of [
+    ['pip3'],
+    ['pip'],
+    ['python3', '-m', 'pip'],
+    ['python', '-m', 'pip'],
+  ] as const) {
+    try {
+      const { stdout } = await promisify(execFile)(program, [...args, '--version'], { env, timeout: PIP_MS });
+      return {
+        subject: 'pip',
+        status: 'good',
+        found: stdout.trim().split(' from ')[0] ?? program,
+        advice: null,
+      };
+    } catch {
+      continue;
+    }
+  }
+  return {
+    subject: 'pip',
+    status: 'note',
+    found: 'not found',
+    advice:
+      'Needed only to get the default model where the Hugging Face Hub cannot be reached: install Python.',
+  };
+}
+
+/** The files of the embedded models: here, or still to be fetched. */
+export async function lookAtModels(config: Config): Promise<Finding[]> {
+  const store = new ModelStore({ home: config.home, log: SILENT, env: {} });
+  return await Promise.all(
+    config.file.models.map(async ({ id, engine }): Promise<Finding> => {
+      const subject = 'model';
+      if (engine === undefined)
+        return { subject, status: 'good', found: `${id}: from replicas`, advice: null };
+      if (engine.file?.startsWith('scripted:')) {
+        return { subject, status: 'good', found: `${id}: scripted`, advice: null };
+      }
+      try {
+        const file = await store.resolve(id, engine.file);
+        if (file !== null) return { subject, status: 'good', found: `${id}: ${file}`, advice: null };
+        const advice = `It is fetched at the first start, or now: sluice models pull ${engine.file ?? id}`;
+        return { subject, status: 'note', found: `${id}: not here yet`, advice };
+      } catch (error) {
+        const found = `${id}: ${error instanceof Error ? error.message : String(error)}`;
+        return { subject, status: 'fault', found, advice: 'Give it another engine.file, or replicas.' };
+      }
+    }),
+  );
+}

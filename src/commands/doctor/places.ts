@@ -1,0 +1,92 @@
+import { constants } from 'node:fs';
+import { access, stat, statfs } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { dirname } from 'node:path';
+import { readableBytes, type Finding } from './finding.ts';
+
+/** Room for the default model, its download beside it, and a database that grows. */
+const LITTLE_DISK = 1_073_741_824;
+
+/** The service's folder, or where it would be made: can it be written, and is there room. */
+export async function lookAtHome(home: string): Promise<Finding> {
+  const nearest = await nearestThere(home);
+  const advice = 'Give this user the right to write there, or set SLUICE_HOME to another folder.';
+  const subject = 'home';
+  try {
+    await access(nearest, constants.W_OK | constants.X_OK);
+    if (!(await stat(nearest)).isDirectory()) {
+      return { subject, status: 'fault', found: `${nearest} is a file`, advice };
+    }
+  } catch {
+    return { subject, status: 'fault', found: `${nearest} cannot be written`, advice };
+  }
+  const { bavail, bsize } = await statfs(nearest);
+  const free = bavail * bsize;
+  const little = free < LITTLE_DISK;
+  return {
+    subject,
+    status: little ? 'note' : 'good',
+    found: `${home}${nearest === home ? '' : ' (will be made)'}, ${readableBytes(free)} free`,
+    advice: little ? 'Models may not fit: free some disk, or set SLUICE_HOME to a larger one.' : null,
+  };
+}
+
+async function nearestThere(path: string): Promise<string> {
+  for (let at = path; ; at = dirname(at)) {
+    try {
+      await stat(at);
+      return at;
+    } catch {
+      if (at === dirname(at)) return at;
+    }
+  }
+}
+
+/** The address to listen on. A service of ours that answers there already is worth a note and no fault. */
+export async function lookAtPort(host: string, port: number): Promise<Finding> {
+  const subject = 'port';
+  const place = port === 0 ? `any free port of ${host}` : `port ${port} of ${host}`;
+  const code = await listenCode(host, port);
+  if (code === null) return { subject, status: 'good', found: `${place} is free`, advice: null };
+  if (code === 'EADDRINUSE' && (await answersHealthy(host, port))) {
+    return { subject, status: 'note', found: `a service answers on ${place} already`, advice: null };
+  }
+  return {
+    subject,
+    status: 'fault',
+    found: `${place} cannot be listened on (${REASONS.get(code) ?? code})`,
+    advice: 'Set SLUICE_PORT to a free one (0: any), or SLUICE_HOST to an address of this machine.',
+  };
+}
+
+const REASONS: ReadonlyMap<string, string> = new Map([
+  ['EADDRINUSE', 'another program has it'],
+  ['EADDRNOTAVAIL', 'this machine has no such address'],
+  ['EACCES', 'ports below 1024 need a right that this user lacks'],
+  ['ENOTFOUND', 'no such host name'],
+]);
+
+/** What listening there fails with; null: it does not. */
+function listenCode(host: string, port: number): Promise<string | null> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
+    server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(null)));
+  });
+}
+
+/** How long what has the port may take to say that it is a service, in milliseconds. */
+const ANSWER_MS = 1000;
+
+async function answersHealthy(host: string, port: number): Promise<boolean> {
+  const reachable =
+    host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '[::1]' : host.includes(':') ? `[${host}]` : host;
+  try {
+    const answer = await fetch(`http://${reachable}:${port}/healthz`, {
+      signal: AbortSignal.timeout(ANSWER_MS),
+    });
+    return answer.ok;
+  } catch {
+    return false;
+  }
+}
