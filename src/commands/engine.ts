@@ -74,10 +74,12 @@ function registerLlama(parent: Command): void {
     const { file, slots, contextTokens = null, threads = null, gpuLayers } = flags;
     const engine = await LlamaEngine.load(
       { file, slots, contextTokens, threads, gpuLayers },
-      (fraction: number) => {
-        process.stderr.write(`loading: ${Math.round(fraction * 100)}%\n`);
-      },
+      { onProgress: () => {}, log: openLog('info') },
     );
+    engine.failed.catch((error: unknown) => {
+      process.stderr.write(`the engine failed: ${String(error)}\n`);
+      process.exit(1);
+    });
     await serve(engine, flags, {});
   });
 }

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { GenerationRequest } from '../generation.ts';
 import { openLog, type Log, type LogLevel } from '../log.ts';
 import type { EngineReport, LocalEngine } from './engine.ts';
-import { serveEngine, type EngineServer } from './server.ts';
+import { serveEngine } from './server.ts';
 
 /** What an engine's program is told as its one argument, in JSON. */
 export interface ChildSettings<EngineOptions> {
@@ -38,14 +38,11 @@ export async function runEngineChild<EngineOptions>(program: ChildProgram<Engine
   // Nobody may be left to read the last report.
   process.stdout.on('error', () => process.exit(0));
   process.stdin
-    .on('error', () => process.exit(0))
-    .on('close', () => process.exit(0))
+    .on('error', () => process.exit())
+    .on('close', () => process.exit())
     .resume();
-  let server: EngineServer | null = null;
-  process.on('SIGTERM', () => {
-    if (server) void server.close().then(() => process.exit(0));
-    else process.exit(0);
-  });
+  let stop: (() => Promise<void>) | null = null;
+  process.on('SIGTERM', () => void Promise.resolve(stop?.()).finally(() => process.exit()));
   try {
     // Written by the supervisor from the same type.
     const settings = JSON.parse(process.argv[2] ?? '') as ChildSettings<EngineOptions>;
@@ -55,17 +52,22 @@ export async function runEngineChild<EngineOptions>(program: ChildProgram<Engine
       (fraction) => report({ event: 'loading', fraction }),
       log,
     );
-    server = await serveEngine(
+    const server = await serveEngine(
       loaded.engine,
       { socketPath: settings.socketPath },
       { modelId: settings.modelId, maxChoices: settings.maxChoices, log, beforeAnswer: program.beforeAnswer },
     );
+    stop = async () => {
+      await server.close();
+      await loaded[Symbol.asyncDispose]();
+    };
     const { slots, backend } = loaded;
     report({ event: 'ready', description: loaded.engine.describe(), slots, backend });
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     report({ event: 'failed', reason, retry: program.mayRetry(error) });
     process.exitCode = 1;
+    // Its closing ends the process, when the report is out.
     process.stdin.destroy();
   }
 }

@@ -23,6 +23,7 @@ export class ScriptedEngine implements LocalEngine {
 
   constructor(options: Partial<ScriptedOptions> = {}) {
     this.#options = { ...SCRIPTED_DEFAULTS, ...options };
+    if (!(this.#options.slots >= 1)) throw new RangeError('slots: expected at least 1');
     this.#slots = new SlotQueue(this.#options.slots, this.#options.queue);
   }
 

@@ -1,0 +1,183 @@
+import { Pool } from 'undici';
+import { ServiceError } from '../errors.ts';
+import type { Dialect, GenerationEvent, GenerationRequest } from '../generation.ts';
+import type { Log } from '../log.ts';
+import { formatRequest } from '../openai/replica-request.ts';
+import type { Secret } from '../secret.ts';
+import {
+  DIALECT_TRAITS,
+  replicaAddress,
+  type DialectTraits,
+  type ReplicaAddress,
+  type ReplicaJson,
+} from './dialects.ts';
+import { ReplicaRefused, type Engine, type EngineDescription, type EngineHealth } from './engine.ts';
+import { QuietWatch } from './quiet-watch.ts';
+import { ReplicaStream, type ReplicaLine } from './replica-stream.ts';
+
+export interface ReplicaOptions {
+  /** For logs and metrics. */
+  name: string;
+  dialect: Dialect;
+  /** Base address, with or without `/v1`. With a socket, only its path counts. */
+  url: string;
+  /** Unix socket to connect to instead of the address's host. */
+  socketPath?: string;
+  apiKey?: Secret;
+  /** The model's name at the replica. */
+  model: string;
+  /** Whether accounts may share a prefix cache where the server cannot keep them apart. */
+  sharedPrefixCache: boolean;
+  /** How long the first byte of an answer may take, in milliseconds. */
+  firstByteMs: number;
+  /** How long a replica may be silent in the middle of an answer, in milliseconds. */
+  silenceMs: number;
+  /** How long connecting may take, in milliseconds; 2 s by default. */
+  connectMs?: number;
+  log: Log;
+}
+
+/** Opens the client of one replica. It connects when it is first used; dispose it to close its connections. */
+export function openReplica(options: ReplicaOptions): Engine {
+  return new Replica(options);
+}
+
+/** How long a question that is no generation may take to be answered, in milliseconds. */
+const QUESTION_MS = 5000;
+
+/** Largest answer to one, in bytes. */
+const QUESTION_BYTES = 1024 * 1024;
+
+class Replica implements Engine {
+  readonly name: string;
+  readonly dialect: Dialect;
+  readonly #options: ReplicaOptions;
+  readonly #traits: DialectTraits;
+  readonly #address: ReplicaAddress;
+  readonly #headers: string[];
+  readonly #pool: Pool;
+  readonly #watch: QuietWatch;
+  readonly #streamed: ReplicaLine;
+  readonly #whole: ReplicaLine;
+
+  constructor(options: ReplicaOptions) {
+    this.name = options.name;
+    this.dialect = options.dialect;
+    this.#options = options;
+    this.#traits = DIALECT_TRAITS[options.dialect];
+    this.#address = replicaAddress(options.url);
+    this.#headers = ['content-type', 'application/json'];
+    if (options.apiKey) this.#headers.push('authorization', `Bearer ${options.apiKey.reveal()}`);
+    this.#pool = new Pool(this.#address.origin, {
+      socketPath: options.socketPath,
+      connectTimeout: options.connectMs ?? 2000,
+      // One request a connection and as many connections as requests: a stream holds its own for minutes.
+      connections: null,
+      pipelining: 1,
+      allowH2: false,
+      // The watch below does it for all streams with one timer, and can tell a pause of ours from silence.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    });
+    this.#watch = new QuietWatch(Math.min(options.firstByteMs, options.silenceMs));
+    this.#streamed = this.#line(true);
+    this.#whole = this.#line(false);
+    if (this.#traits.isolation === 'operator' && !options.sharedPrefixCache) {
+      options.log.warn('this server cannot keep the prefix caches of accounts apart; start it without one', {
+        replica: options.name,
+        dialect: options.dialect,
+      });
+    }
+  }
+
+  generate(request: GenerationRequest, signal: AbortSignal): AsyncIterableIterator<GenerationEvent> {
+    const streamed = request.stream || !this.#traits.wholeAnswers;
+    return new ReplicaStream(streamed ? this.#streamed : this.#whole, request, signal);
+  }
+
+  async health(signal: AbortSignal): Promise<EngineHealth> {
+    const { status, body } = await this.#ask(this.#traits.healthPath, signal);
+    if (status !== 200) throw new ReplicaRefused(new Error(`the health of the replica is status ${status}`));
+    return this.#traits.readHealth(body);
+  }
+
+  async describe(signal: AbortSignal): Promise<EngineDescription> {
+    let description: EngineDescription = {
+      contextTokens: null,
+      maxCompletionTokens: null,
+      quantization: null,
+      tokenizer: null,
+      instructType: null,
+    };
+    for (const path of this.#traits.describePaths) {
+      const { status, body } = await this.#ask(path, signal);
+      if (status !== 200) continue;
+      description = { ...description, ...this.#traits.readDescription(body, this.#options.model) };
+      if (description.contextTokens !== null) break;
+    }
+    return description;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#watch[Symbol.dispose]();
+    await this.#pool.destroy(new Error('the client of the replica was closed'));
+  }
+
+  #line(streamed: boolean): ReplicaLine {
+    const { dialect, firstByteMs, silenceMs, model, sharedPrefixCache } = this.#options;
+    const cacheOff = this.#traits.isolation !== 'salt' && !sharedPrefixCache;
+    const { chatPath, textPath } = this.#address;
+    return {
+      dispatcher: this.#pool,
+      watch: this.#watch,
+      firstByteMs,
+      silenceMs,
+      streamed,
+      startedBy: this.#traits.startedBy,
+      write: (request) => ({
+        path: request.kind === 'chat' ? chatPath : textPath,
+        headers: this.#headers,
+        body: JSON.stringify(formatRequest(request, { model, stream: streamed, dialect, cacheOff })),
+      }),
+    };
+  }
+
+  /** Asks one of the replica's own endpoints. A body that is no JSON object is an empty one. */
+  async #ask(path: string, signal: AbortSignal): Promise<{ status: number; body: ReplicaJson }> {
+    const { statusCode, body } = await this.#pool
+      .request({
+        method: 'GET',
+        path: this.#address.at(path),
+        headers: this.#headers,
+        signal,
+        headersTimeout: QUESTION_MS,
+        bodyTimeout: QUESTION_MS,
+      })
+      .catch((error: unknown) => {
+        throw signal.aborted ? error : new ReplicaRefused(error);
+      });
+    let text = '';
+    body.setEncoding('utf8');
+    for await (const part of body) {
+      text += String(part);
+      if (text.length > QUESTION_BYTES) throw tooLarge(path);
+    }
+    return { status: statusCode, body: parseObject(text) };
+  }
+}
+
+function tooLarge(path: string): ServiceError {
+  return new ServiceError('engine_unavailable', 'The replica of this model failed to answer.', {
+    cause: new Error(`the answer of ${path} has more than ${QUESTION_BYTES} characters`),
+  });
+}
+
+function parseObject(text: string): ReplicaJson {
+  try {
+    const value: unknown = JSON.parse(text);
+    // An object that is no list can be read by any key.
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as ReplicaJson) : {};
+  } catch {
+    return {};
+  }
+}

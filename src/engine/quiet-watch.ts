@@ -1,0 +1,39 @@
+/** What is told of each tick. It sets `quietTicks` to 0 whenever it hears something. */
+export interface Watched {
+  quietTicks: number;
+  onTick(tickMs: number): void;
+}
+
+/**
+ * One timer for all streams of a replica, however many: a chunk costs one store and no timer. Silence is
+ * counted in ticks and not read from a clock, so a process that was itself stopped for a while blames nobody.
+ * Whatever it finds is found up to two ticks late.
+ */
+export class QuietWatch implements Disposable {
+  readonly #watched = new Set<Watched>();
+  readonly #timer: NodeJS.Timeout;
+
+  /** `limitMs`: the shortest silence that matters; a tick is a tenth of it, within 20 ms and 1 s. */
+  constructor(limitMs: number) {
+    const tickMs = Math.min(Math.max(limitMs / 10, 20), 1000);
+    this.#timer = setInterval(() => {
+      for (const watched of this.#watched) {
+        watched.quietTicks++;
+        watched.onTick(tickMs);
+      }
+    }, tickMs).unref();
+  }
+
+  add(watched: Watched): void {
+    this.#watched.add(watched);
+  }
+
+  delete(watched: Watched): void {
+    this.#watched.delete(watched);
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#timer);
+    this.#watched.clear();
+  }
+}

@@ -1,0 +1,283 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Dispatcher } from 'undici';
+import { ServiceError } from '../errors.ts';
+import type { GenerationEvent, GenerationRequest } from '../generation.ts';
+import { readAnswer } from '../openai/answer-reader.ts';
+import { readErrorBody } from '../openai/error-body.ts';
+import { StreamReader } from '../openai/stream-reader.ts';
+import { ReplicaRefused } from './engine.ts';
+import type { QuietWatch, Watched } from './quiet-watch.ts';
+
+/** Bytes that may lie unread by the consumer before the replica is made to wait. */
+const UNREAD_BYTES = 262_144;
+
+/** Largest whole answer, and largest part of an error's body that is read, in bytes. */
+const ANSWER_BYTES = 64 * 1024 * 1024;
+const ERROR_BYTES = 65_536;
+
+/** A replica that has had a request this long and has not refused it has taken it, in milliseconds. */
+const TAKEN_MS = 5000;
+
+/** How long the connection may take to close an answer that is complete, in milliseconds. */
+const TAIL_MS = 1000;
+
+/** What a stream needs of its replica. */
+export interface ReplicaLine {
+  dispatcher: Dispatcher;
+  watch: QuietWatch;
+  firstByteMs: number;
+  silenceMs: number;
+  /** The request as the replica's dialect wants it. */
+  write(request: GenerationRequest): { path: string; headers: string[]; body: string };
+  /** Whether this answer comes as a stream, and what says that it has begun. */
+  streamed: boolean;
+  startedBy: 'chunk' | 'headers';
+}
+
+/**
+ * One request at one replica: the handler of its HTTP exchange and the iterator of its events in one object,
+ * since both are on the path of every token. Nothing happens before the first `next()`.
+ *
+ * Refusing (`ReplicaRefused`, so another replica may be tried) means: no connection, or 503 or 429 as the
+ * answer. A connection that was lost after the request went out on it is not that, even where nothing came
+ * back: the replica may be generating, and asking another would do the work twice. It is `engine_unavailable`,
+ * as are silence, bytes that make no sense, and an end that comes too early.
+ */
+export class ReplicaStream
+  implements AsyncIterableIterator<GenerationEvent>, Dispatcher.DispatchHandler, Watched
+{
+  readonly #line: ReplicaLine;
+  readonly #request: GenerationRequest;
+  readonly #signal: AbortSignal;
+  #controller: Dispatcher.DispatchController | null = null;
+
+  #state: 'new' | 'open' | 'over' = 'new';
+  /** What `next` throws once the queue is empty; only of a stream that is over. */
+  #failure: { reason: unknown } | null = null;
+  #queue: GenerationEvent[] = [];
+  #head = 0;
+  #waiting: PromiseWithResolvers<IteratorResult<GenerationEvent, undefined>> | null = null;
+
+  /** Status of the answer; 0 before it. */
+  #status = 0;
+  #reader: StreamReader | null = null;
+  #parts: Buffer[] = [];
+  #partBytes = 0;
+  #retryAfterMs = 1000;
+  #started = false;
+  /** Whether `end` has been seen: the generation is complete, whatever the connection still does. */
+  #complete = false;
+  #unreadBytes = 0;
+
+  quietTicks = 0;
+  #heard = false;
+
+  constructor(line: ReplicaLine, request: GenerationRequest, signal: AbortSignal) {
+    this.#line = line;
+    this.#request = request;
+    this.#signal = signal;
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  next(): Promise<IteratorResult<GenerationEvent, undefined>> {
+    if (this.#head < this.#queue.length) {
+      // The head is below the length.
+      const value = this.#queue[this.#head++] as GenerationEvent;
+      if (this.#head === this.#queue.length) this.#drained();
+      return Promise.resolve({ value, done: false });
+    }
+    if (this.#state === 'new') this.#open();
+    if (this.#failure) {
+      const { reason } = this.#failure;
+      this.#failure = null;
+      // A signal's reason can be anything; it is passed on as it is.
+      // oxlint-disable-next-line typescript/prefer-promise-reject-errors
+      return Promise.reject(reason);
+    }
+    if (this.#state === 'over' || this.#complete) return Promise.resolve({ value: undefined, done: true });
+    this.#waiting = Promise.withResolvers();
+    return this.#waiting.promise;
+  }
+
+  /** Ends the iteration early and closes the connection, which stops the generation. */
+  return(): Promise<IteratorResult<GenerationEvent, undefined>> {
+    if (!this.#complete) this.#abandon(new Error('the answer is not wanted any more'));
+    return Promise.resolve({ value: undefined, done: true });
+  }
+
+  /** The signal was aborted. */
+  handleEvent(): void {
+    this.#fail(this.#signal.reason);
+  }
+
+  onTick(tickMs: number): void {
+    const quietMs = this.quietTicks * tickMs;
+    if (!this.#controller || this.#controller.paused) this.quietTicks = 0;
+    else if (this.#complete) {
+      if (quietMs > TAIL_MS) this.#abandon(new Error('the connection did not close the answer'));
+    } else if (quietMs > (this.#heard ? this.#line.silenceMs : this.#line.firstByteMs)) {
+      this.#fail(unavailable(`the replica was silent for ${quietMs} ms`));
+    } else if (!this.#started && !this.#line.streamed && this.#status === 0 && quietMs > TAKEN_MS) {
+      // A whole answer comes all at once; whoever counts the requests that wait is not told by it in time.
+      this.#deliver([{ type: 'started', promptTokens: null, cachedTokens: null }]);
+    }
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    this.quietTicks = 0;
+    if (this.#state === 'over')
+      controller.abort(new Error('the answer was given up before it was asked for'));
+  }
+
+  onResponseStart(
+    _controller: Dispatcher.DispatchController,
+    status: number,
+    headers: IncomingHttpHeaders,
+  ): void {
+    // An informational answer: the one that counts follows.
+    if (status < 200) return;
+    this.#status = status;
+    if (status !== 200) {
+      this.#retryAfterMs = retryAfterMs(headers);
+    } else if (this.#line.streamed) {
+      this.#reader = new StreamReader(this.#request.kind);
+      if (this.#line.startedBy === 'headers') {
+        this.#deliver([{ type: 'started', promptTokens: null, cachedTokens: null }]);
+      }
+    }
+  }
+
+  /** What the reader throws reaches `onResponseError` through the dispatcher, which closes the connection. */
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.quietTicks = 0;
+    this.#heard = true;
+    if (this.#reader) {
+      if (this.#complete) return;
+      this.#unreadBytes += chunk.length;
+      this.#deliver(this.#reader.push(chunk));
+      if (this.#unreadBytes > UNREAD_BYTES && this.#head < this.#queue.length) controller.pause();
+      return;
+    }
+    this.#partBytes += chunk.length;
+    if (this.#partBytes <= (this.#status === 200 ? ANSWER_BYTES : ERROR_BYTES)) this.#parts.push(chunk);
+    else if (this.#status === 200) throw unavailable(`the answer has more than ${ANSWER_BYTES} bytes`);
+  }
+
+  onResponseEnd(): void {
+    try {
+      if (this.#reader) this.#deliver(this.#complete ? [] : this.#reader.end());
+      else if (this.#status === 200) this.#deliver(readAnswer(this.#request.kind, this.#body()));
+      else this.#fail(this.#refusal());
+      if (this.#state !== 'over' && !this.#complete) throw unavailable('the answer ended too early');
+    } catch (error) {
+      this.#fail(error);
+    }
+    this.#finish();
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    if (error instanceof ServiceError) this.#fail(error);
+    // Without a controller the request has never been on a connection.
+    else if (!this.#controller) this.#fail(new ReplicaRefused(error));
+    else this.#fail(unavailable(this.#status === 0 ? 'no answer came' : 'the answer broke off', error));
+    this.#finish();
+  }
+
+  #open(): void {
+    if (this.#signal.aborted) {
+      this.#fail(this.#signal.reason);
+      return;
+    }
+    const { path, headers, body } = this.#line.write(this.#request);
+    this.#state = 'open';
+    this.#signal.addEventListener('abort', this);
+    this.#line.watch.add(this);
+    this.#line.dispatcher.dispatch({ method: 'POST', path, headers, body }, this);
+  }
+
+  #deliver(events: GenerationEvent[]): void {
+    if (this.#state === 'over' || events.length === 0) return;
+    let from = 0;
+    if (events[0]?.type === 'started') {
+      if (this.#started) from = 1;
+      this.#started = true;
+    }
+    if (events.at(-1)?.type === 'end') {
+      this.#complete = true;
+      this.#signal.removeEventListener('abort', this);
+    }
+    if (this.#head < this.#queue.length) {
+      for (let index = from; index < events.length; index++)
+        this.#queue.push(events[index] as GenerationEvent);
+      return;
+    }
+    this.#queue = events;
+    this.#head = from;
+    if (this.#waiting && from < events.length) {
+      const { resolve } = this.#waiting;
+      this.#waiting = null;
+      resolve({ value: events[this.#head++] as GenerationEvent, done: false });
+      if (this.#head === events.length) this.#unreadBytes = 0;
+    }
+  }
+
+  /** The consumer has all there was: the replica may go on. */
+  #drained(): void {
+    this.#unreadBytes = 0;
+    if (this.#controller?.paused) this.#controller.resume();
+  }
+
+  /** Ends the iteration with a reason, after the events that are queued unless the caller gave it up. */
+  #fail(reason: unknown): void {
+    if (this.#state === 'over' || this.#complete) return;
+    if (this.#signal.aborted) this.#queue.length = this.#head = 0;
+    if (this.#waiting) this.#waiting.reject(reason);
+    else this.#failure = { reason };
+    this.#waiting = null;
+    this.#abandon(reason instanceof Error ? reason : new Error('the signal was aborted', { cause: reason }));
+  }
+
+  /** Closes the connection, unless the exchange is over anyway. */
+  #abandon(why: Error): void {
+    const exchanging = this.#state === 'open';
+    this.#finish();
+    if (exchanging) this.#controller?.abort(why);
+    this.#waiting?.resolve({ value: undefined, done: true });
+    this.#waiting = null;
+  }
+
+  /** The exchange is over: lets go of all that knows this stream. */
+  #finish(): void {
+    this.#state = 'over';
+    this.#signal.removeEventListener('abort', this);
+    this.#line.watch.delete(this);
+  }
+
+  #body(): string {
+    return Buffer.concat(this.#parts).toString('utf8');
+  }
+
+  #refusal(): ServiceError {
+    const fault = readErrorBody(this.#status, this.#body());
+    const refused = this.#status === 503 || this.#status === 429;
+    // After `started` it is too late for another replica: events of this one have gone out.
+    return refused && !this.#started ? new ReplicaRefused(fault, this.#retryAfterMs) : fault;
+  }
+}
+
+function unavailable(why: string, cause?: unknown): ServiceError {
+  return new ServiceError('engine_unavailable', 'The replica of this model failed to answer.', {
+    cause: new Error(why, { cause }),
+    retryAfterMs: 1000,
+  });
+}
+
+/** How long a replica asks to be left alone, in milliseconds: 1 s where it does not say, a minute at most. */
+function retryAfterMs(headers: IncomingHttpHeaders): number {
+  const ms = Number(headers['retry-after-ms'] ?? Number(headers['retry-after']) * 1000);
+  return Number.isFinite(ms) && ms > 0 ? Math.min(ms, 60_000) : 1000;
+}

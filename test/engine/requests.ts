@@ -1,0 +1,55 @@
+import type { ChatRequest, GenerationEvent, TextRequest } from '../../src/generation.ts';
+import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
+
+/** The model id that every engine of these tests serves. */
+export const MODEL = 'test/model';
+
+const plain = {
+  model: MODEL,
+  maxTokens: null,
+  sampling: {
+    temperature: 0,
+    topP: 1,
+    topK: null,
+    minP: 0,
+    seed: null,
+    presencePenalty: 0,
+    frequencyPenalty: 0,
+    repetitionPenalty: 1,
+    logitBias: new Map<number, number>(),
+  },
+  stop: [],
+  choices: 1,
+  logprobs: null,
+  responseFormat: { type: 'text' },
+  stream: true,
+  includeUsage: null,
+  continuousUsage: false,
+  cacheScope: null,
+  user: null,
+} as const;
+
+/** A streamed chat whose one message is the directive. */
+export function chat(directive: Directive = {}, more: Partial<ChatRequest> = {}): ChatRequest {
+  return { ...plain, kind: 'chat', messages: [{ role: 'user', content: scripted(directive) }], ...more };
+}
+
+/** A streamed text completion whose one prompt is the directive. */
+export function text(directive: Directive = {}, more: Partial<TextRequest> = {}): TextRequest {
+  return { ...plain, kind: 'text', prompts: [scripted(directive)], echo: false, ...more };
+}
+
+/** All events until the end. */
+export async function collect(events: AsyncIterable<GenerationEvent>): Promise<GenerationEvent[]> {
+  return Array.fromAsync(events);
+}
+
+/** The text of one choice. */
+export function textOf(events: readonly GenerationEvent[], choice = 0): string {
+  return events
+    .map((event) => (event.type === 'token' && event.choice === choice ? event.text : ''))
+    .join('');
+}
+
+/** The signal of a caller who stays. */
+export const STAYS = new AbortController().signal;

@@ -1,0 +1,63 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import type { EngineReport } from '../../src/engine/engine.ts';
+import type { ScriptedOptions } from '../../src/engine/scripted/options.ts';
+import { MODEL } from './requests.ts';
+
+const PROGRAM = fileURLToPath(new URL('../../src/engine/scripted/main.ts', import.meta.url));
+
+/** A scripted engine in a process of its own, on a socket of its own; both go when it is disposed. */
+export class ScriptedChild implements AsyncDisposable {
+  readonly process: ChildProcess;
+  readonly socketPath: string;
+  readonly #folder: string;
+  /** Every report so far. */
+  readonly reports: EngineReport[] = [];
+
+  private constructor(options: Partial<ScriptedOptions>) {
+    this.#folder = mkdtempSync(join(tmpdir(), 'sluice-'));
+    this.socketPath = join(this.#folder, 'engine');
+    const settings = {
+      socketPath: this.socketPath,
+      modelId: MODEL,
+      maxChoices: 4,
+      engine: options,
+      logLevel: 'error',
+    };
+    this.process = spawn(process.execPath, [PROGRAM, JSON.stringify(settings)], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    });
+  }
+
+  /** Resolves when the child has reported that it is ready, or that it failed. */
+  static async start(options: Partial<ScriptedOptions> = {}): Promise<ScriptedChild> {
+    const child = new ScriptedChild(options);
+    // Standard output is a pipe.
+    const lines = createInterface({ input: child.process.stdout as NodeJS.ReadableStream });
+    for await (const line of lines) {
+      // The child writes nothing else.
+      const report = JSON.parse(line) as EngineReport;
+      child.reports.push(report);
+      if (report.event !== 'loading') break;
+    }
+    return child;
+  }
+
+  /** Exit code and signal, once it has ended. */
+  async ended(): Promise<[code: number | null, signal: string | null]> {
+    const { exitCode, signalCode } = this.process;
+    if (exitCode === null && signalCode === null) await once(this.process, 'exit');
+    return [this.process.exitCode, this.process.signalCode];
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.process.kill('SIGKILL');
+    await this.ended();
+    rmSync(this.#folder, { recursive: true });
+  }
+}

@@ -1,0 +1,220 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { request as httpRequest } from 'node:http';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import type { GenerationEvent, GenerationRequest } from '../../src/generation.ts';
+import type { LocalEngine } from '../../src/engine/engine.ts';
+import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
+import { spoil } from '../../src/engine/scripted/spoil.ts';
+import { serveEngine, type EngineServer } from '../../src/engine/server.ts';
+import { SILENT } from '../../src/log.ts';
+import { Secret } from '../../src/secret.ts';
+import { MODEL } from './requests.ts';
+
+const options = { maxChoices: 4, modelId: MODEL, log: SILENT, beforeAnswer: spoil };
+const engine = new ScriptedEngine({ slots: 2 });
+let server: EngineServer;
+
+before(async () => {
+  server = await serveEngine(engine, { host: '127.0.0.1', port: 0 }, options);
+});
+after(() => server.close());
+
+/** The body, of a shape that the test is about to look into. */
+// oxlint-disable-next-line typescript/no-explicit-any
+async function read(response: Response): Promise<any> {
+  return response.json();
+}
+
+function post(path: string, body: unknown, at = server.address): Promise<Response> {
+  return fetch(at + path, { method: 'POST', body: typeof body === 'string' ? body : JSON.stringify(body) });
+}
+
+function withKey(key: string): RequestInit {
+  return { headers: { authorization: `Bearer ${key}` } };
+}
+
+function ask(content: string, more: object = {}): object {
+  return { model: MODEL, messages: [{ role: 'user', content }], ...more };
+}
+
+describe('the server of an engine', () => {
+  it('answers a chat whole', async () => {
+    const response = await post('/v1/chat/completions', ask('scripted:{"text":"a 東京 b"}'));
+    assert.equal(response.status, 200);
+    const answer = await read(response);
+    assert.equal(answer.choices[0].message.content, 'a 東京 b');
+    assert.equal(answer.usage.completion_tokens, 3);
+  });
+
+  it('streams a text, ending in [DONE]', async () => {
+    const response = await post('/v1/completions', {
+      model: MODEL,
+      prompt: 'scripted:{"text":"a b"}',
+      stream: true,
+    });
+    assert.match(response.headers.get('content-type') ?? '', /^text\/event-stream/);
+    const frames = (await response.text()).split('\n\n');
+    assert.deepEqual(frames.slice(-2), ['data: [DONE]', '']);
+    assert.match(frames.join(''), /"text":"a".*"text":" b"/s);
+  });
+
+  it('sends the status of a stream when the request has its slot, before the first token', async () => {
+    const prompt = 'scripted:{"prefillMs":60000}';
+    const response = await post('/v1/completions', { model: MODEL, prompt, stream: true });
+    assert.equal(response.status, 200);
+    await response.body?.cancel();
+  });
+
+  it('says its load in /health and its model in /v1/models', async () => {
+    const health = await read(await fetch(`${server.address}/health`));
+    assert.deepEqual(Object.keys(health), ['slots', 'slotsInUse', 'queued', 'lastStepAgeMs', 'medianStepMs']);
+    const models = await read(await fetch(`${server.address}/v1/models`));
+    assert.deepEqual(Object.keys(models), ['data']);
+    assert.deepEqual([models.data[0].id, models.data[0].context_length], [MODEL, 4096]);
+  });
+
+  for (const [name, path, body, status, code] of [
+    ['another model', '/v1/completions', { model: 'other/model', prompt: 'x' }, 404, 'model_not_found'],
+    ['a body that is no JSON', '/v1/completions', '{"model":', 400, 'invalid_json'],
+    ['an unknown path', '/v1/embeddings', {}, 404, 'unknown_url'],
+    [
+      'a fault before the first token',
+      '/v1/chat/completions',
+      ask('scripted:{"error":"queue_full"}'),
+      503,
+      'queue_full',
+    ],
+    ['too many choices', '/v1/chat/completions', ask('x', { n: 5 }), 400, 'invalid_value'],
+    ['a field of nobody', '/v1/chat/completions', ask('x', { nonsense: 1 }), 400, 'unsupported_parameter'],
+  ] as const) {
+    it(`answers ${name} with ${status} ${code}, streamed or not`, async () => {
+      for (const stream of [false, true]) {
+        const response = await post(path, typeof body === 'string' ? body : { ...body, stream });
+        assert.equal(response.status, status);
+        assert.equal((await read(response)).error.code, code);
+      }
+    });
+  }
+
+  it('answers a wrong method with 405 and the one that is right', async () => {
+    const response = await fetch(`${server.address}/v1/completions`);
+    assert.deepEqual([response.status, response.headers.get('allow')], [405, 'POST']);
+  });
+
+  it('tells a fault in the middle of a stream as a frame, with the usage so far', async () => {
+    const response = await post('/v1/chat/completions', ask('scripted:{"errorAfter":2}', { stream: true }));
+    const frames = (await response.text()).trimEnd().split('\n\n');
+    assert.equal(frames.at(-1), 'data: [DONE]');
+    const fault = JSON.parse(frames.at(-2)?.slice('data: '.length) ?? '');
+    assert.equal(fault.error.code, 'internal_error');
+    assert.equal(fault.usage.completion_tokens, 2);
+  });
+
+  it('ends the generation of a caller who hangs up', async () => {
+    const leaves = new AbortController();
+    const body = JSON.stringify(ask('scripted:{"tokens":1000,"tokenMs":10}', { stream: true }));
+    const address = `${server.address}/v1/chat/completions`;
+    const response = await fetch(address, { method: 'POST', body, signal: leaves.signal });
+    assert(response.body);
+    await response.body.getReader().read();
+    assert.equal(engine.health().slotsInUse, 1);
+    leaves.abort();
+    while (engine.health().slotsInUse !== 0) await new Promise((resolve) => setImmediate(resolve));
+  });
+
+  it('refuses a body that is too large without reading it', async () => {
+    await using small = await listenTo(engine, { bodyBytes: 1000 });
+    const response = await post('/v1/completions', 'x'.repeat(100_000), small.address);
+    assert.equal(response.status, 413);
+    assert.equal((await read(response)).error.code, 'request_too_large');
+  });
+
+  it('wants its key, but not for its health', async () => {
+    await using locked = await listenTo(engine, {}, new Secret('right'));
+    assert.equal((await fetch(`${locked.address}/v1/models`)).status, 401);
+    assert.equal((await fetch(`${locked.address}/v1/models`, withKey('wrong'))).status, 401);
+    assert.equal((await fetch(`${locked.address}/v1/models`, withKey('right'))).status, 200);
+    assert.equal((await fetch(`${locked.address}/health`)).status, 200);
+  });
+
+  it('listens on a Unix socket', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-'));
+    try {
+      const socketPath = join(folder, 's');
+      const local = await serveEngine(engine, { socketPath }, options);
+      const request = httpRequest({ socketPath, path: '/health', agent: false }).end();
+      const [response] = await once(request, 'response');
+      assert.equal(response.statusCode, 200);
+      assert.deepEqual([local.address, local.port], [socketPath, null]);
+      await local.close();
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+
+  it('finishes what runs when it is closed, and takes nothing more', async () => {
+    const closing = await serveEngine(engine, { host: '127.0.0.1', port: 0 }, options);
+    const body = ask('scripted:{"tokens":20,"tokenMs":5}', { stream: true });
+    const response = await post('/v1/chat/completions', body, closing.address);
+    const closed = closing.close();
+    assert.match(await response.text(), /\[DONE\]/);
+    await closed;
+    await assert.rejects(post('/v1/chat/completions', body, closing.address));
+  });
+
+  it('stops asking the engine while a caller reads nothing', async () => {
+    const endless = new Endless();
+    await using flooded = await listenTo(endless);
+    const socket = connect(flooded.port ?? 0, '127.0.0.1');
+    const body = JSON.stringify(ask('x', { stream: true }));
+    socket.pause();
+    socket.write(
+      `POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+    );
+    let before = -1;
+    // The buffers of both sides fill, and then no more tokens are taken.
+    while (endless.given !== before) {
+      before = endless.given;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    assert(before > 0 && before < 200, `${before} tokens of 64 KiB were taken`);
+    socket.destroy();
+    await endless.left;
+  });
+});
+
+async function listenTo(
+  local: LocalEngine,
+  more: { bodyBytes?: number } = {},
+  apiKey?: Secret,
+): Promise<EngineServer & AsyncDisposable> {
+  const one = await serveEngine(local, { host: '127.0.0.1', port: 0, apiKey }, { ...options, ...more });
+  return { ...one, [Symbol.asyncDispose]: () => one.close() };
+}
+
+/** Gives tokens of 64 kilobytes for as long as somebody takes them. */
+class Endless extends ScriptedEngine {
+  given = 0;
+  #leave: () => void = () => {};
+  readonly left = new Promise<void>((resolve) => (this.#leave = resolve));
+
+  override async *generate(
+    _request: GenerationRequest,
+    signal: AbortSignal,
+  ): AsyncGenerator<GenerationEvent> {
+    try {
+      yield { type: 'started', promptTokens: 1, cachedTokens: 0 };
+      while (!signal.aborted) {
+        this.given++;
+        yield { type: 'token', choice: 0, text: 'x'.repeat(65_536), completionTokens: 1, logprobs: null };
+      }
+    } finally {
+      this.#leave();
+    }
+  }
+}
