@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { KeyStore } from './accounts/keys.ts';
 import type { Config, ModelConfig, ReplicaConfig } from './config/schema.ts';
-import type { Secrets } from './config/secrets.ts';
+import type { Secrets } from './config/load.ts';
 import { openDatabase } from './database/database.ts';
 import { openReplica } from './engine/client.ts';
 import { EmbeddedReplica } from './engine/embedded.ts';

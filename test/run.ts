@@ -10,7 +10,10 @@ const root = join(import.meta.dirname, '..');
 const home = join(root, '.cache', 'home');
 const flags = process.argv.slice(2).filter((argument) => argument.startsWith('-'));
 const chosen = process.argv.slice(2).filter((argument) => !argument.startsWith('-'));
-const files = chosen.length > 0 ? chosen.flatMap((pattern) => globSync(pattern)) : globSync(join(root, 'test/**/*.test.ts'));
+const files =
+  chosen.length > 0
+    ? chosen.flatMap((pattern) => globSync(pattern))
+    : globSync(join(root, 'test/**/*.test.ts'));
 
 const env = { ...process.env };
 env.SLUICE_TEST_MODEL ??= defaultModel();
@@ -42,6 +45,7 @@ function defaultModel(): string | undefined {
     spawnSync(process.execPath, pull, { stdio: 'inherit', env: { ...process.env, SLUICE_HOME: home } });
   }
   const file = pulled();
-  if (file === undefined) console.error('The tests that need the default model are skipped: no source of it answered.');
+  if (file === undefined)
+    console.error('The tests that need the default model are skipped: no source of it answered.');
   return file;
 }

@@ -1,8 +1,7 @@
 import type { Command } from 'commander';
 import { ConfigError } from '../config/errors.ts';
 import { HomeError, prepareHome } from '../config/home.ts';
-import { loadConfig } from '../config/load.ts';
-import { loadSecrets } from '../config/secrets.ts';
+import { loadConfig, loadSecrets } from '../config/load.ts';
 import type { Config } from '../config/schema.ts';
 import { DatabaseError } from '../database/errors.ts';
 import { openLog } from '../log.ts';

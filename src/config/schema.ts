@@ -35,7 +35,7 @@ const engine = z.strictObject({
     .min(1)
     .optional()
     .describe(
-      'The model file: `hf:owner/repo/file.gguf[@revision]`, an `https://` address, or a path (relative to the configuration file). Left out: the file of the catalogue for this id.',
+      'The model file: `hf:owner/repo/file.gguf[@revision]`, an `https://` address, a path (relative to the configuration file), or `scripted:` for a rehearsed engine that needs no file. Left out: the file of the catalogue for this id.',
     ),
   slots: z
     .int()
