@@ -1,0 +1,117 @@
+import { nothingMatches, refuseSchema, type SchemaObject } from './grammar-keywords.ts';
+
+/**
+ * Numbers within `minimum`, `maximum`, `exclusiveMinimum` and `exclusiveMaximum`, without exponents where there is a
+ * bound. The bounds of integers may be any numbers, those of other numbers are whole.
+ */
+export function numberExpression(type: 'integer' | 'number', schema: SchemaObject, path: string): string {
+  const lower = tightest(schema, path, 'minimum', 'exclusiveMinimum');
+  const upper = tightest(schema, path, 'maximum', 'exclusiveMaximum');
+  if (lower === null && upper === null) return type;
+  const ways = type === 'integer' ? integerWays(lower, upper) : numberWays(lower, upper, path);
+  if (ways.length === 0) throw nothingMatches(path);
+  return ways.join(' | ');
+}
+
+interface Bound {
+  value: number;
+  exclusive: boolean;
+}
+
+/** The stricter of an inclusive and an exclusive bound; null where there is none. */
+function tightest(
+  schema: SchemaObject,
+  path: string,
+  inclusive: 'minimum' | 'maximum',
+  exclusive: 'exclusiveMinimum' | 'exclusiveMaximum',
+): Bound | null {
+  const read = (keyword: string): number | null => {
+    const value = schema[keyword];
+    if (value === undefined) return null;
+    if (typeof value === 'number' && Number.isFinite(value)) return value;
+    throw refuseSchema('invalid_type', `${path}.${keyword}`, 'This bound is a number.');
+  };
+  const [loose, strict] = [read(inclusive), read(exclusive)];
+  if (strict === null) return loose === null ? null : { value: loose, exclusive: false };
+  const looseIsTighter = loose !== null && (inclusive === 'minimum' ? loose > strict : loose < strict);
+  return looseIsTighter ? { value: loose, exclusive: false } : { value: strict, exclusive: true };
+}
+
+function integerWays(lower: Bound | null, upper: Bound | null): string[] {
+  const limit = Number.MAX_SAFE_INTEGER;
+  const from =
+    lower === null ? -limit : lower.exclusive ? Math.floor(lower.value) + 1 : Math.ceil(lower.value);
+  const to = upper === null ? limit : upper.exclusive ? Math.ceil(upper.value) - 1 : Math.floor(upper.value);
+  const low = Math.max(from, -limit);
+  const high = Math.min(to, limit);
+  return [
+    ...wholeNumbers(Math.max(1, -high), -low).map((way) => `"-" ${way}`),
+    ...wholeNumbers(Math.max(0, low), high),
+  ];
+}
+
+/** What lies beyond has no number in these grammars: they write 15 digits before the point. */
+const BEYOND = 1e15;
+
+function numberWays(lower: Bound | null, upper: Bound | null, path: string): string[] {
+  for (const bound of [lower, upper]) {
+    if (bound !== null && !Number.isInteger(bound.value)) {
+      throw refuseSchema(
+        'unsupported_parameter',
+        path,
+        'A bound of a number that is no integer has to be whole.',
+      );
+    }
+  }
+  const low = lower ?? { value: -BEYOND, exclusive: true };
+  const high = upper ?? { value: BEYOND, exclusive: true };
+  return [...magnitudes(negated(high), negated(low)).map((way) => `"-" ${way}`), ...magnitudes(low, high)];
+}
+
+function negated({ value, exclusive }: Bound): Bound {
+  return { value: -value, exclusive };
+}
+
+/** The numbers without a sign between two whole bounds. */
+function magnitudes(low: Bound, high: Bound): string[] {
+  const from = low.value < 0 ? { value: 0, exclusive: false } : low;
+  const to = high.value > BEYOND ? { value: BEYOND, exclusive: true } : high;
+  const ways: string[] = [];
+  if (from.exclusive && from.value < to.value) ways.push(`"${from.value}" "." [0-9]{0,14} [1-9]`);
+  const whole = wholeNumbers(from.exclusive ? from.value + 1 : from.value, to.value - 1);
+  ways.push(...whole.map((way) => `${way} ("." [0-9]{1,15})?`));
+  const reaches = from.value < to.value || (from.value === to.value && !from.exclusive);
+  if (!to.exclusive && reaches) ways.push(`"${to.value}" ("." "0"{1,15})?`);
+  return ways;
+}
+
+/** The whole numbers from `low` (0 or more) to `high`, without leading zeros, as one expression a length. */
+function wholeNumbers(low: number, high: number): string[] {
+  const ways: string[] = [];
+  const last = String(high);
+  for (let first = String(low); Number(first) <= high; first = `1${'0'.repeat(first.length)}`) {
+    ways.push(digitsBetween(first, first.length < last.length ? '9'.repeat(first.length) : last));
+  }
+  return ways;
+}
+
+/** The digit strings between two of the same length. */
+function digitsBetween(first: string, last: string): string {
+  const count = first.length - 1;
+  const [low, high] = [Number(first[0]), Number(last[0])];
+  if (count === 0) return digit(low, high);
+  const [firstRest, lastRest] = [first.slice(1), last.slice(1)];
+  const [zeros, nines] = ['0'.repeat(count), '9'.repeat(count)];
+  if (low === high) return `"${low}" ${digitsBetween(firstRest, lastRest)}`;
+  const ways: string[] = [];
+  const from = firstRest === zeros ? low : low + 1;
+  const to = lastRest === nines ? high : high - 1;
+  if (from > low) ways.push(`"${low}" ${digitsBetween(firstRest, nines)}`);
+  if (from <= to) ways.push(`${digit(from, to)} [0-9]{${count}}`);
+  if (to < high) ways.push(`"${high}" ${digitsBetween(zeros, lastRest)}`);
+  return ways.length === 1 ? ways.join('') : `(${ways.join(' | ')})`;
+}
+
+function digit(low: number, high: number): string {
+  return low === high ? `"${low}"` : `[${low}-${high}]`;
+}

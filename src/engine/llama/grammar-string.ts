@@ -1,0 +1,54 @@
+import { bound, nothingMatches, refuseSchema, type SchemaObject } from './grammar-keywords.ts';
+import { patternExpression } from './grammar-pattern.ts';
+import type { GrammarRules } from './grammar-rules.ts';
+
+/** Strings of a `format`, of a `pattern`, or from `minLength` to `maxLength` code points; one of the three at a time. */
+export function stringExpression(schema: SchemaObject, path: string, rules: GrammarRules): string {
+  const { format, pattern } = schema;
+  const min = bound(schema['minLength'], `${path}.minLength`);
+  const max = bound(schema['maxLength'], `${path}.maxLength`);
+  const kinds = [format, pattern, min ?? max ?? undefined].filter((given) => given !== undefined);
+  if (kinds.length === 0) return 'string';
+  if (kinds.length > 1) {
+    const message = "Of 'format', 'pattern' and the lengths of a string, one at a time is supported.";
+    throw refuseSchema('unsupported_parameter', path, message);
+  }
+  if (format !== undefined) return quoted(formatExpression(format, `${path}.format`, rules));
+  if (pattern !== undefined) return quoted(patternExpression(pattern, `${path}.pattern`, rules));
+  if (max !== null && max < (min ?? 0)) throw nothingMatches(path);
+  return quoted(rules.repeat('char', min ?? 0, max));
+}
+
+function quoted(expression: string): string {
+  return String.raw`"\"" ${expression} "\""`;
+}
+
+function formatExpression(format: unknown, path: string, rules: GrammarRules): string {
+  switch (format) {
+    case 'date':
+      return rules.share(DATE);
+    case 'time':
+      return rules.share(TIME);
+    case 'date-time':
+      return `${rules.share(DATE)} "T" ${rules.share(TIME)}`;
+    case 'uuid':
+      return rules.share('hex{8} "-" hex{4} "-" hex{4} "-" hex{4} "-" hex{12}');
+    default:
+      throw refuseSchema('unsupported_parameter', path, "'format' is date, time, date-time or uuid.");
+  }
+}
+
+/** RFC 3339 dates that exist: the 29th of February in leap years only. */
+const DATE = [
+  '[0-9]{4} "-" ("0" [13578] | "1" [02]) "-" ("0" [1-9] | [12] [0-9] | "3" [01])',
+  '[0-9]{4} "-" ("0" [469] | "11") "-" ("0" [1-9] | [12] [0-9] | "30")',
+  '[0-9]{4} "-02-" ("0" [1-9] | "1" [0-9] | "2" [0-8])',
+  '[0-9]{2} ("0" [48] | [2468] [048] | [13579] [26]) "-02-29"',
+  '([02468] [048] | [13579] [26]) "00-02-29"',
+].join(' | ');
+
+/** RFC 3339 times, without leap seconds. */
+const TIME = [
+  '([01] [0-9] | "2" [0-3]) ":" [0-5] [0-9] ":" [0-5] [0-9] ("." [0-9]{1,9})?',
+  '("Z" | [+-] ([01] [0-9] | "2" [0-3]) ":" [0-5] [0-9])',
+].join(' ');

@@ -1,0 +1,28 @@
+import type { ResponseFormat } from '../../generation.ts';
+import { GrammarRules } from './grammar-rules.ts';
+import { SchemaGrammar } from './grammar-schema.ts';
+
+/**
+ * The GBNF grammar (llama.cpp's notation, start rule `root`) of an answer in this format; null: any text.
+ *
+ * Every string of the grammar is JSON and satisfies the schema, but not every instance is a string of it:
+ * properties come in the order of the schema; where `properties` or `prefixItems` are given and their extras are
+ * not mentioned, there are none; white space is bounded, because small models would go on in blanks for ever;
+ * numbers have at most 15 digits before and 15 after the point.
+ *
+ * Throws 400 `unsupported_parameter` or `invalid_value` with the schema's path as `param` for what no grammar here
+ * can hold, and for a schema whose grammar would be too large (see the bounds in `grammar-rules.ts`).
+ */
+export function grammarOf(format: ResponseFormat): string | null {
+  switch (format.type) {
+    case 'text':
+      return null;
+    case 'json_object':
+      return new GrammarRules('response_format').render('object');
+    default: {
+      const path = 'response_format.json_schema.schema';
+      const rules = new GrammarRules(path);
+      return rules.render(new SchemaGrammar(format.schema, path, rules).root());
+    }
+  }
+}
