@@ -15,7 +15,10 @@ export function checkReference(node: object, path: string, root: unknown): void 
     if (reached.has(current) || typeof current !== 'object' || current === null) continue;
     reached.add(current);
     if ('$ref' in current) open.push(resolveReference(current.$ref, `${path}.$ref`, root));
-    if ('anyOf' in current && Array.isArray(current.anyOf)) open.push(...(current.anyOf as unknown[]));
+    for (const keyword of ['anyOf', 'oneOf', 'allOf']) {
+      const members = child(current, keyword);
+      if (Array.isArray(members)) open.push(...(members as unknown[]));
+    }
   }
 }
 

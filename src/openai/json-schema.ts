@@ -4,12 +4,16 @@ import { asObject, asString, refuseUnknown, shown, unsupported, wrongType, wrong
 
 /** Largest schema, in characters of its JSON. */
 export const MAX_SCHEMA_CHARACTERS = 65_536;
-/** Deepest nesting of schemas in one another. */
-export const MAX_SCHEMA_DEPTH = 32;
+/** Deepest nesting of schemas in one another; each is two levels of JSON, which the body has 64 of. */
+export const MAX_SCHEMA_DEPTH = 28;
 /** Most schemas in one, each property, item and alternative counted. */
 export const MAX_SCHEMA_NODES = 2048;
-/** Sum of all `minItems`, `maxItems`, `minLength` and `maxLength`: a grammar writes repetitions out. */
-export const MAX_SCHEMA_REPETITIONS = 4096;
+/** Highest `minItems`, `maxItems`, `minLength` and `maxLength`. */
+export const MAX_REPETITIONS = 10_000;
+/** Sum of all of these in one schema: a grammar writes repetitions out. */
+export const MAX_SCHEMA_REPETITIONS = 50_000;
+/** Longest `pattern`, in characters. */
+export const MAX_PATTERN_CHARACTERS = 1000;
 
 /** Keywords that constrain the text. */
 export const SUPPORTED_KEYWORDS = [
@@ -25,7 +29,15 @@ export const SUPPORTED_KEYWORDS = [
   'maxItems',
   'minLength',
   'maxLength',
+  'pattern',
+  'format',
+  'minimum',
+  'maximum',
+  'exclusiveMinimum',
+  'exclusiveMaximum',
   'anyOf',
+  'oneOf',
+  'allOf',
   '$ref',
   '$defs',
   'definitions',
@@ -40,26 +52,28 @@ export const ANNOTATIONS = [
   'description',
   'default',
   'examples',
-  'deprecated',
-  'readOnly',
-  'writeOnly',
-  'format',
 ] as const;
 
 /**
  * Checks a JSON Schema that a caller sent for what can be turned into a grammar within bounds, and returns it
- * unchanged. `format` is an annotation, as the specification has it. Throws `unsupported_parameter` at the path of
- * a keyword that is not in the lists, and `invalid_value` or `invalid_type` for the rest.
+ * unchanged. Throws `unsupported_parameter` at the path of a keyword that is not in the lists, and `invalid_value` or
+ * `invalid_type` for the rest. An engine may still refuse a value, such as a `pattern` that no grammar can hold.
  */
 export function checkJsonSchema(schema: unknown, path: string): JsonSchema {
   if (typeof schema !== 'boolean') asObject(schema, path);
-  if (JSON.stringify(schema).length > MAX_SCHEMA_CHARACTERS) {
+  const text = JSON.stringify(schema);
+  if (text.length > MAX_SCHEMA_CHARACTERS) {
     throw wrongValue(path, `at most ${MAX_SCHEMA_CHARACTERS} characters of JSON`);
   }
+  if (LONE_SURROGATE.test(text))
+    throw wrongValue(path, 'text without lone surrogates, which UTF-8 cannot carry');
   const budget: Budget = { nodes: MAX_SCHEMA_NODES, repetitions: MAX_SCHEMA_REPETITIONS, root: schema, path };
   checkNode(schema, path, 0, budget);
   return schema as JsonSchema; // Checked above: a boolean, or an object.
 }
+
+/** A `\\ud800` to `\\udfff` that is no escaped backslash: JSON.stringify writes only lone surrogates so. */
+const LONE_SURROGATE = /(?<!\\)(?:\\\\)*\\ud[89a-f]/;
 
 interface Budget {
   nodes: number;
@@ -71,20 +85,7 @@ interface Budget {
 
 type Node = Readonly<Record<string, unknown>>;
 
-const NEUTRAL: ReadonlyMap<string, (value: unknown) => boolean> = new Map([
-  // What generators write on every integer, record or array, and what changes nothing there.
-  ['minimum', (value) => typeof value === 'number' && value <= Number.MIN_SAFE_INTEGER],
-  ['maximum', (value) => typeof value === 'number' && value >= Number.MAX_SAFE_INTEGER],
-  ['propertyNames', (value) => ['{}', 'true', '{"type":"string"}'].includes(JSON.stringify(value))],
-  ['uniqueItems', (value) => value === false],
-]);
-
-const KNOWN = {
-  names: new Set<string>([...SUPPORTED_KEYWORDS, ...ANNOTATIONS, ...NEUTRAL.keys()]),
-  has(name: string): boolean {
-    return this.names.has(name);
-  },
-};
+const KNOWN: ReadonlySet<string> = new Set([...SUPPORTED_KEYWORDS, ...ANNOTATIONS]);
 
 function checkNode(value: unknown, path: string, depth: number, budget: Budget): void {
   if (--budget.nodes < 0) throw wrongValue(budget.path, `made of at most ${MAX_SCHEMA_NODES} schemas`);
@@ -93,27 +94,25 @@ function checkNode(value: unknown, path: string, depth: number, budget: Budget):
   if (value === false) throw unsupported(path, 'is false, which no text can satisfy');
   const node = asObject(value, path);
   refuseUnknown(node, KNOWN, `${path}.`);
-  for (const [keyword, isNeutral] of NEUTRAL) {
-    if (keyword in node && !isNeutral(node[keyword])) throw unsupported(`${path}.${keyword}`);
-  }
   checkCompany(node, path, depth);
   if ('$ref' in node) checkReference(node, path, budget.root);
   checkTypes(node, path);
   checkLiterals(node, path);
   checkRepetitions(node, path, budget);
+  checkScalars(node, path);
   checkObjectKeywords(node, path, depth, budget);
   checkNested(node, path, depth, budget);
 }
 
 /** Keywords that stand for the whole schema; a grammar cannot intersect them with others. */
-const ALONE = ['$ref', 'anyOf', 'enum', 'const'];
-const COMPANY = new Set<string>([...ANNOTATIONS, ...NEUTRAL.keys(), '$defs', 'definitions']);
+const ALONE = ['$ref', 'anyOf', 'oneOf', 'allOf', 'enum', 'const'];
+const COMPANY: ReadonlySet<string> = new Set([...ANNOTATIONS, '$defs', 'definitions']);
 
 function checkCompany(node: Node, path: string, depth: number): void {
   const alone = ALONE.find((keyword) => keyword in node);
   for (const keyword of Object.keys(node)) {
     if (alone !== undefined && keyword !== alone && !COMPANY.has(keyword)) {
-      // A type beside literals is checked against them instead.
+      // A type beside literals only leaves some of them out.
       if (keyword === 'type' && (alone === 'enum' || alone === 'const')) continue;
       throw unsupported(`${path}.${keyword}`, `is not supported beside '${alone}'`);
     }
@@ -123,14 +122,14 @@ function checkCompany(node: Node, path: string, depth: number): void {
   }
 }
 
-const TYPES: ReadonlyMap<unknown, (value: unknown) => boolean> = new Map([
-  ['string', (value) => typeof value === 'string'],
-  ['number', (value) => typeof value === 'number'],
-  ['integer', (value) => Number.isInteger(value)],
-  ['boolean', (value) => typeof value === 'boolean'],
-  ['null', (value) => value === null],
-  ['array', (value) => Array.isArray(value)],
-  ['object', (value) => typeof value === 'object' && value !== null && !Array.isArray(value)],
+const TYPES: ReadonlySet<unknown> = new Set([
+  'string',
+  'number',
+  'integer',
+  'boolean',
+  'null',
+  'array',
+  'object',
 ]);
 
 function checkTypes(node: Node, path: string): void {
@@ -141,25 +140,15 @@ function checkTypes(node: Node, path: string): void {
   list.forEach((name, index) => {
     const at = Array.isArray(type) ? `${path}.type[${index}]` : `${path}.type`;
     if (typeof name !== 'string') throw wrongType(at, 'the name of a type', name);
-    if (!TYPES.has(name)) throw wrongValue(at, `one of ${[...TYPES.keys()].join(', ')}`);
+    if (!TYPES.has(name)) throw wrongValue(at, `one of ${[...TYPES].join(', ')}`);
   });
 }
 
 function checkLiterals(node: Node, path: string): void {
-  if ('const' in node) checkLiteral(node['const'], node['type'], `${path}.const`);
   if (!('enum' in node)) return;
   const values = node['enum'];
   if (!Array.isArray(values)) throw wrongType(`${path}.enum`, 'an array', values);
   if (values.length === 0) throw wrongValue(`${path}.enum`, 'an array of at least 1 value');
-  values.forEach((value, index) => checkLiteral(value, node['type'], `${path}.enum[${index}]`));
-}
-
-function checkLiteral(value: unknown, type: unknown, path: string): void {
-  if (!JSON.stringify(value).isWellFormed()) throw wrongValue(path, 'text without lone surrogates');
-  if (typeof value === 'string') asString(value, path);
-  if (type === undefined) return;
-  const types: readonly unknown[] = Array.isArray(type) ? type : [type];
-  if (!types.some((name) => TYPES.get(name)?.(value))) throw wrongValue(path, "of the schema's own type");
 }
 
 function checkRepetitions(node: Node, path: string, budget: Budget): void {
@@ -178,7 +167,7 @@ function readCount(node: Node, keyword: string, path: string, budget: Budget): n
   const value = node[keyword];
   const at = `${path}.${keyword}`;
   if (typeof value !== 'number' || !Number.isInteger(value)) throw wrongType(at, 'an integer', value);
-  if (value < 0) throw wrongValue(at, 'at least 0');
+  if (value < 0 || value > MAX_REPETITIONS) throw wrongValue(at, `0 to ${MAX_REPETITIONS}`);
   budget.repetitions -= value;
   if (budget.repetitions < 0) {
     throw wrongValue(
@@ -187,6 +176,20 @@ function readCount(node: Node, keyword: string, path: string, budget: Budget): n
     );
   }
   return value;
+}
+
+function checkScalars(node: Node, path: string): void {
+  for (const keyword of ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum']) {
+    if (keyword in node && typeof node[keyword] !== 'number') {
+      throw wrongType(`${path}.${keyword}`, 'a number', node[keyword]);
+    }
+  }
+  for (const keyword of ['pattern', 'format']) {
+    if (!(keyword in node)) continue;
+    if (asString(node[keyword], `${path}.${keyword}`).length > MAX_PATTERN_CHARACTERS) {
+      throw wrongValue(`${path}.${keyword}`, `at most ${MAX_PATTERN_CHARACTERS} characters long`);
+    }
+  }
 }
 
 function checkObjectKeywords(node: Node, path: string, depth: number, budget: Budget): void {
@@ -199,11 +202,7 @@ function checkObjectKeywords(node: Node, path: string, depth: number, budget: Bu
   if ('required' in node) {
     const required = node['required'];
     if (!Array.isArray(required)) throw wrongType(`${path}.required`, 'an array', required);
-    required.forEach((name, index) => {
-      const at = `${path}.required[${index}]`;
-      if (!Object.hasOwn(properties, asString(name, at)))
-        throw wrongValue(at, "one of the schema's properties");
-    });
+    required.forEach((name, index) => asString(name, `${path}.required[${index}]`));
   }
   const extra = node['additionalProperties'];
   if (extra !== undefined && extra !== false) {
@@ -215,7 +214,7 @@ function checkNested(node: Node, path: string, depth: number, budget: Budget): v
   if ('items' in node && !(node['items'] === false && 'prefixItems' in node)) {
     checkNode(node['items'], `${path}.items`, depth + 1, budget);
   }
-  for (const keyword of ['anyOf', 'prefixItems']) {
+  for (const keyword of ['anyOf', 'oneOf', 'allOf', 'prefixItems']) {
     if (!(keyword in node)) continue;
     const list = node[keyword];
     const at = `${path}.${keyword}`;

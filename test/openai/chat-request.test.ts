@@ -1,0 +1,251 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { parseChatRequest } from '../../src/openai/chat-request.ts';
+import { CALLER, chat, CHAT_BODY, refuses } from './samples.ts';
+
+const withMessage = (...messages: unknown[]) => chat({ messages }).request.messages;
+
+test('a request with the least fields gets every default', () => {
+  assert.deepEqual(chat().request, {
+    kind: 'chat',
+    model: 'ns/m',
+    messages: [{ role: 'user', content: 'Hi' }],
+    maxTokens: null,
+    sampling: {
+      temperature: 1,
+      topP: 1,
+      topK: null,
+      minP: 0,
+      seed: null,
+      presencePenalty: 0,
+      frequencyPenalty: 0,
+      repetitionPenalty: 1,
+      logitBias: new Map(),
+    },
+    stop: [],
+    choices: 1,
+    logprobs: null,
+    responseFormat: { type: 'text' },
+    stream: false,
+    includeUsage: null,
+    continuousUsage: false,
+    cacheScope: null,
+    user: null,
+  });
+});
+
+test('what official clients send beside it changes nothing', () => {
+  const extras = {
+    user: 'u',
+    metadata: { a: 'b' },
+    store: true,
+    service_tier: 'auto',
+    parallel_tool_calls: true,
+    safety_identifier: 's',
+    prompt_cache_key: 'k',
+    prompt_cache_retention: '24h',
+    modalities: ['text'],
+    tools: [],
+    tool_choice: 'auto',
+    functions: null,
+    n: 1,
+    logprobs: false,
+    top_logprobs: 0,
+    presence_penalty: 0,
+    frequency_penalty: 0,
+    logit_bias: {},
+    stop: [],
+    response_format: { type: 'text' },
+    stream_options: { include_obfuscation: false },
+  };
+  const { request, used } = chat(extras);
+  assert.deepEqual(used, []);
+  assert.deepEqual({ ...request, user: null }, chat().request);
+});
+
+test('fields that change the answer are noted once each', () => {
+  const { used } = chat({
+    seed: 1,
+    top_k: 5,
+    n: 2,
+    logprobs: true,
+    top_logprobs: 3,
+    logit_bias: { 5: 1 },
+    min_p: 0.1,
+  });
+  assert.deepEqual([...used].sort(), [
+    'logit_bias',
+    'logprobs',
+    'min_p',
+    'n',
+    'seed',
+    'top_k',
+    'top_logprobs',
+  ]);
+  assert.deepEqual(chat({ response_format: { type: 'json_object' } }).used, ['response_format']);
+});
+
+test('an assistant message of ours is taken back as it was given', () => {
+  const answer = { role: 'assistant', content: 'Hello', refusal: null, annotations: [], tool_calls: [] };
+  assert.deepEqual(withMessage(answer), [{ role: 'assistant', content: 'Hello' }]);
+});
+
+test('developer is read as system, and parts are joined', () => {
+  const parts = [
+    { type: 'text', text: 'a' },
+    { type: 'text', text: 'b' },
+  ];
+  assert.deepEqual(withMessage({ role: 'developer', content: parts }), [{ role: 'system', content: 'ab' }]);
+});
+
+test('any content that UTF-8 can carry survives', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary' }), (content) => {
+      assert.equal(withMessage({ role: 'user', content })[0]?.content, content);
+      assert.equal(
+        withMessage({ role: 'user', content: [{ type: 'text', text: content }] })[0]?.content,
+        content,
+      );
+    }),
+  );
+});
+
+test('every fault of a message is told by its path', () => {
+  const ok = { role: 'user', content: 'x' };
+  const faults: [unknown, Parameters<typeof refuses>[1], string][] = [
+    ['x', 'invalid_type', ''],
+    [null, 'invalid_type', ''],
+    [{ content: 'x' }, 'missing_required_parameter', '.role'],
+    [{ role: 1, content: 'x' }, 'invalid_type', '.role'],
+    [{ role: 'tool', content: 'x', tool_call_id: 'c' }, 'unsupported_parameter', '.role'],
+    [{ role: 'function', content: 'x', name: 'f' }, 'unsupported_parameter', '.role'],
+    [{ role: 'robot', content: 'x' }, 'invalid_value', '.role'],
+    [{ role: 'user' }, 'missing_required_parameter', '.content'],
+    [{ role: 'user', content: 1 }, 'invalid_type', '.content'],
+    [{ role: 'user', content: [] }, 'invalid_value', '.content'],
+    [{ role: 'user', content: '\ud800' }, 'invalid_value', '.content'],
+    [{ role: 'user', content: ['x'] }, 'invalid_type', '.content[0]'],
+    [{ role: 'user', content: [{ text: 'x' }] }, 'missing_required_parameter', '.content[0].type'],
+    [{ role: 'user', content: [{ type: 'image_url' }] }, 'unsupported_parameter', '.content[0].type'],
+    [{ role: 'user', content: [{ type: 'text' }] }, 'missing_required_parameter', '.content[0].text'],
+    [{ role: 'user', content: [{ type: 'text', text: 1 }] }, 'invalid_type', '.content[0].text'],
+    [{ role: 'user', content: [{ type: 'text', text: '', x: 1 }] }, 'unsupported_parameter', '.content[0].x'],
+    [{ ...ok, name: 'Ann' }, 'unsupported_parameter', '.name'],
+    [{ ...ok, tool_calls: [{}] }, 'unsupported_parameter', '.tool_calls'],
+    [{ ...ok, colour: 'red' }, 'unsupported_parameter', '.colour'],
+  ];
+  for (const [message, code, path] of faults) {
+    refuses(() => withMessage(ok, ok, message), code, `messages[2]${path}`);
+  }
+  refuses(() => chat({ messages: [] }), 'invalid_value', 'messages');
+  refuses(() => chat({ messages: 'x' }), 'invalid_type', 'messages');
+});
+
+test('max_completion_tokens wins over max_tokens, and both are checked', () => {
+  assert.equal(chat({ max_tokens: 5 }).request.maxTokens, 5);
+  assert.equal(chat({ max_tokens: 5, max_completion_tokens: 7 }).request.maxTokens, 7);
+  assert.equal(chat({ max_tokens: 5, max_completion_tokens: null }).request.maxTokens, 5);
+  assert.equal(chat({ max_tokens: 1e18 }).request.maxTokens, 2_147_483_647);
+  refuses(() => chat({ max_tokens: 0, max_completion_tokens: 7 }), 'invalid_value', 'max_tokens');
+});
+
+test('a seed of 64 bits keeps its lower 32', () => {
+  const seedOf = (seed: number) => chat({ seed }).request.sampling.seed;
+  assert.equal(seedOf(42), 42);
+  assert.equal(seedOf(-1), 0xffff_ffff);
+  assert.equal(seedOf(2 ** 32 + 7), 7);
+  assert.equal(seedOf(JSON.parse('9223372036854775807') as number), 0);
+});
+
+test('stop is a string or up to 4, none empty', () => {
+  assert.deepEqual(chat({ stop: 'x' }).request.stop, ['x']);
+  assert.deepEqual(chat({ stop: ['a', 'b', 'c', 'd'] }).request.stop, ['a', 'b', 'c', 'd']);
+  refuses(() => chat({ stop: ['a', 'b', 'c', 'd', 'e'] }), 'invalid_value', 'stop');
+  refuses(() => chat({ stop: '' }), 'invalid_value', 'stop');
+  refuses(() => chat({ stop: ['a', ''] }), 'invalid_value', 'stop[1]');
+  refuses(() => chat({ stop: ['a', 'x'.repeat(1025)] }), 'invalid_value', 'stop[1]');
+  refuses(() => chat({ stop: ['a', 1] }), 'invalid_type', 'stop[1]');
+  refuses(() => chat({ stop: 1 }), 'invalid_type', 'stop');
+});
+
+test('logit_bias maps token ids to -100 to 100', () => {
+  assert.deepEqual(
+    chat({ logit_bias: { 0: -100, 123: 100 } }).request.sampling.logitBias,
+    new Map([
+      [0, -100],
+      [123, 100],
+    ]),
+  );
+  refuses(() => chat({ logit_bias: { 123: 100.1 } }), 'invalid_value', 'logit_bias.123');
+  refuses(() => chat({ logit_bias: { 123: '1' } }), 'invalid_type', 'logit_bias.123');
+  refuses(() => chat({ logit_bias: { hello: 1 } }), 'invalid_value', 'logit_bias.hello');
+  refuses(() => chat({ logit_bias: { 2147483648: 1 } }), 'invalid_value', 'logit_bias.2147483648');
+  refuses(() => chat({ logit_bias: [] }), 'invalid_type', 'logit_bias');
+  const many = Object.fromEntries(Array.from({ length: 1025 }, (_, id) => [id, 1]));
+  refuses(() => chat({ logit_bias: many }), 'invalid_value', 'logit_bias');
+});
+
+test('top_logprobs needs logprobs', () => {
+  assert.equal(chat({ logprobs: true }).request.logprobs, 0);
+  assert.equal(chat({ logprobs: true, top_logprobs: 20 }).request.logprobs, 20);
+  refuses(() => chat({ top_logprobs: 1 }), 'invalid_value', 'top_logprobs');
+});
+
+test('n is bounded by what the service allows', () => {
+  const options = { ...CALLER, maxChoices: 16 };
+  assert.equal(chat({ n: 16 }, options).request.choices, 16);
+  refuses(() => chat({ n: 17 }, options), 'invalid_value', 'n');
+});
+
+test('tools are refused by name until they are there', () => {
+  refuses(() => chat({ tools: [{ type: 'function' }] }), 'unsupported_parameter', 'tools');
+  refuses(() => chat({ tool_choice: 'required' }), 'unsupported_parameter', 'tool_choice');
+  refuses(() => chat({ functions: [{}] }), 'unsupported_parameter', 'functions');
+});
+
+test('response_format is checked by path', () => {
+  const format = (value: unknown) => chat({ response_format: value }).request.responseFormat;
+  const schema = { type: 'object', properties: {}, additionalProperties: false };
+  assert.deepEqual(format({ type: 'json_object' }), { type: 'json_object' });
+  assert.deepEqual(format({ type: 'json_schema', json_schema: { name: 'a', schema, description: 'd' } }), {
+    type: 'json_schema',
+    name: 'a',
+    schema,
+    strict: null,
+  });
+  const at = 'response_format';
+  refuses(() => format('json'), 'invalid_type', at);
+  refuses(() => format({}), 'missing_required_parameter', `${at}.type`);
+  refuses(() => format({ type: 'xml' }), 'invalid_value', `${at}.type`);
+  refuses(() => format({ type: 'text', x: 1 }), 'unsupported_parameter', `${at}.x`);
+  refuses(() => format({ type: 'json_schema' }), 'missing_required_parameter', `${at}.json_schema`);
+  refuses(
+    () => format({ type: 'json_schema', json_schema: { schema } }),
+    'missing_required_parameter',
+    `${at}.json_schema.name`,
+  );
+  refuses(
+    () => format({ type: 'json_schema', json_schema: { name: 'a b', schema } }),
+    'invalid_value',
+    `${at}.json_schema.name`,
+  );
+  refuses(
+    () => format({ type: 'json_schema', json_schema: { name: 'a' } }),
+    'missing_required_parameter',
+    `${at}.json_schema.schema`,
+  );
+  refuses(
+    () => format({ type: 'json_schema', json_schema: { name: 'a', schema, strict: 1 } }),
+    'invalid_type',
+    `${at}.json_schema.strict`,
+  );
+});
+
+test('only an engine process knows the fields between the service and it', () => {
+  const body = { ...CHAT_BODY, cache_salt: 's', stream_options: { continuous_usage_stats: true } };
+  const { request } = parseChatRequest(body, { ...CALLER, internal: true });
+  assert.equal(request.cacheScope, 's');
+  assert.equal(request.continuousUsage, true);
+  refuses(() => chat({ cache_salt: 's' }), 'unsupported_parameter', 'cache_salt');
+});

@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { parseJsonBody } from '../../src/openai/json-body.ts';
+import { refuses } from './samples.ts';
+
+const bytes = (text: string): Buffer => Buffer.from(text);
+
+test('a JSON object is read, with or without a byte order mark', () => {
+  assert.deepEqual(parseJsonBody(bytes('{"a":[1,"é"]}')), { a: [1, 'é'] });
+  assert.deepEqual(parseJsonBody(bytes('\ufeff{"a":1}')), { a: 1 });
+});
+
+test('whatever JSON can say of an object comes out as it went in', () => {
+  fc.assert(
+    fc.property(fc.dictionary(fc.string({ unit: 'binary' }), fc.jsonValue({ maxDepth: 5 })), (value) => {
+      const body = JSON.stringify(value);
+      assert.deepEqual(parseJsonBody(bytes(body)), JSON.parse(body));
+    }),
+  );
+});
+
+test('what is no JSON object is invalid_json', () => {
+  for (const body of [
+    '',
+    ' ',
+    '{',
+    '[]',
+    'null',
+    '"x"',
+    '1',
+    '{"a":1}x',
+    "{'a':1}",
+    '{"a":01}',
+    '{"a":NaN}',
+  ]) {
+    refuses(() => parseJsonBody(bytes(body)), 'invalid_json', null);
+  }
+});
+
+test('bytes that are not UTF-8 are invalid_json', () => {
+  for (const broken of [[0xff], [0xc3], [0xed, 0xa0, 0x80], [0xc0, 0xaf]]) {
+    const body = Buffer.concat([bytes('{"a":"'), Buffer.from(broken), bytes('"}')]);
+    refuses(() => parseJsonBody(body), 'invalid_json', null);
+  }
+});
+
+test('64 levels are read and 65 are not, however many brackets stand in strings', () => {
+  const nested = (depth: number): string => `{"a":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`;
+  assert.ok(parseJsonBody(bytes(nested(64))));
+  refuses(() => parseJsonBody(bytes(nested(65))), 'invalid_json', null);
+  const brackets = '[{'.repeat(500);
+  assert.deepEqual(parseJsonBody(bytes(JSON.stringify({ a: `${brackets}\\"${brackets}\\`, b: '\\' }))), {
+    a: `${brackets}\\"${brackets}\\`,
+    b: '\\',
+  });
+});
+
+test('ten million brackets are refused without being parsed', () => {
+  refuses(() => parseJsonBody(Buffer.alloc(10_000_000, '[')), 'invalid_json', null);
+});
+
+test('no message quotes the body', () => {
+  assert.throws(
+    () => parseJsonBody(bytes('{"secret-marker')),
+    (error: Error) => !`${error.message} ${String(error.cause)}`.includes('secret-marker'),
+  );
+});

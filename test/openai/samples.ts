@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict';
+import { parseChatRequest } from '../../src/openai/chat-request.ts';
+import { parseTextRequest } from '../../src/openai/text-request.ts';
+import type { ParsedRequest, ParseOptions } from '../../src/openai/request-body.ts';
+import { ServiceError, type ErrorCode } from '../../src/errors.ts';
+import type { ChatRequest, GenerationEvent, GenerationRequest, TextRequest } from '../../src/generation.ts';
+
+/** Requests and events that several tests start from. */
+
+export const CALLER: ParseOptions = { maxChoices: 128, internal: false };
+
+export const CHAT_BODY = { model: 'ns/m', messages: [{ role: 'user', content: 'Hi' }] };
+export const TEXT_BODY = { model: 'ns/m', prompt: 'Once' };
+
+export const CHAT_IDENTITY = { id: 'chatcmpl-1', created: 1, model: 'ns/m' };
+export const TEXT_IDENTITY = { id: 'cmpl-1', created: 1, model: 'ns/m' };
+
+export const USAGE = { promptTokens: 9, completionTokens: 3, cachedTokens: 0 };
+
+export function chat(fields: object = {}, options: ParseOptions = CALLER): ParsedRequest<ChatRequest> {
+  return parseChatRequest({ ...CHAT_BODY, ...fields }, options);
+}
+
+export function text(fields: object = {}, options: ParseOptions = CALLER): ParsedRequest<TextRequest> {
+  return parseTextRequest({ ...TEXT_BODY, ...fields }, options);
+}
+
+export function parse(
+  kind: 'chat' | 'text',
+  fields: object,
+  options: ParseOptions = CALLER,
+): GenerationRequest {
+  return kind === 'chat' ? chat(fields, options).request : text(fields, options).request;
+}
+
+export const started = (
+  promptTokens: number | null = null,
+  cachedTokens: number | null = null,
+): GenerationEvent => ({
+  type: 'started',
+  promptTokens,
+  cachedTokens,
+});
+
+export const token = (
+  value: string,
+  choice = 0,
+  completionTokens: number | null = null,
+): GenerationEvent => ({
+  type: 'token',
+  choice,
+  text: value,
+  completionTokens,
+  logprobs: null,
+});
+
+export const finish = (reason: 'stop' | 'length', choice = 0): GenerationEvent => ({
+  type: 'finish',
+  choice,
+  reason,
+});
+
+export const end: GenerationEvent = { type: 'end', usage: USAGE, usageSource: 'engine' };
+
+/** Asserts that `action` throws this error of the table, with this `param`. */
+export function refuses(action: () => unknown, code: ErrorCode, param: string | null): void {
+  assert.throws(action, (error: unknown) => {
+    assert.ok(error instanceof ServiceError, String(error));
+    assert.deepEqual({ code: error.code, param: error.param }, { code, param });
+    if (param !== null && code !== 'context_length_exceeded')
+      assert.ok(error.message.includes(param), error.message);
+    return true;
+  });
+}
