@@ -38,7 +38,8 @@ export function parseYaml(bytes: Uint8Array, configPath: string): YamlFile {
     lineCounter: lines,
     prettyErrors: false,
     stringKeys: true,
-    logLevel: 'silent',
+    // Silent would also keep quiet about a second document.
+    logLevel: 'error',
   });
   const positionOf = (offset: number): Position => {
     const { line, col } = lines.linePos(offset);

@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { parse } from 'yaml';
+import { configFields, type ConfigField } from '../../src/config/fields.ts';
+import { loadConfig } from '../../src/config/load.ts';
+
+const root = join(import.meta.dirname, '../..');
+const page = readFileSync(join(root, 'docs/configuration.md'), 'utf8');
+const example = readFileSync(join(root, 'config.example.yaml'), 'utf8');
+
+/** The row that the page must have for a field: path, type with bounds, default, description. */
+function row(field: ConfigField): string {
+  const standard =
+    field.default === undefined ? (field.required ? 'required' : '') : `\`${JSON.stringify(field.default)}\``;
+  return `| \`${field.path}\` | ${field.type} | ${standard} | ${field.description} |`.replaceAll(/ +/g, ' ');
+}
+
+test('docs/configuration.md has a row for every field with its type, bounds, default and description', () => {
+  const rows = page
+    .split('\n')
+    .filter((line) => line.startsWith('| `') && !line.startsWith('| `SLUICE_'))
+    .map((line) => line.replaceAll(/ +/g, ' '));
+  assert.deepEqual(rows, configFields().map(row));
+});
+
+test('docs/configuration.md has every environment variable that the program reads', () => {
+  for (const name of ['SLUICE_HOST', 'SLUICE_PORT', 'SLUICE_HOME', 'SLUICE_CONFIG']) {
+    assert.match(page, new RegExp(`^\\| \`${name}\` +\\|`, 'm'));
+  }
+});
+
+test('every field is described, and one whose name ends in a unit names it', () => {
+  for (const { path, description } of configFields()) {
+    if (path.endsWith('[]')) continue;
+    assert.match(description, /\.$/, path);
+    if (path.endsWith('Ms')) assert.match(description, /in milliseconds/, path);
+    if (path.endsWith('Bytes')) assert.match(description, /in bytes/, path);
+  }
+});
+
+test('config.example.yaml loads as it stands, to the defaults', async () => {
+  const loaded = await loadConfig({ SLUICE_CONFIG: join(root, 'config.example.yaml') });
+  assert.deepEqual(loaded.file, (await loadConfig({})).file);
+});
+
+test('config.example.yaml with the first # taken from its settings loads and sets every field', async (t) => {
+  const home = mkdtempSync(join(tmpdir(), 'sluice-config-'));
+  t.after(() => rmSync(home, { recursive: true }));
+  const path = join(home, 'sluice.yaml');
+  // One space after the # is prose; none, or an indentation, is a setting.
+  writeFileSync(path, example.replaceAll(/^#(?! \S)/gm, ''));
+  const set = pathsOf(parse(readFileSync(path, 'utf8')));
+  assert.deepEqual(
+    configFields().flatMap((field) => (set.has(field.path) ? [] : [field.path])),
+    [],
+  );
+  const loaded = await loadConfig({ SLUICE_CONFIG: path, VLLM_API_KEY: 'x' });
+  assert.equal(loaded.file.models.length, 3);
+});
+
+test('config.example.yaml shows each default as it is', () => {
+  const value: unknown = parse(example.replaceAll(/^#(?! \S)/gm, ''));
+  for (const { path, default: standard } of configFields()) {
+    if (standard === undefined || typeof standard === 'object' || path.startsWith('models[]')) continue;
+    const shown = path
+      .split('.')
+      .reduce<unknown>((at, key) => (at instanceof Object ? Reflect.get(at, key) : undefined), value);
+    assert.deepEqual(shown, standard, path);
+  }
+});
+
+function pathsOf(value: unknown, path = ''): Set<string> {
+  if (Array.isArray(value)) {
+    return new Set([path, `${path}[]`, ...value.flatMap((one) => [...pathsOf(one, `${path}[]`)])]);
+  }
+  if (typeof value !== 'object' || value === null) return new Set([path]);
+  const below = Object.entries(value).flatMap(([key, child]) => [
+    ...pathsOf(child, path === '' ? key : `${path}.${key}`),
+  ]);
+  return new Set([path, ...below]);
+}

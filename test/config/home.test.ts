@@ -1,0 +1,88 @@
+import { fork } from 'node:child_process';
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { homedir, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { defaultHome, HomeError, homeOf, prepareHome } from '../../src/config/home.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'sluice-home-'));
+after(() => rmSync(folder, { recursive: true }));
+const mode = (path: string): number => statSync(path).mode & 0o7777;
+
+test('the default folder is where the platform keeps the data of a user', () => {
+  assert.equal(defaultHome({ HOME: '/home/ada' }, 'linux'), '/home/ada/.local/share/sluice');
+  assert.equal(defaultHome({ HOME: '/home/ada', XDG_DATA_HOME: '/data' }, 'linux'), '/data/sluice');
+  assert.equal(
+    defaultHome({ HOME: '/home/ada', XDG_DATA_HOME: 'data' }, 'linux'),
+    '/home/ada/.local/share/sluice',
+  );
+  assert.equal(
+    defaultHome({ HOME: '/Users/ada' }, 'darwin'),
+    '/Users/ada/Library/Application Support/Sluice',
+  );
+  assert.ok(defaultHome({}, 'linux').startsWith(homedir()));
+  assert.equal(homeOf({ SLUICE_HOME: 'x' }), join(process.cwd(), 'x'));
+});
+
+test('the folder is made with its parents, for its owner alone', async () => {
+  const home = join(folder, 'a', 'b');
+  await prepareHome(home);
+  assert.equal(mode(home), 0o700);
+  await prepareHome(home);
+});
+
+test('a folder that others can read is closed to them, and what is in it stays', async () => {
+  const home = join(folder, 'wide');
+  mkdirSync(home);
+  chmodSync(home, 0o755);
+  writeFileSync(join(home, 'x'), 'x');
+  await prepareHome(home);
+  assert.equal(mode(home), 0o700);
+  assert.ok(statSync(join(home, 'x')).isFile());
+});
+
+test('a folder that is shared by its nature is refused and left as it is', async () => {
+  const shared = join(folder, 'shared');
+  mkdirSync(shared);
+  chmodSync(shared, 0o1777);
+  await assert.rejects(
+    prepareHome(shared),
+    /cannot be used: it is not for this service alone. Set SLUICE_HOME/,
+  );
+  assert.equal(mode(shared), 0o1777);
+  await assert.rejects(prepareHome('/'), HomeError);
+});
+
+test('a file in the place of the folder, or of one above it, is a clear refusal', async () => {
+  const file = join(folder, 'file');
+  writeFileSync(file, '');
+  await assert.rejects(
+    prepareHome(file),
+    /file cannot be used: it cannot be made \(a file of this name is there\)/,
+  );
+  await assert.rejects(prepareHome(join(file, 'home')), /\(part of its path is a file\)/);
+});
+
+/** What `prepareHome` says to a user with no special rights. */
+async function prepareAsAnyone(home: string): Promise<unknown> {
+  const child = fork(join(import.meta.dirname, 'home-child.ts'), [home]);
+  const [said]: unknown[] = await once(child, 'message');
+  return said;
+}
+
+const own = (path: string): void => (process.getuid?.() === 0 ? chownSync(path, 65_534, 65_534) : undefined);
+
+test('a folder that cannot be written, made, or closed to others is a clear refusal', async () => {
+  own(folder);
+  const home = join(folder, 'locked');
+  mkdirSync(home, { mode: 0o500 });
+  own(home);
+  assert.match(
+    String(await prepareAsAnyone(home)),
+    /locked cannot be used: it cannot be written \(no permission\)/,
+  );
+  assert.match(String(await prepareAsAnyone(join(home, 'in'))), /it cannot be made \(no permission\)/);
+  assert.match(String(await prepareAsAnyone('/usr')), /others can read it and it cannot be closed to them/);
+});

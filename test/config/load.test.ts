@@ -1,0 +1,336 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, mkdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import * as fc from 'fast-check';
+import { stringify } from 'yaml';
+import { ConfigError, type ConfigIssue } from '../../src/config/errors.ts';
+import { configFields, fieldAt, writePath } from '../../src/config/fields.ts';
+import { loadConfig, loadSecrets } from '../../src/config/load.ts';
+import { nearMiss } from '../../src/config/near-miss.ts';
+import { configSchema, DEFAULT_MODEL_ID } from '../../src/config/schema.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'sluice-config-'));
+after(() => rmSync(folder, { recursive: true }));
+const path = join(folder, 'sluice.yaml');
+
+const load = (content: string | Uint8Array, env: NodeJS.ProcessEnv = {}) => {
+  writeFileSync(path, content);
+  return loadConfig({ SLUICE_CONFIG: path, ...env });
+};
+
+/** Every fault of a configuration, each as `line:column path: message`. */
+async function faults(content: string | Uint8Array, env: NodeJS.ProcessEnv = {}): Promise<string[]> {
+  return (await issues(content, env)).map(
+    ({ line, column, path, message }) => `${line}:${column} ${path}: ${message}`,
+  );
+}
+
+async function issues(
+  content: string | Uint8Array,
+  env: NodeJS.ProcessEnv = {},
+): Promise<readonly ConfigIssue[]> {
+  try {
+    await load(content, env);
+  } catch (error) {
+    assert.ok(error instanceof ConfigError, String(error));
+    return error.issues;
+  }
+  return [];
+}
+
+test('without a file the defaults hold, and the default model is embedded', async () => {
+  const config = await loadConfig({ HOME: '/home/ada' });
+  assert.deepEqual([config.host, config.port, config.configPath], ['127.0.0.1', 8080, null]);
+  assert.equal(config.file.models[0]?.id, DEFAULT_MODEL_ID);
+  assert.deepEqual(config.file.models[0]?.engine, { slots: 8, gpuLayers: 'auto' });
+  assert.deepEqual(config.file, configSchema.parse({}));
+});
+
+test('a file of comments, or an empty one, changes nothing', async () => {
+  for (const content of ['', '# nothing\n', '\ufeff', '---\n', 'null\n']) {
+    assert.deepEqual((await load(content)).file, configSchema.parse({}), JSON.stringify(content));
+  }
+});
+
+test('the environment sets host, port and home, and an empty variable counts as not set', async () => {
+  const config = await loadConfig({ SLUICE_HOST: '::', SLUICE_PORT: '0', SLUICE_HOME: 'somewhere' });
+  assert.deepEqual([config.host, config.port, config.home], ['::', 0, join(process.cwd(), 'somewhere')]);
+  const empty = await loadConfig({ SLUICE_HOST: '', SLUICE_PORT: '', SLUICE_CONFIG: '' });
+  assert.deepEqual([empty.host, empty.port, empty.configPath], ['127.0.0.1', 8080, null]);
+});
+
+test('variables that make no sense are refused by name, beside the faults of the file', async () => {
+  for (const [name, value] of [
+    ['SLUICE_PORT', 'http'],
+    ['SLUICE_PORT', '65536'],
+    ['SLUICE_PORT', '-1'],
+    ['SLUICE_PORT', '80.5'],
+    ['SLUICE_HOST', 'http://localhost'],
+    ['SLUICE_HOST', 'a b'],
+  ] as const) {
+    const [first, second] = await issues('drain: 3\n', { [name]: value });
+    assert.equal(first?.path, name);
+    assert.match(first?.message ?? '', new RegExp(`expected .*${JSON.stringify(value)}`));
+    assert.equal(second?.path, 'drain');
+  }
+});
+
+test('a model with neither engine nor replicas is embedded with the defaults', async () => {
+  const { file } = await load('models:\n  - id: a/b\n');
+  assert.deepEqual(file.models[0]?.engine, { slots: 8, gpuLayers: 'auto' });
+  const remote = await load('models:\n  - id: a/b\n    replicas: [{url: "http://x", dialect: vllm}]\n');
+  assert.equal(remote.file.models[0]?.engine, undefined);
+});
+
+async function fileOf(file: string): Promise<string | undefined> {
+  const { file: config } = await load(stringify({ models: [{ id: 'a/b', engine: { file } }] }));
+  return config.models[0]?.engine?.file;
+}
+
+test('a path of a model file starts from the folder of the configuration; sources stay as they are', async () => {
+  assert.equal(await fileOf('models/m.gguf'), join(folder, 'models/m.gguf'));
+  assert.equal(await fileOf('/m.gguf'), '/m.gguf');
+  for (const source of ['hf:o/r/f.gguf@main', 'https://example.org/m.gguf', 'scripted:{}']) {
+    assert.equal(await fileOf(source), source);
+  }
+});
+
+test('every fault is told at once, with its place and what was expected', async () => {
+  const content = [
+    'publicurl: x', // 1
+    'models:', // 2
+    '  - id: a', // 3
+    '    engine:', // 4
+    '      slot: 3', // 5
+    '      threads: 0', // 6
+    '      gpuLayers: many', // 7
+    '    slots: 4', // 8
+    '  - engine: {}', // 9
+    'queue:', // 10
+    'logLevel: loud', // 11
+    'limits: {choices: "3", foo: 1}', // 12
+    'trustedProxies: [10.0.0.0/33, "::1/128"]', // 13
+  ].join('\n');
+  assert.deepEqual(await faults(content), [
+    '1:1 publicurl: unknown field; did you mean publicUrl?',
+    '3:9 models[0].id: expected <namespace>/<model_name>, of letters, digits, ".", "_", "-" and ":", found "a"',
+    '5:7 models[0].engine.slot: unknown field; did you mean slots?',
+    '6:16 models[0].engine.threads: expected a whole number from 1 to 256, found 0',
+    '7:18 models[0].engine.gpuLayers: expected a whole number from 0 to 10000 or "auto", found "many"',
+    '8:5 models[0].slots: unknown field; there is models[].engine.slots',
+    '9:5 models[1].id: missing; expected text of at most 200 characters',
+    '10:7 queue: expected a mapping, found nothing (leave the field out, or give it a value)',
+    '11:11 logLevel: expected one of "fatal", "error", "warn", "info", "debug", "silent", found "loud"',
+    '12:19 limits.choices: expected a whole number from 1 to 128, found "3"',
+    '12:24 limits.foo: unknown field; known here are bodyBytes, headerBytes, drainBytes, bodyMs, choices, connections',
+    '13:18 trustedProxies[0]: expected an IP address or a CIDR block, such as "10.0.0.0/8", found "10.0.0.0/33"',
+  ]);
+});
+
+test('the error lists the faults by line under the name of the file', async () => {
+  writeFileSync(path, 'drainMs: -1\nqueues: {}\n');
+  await assert.rejects(loadConfig({ SLUICE_CONFIG: path, SLUICE_PORT: 'x' }), (error) => {
+    assert.ok(error instanceof ConfigError);
+    assert.equal(
+      error.message,
+      [
+        `The configuration ${path} cannot be used:`,
+        '  SLUICE_PORT: expected a port from 0 (any free one) to 65535; found "x"',
+        '  line 1, column 10: drainMs: expected a whole number from 0 to 86400000, found -1',
+        '  line 2, column 1: queues: unknown field; did you mean queue?',
+      ].join('\n'),
+    );
+    return true;
+  });
+});
+
+test('text that YAML reads as something else is told to want quotes', async () => {
+  assert.deepEqual(await faults('models:\n  - id: a/b\n    pricing: {prompt: 0.15}\n'), [
+    '3:23 models[0].pricing.prompt: expected text, found 0.15; write it in quotes',
+  ]);
+});
+
+test('engine and replicas together, and a model id twice, are refused where the second stands', async () => {
+  const replicas = '[{url: "http://x", dialect: vllm}]';
+  assert.deepEqual(await faults(`models:\n  - id: a/b\n    engine: {}\n    replicas: ${replicas}\n`), [
+    `4:15 models[0].replicas: expected either \`engine\` or \`replicas\`, not both, found a list of 1`,
+  ]);
+  assert.deepEqual(await faults('models:\n  - id: a/b\n  - id: c/d\n  - id: a/b\n'), [
+    '4:9 models[2].id: expected every model id once, found "a/b"',
+  ]);
+});
+
+test('what is not one mapping is refused', async () => {
+  assert.deepEqual(await faults('- a\n'), ['1:1 : expected a mapping, found a list of 1']);
+  assert.deepEqual(await faults('hello\n'), ['1:1 : expected a mapping, found "hello"']);
+});
+
+test('faults of YAML have their line and stop the rest', async () => {
+  const cases: [string, string][] = [
+    ['drainMs: 1\nlogLevel: info\ndrainMs: 2\n', '3:1 : this key is there twice'],
+    ['queue: [1,\n', '2:1 : Flow sequence'],
+    ['queue: *nothing\n', '1:8 : no anchor &nothing stands before this alias'],
+    ['logLevel: !level info\n', '1:11 : Unresolved tag: !level'],
+    ['drainMs: 1\n---\ndrainMs: 2\n', '2:1 : a second document begins here'],
+    ['\tdrainMs: 1\n', '1:1 : Tabs are not allowed'],
+    ['? [a]\n: 1\n', '1:3 : a key must be text'],
+  ];
+  for (const [content, expected] of cases) {
+    const [first = ''] = await faults(content);
+    assert.ok(first.startsWith(expected), `${JSON.stringify(content)}: ${first}`);
+  }
+});
+
+test('anchors may be used, and aliases that multiply are refused before they fill the memory', async () => {
+  const { file } = await load('stream:\n  holdMs: &ms 5000\n  stallMs: *ms\n');
+  assert.equal(file.stream.stallMs, 5000);
+  const lines = ['a: &a [x, x, x, x, x, x, x, x, x, x]'];
+  for (const [before, name] of ['ab', 'bc', 'cd', 'de', 'ef', 'fg', 'gh', 'hi'].map((pair) =>
+    pair.split(''),
+  )) {
+    lines.push(`${name}: &${name} [${Array(10).fill(`*${before}`).join(', ')}]`);
+  }
+  assert.deepEqual(await faults(lines.join('\n')), ['null:null : aliases stand for more than 100 values']);
+});
+
+test('a file that is not UTF-8, too large, a folder, or not there is told by its path', async () => {
+  assert.deepEqual(await faults(new Uint8Array([0x61, 0x3a, 0x20, 0xff])), [
+    'null:null : the file is not UTF-8',
+  ]);
+  assert.deepEqual(await faults(Buffer.from('\ufeffdrainMs: 1', 'utf16le')), [
+    'null:null : the file is not UTF-8',
+  ]);
+  writeFileSync(path, '');
+  truncateSync(path, 2_000_000);
+  const large = join(folder, 'large.yaml');
+  writeFileSync(large, '');
+  truncateSync(large, 1_048_577);
+  mkdirSync(join(folder, 'd'));
+  for (const [name, words] of [
+    ['large.yaml', /at most 1048576 bytes.* has 1048577$/],
+    ['d', /is a folder$/],
+    ['none.yaml', /none\.yaml does not exist$/],
+  ] as const) {
+    const file = join(folder, name);
+    await assert.rejects(loadConfig({ SLUICE_CONFIG: file }), (error) => {
+      assert.ok(error instanceof ConfigError);
+      assert.equal(error.issues[0]?.path, 'SLUICE_CONFIG');
+      assert.match(error.message, words);
+      return true;
+    });
+  }
+});
+
+const REPLICA = (name: string) =>
+  `models:\n  - id: a/b\n    replicas:\n      - url: http://x\n        dialect: vllm\n        apiKeyEnv: ${name}\n`;
+
+test('the variables that apiKeyEnv names must be set, and become secrets apart from the settings', async () => {
+  assert.deepEqual(await faults(REPLICA('VLLM_KEY')), [
+    '6:20 models[0].replicas[0].apiKeyEnv: the environment variable VLLM_KEY is not set',
+  ]);
+  assert.equal((await issues(REPLICA('VLLM_KEY'), { VLLM_KEY: '' })).length, 1);
+  const env = { VLLM_KEY: 'hunter2' };
+  const config = await load(REPLICA('VLLM_KEY'), env);
+  const secrets = loadSecrets(config, env);
+  assert.equal(secrets.get('VLLM_KEY')?.reveal(), 'hunter2');
+  assert.equal(JSON.stringify([config, ...secrets]).includes('hunter2'), false);
+  assert.equal(loadSecrets(await loadConfig({}), env).size, 0);
+});
+
+test('a key or a password written where it does not belong is not repeated by the error', async () => {
+  const secret = 'sk_live_c4n4ry';
+  for (const content of [
+    REPLICA(secret),
+    REPLICA(`"${secret}-x"`),
+    `apiKey: ${secret}\n`,
+    `publicUrl: ftp://user:${secret}@host\n`,
+    `models:\n  - id: a/b\n    replicas: [{url: "ftp://u:${secret}@h", dialect: vllm}]\n`,
+  ]) {
+    const found = await faults(content);
+    assert.notEqual(found.length, 0, content);
+    assert.equal(found.join('\n').includes(secret), false, found.join('\n'));
+  }
+});
+
+test('no bytes make loading fail otherwise than with a ConfigError', async () => {
+  const words = fc.constantFrom(
+    'models',
+    'id',
+    'engine',
+    ':',
+    ' ',
+    '\n',
+    '-',
+    '&a',
+    '*a',
+    '{',
+    '}',
+    '[',
+    ']',
+    ',',
+    '"',
+    '#',
+    '|',
+    '!!binary',
+    '__proto__',
+    '<<',
+    '1',
+    '~',
+  );
+  const content = fc.oneof(
+    fc.array(words, { maxLength: 30 }).map((parts) => parts.join('')),
+    fc.uint8Array(),
+  );
+  await fc.assert(
+    fc.asyncProperty(content, async (bytes) => {
+      await issues(bytes);
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test('a wrong value of any type at any field is told with the path of the field and its line', async () => {
+  const leaves = configFields().filter(
+    (field) => !field.path.includes('[]') && !['models', 'publicUrl'].includes(field.path),
+  );
+  await fc.assert(
+    fc.asyncProperty(
+      fc.constantFrom(...leaves),
+      fc.constantFrom<unknown>(null, -1.5, 'no such word', [[]], Infinity),
+      async (field, value) => {
+        const keys = field.path.split('.');
+        const inner = keys.reduceRight<unknown>((below, key) => ({ [key]: below }), value);
+        const [first, ...more] = await issues(stringify(inner));
+        assert.deepEqual(more, []);
+        assert.ok(first?.path.startsWith(field.path), `${field.path}: ${first?.path}`);
+        assert.ok((first?.line ?? 0) >= 1);
+        assert.match(first?.message ?? '', /^expected /);
+      },
+    ),
+  );
+});
+
+test('paths are written and found as people write them', () => {
+  assert.equal(writePath(['models', 0, 'engine', 'slots']), 'models[0].engine.slots');
+  assert.equal(fieldAt(['models', 3, 'replicas', 1, 'url'])?.required, true);
+  assert.equal(fieldAt(['models', 'x']), undefined);
+});
+
+test('a near miss is the name but for case, separators and two typing errors, and nothing farther', () => {
+  const known = ['slots', 'contextTokens', 'file', 'drainMs'];
+  for (const [name, meant] of [
+    ['context_tokens', 'contextTokens'],
+    ['CONTEXTTOKENS', 'contextTokens'],
+    ['contxtTokns', 'contextTokens'],
+    ['drian', null],
+    ['drianMs', 'drainMs'],
+    ['flie', 'file'],
+    ['fi', null],
+    ['temperature', null],
+    ['x'.repeat(10_000), null],
+  ] as const) {
+    assert.equal(nearMiss(name, known), meant, name);
+  }
+});
