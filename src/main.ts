@@ -34,7 +34,7 @@ const COMMANDS: Readonly<Record<string, Listed>> = {
 };
 
 interface Listed {
-  /** The command's own description, so that `--help` need not load it. */
+  /** One line for the list of commands, which is shown without loading them. */
   summary: string;
   load: () => Promise<{ register: (program: Command) => void }>;
 }

@@ -12,11 +12,11 @@ export async function lookAtHome(home: string): Promise<Finding> {
   const nearest = await nearestThere(home);
   const advice = 'Give this user the right to write there, or set SLUICE_HOME to another folder.';
   const subject = 'home';
+  if (!(await stat(nearest)).isDirectory()) {
+    return { subject, status: 'fault', found: `${nearest} is a file`, advice };
+  }
   try {
     await access(nearest, constants.W_OK | constants.X_OK);
-    if (!(await stat(nearest)).isDirectory()) {
-      return { subject, status: 'fault', found: `${nearest} is a file`, advice };
-    }
   } catch {
     return { subject, status: 'fault', found: `${nearest} cannot be written`, advice };
   }

@@ -1,0 +1,53 @@
+import assert from 'node:assert/strict';
+import { existsSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { loadConfig } from '../../src/config/load.ts';
+import { folder, run } from './program.ts';
+
+test('config check says that a file is right, and exits 0 without making a home', async (t) => {
+  const home = join(folder(t), 'home');
+  const none = await run(['config', 'check'], { SLUICE_HOME: home });
+  assert.deepEqual([none.code, none.stdout, none.stderr], [0, '', 'No file is given; the defaults hold.\n']);
+  const file = join(folder(t), 'sluice.yaml');
+  writeFileSync(file, 'drainMs: 1\n');
+  const good = await run(['config', 'check'], { SLUICE_HOME: home, SLUICE_CONFIG: file });
+  assert.deepEqual([good.code, good.stderr], [0, `${file} is right.\n`]);
+  assert.equal(existsSync(home), false);
+});
+
+test('config check exits 1 with every fault', async (t) => {
+  const file = join(folder(t), 'sluice.yaml');
+  writeFileSync(file, 'drainMs: soon\nqueues: 1\n');
+  const { code, stdout, stderr } = await run(['config', 'check'], { SLUICE_CONFIG: file });
+  assert.deepEqual([code, stdout], [1, '']);
+  assert.match(stderr, /line 1, column 10: drainMs: .*\n {2}line 2, column 1: queues: .*\n$/);
+});
+
+test('config check exits 1 for an embedded model that is in no catalogue and names no file', async (t) => {
+  const file = join(folder(t), 'sluice.yaml');
+  writeFileSync(file, 'models:\n  - id: nobody/nothing\n  - id: a/b\n    engine: {file: x.gguf}\n');
+  const { code, stderr } = await run(['config', 'check'], { SLUICE_CONFIG: file });
+  assert.equal(code, 1);
+  assert.match(stderr, /^nobody\/nothing is not in the catalogue: give it engine\.file or replicas .*\n$/);
+});
+
+const replica = (url: string) =>
+  `drainMs: 5\nmodels:\n  - id: a/b\n    replicas: [{url: "${url}", dialect: tgi, apiKeyEnv: TGI_KEY}]\n`;
+
+test('config print is a file that means the same, and shows neither keys nor passwords', async (t) => {
+  const file = join(folder(t), 'sluice.yaml');
+  const printed = join(folder(t), 'printed.yaml');
+  const env = { SLUICE_CONFIG: file, TGI_KEY: 'c4n4ry' };
+  writeFileSync(file, replica('http://host:1/v1'));
+  const first = await run(['config', 'print'], env);
+  assert.deepEqual([first.code, first.stderr], [0, '']);
+  writeFileSync(printed, first.stdout);
+  const [before, after] = [await loadConfig(env), await loadConfig({ ...env, SLUICE_CONFIG: printed })];
+  assert.deepEqual(after.file, before.file);
+
+  writeFileSync(file, replica('http://user:c4n4ry@host:1/v1'));
+  const second = await run(['config', 'print'], env);
+  assert.match(second.stdout, /url: http:\/\/\[secret\]@host:1\/v1/);
+  for (const { stdout } of [first, second]) assert.equal(stdout.includes('c4n4ry'), false);
+});

@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { createServer as createHttpServer } from 'node:http';
+import { createServer, type AddressInfo, type Server } from 'node:net';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import type { Finding } from '../../src/commands/doctor/finding.ts';
+import { cpuQuota, memoryLimit, physicalCores, type ReadLimit } from '../../src/commands/doctor/machine.ts';
+import { lookAtHome, lookAtPort } from '../../src/commands/doctor/places.ts';
+import { folder, run } from './program.ts';
+
+async function listening(server: Server): Promise<number> {
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return (server.address() as AddressInfo).port; // A TCP server has such an address.
+}
+
+test('doctor looks at everything a service needs, changes nothing, and exits 0 when nothing stops it', async (t) => {
+  const home = join(folder(t), 'home');
+  const { code, stdout } = await run(['doctor', '--json'], { SLUICE_HOME: home, SLUICE_PORT: '0' });
+  const findings: Finding[] = JSON.parse(stdout);
+  assert.deepEqual(
+    findings.map((finding) => finding.subject),
+    ['configuration', 'runtime', 'cores', 'memory', 'engine', 'pip', 'model', 'home', 'port'],
+  );
+  for (const finding of findings)
+    assert.equal(finding.advice === null, finding.status === 'good', finding.found);
+  assert.equal(code, findings.some((finding) => finding.status === 'fault') ? 1 : 0);
+  assert.equal(existsSync(home), false);
+});
+
+test('doctor exits 1 with what to do when the service could not start', async (t) => {
+  const home = join(folder(t), 'file');
+  writeFileSync(home, '');
+  const { code, stdout, stderr } = await run(['doctor'], { SLUICE_HOME: home, SLUICE_PORT: '0' });
+  assert.equal(code, 1);
+  assert.match(stdout, /^FAIL {2}home .*file is a file\n +Give this user the right/m);
+  assert.match(stderr, /1 to mend before the service can start/);
+});
+
+test('doctor tells the faults of the configuration, and still looks at the machine', async (t) => {
+  const { code, stdout } = await run(['doctor', '--json'], { SLUICE_HOME: folder(t), SLUICE_PORT: 'x' });
+  const findings: Finding[] = JSON.parse(stdout);
+  assert.equal(code, 1);
+  assert.deepEqual([findings[0]?.subject, findings[0]?.status], ['configuration', 'fault']);
+  assert.match(findings[0]?.found ?? '', /SLUICE_PORT/);
+  assert.ok(findings.some((finding) => finding.subject === 'memory'));
+});
+
+test('doctor tells a model that is here, one to be fetched, and one that cannot be', async (t) => {
+  const home = folder(t);
+  const file = join(home, 'sluice.yaml');
+  writeFileSync(
+    file,
+    'models:\n  - id: HuggingFaceTB/SmolLM2-135M-Instruct\n  - id: a/b\n    engine: {file: none.gguf}\n' +
+      '  - id: c/d\n    replicas: [{url: "http://x", dialect: tgi}]\n',
+  );
+  const { code, stdout } = await run(['doctor', '--json'], {
+    SLUICE_HOME: home,
+    SLUICE_CONFIG: file,
+    SLUICE_PORT: '0',
+  });
+  const findings: Finding[] = JSON.parse(stdout);
+  const models = findings.filter((finding) => finding.subject === 'model');
+  assert.deepEqual(
+    models.map((finding) => finding.status),
+    ['note', 'fault', 'good'],
+  );
+  assert.match(models[0]?.advice ?? '', /sluice models pull/);
+  assert.equal(code, 1);
+});
+
+test('a port that another program has is a fault, one where a service answers is a note, a free one is good', async (t) => {
+  const other = createServer((socket) => socket.destroy());
+  const port = await listening(other);
+  assert.equal((await lookAtPort('127.0.0.1', port)).status, 'fault');
+  other.close();
+  await once(other, 'close');
+  assert.equal((await lookAtPort('127.0.0.1', port)).status, 'good');
+  const service = createHttpServer((_, response) => response.end('{}'));
+  t.after(() => service.close());
+  assert.equal((await lookAtPort('127.0.0.1', await listening(service))).status, 'note');
+  assert.match((await lookAtPort('192.0.2.1', 0)).found, /this machine has no such address/);
+});
+
+test('a home is good where it can be made, and says where it is', async (t) => {
+  const home = folder(t);
+  mkdirSync(join(home, 'a'));
+  const finding = await lookAtHome(join(home, 'a', 'b', 'c'));
+  assert.match(finding.found, /c \(will be made\), [\d.]+ [MG]iB free$/);
+  assert.equal(existsSync(join(home, 'a', 'b')), false);
+});
+
+const group =
+  (files: Record<string, string>): ReadLimit =>
+  (version, _controller, file) =>
+    files[`${version}/${file}`] ?? null;
+
+test('the limits of a control group are read in both versions, and "no limit" in both', () => {
+  assert.equal(cpuQuota(group({ '2/cpu.max': '150000 100000\n' })), 1.5);
+  assert.equal(cpuQuota(group({ '2/cpu.max': 'max 100000\n' })), null);
+  assert.equal(cpuQuota(group({ '1/cpu.cfs_quota_us': '200000\n', '1/cpu.cfs_period_us': '100000\n' })), 2);
+  assert.equal(cpuQuota(group({ '1/cpu.cfs_quota_us': '-1\n', '1/cpu.cfs_period_us': '100000\n' })), null);
+  assert.equal(cpuQuota(group({})), null);
+  assert.equal(memoryLimit(group({ '2/memory.max': '1073741824\n' })), 1_073_741_824);
+  assert.equal(memoryLimit(group({ '2/memory.max': 'max\n' })), null);
+  assert.equal(memoryLimit(group({ '1/memory.limit_in_bytes': '9223372036854771712\n' })), null);
+  assert.equal(memoryLimit(group({ '1/memory.limit_in_bytes': '536870912\n' })), 536_870_912);
+  assert.equal(memoryLimit(group({})), null);
+});
+
+const cpu = (socket: number, core: number) =>
+  `processor\t: 0\nphysical id\t: ${socket}\ncore id\t\t: ${core}\n`;
+
+test('physical cores are counted once for each socket and core', () => {
+  assert.equal(physicalCores([cpu(0, 0), cpu(0, 0), cpu(0, 1), cpu(1, 0)].join('\n')), 3);
+  assert.equal(physicalCores('processor\t: 0\nBogoMIPS\t: 50.00\n'), null);
+  assert.equal(physicalCores(null), null);
+});

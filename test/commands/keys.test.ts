@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { InvalidArgumentError } from 'commander';
+import * as fc from 'fast-check';
+import { KeyStore } from '../../src/accounts/keys.ts';
+import { parseDuration } from '../../src/commands/duration.ts';
+import { openDatabase } from '../../src/database/database.ts';
+import { SILENT } from '../../src/log.ts';
+import { folder, run, start } from './program.ts';
+
+test('keys made and revoked by the command line hold in a service that runs beside', async (t) => {
+  const home = folder(t);
+  const env = { SLUICE_HOME: home };
+  await using database = await openDatabase(home);
+  await using keys = await KeyStore.open(database, SILENT);
+
+  const made = await run(['keys', 'create', '--name', 'laptop', '--json'], env);
+  assert.deepEqual([made.code, made.stderr], [0, '']);
+  const key: Record<string, string> = JSON.parse(made.stdout);
+  assert.deepEqual(Object.keys(key), ['id', 'key', 'name', 'created_at']);
+  assert.equal(key.name, 'laptop');
+  assert.match(key.created_at ?? '', /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+  await keys.refresh();
+  assert.equal(keys.authenticate(`Bearer ${key.key}`)?.id, key.id);
+
+  const revoked = await run(['keys', 'revoke', key.id ?? ''], env);
+  assert.deepEqual([revoked.code, revoked.stdout], [0, '']);
+  await keys.refresh();
+  assert.equal(keys.authenticate(`Bearer ${key.key}`), null);
+});
+
+test('a key is printed alone on standard output, for scripts, and in no listing', async (t) => {
+  const env = { SLUICE_HOME: folder(t) };
+  const made = await run(['keys', 'create', '--name', 'ops', '--kind', 'admin', '--expires-in', '30d'], env);
+  assert.match(made.stdout, /^sk-sluice-[0-9A-Za-z]{49}\n$/);
+  assert.match(made.stderr, /^Key key_[0-9a-f]{24} \(ops\)\. It is shown this once:\n$/);
+  const key = made.stdout.trim();
+
+  const table = await run(['keys', 'list'], env);
+  assert.match(
+    table.stdout,
+    /^ID +NAME +KIND +KEY +STATUS +CREATED +EXPIRES +LAST USED\nkey_\S+ +ops +admin +sk-/,
+  );
+  const listed = await run(['keys', 'list', '--json'], env);
+  const [record, ...more]: Record<string, unknown>[] = JSON.parse(listed.stdout);
+  assert.deepEqual(more, []);
+  const { id, created_at, expires_at, ...rest } = record ?? {};
+  assert.deepEqual(rest, {
+    account_id: 'default',
+    name: 'ops',
+    kind: 'admin',
+    prefix: key.slice(0, 14),
+    last_four: key.slice(-4),
+    status: 'live',
+    revoked_at: null,
+    last_used_at: null,
+  });
+  assert.equal(
+    Date.parse(String(expires_at)) - Date.parse(String(created_at)) - 30 * 86_400_000 < 60_000,
+    true,
+  );
+  for (const { stdout } of [table, listed]) assert.equal(stdout.includes(key.slice(14, -4)), false);
+
+  await run(['keys', 'revoke', key], env);
+  assert.match((await run(['keys', 'list'], env)).stdout, new RegExp(`^${String(id)} .* revoked `, 'm'));
+});
+
+test('a fresh home is made for its owner alone, and has no keys', async (t) => {
+  const home = join(folder(t), 'new');
+  const listed = await run(['keys', 'list', '--json'], { SLUICE_HOME: home });
+  assert.deepEqual([listed.code, listed.stdout], [0, '[]\n']);
+  assert.equal(statSync(home).mode & 0o777, 0o700);
+  const table = await run(['keys', 'list'], { SLUICE_HOME: home });
+  assert.deepEqual([table.code, table.stdout], [0, '']);
+  assert.match(table.stderr, /There is no key yet/);
+});
+
+test('exit 1 and a sentence for a key that is not there, a bad name, a home that cannot be used', async (t) => {
+  const home = folder(t);
+  const unknown = await run(['keys', 'revoke', 'key_0'], { SLUICE_HOME: home });
+  assert.deepEqual([unknown.code, unknown.stdout], [1, '']);
+  assert.match(unknown.stderr, /^There is no such key/);
+  const name = await run(['keys', 'create', '--name', ''], { SLUICE_HOME: home });
+  assert.deepEqual([name.code, name.stdout], [1, '']);
+  assert.match(name.stderr, /^A key's name has 1 to 100 characters, none of them a control character\.\n$/);
+  const file = join(home, 'file');
+  writeFileSync(file, '');
+  const bad = await run(['keys', 'list'], { SLUICE_HOME: file });
+  assert.deepEqual([bad.code, bad.stdout], [1, '']);
+  assert.match(bad.stderr, /^The folder .*file cannot be used: .* Set SLUICE_HOME to another one\.\n$/);
+});
+
+test('a key can be revoked while the configuration file is broken', async (t) => {
+  const home = folder(t);
+  const file = join(home, 'sluice.yaml');
+  writeFileSync(file, 'models: nonsense');
+  const env = { SLUICE_HOME: home, SLUICE_CONFIG: file };
+  const { stdout } = await run(['keys', 'create', '--name', 'a'], env);
+  assert.equal((await run(['keys', 'revoke', stdout.trim()], env)).code, 0);
+});
+
+test('a reader that closes the pipe is no fault', async (t) => {
+  const child = start(['keys', 'list', '--json'], { SLUICE_HOME: folder(t) });
+  child.stdout?.destroy();
+  let stderr = '';
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+  const [code]: unknown[] = await once(child, 'close');
+  assert.deepEqual([code, stderr], [0, '']);
+});
+
+test('durations are a number and a unit, more than nothing and at most ten years', () => {
+  assert.equal(parseDuration('30d'), 2_592_000_000);
+  assert.deepEqual(
+    ['45s', '90m', '12h', '2w'].map(parseDuration),
+    [45_000, 5_400_000, 43_200_000, 1_209_600_000],
+  );
+  for (const text of ['', '0d', '3', 'd', '-1d', '1.5h', '3651d', '1y', ' 1d', '99999999999s', '1d ']) {
+    assert.throws(() => parseDuration(text), InvalidArgumentError, text);
+  }
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 3650 }), (days) => {
+      assert.equal(parseDuration(`${days}d`), parseDuration(`${days * 24}h`));
+    }),
+  );
+});

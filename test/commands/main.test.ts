@@ -1,0 +1,65 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Command } from 'commander';
+import { folder, run } from './program.ts';
+
+const COMMANDS = ['serve', 'models', 'keys', 'config', 'doctor', 'engine'];
+
+test('--help lists every command, and each file of commands/ is one of them under its own name', async () => {
+  const { code, stdout, stderr } = await run(['--help']);
+  assert.deepEqual([code, stderr], [0, '']);
+  for (const name of COMMANDS) {
+    const { register }: { register: (program: Command) => void } = await import(
+      `../../src/commands/${name}.ts`
+    );
+    const program = new Command();
+    register(program);
+    const [command, ...more] = program.commands;
+    assert.deepEqual([command?.name(), more.length], [name, 0]);
+    assert.match(stdout, new RegExp(`^  ${name} +[A-Z]`, 'm'));
+  }
+});
+
+test('every command and subcommand has a help that ends in an example or says where to look', async () => {
+  for (const args of [
+    ['keys', 'create'],
+    ['keys', 'list'],
+    ['keys', 'revoke'],
+    ['config', 'check'],
+    ['config', 'print'],
+    ['doctor'],
+  ]) {
+    const { code, stdout, stderr } = await run([...args, '--help']);
+    assert.deepEqual([code, stderr], [0, '']);
+    assert.ok(stdout.includes('Example:\n  $ '), args.join(' '));
+    assert.ok(stdout.includes(`sluice ${args.join(' ')}`), args.join(' '));
+  }
+});
+
+test('exit 2, with the usage on standard error, when the command line is wrong', async () => {
+  for (const [args, words] of [
+    [[], /^Usage: sluice /],
+    [['keys'], /^Usage: sluice keys /],
+    [['kyes'], /unknown command 'kyes'\n\(Did you mean keys\?\)/],
+    [['keys', 'create'], /required option '--name <name>' not specified/],
+    [['keys', 'create', '--name', 'a', '--kind', 'root'], /Allowed choices are caller, admin/],
+    [['keys', 'create', '--name', 'a', '--expires-in', '3x'], /Expected a duration such as 30d/],
+    [['keys', 'list', '--colour'], /unknown option '--colour'/],
+  ] as const) {
+    const { code, stdout, stderr } = await run(args);
+    assert.deepEqual([code, stdout], [2, ''], args.join(' '));
+    assert.match(stderr, words);
+  }
+});
+
+test('the version is that of the package', async () => {
+  const { code, stdout } = await run(['--version']);
+  assert.equal(code, 0);
+  assert.match(stdout, /^\d+\.\d+\.\d+\S*\n$/);
+});
+
+test('help of a command by its name is that command’s own', async (t) => {
+  const { code, stdout } = await run(['help', 'keys'], { SLUICE_HOME: folder(t) });
+  assert.equal(code, 0);
+  assert.match(stdout, /^Usage: sluice keys /);
+});
