@@ -9,7 +9,8 @@ interface ServeFlags {
   host: string;
   port: number;
   model: string;
-  apiKeyEnv?: string;
+  /** The key itself: the option names the variable that holds it. */
+  apiKeyEnv?: Secret;
   choices: number;
 }
 
@@ -27,9 +28,9 @@ function registerScripted(parent: Command): void {
     .command('scripted')
     .description('Serve deterministic text without a model: for tests, demos and load runs.')
     .option('--model <id>', 'the model id that requests name', 'sluice/scripted')
-    .option('--slots <count>', 'requests that generate at once', wholeNumber, 8)
+    .option('--slots <count>', 'requests that generate at once', countFromOne, 8)
     .option('--queue <count>', 'requests that may wait for a slot', wholeNumber, 1024)
-    .option('--context-tokens <count>', 'tokens of a prompt and its completion together', wholeNumber, 4096)
+    .option('--context-tokens <count>', 'tokens of a prompt and its completion together', countFromOne, 4096)
     .option('--tokens <count>', 'tokens of a completion that nothing ends earlier', wholeNumber, 16)
     .option('--token-ms <ms>', 'time between two tokens, in milliseconds', wholeNumber, 0)
     .option('--prefill-ms <ms>', 'time between slot and first token, in milliseconds', wholeNumber, 0)
@@ -61,7 +62,7 @@ function registerLlama(parent: Command): void {
     .description('Serve a GGUF model with llama.cpp.')
     .requiredOption('--file <path>', 'the GGUF file')
     .requiredOption('--model <id>', 'the model id that requests name, <namespace>/<model_name>')
-    .option('--slots <count>', 'requests that generate at once', wholeNumber, 8)
+    .option('--slots <count>', 'requests that generate at once', countFromOne, 8)
     .option(
       '--context-tokens <count>',
       'tokens that one slot holds; left out: what the model says, at most 4096',
@@ -91,8 +92,9 @@ function withServeOptions(command: Command): Command {
     .option(
       '--api-key-env <name>',
       'environment variable with the key that requests must carry; left out: none',
+      keyFrom,
     )
-    .option('--choices <count>', 'most choices of one request', wholeNumber, 16);
+    .option('--choices <count>', 'most choices of one request', countFromOne, 16);
 }
 
 /** Listens, says where, and ends with exit code 0 on SIGTERM or SIGINT, when the running requests are done. */
@@ -101,15 +103,24 @@ async function serve(
   flags: ServeFlags,
   more: Pick<EngineServerOptions, 'beforeAnswer'>,
 ): Promise<void> {
-  const apiKey = flags.apiKeyEnv === undefined ? undefined : keyFrom(flags.apiKeyEnv);
   const server = await serveEngine(
     engine,
-    { host: flags.host, port: flags.port, apiKey },
+    { host: flags.host, port: flags.port, apiKey: flags.apiKeyEnv },
     { maxChoices: flags.choices, modelId: flags.model, log: openLog('info'), ...more },
-  );
+  ).catch((error: unknown) => {
+    throw new ListenError(`Cannot listen on ${flags.host}:${flags.port}`, error);
+  });
   const stop = (): void => void server.close().then(() => process.exit(0));
   process.once('SIGTERM', stop).once('SIGINT', stop);
   process.stdout.write(`${flags.model} on ${server.address}\n`);
+}
+
+/** The address cannot be had: an operator's fault, told without a stack. */
+class ListenError extends Error {
+  constructor(what: string, cause: unknown) {
+    super(`${what}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+    this.name = 'ListenError';
+  }
 }
 
 function keyFrom(name: string): Secret {
@@ -120,6 +131,11 @@ function keyFrom(name: string): Secret {
 
 function wholeNumber(text: string): number {
   if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('Expected a whole number.');
+  return Number(text);
+}
+
+function countFromOne(text: string): number {
+  if (wholeNumber(text) === 0) throw new InvalidArgumentError('Expected at least 1.');
   return Number(text);
 }
 

@@ -98,7 +98,14 @@ class Replica implements Engine {
   async health(signal: AbortSignal): Promise<EngineHealth> {
     const { status, body } = await this.#ask(this.#traits.healthPath, signal);
     if (status !== 200) throw new ReplicaRefused(new Error(`the health of the replica is status ${status}`));
-    return this.#traits.readHealth(body);
+    const health = this.#traits.readHealth(body);
+    // It answers, and would let every stream run into its silence.
+    if ((health.lastStepAgeMs ?? 0) > this.#options.silenceMs) {
+      throw new ReplicaRefused(
+        new Error(`the last step of the replica ended ${health.lastStepAgeMs} ms ago`),
+      );
+    }
+    return health;
   }
 
   async describe(signal: AbortSignal): Promise<EngineDescription> {

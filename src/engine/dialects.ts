@@ -28,7 +28,7 @@ export interface DialectTraits {
 
 const UNTOLD: EngineHealth = { slots: null, slotsInUse: null, queued: null, lastStepAgeMs: null };
 
-/** The servers a replica can be. Paths and fields as of the versions in `docs/models.md`. */
+/** The servers a replica can be. */
 export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
   sluice: {
     wholeAnswers: false,

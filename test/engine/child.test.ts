@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { openReplica } from '../../src/engine/client.ts';
-import { SILENT } from '../../src/log.ts';
-import { chat, collect, MODEL, STAYS, textOf } from './requests.ts';
+import { REPLICA } from './replicas.ts';
+import { chat, collect, STAYS, textOf } from './requests.ts';
 import { ScriptedChild } from './scripted-child.ts';
 
 describe('an engine in a process of its own', () => {
@@ -54,15 +54,5 @@ describe('an engine in a process of its own', () => {
 });
 
 function openChild(child: ScriptedChild): ReturnType<typeof openReplica> {
-  return openReplica({
-    name: 'child',
-    dialect: 'sluice',
-    url: 'http://localhost',
-    socketPath: child.socketPath,
-    model: MODEL,
-    sharedPrefixCache: false,
-    firstByteMs: 10_000,
-    silenceMs: 10_000,
-    log: SILENT,
-  });
+  return openReplica({ ...REPLICA, socketPath: child.socketPath });
 }

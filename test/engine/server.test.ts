@@ -167,6 +167,22 @@ describe('the server of an engine', () => {
     await assert.rejects(post('/v1/chat/completions', body, closing.address));
   });
 
+  it('says in a silent stream that steps are being made, and only then', async (test) => {
+    test.mock.timers.enable({ apis: ['setInterval'] });
+    for (const [lastStepAgeMs, says] of [
+      [100, true],
+      [31_000, false],
+    ] as const) {
+      const slow = new ScriptedEngine();
+      slow.health = () => ({ ...ScriptedEngine.prototype.health.call(slow), lastStepAgeMs });
+      await using silent = await listenTo(slow);
+      const body = { model: MODEL, prompt: 'scripted:{"prefillMs":200}', stream: true };
+      const response = await post('/v1/completions', body, silent.address);
+      test.mock.timers.tick(20_000);
+      assert.equal((await response.text()).includes(': keep-alive\n\n'), says);
+    }
+  });
+
   it('stops asking the engine while a caller reads nothing', async () => {
     const endless = new Endless();
     await using flooded = await listenTo(endless);

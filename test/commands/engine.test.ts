@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+describe('sluice engine scripted', () => {
+  it('says where it listens, asks for its key, and ends on SIGTERM', async () => {
+    const args = [
+      'engine',
+      'scripted',
+      '--port',
+      '0',
+      '--model',
+      'a/b',
+      '--tokens',
+      '2',
+      '--api-key-env',
+      'KEY',
+    ];
+    const child = spawn(process.execPath, [MAIN, ...args], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+      env: { ...process.env, KEY: 'k' },
+    });
+    const [line] = await once(child.stdout, 'data');
+    const address = /^a\/b on (http:\S+)\n$/.exec(String(line))?.[1];
+    assert(address !== undefined, `it printed ${line}`);
+    const ask = (headers: Record<string, string>) =>
+      fetch(`${address}/v1/completions`, {
+        method: 'POST',
+        headers,
+        body: JSON.stringify({ model: 'a/b', prompt: 'x' }),
+      });
+    assert.equal((await ask({})).status, 401);
+    const response = await ask({ authorization: 'Bearer k', connection: 'close' });
+    assert.equal(response.status, 200);
+    assert.match(await response.text(), /"completion_tokens":2/);
+    child.kill('SIGTERM');
+    assert.deepEqual(await once(child, 'exit'), [0, null]);
+  });
+
+  for (const [flags, message] of [
+    [['--port', 'x'], /whole number/],
+    [['--api-key-env', 'NO_SUCH_VARIABLE'], /NO_SUCH_VARIABLE/],
+    [['--host', '192.0.2.1'], /Cannot listen on 192\.0\.2\.1/],
+    [['--slots', '0'], /slots.*at least 1/],
+  ] as const) {
+    it(`refuses ${flags.join(' ')} and says why`, async () => {
+      const child = spawn(process.execPath, [MAIN, 'engine', 'scripted', ...flags], {
+        stdio: ['ignore', 'ignore', 'pipe'],
+      });
+      let said = '';
+      child.stderr.setEncoding('utf8').on('data', (text: string) => (said += text));
+      const [code] = await once(child, 'close');
+      assert.notEqual(code, 0);
+      assert.match(said, message);
+      assert.doesNotMatch(said, /\n\s+at /);
+    });
+  }
+});

@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { DIALECT_TRAITS, replicaAddress } from '../../src/engine/dialects.ts';
+import { DIALECTS, type Dialect } from '../../src/generation.ts';
+import { SILENT, type Log } from '../../src/log.ts';
+import { openReplica } from '../../src/engine/client.ts';
+import { Raw, REPLICA } from './replicas.ts';
+import { chat, collect, MODEL, STAYS } from './requests.ts';
+
+describe('the address of a replica', () => {
+  for (const [url, origin, chatPath, healthPath] of [
+    ['http://host:8000', 'http://host:8000', '/v1/chat/completions', '/health'],
+    ['http://host:8000/', 'http://host:8000', '/v1/chat/completions', '/health'],
+    ['http://host:8000/v1', 'http://host:8000', '/v1/chat/completions', '/health'],
+    ['https://host/v1/', 'https://host', '/v1/chat/completions', '/health'],
+    ['http://[::1]:80/models/a/v1', 'http://[::1]', '/models/a/v1/chat/completions', '/models/a/health'],
+    ['http://host/v10', 'http://host', '/v10/v1/chat/completions', '/v10/health'],
+  ] as const) {
+    it(`is found in ${url}`, () => {
+      const address = replicaAddress(url);
+      assert.deepEqual(
+        [address.origin, address.chatPath, address.at('/health')],
+        [origin, chatPath, healthPath],
+      );
+    });
+  }
+});
+
+/** What the servers' own endpoints answer, cut to what matters. */
+const ANSWERS: Record<Dialect, Record<string, unknown>> = {
+  sluice: { '/v1/models': { data: [{ id: MODEL, context_length: 2048, max_completion_tokens: 2048 }] } },
+  vllm: {
+    '/v1/models': {
+      object: 'list',
+      data: [
+        { id: 'base', max_model_len: 1 },
+        { id: MODEL, object: 'model', owned_by: 'vllm', max_model_len: 2048 },
+      ],
+    },
+  },
+  sglang: { '/v1/models': { data: [{ id: MODEL, owned_by: 'sglang', max_model_len: 2048 }] } },
+  'llama-server': {
+    '/props': { default_generation_settings: { n_ctx: 2048, params: {} }, total_slots: 4 },
+    '/v1/models': { data: [{ id: MODEL, meta: { n_ctx_train: 131_072 } }] },
+  },
+  tgi: { '/info': { model_id: 'a/b', max_total_tokens: 2048, max_input_tokens: 1024 } },
+};
+
+describe('a dialect', () => {
+  for (const dialect of DIALECTS) {
+    it(`finds the context and the health of a ${dialect} replica`, async () => {
+      await using replica = await Raw.listen(
+        (response, { url = '' }) => {
+          const answer = url === '/health' ? '' : ANSWERS[dialect][url];
+          if (answer === undefined) response.writeHead(404);
+          response.end(answer === undefined ? '' : JSON.stringify(answer));
+        },
+        { dialect },
+      );
+      assert.equal((await replica.engine.describe(STAYS)).contextTokens, 2048);
+      await replica.engine.health(STAYS);
+    });
+
+    it(`takes what a ${dialect} replica says for unknown when it says nothing of use`, () => {
+      const traits = DIALECT_TRAITS[dialect];
+      for (const body of [
+        {},
+        { data: [] },
+        { data: 'x' },
+        { data: [null] },
+        { data: [{ max_model_len: -1 }] },
+      ]) {
+        assert.equal(traits.readDescription(body, MODEL).contextTokens, null);
+        assert.equal(traits.readHealth(body).slots, null);
+      }
+    });
+
+    it(`keeps the prefixes of accounts apart at a ${dialect} replica, or says that it cannot`, async () => {
+      const warnings: string[] = [];
+      const log: Log = { ...SILENT, warn: (message) => void warnings.push(message) };
+      await using replica = await Raw.listen((response) => response.writeHead(503).end(), { dialect, log });
+      await assert.rejects(collect(replica.engine.generate(chat({}, { cacheScope: 'scope' }), STAYS)));
+      const [{ cache_salt: salt, cache_prompt: cache } = {}] = replica.bodies;
+      assert(salt === 'scope' || cache === false || warnings.length === 1);
+    });
+  }
+
+  it('leaves the cache on where the operator shares it', async () => {
+    const shared = { dialect: 'llama-server', sharedPrefixCache: true } as const;
+    await using replica = await Raw.listen((response) => response.writeHead(503).end(), shared);
+    await assert.rejects(collect(replica.engine.generate(chat(), STAYS)));
+    assert.equal(replica.bodies[0]?.['cache_prompt'], undefined);
+    const warnings: string[] = [];
+    const log: Log = { ...SILENT, warn: (message) => void warnings.push(message) };
+    await using quiet = openReplica({ ...REPLICA, dialect: 'tgi', sharedPrefixCache: true, log });
+    assert.deepEqual([quiet.dialect, warnings], ['tgi', []]);
+  });
+});
