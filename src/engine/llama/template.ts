@@ -46,7 +46,7 @@ export class ChatTemplate {
 
   /**
    * `special` are the texts of the model's tokens, empty where it has none. `now` is what `strftime_now` tells.
-   * Throws `ChatTemplateError` where the template does not parse or fails on a single user message.
+   * Throws `ChatTemplateError` where the template does not parse, or fails on a single user message or drops it.
    */
   constructor(source: string, special: { bos: string; eos: string }, now: () => Date = () => new Date()) {
     try {
@@ -111,7 +111,10 @@ export class ChatTemplate {
   /** Tells at load, not at the first request, that a template needs what this build does not have. */
   #tryOut(): void {
     try {
-      this.render([{ role: 'user', content: 'Hello' }]);
+      const { segments } = this.render([{ role: 'user', content: 'Hello' }]);
+      if (!segments.some(({ text, trusted }) => !trusted && text.endsWith('Hello'))) {
+        throw refusal('it leaves out what the user wrote');
+      }
     } catch (error) {
       const cause = error instanceof ServiceError ? (error.cause ?? error) : error;
       throw new ChatTemplateError(`The chat template fails on a plain message: ${reasonOf(cause)}`, {
@@ -119,15 +122,6 @@ export class ChatTemplate {
       });
     }
   }
-}
-
-/** What a chat gets from a model whose file brings no template. Guessing one would answer with nonsense, quietly. */
-export function noChatTemplate(): ServiceError {
-  return new ServiceError(
-    'unsupported_parameter',
-    'This model has no chat template and takes no messages; it completes text at /v1/completions.',
-    { param: 'messages' },
-  );
 }
 
 /** `raise_exception` of a template: its author's word that these messages do not fit the model. */

@@ -1,0 +1,153 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import * as fc from 'fast-check';
+import { midText, TextStream } from '../../../src/engine/llama/text-stream.ts';
+
+/** A vocabulary whose tokens are the given pieces of bytes, in order. */
+function vocabulary(pieces: readonly Uint8Array[]): (tokens: Uint32Array) => string {
+  return (tokens) => decode(Array.from(tokens, (token) => pieces[token] ?? new Uint8Array()));
+}
+
+function decode(pieces: readonly Uint8Array[]): string {
+  return new TextDecoder('utf-8', { ignoreBOM: true }).decode(Buffer.concat(pieces));
+}
+
+function cutAtFirstStop(text: string, stops: readonly string[]): { text: string; stopped: boolean } {
+  for (let end = 1; end <= text.length; end += 1) {
+    const complete = stops.filter((stop) => text.slice(0, end).endsWith(stop)).map((stop) => stop.length);
+    if (complete.length > 0) return { text: text.slice(0, end - Math.max(...complete)), stopped: true };
+  }
+  return { text, stopped: false };
+}
+
+/** The longest end of `text` that a stop sequence may begin with. */
+function begun(text: string, stops: readonly string[]): number {
+  const starts = stops.flatMap((stop) => Array.from({ length: stop.length }, (_, end) => stop.slice(0, end)));
+  return Math.max(0, ...starts.filter((start) => text.endsWith(start)).map((start) => start.length));
+}
+
+function pushAll(pieces: readonly Uint8Array[], stop: readonly string[]): string[] {
+  const stream = new TextStream({ detokenize: vocabulary(pieces), stop });
+  return [...pieces.map((_, token) => stream.push(token)), stream.flush()];
+}
+
+function bytes(...texts: string[]): Uint8Array[] {
+  return texts.map((text) => Buffer.from(text));
+}
+
+/** Texts of few characters, so that stop sequences meet, overlap and repeat; one to four bytes each. */
+const text = fc
+  .array(fc.constantFrom('a', 'b', 'c', 'é', '€', '😀', '\uFFFD'))
+  .map((characters) => characters.join(''));
+const stops = fc.array(
+  fc
+    .array(fc.constantFrom('a', 'b', 'é', '😀'), { minLength: 1, maxLength: 5 })
+    .map((parts) => parts.join('')),
+  { maxLength: 4 },
+);
+
+function cutInPieces(whole: Uint8Array): fc.Arbitrary<Uint8Array[]> {
+  return fc.array(fc.nat({ max: whole.length })).map((cuts) => {
+    const ends = [...cuts.sort((a, b) => a - b), whole.length];
+    return ends.map((end, i) => whole.subarray(ends[i - 1] ?? 0, end)).filter((piece) => piece.length > 0);
+  });
+}
+
+const pieces = text.chain((whole) => cutInPieces(Buffer.from(whole)));
+
+describe('a text stream', () => {
+  it('gives the whole text up to the stop sequence that is complete first, however tokens cut it', () => {
+    fc.assert(
+      fc.property(pieces, stops, (tokens, stop) => {
+        const stream = new TextStream({ detokenize: vocabulary(tokens), stop });
+        const out = tokens.map((_, token) => stream.push(token)).join('') + stream.flush();
+        const expected = cutAtFirstStop(decode(tokens), stop);
+        assert.deepEqual({ text: out, stopped: stream.stopped }, expected);
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  it('holds back the start of a stop sequence and an unfinished character, and nothing more', () => {
+    fc.assert(
+      fc.property(pieces, stops, (tokens, stop) => {
+        const stream = new TextStream({ detokenize: vocabulary(tokens), stop });
+        let out = '';
+        for (const token of tokens.keys()) {
+          out += stream.push(token);
+          if (stream.stopped) return;
+          const so = decode(tokens.slice(0, token + 1)).replace(/\uFFFD$/, '');
+          assert.equal(out, so.slice(0, so.length - begun(so, stop)));
+        }
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  it('gives bytes that are no text as a decoder of UTF-8 does, wherever tokens cut them', () => {
+    const junk = fc.array(fc.constantFrom(0x61, 0xc3, 0xa9, 0xe2, 0x82, 0xac, 0xf0, 0x9f, 0x98, 0x80, 0xff));
+    fc.assert(
+      fc.property(
+        junk.chain((whole) => cutInPieces(Uint8Array.from(whole))),
+        (tokens) => {
+          assert.equal(pushAll(tokens, []).join(''), decode(tokens));
+        },
+      ),
+      { numRuns: 3000 },
+    );
+  });
+
+  it('shows a character of four tokens with its last, among tokens without text', () => {
+    const [a, b, c, d] = Array.from(Buffer.from('😀'), (byte) => Uint8Array.of(byte));
+    assert.ok(a && b && c && d);
+    assert.deepEqual(pushAll([a, b, c, d], []), ['', '', '', '😀', '']);
+    // It is given up rather than held for ever.
+    const nothing = new Uint8Array();
+    assert.deepEqual(pushAll([a, nothing, nothing, nothing, ...bytes('x')], []), [
+      '',
+      '',
+      '',
+      '\uFFFD',
+      'x',
+      '',
+    ]);
+  });
+
+  it('finds a stop sequence in the middle of one token and across many', () => {
+    assert.deepEqual(pushAll(bytes('one</s>two', 'three'), ['</s>']), ['one', '', '']);
+    assert.deepEqual(pushAll(bytes('one<', '/', 's', '>', 'two'), ['</s>']), ['one', '', '', '', '', '']);
+    assert.deepEqual(pushAll(bytes('one<', '/', 'p>'), ['</s>']), ['one', '', '</p>', '']);
+  });
+
+  it('lets go of what was held when the text ends', () => {
+    assert.deepEqual(pushAll(bytes('ab', 'a'), ['abac']), ['', '', 'aba']);
+    assert.deepEqual(pushAll([Uint8Array.of(0x61, 0xc3)], []), ['a', '\uFFFD']);
+  });
+
+  it('ignores stop sequences that are empty or half a character', () => {
+    assert.deepEqual(pushAll(bytes('a😀b'), ['', '\ude00', 'a\ud83d']), ['a😀b', '']);
+  });
+
+  it('takes time in proportion to the text where text and stop sequences repeat themselves', () => {
+    const stop = `${'a'.repeat(20_000)}b`;
+    const out = pushAll(bytes(...Array.from({ length: 2000 }, () => 'a'.repeat(50))), [stop]);
+    assert.equal(out.join('').length, 100_000);
+    assert.equal(out.at(-1)?.length, 20_000);
+  });
+});
+
+describe('the text of tokens in the middle of a text', () => {
+  it('keeps the leading space that SentencePiece drops at the start of a call', () => {
+    const words = ['', '▁Hello', '▁world', '!'];
+    const sentencePiece = (tokens: Uint32Array) => {
+      const text = Array.from(tokens, (token) => words[token] ?? '');
+      if (text[0] !== undefined) text[0] = text[0].replace(/^▁/, '');
+      return text.join('').replaceAll('▁', ' ');
+    };
+    const stream = new TextStream({ detokenize: midText(sentencePiece, 0), stop: [] });
+    assert.deepEqual(
+      [1, 2, 3].map((token) => stream.push(token)),
+      [' Hello', ' world', '!'],
+    );
+  });
+});
