@@ -14,11 +14,13 @@ export function errorJson(error: ServiceError): string {
 /**
  * A replica's error answer as ours, whatever its dialect. What the caller can mend stays a 400 with the replica's
  * words, without addresses and paths; a refused key, a missing model or an overload is the operator's, so
- * `engine_unavailable`; a fault inside the replica is `internal_error`. The whole body is in `cause`, for the log.
+ * `engine_unavailable`; a fault inside the replica is `internal_error`. `cause`, for the log, has the status and the
+ * replica's word for the fault, never its sentences: servers quote prompts in them, and no prompt belongs in a log.
  */
 export function readErrorBody(status: number, body: string): ServiceError {
   const detail = readDetail(body);
-  const cause = new Error(`The replica answered ${status}: ${body.slice(0, MAX_LOGGED)}`);
+  const word = WORD.test(detail.code ?? '') ? ` (${detail.code})` : '';
+  const cause = new Error(`the replica answered ${status}${word}`);
   if (CALLERS_FAULT.has(status) || (status === 500 && isContextOverflow(detail))) {
     return callersFault(detail, cause);
   }
@@ -36,7 +38,8 @@ export function readErrorFrame(body: string): ServiceError {
   return readErrorBody(status ?? 500, body);
 }
 
-const MAX_LOGGED = 2048;
+/** What a code or a type of an error looks like. */
+const WORD = /^[A-Za-z][\w.-]{0,63}$/;
 const MAX_MESSAGE = 500;
 const RETRY_AFTER_MS = 1000;
 /** 413 and 422 are what TGI answers to a prompt or a field that it does not take. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { parseChatRequest } from '../../src/openai/chat-request.ts';
 import { CALLER, chat, CHAT_BODY, refuses } from './samples.ts';
 
@@ -150,8 +150,9 @@ test('max_completion_tokens wins over max_tokens, and both are checked', () => {
   refuses(() => chat({ max_tokens: 0, max_completion_tokens: 7 }), 'invalid_value', 'max_tokens');
 });
 
+const seedOf = (seed: number) => chat({ seed }).request.sampling.seed;
+
 test('a seed of 64 bits keeps its lower 32', () => {
-  const seedOf = (seed: number) => chat({ seed }).request.sampling.seed;
   assert.equal(seedOf(42), 42);
   assert.equal(seedOf(-1), 0xffff_ffff);
   assert.equal(seedOf(2 ** 32 + 7), 7);
@@ -204,8 +205,9 @@ test('tools are refused by name until they are there', () => {
   refuses(() => chat({ functions: [{}] }), 'unsupported_parameter', 'functions');
 });
 
+const format = (value: unknown) => chat({ response_format: value }).request.responseFormat;
+
 test('response_format is checked by path', () => {
-  const format = (value: unknown) => chat({ response_format: value }).request.responseFormat;
   const schema = { type: 'object', properties: {}, additionalProperties: false };
   assert.deepEqual(format({ type: 'json_object' }), { type: 'json_object' });
   assert.deepEqual(format({ type: 'json_schema', json_schema: { name: 'a', schema, description: 'd' } }), {

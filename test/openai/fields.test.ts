@@ -22,19 +22,17 @@ const options = (field: Field) => ({ ...CALLER, internal: field.internal });
 
 /** Values just in and just out of the bounds that a schema states. */
 function edges(schema: FieldSchema): { inside: unknown[]; outside: unknown[] } {
-  const inside: unknown[] = [];
-  const outside: unknown[] = [];
   const step = schema.type === 'integer' ? 1 : 1e-9;
   // Beyond 2^53 the next number is further away than 1.
-  const beyond = (bound: number): number => Math.max(step, Math.abs(bound) * 1e-15);
+  const past = (bound: number): number => Math.max(step, Math.abs(bound) * 1e-15);
   const { minimum, maximum, exclusiveMinimum, minLength, maxLength } = schema;
-  if (minimum !== undefined) (inside.push(minimum), outside.push(minimum - beyond(minimum)));
-  if (maximum !== undefined) (inside.push(maximum), outside.push(maximum + beyond(maximum)));
-  if (exclusiveMinimum !== undefined) (inside.push(exclusiveMinimum + step), outside.push(exclusiveMinimum));
-  if (minLength !== undefined && minLength > 0)
-    (inside.push('x'.repeat(minLength)), outside.push('x'.repeat(minLength - 1)));
-  if (maxLength !== undefined) (inside.push('x'.repeat(maxLength)), outside.push('x'.repeat(maxLength + 1)));
-  return { inside, outside };
+  const edges: [inside: unknown, outside: unknown][] = [];
+  if (minimum !== undefined) edges.push([minimum, minimum - past(minimum)]);
+  if (maximum !== undefined) edges.push([maximum, maximum + past(maximum)]);
+  if (exclusiveMinimum !== undefined) edges.push([exclusiveMinimum + step, exclusiveMinimum]);
+  if (minLength) edges.push(['x'.repeat(minLength), 'x'.repeat(minLength - 1)]);
+  if (maxLength !== undefined) edges.push(['x'.repeat(maxLength), 'x'.repeat(maxLength + 1)]);
+  return { inside: edges.map(([inside]) => inside), outside: edges.map(([, outside]) => outside) };
 }
 
 const WRONG: Readonly<Record<string, readonly unknown[]>> = {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { parseJsonBody } from '../../src/openai/json-body.ts';
 import { refuses } from './samples.ts';
 
@@ -45,8 +45,9 @@ test('bytes that are not UTF-8 are invalid_json', () => {
   }
 });
 
+const nested = (depth: number): string => `{"a":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`;
+
 test('64 levels are read and 65 are not, however many brackets stand in strings', () => {
-  const nested = (depth: number): string => `{"a":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`;
   assert.ok(parseJsonBody(bytes(nested(64))));
   refuses(() => parseJsonBody(bytes(nested(65))), 'invalid_json', null);
   const brackets = '[{'.repeat(500);

@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ERRORS } from '../../src/errors.ts';
+import { FIELDS } from '../../src/openai/fields.ts';
+import { modelElement, modelList } from '../../src/openai/models.ts';
+import { openApiDocument } from '../../src/openai/openapi.ts';
+
+interface Document {
+  paths: Record<string, Record<string, { responses?: Record<string, { description: string }> }>>;
+  components: { schemas: Record<string, { properties?: Record<string, object> }> };
+}
+
+const document = openApiDocument({ version: '1.2.3', serverUrl: 'https://api.example.com' }) as Document;
+
+test('the document has every field that callers know, and none between the service and its engines', () => {
+  for (const [kind, name] of [
+    ['chat', 'ChatRequest'],
+    ['text', 'TextRequest'],
+  ] as const) {
+    const properties = document.components.schemas[name]?.properties ?? {};
+    const known = FIELDS.filter(
+      ({ path, kinds, internal, use, neutral }) =>
+        !/[.[]/.test(path) && kinds.includes(kind) && !internal && (use !== 'refused' || neutral.length > 0),
+    );
+    assert.deepEqual(Object.keys(properties).sort(), known.map(({ path }) => path).sort());
+  }
+  assert.ok(!JSON.stringify(document).includes('continuous_usage_stats'));
+});
+
+test('every reference of the document leads somewhere', () => {
+  const references = [...JSON.stringify(document).matchAll(/"\$ref":"#\/components\/schemas\/(\w+)"/g)];
+  assert.ok(references.length > 20);
+  for (const [, name = ''] of references) assert.ok(name in document.components.schemas, name);
+});
+
+test('the errors of a generation are those of the table', () => {
+  const responses = document.paths['/v1/chat/completions']?.['post']?.responses ?? {};
+  for (const [code, [status]] of Object.entries(ERRORS)) {
+    if (code === 'unknown_url' || code === 'method_not_allowed') continue;
+    assert.ok(responses[status]?.description.includes(`\`${code}\``), code);
+  }
+});
+
+test('a model has the fields of the interface and what typed clients read, and the list has data alone', () => {
+  const card = {
+    id: 'ns/m',
+    architecture: { instruct_type: null, modality: 'text->text', tokenizer: 'GPT2', extra: 1 },
+    context_length: 8192,
+    max_completion_tokens: 4096,
+    pricing: { prompt: '0.10', completion: '1' },
+    quantization: 'q4_1',
+    created: 1,
+    owned_by: 'ns',
+    path: '/secret',
+  };
+  const element = {
+    id: 'ns/m',
+    object: 'model',
+    created: 1,
+    owned_by: 'ns',
+    architecture: { instruct_type: null, modality: 'text->text', tokenizer: 'GPT2' },
+    context_length: 8192,
+    max_completion_tokens: 4096,
+    pricing: { prompt: '0.10', completion: '1' },
+    quantization: 'q4_1',
+  };
+  assert.deepEqual(modelElement(card), element);
+  assert.deepEqual(modelList([card]), { data: [element] });
+});

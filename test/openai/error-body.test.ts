@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ERRORS, ServiceError, type ErrorCode } from '../../src/errors.ts';
+import { errorBody, readErrorBody } from '../../src/openai/error-body.ts';
+
+test('all four fields are always there', () => {
+  const error = new ServiceError('invalid_value', "'n' must be 1 to 16.", {
+    param: 'n',
+    cause: new Error('secret'),
+  });
+  assert.equal(
+    errorBody(error),
+    `{"error":{"message":"'n' must be 1 to 16.","type":"invalid_request_error","param":"n","code":"invalid_value"}}`,
+  );
+  assert.match(errorBody(new ServiceError('internal_error', 'x')), /"param":null,"code":"internal_error"/);
+});
+
+test('a 400 of an engine of ours comes back with its code, words and param', () => {
+  for (const code of (Object.keys(ERRORS) as ErrorCode[]).filter((name) => ERRORS[name][0] === 400)) {
+    const error = new ServiceError(code, 'Some words.', { param: 'messages[2].content' });
+    const back = readErrorBody(400, errorBody(error));
+    assert.deepEqual([back.code, back.message, back.param], [code, 'Some words.', 'messages[2].content']);
+  }
+});
+
+test('a prompt that is too long is context_length_exceeded in every dialect', () => {
+  const bodies: [number, object][] = [
+    [400, { error: { message: 'x', code: 'context_length_exceeded' } }],
+    [400, { error: { code: 400, type: 'exceed_context_size_error', message: 'x', n_ctx: 8 } }],
+    [500, { error: { code: 500, message: 'the request exceeds the available context size' } }],
+    [
+      400,
+      {
+        object: 'error',
+        message: "This model's maximum context length is 8 tokens. However, you requested 9",
+        code: 400,
+      },
+    ],
+    [400, { message: "The input (9 tokens) is longer than the model's context length (8 tokens)." }],
+    [
+      422,
+      {
+        error: 'Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8. Given: 9',
+        error_type: 'validation',
+      },
+    ],
+    [422, { error: 'Input validation error: `inputs` must have less than 8 tokens. Given: 9' }],
+  ];
+  for (const [status, body] of bodies) {
+    assert.equal(
+      readErrorBody(status, JSON.stringify(body)).code,
+      'context_length_exceeded',
+      JSON.stringify(body),
+    );
+  }
+});
+
+test('what is the operator to mend is no fault of the caller', () => {
+  for (const status of [401, 403, 404, 405, 408, 429, 501, 502, 503, 504]) {
+    const error = readErrorBody(status, '{"error":{"message":"key sk-marked is wrong"}}');
+    assert.equal(error.code, 'engine_unavailable');
+    assert.equal(error.retryAfterMs, 1000);
+    assert.ok(!error.message.includes('marked'));
+  }
+  const broken = readErrorBody(500, '{"error":{"message":"CUDA error at /src/x.cu"}}');
+  assert.equal(broken.code, 'internal_error');
+  assert.ok(!broken.message.includes('CUDA'));
+});
+
+const scrubbed = (message: string): string =>
+  readErrorBody(400, JSON.stringify({ error: { message } })).message;
+
+test('a message keeps its words and loses addresses, hosts, paths and keys', () => {
+  const secrets = [
+    'http://10.1.2.3:8000/v1',
+    '10.1.2.3:8000',
+    'gpu-7.internal:8000',
+    'localhost',
+    '/opt/models/x.gguf',
+    '~/models/x',
+    'C:\\models\\x',
+    'sk-abcdefgh12345',
+  ];
+  for (const secret of secrets) {
+    const message = scrubbed(`top_k of ns/m is wrong (see ${secret} for 0.5/2)`);
+    assert.match(message, /^top_k of ns\/m is wrong \(see …/, secret);
+    assert.ok(!message.includes(secret.slice(0, 8)), message);
+  }
+  assert.equal(scrubbed('a\n  b\ud800'), 'a b\ufffd');
+  assert.ok(scrubbed('x'.repeat(10_000)).length <= 501);
+});
+
+test('a body that says nothing still makes an error with words', () => {
+  for (const body of ['', 'Bad Request', '[]', 'null', '{}', '{"error":{}}', '{"detail":[{"loc":[]}]}']) {
+    const error = readErrorBody(400, body);
+    assert.equal(error.code, 'invalid_value');
+    assert.ok(error.message.length > 10);
+    assert.equal(error.param, null);
+  }
+  assert.equal(readErrorBody(400, '{"error":{"message":"m","param":"/etc/passwd and more"}}').param, null);
+});

@@ -1,0 +1,136 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  checkJsonSchema,
+  MAX_SCHEMA_CHARACTERS,
+  MAX_SCHEMA_DEPTH,
+  MAX_SCHEMA_NODES,
+} from '../../src/openai/json-schema.ts';
+import { parseJsonBody } from '../../src/openai/json-body.ts';
+import { chat, refuses } from './samples.ts';
+
+const check = (schema: unknown) => checkJsonSchema(schema, 'schema');
+
+test('what generators write of common types passes unchanged', () => {
+  const schema = {
+    $schema: 'https://json-schema.org/draft/2020-12/schema',
+    title: 'Person',
+    type: 'object',
+    properties: {
+      name: { type: 'string', minLength: 1, maxLength: 80, description: 'd' },
+      age: { type: 'integer', minimum: 0, maximum: 150 },
+      born: { type: 'string', format: 'date' },
+      kind: { type: 'string', enum: ['a', 'b'] },
+      tags: { type: 'array', items: { type: 'string' }, minItems: 0, maxItems: 5 },
+      pair: { type: 'array', prefixItems: [{ type: 'number' }], items: false },
+      parent: { anyOf: [{ $ref: '#' }, { type: 'null' }], default: null },
+      address: { $ref: '#/$defs/Address' },
+      // Properties may have the names of keywords.
+      pattern: { type: ['string', 'null'] },
+      $ref: { const: 1 },
+    },
+    required: ['name', 'address'],
+    additionalProperties: false,
+    $defs: {
+      Address: { type: 'object', properties: { 'a/b~c': true }, additionalProperties: { type: 'string' } },
+    },
+  };
+  assert.equal(check(schema), schema);
+  assert.equal(check(true), true);
+});
+
+const properties = (a: unknown) => ({ type: 'object', properties: { a } });
+
+test('a keyword that is not supported is refused at its path, and so is a wrong value', () => {
+  refuses(() => check(properties({ not: {} })), 'unsupported_parameter', 'schema.properties.a.not');
+  refuses(
+    () => check(properties({ uniqueItems: true })),
+    'unsupported_parameter',
+    'schema.properties.a.uniqueItems',
+  );
+  refuses(() => check(properties({ pattern: 1 })), 'invalid_type', 'schema.properties.a.pattern');
+  refuses(() => check(properties({ minimum: '1' })), 'invalid_type', 'schema.properties.a.minimum');
+  refuses(() => check(properties(false)), 'unsupported_parameter', 'schema.properties.a');
+  refuses(() => check(properties(1)), 'invalid_type', 'schema.properties.a');
+  refuses(() => check({ properties: [] }), 'invalid_type', 'schema.properties');
+  refuses(() => check({ required: 'a' }), 'invalid_type', 'schema.required');
+  refuses(() => check({ required: [1] }), 'invalid_type', 'schema.required[0]');
+  refuses(() => check({ type: 'text' }), 'invalid_value', 'schema.type');
+  refuses(() => check({ type: ['string', 1] }), 'invalid_type', 'schema.type[1]');
+  refuses(() => check({ type: [] }), 'invalid_value', 'schema.type');
+  refuses(() => check({ enum: [] }), 'invalid_value', 'schema.enum');
+  refuses(() => check({ anyOf: [] }), 'invalid_value', 'schema.anyOf');
+  refuses(() => check({ anyOf: [{}], type: 'string' }), 'unsupported_parameter', 'schema.type');
+  refuses(() => check({ enum: [1], minLength: 1 }), 'unsupported_parameter', 'schema.minLength');
+  refuses(() => check({ items: { $defs: {} } }), 'unsupported_parameter', 'schema.items.$defs');
+  refuses(() => check([]), 'invalid_type', 'schema');
+  refuses(() => check(false), 'unsupported_parameter', 'schema');
+});
+
+test('the path in a request is the whole path', () => {
+  const schema = { type: 'object', properties: { a: { type: 'string', pattern: 'x'.repeat(1001) } } };
+  refuses(
+    () => chat({ response_format: { type: 'json_schema', json_schema: { name: 'n', schema } } }),
+    'invalid_value',
+    'response_format.json_schema.schema.properties.a.pattern',
+  );
+});
+
+const wide = (count: number) => ({ anyOf: Array.from({ length: count }, () => ({ maxLength: 10_000 })) });
+
+test('counts are bounded one by one and together', () => {
+  refuses(() => check({ maxLength: 10_001 }), 'invalid_value', 'schema.maxLength');
+  refuses(() => check({ minItems: -1 }), 'invalid_value', 'schema.minItems');
+  refuses(() => check({ minItems: 1.5 }), 'invalid_type', 'schema.minItems');
+  refuses(() => check({ minItems: 2, maxItems: 1 }), 'invalid_value', 'schema.maxItems');
+  check(wide(5));
+  refuses(() => check(wide(6)), 'invalid_value', 'schema.anyOf[5].maxLength');
+});
+
+const nested = (depth: number): object => (depth === 0 ? {} : { items: nested(depth - 1) });
+
+test('depth, number and size of schemas are bounded', () => {
+  check(nested(MAX_SCHEMA_DEPTH));
+  refuses(
+    () => check(nested(MAX_SCHEMA_DEPTH + 1)),
+    'invalid_value',
+    `schema${'.items'.repeat(MAX_SCHEMA_DEPTH + 1)}`,
+  );
+  refuses(
+    () => check({ anyOf: Array.from({ length: MAX_SCHEMA_NODES }, () => ({})) }),
+    'invalid_value',
+    'schema',
+  );
+  refuses(() => check({ description: 'x'.repeat(MAX_SCHEMA_CHARACTERS) }), 'invalid_value', 'schema');
+});
+
+test('the deepest schema fits into the deepest body', () => {
+  let schema: object = {};
+  for (let depth = 0; depth < MAX_SCHEMA_DEPTH; depth++) schema = { properties: { a: schema } };
+  const body = { response_format: { type: 'json_schema', json_schema: { name: 'n', schema } } };
+  assert.ok(chat(parseJsonBody(Buffer.from(JSON.stringify(body)))));
+});
+
+test('references lead to what is there, and never in a circle without text', () => {
+  check({ $ref: '#/$defs/a', $defs: { a: { type: 'object', properties: { next: { $ref: '#/$defs/a' } } } } });
+  check({ $ref: '#/definitions/a~1b', definitions: { 'a/b': {} } });
+  refuses(() => check({ $ref: '#/$defs/b', $defs: {} }), 'invalid_value', 'schema.$ref');
+  refuses(() => check({ $ref: '#/$defs/toString' }), 'invalid_value', 'schema.$ref');
+  refuses(() => check({ $ref: 'https://example.com/a' }), 'unsupported_parameter', 'schema.$ref');
+  refuses(() => check({ $ref: '#/properties/a' }), 'unsupported_parameter', 'schema.$ref');
+  refuses(() => check({ $ref: 1 }), 'invalid_type', 'schema.$ref');
+  refuses(() => check({ $ref: '#' }), 'invalid_value', 'schema.$ref');
+  const circle = { a: { $ref: '#/$defs/b' }, b: { anyOf: [{ type: 'null' }, { $ref: '#/$defs/a' }] } };
+  refuses(
+    () => check({ items: { $ref: '#/$defs/a' }, $defs: circle }),
+    'invalid_value',
+    'schema.$defs.a.$ref',
+  );
+});
+
+test('a lone surrogate anywhere is refused, an escaped backslash before "ud800" is not', () => {
+  refuses(() => check({ const: 'a\ud800' }), 'invalid_value', 'schema');
+  refuses(() => check({ properties: { '\udfff': {} } }), 'invalid_value', 'schema');
+  check({ const: String.raw`\ud800` });
+  check({ const: '😀' });
+});

@@ -1,0 +1,213 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ServiceError } from '../../src/errors.ts';
+import type { GenerationEvent } from '../../src/generation.ts';
+import { readAnswer } from '../../src/openai/answer-reader.ts';
+import { MAX_LINE_BYTES } from '../../src/openai/sse.ts';
+import { StreamReader } from '../../src/openai/stream-reader.ts';
+import { finish, refuses, started, token } from './samples.ts';
+
+/** Reads a stream whose frames are given one a line; `[DONE]` only where it is said. */
+function read(kind: 'chat' | 'text', ...frames: (object | string)[]): GenerationEvent[] {
+  const reader = new StreamReader(kind);
+  const wire = frames.map(
+    (frame) => `data: ${typeof frame === 'string' ? frame : JSON.stringify(frame)}\n\n`,
+  );
+  return [...reader.push(Buffer.from(wire.join(''))), ...reader.end()];
+}
+
+const delta = (content: string, more: object = {}) => ({
+  choices: [{ index: 0, delta: { content }, ...more }],
+});
+const stop = { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] };
+const usage = { prompt_tokens: 9, completion_tokens: 3, prompt_tokens_details: { cached_tokens: 4 } };
+const told: GenerationEvent = {
+  type: 'end',
+  usage: { promptTokens: 9, completionTokens: 3, cachedTokens: 4 },
+  usageSource: 'engine',
+};
+
+test('usage on the finish chunk, or in a chunk of its own', () => {
+  const expected = [started(), token('a'), finish('stop'), told];
+  assert.deepEqual(read('chat', delta('a'), { ...stop, usage }, '[DONE]'), expected);
+  assert.deepEqual(read('chat', delta('a'), stop, { choices: [], usage }, '[DONE]'), expected);
+  assert.deepEqual(read('chat', delta('a'), stop, { choices: null, usage }, '[DONE]'), expected);
+});
+
+const at = (completion_tokens: number) => ({ usage: { prompt_tokens: 9, completion_tokens } });
+
+test('usage on every chunk tells the count at each token', () => {
+  const events = read(
+    'chat',
+    { ...delta(''), ...at(0) },
+    { ...delta('a'), ...at(2) },
+    { ...stop, usage },
+    '[DONE]',
+  );
+  assert.deepEqual(events, [started(9, 0), token('a', 0, 2), finish('stop'), told]);
+});
+
+test('no usage at all: deltas are counted and the source says so', () => {
+  const events = read('chat', delta('a'), delta('b'), stop, '[DONE]');
+  assert.deepEqual(events.at(-1), {
+    type: 'end',
+    usage: { promptTokens: 0, completionTokens: 2, cachedTokens: 0 },
+    usageSource: 'estimated',
+  });
+});
+
+test('usage that stops before the end is carried on by counting', () => {
+  const events = read(
+    'chat',
+    { ...delta('a'), usage: { ...usage, completion_tokens: 5 } },
+    delta('b'),
+    stop,
+    '[DONE]',
+  );
+  assert.deepEqual(events.at(-1), {
+    type: 'end',
+    usage: { promptTokens: 9, completionTokens: 6, cachedTokens: 4 },
+    usageSource: 'estimated',
+  });
+});
+
+test('[DONE] may be missing once every choice has finished, and so may the last blank line', () => {
+  assert.deepEqual(read('chat', delta('a'), { ...stop, usage }), [
+    started(),
+    token('a'),
+    finish('stop'),
+    told,
+  ]);
+  const reader = new StreamReader('chat');
+  const wire = Buffer.from(`data: ${JSON.stringify({ ...delta('a', { finish_reason: 'stop' }), usage })}`);
+  assert.deepEqual(reader.push(wire), []);
+  assert.deepEqual(reader.end(), [started(9, 4), token('a', 0, 3), finish('stop'), told]);
+});
+
+test('what follows [DONE] is left alone', () => {
+  assert.equal(read('chat', delta('a'), stop, '[DONE]', delta('b'), 'garbage', '[DONE]').length, 4);
+});
+
+test('comments, other fields, an empty data line and data over two lines are read as SSE has it', () => {
+  const reader = new StreamReader('chat');
+  const wire = `: ping\n\nevent: message\nid: 1\nretry: 5\ndata:{"choices":[{"delta":{"content":"a"},\ndata: "finish_reason":"stop"}]}\n\ndata:\n\ndata: [DONE]\n\n`;
+  assert.deepEqual(
+    reader.push(Buffer.from(wire)).map(({ type }) => type),
+    ['started', 'token', 'finish', 'end'],
+  );
+});
+
+const chunk = (text: string, finish_reason: string) => ({
+  choices: [{ index: 0, text, finish_reason, logprobs: null }],
+});
+
+test('TGI: a role in every chunk, an empty finish_reason, its own words for the end', () => {
+  const events = read('text', chunk('a', ''), chunk('b', 'eos_token'), { choices: [], usage }, '[DONE]');
+  assert.deepEqual(events, [started(), token('a'), token('b'), finish('stop'), told]);
+});
+
+test('vLLM: text and reason in one chunk, the reason said twice', () => {
+  const last = delta('b', { finish_reason: 'length', stop_reason: null });
+  assert.deepEqual(read('chat', delta(''), last, last, { choices: [], usage }, '[DONE]').slice(0, 3), [
+    started(),
+    token('b'),
+    finish('length'),
+  ]);
+});
+
+test('log probabilities of either shape are read for a text', () => {
+  const content = {
+    content: [{ token: 'a', logprob: -1, bytes: [97], top_logprobs: [{ token: 'a', logprob: -1 }] }],
+  };
+  const lists = { tokens: ['a'], token_logprobs: [-1], top_logprobs: [{ a: -1 }], text_offset: [0] };
+  for (const [logprobs, bytes] of [
+    [content, [97]],
+    [lists, null],
+  ] as const) {
+    const [, event] = read('text', { choices: [{ text: 'a', logprobs, finish_reason: 'stop' }] });
+    assert.deepEqual(event, {
+      ...token('a'),
+      logprobs: [{ token: 'a', logprob: -1, bytes, top: [{ token: 'a', logprob: -1, bytes: null }] }],
+    });
+  }
+});
+
+test('an error frame of any dialect is thrown, with a status where it tells one', () => {
+  const frames: [object, string][] = [
+    [{ error: { message: 'busy', code: 503 } }, 'engine_unavailable'],
+    [
+      { error: { message: 'm', type: 'server_error', code: 'engine_unavailable', param: null } },
+      'engine_unavailable',
+    ],
+    [{ error: 'Request failed during generation', error_type: 'generation' }, 'internal_error'],
+    [{ object: 'error', message: 'bad', code: 400 }, 'invalid_value'],
+    [
+      { error: { message: "This model's maximum context length is 8 tokens", code: 400 } },
+      'context_length_exceeded',
+    ],
+  ];
+  for (const [frame, code] of frames) {
+    assert.throws(() => read('chat', delta('a'), frame, '[DONE]'), { code });
+  }
+  const reader = new StreamReader('chat');
+  assert.throws(() => reader.push(Buffer.from('error: {"code":500,"message":"x"}\n\n')), {
+    code: 'internal_error',
+  });
+});
+
+test('what is no stream of chunks is engine_unavailable, and its text is in no message or cause', () => {
+  const marker = 'marked-prompt';
+  const faults: (object | string)[][] = [
+    [`{"choices":[{"delta":{"content":"${marker}"`],
+    [`"${marker}"`],
+    [`<html>${marker}</html>`],
+    [{ choices: marker }],
+    [{ choices: [marker] }],
+    [{ choices: [{ index: -1, delta: { content: marker } }] }],
+    [{ choices: [{ index: '0', delta: { content: marker } }] }],
+    [delta(marker), '[DONE]'],
+    [delta(marker)],
+    [delta(marker, { finish_reason: 'abort' })],
+    ['[DONE]'],
+    [],
+  ];
+  for (const frames of faults) {
+    assert.throws(
+      () => read('chat', ...frames),
+      (error: unknown) => {
+        assert.ok(error instanceof ServiceError);
+        assert.equal(error.code, 'engine_unavailable');
+        assert.ok(error.cause instanceof Error);
+        assert.ok(!`${error.message} ${error.cause.message} ${error.cause.stack ?? ''}`.includes(marker));
+        return true;
+      },
+      JSON.stringify(frames),
+    );
+  }
+});
+
+const fault = (...pushes: Buffer[]) => {
+  const reader = new StreamReader('chat');
+  return () => pushes.flatMap((bytes) => reader.push(bytes));
+};
+
+test('bytes that are not UTF-8, and lines and events without an end, are engine_unavailable', () => {
+  refuses(fault(Buffer.from([0x64, 0x61, 0x74, 0x61, 0x3a, 0xff, 0x0a])), 'engine_unavailable', null);
+  refuses(fault(Buffer.alloc(MAX_LINE_BYTES, 'x'), Buffer.from('x')), 'engine_unavailable', null);
+  refuses(fault(Buffer.alloc(MAX_LINE_BYTES + 1, 'x')), 'engine_unavailable', null);
+  refuses(fault(Buffer.from(`data: ${'x'.repeat(MAX_LINE_BYTES)}\n`)), 'engine_unavailable', null);
+  refuses(fault(Buffer.from('data: x\n'.repeat(MAX_LINE_BYTES / 4))), 'engine_unavailable', null);
+});
+
+test('a whole answer without usage is estimated; without choices or an end it is refused', () => {
+  const answer = { choices: [{ message: { content: 'x'.repeat(10) }, finish_reason: 'stop' }] };
+  assert.deepEqual(readAnswer('chat', JSON.stringify(answer)).at(-1), {
+    type: 'end',
+    usage: { promptTokens: 0, completionTokens: 3, cachedTokens: 0 },
+    usageSource: 'estimated',
+  });
+  for (const body of ['', '[', 'null', '{}', '{"choices":[]}', '{"choices":[{"message":{"content":"a"}}]}']) {
+    refuses(() => readAnswer('chat', body), 'engine_unavailable', null);
+  }
+  assert.throws(() => readAnswer('chat', '{"error":{"code":400,"message":"no"}}'), { code: 'invalid_value' });
+});

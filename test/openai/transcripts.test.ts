@@ -1,0 +1,192 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ServiceError } from '../../src/errors.ts';
+import type { GenerationEvent, GenerationRequest, TokenLogprob } from '../../src/generation.ts';
+import { AnswerBuilder } from '../../src/openai/answer.ts';
+import { DONE, KEEP_ALIVE, StreamFormatter } from '../../src/openai/stream.ts';
+import { CALLER, chat, CHAT_IDENTITY, end, finish, started, text, TEXT_IDENTITY, token } from './samples.ts';
+
+/** Golden bytes: each line is one frame, without the blank line that ends it. */
+function stream(request: GenerationRequest, events: readonly GenerationEvent[]): string[] {
+  const formatter = new StreamFormatter(request.kind === 'chat' ? CHAT_IDENTITY : TEXT_IDENTITY, request);
+  return frames(events.map((event) => formatter.format(event)).join('') + DONE);
+}
+
+function frames(wire: string): string[] {
+  assert.ok(wire.endsWith('\n\n'));
+  return wire.slice(0, -2).split('\n\n');
+}
+
+function answer(request: GenerationRequest, events: readonly GenerationEvent[]): string {
+  const builder = new AnswerBuilder(request.kind === 'chat' ? CHAT_IDENTITY : TEXT_IDENTITY, request);
+  for (const event of events) builder.add(event);
+  return builder.body();
+}
+
+const CHAT =
+  'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"ns/m","choices":[';
+const TEXT = 'data: {"id":"cmpl-1","object":"text_completion","created":1,"model":"ns/m","choices":[';
+const TOTAL =
+  '"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12,"prompt_tokens_details":{"cached_tokens":0}}';
+const HELLO = [started(), token('Hel'), token('lo"\n'), finish('stop'), end];
+
+const MARS: TokenLogprob = {
+  token: 'é😀',
+  logprob: -0.5,
+  bytes: [195, 169],
+  top: [
+    { token: 'é😀', logprob: -0.5, bytes: [195, 169] },
+    { token: 'x', logprob: -Infinity, bytes: null },
+  ],
+};
+const withLogprobs = (value: string): GenerationEvent => ({
+  type: 'token',
+  choice: 0,
+  text: value,
+  completionTokens: null,
+  logprobs: [MARS],
+});
+
+test('chat stream: role, text, then finish and usage on one chunk', () => {
+  assert.deepEqual(stream(chat({ stream: true }).request, HELLO), [
+    `${CHAT}{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`,
+    `${CHAT}{"index":0,"delta":{"content":"Hel"},"finish_reason":null}]}`,
+    `${CHAT}{"index":0,"delta":{"content":"lo\\"\\n"},"finish_reason":null}]}`,
+    `${CHAT}{"index":0,"delta":{},"finish_reason":"stop"}],${TOTAL}}`,
+    'data: [DONE]',
+  ]);
+});
+
+test('include_usage false is the default shape', () => {
+  const { request } = chat({ stream: true, stream_options: { include_usage: false } });
+  assert.deepEqual(stream(request, HELLO), stream(chat({ stream: true }).request, HELLO));
+});
+
+test('include_usage true: usage null on every chunk, then a chunk of its own', () => {
+  const { request } = chat({ stream: true, stream_options: { include_usage: true } });
+  assert.deepEqual(stream(request, HELLO), [
+    `${CHAT}{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}],"usage":null}`,
+    `${CHAT}{"index":0,"delta":{"content":"Hel"},"finish_reason":null}],"usage":null}`,
+    `${CHAT}{"index":0,"delta":{"content":"lo\\"\\n"},"finish_reason":null}],"usage":null}`,
+    `${CHAT}{"index":0,"delta":{},"finish_reason":"stop"}],"usage":null}`,
+    `${CHAT}],${TOTAL}}`,
+    'data: [DONE]',
+  ]);
+});
+
+test('n choices: a role chunk each, and only the last finish waits for the usage', () => {
+  const { request } = chat({ stream: true, n: 2 });
+  const events = [started(), token('a', 1), finish('length', 1), token('b', 0), finish('stop', 0), end];
+  assert.deepEqual(stream(request, events), [
+    `${CHAT}{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`,
+    `${CHAT}{"index":1,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`,
+    `${CHAT}{"index":1,"delta":{"content":"a"},"finish_reason":null}]}`,
+    `${CHAT}{"index":1,"delta":{},"finish_reason":"length"}]}`,
+    `${CHAT}{"index":0,"delta":{"content":"b"},"finish_reason":null}]}`,
+    `${CHAT}{"index":0,"delta":{},"finish_reason":"stop"}],${TOTAL}}`,
+    'data: [DONE]',
+  ]);
+});
+
+test('text stream', () => {
+  const { request } = text({ stream: true });
+  assert.deepEqual(stream(request, HELLO), [
+    `${TEXT}{"index":0,"text":"Hel","logprobs":null,"finish_reason":null}]}`,
+    `${TEXT}{"index":0,"text":"lo\\"\\n","logprobs":null,"finish_reason":null}]}`,
+    `${TEXT}{"index":0,"text":"","logprobs":null,"finish_reason":"stop"}],${TOTAL}}`,
+    'data: [DONE]',
+  ]);
+});
+
+test('text stream with a chunk for the usage', () => {
+  const { request } = text({ stream: true, stream_options: { include_usage: true } });
+  assert.deepEqual(stream(request, [started(), token('a'), finish('length'), end]), [
+    `${TEXT}{"index":0,"text":"a","logprobs":null,"finish_reason":null}],"usage":null}`,
+    `${TEXT}{"index":0,"text":"","logprobs":null,"finish_reason":"length"}],"usage":null}`,
+    `${TEXT}],${TOTAL}}`,
+    'data: [DONE]',
+  ]);
+});
+
+const usage = (count: number) =>
+  `"usage":{"prompt_tokens":9,"completion_tokens":${count},"total_tokens":${9 + count},"prompt_tokens_details":{"cached_tokens":4}}`;
+
+test('an engine of ours tells the usage so far on every chunk', () => {
+  const fields = { stream: true, stream_options: { continuous_usage_stats: true } };
+  const options = { ...CALLER, internal: true };
+  const events = [started(9, 4), token('a', 0, 1), finish('stop'), end];
+  assert.deepEqual(stream(chat(fields, options).request, events), [
+    `${CHAT}{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}],${usage(0)}}`,
+    `${CHAT}{"index":0,"delta":{"content":"a"},"finish_reason":null}],${usage(1)}}`,
+    `${CHAT}{"index":0,"delta":{},"finish_reason":"stop"}],${TOTAL}}`,
+    'data: [DONE]',
+  ]);
+  assert.equal(
+    stream(text(fields, options).request, events)[0],
+    `${TEXT}{"index":0,"text":"","logprobs":null,"finish_reason":null}],${usage(0)}}`,
+  );
+});
+
+test('log probabilities in a stream: offsets of a text go on, alternatives are as many as asked for', () => {
+  const events = [started(), withLogprobs('é'), withLogprobs(''), finish('stop'), end];
+  const entry = '{"token":"é😀","logprob":-0.5,"bytes":[195,169]';
+  assert.equal(
+    stream(chat({ stream: true, logprobs: true, top_logprobs: 2 }).request, events)[1],
+    `${CHAT}{"index":0,"delta":{"content":"é"},"logprobs":{"content":[${entry},"top_logprobs":[${entry}},{"token":"x","logprob":-9999,"bytes":null}]}],"refusal":null},"finish_reason":null}]}`,
+  );
+  assert.deepEqual(stream(text({ stream: true, logprobs: 1 }).request, events).slice(0, 2), [
+    `${TEXT}{"index":0,"text":"é","logprobs":{"tokens":["é😀"],"token_logprobs":[-0.5],"top_logprobs":[{"é😀":-0.5}],"text_offset":[0]},"finish_reason":null}]}`,
+    `${TEXT}{"index":0,"text":"","logprobs":{"tokens":["é😀"],"token_logprobs":[-0.5],"top_logprobs":[{"é😀":-0.5}],"text_offset":[2]},"finish_reason":null}]}`,
+  ]);
+});
+
+test('an error after the 200 has the usage so far, and a finish that was held comes before it', () => {
+  const formatter = new StreamFormatter(CHAT_IDENTITY, chat({ stream: true, n: 2 }).request);
+  for (const event of [started(9, 4), token('a', 0, 1), finish('stop', 0)]) formatter.format(event);
+  const error = new ServiceError('engine_unavailable', 'The engine is gone.', { cause: new Error('secret') });
+  assert.deepEqual(frames(formatter.error(error)), [
+    `${CHAT}{"index":0,"delta":{},"finish_reason":"stop"}]}`,
+    'data: {"error":{"message":"The engine is gone.","type":"server_error","param":null,"code":"engine_unavailable"},"usage":{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10,"prompt_tokens_details":{"cached_tokens":4}}}',
+  ]);
+});
+
+test('a keep-alive is a comment and no event', () => {
+  assert.equal(KEEP_ALIVE, ': keep-alive\n\n');
+});
+
+test('a whole chat answer', () => {
+  assert.equal(
+    answer(chat().request, HELLO),
+    `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"ns/m","choices":[{"index":0,"message":{"role":"assistant","content":"Hello\\"\\n","refusal":null},"logprobs":null,"finish_reason":"stop"}],${TOTAL}}`,
+  );
+});
+
+test('a whole text answer of two prompts', () => {
+  const { request } = text({ prompt: ['a', 'b'] });
+  const events = [started(), token('y', 1), token('x', 0), finish('length', 1), finish('stop', 0), end];
+  assert.equal(
+    answer(request, events),
+    `{"id":"cmpl-1","object":"text_completion","created":1,"model":"ns/m","choices":[{"index":0,"text":"x","logprobs":null,"finish_reason":"stop"},{"index":1,"text":"y","logprobs":null,"finish_reason":"length"}],${TOTAL}}`,
+  );
+});
+
+const logprobs = (body: string): unknown =>
+  (JSON.parse(body) as { choices: { logprobs: unknown }[] }).choices[0]?.logprobs;
+
+test('log probabilities in whole answers', () => {
+  const events = [started(), withLogprobs('é'), withLogprobs('x'), finish('stop'), end];
+  const entry = { token: 'é😀', logprob: -0.5, bytes: [195, 169] };
+  assert.deepEqual(logprobs(answer(chat({ logprobs: true }).request, events)), {
+    content: [
+      { ...entry, top_logprobs: [] },
+      { ...entry, top_logprobs: [] },
+    ],
+    refusal: null,
+  });
+  assert.deepEqual(logprobs(answer(text({ logprobs: 1 }).request, events)), {
+    tokens: ['é😀', 'é😀'],
+    token_logprobs: [-0.5, -0.5],
+    top_logprobs: [{ 'é😀': -0.5 }, { 'é😀': -0.5 }],
+    text_offset: [0, 2],
+  });
+});
