@@ -12,7 +12,7 @@ import {
 } from 'yaml';
 import { ConfigError, type ConfigIssue } from './errors.ts';
 
-export interface Position {
+interface Position {
   /** Counted from 1. */
   line: number;
   column: number;
