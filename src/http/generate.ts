@@ -52,7 +52,9 @@ export async function generate(
     if (fault instanceof ServiceError) refuse(exchange, fault, context.limits.drainBytes);
     else reply.raw.destroy();
   } finally {
-    context.activity.end(stop);
+    // Running until the last byte is out: a stopping service lets the caller have the whole answer.
+    if (reply.raw.closed) context.activity.end(stop);
+    else reply.raw.once('close', () => context.activity.end(stop));
     logRequest(context.log, request, outcome, record);
   }
 }
@@ -108,12 +110,17 @@ async function stream(
   }
 }
 
-/** What a fault is for the caller; a hang-up stays what it is, and whatever we did not foresee is a 500. */
+/**
+ * What a fault is for the caller; a hang-up stays what it is, and whatever we did not foresee is a 500. A 500, an
+ * engine's too, says the request id and nothing else.
+ */
 function asServiceError(error: unknown, requestId: string, log: Log): ServiceError | HungUp {
-  if (error instanceof ServiceError || error instanceof HungUp) return error;
-  log.error('unexpected fault', { requestId, error: error instanceof Error ? error : String(error) });
+  if (error instanceof HungUp) return error;
+  if (!(error instanceof ServiceError)) {
+    log.error('unexpected fault', { requestId, error: error instanceof Error ? error : String(error) });
+  } else if (error.code !== 'internal_error') return error;
   return new ServiceError('internal_error', `The service failed; the request id is ${requestId}.`, {
-    cause: error,
+    cause: error instanceof ServiceError ? error.cause : error,
   });
 }
 

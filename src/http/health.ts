@@ -11,7 +11,6 @@ export function registerHealth(app: FastifyInstance, { router, keys, activity }:
     answerJson(exchange, 200, '{"status":"ok"}');
   });
   app.get('/readyz', (request, reply) => {
-    reply.hijack();
     const models = router.overview();
     const ready = isReady(models) && !activity.draining;
     const authorization = request.headers.authorization;
@@ -19,6 +18,7 @@ export function registerHealth(app: FastifyInstance, { router, keys, activity }:
     const body = isAdmin
       ? { status: word(ready, activity.draining), running: activity.running, models }
       : { status: word(ready, activity.draining), ...(ready ? {} : { progress: progress(models) }) };
+    reply.hijack();
     const exchange = { request: request.raw, response: reply.raw, requestId: request.id };
     answerJson(exchange, ready ? 200 : 503, JSON.stringify(body), ready ? [] : ['retry-after', '1']);
   });
