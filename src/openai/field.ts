@@ -4,7 +4,7 @@ import { asString, wrongType, wrongValue } from './values.ts';
 export type GenerationKind = 'chat' | 'text';
 
 /** Which dialects give a field its meaning; 'all' also where the service itself does, or the field changes nothing. */
-export type HonouredBy = readonly Dialect[] | 'all';
+type HonouredBy = readonly Dialect[] | 'all';
 
 /** The JSON Schema words that describe a field; validation, docs and OpenAPI all read these. */
 export interface FieldSchema {
@@ -25,7 +25,7 @@ export interface FieldSchema {
 }
 
 /** What a field is for: `generation` changes the answer, `hint` is taken and changes nothing, `refused` must be neutral. */
-export type FieldUse = 'generation' | 'hint' | 'refused';
+type FieldUse = 'generation' | 'hint' | 'refused';
 
 /** One row of the table of request fields. */
 export interface Field {

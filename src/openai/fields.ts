@@ -272,6 +272,7 @@ const hints = [
   hint('service_tier', { description: 'There is one tier.' }),
   hint('safety_identifier', { description: 'Not kept.' }),
   hint('prompt_cache_key', { description: 'Prefixes are found without it.' }),
+  hint('prompt_cache_options', { kinds: CHAT, description: 'Prefixes are found without it.' }),
   hint('prompt_cache_retention', { description: 'The engine decides how long a prefix is kept.' }),
   hint('parallel_tool_calls', { kinds: CHAT, description: 'Without tools it changes nothing.' }),
 ];
@@ -308,7 +309,7 @@ const refusals = [
   }),
 ];
 
-export const bestOf = refused('best_of', {
+const bestOf = refused('best_of', {
   kinds: TEXT,
   neutral: [1],
   description: 'Passes only where it equals `n`, which is where it changes nothing.',

@@ -9,11 +9,11 @@ export const MAX_SCHEMA_DEPTH = 28;
 /** Most schemas in one, each property, item and alternative counted. */
 export const MAX_SCHEMA_NODES = 2048;
 /** Highest `minItems`, `maxItems`, `minLength` and `maxLength`. */
-export const MAX_REPETITIONS = 10_000;
+const MAX_REPETITIONS = 10_000;
 /** Sum of all of these in one schema: a grammar writes repetitions out. */
-export const MAX_SCHEMA_REPETITIONS = 50_000;
+const MAX_SCHEMA_REPETITIONS = 50_000;
 /** Longest `pattern`, in characters. */
-export const MAX_PATTERN_CHARACTERS = 1000;
+const MAX_PATTERN_CHARACTERS = 1000;
 
 /** Keywords that constrain the text. */
 export const SUPPORTED_KEYWORDS = [

@@ -59,7 +59,7 @@ export function shown(name: string): string {
 }
 
 /** A value's JSON type, as messages say it. */
-export function typeName(value: unknown): string {
+function typeName(value: unknown): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'an array';
   if (typeof value === 'object') return 'an object';

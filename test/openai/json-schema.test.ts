@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { GRAMMAR_KEYWORDS } from '../../src/engine/llama/grammar-schema.ts';
 import {
+  ANNOTATIONS,
   checkJsonSchema,
   MAX_SCHEMA_CHARACTERS,
   MAX_SCHEMA_DEPTH,
   MAX_SCHEMA_NODES,
+  SUPPORTED_KEYWORDS,
 } from '../../src/openai/json-schema.ts';
 import { parseJsonBody } from '../../src/openai/json-body.ts';
 import { chat, refuses } from './samples.ts';
@@ -133,4 +136,9 @@ test('a lone surrogate anywhere is refused, an escaped backslash before "ud800" 
   refuses(() => check({ properties: { '\udfff': {} } }), 'invalid_value', 'schema');
   check({ const: String.raw`\ud800` });
   check({ const: '😀' });
+});
+
+test('every keyword that passes here is one that the embedded engine has a grammar for', () => {
+  for (const keyword of [...SUPPORTED_KEYWORDS, ...ANNOTATIONS])
+    assert.ok(GRAMMAR_KEYWORDS.has(keyword), keyword);
 });
