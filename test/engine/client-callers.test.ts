@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import { describe, it } from 'node:test';
 import { openingOnly, openScripted, Raw } from './replicas.ts';
-import { chat, collect, STAYS } from './requests.ts';
+import { chat, collect, settled, STAYS } from './requests.ts';
 
 describe('a caller who leaves', () => {
   it('starts nothing when gone already', async () => {
@@ -72,11 +72,7 @@ describe('a caller who reads slowly', () => {
     });
     const events = replica.engine.generate(chat(), STAYS)[Symbol.asyncIterator]();
     await events.next();
-    let before = -1;
-    while (written !== before) {
-      before = written;
-      await new Promise((resolve) => setTimeout(resolve, 100));
-    }
+    await settled(() => written);
     // What the sockets of both sides hold, and a quarter of a megabyte here.
     assert(written < frames, 'all 16 MB were taken from a caller who reads nothing');
     let characters = 0;

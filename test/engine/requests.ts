@@ -53,3 +53,15 @@ export function textOf(events: readonly GenerationEvent[], choice = 0): string {
 
 /** The signal of a caller who stays. */
 export const STAYS = new AbortController().signal;
+
+/** Resolves when the number has stayed the same for a while of the event loop's turns. */
+export async function settled(read: () => number): Promise<number> {
+  let last = read();
+  for (let turns = 0; turns < 300; turns++) {
+    await new Promise((resolve) => setImmediate(resolve));
+    if (read() === last) continue;
+    last = read();
+    turns = 0;
+  }
+  return last;
+}

@@ -13,7 +13,7 @@ import { spoil } from '../../src/engine/scripted/spoil.ts';
 import { serveEngine, type EngineServer } from '../../src/engine/server.ts';
 import { SILENT } from '../../src/log.ts';
 import { Secret } from '../../src/secret.ts';
-import { MODEL } from './requests.ts';
+import { MODEL, settled } from './requests.ts';
 
 const options = { maxChoices: 4, modelId: MODEL, log: SILENT, beforeAnswer: spoil };
 const engine = new ScriptedEngine({ slots: 2 });
@@ -183,7 +183,8 @@ describe('the server of an engine', () => {
     }
   });
 
-  it('stops asking the engine while a caller reads nothing', async () => {
+  it('stops asking the engine while a caller reads nothing, and lets it go after a minute', async (test) => {
+    test.mock.timers.enable({ apis: ['setTimeout'] });
     const endless = new Endless();
     await using flooded = await listenTo(endless);
     const socket = connect(flooded.port ?? 0, '127.0.0.1');
@@ -192,15 +193,13 @@ describe('the server of an engine', () => {
     socket.write(
       `POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
     );
-    let before = -1;
+    await endless.begun;
     // The buffers of both sides fill, and then no more tokens are taken.
-    while (endless.given !== before) {
-      before = endless.given;
-      await new Promise((resolve) => setTimeout(resolve, 100));
-    }
-    assert(before > 0 && before < 200, `${before} tokens of 64 KiB were taken`);
-    socket.destroy();
+    const given = await settled(() => endless.given);
+    assert(given < 200, `${given} tokens of 64 KiB were taken`);
+    test.mock.timers.tick(60_000);
     await endless.left;
+    socket.destroy();
   });
 });
 
@@ -216,8 +215,10 @@ async function listenTo(
 /** Gives tokens of 64 kilobytes for as long as somebody takes them. */
 class Endless extends ScriptedEngine {
   given = 0;
-  #leave: () => void = () => {};
-  readonly left = new Promise<void>((resolve) => (this.#leave = resolve));
+  readonly #begin = Promise.withResolvers<void>();
+  readonly #leave = Promise.withResolvers<void>();
+  readonly begun = this.#begin.promise;
+  readonly left = this.#leave.promise;
 
   override async *generate(
     _request: GenerationRequest,
@@ -225,12 +226,13 @@ class Endless extends ScriptedEngine {
   ): AsyncGenerator<GenerationEvent> {
     try {
       yield { type: 'started', promptTokens: 1, cachedTokens: 0 };
+      this.#begin.resolve();
       while (!signal.aborted) {
         this.given++;
         yield { type: 'token', choice: 0, text: 'x'.repeat(65_536), completionTokens: 1, logprobs: null };
       }
     } finally {
-      this.#leave();
+      this.#leave.resolve();
     }
   }
 }
