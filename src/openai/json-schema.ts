@@ -9,7 +9,7 @@ export const MAX_SCHEMA_DEPTH = 28;
 /** Most schemas in one, each property, item and alternative counted. */
 export const MAX_SCHEMA_NODES = 2048;
 /** Highest `minItems`, `maxItems`, `minLength` and `maxLength`. */
-const MAX_REPETITIONS = 10_000;
+export const MAX_REPETITIONS = 10_000;
 /** Sum of all of these in one schema: a grammar writes repetitions out. */
 const MAX_SCHEMA_REPETITIONS = 50_000;
 /** Longest `pattern`, in characters. */

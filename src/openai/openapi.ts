@@ -34,6 +34,16 @@ export function openApiDocument(info: { version: string; serverUrl: string }): o
           })),
         },
       },
+      '/healthz': { get: open('health', 'Say that the process lives.') },
+      '/readyz': {
+        get: open('readiness', 'Say whether the service can generate.', {
+          503: {
+            description: 'Not ready, and how far the models are, or stopping.',
+            ...json({ type: 'object' }),
+          },
+        }),
+      },
+      '/openapi.json': { get: open('document', 'This document.') },
     },
     components: {
       securitySchemes: { key: { type: 'http', scheme: 'bearer', description: 'An API key of the service.' } },
@@ -82,10 +92,20 @@ function read(operationId: string, summary: string, schema: Json, errors: readon
     // The key is optional here unless the operator asks for it.
     security: [{ key: [] }, {}],
     responses: {
-      200: { description: 'The answer.', content: { 'application/json': { schema } } },
+      200: { description: 'The answer.', ...json(schema) },
       ...errorAnswers([...errors, 500]),
     },
   };
+}
+
+/** An endpoint that asks for no key. */
+function open(operationId: string, summary: string, others: Json = {}): Json {
+  const responses = { 200: { description: 'The answer.', ...json({ type: 'object' }) }, ...others };
+  return { operationId, summary, security: [], responses };
+}
+
+function json(schema: Json): Json {
+  return { content: { 'application/json': { schema } } };
 }
 
 function errorAnswers(statuses: readonly number[]): Json {
@@ -93,7 +113,7 @@ function errorAnswers(statuses: readonly number[]): Json {
     statuses.map((status) => {
       const codes = (Object.keys(ERRORS) as ErrorCode[]).filter((code) => ERRORS[code][0] === status);
       const description = codes.map((code) => `\`${code}\`: ${ERRORS[code][2]}`).join('\n\n');
-      return [status, { description, content: { 'application/json': { schema: reference('Error') } } }];
+      return [status, { description, ...json(reference('Error')) }];
     }),
   );
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { GRAMMAR_KEYWORDS } from '../../src/engine/llama/grammar-schema.ts';
+import { GRAMMAR_KEYWORDS } from '../../src/engine/llama/grammar-keywords.ts';
 import {
   ANNOTATIONS,
   checkJsonSchema,
