@@ -158,7 +158,7 @@ export class ReplicaStream
     if (this.#reader) {
       if (this.#complete) return;
       this.#unreadBytes += chunk.length;
-      this.#deliver(this.#reader.push(chunk));
+      this.#read(this.#reader, chunk);
       if (this.#unreadBytes > UNREAD_BYTES && this.#head < this.#queue.length) controller.pause();
       return;
     }
@@ -169,7 +169,7 @@ export class ReplicaStream
 
   onResponseEnd(): void {
     try {
-      if (this.#reader) this.#deliver(this.#complete ? [] : this.#reader.end());
+      if (this.#reader) this.#read(this.#reader, null);
       else if (this.#status === 200) this.#deliver(readAnswer(this.#request.kind, this.#body()));
       else this.#fail(this.#refusal());
       if (this.#state !== 'over' && !this.#complete) throw unavailable('the answer ended too early');
@@ -197,6 +197,17 @@ export class ReplicaStream
     this.#signal.addEventListener('abort', this);
     this.#line.watch.add(this);
     this.#line.dispatcher.dispatch({ method: 'POST', path, headers, body }, this);
+  }
+
+  /** Delivers what the bytes tell, or the end of them; what came before a fault counts, and then the fault. */
+  #read(reader: StreamReader, chunk: Buffer | null): void {
+    const events: GenerationEvent[] = [];
+    try {
+      if (chunk) reader.push(chunk, events);
+      else if (!this.#complete) reader.end(events);
+    } finally {
+      this.#deliver(events);
+    }
   }
 
   #deliver(events: GenerationEvent[]): void {

@@ -31,16 +31,17 @@ export class StreamReader {
     this.#kind = kind;
   }
 
-  /** The events that these bytes complete; the bytes may be cut anywhere. */
-  push(bytes: Uint8Array): GenerationEvent[] {
-    const events: GenerationEvent[] = [];
+  /**
+   * The events that these bytes complete; the bytes may be cut anywhere. They are added to `events`, so that those
+   * before a fault are not lost when this throws.
+   */
+  push(bytes: Uint8Array, events: GenerationEvent[] = []): GenerationEvent[] {
     for (const event of this.#split(() => this.#splitter.push(bytes))) this.#frame(event, events);
     return events;
   }
 
-  /** What is still due once the body has ended. */
-  end(): GenerationEvent[] {
-    const events: GenerationEvent[] = [];
+  /** What is still due once the body has ended; as `push`. */
+  end(events: GenerationEvent[] = []): GenerationEvent[] {
     for (const event of this.#split(() => this.#splitter.end())) this.#frame(event, events);
     if (!this.#ended) this.#finishStream(events);
     return events;

@@ -1,0 +1,163 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+
+/** One answer as it stood on the connection. */
+export interface WireAnswer {
+  status: number;
+  /** The status line as it came. */
+  statusLine: string;
+  /** Names as they were written, in the order in which they were. */
+  headers: readonly (readonly [name: string, value: string])[];
+  /** The value of a header, whatever the case of its name; null where there is none. */
+  header(name: string): string | null;
+  body: string;
+  /** The parts of a chunked body, one for each chunk of the transfer coding; null where the body had a length. */
+  chunks: readonly string[] | null;
+}
+
+/** A connection to a service that speaks HTTP/1.1 byte by byte: what a client library would hide can be seen. */
+export class Wire implements Disposable {
+  readonly socket: Socket;
+  #received: Buffer = Buffer.alloc(0);
+  #over = false;
+  #wake: () => void = () => {};
+
+  private constructor(socket: Socket) {
+    this.socket = socket;
+    socket.on('data', (bytes: Buffer) => {
+      this.#received = Buffer.concat([this.#received, bytes]);
+      this.#wake();
+    });
+    for (const event of ['end', 'close', 'error']) {
+      socket.on(event, () => {
+        this.#over = true;
+        this.#wake();
+      });
+    }
+  }
+
+  /** Connects to the host and port of a URL. */
+  static async open(url: string): Promise<Wire> {
+    const { hostname, port } = new URL(url);
+    const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
+    await once(socket, 'connect');
+    return new Wire(socket);
+  }
+
+  send(bytes: string | Uint8Array): this {
+    this.socket.write(bytes);
+    return this;
+  }
+
+  /** Reads one answer whole. Rejects when the connection ends in the middle of it. */
+  async answer(method = 'GET'): Promise<WireAnswer> {
+    const head = await this.head();
+    if (method === 'HEAD' || head.status === 204 || head.status < 200) return head;
+    if (head.header('transfer-encoding') === 'chunked') {
+      const chunks: string[] = [];
+      for (let chunk = await this.chunk(); chunk !== null; chunk = await this.chunk()) chunks.push(chunk);
+      return { ...head, chunks, body: chunks.join('') };
+    }
+    const length = head.header('content-length');
+    if (length === null) throw new Error(`the answer has neither length nor chunks: ${head.statusLine}`);
+    return { ...head, body: (await this.#take(Number(length))).toString() };
+  }
+
+  /** Reads the status line and the headers only. */
+  async head(): Promise<WireAnswer> {
+    const text = (await this.#takeThrough('\r\n\r\n')).toString();
+    const [statusLine = '', ...lines] = text.slice(0, -4).split('\r\n');
+    const headers = lines.map((line) => {
+      const colon = line.indexOf(': ');
+      return [line.slice(0, colon), line.slice(colon + 2)] as const;
+    });
+    const header = (name: string) => headers.find(([written]) => written.toLowerCase() === name)?.[1] ?? null;
+    const status = Number(statusLine.split(' ')[1]);
+    return { status, statusLine, headers, header, body: '', chunks: null };
+  }
+
+  /** Reads one chunk of a chunked body; null at its end. */
+  async chunk(): Promise<string | null> {
+    const size = Number.parseInt((await this.#takeThrough('\r\n')).toString(), 16);
+    const bytes = await this.#take(size + 2);
+    if (bytes.subarray(size).toString() !== '\r\n') throw new Error('a chunk does not end where it says');
+    return size === 0 ? null : bytes.subarray(0, size).toString();
+  }
+
+  /** Resolves once the server has closed its side, or the connection is gone, with what came and was not read. */
+  async rest(): Promise<string> {
+    while (!this.#over) await this.#more();
+    return this.#received.toString();
+  }
+
+  [Symbol.dispose](): void {
+    this.socket.destroy();
+  }
+
+  async #takeThrough(mark: string): Promise<Buffer> {
+    for (;;) {
+      const at = this.#received.indexOf(mark);
+      if (at !== -1) return this.#take(at + mark.length);
+      await this.#moreOrFail();
+    }
+  }
+
+  async #take(length: number): Promise<Buffer> {
+    while (this.#received.length < length) await this.#moreOrFail();
+    const taken = this.#received.subarray(0, length);
+    this.#received = this.#received.subarray(length);
+    return taken;
+  }
+
+  async #moreOrFail(): Promise<void> {
+    if (this.#over)
+      throw new Error(`the connection ended after ${JSON.stringify(this.#received.toString())}`);
+    await this.#more();
+  }
+
+  #more(): Promise<void> {
+    return new Promise((resolve) => (this.#wake = resolve));
+  }
+}
+
+/** Sends one request on a connection of its own and reads its answer. */
+export async function exchange(
+  url: string,
+  request: string | Uint8Array,
+  method?: string,
+): Promise<WireAnswer> {
+  using wire = await Wire.open(url);
+  return await wire.send(request).answer(method);
+}
+
+/** A request as bytes. A body that is an object goes as JSON, with its length. */
+export function requestText(
+  start: string,
+  headers: Readonly<Record<string, string>> = {},
+  body: string | object = '',
+): string {
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  const lines = Object.entries({ Host: 'sluice.test', ...headers }).map(
+    ([name, value]) => `${name}: ${value}\r\n`,
+  );
+  const length = text === '' ? '' : `Content-Length: ${Buffer.byteLength(text)}\r\n`;
+  return `${start} HTTP/1.1\r\n${lines.join('')}${length}\r\n${text}`;
+}
+
+/** Headers of Node and of the transfer, which the interface says nothing of. */
+const UNNAMED = new Set(['date', 'connection', 'keep-alive', 'transfer-encoding']);
+
+/** An answer as text to compare: status line, headers, body; with what differs from run to run masked. */
+export function transcript(answer: WireAnswer): string {
+  const headers = answer.headers.filter(([name]) => !UNNAMED.has(name.toLowerCase()));
+  const lines = [answer.statusLine, ...headers.map(([name, value]) => `${name}: ${value}`)];
+  return mask(`${lines.join('\n')}\n\n${answer.body}`);
+}
+
+/** Ids and times, which are of one length each, so that a `content-length` is not touched by masking. */
+export function mask(text: string): string {
+  return text
+    .replaceAll(/[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}/g, '<uuid>')
+    .replaceAll(/\b(chatcmpl|cmpl)-[0-9a-f]{32}\b/g, '$1-<id>')
+    .replaceAll(/"created":\d{10}\b/g, '"created":<time>');
+}
