@@ -2,7 +2,6 @@ import { Presets, SingleBar } from 'cli-progress';
 import type { PullPhase, PullProgress } from '../models/progress.ts';
 
 const LINE_EVERY_MS = 10_000;
-const LINE_EVERY_SHARE = 0.1;
 
 const VERBS: Readonly<Record<PullPhase, string>> = {
   connecting: 'asking',
@@ -23,7 +22,7 @@ export class ProgressBar implements Disposable {
   #note: string | null = null;
   #lineKey = '';
   #lineAtMs = 0;
-  #lineShare = 0;
+  #lineTenths = 0;
 
   constructor(stream: NodeJS.WriteStream, now: () => number = () => performance.now()) {
     this.#stream = stream;
@@ -74,14 +73,14 @@ export class ProgressBar implements Disposable {
 
   #line(progress: PullProgress): void {
     const now = this.#now();
-    const share =
-      progress.totalBytes === null ? 0 : progress.receivedBytes / Math.max(1, progress.totalBytes);
+    const { receivedBytes, totalBytes } = progress;
+    const tenths = totalBytes === null ? 0 : Math.floor((10 * receivedBytes) / Math.max(1, totalBytes));
     const key = `${progress.phase} ${progress.file} ${progress.source}`;
-    const due = now - this.#lineAtMs >= LINE_EVERY_MS || share >= this.#lineShare + LINE_EVERY_SHARE;
+    const due = now - this.#lineAtMs >= LINE_EVERY_MS || tenths > this.#lineTenths;
     if (key === this.#lineKey && !due) return;
     this.#lineKey = key;
     this.#lineAtMs = now;
-    this.#lineShare = Math.floor(share / LINE_EVERY_SHARE) * LINE_EVERY_SHARE;
+    this.#lineTenths = tenths;
     this.#stream.write(`${describeProgress(progress)}\n`);
   }
 }

@@ -93,7 +93,8 @@ async function fetchRest(job: DownloadJob, part: PartFile, tools: DownloadTools)
     meter.begin('downloading', part.sizeBytes, total);
     await readBody(answer, part, total, meter);
   } catch (error) {
-    answer.body.destroy();
+    // A body that is destroyed unread says so by an error event, which nobody waits for.
+    answer.body.on('error', () => {}).destroy();
     throw error;
   }
 }

@@ -94,7 +94,7 @@ async function trySources(wanted: WantedFile, tools: FetchTools): Promise<FileRe
   for (const source of wanted.sources) {
     const name = describeSource(source);
     const note = attempts.at(-1);
-    const meter = new ProgressMeter({
+    using meter = new ProgressMeter({
       file: basename(wanted.file),
       source: name,
       note: note === undefined ? null : `${note.source}: ${note.reason}`,
@@ -151,9 +151,11 @@ async function fetchFrom(
     const sha256 = await download(known, part, { ...tools, meter });
     fetched = { path, sha256, sizeBytes: part.sizeBytes };
   }
-  const record = await install(fetched, source, wanted);
-  await forgetPart(path);
-  return record;
+  try {
+    return await install(fetched, source, wanted);
+  } finally {
+    await forgetPart(path);
+  }
 }
 
 /** A hub whose file is another one than we know is found out before a byte of it is fetched. */
@@ -190,7 +192,7 @@ async function adopt(wanted: WantedFile, tools: FetchTools): Promise<FileRecord 
     .then((at) => at.size)
     .catch(() => null);
   if (size === null || (wanted.sizeBytes !== null && size !== wanted.sizeBytes)) return null;
-  const meter = new ProgressMeter({
+  using meter = new ProgressMeter({
     file: basename(wanted.file),
     source: wanted.file,
     onProgress: tools.onProgress,

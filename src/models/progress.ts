@@ -26,8 +26,11 @@ export type OnProgress = (progress: PullProgress) => void;
 const REPORT_EVERY_MS = 100;
 const WINDOW_MS = 5000;
 
-/** Turns byte counts into progress with speed and time left; reports at most ten times a second, and each phase. */
-export class ProgressMeter {
+/**
+ * Turns byte counts into progress with speed and time left; reports each phase at once, else at most ten times a
+ * second, and what was held back so when that time is over. Reports nothing more once it is disposed.
+ */
+export class ProgressMeter implements Disposable {
   readonly #file: string;
   readonly #source: string;
   readonly #note: string | null;
@@ -37,6 +40,7 @@ export class ProgressMeter {
   #totalBytes: number | null = null;
   #samples: { atMs: number; bytes: number }[] = [];
   #reportedAtMs = Number.NEGATIVE_INFINITY;
+  #heldBack: NodeJS.Timeout | null = null;
 
   constructor(options: {
     file: string;
@@ -60,20 +64,31 @@ export class ProgressMeter {
 
   /** Begins a phase at `receivedBytes` of `totalBytes`; reported at once. */
   begin(phase: PullPhase, receivedBytes: number, totalBytes: number | null): void {
+    this[Symbol.dispose]();
     this.#phase = phase;
     this.#totalBytes = totalBytes;
     this.#samples = [{ atMs: this.#now(), bytes: receivedBytes }];
     this.#report(receivedBytes);
   }
 
-  /** Says how many bytes of the phase are done; reported when the last report is old enough, or all are done. */
+  /** Says how many bytes of the phase are done. */
   update(receivedBytes: number): void {
     const now = this.#now();
-    if (now - this.#reportedAtMs < REPORT_EVERY_MS && receivedBytes !== this.#totalBytes) return;
+    const waitMs = this.#reportedAtMs + REPORT_EVERY_MS - now;
+    this[Symbol.dispose]();
+    if (waitMs > 0 && receivedBytes !== this.#totalBytes) {
+      this.#heldBack = setTimeout(() => this.update(receivedBytes), waitMs).unref();
+      return;
+    }
     this.#samples.push({ atMs: now, bytes: receivedBytes });
     while (this.#samples.length > 2 && now - (this.#samples[0]?.atMs ?? now) > WINDOW_MS)
       this.#samples.shift();
     this.#report(receivedBytes);
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#heldBack !== null) clearTimeout(this.#heldBack);
+    this.#heldBack = null;
   }
 
   #report(receivedBytes: number): void {

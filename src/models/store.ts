@@ -157,7 +157,7 @@ export class ModelStore {
       .catch(() => null);
     if (size === null) return 'the file is gone';
     if (size !== record.sizeBytes) return `it has ${size} bytes, expected ${record.sizeBytes}`;
-    const meter = new ProgressMeter({ file: basename(file), source: file, onProgress });
+    using meter = new ProgressMeter({ file: basename(file), source: file, onProgress });
     meter.begin('checking', 0, size);
     const sha256 = await hashFile(file, (done) => meter.update(done), signal);
     return sha256 === record.sha256 ? null : `its SHA-256 is ${sha256}, expected ${record.sha256}`;

@@ -1,0 +1,395 @@
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import { mkdir, readFile, stat, truncate, writeFile } from 'node:fs/promises';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { dirname } from 'node:path';
+import { describe, it } from 'node:test';
+import * as fc from 'fast-check';
+import { PullError } from '../../src/models/pull-error.ts';
+import { sha256, type Act } from './fake-hub.ts';
+import { buildGguf, TINY_METADATA } from './gguf-builder.ts';
+import { Fixture } from './store-fixture.ts';
+
+const { NAME, BYTES } = Fixture;
+const TOKEN = 'hf_canary_of_a_token';
+
+async function fails(
+  pull: Promise<unknown>,
+  message: RegExp,
+  fault: PullError['fault'] = 'all_failed',
+): Promise<string> {
+  let text = '';
+  await assert.rejects(pull, (error: unknown) => {
+    assert(error instanceof PullError, String(error));
+    assert.equal(error.fault, fault, error.message);
+    assert.match(error.message, message);
+    text = error.message;
+    return true;
+  });
+  return text;
+}
+
+describe('a pull from the Hub', () => {
+  it('brings the file whole, with a record of where it came from', async () => {
+    await using at = await Fixture.open();
+    const model = await at.store().pull(NAME, { onProgress: at.onProgress });
+    assert.deepEqual(await readFile(at.file), BYTES);
+    assert.deepEqual(
+      { ...model, pulledAt: null },
+      {
+        id: null,
+        file: at.file,
+        files: [at.file],
+        sizeBytes: BYTES.length,
+        sha256: sha256(BYTES),
+        source: NAME,
+        pulledAt: null,
+      },
+    );
+    assert.deepEqual(await at.names(), ['tiny.gguf', 'tiny.gguf.json']);
+    assert.equal((await stat(at.file)).mode & 0o777, 0o600);
+    const last = at.progress.at(-1);
+    assert.deepEqual(
+      [last?.phase, last?.receivedBytes, last?.totalBytes],
+      ['downloading', BYTES.length, BYTES.length],
+    );
+  });
+
+  it('asks nobody the second time', async () => {
+    await using at = await Fixture.open();
+    await at.store().pull(NAME);
+    const { length } = at.hub.seen;
+    assert.equal((await at.store().pull(NAME)).file, at.file);
+    assert.equal(await at.store().resolve('any/id', NAME), at.file);
+    assert.equal(at.hub.seen.length, length);
+  });
+
+  it('names the revision', async () => {
+    await using at = await Fixture.open();
+    const model = await at.store().pull('hf:owner/repo/tiny.gguf@refs/pr/1');
+    assert.match(model.file, /repo@refs%2Fpr%2F1\/tiny\.gguf$/);
+    assert.equal(at.hub.seen[0]?.path, '/owner/repo/resolve/refs%2Fpr%2F1/tiny.gguf');
+  });
+
+  it('gives the token to the Hub and to nobody else, and tells it nowhere', async () => {
+    await using at = await Fixture.open();
+    at.hub.script = [{ status: 403 }];
+    const env = { HF_ENDPOINT: at.hub.endpoint, HF_TOKEN: TOKEN };
+    const message = await fails(
+      at.store({ env }).pull(NAME, { onProgress: at.onProgress }),
+      /refused \(403\)/,
+    );
+    await at.store({ env }).pull(NAME, { onProgress: at.onProgress });
+    for (const { host, authorization } of at.hub.seen) {
+      assert.equal(authorization, host === 'hub' ? `Bearer ${TOKEN}` : null);
+    }
+    const told = [
+      message,
+      ...at.logged,
+      JSON.stringify(at.progress),
+      await readFile(`${at.file}.json`, 'utf8'),
+    ];
+    assert(!told.join('\n').includes(TOKEN));
+  });
+
+  it('believes the sum of the Hub, not the bytes', async () => {
+    await using at = await Fixture.open();
+    at.hub.script = [{ corrupt: true }];
+    await fails(at.store().pull(NAME), new RegExp(`wrong sum: .* expected ${sha256(BYTES)}`));
+    assert.deepEqual(await at.names(), []);
+  });
+
+  it('refuses what is no model', async () => {
+    await using at = await Fixture.open();
+    at.hub.files.set('tiny.gguf', Buffer.from('<html>Please sign in</html>'));
+    await fails(at.store().pull(NAME), /not a GGUF file: it starts with "<htm"/);
+    at.hub.files.set('tiny.gguf', buildGguf({ cutBytes: 60 }));
+    await fails(at.store().pull(NAME), /truncated: its tensors need/);
+    assert.deepEqual(await at.names(), []);
+  });
+
+  it('refuses a file of another length than told', async () => {
+    await using at = await Fixture.open();
+    at.hub.linkedSize = BYTES.length + 1;
+    await fails(at.store().pull(NAME), /sends \d+ bytes; the file has \d+/);
+  });
+
+  for (const [status, advice] of [
+    [401, /refused \(401\): .*set `HF_TOKEN`/],
+    [403, /refused \(403\)/],
+    [404, /no such repository, revision or file/],
+    [500, /answered 500/],
+  ] as const) {
+    it(`gives up at once when it answers ${status}`, async () => {
+      await using at = await Fixture.open();
+      at.hub.status = status;
+      await fails(at.store().pull(NAME), advice);
+      assert.equal(at.hub.seen.length, 1);
+    });
+  }
+
+  it('gives up at once when nobody listens, and says how to bring the file by hand', async () => {
+    await using at = await Fixture.open();
+    const { endpoint } = at.hub;
+    const store = at.store({ env: { HF_ENDPOINT: 'http://127.0.0.1:9' } });
+    const message = await fails(store.pull(NAME), /127\.0\.0\.1:9 cannot be reached: .*ECONNREFUSED/);
+    assert(
+      message.includes(`copy it to ${at.file}`) &&
+        message.includes('engine.file') &&
+        message.includes('models pull'),
+    );
+    await fails(
+      at.store({ env: { HF_ENDPOINT: endpoint.replace('http', 'ftp') } }).pull(NAME),
+      /HF_ENDPOINT/,
+    );
+  });
+
+  it('gives up when it takes the connection and says nothing', async () => {
+    await using at = await Fixture.open();
+    const mute = createServer(() => {});
+    mute.listen(0, '127.0.0.1');
+    await once(mute, 'listening');
+    // A server that listens on TCP has an address of this type.
+    const { port } = mute.address() as AddressInfo;
+    const store = at.store({
+      env: { HF_ENDPOINT: `http://127.0.0.1:${port}` },
+      times: { connectMs: 50, answerMs: 50 },
+    });
+    await fails(store.pull(NAME), /cannot be reached/);
+    mute.closeAllConnections();
+    mute.close();
+  });
+});
+
+describe('a pull that is cut off', () => {
+  it('goes on where it ended', async () => {
+    await using at = await Fixture.open();
+    at.hub.script = [{ cutAfter: 1000 }, { cutAfter: 2000 }];
+    await at.store().pull(NAME);
+    assert.deepEqual(
+      at.hub.fetches.map(({ range }) => range),
+      [null, 'bytes=1000-', 'bytes=3000-'],
+    );
+    assert.deepEqual(await readFile(at.file), BYTES);
+  });
+
+  it('is whole whatever the cuts, or not there', async () => {
+    const cut = fc.record({ cutAfter: fc.integer({ min: 1, max: BYTES.length }) });
+    await fc.assert(
+      fc.asyncProperty(fc.array(cut, { maxLength: 3 }), fc.boolean(), async (script, linked) => {
+        await using at = await Fixture.open();
+        at.hub.script = script;
+        at.hub.linked = linked;
+        await at.store().pull(NAME);
+        assert.deepEqual(await readFile(at.file), BYTES);
+        assert.deepEqual(await at.names(), ['tiny.gguf', 'tiny.gguf.json']);
+      }),
+      { numRuns: 10 },
+    );
+  });
+
+  it('takes up the silence of a server as a cut', async () => {
+    await using at = await Fixture.open();
+    at.hub.script = [{ stallAfter: 5000 }];
+    await at.store({ times: { silenceMs: 20 } }).pull(NAME);
+    assert.deepEqual(
+      at.hub.fetches.map(({ range }) => range),
+      [null, 'bytes=5000-'],
+    );
+  });
+
+  it('leaves a part that the next pull goes on from', async () => {
+    await using at = await Fixture.open();
+    at.hub.script = [{ cutAfter: 4000 }, { status: 403 }];
+    await fails(at.store().pull(NAME), /403/);
+    assert.deepEqual(await at.names(), ['tiny.gguf.part', 'tiny.gguf.part.json']);
+    await at.store().pull(NAME, { onProgress: at.onProgress });
+    assert.equal(at.hub.fetches.at(-1)?.range, 'bytes=4000-');
+    assert.deepEqual(await readFile(at.file), BYTES);
+    assert(at.progress.some(({ phase, totalBytes }) => phase === 'checking' && totalBytes === 4000));
+  });
+
+  it('begins anew when the Hub has another file by then', async () => {
+    await using at = await Fixture.open();
+    at.hub.script = [{ cutAfter: 4000 }, { status: 403 }];
+    await fails(at.store().pull(NAME), /403/);
+    const other = buildGguf({ metadata: { ...TINY_METADATA, 'general.description': 'y'.repeat(300_000) } });
+    at.hub.files.set('tiny.gguf', other);
+    await at.store().pull(NAME);
+    assert.equal(at.hub.fetches.at(-1)?.range, null);
+    assert.deepEqual(await readFile(at.file), other);
+  });
+
+  it('needs no byte more when only the last step was missing', async () => {
+    await using at = await Fixture.open();
+    await mkdir(dirname(at.file), { recursive: true });
+    await writeFile(`${at.file}.part`, BYTES);
+    await writeFile(
+      `${at.file}.part.json`,
+      JSON.stringify({ identity: `sha256:${sha256(BYTES)}`, totalBytes: BYTES.length }),
+    );
+    await at.store().pull(NAME);
+    assert.equal(at.hub.fetches.length, 0);
+    assert.deepEqual(await readFile(at.file), BYTES);
+  });
+});
+
+describe('a pull from an address', () => {
+  it('asks for the rest only of the same file', async () => {
+    await using at = await Fixture.open();
+    at.hub.script = [{ cutAfter: 1000 }];
+    await at.store().pull(at.hub.storeUrl('tiny.gguf'));
+    assert.deepEqual(
+      at.hub.fetches.map(({ range, ifRange }) => [range, ifRange]),
+      [
+        [null, null],
+        ['bytes=1000-', '"v1"'],
+      ],
+    );
+  });
+
+  it('begins anew when the file changes in the middle', async () => {
+    await using at = await Fixture.open();
+    at.hub.script = [{ cutAfter: 1000 }, { change: '"v2"' }];
+    const model = await at.store().pull(at.hub.storeUrl('tiny.gguf'));
+    assert.deepEqual(await readFile(model.file), BYTES);
+    assert.equal(at.hub.fetches.length, 2);
+  });
+
+  for (const etag of [null, 'W/"weak"']) {
+    it(`joins nothing to bytes that only ${etag ?? 'their length'} tells apart`, async () => {
+      await using at = await Fixture.open();
+      at.hub.etag = etag;
+      at.hub.script = [{ cutAfter: 1000 }];
+      const model = await at.store().pull(at.hub.storeUrl('tiny.gguf'));
+      assert.deepEqual(
+        at.hub.fetches.map(({ range }) => range),
+        [null, null],
+      );
+      assert.deepEqual(await readFile(model.file), BYTES);
+    });
+  }
+
+  it('is not followed from this machine to plain HTTP elsewhere', async () => {
+    await using at = await Fixture.open();
+    const away = createServer((_, response) =>
+      response.writeHead(302, { location: 'http://192.0.2.1/x.gguf' }).end(),
+    );
+    away.listen(0, '127.0.0.1');
+    await once(away, 'listening');
+    // A server that listens on TCP has an address of this type.
+    const { port } = away.address() as AddressInfo;
+    await fails(
+      at.store().pull(`http://127.0.0.1:${port}/x.gguf`),
+      /redirects to http:\/\/192\.0\.2\.1; expected https/,
+    );
+    away.closeAllConnections();
+    away.close();
+  });
+});
+
+describe('a full disk', () => {
+  it('is found out before a byte is fetched, with the numbers', async () => {
+    await using at = await Fixture.open();
+    const store = at.store({ freeBytes: async () => 30e6 });
+    await fails(store.pull(NAME), /1 MB are needed and 68 MB kept free, .* has 30 MB free/, 'disk_full');
+    assert.deepEqual(await at.names(), ['tiny.gguf.part', 'tiny.gguf.part.json']);
+  });
+});
+
+describe('a pull that is aborted', () => {
+  it('ends with the reason, keeps the part and goes on later', async () => {
+    await using at = await Fixture.open();
+    const stop = new AbortController();
+    at.hub.script = [{ stallAfter: 7000 }];
+    const pull = at.store().pull(NAME, {
+      signal: stop.signal,
+      onProgress: ({ receivedBytes }) => receivedBytes > 0 && stop.abort(new Error('enough')),
+    });
+    await assert.rejects(pull, { message: 'enough' });
+    assert.equal((await stat(`${at.file}.part`)).size, 7000);
+    await at.store().pull(NAME);
+    assert.equal(at.hub.fetches.at(-1)?.range, 'bytes=7000-');
+  });
+
+  it('does not start when it was aborted before', async () => {
+    await using at = await Fixture.open();
+    await assert.rejects(at.store().pull(NAME, { signal: AbortSignal.abort(new Error('never')) }), {
+      message: 'never',
+    });
+    assert.equal(at.hub.seen.length, 0);
+  });
+});
+
+describe('two pulls at once', () => {
+  const acts: readonly (readonly [string, Act[]])[] = [
+    ['whole', []],
+    ['cut', [{ cutAfter: 1000 }]],
+  ];
+  for (const [name, script] of acts) {
+    it(`in one process make one download, ${name}`, async () => {
+      await using at = await Fixture.open();
+      at.hub.script = [...script];
+      const store = at.store();
+      const [one, two] = await Promise.all([store.pull(NAME), store.pull(NAME)]);
+      assert.deepEqual(one, two);
+      assert.equal(at.hub.seen.filter(({ method }) => method === 'HEAD').length, 1);
+    });
+  }
+
+  it('by two stores make one download, and the second shows the first', async () => {
+    await using at = await Fixture.open();
+    const gate = Promise.withResolvers<void>();
+    at.hub.script = [{ hold: gate.promise }];
+    const first = at.store().pull(NAME);
+    const second = at.store().pull(NAME, {
+      onProgress: (progress) => {
+        at.onProgress(progress);
+        if (progress.phase === 'waiting') gate.resolve();
+      },
+    });
+    assert.deepEqual((await first).sha256, (await second).sha256);
+    assert.equal(at.hub.fetches.length, 1);
+    assert(at.progress.some(({ phase }) => phase === 'waiting'));
+  });
+
+  it('go on when one of them leaves', async () => {
+    await using at = await Fixture.open();
+    const gate = Promise.withResolvers<void>();
+    at.hub.script = [{ hold: gate.promise }];
+    const store = at.store();
+    const stop = new AbortController();
+    const leaving = store.pull(NAME, { signal: stop.signal });
+    const staying = store.pull(NAME);
+    stop.abort(new Error('gone'));
+    await assert.rejects(leaving, { message: 'gone' });
+    gate.resolve();
+    assert.equal((await staying).file, at.file);
+    assert.equal(at.hub.fetches.length, 1);
+  });
+});
+
+describe('a split model', () => {
+  it('is here when all its parts are', async () => {
+    await using at = await Fixture.open();
+    const parts = [1, 2, 3].map((number) => `big-0000${number}-of-00003.gguf`);
+    for (const part of parts) at.hub.files.set(`q8/${part}`, BYTES);
+    const name = `hf:owner/repo/q8/${parts[1]}`;
+    const store = at.store();
+    const model = await store.pull(name);
+    assert.deepEqual(
+      model.files.map((file) => file.split('/').at(-1)),
+      parts,
+    );
+    assert(model.file.endsWith(parts[0] ?? ''));
+    assert.equal(model.sizeBytes, 3 * BYTES.length);
+    assert.equal((await store.list()).length, 1);
+    await truncate(model.files[2] ?? '', 10);
+    assert.equal(await store.resolve('any/id', name), null);
+    await store.pull(name);
+    assert.equal(at.hub.fetches.length, 4);
+    assert.equal((await store.remove(name)).length, 3);
+    assert.deepEqual(await at.names(), []);
+  });
+});

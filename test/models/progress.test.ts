@@ -1,0 +1,127 @@
+import assert from 'node:assert/strict';
+import { Writable } from 'node:stream';
+import { describe, it, mock } from 'node:test';
+import { formatBytes, ProgressBar } from '../../src/commands/progress-bar.ts';
+import { ProgressMeter, type PullProgress } from '../../src/models/progress.ts';
+
+describe('the progress of a pull', () => {
+  it('tells speed and time left over the last seconds', () => {
+    let now = 0;
+    const seen: PullProgress[] = [];
+    using meter = new ProgressMeter({
+      file: 'f',
+      source: 's',
+      now: () => now,
+      onProgress: (at) => seen.push(at),
+    });
+    meter.begin('downloading', 0, 100_000);
+    for (let second = 1; second <= 20; second++) {
+      now = second * 1000;
+      meter.update(second < 10 ? 0 : (second - 9) * 1000);
+    }
+    const last = seen.at(-1);
+    assert.deepEqual([last?.bytesPerSecond, last?.secondsLeft], [1000, 89]);
+  });
+
+  it('keeps what comes too often until it is time, and the end never', () => {
+    mock.timers.enable({ apis: ['setTimeout'] });
+    try {
+      let now = 0;
+      const seen: number[] = [];
+      using meter = new ProgressMeter({
+        file: 'f',
+        source: 's',
+        now: () => now,
+        onProgress: ({ receivedBytes }) => seen.push(receivedBytes),
+      });
+      meter.begin('downloading', 0, 10);
+      meter.update(1);
+      meter.update(2);
+      assert.deepEqual(seen, [0]);
+      now = 100;
+      mock.timers.tick(100);
+      assert.deepEqual(seen, [0, 2]);
+      meter.update(3);
+      meter.update(10);
+      assert.deepEqual(seen, [0, 2, 10]);
+      meter.begin('checking', 0, 10);
+      meter.update(5);
+      meter[Symbol.dispose]();
+      now = 1000;
+      mock.timers.tick(1000);
+      assert.deepEqual(seen, [0, 2, 10, 0]);
+    } finally {
+      mock.timers.reset();
+    }
+  });
+});
+
+function at(receivedBytes: number, changes: Partial<PullProgress> = {}): PullProgress {
+  return {
+    file: 'tiny.gguf',
+    source: 'hf:o/r/tiny.gguf',
+    phase: 'downloading',
+    receivedBytes,
+    totalBytes: 100e6,
+    bytesPerSecond: 2e6,
+    secondsLeft: (100e6 - receivedBytes) / 2e6,
+    note: null,
+    ...changes,
+  };
+}
+
+/** A stream that keeps what is written, as a terminal or not; `text` takes it out. */
+function screen(isTTY: boolean): { stream: NodeJS.WriteStream; text: () => string } {
+  let written = '';
+  const stream = new Writable({
+    write: (chunk: Buffer, _encoding, done) => {
+      written += chunk.toString();
+      done();
+    },
+  });
+  const text = (): string => {
+    const taken = written;
+    written = '';
+    return taken;
+  };
+  // Only what the bar uses of a terminal: a width, and writing.
+  return { stream: Object.assign(stream, { isTTY, columns: 120 }) as unknown as NodeJS.WriteStream, text };
+}
+
+describe('the progress shown', () => {
+  it('is a line for each tenth, or after ten seconds, where there is no terminal', () => {
+    let now = 0;
+    const { stream, text } = screen(false);
+    using bar = new ProgressBar(stream, () => now);
+    for (let percent = 0; percent <= 25; percent++) bar.update(at(percent * 1e6));
+    assert.deepEqual(text().split('\n'), [
+      'fetching tiny.gguf from hf:o/r/tiny.gguf, 0 bytes of 100.0 MB, 2.0 MB/s, 50 s left',
+      'fetching tiny.gguf, 10.0 MB of 100.0 MB, 2.0 MB/s, 45 s left',
+      'fetching tiny.gguf, 20.0 MB of 100.0 MB, 2.0 MB/s, 40 s left',
+      '',
+    ]);
+    now = 10_000;
+    bar.update(at(26e6));
+    assert.match(text(), /26\.0 MB/);
+    bar.update(at(0, { phase: 'unpacking', note: 'hf:o/r/tiny.gguf: no network' }));
+    assert.match(text(), /^did not work: hf:o\/r\/tiny\.gguf: no network\nunpacking/);
+  });
+
+  it('is a bar with bytes, speed and time left on a terminal', () => {
+    const { stream, text } = screen(true);
+    {
+      using bar = new ProgressBar(stream);
+      bar.update(at(50e6));
+    }
+    assert.match(text(), /fetching tiny\.gguf \[.+\] 50\.0 MB of 100\.0 MB 2\.0 MB\/s 25 s left/);
+  });
+
+  it('writes bytes in units of a thousand', () => {
+    assert.deepEqual([999, 1000, 98_362_432, 1.32e9].map(formatBytes), [
+      '999 bytes',
+      '1 kB',
+      '98.4 MB',
+      '1.32 GB',
+    ]);
+  });
+});

@@ -1,0 +1,70 @@
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Log, LogFields } from '../../src/log.ts';
+import type { PullProgress } from '../../src/models/progress.ts';
+import { ModelStore, type ModelStoreOptions } from '../../src/models/store.ts';
+import { FakeHub } from './fake-hub.ts';
+import { buildGguf, TINY_METADATA } from './gguf-builder.ts';
+
+/** A home of its own, a fake Hub with a file of some 300 kB in it, and a store that asks that Hub. */
+export class Fixture implements AsyncDisposable {
+  static readonly NAME = 'hf:owner/repo/tiny.gguf';
+  static readonly BYTES = buildGguf({
+    metadata: { ...TINY_METADATA, 'general.description': 'x'.repeat(300_000) },
+  });
+  readonly home: string;
+  readonly hub: FakeHub;
+  /** All that was logged, as JSON lines. */
+  readonly logged: string[] = [];
+  readonly progress: PullProgress[] = [];
+
+  private constructor(home: string, hub: FakeHub) {
+    this.home = home;
+    this.hub = hub;
+  }
+
+  static async open(): Promise<Fixture> {
+    const hub = await FakeHub.open();
+    hub.files.set('tiny.gguf', Fixture.BYTES);
+    return new Fixture(await mkdtemp(join(tmpdir(), 'sluice-models-')), hub);
+  }
+
+  /** A store as a process of its own would have it. */
+  store(options: Partial<ModelStoreOptions> = {}): ModelStore {
+    const env = { PATH: '', HF_ENDPOINT: this.hub.endpoint, ...options.env };
+    const times = { connectMs: 1000, answerMs: 2000, silenceMs: 1000 };
+    return new ModelStore({ home: this.home, log: this.#log(), times, ...options, env });
+  }
+
+  readonly onProgress = (progress: PullProgress): void => {
+    this.progress.push(progress);
+  };
+
+  /** Where the file of `NAME` belongs. */
+  get file(): string {
+    return join(this.home, 'models', 'hub', 'owner', 'repo', 'tiny.gguf');
+  }
+
+  /** Names of all files in the models folder, locks left out. */
+  async names(): Promise<readonly string[]> {
+    const entries = await readdir(join(this.home, 'models'), { recursive: true, withFileTypes: true });
+    return entries
+      .filter((entry) => entry.isFile() && !entry.parentPath.endsWith('.locks'))
+      .map(({ name }) => name)
+      .sort();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.hub[Symbol.asyncDispose]();
+    await rm(this.home, { recursive: true, force: true });
+  }
+
+  #log(): Log {
+    const write = (message: string, fields?: LogFields): void => {
+      this.logged.push(JSON.stringify({ message, ...fields }));
+    };
+    const log: Log = { debug: write, info: write, warn: write, error: write, with: () => log };
+    return log;
+  }
+}

@@ -1,0 +1,188 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { appendFile, copyFile, mkdir, readFile, stat, truncate, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { describe, it } from 'node:test';
+import { CATALOGUE, findModel, memoryGb } from '../../src/models/catalogue.ts';
+import { ModelFileError } from '../../src/models/model-file-error.ts';
+import { PullError } from '../../src/models/pull-error.ts';
+import { describeSource, parseSource, SourceError } from '../../src/models/source.ts';
+import { buildGguf } from './gguf-builder.ts';
+import { Fixture } from './store-fixture.ts';
+
+const { NAME, BYTES } = Fixture;
+
+describe('the models folder', () => {
+  it('lists what is here, and nothing unfinished', async () => {
+    await using at = await Fixture.open();
+    const store = at.store();
+    assert.deepEqual(await store.list(), []);
+    const pulled = await store.pull(NAME);
+    await writeFile(join(dirname(at.file), 'other.gguf.part'), 'x');
+    assert.deepEqual(await store.list(), [pulled]);
+    await truncate(at.file, 100);
+    assert.deepEqual(await store.list(), []);
+    assert.equal(await store.resolve('any/id', NAME), null);
+  });
+
+  it('takes a file that was put into its place by hand, when it is a model', async () => {
+    await using at = await Fixture.open();
+    at.hub.status = 404;
+    await mkdir(dirname(at.file), { recursive: true });
+    await writeFile(at.file, buildGguf({ cutBytes: 60 }));
+    await assert.rejects(at.store().pull(NAME), PullError);
+    await writeFile(at.file, BYTES);
+    const model = await at.store().pull(NAME);
+    assert.deepEqual([model.source, model.file], ['put there by hand', at.file]);
+  });
+
+  it('finds a file that has changed since, and one that is gone', async () => {
+    await using at = await Fixture.open();
+    const store = at.store();
+    await store.pull(NAME);
+    assert.deepEqual(await store.verify(null, { onProgress: at.onProgress }), [
+      { file: at.file, fault: null },
+    ]);
+    assert(
+      at.progress.some(({ phase, receivedBytes }) => phase === 'checking' && receivedBytes === BYTES.length),
+    );
+    const bytes = Buffer.from(BYTES);
+    bytes[bytes.length - 1] = 1;
+    await writeFile(at.file, bytes);
+    assert.match((await store.verify(NAME))[0]?.fault ?? '', /its SHA-256 is [0-9a-f]{64}, expected/);
+    await appendFile(at.file, 'x');
+    assert.match((await store.verify(NAME))[0]?.fault ?? '', /has \d+ bytes, expected/);
+    assert.match((await store.verify('hf:o/r/none.gguf'))[0]?.fault ?? '', /no record/);
+  });
+
+  it('removes a model, its parts and the folders that are empty then', async () => {
+    await using at = await Fixture.open();
+    const store = at.store();
+    await store.pull(NAME);
+    await writeFile(`${at.file}.part`, 'x');
+    assert.deepEqual(await store.remove(NAME), [at.file]);
+    await assert.rejects(stat(join(at.home, 'models', 'hub')), { code: 'ENOENT' });
+    await assert.rejects(store.remove(NAME), { fault: 'not_here' });
+  });
+
+  it('removes no file that it did not fetch', async () => {
+    await using at = await Fixture.open();
+    const path = join(at.home, 'mine.gguf');
+    await writeFile(path, BYTES);
+    await assert.rejects(at.store().remove(path), { fault: 'not_here', message: /it stays/ });
+    assert.equal((await stat(path)).size, BYTES.length);
+  });
+
+  it('does not remove what is being fetched', async () => {
+    await using at = await Fixture.open();
+    const gate = Promise.withResolvers<void>();
+    at.hub.script = [{ cutAfter: 1000 }, { hold: gate.promise }];
+    const store = at.store();
+    const begun = Promise.withResolvers<void>();
+    const pull = store.pull(NAME, {
+      onProgress: ({ receivedBytes }) => receivedBytes > 0 && begun.resolve(),
+    });
+    await begun.promise;
+    await assert.rejects(store.remove(NAME), { fault: 'busy' });
+    gate.resolve();
+    await pull;
+  });
+});
+
+describe('a name', () => {
+  it('may be a path, used where it lies after a look at it', async () => {
+    await using at = await Fixture.open();
+    const store = at.store({ baseFolder: at.home });
+    await writeFile(join(at.home, 'mine.gguf'), BYTES);
+    assert.equal(await store.resolve('any/id', 'mine.gguf'), join(at.home, 'mine.gguf'));
+    assert.equal((await store.pull('./mine.gguf')).file, join(at.home, 'mine.gguf'));
+    await truncate(join(at.home, 'mine.gguf'), 200);
+    await assert.rejects(store.resolve('any/id', 'mine.gguf'), ModelFileError);
+    await assert.rejects(store.pull('none.gguf'), { fault: 'missing', message: /no such file/ });
+  });
+
+  it('that is no id of the catalogue and no source says what it could be', async () => {
+    await using at = await Fixture.open();
+    await assert.rejects(at.store().pull('Qwen/Unknown'), {
+      fault: 'unknown_model',
+      message: /--available.*hf:owner/,
+    });
+    await assert.rejects(at.store().resolve('Qwen/Unknown'), { fault: 'unknown_model' });
+    await assert.rejects(at.store().pull('nothing'), SourceError);
+  });
+});
+
+describe('the catalogue', () => {
+  it('knows every id once, with a source that can be written down', () => {
+    assert.equal(new Set(CATALOGUE.map(({ id }) => id)).size, CATALOGUE.length);
+    for (const model of CATALOGUE) {
+      const [source] = model.sources;
+      assert.deepEqual(parseSource(describeSource(source)), source);
+      assert.match(model.id, /^[\w.-]+\/[\w.-]+$/);
+      assert(memoryGb(model) > model.sizeGb);
+      assert.equal(findModel(model.id), model);
+    }
+  });
+
+  it('tells exactly what the default file is', () => {
+    const model = findModel('HuggingFaceTB/SmolLM2-135M-Instruct');
+    assert.equal(model?.sizeBytes, 98_362_432);
+    assert.match(model?.sha256 ?? '', /^[0-9a-f]{64}$/);
+    assert.deepEqual(
+      model?.sources.map(({ kind }) => kind),
+      ['hub', 'pip'],
+    );
+  });
+});
+
+describe('a process that pulls', () => {
+  it('and is killed leaves its lock to the next, which goes on where it was', async () => {
+    await using at = await Fixture.open();
+    at.hub.script = [{ stallAfter: 9000 }];
+    const child = spawn(process.execPath, [join(import.meta.dirname, 'pull-child.ts'), at.home, NAME], {
+      env: { ...process.env, HF_ENDPOINT: at.hub.endpoint },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    let said = '';
+    child.stdout.setEncoding('utf8').on('data', (text: string) => (said += text));
+    while (!said.includes('9000\n')) await once(child.stdout, 'data');
+    const waiting = Promise.withResolvers<void>();
+    const pull = at.store().pull(NAME, {
+      onProgress: ({ phase, receivedBytes }) =>
+        phase === 'waiting' && receivedBytes === 9000 && waiting.resolve(),
+    });
+    await waiting.promise;
+    child.kill('SIGKILL');
+    await once(child, 'close');
+    await pull;
+    assert.deepEqual(await readFile(at.file), BYTES);
+    assert.deepEqual(
+      at.hub.fetches.map(({ range }) => range),
+      [null, 'bytes=9000-'],
+    );
+  });
+});
+
+describe(
+  'a real model',
+  { skip: process.env['SLUICE_TEST_MODEL'] === undefined && 'no model file (SLUICE_TEST_MODEL)' },
+  () => {
+    it('brought by hand is known by its sum', async () => {
+      await using at = await Fixture.open();
+      const id = 'HuggingFaceTB/SmolLM2-135M-Instruct';
+      const store = at.store({ env: { HF_ENDPOINT: 'http://127.0.0.1:9', PATH: '' } });
+      let place = '';
+      await assert.rejects(store.pull(id), (error: Error) => {
+        place = /copy it to (.*), or/.exec(error.message)?.[1] ?? '';
+        return true;
+      });
+      // The suite is skipped where it is not set.
+      await mkdir(dirname(place), { recursive: true });
+      await copyFile(process.env['SLUICE_TEST_MODEL'] ?? '', place);
+      const model = await store.pull(id);
+      assert.deepEqual([model.id, model.file, model.sha256], [id, place, findModel(id)?.sha256]);
+      assert.equal(await store.resolve(id), place);
+    });
+  },
+);
