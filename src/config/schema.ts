@@ -214,7 +214,7 @@ export const configSchema = z.strictObject({
         .int()
         .min(0)
         .max(1_073_741_824)
-        .default(1_048_576)
+        .default(16_777_216)
         .describe('How much of the body of a refused request is read and thrown away, in bytes.'),
       bodyMs: milliseconds(30_000, 100).describe(
         'How long a request body may take to arrive, in milliseconds; then 408.',

@@ -43,16 +43,8 @@ const cases: Record<string, [start: string, headers?: Record<string, string>, bo
   'text-stream-logprobs': [TEXT, key, text({ stream: true, logprobs: 1, max_tokens: 2 })],
   'stream-refused': [CHAT, key, chat(scripted({ error: 'engine_unavailable' }), { stream: true })],
   'stream-refused-prompt-too-long': [CHAT, key, chat('x'.repeat(1000), { stream: true })],
-  'stream-broken-off': [
-    CHAT,
-    key,
-    chat(scripted({ tokens: 9, errorAfter: 2 }), { stream: true }),
-  ],
-  'text-stream-broken-off': [
-    TEXT,
-    key,
-    text({ prompt: scripted({ tokens: 9, cutAfter: 3 }), stream: true }),
-  ],
+  'stream-broken-off': [CHAT, key, chat(scripted({ tokens: 9, errorAfter: 2 }), { stream: true })],
+  'text-stream-broken-off': [TEXT, key, text({ prompt: scripted({ tokens: 9, cutAfter: 3 }), stream: true })],
   models: ['GET /v1/models'],
   'models-head': ['HEAD /v1/models'],
   'models-from-a-page': ['GET /v1/models', browser],

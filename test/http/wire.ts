@@ -1,5 +1,7 @@
+import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import { ERRORS, type ErrorCode } from '../../src/errors.ts';
 
 /** One answer as it stood on the connection. */
 export interface WireAnswer {
@@ -160,4 +162,19 @@ export function mask(text: string): string {
     .replaceAll(/[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}/g, '<uuid>')
     .replaceAll(/\b(chatcmpl|cmpl)-[0-9a-f]{32}\b/g, '$1-<id>')
     .replaceAll(/"created":\d{10}\b/g, '"created":<time>');
+}
+
+/** Asserts that an answer is the error of this code: status and type of the table, and all four fields in their order. */
+export function assertError(
+  answer: { status: number; body: string },
+  code: ErrorCode,
+  param: string | null = null,
+): void {
+  // Whatever else the body is, reading its fields below fails as the assertion that it is.
+  const { error } = JSON.parse(answer.body) as { error: { message: string } };
+  const [status, type] = ERRORS[code];
+  const { message } = error;
+  assert.equal(answer.body, JSON.stringify({ error: { message, type, param, code } }));
+  assert.equal(answer.status, status);
+  assert.ok(message.length > 0);
 }

@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { scripted } from '../../src/engine/scripted/options.ts';
+import { chat, scriptedYaml, startService } from '../harness.ts';
+import { assertError, requestText, Wire } from './wire.ts';
+
+const service = await startService(scriptedYaml({}, 'limits:\n  bodyMs: 300\n  drainBytes: 100000\n'));
+after(() => service[Symbol.asyncDispose]());
+
+const CHAT = 'POST /v1/chat/completions';
+const key = { Authorization: `Bearer ${service.key}` };
+const hello = JSON.stringify(chat(scripted({ text: 'Hello' })));
+
+const unfinished: Record<string, string> = {
+  'half a body': requestText(CHAT, { ...key, 'Content-Length': String(hello.length + 1) }) + hello,
+  'half a body in chunks': `${requestText(CHAT, { ...key, 'Transfer-Encoding': 'chunked' })}5\r\n{"mod`,
+  'half of the headers': `${CHAT} HTTP/1.1\r\nHost: sluice.test\r\nX-Half: `,
+  'half of a request line': 'POST /v1/chat',
+};
+
+// All at once: each waits for the same clock.
+test('a request that does not come to its end', { concurrency: true }, async (group) => {
+  for (const [name, bytes] of Object.entries(unfinished)) {
+    group.test(`${name} is 408, and the connection ends`, async () => {
+      using wire = await Wire.open(service.url);
+      assertError(await wire.send(bytes).answer(), 'request_timeout');
+      assert.equal(await wire.rest(), '');
+    });
+  }
+
+  group.test('half the body of a refused request ends with the connection', async () => {
+    using wire = await Wire.open(service.url);
+    wire.send(requestText(CHAT, { Authorization: 'Bearer wrong', 'Content-Length': '1000' }));
+    assertError(await wire.answer(), 'invalid_api_key');
+    assert.equal(await wire.rest(), '');
+  });
+});
+
+test('the body of a refused request is read to a bound, and then the connection ends', async () => {
+  using wire = await Wire.open(service.url);
+  wire.send(requestText(CHAT, { Authorization: 'Bearer wrong', 'Content-Length': '1000000000' }));
+  assertError(await wire.answer(), 'invalid_api_key');
+  wire.send(Buffer.alloc(1_000_000));
+  assert.equal(await wire.rest(), '');
+});
+
+test('a caller that leaves in the middle of its body takes nothing with it', async () => {
+  using wire = await Wire.open(service.url);
+  wire.send(unfinished['half a body'] ?? '');
+  wire.socket.destroySoon();
+  await wire.rest();
+  using next = await Wire.open(service.url);
+  assert.equal((await next.send(requestText(CHAT, key, hello)).answer()).status, 200);
+  assert.doesNotMatch(service.log(), /unexpected fault/);
+});
