@@ -131,10 +131,10 @@ function nameOtherThan(names: readonly string[], grammar: MemberRules): string {
       rests.filter((rest) => rest !== ''),
       (rest) => String.fromCodePoint(rest.codePointAt(0) ?? 0),
     );
-    const ways = [`[^"\\\\\\x00-\\x1F\\x7F${[...byFirst.keys()].map(inClass).join('')}] plain*`];
+    const ways = [`[^"\\\\\\x00-\\x1F${[...byFirst.keys()].map(inClass).join('')}] plain*`];
     for (const [first, group] of byFirst) {
       // A name with a character that needs an escape cannot be spelled here at all.
-      if (!/^[^"\\\p{Cc}\p{Cs}]$/u.test(first)) continue;
+      if (JSON.stringify(first) !== `"${first}"`) continue;
       ways.push(`${literal(first)} ${unlike(group.map((rest) => rest.slice(first.length)))}`);
     }
     const name = grammar.rules.share(ways.join(' | '));

@@ -1,0 +1,319 @@
+import assert from 'node:assert/strict';
+import { before, describe, it } from 'node:test';
+import * as fc from 'fast-check';
+import { loadBackend } from '../../../src/engine/llama/backend.ts';
+import type { Addon } from '../../../src/engine/llama/addon.ts';
+import { GRAMMAR_KEYWORDS, MAX_BRANCHES } from '../../../src/engine/llama/grammar-keywords.ts';
+import { grammarOf } from '../../../src/engine/llama/grammar.ts';
+import { ServiceError } from '../../../src/errors.ts';
+import { SILENT } from '../../../src/log.ts';
+import { ANNOTATIONS, SUPPORTED_KEYWORDS } from '../../../src/openai/json-schema.ts';
+import { Gbnf } from './gbnf.ts';
+import { LITERAL, satisfies, type Schema, schemas } from './json-schema.ts';
+
+const PATH = 'response_format.json_schema.schema';
+
+function gbnfOf(schema: Schema): string {
+  const gbnf = grammarOf({ type: 'json_schema', name: 'test', schema, strict: null });
+  assert.ok(gbnf);
+  return gbnf;
+}
+
+function refusalOf(schema: Schema): ServiceError {
+  try {
+    gbnfOf(schema);
+  } catch (error) {
+    assert.ok(error instanceof ServiceError);
+    return error;
+  }
+  return assert.fail('the schema became a grammar');
+}
+
+/** The grammar, or null where the schema is one that nothing satisfies. */
+function maybeGbnf(schema: Schema): string | null {
+  try {
+    return gbnfOf(schema);
+  } catch (error) {
+    if (error instanceof ServiceError && error.message === 'No value can satisfy this schema.') return null;
+    throw error;
+  }
+}
+
+/** Numbers from 0 up to 1 that repeat with the seed (mulberry32). */
+function randomFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** Changes one node of a JSON value, so that it may or may not satisfy its schema still. */
+function changed(value: unknown, other: unknown, random: () => number): unknown {
+  if (random() < 0.3) return other;
+  if (Array.isArray(value) && value.length > 0) {
+    const at = Math.floor(random() * value.length);
+    if (random() < 0.3) return value.toSpliced(at, 1);
+    if (random() < 0.3) return [...value, other];
+    return value.with(at, changed(value[at], other, random));
+  }
+  if (typeof value === 'object' && value !== null) {
+    const entries = Object.entries(value);
+    const at = Math.floor(random() * entries.length);
+    const entry = entries[at];
+    if (entry === undefined || random() < 0.2) return { ...value, other };
+    if (random() < 0.4) return Object.fromEntries(entries.toSpliced(at, 1));
+    return Object.fromEntries(entries.with(at, [entry[0], changed(entry[1], other, random)]));
+  }
+  return other;
+}
+
+/** Whether its numbers have few enough digits for the grammars, and its names stay in order (JavaScript moves those that are digits). */
+function isPlain(value: unknown): boolean {
+  if (typeof value === 'number') return /^-?\d{1,15}(\.\d{1,15})?$/.test(String(value));
+  if (typeof value !== 'object' || value === null) return true;
+  const inOrder = Array.isArray(value) || !Object.keys(value).some((name) => /^\d+$/.test(name));
+  return inOrder && Object.values(value).every(isPlain);
+}
+
+const seeds = fc.integer();
+
+describe('the grammar of a JSON schema', () => {
+  it('makes nothing but instances of the schema', () => {
+    fc.assert(
+      fc.property(schemas, seeds, (schema, seed) => {
+        const gbnf = maybeGbnf(schema);
+        if (gbnf === null) return;
+        const text = new Gbnf(gbnf).sample(randomFrom(seed));
+        assert.ok(satisfies(JSON.parse(text), schema, schema, false), text);
+      }),
+      { numRuns: 1500 },
+    );
+  });
+
+  it('accepts an instance, compact or indented, and what becomes of it by a change exactly if that is one too', () => {
+    fc.assert(
+      fc.property(schemas, seeds, LITERAL, (schema, seed, other) => {
+        const gbnf = maybeGbnf(schema);
+        if (gbnf === null) return;
+        const grammar = new Gbnf(gbnf);
+        const random = randomFrom(seed);
+        const value: unknown = JSON.parse(grammar.sample(random, 20));
+        fc.pre(isPlain(value));
+        for (const candidate of [value, changed(value, other, random), changed(value, other, random)]) {
+          const expected = satisfies(candidate, schema, schema, true);
+          const text = JSON.stringify(candidate);
+          assert.equal(grammar.accepts(text), expected, text);
+          // Literal objects and arrays are compact; all else may be indented.
+          if (expected && !/\[1,"a"\]|\{"a":1\}/.test(JSON.stringify(schema))) {
+            assert.ok(grammar.accepts(JSON.stringify(candidate, null, 2)), 'indented');
+          }
+        }
+      }),
+      { numRuns: 1500 },
+    );
+  });
+
+  it('knows the keywords that requests may have, and no others', () => {
+    assert.deepEqual(new Set(GRAMMAR_KEYWORDS), new Set([...SUPPORTED_KEYWORDS, ...ANNOTATIONS]));
+  });
+
+  it('takes properties in the order of the schema, those not required or not', () => {
+    const grammar = new Gbnf(
+      gbnfOf({
+        properties: { a: { type: 'null' }, b: { type: 'null' }, c: { type: 'null' } },
+        required: ['b'],
+      }),
+    );
+    for (const text of ['{"b":null}', '{"a":null,"b":null}', '{"b":null, "c":null}'])
+      assert.ok(grammar.accepts(text));
+    for (const text of [
+      '{}',
+      '{"a":null}',
+      '{"b":null,"a":null}',
+      '{"b":null,"b":null}',
+      '{"b":null,}',
+      '[]',
+    ]) {
+      assert.ok(!grammar.accepts(text), text);
+    }
+  });
+
+  it('lets no extra overwrite a property, however it is spelled', () => {
+    const grammar = new Gbnf(
+      gbnfOf({ properties: { ab: { type: 'null' } }, additionalProperties: { type: 'integer' } }),
+    );
+    for (const text of ['{"ab":null,"a":1}', '{"abc":1}', '{"":1}', '{"b":1,"é":2}'])
+      assert.ok(grammar.accepts(text), text);
+    for (const text of ['{"ab":1}', '{"a":1,"ab":null}', '{"\\u0061b":1}'])
+      assert.ok(!grammar.accepts(text), text);
+  });
+
+  it('counts the length of a string in characters, escaped or not', () => {
+    const grammar = new Gbnf(gbnfOf({ minLength: 2, maxLength: 2 }));
+    for (const text of ['"ab"', '"é😀"', '"\\u00e9\\ud83d\\ude00"', '"\\n\\""'])
+      assert.ok(grammar.accepts(text), text);
+    for (const text of ['"a"', '"abc"', '"\\ud83d\\ud83d"', '"a\\ud83d"', '"a\n"'])
+      assert.ok(!grammar.accepts(text), text);
+    const long = new Gbnf(gbnfOf({ minLength: 499, maxLength: 1251 }));
+    for (const [length, accepted] of [
+      [498, false],
+      [499, true],
+      [750, true],
+      [1251, true],
+      [1252, false],
+    ] as const) {
+      assert.equal(long.accepts(`"${'x'.repeat(length)}"`), accepted, `${length}`);
+    }
+  });
+
+  it('takes exactly the numbers within bounds', () => {
+    for (const [low, high] of [
+      [0, 9],
+      [-5, 105],
+      [-1009, -98],
+      [17, 17],
+      [990, 1010],
+    ] as const) {
+      const integers = new Gbnf(gbnfOf({ type: 'integer', minimum: low, maximum: high }));
+      const within = new Gbnf(gbnfOf({ type: 'number', exclusiveMinimum: low, exclusiveMaximum: high + 1 }));
+      for (let value = -1100; value <= 1100; value += 1) {
+        assert.equal(integers.accepts(String(value)), low <= value && value <= high, `${value}`);
+        const between = value + (value < 0 ? -0.5 : 0.5);
+        assert.equal(within.accepts(String(between)), low < between && between < high + 1, `${between}`);
+      }
+    }
+    const part = new Gbnf(gbnfOf({ type: 'number', minimum: 0, maximum: 1 }));
+    for (const text of ['0', '0.5', '1', '1.0', '-0']) assert.ok(part.accepts(text), text);
+    for (const text of ['1.5', '-0.5', '01', '1e0', '.5']) assert.ok(!part.accepts(text), text);
+    const counts = new Gbnf(gbnfOf({ type: 'integer', minimum: 0.5, maximum: 2 ** 63 }));
+    for (const text of ['1', '9007199254740991']) assert.ok(counts.accepts(text), text);
+    for (const text of ['0', '9007199254740992', '-1']) assert.ok(!counts.accepts(text), text);
+  });
+
+  it('holds white space within bounds', () => {
+    const grammar = new Gbnf(gbnfOf({ type: 'array', items: { type: 'null' } }));
+    assert.ok(grammar.accepts('[\n    null,\n    null\n]'));
+    for (const text of ['[  null]', '[\n\nnull]', ' []', '[] ', `[\n${' '.repeat(21)}null]`])
+      assert.ok(!grammar.accepts(text));
+  });
+
+  it('follows references around, and takes those that lead nowhere for nothing', () => {
+    const circle = {
+      $defs: { a: { anyOf: [{ $ref: '#/$defs/b' }, { type: 'null' }] }, b: { $ref: '#/$defs/a' } },
+      $ref: '#/$defs/b',
+    };
+    assert.ok(new Gbnf(gbnfOf(circle)).accepts('null'));
+    const tree = { type: 'array', items: { $ref: '#' } };
+    assert.ok(new Gbnf(gbnfOf(tree)).accepts('[[],[[]]]'));
+    assert.equal(refusalOf({ $defs: { a: { $ref: '#/$defs/a' } }, $ref: '#/$defs/a' }).code, 'invalid_value');
+    const escaped = { $defs: { 'a/b~': { const: 1 } }, $ref: '#/$defs/a~1b~0' };
+    assert.ok(new Gbnf(gbnfOf(escaped)).accepts('1'));
+  });
+
+  const refused: readonly [schema: Schema, code: string, path: string][] = [
+    [{ multipleOf: 2 }, 'unsupported_parameter', '.multipleOf'],
+    [{ properties: { a: { items: { not: {} } } } }, 'unsupported_parameter', '.properties.a.items.not'],
+    [{ anyOf: [{ type: 'string' }, { type: 'text' }] }, 'invalid_value', '.anyOf[1].type'],
+    [{ anyOf: [{}], minLength: 1 }, 'unsupported_parameter', '.minLength'],
+    [{ allOf: [{}, {}] }, 'unsupported_parameter', '.allOf'],
+    [{ enum: [1], minimum: 3 }, 'unsupported_parameter', '.minimum'],
+    [{ $ref: 'http://x.test/schema' }, 'unsupported_parameter', '.$ref'],
+    [{ $ref: '#/$defs/x' }, 'invalid_value', '.$ref'],
+    [{ format: 'email' }, 'unsupported_parameter', '.format'],
+    [{ pattern: '(' }, 'invalid_value', '.pattern'],
+    [{ pattern: '(?=a)b' }, 'unsupported_parameter', '.pattern'],
+    [{ pattern: '\\bword' }, 'unsupported_parameter', '.pattern'],
+    [{ pattern: '(a*)*' }, 'unsupported_parameter', '.pattern'],
+    [{ pattern: '(a{1,50}){1,50}' }, 'invalid_value', '.pattern'],
+    [{ type: 'number', minimum: 0.5 }, 'unsupported_parameter', ''],
+    [{ type: 'integer', minimum: 3, maximum: 2 }, 'invalid_value', ''],
+    [{ type: 'string', enum: [1] }, 'invalid_value', ''],
+    [{ required: ['a'], additionalProperties: false }, 'invalid_value', '.required'],
+    [{ minItems: 2, maxItems: 1 }, 'invalid_value', ''],
+    [{ maxItems: 10_001 }, 'invalid_value', '.maxItems'],
+    [{ maxLength: -1 }, 'invalid_value', '.maxLength'],
+    [false, 'invalid_value', ''],
+  ];
+  for (const [schema, code, path] of refused) {
+    it(`refuses ${JSON.stringify(schema)} by its path`, () => {
+      const error = refusalOf(schema);
+      assert.deepEqual([error.status, error.code, error.param], [400, code, PATH + path]);
+    });
+  }
+
+  it('refuses schemas that would cost too much', () => {
+    const names = Array.from({ length: MAX_BRANCHES + 1 }, (_, i) => `name${i}`);
+    const tooDear: Schema[] = [
+      { properties: Object.fromEntries(names.map((name) => [name, true])) },
+      { enum: names },
+      { anyOf: names.map((name) => ({ const: name })) },
+      { properties: { ['x'.repeat(300)]: true } },
+      { enum: ['x'.repeat(300_000)] },
+      { prefixItems: Array.from({ length: 200 }, (_, i) => ({ maxLength: 10_000 - i })) },
+      {
+        $defs: Object.fromEntries(
+          Array.from({ length: 2000 }, (_, i) => [`d${i}`, { $ref: `#/$defs/d${i + 1}` }]),
+        ),
+        $ref: '#/$defs/d0',
+      },
+      {
+        $defs: Object.fromEntries(
+          Array.from({ length: 2000 }, (_, i) => [`d${i}`, { items: { $ref: `#/$defs/d${i + 1}` } }]),
+        ),
+        $ref: '#/$defs/d0',
+      },
+    ];
+    for (const schema of tooDear) assert.equal(refusalOf(schema).code, 'invalid_value');
+  });
+});
+
+describe('the grammar of a JSON object', () => {
+  it('takes any object and nothing else', () => {
+    const gbnf = grammarOf({ type: 'json_object' });
+    assert.ok(gbnf);
+    const grammar = new Gbnf(gbnf);
+    fc.assert(
+      fc.property(fc.jsonValue({ maxDepth: 3 }), (value) => {
+        fc.pre(isPlain(value));
+        const expected = typeof value === 'object' && value !== null && !Array.isArray(value);
+        assert.equal(grammar.accepts(JSON.stringify(value)), expected);
+      }),
+    );
+    assert.equal(grammarOf({ type: 'text' }), null);
+  });
+});
+
+describe('llama.cpp', () => {
+  let addon: Addon | undefined;
+  before(async () => {
+    addon = await loadBackend(SILENT).then(
+      (backend) => backend.addon,
+      () => undefined,
+    );
+  });
+
+  it('parses the grammars and reads them as the interpreter of these tests does', (test) => {
+    if (addon === undefined) return test.skip('no engine package is installed for this platform');
+    const { AddonGrammar } = addon;
+    fc.assert(
+      fc.property(schemas, seeds, LITERAL, (schema, seed, other) => {
+        const gbnf = maybeGbnf(schema);
+        if (gbnf === null) return;
+        const random = randomFrom(seed);
+        const grammar = new Gbnf(gbnf);
+        // The addon has this method beside what the engine uses; it asks for the whole text to match.
+        const native = new AddonGrammar(gbnf, { addonExports: addon as Addon }) as {
+          isTextCompatible(text: string): boolean;
+        };
+        const text = grammar.sample(random, 20);
+        assert.ok(native.isTextCompatible(text), text);
+        const mutant = JSON.stringify(changed(JSON.parse(text), other, random));
+        assert.equal(native.isTextCompatible(mutant), grammar.accepts(mutant), mutant);
+      }),
+      { numRuns: 300 },
+    );
+  });
+});
