@@ -5,7 +5,7 @@ import type { Backend } from './backend.ts';
 /**
  * The one module that calls the native addon. It turns each of the addon's traps (a crash, a silent wrong
  * answer) into an assertion: sequence ids out of range, positions past a slot, the context touched during a
- * decode, logits that were not asked for, use after disposal. `test/engine/llama/binding.test.ts` holds it.
+ * decode, logits that were not asked for, use after disposal. `test/model/engine-binding.test.ts` holds it.
  */
 
 /** A loaded model file. Disposed after every context of it. */

@@ -1,0 +1,65 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { checkLogitBias, samplerConfig } from '../../../src/engine/llama/sampling.ts';
+import { ServiceError } from '../../../src/errors.ts';
+import type { Sampling } from '../../../src/generation.ts';
+
+const NEUTRAL: Sampling = {
+  temperature: 1,
+  topP: 1,
+  topK: null,
+  minP: 0,
+  seed: null,
+  presencePenalty: 0,
+  frequencyPenalty: 0,
+  repetitionPenalty: 1,
+  logitBias: new Map(),
+};
+const PROMPT = Uint32Array.of(5, 6, 7);
+
+const config = (changed: Partial<Sampling>, seed = 1) =>
+  samplerConfig({ ...NEUTRAL, ...changed }, seed, PROMPT, 100);
+
+test('neutral sampling is a draw from the whole distribution', () => {
+  assert.deepEqual(config({}), { temperature: 1, seed: 1 });
+});
+
+test('temperature 0 is greedy, whatever the other cuts', () => {
+  assert.deepEqual(config({ temperature: 0, topP: 0.5, topK: 3, minP: 0.2 }), { temperature: 0, seed: 1 });
+});
+
+test('top_p runs behind a wide top_k unless the caller names one; 0 lifts it', () => {
+  assert.deepEqual(config({ topP: 0.9 }), { temperature: 1, seed: 1, topK: 1000, topP: 0.9 });
+  assert.deepEqual(config({ topP: 0.9, topK: 40 }), { temperature: 1, seed: 1, topK: 40, topP: 0.9 });
+  assert.deepEqual(config({ topP: 0.9, topK: 0 }), { temperature: 1, seed: 1, topP: 0.9 });
+});
+
+test('presence and frequency penalties count the answer; the repetition penalty alone counts the prompt too', () => {
+  const counted = config({ presencePenalty: 1, frequencyPenalty: -0.5, repetitionPenalty: 1.2 });
+  assert.deepEqual(counted.repeatPenaltyTokens, new Uint32Array(0));
+  assert.equal(counted.repeatPenaltyPresencePenalty, 1);
+  assert.equal(counted.repeatPenaltyFrequencyPenalty, -0.5);
+  assert.equal(counted.repeatPenalty, 1.2);
+  assert.equal(counted.repeatPenaltyMaxTokens, 100, 'the whole slot, not the last 64');
+  assert.deepEqual(config({ repetitionPenalty: 1.2 }).repeatPenaltyTokens, PROMPT);
+});
+
+test('the seed that llama.cpp reads as "draw one" is not passed on', () => {
+  assert.equal(config({}, 0xffff_ffff).seed, 0xffff_fffe);
+});
+
+test('a bias on a token that the model does not have names the token', () => {
+  checkLogitBias(new Map([[9, 1]]), 10);
+  assert.throws(
+    () =>
+      checkLogitBias(
+        new Map([
+          [9, 1],
+          [10, 1],
+        ]),
+        10,
+      ),
+    (error: unknown) =>
+      error instanceof ServiceError && error.code === 'invalid_value' && error.param === 'logit_bias.10',
+  );
+});

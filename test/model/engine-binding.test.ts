@@ -1,0 +1,183 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { loadBackend, packagesOf, type Backend } from '../../src/engine/llama/backend.ts';
+import { NativeModel, type NativeContext } from '../../src/engine/llama/binding.ts';
+import { SILENT } from '../../src/log.ts';
+
+const file = process.env.SLUICE_TEST_MODEL;
+
+test('a GPU package comes before the plain one, and each platform has its own', () => {
+  assert.deepEqual(packagesOf('linux', 'x64'), [
+    '@node-llama-cpp/linux-x64-cuda',
+    '@node-llama-cpp/linux-x64-vulkan',
+    '@node-llama-cpp/linux-x64',
+  ]);
+  assert.deepEqual(packagesOf('darwin', 'arm64'), ['@node-llama-cpp/mac-arm64-metal']);
+  assert.deepEqual(packagesOf('sunos', 'x64'), []);
+});
+
+/** What the engine relies on, and each of the addon's traps, at the version that is pinned. */
+describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is not set' }, () => {
+  let backend: Backend;
+  let model: NativeModel;
+  let context: NativeContext;
+
+  before(async () => {
+    backend = await loadBackend(SILENT);
+    const fractions: number[] = [];
+    model = await NativeModel.load(backend, file ?? '', {
+      gpuLayers: 0,
+      onProgress: (fraction) => fractions.push(fraction),
+    });
+    assert.equal(fractions.at(-1), 1);
+    assert.deepEqual(
+      fractions,
+      fractions.toSorted((a, b) => a - b),
+    );
+    context = await model.context({ slots: 3, slotTokens: 200, batchTokens: 64, threads: 1 });
+  });
+
+  after(async () => {
+    await context.dispose();
+    await model.dispose();
+  });
+
+  const tokens = (text: string): Uint32Array => model.tokenize(text, false);
+
+  /** Computes `text` at the beginning of a sequence and returns the greedy next token. */
+  async function greedy(sequence: number, text: Uint32Array, from = 0): Promise<number> {
+    const sampler = model.sampler({ temperature: 0, seed: 1 });
+    const rest = text.subarray(from);
+    context.begin(rest.length);
+    const index = context.add(sequence, from, rest, true);
+    await context.decode();
+    const token = await context.sample(index, sampler);
+    sampler.dispose();
+    return token;
+  }
+
+  test('a slot has at least what was asked for, and the binding knows how much', () => {
+    assert.equal(context.slotTokens, 256);
+    assert.equal(context.slots, 3);
+  });
+
+  test('control tokens are read from trusted text only', () => {
+    assert.equal(model.tokenize('<|im_end|>', true).length, 1);
+    assert(model.tokenize('<|im_end|>', false).length > 1);
+  });
+
+  test('a sequence id out of range, which would end the process, is an assertion', async () => {
+    for (const sequence of [-1, 3, 0.5, Number.NaN]) {
+      assert.throws(() => context.clear(sequence), /sequence id/);
+      assert.throws(() => context.trim(sequence, 1), /sequence id/);
+      await assert.rejects(context.copy(0, sequence), /sequence id/);
+      await assert.rejects(context.copy(sequence, 0), /sequence id/);
+    }
+  });
+
+  test('a position past the slot, which would fail every request of the batch, is an assertion', () => {
+    context.begin(2);
+    assert.throws(() => context.add(0, 255, Uint32Array.of(1, 2), true), /position/);
+  });
+
+  test('a batch that is too large, overfull or not full is an assertion', async () => {
+    assert.throws(() => context.begin(65), /batch size/);
+    context.begin(2);
+    assert.throws(() => context.add(0, 0, Uint32Array.of(1, 2, 3), true), /more tokens/);
+    context.add(0, 0, Uint32Array.of(1), false);
+    await assert.rejects(context.decode(), /not full/);
+  });
+
+  test('logits that were not asked for, which the addon answers with -1, are an assertion', async () => {
+    const sampler = model.sampler({ temperature: 0, seed: 1 });
+    context.begin(2);
+    assert.equal(context.add(0, 0, Uint32Array.of(1, 2), false), -1);
+    await context.decode();
+    await assert.rejects(context.sample(1, sampler), /not asked for/);
+    await assert.rejects(context.sample(-1, sampler), /not asked for/);
+    context.clear(0);
+    sampler.dispose();
+  });
+
+  test('nothing touches the context while it decodes, which would corrupt its memory', async () => {
+    context.begin(1);
+    context.add(0, 0, Uint32Array.of(1), true);
+    const decoding = context.decode();
+    assert.throws(() => context.clear(1), /in use/);
+    assert.throws(() => context.begin(1), /in use/);
+    await assert.rejects(context.copy(1, 0), /in use/);
+    await assert.rejects(context.dispose(), /in use/);
+    await decoding;
+    context.clear(0);
+  });
+
+  test('a copied and trimmed sequence goes on as the one it came from', async () => {
+    const text = tokens('The capital of France is');
+    const expected = await greedy(0, text);
+    await context.copy(1, 0);
+    assert(context.trim(1, text.length - 1));
+    assert.equal(await greedy(1, text, text.length - 1), expected);
+    // The source may go in the same step: a copy of a copy, its source cleared and refilled.
+    await context.copy(2, 1);
+    context.clear(1);
+    assert(context.trim(2, text.length - 1));
+    assert.equal(await greedy(2, text, text.length - 1), expected);
+    for (const sequence of [0, 1, 2]) context.clear(sequence);
+  });
+
+  test('a sampler that is disposed samples no more', async () => {
+    const sampler = model.sampler({ temperature: 0, seed: 1 });
+    context.begin(1);
+    const index = context.add(0, 0, Uint32Array.of(1), true);
+    await context.decode();
+    sampler.dispose();
+    sampler.dispose();
+    await assert.rejects(context.sample(index, sampler), /disposed/);
+    context.clear(0);
+  });
+
+  test('a grammar that does not parse is null, and a copy of one goes its own way', async () => {
+    assert.equal(model.grammar('root ::= nothing-there'), null);
+    assert.equal(model.grammar('this is no grammar'), null);
+    const pristine = model.grammar('root ::= "yes"');
+    assert(pristine);
+    for (let round = 0; round < 2; round++) {
+      const sampler = model.sampler({ temperature: 0, seed: 1 }, model.copyGrammar(pristine));
+      let text = '';
+      let next = tokens('Is water wet?');
+      let position = 0;
+      for (let step = 0; step < 5 && text !== 'yes'; step++) {
+        context.begin(next.length);
+        const index = context.add(0, position, next, true);
+        await context.decode();
+        position += next.length;
+        next = Uint32Array.of(await context.sample(index, sampler));
+        text += model.detokenize(next, false);
+      }
+      assert.equal(text, 'yes');
+      context.begin(1);
+      const index = context.add(0, position, next, true);
+      await context.decode();
+      assert(
+        model.token(await context.sample(index, sampler)).ends,
+        'a finished grammar leaves only the end',
+      );
+      sampler.dispose();
+      context.clear(0);
+    }
+  });
+
+  test('a file that is no model is an error, not a crash', async () => {
+    await assert.rejects(
+      NativeModel.load(backend, import.meta.filename, { gpuLayers: 0, onProgress() {} }),
+      Error,
+    );
+  });
+
+  test('a model and a context that are disposed are not used again', async () => {
+    const other = await model.context({ slots: 1, slotTokens: 256, batchTokens: 8, threads: 1 });
+    await other.dispose();
+    await other.dispose();
+    assert.throws(() => other.begin(1), /disposed/);
+  });
+});
