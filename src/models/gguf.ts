@@ -118,11 +118,13 @@ function kvBytesPerToken(fields: Fields, architecture: string): number {
   const widest = Math.max(1, ...(heads ?? [1]));
   const keyLength = fields.number(`${architecture}.attention.key_length`) ?? embedding / widest;
   const valueLength = fields.number(`${architecture}.attention.value_length`) ?? embedding / widest;
-  let bytes = 0;
-  for (let layer = 0; layer < layers; layer++) {
-    bytes += (kvHeads[Math.min(layer, kvHeads.length - 1)] ?? 0) * (keyLength + valueLength) * 2;
-  }
-  return Math.ceil(bytes);
+  // One number holds for all layers; the list of a model that differs by layer may be longer than its layers.
+  const [only] = kvHeads;
+  const total =
+    kvHeads.length === 1
+      ? (only ?? 0) * layers
+      : kvHeads.slice(0, layers).reduce((sum, heads) => sum + heads, 0);
+  return Math.ceil(total * (keyLength + valueLength) * 2);
 }
 
 function commonestType(scans: readonly GgufScan[]): string {

@@ -115,6 +115,11 @@ export function partPath(file: string): string {
   return `${file}.part`;
 }
 
+/** Where pip works while it fetches the file; gone when it has ended, unless this process was killed. */
+export function pipFolder(file: string): string {
+  return `${file}.pip`;
+}
+
 function isRecord(value: unknown): value is FileRecord {
   return (
     typeof value === 'object' &&

@@ -2,15 +2,16 @@ import { readdir, rm, rmdir, stat } from 'node:fs/promises';
 import { basename, dirname, isAbsolute, join, relative, sep } from 'node:path';
 import type { Log } from '../log.ts';
 import type { FreeBytes } from './disk.ts';
-import { fetchFile, hashFile, installedRecord, type FetchTools } from './fetch-file.ts';
+import { fetchFile, hashFile, installedRecord, makeFolder, type FetchTools } from './fetch-file.ts';
 import { readGguf } from './gguf.ts';
 import { HttpClient, type HttpTimes } from './http-client.ts';
-import { Layout, partPath, readRecord, recordPath } from './layout.ts';
+import { Layout, partPath, pipFolder, readRecord, recordPath } from './layout.ts';
 import { tryLock } from './lock.ts';
 import { ModelFileError } from './model-file-error.ts';
 import { catalogueId, findNamed, type NamedModel } from './named-model.ts';
 import { ProgressMeter, type OnProgress } from './progress.ts';
 import { PullError, systemCode } from './pull-error.ts';
+import { allMustFit } from './split-fit.ts';
 import { SharedPulls } from './shared-pulls.ts';
 import { splitFiles } from './split.ts';
 
@@ -131,6 +132,7 @@ export class ModelStore {
       for (const path of [file, recordPath(file), partPath(file), recordPath(partPath(file))]) {
         await rm(path, { force: true });
       }
+      await rm(pipFolder(file), { recursive: true, force: true });
       removed.push(file);
       await this.#dropEmptyFolders(dirname(file));
     }
@@ -167,6 +169,8 @@ export class ModelStore {
     const { env, log, times, freeBytes } = this.#options;
     await using client = new HttpClient(env, times);
     const tools: FetchTools = { layout: this.#layout, client, env, log, signal, onProgress, freeBytes };
+    await makeFolder(this.#layout.folder);
+    await allMustFit(model.wanted, tools);
     for (const wanted of model.wanted) await fetchFile(wanted, tools);
     const fetched = await this.#here(model);
     if (fetched === null)

@@ -1,34 +1,17 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
-import { mkdir, readFile, stat, truncate, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { dirname } from 'node:path';
 import { describe, it } from 'node:test';
 import * as fc from 'fast-check';
-import { PullError } from '../../src/models/pull-error.ts';
-import { sha256, type Act } from './fake-hub.ts';
+import { sha256 } from './fake-hub.ts';
 import { buildGguf, TINY_METADATA } from './gguf-builder.ts';
-import { Fixture } from './store-fixture.ts';
+import { fails, Fixture } from './store-fixture.ts';
 
 const { NAME, BYTES } = Fixture;
 const TOKEN = 'hf_canary_of_a_token';
-
-async function fails(
-  pull: Promise<unknown>,
-  message: RegExp,
-  fault: PullError['fault'] = 'all_failed',
-): Promise<string> {
-  let text = '';
-  await assert.rejects(pull, (error: unknown) => {
-    assert(error instanceof PullError, String(error));
-    assert.equal(error.fault, fault, error.message);
-    assert.match(error.message, message);
-    text = error.message;
-    return true;
-  });
-  return text;
-}
 
 describe('a pull from the Hub', () => {
   it('brings the file whole, with a record of where it came from', async () => {
@@ -143,6 +126,30 @@ describe('a pull from the Hub', () => {
       at.store({ env: { HF_ENDPOINT: endpoint.replace('http', 'ftp') } }).pull(NAME),
       /HF_ENDPOINT/,
     );
+  });
+
+  it('goes through the proxy that the environment names', async () => {
+    await using at = await Fixture.open();
+    const asked: string[] = [];
+    const proxy = createServer((request, response) => {
+      asked.push(request.url ?? '');
+      response.writeHead(403).end();
+    });
+    proxy.on('connect', (request, socket) => {
+      asked.push(request.url ?? '');
+      socket.end('HTTP/1.1 403 Forbidden\r\n\r\n');
+    });
+    proxy.listen(0, '127.0.0.1');
+    await once(proxy, 'listening');
+    // A server that listens on TCP has an address of this type.
+    const { port } = proxy.address() as AddressInfo;
+    const env = { HF_ENDPOINT: 'https://hub.invalid', HTTPS_PROXY: `http://127.0.0.1:${port}` };
+    await fails(at.store({ env }).pull(NAME), /hub\.invalid/);
+    assert.deepEqual(asked, ['hub.invalid:443']);
+    await fails(at.store({ env: { ...env, NO_PROXY: 'hub.invalid' } }).pull(NAME), /ENOTFOUND|EAI_AGAIN/);
+    assert.equal(asked.length, 1);
+    proxy.closeAllConnections();
+    proxy.close();
   });
 
   it('gives up when it takes the connection and says nothing', async () => {
@@ -286,110 +293,5 @@ describe('a pull from an address', () => {
     );
     away.closeAllConnections();
     away.close();
-  });
-});
-
-describe('a full disk', () => {
-  it('is found out before a byte is fetched, with the numbers', async () => {
-    await using at = await Fixture.open();
-    const store = at.store({ freeBytes: async () => 30e6 });
-    await fails(store.pull(NAME), /1 MB are needed and 68 MB kept free, .* has 30 MB free/, 'disk_full');
-    assert.deepEqual(await at.names(), ['tiny.gguf.part', 'tiny.gguf.part.json']);
-  });
-});
-
-describe('a pull that is aborted', () => {
-  it('ends with the reason, keeps the part and goes on later', async () => {
-    await using at = await Fixture.open();
-    const stop = new AbortController();
-    at.hub.script = [{ stallAfter: 7000 }];
-    const pull = at.store().pull(NAME, {
-      signal: stop.signal,
-      onProgress: ({ receivedBytes }) => receivedBytes > 0 && stop.abort(new Error('enough')),
-    });
-    await assert.rejects(pull, { message: 'enough' });
-    assert.equal((await stat(`${at.file}.part`)).size, 7000);
-    await at.store().pull(NAME);
-    assert.equal(at.hub.fetches.at(-1)?.range, 'bytes=7000-');
-  });
-
-  it('does not start when it was aborted before', async () => {
-    await using at = await Fixture.open();
-    await assert.rejects(at.store().pull(NAME, { signal: AbortSignal.abort(new Error('never')) }), {
-      message: 'never',
-    });
-    assert.equal(at.hub.seen.length, 0);
-  });
-});
-
-describe('two pulls at once', () => {
-  const acts: readonly (readonly [string, Act[]])[] = [
-    ['whole', []],
-    ['cut', [{ cutAfter: 1000 }]],
-  ];
-  for (const [name, script] of acts) {
-    it(`in one process make one download, ${name}`, async () => {
-      await using at = await Fixture.open();
-      at.hub.script = [...script];
-      const store = at.store();
-      const [one, two] = await Promise.all([store.pull(NAME), store.pull(NAME)]);
-      assert.deepEqual(one, two);
-      assert.equal(at.hub.seen.filter(({ method }) => method === 'HEAD').length, 1);
-    });
-  }
-
-  it('by two stores make one download, and the second shows the first', async () => {
-    await using at = await Fixture.open();
-    const gate = Promise.withResolvers<void>();
-    at.hub.script = [{ hold: gate.promise }];
-    const first = at.store().pull(NAME);
-    const second = at.store().pull(NAME, {
-      onProgress: (progress) => {
-        at.onProgress(progress);
-        if (progress.phase === 'waiting') gate.resolve();
-      },
-    });
-    assert.deepEqual((await first).sha256, (await second).sha256);
-    assert.equal(at.hub.fetches.length, 1);
-    assert(at.progress.some(({ phase }) => phase === 'waiting'));
-  });
-
-  it('go on when one of them leaves', async () => {
-    await using at = await Fixture.open();
-    const gate = Promise.withResolvers<void>();
-    at.hub.script = [{ hold: gate.promise }];
-    const store = at.store();
-    const stop = new AbortController();
-    const leaving = store.pull(NAME, { signal: stop.signal });
-    const staying = store.pull(NAME);
-    stop.abort(new Error('gone'));
-    await assert.rejects(leaving, { message: 'gone' });
-    gate.resolve();
-    assert.equal((await staying).file, at.file);
-    assert.equal(at.hub.fetches.length, 1);
-  });
-});
-
-describe('a split model', () => {
-  it('is here when all its parts are', async () => {
-    await using at = await Fixture.open();
-    const parts = [1, 2, 3].map((number) => `big-0000${number}-of-00003.gguf`);
-    for (const part of parts) at.hub.files.set(`q8/${part}`, BYTES);
-    const name = `hf:owner/repo/q8/${parts[1]}`;
-    const store = at.store();
-    const model = await store.pull(name);
-    assert.deepEqual(
-      model.files.map((file) => file.split('/').at(-1)),
-      parts,
-    );
-    assert(model.file.endsWith(parts[0] ?? ''));
-    assert.equal(model.sizeBytes, 3 * BYTES.length);
-    assert.equal((await store.list()).length, 1);
-    await truncate(model.files[2] ?? '', 10);
-    assert.equal(await store.resolve('any/id', name), null);
-    await store.pull(name);
-    assert.equal(at.hub.fetches.length, 4);
-    assert.equal((await store.remove(name)).length, 3);
-    assert.deepEqual(await at.names(), []);
   });
 });

@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { setTimeout as delay } from 'node:timers/promises';
 
 /** A request that the fake saw. */
 export interface Seen {
@@ -30,6 +29,8 @@ export class FakeHub implements AsyncDisposable {
   status: number | null = null;
   etag: string | null = '"v1"';
   script: Act[] = [];
+  /** Resolves when the client has written that many bytes of the file, or has gone. */
+  arrived: (bytes: number, gone: () => boolean) => Promise<void> = async () => {};
   readonly #hub: Server;
   readonly #store: Server;
 
@@ -113,9 +114,9 @@ export class FakeHub implements AsyncDisposable {
       return;
     }
     response.write(body.subarray(0, act.cutAfter ?? act.stallAfter));
-    if (act.stallAfter !== undefined) return;
-    // Far enough for the client to have read what was sent before the connection is cut.
-    await delay(20);
+    if (act.cutAfter === undefined) return;
+    // What a client has received and not yet read is lost when its connection is cut.
+    await this.arrived(start + act.cutAfter, () => response.destroyed);
     response.destroy();
   }
 

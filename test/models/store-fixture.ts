@@ -1,8 +1,10 @@
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import assert from 'node:assert/strict';
+import { mkdtemp, readdir, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Log, LogFields } from '../../src/log.ts';
 import type { PullProgress } from '../../src/models/progress.ts';
+import { PullError } from '../../src/models/pull-error.ts';
 import { ModelStore, type ModelStoreOptions } from '../../src/models/store.ts';
 import { FakeHub } from './fake-hub.ts';
 import { buildGguf, TINY_METADATA } from './gguf-builder.ts';
@@ -22,6 +24,9 @@ export class Fixture implements AsyncDisposable {
   private constructor(home: string, hub: FakeHub) {
     this.home = home;
     this.hub = hub;
+    hub.arrived = async (bytes, gone) => {
+      while (!gone() && (await this.#partBytes()) < bytes) await new Promise(setImmediate);
+    };
   }
 
   static async open(): Promise<Fixture> {
@@ -60,6 +65,22 @@ export class Fixture implements AsyncDisposable {
     await rm(this.home, { recursive: true, force: true });
   }
 
+  /** Bytes of the largest unfinished download. */
+  async #partBytes(): Promise<number> {
+    const folder = join(this.home, 'models');
+    const names = await readdir(folder, { recursive: true });
+    const parts = names.filter((name) => name.endsWith('.part'));
+    const sizes = await Promise.all(
+      parts.map((name) =>
+        stat(join(folder, name)).then(
+          ({ size }) => size,
+          () => Number.POSITIVE_INFINITY,
+        ),
+      ),
+    );
+    return Math.max(0, ...sizes);
+  }
+
   #log(): Log {
     const write = (message: string, fields?: LogFields): void => {
       this.logged.push(JSON.stringify({ message, ...fields }));
@@ -67,4 +88,21 @@ export class Fixture implements AsyncDisposable {
     const log: Log = { debug: write, info: write, warn: write, error: write, with: () => log };
     return log;
   }
+}
+
+/** Expects a pull to fail with this fault and message; resolves to the message. */
+export async function fails(
+  pull: Promise<unknown>,
+  message: RegExp,
+  fault: PullError['fault'] = 'all_failed',
+): Promise<string> {
+  let text = '';
+  await assert.rejects(pull, (error: unknown) => {
+    assert(error instanceof PullError, String(error));
+    assert.equal(error.fault, fault, error.message);
+    assert.match(error.message, message);
+    text = error.message;
+    return true;
+  });
+  return text;
 }
