@@ -86,7 +86,7 @@ export class ProgressBar implements Disposable {
 }
 
 /** A pull's state in one line. */
-export function describeProgress(progress: PullProgress): string {
+function describeProgress(progress: PullProgress): string {
   const { bytes, speed, left } = inWords(progress);
   const from = progress.receivedBytes === 0 ? ` from ${progress.source}` : '';
   return [`${VERBS[progress.phase]} ${progress.file}${from}`, bytes, speed, left]

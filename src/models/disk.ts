@@ -7,7 +7,7 @@ const RESERVE_BYTES = 64 * 1024 * 1024;
 /** Free bytes of the disk that holds `folder`, as far as this user may use them. */
 export type FreeBytes = (folder: string) => Promise<number>;
 
-export async function freeDiskBytes(folder: string): Promise<number> {
+async function freeDiskBytes(folder: string): Promise<number> {
   const { bavail, bsize } = await statfs(folder);
   return bavail * bsize;
 }

@@ -14,13 +14,13 @@ export interface HubSource {
   revision: string;
 }
 
-export interface UrlSource {
+interface UrlSource {
   kind: 'url';
   /** May hold a signed query, so it is shown only through `describeSource`. */
   url: URL;
 }
 
-export interface PathSource {
+interface PathSource {
   kind: 'path';
   /** Absolute. */
   path: string;

@@ -10,6 +10,9 @@ import { fails, Fixture } from './store-fixture.ts';
 
 const { NAME, BYTES } = Fixture;
 
+/** Runs a command that may mount what nobody else sees. */
+const [PRIVATELY, ...OWN_MOUNTS] = ['unshare', '--map-root-user', '--mount'] as const;
+
 describe('a full disk', () => {
   it('is found out for all parts of a split model before the first', async () => {
     await using at = await Fixture.open();
@@ -32,8 +35,8 @@ describe('a full disk', () => {
     const program = `mount -t tmpfs -o size=128k tmpfs "$1/models" && exec "$2" "$3" "$1" "$4"`;
     const child = join(import.meta.dirname, 'full-disk-child.ts');
     const { stdout } = await promisify(execFile)(
-      'unshare',
-      ['--map-root-user', '--mount', 'sh', '-c', program, 'sh', at.home, process.execPath, child, NAME],
+      PRIVATELY,
+      [...OWN_MOUNTS, 'sh', '-c', program, 'sh', at.home, process.execPath, child, NAME],
       { env: { ...process.env, HF_ENDPOINT: at.hub.endpoint } },
     );
     const end = JSON.parse(stdout);
@@ -45,7 +48,7 @@ describe('a full disk', () => {
 
 /** Why no disk of a few kilobytes can be made here; false where it can. */
 function noSmallDisk(): string | false {
-  const tried = spawnSync('unshare', ['--map-root-user', '--mount', 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt']);
+  const tried = spawnSync(PRIVATELY, [...OWN_MOUNTS, 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt']);
   return tried.status === 0 ? false : 'no tmpfs can be mounted here';
 }
 
