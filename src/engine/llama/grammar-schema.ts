@@ -1,4 +1,5 @@
 import type { JsonSchema } from '../../generation.ts';
+import { type Container, type Place, refuseAmbiguity } from './grammar-ambiguity.ts';
 import { arrayExpression, objectExpression } from './grammar-container.ts';
 import {
   ANNOTATIONS,
@@ -29,9 +30,15 @@ export class SchemaGrammar {
   readonly #path: string;
   /** How many schemas the one at hand is nested in, references included. */
   #depth = 0;
-  /** The rules of schemas met before: recursion ends here. */
+  /** The object or array whose members are being turned into rules; null at the root. */
+  #inside: Container | null = null;
+  /** The rules of unions, objects and arrays met before: recursion ends here. */
   readonly #unions = new Map<SchemaObject, string>();
-  readonly #typed = new Map<SchemaObject, Map<JsonType, string>>();
+  readonly #containers = {
+    object: new Map<SchemaObject, NamedContainer>(),
+    array: new Map<SchemaObject, NamedContainer>(),
+  };
+  readonly #places = new Map<SchemaObject, Place>();
 
   constructor(schema: JsonSchema, path: string, rules: GrammarRules) {
     this.#schema = schema;
@@ -43,48 +50,52 @@ export class SchemaGrammar {
   root(): string {
     const root = this.rule(this.#schema, this.#path);
     if (root === null) throw nothingMatches(this.#path);
+    refuseAmbiguity([...this.#places.values()]);
     return root;
   }
 
   /** The name of the rule for a schema at `path`; null where nothing can match it. */
   rule(schema: unknown, path: string): string | null {
-    const known =
-      typeof schema === 'object' && schema !== null ? this.#unions.get(schema as SchemaObject) : undefined;
+    if (schema === true) return 'value';
+    if (schema === false) return null;
+    const object = schemaObject(schema, path);
+    const place = this.#places.get(object) ?? { path, containers: new Set() };
+    this.#places.set(object, place);
+    this.#inside?.members.add(place);
+    const known = this.#unions.get(object);
     if (known !== undefined) return known;
     if (this.#depth >= MAX_DEPTH)
       throw refuseSchema('invalid_value', path, `Nested deeper than ${MAX_DEPTH} schemas.`);
     this.#depth += 1;
-    const name = this.#ruleOf(schema, this.#alternatives(schema, path, new Set()));
+    const name = this.#ruleOf(object, place, this.#alternatives(object, path, new Set()));
     this.#depth -= 1;
     return name;
   }
 
-  #ruleOf(schema: unknown, alternatives: readonly Alternative[]): string | null {
+  #ruleOf(schema: SchemaObject, place: Place, alternatives: readonly Alternative[]): string | null {
     if (alternatives.length === 0) return null;
     if (alternatives.some(({ kind }) => kind === 'any')) return 'value';
     const [only] = alternatives;
-    if (only !== undefined && alternatives.length === 1) return this.#alternative(only);
+    if (only !== undefined && alternatives.length === 1) return this.#alternative(only, place);
     const name = this.rules.reserve();
-    this.#unions.set(schema as SchemaObject, name);
-    const expressions = alternatives.map((alternative) => this.#alternative(alternative));
+    this.#unions.set(schema, name);
+    const expressions = alternatives.map((alternative) => this.#alternative(alternative, place));
     this.rules.define(name, [...new Set(expressions)].join(' | '));
     return name;
   }
 
-  #alternative(alternative: Alternative): string {
+  #alternative(alternative: Alternative, place: Place): string {
     switch (alternative.kind) {
       case 'any':
         return 'value';
       case 'value':
         return this.rules.share(literal(alternative.json));
       default:
-        return this.#typedRule(alternative);
+        return this.#typedRule(alternative, place);
     }
   }
 
-  #typedRule({ type, schema, path }: TypedSchema): string {
-    const known = this.#typed.get(schema)?.get(type);
-    if (known !== undefined) return known;
+  #typedRule({ type, schema, path }: TypedSchema, place: Place): string {
     switch (type) {
       case 'boolean':
       case 'null':
@@ -95,14 +106,24 @@ export class SchemaGrammar {
       case 'string':
         return this.rules.share(stringExpression(schema, path, this.rules));
       default: {
-        const name = this.rules.reserve();
-        const names = this.#typed.get(schema) ?? new Map<JsonType, string>();
-        this.#typed.set(schema, names.set(type, name));
-        const expression = type === 'array' ? arrayExpression : objectExpression;
-        this.rules.define(name, expression(schema, path, this));
-        return name;
+        const container = this.#container(type, schema, path);
+        place.containers.add(container);
+        return container.name;
       }
     }
+  }
+
+  #container(type: 'object' | 'array', schema: SchemaObject, path: string): NamedContainer {
+    const known = this.#containers[type].get(schema);
+    if (known !== undefined) return known;
+    const container = { type, schema, members: new Set<Place>(), name: this.rules.reserve() };
+    this.#containers[type].set(schema, container);
+    const outside = this.#inside;
+    this.#inside = container;
+    const expression = type === 'array' ? arrayExpression : objectExpression;
+    this.rules.define(container.name, expression(schema, path, this));
+    this.#inside = outside;
+    return container;
   }
 
   /** What may stand at a place. `seen` holds the schemas already counted: a second time, or in a circle, they add nothing. */
@@ -181,6 +202,8 @@ const MAX_DEPTH = 100;
 
 /** Schemas looked through for the alternatives of one place. */
 const MAX_STEPS = 1000;
+
+type NamedContainer = Container & { readonly name: string };
 
 /** One of the ways in which a value may look. */
 type Alternative = { kind: 'any' } | { kind: 'value'; json: string } | TypedSchema;

@@ -78,6 +78,15 @@ function isPlain(value: unknown): boolean {
   return inOrder && Object.values(value).every(isPlain);
 }
 
+/** An object that begins with a constant `name`. */
+function named(name: string, more: Record<string, Schema>): Schema {
+  return {
+    type: 'object',
+    properties: { name: { const: name }, ...more },
+    required: ['name', ...Object.keys(more)],
+  };
+}
+
 const seeds = fc.integer();
 
 describe('the grammar of a JSON schema', () => {
@@ -267,6 +276,42 @@ describe('the grammar of a JSON schema', () => {
       },
     ];
     for (const schema of tooDear) assert.equal(refusalOf(schema).code, 'invalid_value');
+  });
+
+  it('refuses alternatives that begin alike and nest, which would double the work with each bracket', () => {
+    const self = { $ref: '#/$defs/node' };
+    const recursive = (...anyOf: Schema[]): Schema => ({ $defs: { node: { anyOf } }, ...self });
+    const list = { type: 'array', items: self };
+    const twins: Schema[] = [
+      recursive(list, { ...list, minItems: 1 }, { type: 'null' }),
+      recursive(named('a', { of: self }), named('a', { of: self, more: true }), { type: 'null' }),
+      recursive({ properties: { a: self } }, { properties: { b: self } }),
+      Array.from({ length: 12 }).reduce<Schema>(
+        (inner) => ({ anyOf: [{ items: inner }, { items: inner, minItems: 1 }] }),
+        true,
+      ),
+    ];
+    for (const schema of twins) assert.match(refusalOf(schema).message, /begin alike/);
+    const distinct: Schema[] = [
+      recursive(list, { type: 'object', additionalProperties: self }, { type: 'null' }),
+      recursive(named('a', { of: self }), named('b', { of: self }), { type: 'null' }),
+      recursive(
+        {
+          type: 'object',
+          properties: { name: { type: 'string' }, size: { type: 'integer' } },
+          required: ['name', 'size'],
+        },
+        {
+          type: 'object',
+          properties: { name: { type: 'string' }, files: list },
+          required: ['name', 'files'],
+        },
+      ),
+      {
+        anyOf: Array.from({ length: 200 }, (_, i) => ({ properties: { [`name${i}`]: { type: 'string' } } })),
+      },
+    ];
+    for (const schema of distinct) assert.ok(gbnfOf(schema));
   });
 });
 
