@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { loadBackend, packagesOf, type Backend } from '../../src/engine/llama/backend.ts';
 import { NativeModel, type NativeContext } from '../../src/engine/llama/binding.ts';
+import { LogprobReader } from '../../src/engine/llama/logprobs.ts';
+import { Vocabulary } from '../../src/engine/llama/vocabulary.ts';
 import { SILENT } from '../../src/log.ts';
 
 const file = process.env.SLUICE_TEST_MODEL;
@@ -123,6 +125,54 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
     assert(context.trim(2, text.length - 1));
     assert.equal(await greedy(2, text, text.length - 1), expected);
     for (const sequence of [0, 1, 2]) context.clear(sequence);
+  });
+
+  test('log probabilities agree with the whole row of logits', async () => {
+    const reader = new LogprobReader(model);
+    const sampler = model.sampler({ temperature: 0, seed: 1 });
+    const text = tokens('The weather today is');
+    context.begin(text.length);
+    const index = context.add(0, 0, text, true);
+    await context.decode();
+    const row = await context.logits(index, sampler);
+    const vocabulary = new Vocabulary(model, row.length);
+    const max = row.reduce((most, logit) => Math.max(most, logit));
+    const zero = max + Math.log(row.reduce((sum, logit) => sum + Math.exp(logit - max), 0));
+    const ranked = Array.from(row, (logit, token) => ({ token, logprob: logit - zero })).sort(
+      (a, b) => b.logprob - a.logprob,
+    );
+    for (const token of [ranked[0]?.token ?? 0, 300, row.length - 1]) {
+      const read = await reader.read(context, index, token, 20, vocabulary);
+      assert(Math.abs(read.logprob - ((row[token] ?? 0) - zero)) < 1e-3);
+      assert.equal(read.token, vocabulary.tokenText(token));
+      assert.equal(read.top.length, 20);
+      for (const [i, listed] of read.top.entries()) {
+        assert.equal(listed.token, vocabulary.tokenText(ranked[i]?.token ?? 0));
+        assert(Math.abs(listed.logprob - (ranked[i]?.logprob ?? 0)) < 1e-3);
+      }
+    }
+    reader.dispose();
+    sampler.dispose();
+    context.clear(0);
+  });
+
+  test('text from the bytes of tokens is what llama.cpp makes of them', async () => {
+    const sampler = model.sampler({ temperature: 0, seed: 1 });
+    context.begin(1);
+    const index = context.add(0, 0, Uint32Array.of(1), true);
+    await context.decode();
+    const vocabulary = new Vocabulary(model, (await context.logits(index, sampler)).length);
+    sampler.dispose();
+    context.clear(0);
+    const said = 'Grüße, 日本語 and 👩‍👩‍👧! \uFEFF\n\tdone';
+    const ids = tokens(said);
+    assert.equal(vocabulary.text(ids), said);
+    const bytes = Array.from(ids, (id) => vocabulary.tokenBytes(id) ?? assert.fail('no bytes'));
+    assert.equal(Buffer.concat(bytes).toString(), said);
+    const end = model.tokenize('<|im_end|>', true)[0] ?? -1;
+    assert(vocabulary.ends(end));
+    assert.equal(vocabulary.tokenText(end), '');
+    assert(vocabulary.controls?.test('<|im_start|>'));
   });
 
   test('a sampler that is disposed samples no more', async () => {

@@ -294,12 +294,14 @@ export class NativeContext {
     }
   }
 
-  /** How many tokens the vocabulary has, which only a whole row of logits tells. */
-  async vocabularySize(index: number, sampler: NativeSampler): Promise<number> {
+  /** A whole row of logits, by token: slow, and the one way to learn how many tokens the vocabulary has. */
+  async logits(index: number, sampler: NativeSampler): Promise<Float32Array> {
     this.#readable(index);
-    const [, , , logits] = await this.#native.sampleToken(index, sampler.native, false, false, true, false);
-    assert(logits !== undefined && logits.length > 0, 'no logits');
-    return logits.length / 2;
+    const [, , , pairs] = await this.#native.sampleToken(index, sampler.native, false, false, true, false);
+    assert(pairs !== undefined && pairs.length > 0, 'no logits');
+    const row = new Float32Array(pairs.length / 2);
+    for (let i = 0; i + 1 < pairs.length; i += 2) row[pairs[i] as number] = pairs[i + 1] as number; // Pairs.
+    return row;
   }
 
   /** Makes `target` hold what `source` holds. The bytes move in the next decode. */

@@ -128,7 +128,7 @@ async function warmUp(
     position += tokens.length;
     tokens = Uint32Array.of(await context.sample(logits, sampler));
   }
-  const vocabularySize = await context.vocabularySize(logits, sampler);
+  const vocabularySize = (await context.logits(logits, sampler)).length;
   const partial = context.trim(0, WARM_UP_TOKENS / 2);
   context.clear(0);
   sampler.dispose();

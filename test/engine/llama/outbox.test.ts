@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { Outbox } from '../../../src/engine/llama/outbox.ts';
 import type { GenerationEvent } from '../../../src/generation.ts';
 

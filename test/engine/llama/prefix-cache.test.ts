@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import type { Choice } from '../../../src/engine/llama/choice.ts';
 import { commonPrefix, place } from '../../../src/engine/llama/prefix-cache.ts';
 import { Slot, type CacheScope } from '../../../src/engine/llama/slots.ts';

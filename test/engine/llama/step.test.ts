@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import type { Choice } from '../../../src/engine/llama/choice.ts';
 import { Slot } from '../../../src/engine/llama/slots.ts';
 import { ChunkSize, planBatch, StepClock } from '../../../src/engine/llama/step.ts';

@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict';
+import { LlamaEngine } from '../../src/engine/llama/engine.ts';
+import { ServiceError } from '../../src/errors.ts';
+import type {
+  ChatRequest,
+  FinishReason,
+  GenerationEvent,
+  GenerationRequest,
+  Sampling,
+  TextRequest,
+  TokenLogprob,
+  Usage,
+} from '../../src/generation.ts';
+import { SILENT } from '../../src/log.ts';
+
+const file = process.env.SLUICE_TEST_MODEL;
+
+/** For `describe`: why the tests that need a model cannot run here. */
+export const SKIP = { skip: file === undefined && 'SLUICE_TEST_MODEL is not set' };
+
+export const SLOTS = 4;
+export const SLOT_TOKENS = 512;
+
+export const GREEDY: Sampling = {
+  temperature: 0,
+  topP: 1,
+  topK: null,
+  minP: 0,
+  seed: null,
+  presencePenalty: 0,
+  frequencyPenalty: 0,
+  repetitionPenalty: 1,
+  logitBias: new Map(),
+};
+
+const BASE = {
+  model: 'test/model',
+  maxTokens: 12,
+  sampling: GREEDY,
+  stop: [],
+  choices: 1,
+  logprobs: null,
+  responseFormat: { type: 'text' },
+  stream: true,
+  includeUsage: null,
+  continuousUsage: false,
+  cacheScope: null,
+  user: null,
+} as const;
+
+export function chat(content: string, changed: Partial<ChatRequest> = {}): ChatRequest {
+  return { ...BASE, kind: 'chat', messages: [{ role: 'user', content }], ...changed };
+}
+
+export function text(prompt: string, changed: Partial<TextRequest> = {}): TextRequest {
+  return { ...BASE, kind: 'text', prompts: [prompt], echo: false, ...changed };
+}
+
+export interface Answer {
+  texts: string[];
+  reasons: (FinishReason | undefined)[];
+  logprobs: TokenLogprob[];
+  usage: Usage;
+  events: GenerationEvent[];
+}
+
+function usageOf(events: readonly GenerationEvent[]): Usage {
+  const end = events.at(-1);
+  assert(end?.type === 'end' && end.usageSource === 'engine');
+  return end.usage;
+}
+
+/** Waits, a turn of the event loop at a time, until the engine is so. */
+export async function until(holds: () => boolean): Promise<void> {
+  while (!holds()) await new Promise(setImmediate);
+}
+
+/** The real model in this process. One thread: with more, any other program on the machine makes them wait for each other. */
+export async function loadEngine(): Promise<LlamaEngine> {
+  return await LlamaEngine.load(
+    { file: file ?? '', slots: SLOTS, contextTokens: SLOT_TOKENS, threads: 1, gpuLayers: 'auto' },
+    { onProgress() {}, log: SILENT },
+  );
+}
+
+/** Generates, and checks the order of events that every answer has. */
+export async function answerOf(
+  engine: LlamaEngine,
+  request: GenerationRequest,
+  signal = new AbortController().signal,
+): Promise<Answer> {
+  const events: GenerationEvent[] = [];
+  for await (const event of engine.generate(request, signal)) events.push(event);
+  const result: Answer = { texts: [], reasons: [], logprobs: [], usage: usageOf(events), events };
+  assert.equal(events[0]?.type, 'started');
+  for (const event of events) {
+    if (event.type === 'token') {
+      assert.equal(result.reasons[event.choice], undefined, 'no token follows a finish');
+      result.texts[event.choice] = (result.texts[event.choice] ?? '') + event.text;
+      result.logprobs.push(...(event.logprobs ?? []));
+    }
+    if (event.type === 'finish') result.reasons[event.choice] = event.reason;
+  }
+  return result;
+}
+
+/** Expects the request to be refused with this error, before anything else. */
+export async function refusalOf(
+  engine: LlamaEngine,
+  request: GenerationRequest,
+  code: string,
+  param: string,
+): Promise<ServiceError> {
+  const error = await answerOf(engine, request).then(
+    () => assert.fail('it was answered'),
+    (reason: unknown) => reason,
+  );
+  assert(error instanceof ServiceError);
+  assert.equal(error.code, code);
+  assert.equal(error.param, param);
+  return error;
+}
