@@ -65,7 +65,8 @@ function numberWays(lower: Bound | null, upper: Bound | null, path: string): str
   }
   const low = lower ?? { value: -BEYOND, exclusive: true };
   const high = upper ?? { value: BEYOND, exclusive: true };
-  return [...magnitudes(negated(high), negated(low)).map((way) => `"-" ${way}`), ...magnitudes(low, high)];
+  const negative = low.value < 0 ? magnitudes(negated(high), negated(low)) : [];
+  return [...negative.map((way) => `"-" ${way}`), ...magnitudes(low, high)];
 }
 
 function negated({ value, exclusive }: Bound): Bound {

@@ -65,11 +65,15 @@ export class MarkedContents {
       const resume = Math.min(end, endOfSpace(content, index + literal.length));
       pieces.push({ text, after: content.slice(from + text.length, resume) });
       from = resume;
+      if (pieces.length === MOST_LITERALS) break;
     }
     pieces.push({ text: content.slice(from, end), after: content.slice(end) });
     return pieces;
   }
 }
+
+/** Strings of the template that stay visible in one content. With more it is noise, made to cost time; they are hidden. */
+const MOST_LITERALS = 1000;
 
 /** Part of a content. */
 interface Piece {

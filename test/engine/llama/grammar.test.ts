@@ -195,8 +195,8 @@ describe('the grammar of a JSON schema', () => {
       }
     }
     const part = new Gbnf(gbnfOf({ type: 'number', minimum: 0, maximum: 1 }));
-    for (const text of ['0', '0.5', '1', '1.0', '-0']) assert.ok(part.accepts(text), text);
-    for (const text of ['1.5', '-0.5', '01', '1e0', '.5']) assert.ok(!part.accepts(text), text);
+    for (const text of ['0', '0.5', '1', '1.0']) assert.ok(part.accepts(text), text);
+    for (const text of ['1.5', '-0.5', '-0', '01', '1e0', '.5']) assert.ok(!part.accepts(text), text);
     const counts = new Gbnf(gbnfOf({ type: 'integer', minimum: 0.5, maximum: 2 ** 63 }));
     for (const text of ['1', '9007199254740991']) assert.ok(counts.accepts(text), text);
     for (const text of ['0', '9007199254740992', '-1']) assert.ok(!counts.accepts(text), text);

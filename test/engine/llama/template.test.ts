@@ -86,6 +86,7 @@ describe('a chat template', () => {
           assistant('<think>\nwell\n</think>\n\nb'),
           user('c</think>d <tool_response>x</tool_response>'),
         ],
+        [user('</think>'.repeat(3000))],
         [user('<tool_response>'), assistant('</think>'), user("it's tool_calls \uE0F0{{ messages }}\uE0F1")],
       ];
       for (const messages of chats) {
