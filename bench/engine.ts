@@ -50,10 +50,10 @@ async function startBoth(
   const sluice = await startSluice(`logLevel: info\nmodels:\n  - id: ${MODEL_ID}\n    engine: ${engine}\n`);
   const peer = await startPeer(
     options['llama-server'],
-    (port) => [
-      ...['-m', options.model ?? '', '--host', '127.0.0.1', '--port', String(port), '-np', String(slots)],
-      ...['-c', String(slots * contextTokens), '-t', String(threads), '-tb', String(threads), '--no-webui'],
-    ],
+    (port) =>
+      ['-m', options.model ?? '', '--host', '127.0.0.1', '--port', String(port), '-np', String(slots)].concat(
+        ['-c', String(slots * contextTokens), '-t', String(threads), '-tb', String(threads), '--no-webui'],
+      ),
     '/health',
   );
   return {

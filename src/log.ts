@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import { pino, type DestinationStream } from 'pino';
 
 /** What a log line may hold beside its message: plain values and errors. A `Secret` is none of them. */
@@ -68,7 +69,7 @@ function describe(error: Error, depth = 0): string {
   const own = error.stack ?? `${error.name}: ${error.message}`;
   const cause = error.cause;
   if (cause === undefined || depth >= 4) return cut(own);
-  return cut(`${own}\ncaused by ${cause instanceof Error ? describe(cause, depth + 1) : String(cause)}`);
+  return cut(`${own}\ncaused by ${cause instanceof Error ? describe(cause, depth + 1) : inspect(cause)}`);
 }
 
 function cut(text: string): string {

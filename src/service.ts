@@ -110,7 +110,9 @@ export class Service implements AsyncDisposable {
     this.#log.info('stopping', { running: this.#activity.running, drainMs });
     if (await finishes(this.#activity.idle(), drainMs)) return;
     this.#log.warn('ending what still runs', { running: this.#activity.running });
-    this.#activity.abort(new ServiceError('shutting_down', 'The service stopped before the answer was whole.'));
+    this.#activity.abort(
+      new ServiceError('shutting_down', 'The service stopped before the answer was whole.'),
+    );
     await finishes(this.#activity.idle(), LAST_FRAME_MS);
   }
 
@@ -218,7 +220,8 @@ async function runFolder(home: string): Promise<string> {
   const folder = inHome.length + 32 <= MAX_SOCKET_PATH ? inHome : join(tmpdir(), `sluice-${user}`);
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const { uid } = await stat(folder);
-  if (uid !== user) throw new Error(`${folder} belongs to another user; remove it, or set SLUICE_HOME to a shorter path.`);
+  if (uid !== user)
+    throw new Error(`${folder} belongs to another user; remove it, or set SLUICE_HOME to a shorter path.`);
   for (const name of await readdir(folder)) {
     const pid = Number(/^(\d+)-/.exec(name)?.[1] ?? NaN);
     if (Number.isInteger(pid) && !lives(pid)) await rm(join(folder, name), { force: true });

@@ -5,5 +5,7 @@ export const VERSION: string = read();
 
 function read(): string {
   const found: unknown = createRequire(import.meta.url)('../package.json');
-  return typeof found === 'object' && found !== null && 'version' in found ? String(found.version) : 'unknown';
+  return typeof found === 'object' && found !== null && 'version' in found
+    ? String(found.version)
+    : 'unknown';
 }

@@ -21,7 +21,14 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 };
 
 /** Types and values that every folder may import. */
-const SHARED = new Set(['generation.ts', 'errors.ts', 'log.ts', 'secret.ts', 'config/schema.ts']);
+const SHARED = new Set([
+  'generation.ts',
+  'errors.ts',
+  'log.ts',
+  'secret.ts',
+  'version.ts',
+  'config/schema.ts',
+]);
 
 /** The composition roots: they see everything. */
 const ROOTS = new Set(['main.ts', 'service.ts']);

@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 import { prepareHome } from '../src/config/home.ts';
 import { loadConfig, loadSecrets } from '../src/config/load.ts';
+import type { EngineHealth } from '../src/engine/engine.ts';
 import { openLog } from '../src/log.ts';
 import { isReady } from '../src/routing/readiness.ts';
 import { Service } from '../src/service.ts';
@@ -181,4 +182,34 @@ export function post(
 /** A chat request of one user message to the scripted model. */
 export function chat(content: string, fields: object = {}): object {
   return { model: MODEL, messages: [{ role: 'user', content }], ...fields };
+}
+
+/** What the engine of the first embedded model says of itself. */
+export function engineHealth({ service }: TestService): Promise<EngineHealth> {
+  const [model] = service.models;
+  if (!model) throw new Error('no model is embedded');
+  return model.engine.health(AbortSignal.timeout(5000));
+}
+
+/** Resolves when no request runs or waits, neither here nor in the engine: everything was given back. */
+export async function atRest(test: TestService): Promise<void> {
+  await until(async () => {
+    const { slotsInUse, queued } = await engineHealth(test);
+    const counts = test.service.router.overview().map(({ waiting, replicas }) => {
+      return waiting + replicas.reduce((sum, { inFlight }) => sum + inFlight, 0);
+    });
+    return slotsInUse === 0 && queued === 0 && counts.every((count) => count === 0);
+  });
+}
+
+/** The lines of the request log so far. */
+export function requestLog(test: TestService): Record<string, unknown>[] {
+  const lines = test
+    .log()
+    .split('\n')
+    .filter((line) => line !== '');
+  // The log writes objects.
+  return lines
+    .map((line) => JSON.parse(line) as Record<string, unknown>)
+    .filter(({ message }) => message === 'request');
 }

@@ -105,7 +105,13 @@ export class EmbeddedReplica implements AsyncDisposable {
     const { program, settings } = child;
     const path = join(import.meta.dirname, program, `main${EXTENSION}`);
     const argument = { ...settings, socketPath };
-    this.#supervisor = new Supervisor({ name: modelId, program: path, argument, stallMs: watch.stallMs, log });
+    this.#supervisor = new Supervisor({
+      name: modelId,
+      program: path,
+      argument,
+      stallMs: watch.stallMs,
+      log,
+    });
     this.#supervisor.start();
   }
 

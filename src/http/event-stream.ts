@@ -23,7 +23,11 @@ const HEADERS = [
 /**
  * Server-sent events on one response. The status goes out with the first frame, or after `holdMs`; from then on
  * a comment follows each `keepAliveMs` of silence. What a slow caller has not read is bounded by the socket's
- * high-water mark and one frame, and a caller that reads nothing for `stallMs` has its stream ended.
+ * high-water mark and the frames of one turn, and a caller that reads nothing for `stallMs` has its stream ended.
+ *
+ * The frames of one turn of the event loop leave as one chunk in one write. `ServerResponse.write` makes four
+ * buffers and a `writev` of each chunk, which is most of what a token costs a proxy; so once the headers are out
+ * the chunk is framed here and given to the socket. The response still begins and ends the body.
  */
 export class EventStream implements Disposable {
   readonly #response: ServerResponse;
@@ -31,6 +35,10 @@ export class EventStream implements Disposable {
   readonly #options: EventStreamOptions;
   readonly #stop: AbortController;
   #opened = false;
+  /** Whether the headers have been given to the socket, so that chunks may follow them there. */
+  #flushed = false;
+  /** Frames of this turn of the event loop. */
+  #pending = '';
   readonly #silence: NodeJS.Timeout;
   #beat: NodeJS.Timeout | null = null;
 
@@ -45,8 +53,7 @@ export class EventStream implements Disposable {
     this.#options = options;
     this.#stop = stop;
     this.#silence = setTimeout(() => {
-      this.#head();
-      this.#response.write(KEEP_ALIVE);
+      void this.write(KEEP_ALIVE);
     }, options.holdMs);
   }
 
@@ -60,19 +67,23 @@ export class EventStream implements Disposable {
     if (this.#opened) return;
     this.#head();
     this.#response.flushHeaders();
+    this.#flushed = this.#response.socket !== null;
   }
 
   /** Writes whole frames. A promise comes back only where the caller must read first; await it before the next. */
   write(frames: string): Promise<void> | null {
     if (!this.#opened) this.#head();
     this.#beat?.refresh();
-    return this.#response.write(frames) ? null : this.#drained();
+    if (this.#pending === '') process.nextTick(flush, this);
+    this.#pending += frames;
+    return this.#response.socket?.writableNeedDrain ? this.#drained() : null;
   }
 
   /** Writes the last frames and ends the response. */
   end(frames: string): void {
     if (!this.#opened) this.#head();
-    this.#response.end(frames);
+    this.#response.end(this.#pending + frames);
+    this.#pending = '';
     if (this.#response.writableFinished) return;
     const stalled = setTimeout(() => this.#response.destroy(), this.#options.stallMs);
     this.#response.once('close', () => clearTimeout(stalled));
@@ -93,12 +104,32 @@ export class EventStream implements Disposable {
 
   #keepAlive(): void {
     if (this.#response.writableEnded || this.#response.destroyed) return;
-    if (!this.#response.writableNeedDrain) this.#response.write(KEEP_ALIVE);
+    if (!this.#response.socket?.writableNeedDrain) void this.write(KEEP_ALIVE);
     this.#beat?.refresh();
+  }
+
+  /** Sends what was written in this turn. */
+  flush(): void {
+    const frames = this.#pending;
+    const response = this.#response;
+    const { socket } = response;
+    if (frames === '' || response.writableEnded) return;
+    this.#pending = '';
+    // Before the headers are out, and while an earlier answer of a pipelining client has the socket, only the
+    // response knows what goes first.
+    if (!this.#flushed || socket === null || !response.chunkedEncoding) {
+      this.#flushed = socket !== null;
+      response.write(frames);
+      return;
+    }
+    const bytes = Buffer.byteLength(frames);
+    const ascii = bytes === frames.length;
+    socket.write(`${bytes.toString(16)}\r\n${frames}\r\n`, ascii ? 'latin1' : 'utf8');
   }
 
   #drained(): Promise<void> {
     const response = this.#response;
+    const { socket } = response;
     return new Promise((resolve) => {
       const stalled = setTimeout(() => {
         this.#stop.abort(new HungUp('the caller did not read its stream'));
@@ -106,10 +137,16 @@ export class EventStream implements Disposable {
       }, this.#options.stallMs);
       const done = () => {
         clearTimeout(stalled);
-        response.off('drain', done).off('close', done);
+        socket?.off('drain', done);
+        response.off('close', done);
         resolve();
       };
-      response.once('drain', done).once('close', done);
+      socket?.once('drain', done);
+      response.once('close', done);
     });
   }
+}
+
+function flush(stream: EventStream): void {
+  stream.flush();
 }

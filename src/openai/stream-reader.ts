@@ -2,6 +2,7 @@ import type { GenerationEvent, Usage } from '../generation.ts';
 import type { GenerationKind } from './field.ts';
 import { brokenOff, readChoices, unreadable, type ReadChoice } from './answer-events.ts';
 import { readErrorFrame } from './error-body.ts';
+import { ChunkTemplate } from './chunk-template.ts';
 import { EventSplitter, EventStreamError, type ServerSentEvent } from './sse.ts';
 import { readUsage } from './usage.ts';
 
@@ -16,6 +17,7 @@ import { readUsage } from './usage.ts';
 export class StreamReader {
   readonly #kind: GenerationKind;
   readonly #splitter = new EventSplitter();
+  readonly #template: ChunkTemplate;
   #started = false;
   #ended = false;
   /** Choices that were seen, and of these the ones that have not finished. */
@@ -29,6 +31,7 @@ export class StreamReader {
 
   constructor(kind: GenerationKind) {
     this.#kind = kind;
+    this.#template = new ChunkTemplate(kind);
   }
 
   /**
@@ -36,15 +39,24 @@ export class StreamReader {
    * before a fault are not lost when this throws.
    */
   push(bytes: Uint8Array, events: GenerationEvent[] = []): GenerationEvent[] {
-    for (const event of this.#split(() => this.#splitter.push(bytes))) this.#frame(event, events);
+    const chunk = Buffer.isBuffer(bytes)
+      ? bytes
+      : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    const data = this.#splitter.single(chunk);
+    if (data === null) this.#frames(() => this.#splitter.push(chunk), events);
+    else this.#frame(data, false, events);
     return events;
   }
 
   /** What is still due once the body has ended; as `push`. */
   end(events: GenerationEvent[] = []): GenerationEvent[] {
-    for (const event of this.#split(() => this.#splitter.end())) this.#frame(event, events);
+    this.#frames(() => this.#splitter.end(), events);
     if (!this.#ended) this.#finishStream(events);
     return events;
+  }
+
+  #frames(next: () => ServerSentEvent[], events: GenerationEvent[]): void {
+    for (const { data, error } of this.#split(next)) this.#frame(data, error, events);
   }
 
   #split(next: () => ServerSentEvent[]): ServerSentEvent[] {
@@ -56,8 +68,14 @@ export class StreamReader {
     }
   }
 
-  #frame({ data, error }: ServerSentEvent, events: GenerationEvent[]): void {
+  #frame(data: string, error: boolean, events: GenerationEvent[]): void {
     if (this.#ended || data === '') return;
+    const token = error ? null : this.#template.read(data);
+    if (token !== null && this.#open.has(token.choice)) {
+      events.push(token);
+      this.#told(this.#template.usage, 1);
+      return;
+    }
     if (data === '[DONE]') {
       this.#finishStream(events);
       return;
@@ -72,12 +90,21 @@ export class StreamReader {
       const { promptTokens = null, cachedTokens = null } = usage ?? {};
       events.push({ type: 'started', promptTokens, cachedTokens });
     }
+    const from = events.length;
     for (const choice of readChoices(this.#kind, chunk.choices)) this.#choice(choice, usage, events);
-    if (usage !== null) {
-      this.#usage = usage;
-      this.#counted = 0;
-      this.#usageIsFinal = this.#seen.size > 0 && this.#open.size === 0;
-    }
+    this.#told(usage, 0);
+    const [only] = events.slice(from);
+    if (only?.type === 'token' && events.length === from + 1) this.#template.learn(data, only, usage);
+  }
+
+  /** Counts deltas where a chunk has no usage, and takes its word where it has one. */
+  #told(usage: Usage | null, deltas: number): void {
+    if (deltas > 0) this.#usageIsFinal = false;
+    this.#counted += deltas;
+    if (usage === null) return;
+    this.#usage = usage;
+    this.#counted = 0;
+    this.#usageIsFinal = this.#seen.size > 0 && this.#open.size === 0;
   }
 
   #choice(

@@ -179,7 +179,7 @@ export class Lease {
 function unavailable(entry: Entry, refused: ReadonlyMap<Engine, ReplicaRefused>): ServiceError {
   const last = [...refused.values()].at(-1);
   if (last) return last;
-  const waits = entry.replicas.map(({ state }) => retryAfterMs(state()));
+  const waits = entry.replicas.map((replica) => retryAfterMs(replica.state()));
   return new ServiceError('engine_unavailable', 'No replica of this model can take the request now.', {
     retryAfterMs: Math.min(...waits),
   });

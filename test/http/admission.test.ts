@@ -22,8 +22,11 @@ async function assertAnswers(wire: Wire): Promise<void> {
 }
 
 test('a wrong key is refused before any of the body has been sent', async () => {
-  for (const announced of [{ 'Content-Length': String(8 * MIB) }, { 'Transfer-Encoding': 'chunked' }]) {
-    const answer = await exchange(service.url, announcing({ Authorization: 'Bearer wrong', ...announced }));
+  for (const [name, value] of [
+    ['Content-Length', String(8 * MIB)],
+    ['Transfer-Encoding', 'chunked'],
+  ] as const) {
+    const answer = await exchange(service.url, announcing({ Authorization: 'Bearer wrong', [name]: value }));
     assertError(answer, 'invalid_api_key');
     assert.equal(answer.header('www-authenticate'), 'Bearer');
   }

@@ -72,6 +72,6 @@ test('the parameters of a path are those it names', () => {
 test('every reference leads to a component, and every component is referred to', () => {
   const text = JSON.stringify(document);
   const referred = [...text.matchAll(/"\$ref":"#\/components\/schemas\/(\w+)"/g)].map(([, name]) => name);
-  assert.deepEqual([...new Set(referred)].sort(), Object.keys(document.components['schemas'] ?? {}).sort());
+  assert.deepEqual(new Set(referred), new Set(Object.keys(document.components['schemas'] ?? {})));
   assert.equal(referred.length, text.split('"$ref"').length - 1);
 });

@@ -2,9 +2,11 @@ import { ServiceError } from '../../errors.ts';
 import type { FinishReason, TokenLogprob } from '../../generation.ts';
 import type { NativeSampler } from './binding.ts';
 import { Outbox } from './outbox.ts';
-import type { CacheScope } from './slots.ts';
 import type { TextStream } from './text-stream.ts';
 import type { Vocabulary } from './vocabulary.ts';
+
+/** Who may share a prefix: the caller's scope, or a symbol of its own for a request that shares with none. */
+export type CacheScope = string | symbol;
 
 /** A request in the engine: its choices, its counts, and where its events go. */
 export class Job {

@@ -1,4 +1,5 @@
-import type { CacheScope, Slot } from './slots.ts';
+import type { CacheScope } from './choice.ts';
+import type { Slot } from './slots.ts';
 
 /** What to do with a prompt that is first in the queue. */
 export type Placement =

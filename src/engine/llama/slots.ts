@@ -1,7 +1,4 @@
-import type { Choice } from './choice.ts';
-
-/** Who may share a prefix: the caller's scope, or a symbol of its own for a request that shares with none. */
-export type CacheScope = string | symbol;
+import type { CacheScope, Choice } from './choice.ts';
 
 /**
  * One sequence of the context, and the one record of what its keys and values hold. `tokens[0, computed)` are in

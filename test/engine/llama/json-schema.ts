@@ -4,9 +4,9 @@ import * as fc from 'fast-check';
 export type Schema = boolean | { [keyword: string]: unknown };
 
 /**
- * Whether `value` satisfies `schema`. With `closed`, extras that a schema does not mention beside its `properties` or
- * `prefixItems` are not allowed, and a schema without `type` is about the types that its keywords speak of: so the
- * grammars read schemas.
+ * Whether `value` satisfies `schema`. With `closed` it does so as the grammars read schemas: extras that a schema does
+ * not mention beside its `properties` or `prefixItems` are not allowed, properties come in order, extras after them
+ * and under names without escapes, and a schema without `type` is about the types that its keywords speak of.
  */
 export function satisfies(value: unknown, schema: Schema, root: Schema, closed: boolean): boolean {
   if (typeof schema === 'boolean') return schema;
@@ -37,6 +37,8 @@ export function satisfies(value: unknown, schema: Schema, root: Schema, closed: 
     const extras = (schema['additionalProperties'] ?? !(closed && 'properties' in schema)) as Schema;
     const required = (schema['required'] ?? []) as string[];
     if (!required.every((name) => Object.hasOwn(value, name))) return false;
+    if (closed && !inOrder(Object.keys(value), [...new Set([...Object.keys(properties), ...required])]))
+      return false;
     return Object.entries(value).every(([name, inner]) =>
       // A required name that is not declared is there whatever is said of extras left unmentioned.
       holds(
@@ -170,6 +172,15 @@ function objects(member: fc.Arbitrary<Schema>): fc.Arbitrary<Schema> {
       required: additionalProperties === undefined ? required.filter((name) => name in properties) : required,
       ...(additionalProperties === undefined ? {} : { additionalProperties }),
     }));
+}
+
+function inOrder(names: readonly string[], declared: readonly string[]): boolean {
+  const places = names.map((name) => (declared.includes(name) ? declared.indexOf(name) : declared.length));
+  const plain = (name: string): boolean => JSON.stringify(name) === `"${name}"`;
+  return names.every((name, i) => {
+    const isExtra = places[i] === declared.length && declared.length > 0;
+    return (places[i] ?? 0) >= (places[i - 1] ?? 0) && (!isExtra || plain(name));
+  });
 }
 
 function typesOf(schema: Record<string, unknown>, closed: boolean): string[] | null {

@@ -1,0 +1,104 @@
+/**
+ * The parts of the documents that say what the code says: the tables of request fields and the help of every
+ * command. They stand between `<!-- generated: name -->` and `<!-- end -->`. A test compares; to write them anew:
+ * `node test/docs/generated.ts && npm run format`.
+ */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Command } from 'commander';
+import type { Field } from '../../src/openai/field.ts';
+import { FIELDS } from '../../src/openai/fields.ts';
+import { readPage, ROOT } from './markdown.ts';
+
+/** Page -> the names of its generated parts, in order, with what stands in them. */
+export async function generatedParts(): Promise<ReadonlyMap<string, ReadonlyMap<string, string>>> {
+  const help = [...(await commandHelp())].map(
+    ([name, text]) => [name, `\`\`\`text\n${text}\n\`\`\``] as const,
+  );
+  const isEngine = ([name]: readonly [string, string]) => name.startsWith('sluice engine ');
+  return new Map([
+    ['docs/api.md', fieldTables()],
+    ['docs/cli.md', new Map(help.filter((part) => !isEngine(part)))],
+    ['docs/cli-engine.md', new Map(help.filter(isEngine))],
+  ]);
+}
+
+/** The generated parts as a page has them. */
+export function partsOf(page: string): Map<string, string> {
+  const found = readPage(page).matchAll(PART);
+  return new Map([...found].map(([, name = '', text = '']) => [name, text.trim()]));
+}
+
+const PART = /<!-- generated: ([^>]+?) -->\n([\s\S]*?)<!-- end -->/g;
+
+function fieldTables(): Map<string, string> {
+  const shown = FIELDS.filter((field) => !field.internal);
+  const where = (use: Field['use']) => shown.filter((field) => field.use === use);
+  return new Map([
+    ['fields that shape the answer', table(HEADINGS, where('generation').map(row))],
+    ['fields without effect', table(['field', 'in', 'why'], where('hint').map(brief))],
+    [
+      'fields that are refused',
+      table(
+        ['field', 'in', 'passes as', 'why'],
+        where('refused').map((field) => [`\`${field.path}\``, kinds(field), field.bounds, field.description]),
+      ),
+    ],
+    [
+      'fields between service and engine',
+      table(['field', 'in', 'what it does'], FIELDS.filter((field) => field.internal).map(brief)),
+    ],
+  ]);
+}
+
+const HEADINGS = ['field', 'in', 'type', 'bounds', 'default', 'engines', 'what it does'];
+
+function row(field: Field): string[] {
+  const engines =
+    field.honouredBy === 'all' ? 'all' : field.honouredBy.map((name) => `\`${name}\``).join(', ');
+  const { path, type, bounds, description } = field;
+  return [`\`${path}\``, kinds(field), type, bounds, field.default, engines, description];
+}
+
+const brief = (field: Field): string[] => [`\`${field.path}\``, kinds(field), field.description];
+const kinds = (field: Field): string => field.kinds.join(', ');
+
+function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]) =>
+    `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
+  return [line(headings), line(headings.map(() => '---')), ...rows.map(line)].join('\n');
+}
+
+/** The help of every command that does something, by its whole name, as an 80-column terminal shows it. */
+async function commandHelp(): Promise<Map<string, string>> {
+  const program = new Command('sluice');
+  let written = '';
+  program.configureOutput({ getOutHelpWidth: () => 80, writeOut: (text) => void (written += text) });
+  // `main.ts` runs when it is imported, so its list of modules is read from its text.
+  const main = readFileSync(join(ROOT, 'src/main.ts'), 'utf8');
+  for (const [, name = ''] of main.matchAll(/import\('(\.\/commands\/[\w-]+\.ts)'\)/g)) {
+    const module: unknown = await import(new URL(name, `file://${ROOT}/src/`).href);
+    // Every command's module exports this; `main.ts` calls it with the same type.
+    (module as { register: (program: Command) => void }).register(program);
+  }
+  const leaves = (command: Command, path: string): [string, Command][] =>
+    command.commands.length === 0
+      ? [[path, command]]
+      : command.commands.flatMap((child) => leaves(child, `${path} ${child.name()}`));
+  return new Map(
+    leaves(program, 'sluice').map(([path, command]) => {
+      written = '';
+      command.outputHelp();
+      return [path, written.trim()];
+    }),
+  );
+}
+
+if (import.meta.main) {
+  for (const [page, parts] of await generatedParts()) {
+    const text = readPage(page).replaceAll(PART, (whole, name: string) =>
+      parts.has(name) ? `<!-- generated: ${name} -->\n\n${parts.get(name)}\n\n<!-- end -->` : whole,
+    );
+    writeFileSync(join(ROOT, page), text);
+  }
+}

@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
+import { startService, until } from '../harness.ts';
+import { assertError, requestText, Wire } from '../http/wire.ts';
+
+const MODELS = ['test/killed', 'test/dying', 'test/hanging', 'test/freezing', 'test/other'];
+const yaml = `models:\n${MODELS.map((id) => `  - id: ${id}\n    engine: {file: 'scripted:'}\n`).join('')}engine:\n  stallMs: 1000\n`;
+const service = await startService(yaml);
+after(() => service[Symbol.asyncDispose]());
+await until(() => service.service.models.every((model) => model.state().state === 'ready'));
+
+const key = { Authorization: `Bearer ${service.key}` };
+
+async function ask(model: string, directive: Directive, stream = true): Promise<Wire> {
+  const body = { model, stream, messages: [{ role: 'user', content: scripted(directive) }] };
+  const wire = await Wire.open(service.url);
+  return wire.send(requestText('POST /v1/chat/completions', key, body));
+}
+
+/** The error and the usage that a stream ended with, framed, after at least `tokens` chunks of text. */
+function assertEndsFramed(body: string, tokens: number): void {
+  const frames = body.split('\n\n');
+  assert.deepEqual(frames.slice(-2), ['data: [DONE]', '']);
+  const last = JSON.parse((frames.at(-3) ?? '').slice('data: '.length)) as {
+    error: { code: string };
+    usage: { prompt_tokens: number; completion_tokens: number };
+  };
+  assert.equal(last.error.code, 'engine_unavailable');
+  const said = frames.filter((frame) => frame.includes('"delta":{"content"')).length;
+  assert.ok(said >= tokens);
+  assert.equal(last.usage.completion_tokens, said);
+  assert.ok(last.usage.prompt_tokens > 0);
+}
+
+async function assertRestarts(model: string, diedPid: number | null): Promise<void> {
+  const replica = replicaOf(model);
+  await until(() => replica.state().state === 'ready' && replica.pid !== diedPid);
+  using wire = await ask(model, { text: 'back again' }, false);
+  assert.match((await wire.answer()).body, /"content":"back again"/);
+}
+
+function replicaOf(model: string): (typeof service.service.models)[number] {
+  const replica = service.service.models[MODELS.indexOf(model)];
+  assert.ok(replica);
+  return replica;
+}
+
+test('an engine killed in mid-stream: its streams end framed, others go on, it comes back', async () => {
+  const replica = replicaOf('test/killed');
+  const { pid } = replica;
+  assert.ok(pid !== null);
+  using first = await ask('test/killed', { tokens: 1000, tokenMs: 5 });
+  using second = await ask('test/killed', { tokens: 1000, tokenMs: 5 });
+  using whole = await ask('test/killed', { tokens: 1000, tokenMs: 5 }, false);
+  using other = await ask('test/other', { tokens: 40, tokenMs: 5 });
+  // The role and a token of each are out, and the whole answer has its slot.
+  const heads: string[] = [];
+  for (const wire of [first, second]) {
+    await wire.head();
+    let text = '';
+    while (!text.includes('"delta":{"content"')) text += await wire.chunk();
+    heads.push(text);
+  }
+  await until(() => inFlight('test/killed') === 3);
+  process.kill(pid, 'SIGKILL');
+  for (const [index, wire] of [first, second].entries()) {
+    let text = heads[index] ?? '';
+    for (let chunk = await wire.chunk(); chunk !== null; chunk = await wire.chunk()) text += chunk;
+    assertEndsFramed(text, 1);
+  }
+  const refused = await whole.answer();
+  assertError(refused, 'engine_unavailable');
+  assert.equal(refused.header('retry-after'), '1');
+  assert.match((await other.answer()).body, /"finish_reason":"stop".*\n\ndata: \[DONE\]\n\n$/);
+  await assertRestarts('test/killed', pid);
+  assert.equal(inFlight('test/killed'), 0);
+});
+
+test('while an engine starts again, requests are 503 with the time to come back', async () => {
+  const replica = replicaOf('test/dying');
+  const { pid } = replica;
+  using dying = await ask('test/dying', { tokens: 9, dieAfter: 2 });
+  assertEndsFramed((await dying.answer()).body, 1);
+  await until(() => replica.state().state === 'down');
+  using early = await ask('test/dying', {});
+  const refused = await early.answer();
+  assertError(refused, 'engine_unavailable');
+  assert.equal(refused.header('retry-after'), '1');
+  assert.match(refused.header('retry-after-ms') ?? '', /^\d+$/);
+  await assertRestarts('test/dying', pid);
+});
+
+test('an engine that makes no step is killed and started again', { concurrency: true }, async (group) => {
+  const stalls: [model: string, directive: Directive][] = [
+    ['test/hanging', { tokens: 9, hangAfter: 2 }],
+    ['test/freezing', { tokens: 9, freezeAfter: 2 }],
+  ];
+  for (const [model, directive] of stalls) {
+    group.test(model, async () => {
+      const { pid } = replicaOf(model);
+      using wire = await ask(model, directive);
+      assertEndsFramed((await wire.answer()).body, 2);
+      await assertRestarts(model, pid);
+      assert.match(service.log(), new RegExp(`"engine":"${model}".*engine makes no step; killing it`));
+    });
+  }
+});
+
+test('an engine that is slow but makes steps is left alone', async () => {
+  const { pid } = replicaOf('test/other');
+  // Longer between tokens than the least stall.
+  using wire = await ask('test/other', { tokens: 2, tokenMs: 1500 });
+  assert.match((await wire.answer()).body, /"finish_reason":"stop"/);
+  assert.equal(replicaOf('test/other').pid, pid);
+});
+
+function inFlight(id: string): number {
+  const model = service.service.router.overview().find((each) => each.id === id);
+  return model?.replicas.reduce((sum, replica) => sum + replica.inFlight, 0) ?? NaN;
+}

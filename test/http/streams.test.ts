@@ -1,0 +1,206 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
+import {
+  atRest,
+  chat,
+  engineHealth,
+  post,
+  requestLog,
+  scriptedYaml,
+  startService,
+  until,
+} from '../harness.ts';
+import { requestText, Wire } from './wire.ts';
+
+/** Longer than any test: what is told to wait for so long ends by something else. */
+const FOREVER = 1_000_000;
+const KEEP_ALIVE = ': keep-alive\n\n';
+
+const service = await startService(
+  scriptedYaml(
+    { slots: 1, contextTokens: 2_000_000 },
+    'stream:\n  holdMs: 20\n  keepAliveMs: 20\n  stallMs: 300\n',
+  ),
+);
+after(() => service[Symbol.asyncDispose]());
+
+const key = { Authorization: `Bearer ${service.key}` };
+const request = (directive: Directive, fields: object = {}) =>
+  requestText('POST /v1/chat/completions', key, chat(scripted(directive), fields));
+const streamed = (directive: Directive) => request(directive, { stream: true });
+
+/** A caller that has the one slot until it goes. */
+async function holdSlot(directive: Directive = { tokenMs: FOREVER }): Promise<Wire> {
+  const wire = await Wire.open(service.url);
+  wire.send(streamed(directive));
+  await until(async () => (await engineHealth(service)).slotsInUse === 1);
+  return wire;
+}
+
+async function chunksThrough(wire: Wire, text: string): Promise<string> {
+  let all = '';
+  while (!all.includes(text)) {
+    const chunk = await wire.chunk();
+    assert.ok(chunk !== null, `the stream ended before ${text}:\n${all}`);
+    all += chunk;
+  }
+  return all;
+}
+
+async function assertServes(): Promise<void> {
+  const answer = await post(service, '/v1/chat/completions', chat(scripted({ text: 'fine' })));
+  assert.equal(answer.status, 200);
+  assert.match(await answer.text(), /"content":"fine"/);
+}
+
+test('a stream that waits in the queue beyond holdMs has its 200 and comments, and then its frames', async () => {
+  using first = await holdSlot();
+  using second = await Wire.open(service.url);
+  const head = await second.send(streamed({ text: 'late' })).head();
+  assert.equal(head.status, 200);
+  assert.equal(head.header('content-type'), 'text/event-stream; charset=utf-8');
+  assert.equal(await second.chunk(), KEEP_ALIVE);
+  assert.equal(await second.chunk(), KEEP_ALIVE);
+  first.socket.destroy();
+  const rest = await chunksThrough(second, '[DONE]');
+  assert.match(rest, /"content":"late"/);
+  assert.equal(await second.chunk(), null);
+});
+
+test('comments follow in prefill and between tokens as long as it is silent', async () => {
+  for (const directive of [{ prefillMs: FOREVER }, { tokenMs: FOREVER }]) {
+    using wire = await Wire.open(service.url);
+    assert.equal((await wire.send(streamed(directive)).head()).status, 200);
+    await chunksThrough(wire, 'prefillMs' in directive ? '"role":"assistant"' : '"delta":{"content":');
+    assert.equal(await wire.chunk(), KEEP_ALIVE);
+    assert.equal(await wire.chunk(), KEEP_ALIVE);
+    wire.socket.destroy();
+    await atRest(service);
+  }
+});
+
+test('an error after the hold is told in a frame with the usage, and the stream ends', async () => {
+  using first = await holdSlot();
+  using second = await Wire.open(service.url);
+  assert.equal((await second.send(streamed({ errorAfter: 0, tokens: 3 })).head()).status, 200);
+  assert.equal(await second.chunk(), KEEP_ALIVE);
+  first.socket.destroy();
+  const rest = await chunksThrough(second, '[DONE]');
+  const frame = /data: (\{"error".*)\n\ndata: \[DONE\]\n\n$/.exec(rest)?.[1] ?? '';
+  const { error, usage } = JSON.parse(frame) as {
+    error: { code: string };
+    usage: { completion_tokens: number };
+  };
+  assert.equal(error.code, 'internal_error');
+  assert.equal(usage.completion_tokens, 0);
+  assert.equal(await second.chunk(), null);
+});
+
+/** Where a request can be when its caller goes. */
+const stages: Record<string, Directive> = {
+  'before its slot': { startMs: FOREVER },
+  'in prefill': { prefillMs: FOREVER },
+  'in decode': { tokens: 1000, tokenMs: 5 },
+};
+
+/** How a caller can go. */
+const departures: Record<string, (wire: Wire) => void> = {
+  'hangs up': (wire) => wire.socket.destroy(),
+  'resets the connection': (wire) => wire.socket.resetAndDestroy(),
+  'closes its half of the connection': (wire) => wire.socket.end(),
+};
+
+for (const [stage, directive] of Object.entries(stages)) {
+  for (const [departure, leave] of Object.entries(departures)) {
+    for (const stream of [true, false]) {
+      test(`a caller ${departure} ${stage} of ${stream ? 'a stream' : 'a whole answer'}: its slot is free`, async () => {
+        const before = requestLog(service).length;
+        using wire = await Wire.open(service.url);
+        wire.send(request(directive, { stream }));
+        await until(async () => (await engineHealth(service)).slotsInUse === 1);
+        leave(wire);
+        await wire.rest();
+        await atRest(service);
+        await assertServes();
+        assert.equal(requestLog(service)[before]?.['code'], 'hung_up');
+      });
+    }
+  }
+}
+
+test('a caller that hangs up in the queue leaves its place, and who has the slot goes on', async () => {
+  using first = await holdSlot({ tokenMs: 1, tokens: 100_000 });
+  for (const stream of [true, false]) {
+    using second = await Wire.open(service.url);
+    second.send(request({ text: 'never said' }, { stream }));
+    await until(async () => (await engineHealth(service)).queued === 1);
+    second.socket.destroy();
+    await until(async () => (await engineHealth(service)).queued === 0);
+  }
+  await first.head();
+  await chunksThrough(first, '"delta":{"content":');
+});
+
+test('a caller that hangs up while earlier answers of its pipeline are due takes all of them along', async () => {
+  using wire = await Wire.open(service.url);
+  wire.send(streamed({ tokenMs: FOREVER }) + streamed({ tokenMs: FOREVER }));
+  await until(async () => (await engineHealth(service)).queued === 1);
+  wire.socket.destroy();
+  await atRest(service);
+  await assertServes();
+});
+
+test('a caller that reads nothing is ended after stallMs, and little was generated for it', async () => {
+  const before = requestLog(service).length;
+  using wire = await Wire.open(service.url);
+  wire.socket.pause();
+  wire.send(streamed({ tokens: 1_000_000 }));
+  await until(() => requestLog(service).length > before);
+  const line = requestLog(service)[before];
+  assert.equal(line?.['code'], 'hung_up');
+  assert.equal(line['cause'], 'the caller did not read its stream');
+  // A chunk has some 200 bytes: what the buffers of the connection hold, and far from all of it.
+  assert.ok(Number(line['completionTokens']) < 250_000, String(line['completionTokens']));
+  await atRest(service);
+  await assertServes();
+  wire.socket.resume();
+  assert.doesNotMatch(await wire.rest(), /\[DONE\]/);
+});
+
+test('a long stream at full speed is whole and in order', async () => {
+  const answer = await post(service, '/v1/completions', {
+    model: 'test/scripted',
+    prompt: scripted({ tokens: 30_000 }),
+    stream: true,
+  });
+  const frames = (await answer.text()).split('\n\n').filter((frame) => !KEEP_ALIVE.startsWith(frame));
+  const whole = await post(service, '/v1/completions', {
+    model: 'test/scripted',
+    prompt: scripted({ tokens: 30_000 }),
+  });
+  const { choices } = (await whole.json()) as { choices: { text: string }[] };
+  assert.equal(frames.at(-1), 'data: [DONE]');
+  const texts = frames.slice(0, -1).map((frame) => {
+    const chunk = JSON.parse(frame.slice('data: '.length)) as { choices: { text: string }[] };
+    return chunk.choices[0]?.text ?? '';
+  });
+  assert.equal(texts.length, 30_001);
+  assert.equal(texts.join(''), choices[0]?.text);
+});
+
+test('whenever callers leave, everything is given back', async () => {
+  const callers = Array.from({ length: 30 }, async (_, index) => {
+    using wire = await Wire.open(service.url);
+    wire.send(request({ tokens: 20, tokenMs: index % 3 }, { stream: index % 4 !== 0 }));
+    // Some leave at once, some in the queue, some after one to four chunks.
+    if (index % 5 === 0) return;
+    if (index % 4 === 0) return void (await wire.answer());
+    await wire.head();
+    for (let chunks = index % 7; chunks > 0; chunks--) if ((await wire.chunk()) === null) return;
+  });
+  await Promise.all(callers);
+  await atRest(service);
+  await assertServes();
+  assert.doesNotMatch(service.log(), /unexpected fault/);
+});
