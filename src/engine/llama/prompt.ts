@@ -2,7 +2,8 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { ServiceError } from '../../errors.ts';
 import type { GenerationRequest } from '../../generation.ts';
 import type { NativeModel } from './binding.ts';
-import type { ChatTemplate, TemplateSegment } from './template.ts';
+import type { TemplateSegment } from './template-markers.ts';
+import type { ChatTemplate } from './template.ts';
 import type { Vocabulary } from './vocabulary.ts';
 
 /** Turns what was asked into tokens, and refuses what no slot can hold. */

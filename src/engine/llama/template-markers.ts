@@ -1,4 +1,9 @@
-import type { TemplateSegment } from './template.ts';
+/** A stretch of a prompt. Where it is not trusted, no special token may be read from it. */
+export interface TemplateSegment {
+  text: string;
+  /** True: the template's own words, tokenized with special tokens on. False: what a user wrote, tokenized with them off. */
+  trusted: boolean;
+}
 
 /**
  * The contents of one chat, each replaced by markers for the template and found again in its output.

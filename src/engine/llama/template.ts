@@ -2,14 +2,7 @@ import { Environment, Interpreter, Template } from '@huggingface/jinja';
 import { ServiceError } from '../../errors.ts';
 import type { Message } from '../../generation.ts';
 import { instructTypeOf } from './instruct-type.ts';
-import { MarkedContents, probedLiterals } from './template-markers.ts';
-
-/** A stretch of a prompt. Where it is not trusted, no special token may be read from it. */
-export interface TemplateSegment {
-  text: string;
-  /** True: the template's own words, tokenized with special tokens on. False: what a user wrote, tokenized with them off. */
-  trusted: boolean;
-}
+import { MarkedContents, probedLiterals, type TemplateSegment } from './template-markers.ts';
 
 /** A chat as the model wants to read it. */
 export interface RenderedPrompt {
