@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import type { Choice } from '../../../src/engine/llama/choice.ts';
 import { commonPrefix, place } from '../../../src/engine/llama/prefix-cache.ts';
-import { Slot, type CacheScope } from '../../../src/engine/llama/slots.ts';
+import { Slot } from '../../../src/engine/llama/slots.ts';
 
 const TOKENS = 256;
 
