@@ -1,4 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process';
+import { rmSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { get } from 'node:http';
 import { createInterface } from 'node:readline';
@@ -106,6 +107,8 @@ export class Supervisor implements AsyncDisposable {
   #spawn(): void {
     const { program, argument } = this.#options;
     this.#become({ state: 'loading', fraction: 0 });
+    // An engine that was killed leaves its socket, on which the next one could not listen.
+    rmSync(argument.socketPath, { force: true });
     const child = spawn(process.execPath, [program, JSON.stringify(argument)], {
       stdio: ['pipe', 'pipe', 'pipe'],
       // One thread in libuv's pool: with more, each decode lands on another thread and loses its cache.
