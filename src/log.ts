@@ -21,15 +21,25 @@ export type LogLevel = 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'silent';
 /** Longest text of one field, in characters: a log line has a bound, whoever wrote what is in it. */
 const MAX_TEXT = 4096;
 
-/** Opens the log on standard error, or on `destination`. */
-export function openLog(level: LogLevel, destination?: DestinationStream): Log {
+/** Lines wait for so many bytes or milliseconds, because a write a line is a tenth of what a request costs. */
+const BATCH_BYTES = 4096;
+const BATCH_MS = 250;
+
+/** Opens the log on standard error, or on `destination`. What is worth a warning is written at once. */
+export function openLog(level: LogLevel, destination: DestinationStream = standardError()): Log {
   const options = {
     level,
     base: null,
     messageKey: 'message',
     formatters: { level: (label: string) => ({ level: label }) },
   };
-  return wrap(pino(options, destination ?? pino.destination({ fd: 2, sync: true })));
+  return wrap(pino(options, destination));
+}
+
+function standardError(): DestinationStream {
+  const stream = pino.destination({ fd: 2, sync: true, minLength: BATCH_BYTES, periodicFlush: BATCH_MS });
+  process.once('exit', () => stream.flushSync());
+  return stream;
 }
 
 /** A log that writes nothing. */
@@ -47,8 +57,16 @@ function wrap(logger: PinoLogger): Log {
   return {
     debug: (message, fields) => logger.isLevelEnabled('debug') && logger.debug(plain(fields), cut(message)),
     info: (message, fields) => logger.isLevelEnabled('info') && logger.info(plain(fields), cut(message)),
-    warn: (message, fields) => logger.isLevelEnabled('warn') && logger.warn(plain(fields), cut(message)),
-    error: (message, fields) => logger.isLevelEnabled('error') && logger.error(plain(fields), cut(message)),
+    warn(message, fields) {
+      if (!logger.isLevelEnabled('warn')) return;
+      logger.warn(plain(fields), cut(message));
+      logger.flush();
+    },
+    error(message, fields) {
+      if (!logger.isLevelEnabled('error')) return;
+      logger.error(plain(fields), cut(message));
+      logger.flush();
+    },
     with: (fields) => wrap(logger.child(plain(fields))),
   };
 }

@@ -15,7 +15,7 @@ import { Activity } from './http/activity.ts';
 import { buildServer } from './http/server.ts';
 import type { Log } from './log.ts';
 import { ModelStore } from './models/store.ts';
-import { cardOf } from './routing/card.ts';
+import { cardSource } from './routing/card.ts';
 import { Router } from './routing/router.ts';
 import { VERSION } from './version.ts';
 
@@ -160,12 +160,17 @@ function serveEmbedded(
       log,
     }),
   );
+  const card = cardSource(
+    model,
+    () => (replica.description ? [replica.description] : []),
+    () => replica.created,
+  );
   router.serve(
     {
       id: model.id,
       required: model.required,
       dialects: ['sluice'],
-      card: () => (replica.description ? cardOf(model, [replica.description], replica.created) : null),
+      card: () => (replica.description ? card() : null),
     },
     [replica],
   );
@@ -201,12 +206,11 @@ function serveReplicas(
       id: model.id,
       required: model.required,
       dialects: [...new Set(replicas.map(({ dialect }) => dialect))],
-      card: () =>
-        cardOf(
-          model,
-          remotes.flatMap((remote) => remote.description ?? []),
-          created,
-        ),
+      card: cardSource(
+        model,
+        () => remotes.flatMap((remote) => remote.description ?? []),
+        () => created,
+      ),
     },
     remotes,
   );

@@ -1,6 +1,6 @@
+import { randomUUIDv7 } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { STATUS_CODES } from 'node:http';
-import { v7 as uuidv7 } from 'uuid';
 import { ServiceError } from '../errors.ts';
 import { errorBody } from '../openai/error-body.ts';
 
@@ -14,7 +14,7 @@ export function answerClientError(error: Error & { code?: string }, socket: Sock
   const body = errorBody(fault);
   const head = [
     `HTTP/1.1 ${fault.status} ${STATUS_CODES[fault.status] ?? ''}`,
-    `x-request-id: ${uuidv7()}`,
+    `x-request-id: ${randomUUIDv7()}`,
     'content-type: application/json',
     `content-length: ${Buffer.byteLength(body)}`,
     'connection: close',

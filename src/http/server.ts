@@ -1,5 +1,5 @@
+import { randomUUIDv7 } from 'node:crypto';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
-import { v7 as uuidv7 } from 'uuid';
 import { ServiceError } from '../errors.ts';
 import { requireKey } from './authenticate.ts';
 import { answerClientError } from './client-error.ts';
@@ -16,7 +16,7 @@ export function buildServer(context: HttpContext): FastifyInstance {
   const { limits } = context;
   const app = fastify({
     logger: false,
-    genReqId: () => uuidv7(),
+    genReqId: () => randomUUIDv7(),
     bodyLimit: limits.bodyBytes,
     trustProxy: context.trustedProxies.length > 0 ? [...context.trustedProxies] : false,
     forceCloseConnections: true,

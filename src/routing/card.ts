@@ -9,7 +9,7 @@ import type { ModelCard } from '../generation.ts';
  *
  * `created` is in Unix seconds.
  */
-export function cardOf(
+function cardOf(
   config: ModelConfig,
   descriptions: readonly EngineDescription[],
   created: number,
@@ -36,6 +36,24 @@ export function cardOf(
     quantization: config.quantization ?? first('quantization') ?? 'unknown',
     created,
     owned_by: config.ownedBy ?? config.id.split('/', 1)[0] ?? config.id,
+  };
+}
+
+/** The card of what is known whenever it is asked for: every request asks, so it is made anew only on news. */
+export function cardSource(
+  config: ModelConfig,
+  describe: () => readonly EngineDescription[],
+  created: () => number,
+): () => ModelCard | null {
+  let known: readonly EngineDescription[] | null = null;
+  let card: ModelCard | null = null;
+  return () => {
+    const now = describe();
+    if (now.length !== known?.length || now.some((each, index) => each !== known?.[index])) {
+      card = cardOf(config, now, created());
+      known = now;
+    }
+    return card;
   };
 }
 

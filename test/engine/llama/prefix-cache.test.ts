@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import type { Choice } from '../../../src/engine/llama/choice.ts';
+import type { CacheScope, Choice } from '../../../src/engine/llama/choice.ts';
 import { commonPrefix, place } from '../../../src/engine/llama/prefix-cache.ts';
 import { Slot } from '../../../src/engine/llama/slots.ts';
 
