@@ -69,7 +69,7 @@ function parse(
   const parsed = kind === 'chat' ? parseChatRequest(body, options) : parseTextRequest(body, options);
   const model = context.router.model(parsed.request.model);
   refuseUnsupported(parsed.used, model.dialects);
-  parsed.request.cacheScope = context.keys.scopeOf(request.caller?.accountId ?? '');
+  parsed.request.cacheScope = request.caller?.cacheScope ?? null;
   const card = model.card();
   if (card && card.max_completion_tokens < card.context_length) {
     parsed.request.maxTokens = Math.min(parsed.request.maxTokens ?? Infinity, card.max_completion_tokens);

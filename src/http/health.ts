@@ -10,14 +10,15 @@ export function registerHealth(app: FastifyInstance, { router, keys, activity }:
     const exchange = { request: request.raw, response: reply.raw, requestId: request.id };
     answerJson(exchange, 200, '{"status":"ok"}');
   });
-  app.get('/readyz', (request, reply) => {
+  app.get('/readyz', async (request, reply) => {
+    const { authorization } = request.headers;
+    const caller = authorization === undefined ? null : await keys.authenticate(authorization);
     const models = router.overview();
     const ready = isReady(models) && !activity.draining;
-    const authorization = request.headers.authorization;
-    const isAdmin = authorization !== undefined && keys.authenticate(authorization)?.kind === 'admin';
-    const body = isAdmin
-      ? { status: word(ready, activity.draining), running: activity.running, models }
-      : { status: word(ready, activity.draining), ...(ready ? {} : { progress: progress(models) }) };
+    const body =
+      caller?.kind === 'admin'
+        ? { status: word(ready, activity.draining), running: activity.running, models }
+        : { status: word(ready, activity.draining), ...(ready ? {} : { progress: progress(models) }) };
     reply.hijack();
     const exchange = { request: request.raw, response: reply.raw, requestId: request.id };
     answerJson(exchange, ready ? 200 : 503, JSON.stringify(body), ready ? [] : ['retry-after', '1']);

@@ -41,9 +41,8 @@ test('a key that was made opens the door, and only whole and behind the right sc
   const text = key.reveal();
   assert.equal(record.name, 'laptop');
   for (const header of [`Bearer ${text}`, `bearer ${text}`, `BEARER  ${text} `]) {
-    const who = keys.authenticate(header);
+    const who = await keys.authenticate(header);
     assert.deepEqual([who?.id, who?.accountId, who?.kind], [record.id, 'default', 'caller']);
-    assert.equal(who?.cacheScope, keys.scopeOf('default'));
   }
   const never = createKeyText().reveal();
   const wrong = [
@@ -62,7 +61,7 @@ test('a key that was made opens the door, and only whole and behind the right sc
     `Bearer ${never}`,
     `Bearer ${text.slice(0, -1)}`,
   ]) {
-    assert.equal(keys.authenticate(header), null, String(header));
+    assert.equal(await keys.authenticate(header), null, String(header));
   }
 });
 
@@ -70,14 +69,14 @@ test('no header whatever opens the door or makes it throw', async (t) => {
   await using database = await openDatabase(folder(t));
   await using keys = await KeyStore.open(database, SILENT);
   await keys.create({ name: 'a' });
-  fc.assert(
-    fc.property(
+  await fc.assert(
+    fc.asyncProperty(
       fc.oneof(
         fc.string(),
         fc.tuple(fc.constantFrom('Bearer ', 'Bearer sk-sluice-'), fc.string()).map((parts) => parts.join('')),
       ),
-      (header) => {
-        assert.equal(keys.authenticate(header), null);
+      async (header) => {
+        assert.equal(await keys.authenticate(header), null);
       },
     ),
   );
@@ -100,17 +99,55 @@ test('the database holds a hash, the visible parts, and nothing of the rest of a
   }
 });
 
-test('a key made or revoked by another process holds here at the next poll', async (t) => {
+test('a key that another process made opens at once, and one that it revoked is refused at the next poll', async (t) => {
   const home = folder(t);
   await using database = await openDatabase(home);
   await using elsewhere = await openDatabase(home);
   await using keys = await KeyStore.open(database, SILENT);
   const { key, record } = await createKey(elsewhere, { name: 'a' });
-  await keys.refresh();
-  assert.equal(keys.authenticate(`Bearer ${key.reveal()}`)?.id, record.id);
+  const header = `Bearer ${key.reveal()}`;
+  assert.equal((await keys.authenticate(header))?.id, record.id);
   await revokeKey(elsewhere, record.id);
+  assert.equal(await keys.authenticate(header), null, 'it was never in memory');
+
+  const { key: second, record: loaded } = await createKey(elsewhere, { name: 'b' });
   await keys.refresh();
-  assert.equal(keys.authenticate(`Bearer ${key.reveal()}`), null);
+  assert.equal((await keys.authenticate(`Bearer ${second.reveal()}`))?.id, loaded.id);
+  await revokeKey(elsewhere, loaded.id);
+  await keys.refresh();
+  assert.equal(await keys.authenticate(`Bearer ${second.reveal()}`), null);
+});
+
+test('a flood of unknown keys reads no table until something is committed', async (t) => {
+  const home = folder(t);
+  await using database = await openDatabase(home);
+  await using elsewhere = await openDatabase(home);
+  let reads = 0;
+  const counted: Database = {
+    ...database,
+    kysely: database.kysely.withPlugin({
+      transformQuery({ node }) {
+        reads += 1;
+        return node;
+      },
+      transformResult: async ({ result }) => result,
+    }),
+    revision: () => database.revision(),
+    [Symbol.asyncDispose]: () => Promise.resolve(),
+  };
+  await using keys = await KeyStore.open(counted, SILENT);
+  reads = 0;
+  for (let index = 0; index < 100; index += 1) {
+    assert.equal(await keys.authenticate(`Bearer ${createKeyText().reveal()}`), null);
+    assert.equal(await keys.authenticate(`Bearer sk-sluice-${'x'.repeat(49)}`), null);
+  }
+  assert.equal(reads, 0);
+  await createKey(elsewhere, { name: 'a' });
+  assert.equal(await keys.authenticate(`Bearer ${createKeyText().reveal()}`), null);
+  assert.equal(reads, 1);
+  // A text that is no key has no checksum, and is not looked for.
+  assert.equal(await keys.authenticate(`Bearer sk-sluice-${'x'.repeat(49)}`), null);
+  assert.equal(reads, 1);
 });
 
 test('the poll runs by itself', async (t) => {
@@ -135,7 +172,7 @@ test('the poll runs by itself', async (t) => {
   // The store's timers do not keep a process alive, so the test has to.
   const alive = setInterval(() => {}, 1000);
   await reloaded.promise.finally(() => clearInterval(alive));
-  assert.notEqual(keys.authenticate(`Bearer ${key.reveal()}`), null);
+  assert.notEqual(await keys.authenticate(`Bearer ${key.reveal()}`), null);
 });
 
 test('a key is refused from the millisecond it expires, without a poll', async (t) => {
@@ -145,9 +182,9 @@ test('a key is refused from the millisecond it expires, without a poll', async (
   const expiresAt = clock.unix + 60_000;
   const { key, record } = await keys.create({ name: 'a', expiresAt });
   clock.unix = expiresAt - 1;
-  assert.notEqual(keys.authenticate(`Bearer ${key.reveal()}`), null);
+  assert.notEqual(await keys.authenticate(`Bearer ${key.reveal()}`), null);
   clock.unix = expiresAt;
-  assert.equal(keys.authenticate(`Bearer ${key.reveal()}`), null);
+  assert.equal(await keys.authenticate(`Bearer ${key.reveal()}`), null);
   assert.deepEqual([keyStatus(record, expiresAt - 1), keyStatus(record, expiresAt)], ['live', 'expired']);
 });
 
@@ -157,8 +194,12 @@ test('the keys of a suspended account open nothing', async (t) => {
   const { key } = await keys.create({ name: 'a' });
   await database.kysely.updateTable('accounts').set({ status: 'suspended' }).execute();
   await keys.refresh();
-  assert.equal(keys.authenticate(`Bearer ${key.reveal()}`), null);
+  assert.equal(await keys.authenticate(`Bearer ${key.reveal()}`), null);
 });
+
+function cannotBeChecked(error: unknown): boolean {
+  return error instanceof ServiceError && error.code === 'storage_unavailable' && error.retryAfterMs === 1000;
+}
 
 test('503 once the database could not be read for 5 s, until it can be read again', async (t) => {
   const clock = new Clock();
@@ -179,20 +220,18 @@ test('503 once the database could not be read for 5 s, until it can be read agai
   const header = `Bearer ${key.reveal()}`;
   broken = true;
   await assert.rejects(keys.refresh(), DatabaseError);
+  assert.equal(await keys.authenticate('Bearer x'), null);
+  await assert.rejects(keys.authenticate(`Bearer ${createKeyText().reveal()}`), cannotBeChecked);
   clock.up = 5000;
-  assert.notEqual(keys.authenticate(header), null);
+  assert.notEqual(await keys.authenticate(header), null);
   clock.up = 5001;
   assert.equal(keys.fresh, false);
   for (const any of [header, undefined]) {
-    assert.throws(
-      () => keys.authenticate(any),
-      (error) =>
-        error instanceof ServiceError && error.code === 'storage_unavailable' && error.retryAfterMs === 1000,
-    );
+    await assert.rejects(keys.authenticate(any), cannotBeChecked);
   }
   broken = false;
   await keys.refresh();
-  assert.notEqual(keys.authenticate(header), null);
+  assert.notEqual(await keys.authenticate(header), null);
 });
 
 test('last use is written in batches and at the end, and a locked database only puts it off', async (t) => {
@@ -203,7 +242,7 @@ test('last use is written in batches and at the end, and a locked database only 
     await using keys = await KeyStore.open(database, SILENT, clock);
     const { key } = await keys.create({ name: 'a' });
     await keys.create({ name: 'unused' });
-    keys.authenticate(`Bearer ${key.reveal()}`);
+    await keys.authenticate(`Bearer ${key.reveal()}`);
     const other = new DatabaseSync(join(home, 'sluice.db'));
     other.exec('begin immediate');
     await keys.writeLastUsed();
@@ -213,7 +252,7 @@ test('last use is written in batches and at the end, and a locked database only 
     await keys.writeLastUsed();
     assert.equal((await keys.list())[0]?.lastUsedAt, clock.unix);
     clock.unix += 1000;
-    keys.authenticate(`Bearer ${key.reveal()}`);
+    await keys.authenticate(`Bearer ${key.reveal()}`);
   }
   const rows = await database.kysely.selectFrom('keys').select('last_used_at').orderBy('name').execute();
   assert.deepEqual(
@@ -230,7 +269,7 @@ test('a key is revoked by its id, its first characters or itself; twice is as on
     const named = { id: record.id, prefix: record.prefix, key: key.reveal() }[name];
     const revoked = await keys.revoke(named);
     assert.equal(revoked?.id, record.id);
-    assert.equal(keys.authenticate(`Bearer ${key.reveal()}`), null);
+    assert.equal(await keys.authenticate(`Bearer ${key.reveal()}`), null);
     assert.deepEqual(await keys.revoke(named), revoked);
   }
   for (const named of ['', 'key_', 'sk-sluice-', createKeyText().reveal()]) {
@@ -271,13 +310,24 @@ test('400 for a name that is empty, long or moves a cursor, an expiry in the pas
 
 test('cache scopes tell accounts apart, stay the same over restarts, and differ from home to home', async (t) => {
   const home = folder(t);
-  const scopes = [];
+  const scopes: string[] = [];
   for (const place of [home, home, folder(t)]) {
     await using database = await openDatabase(place);
+    await database.kysely
+      .insertInto('accounts')
+      .values({ id: 'other', name: 'other', status: 'active', created_at: 0 })
+      .onConflict((conflict) => conflict.doNothing())
+      .execute();
     await using keys = await KeyStore.open(database, SILENT);
-    scopes.push(keys.scopeOf('default'));
-    assert.notEqual(keys.scopeOf('default'), keys.scopeOf('other'));
+    for (const accountId of ['default', 'default', 'other']) {
+      const { key } = await keys.create({ name: 'a', accountId });
+      scopes.push((await keys.authenticate(`Bearer ${key.reveal()}`))?.cacheScope ?? '');
+    }
   }
-  assert.equal(scopes[0], scopes[1]);
-  assert.notEqual(scopes[0], scopes[2]);
+  const [first = '', same, other, ...later] = scopes;
+  assert.match(first, /^[\w-]{43}$/);
+  assert.equal(same, first);
+  assert.notEqual(other, first);
+  assert.deepEqual(later.slice(0, 3), [first, first, other]);
+  assert.notEqual(later[3], first);
 });

@@ -23,13 +23,12 @@ test('keys made and revoked by the command line hold in a service that runs besi
   assert.deepEqual(Object.keys(key), ['id', 'key', 'name', 'created_at']);
   assert.equal(key.name, 'laptop');
   assert.match(key.created_at ?? '', /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
-  await keys.refresh();
-  assert.equal(keys.authenticate(`Bearer ${key.key}`)?.id, key.id);
+  assert.equal((await keys.authenticate(`Bearer ${key.key}`))?.id, key.id);
 
   const revoked = await run(['keys', 'revoke', key.id ?? ''], env);
   assert.deepEqual([revoked.code, revoked.stdout], [0, '']);
   await keys.refresh();
-  assert.equal(keys.authenticate(`Bearer ${key.key}`), null);
+  assert.equal(await keys.authenticate(`Bearer ${key.key}`), null);
 });
 
 test('a key is printed alone on standard output, for scripts, and in no listing', async (t) => {
