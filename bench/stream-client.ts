@@ -1,4 +1,4 @@
-import { Agent, request } from 'node:http';
+import { request } from 'node:http';
 
 /** When each chunk with text of one streamed answer came, in `performance.now()` milliseconds. */
 export interface StreamTimes {
@@ -9,12 +9,10 @@ export interface StreamTimes {
   tokens: number;
 }
 
-/** Connections are kept, as a caller's client library does. */
-const agent = new Agent({ keepAlive: true, maxSockets: Infinity });
-
 /**
- * Sends one streaming request and notes when its chunks come. It looks at no more of each chunk than it must,
- * since it shares the machine with what is measured.
+ * Sends one streaming request on a connection of its own (llama-server closes its after a stream, although it says
+ * that it keeps it) and notes when its chunks come. It looks at no more of each chunk than it must, since it shares
+ * the machine with what is measured.
  */
 export function timeStream(url: string, key: string | null, body: object): Promise<StreamTimes> {
   const payload = JSON.stringify({ ...body, stream: true });
@@ -25,7 +23,7 @@ export function timeStream(url: string, key: string | null, body: object): Promi
       'content-length': Buffer.byteLength(payload),
     };
     if (key !== null) headers.authorization = `Bearer ${key}`;
-    const sent = request(url, { method: 'POST', agent, headers }, (response) => {
+    const sent = request(url, { method: 'POST', agent: false, headers }, (response) => {
       let tail = '';
       response.setEncoding('latin1');
       response.on('data', (text: string) => {
