@@ -23,6 +23,7 @@ export const SUPPORTED_KEYWORDS = [
   'properties',
   'required',
   'additionalProperties',
+  'propertyNames',
   'items',
   'prefixItems',
   'minItems',
@@ -208,6 +209,20 @@ function checkObjectKeywords(node: Node, path: string, depth: number, budget: Bu
   if (extra !== undefined && extra !== false) {
     checkNode(extra, `${path}.additionalProperties`, depth + 1, budget);
   }
+  if ('propertyNames' in node) checkPropertyNames(node['propertyNames'], `${path}.propertyNames`);
+}
+
+/** What libraries write beside every map: names are strings, or of an enumeration. Of more there is no grammar. */
+function checkPropertyNames(value: unknown, path: string): void {
+  if (value === true) return;
+  const node = asObject(value, path);
+  for (const [keyword, given] of Object.entries(node)) {
+    if (ANNOTATIONS.some((name) => name === keyword) || keyword === 'enum') continue;
+    if (keyword !== 'type' || given !== 'string') throw unsupported(`${path}.${shown(keyword)}`);
+  }
+  checkLiterals(node, path);
+  if (Array.isArray(node['enum']))
+    node['enum'].forEach((name, index) => asString(name, `${path}.enum[${index}]`));
 }
 
 function checkNested(node: Node, path: string, depth: number, budget: Budget): void {

@@ -28,6 +28,8 @@ test('what generators write of common types passes unchanged', () => {
       pair: { type: 'array', prefixItems: [{ type: 'number' }], items: false },
       parent: { anyOf: [{ $ref: '#' }, { type: 'null' }], default: null },
       address: { $ref: '#/$defs/Address' },
+      sizes: { type: 'object', propertyNames: { type: 'string' }, additionalProperties: { type: 'number' } },
+      sides: { type: 'object', propertyNames: { type: 'string', enum: ['left', 'right'] } },
       // Properties may have the names of keywords.
       pattern: { type: ['string', 'null'] },
       $ref: { const: 1 },
@@ -66,6 +68,18 @@ test('a keyword that is not supported is refused at its path, and so is a wrong 
   refuses(() => check({ anyOf: [{}], type: 'string' }), 'unsupported_parameter', 'schema.type');
   refuses(() => check({ enum: [1], minLength: 1 }), 'unsupported_parameter', 'schema.minLength');
   refuses(() => check({ items: { $defs: {} } }), 'unsupported_parameter', 'schema.items.$defs');
+  refuses(() => check({ propertyNames: false }), 'invalid_type', 'schema.propertyNames');
+  refuses(
+    () => check({ propertyNames: { type: 'string', pattern: '^a' } }),
+    'unsupported_parameter',
+    'schema.propertyNames.pattern',
+  );
+  refuses(() => check({ propertyNames: { enum: [1] } }), 'invalid_type', 'schema.propertyNames.enum[0]');
+  refuses(
+    () => check({ propertyNames: { type: 'null' } }),
+    'unsupported_parameter',
+    'schema.propertyNames.type',
+  );
   refuses(() => check([]), 'invalid_type', 'schema');
   refuses(() => check(false), 'unsupported_parameter', 'schema');
 });

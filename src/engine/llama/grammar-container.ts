@@ -72,19 +72,21 @@ interface Member {
 
 function membersOf(schema: SchemaObject, path: string, grammar: MemberRules): Member[] {
   const properties = schemaObject(schema['properties'] ?? {}, `${path}.properties`);
-  const required = requiredNames(schema['required'] ?? [], `${path}.required`);
-  // A name that is required and not declared is an extra that must be there.
-  const undeclared = [...required].filter((name) => !Object.hasOwn(properties, name));
+  const required = nameList(schema['required'] ?? [], `${path}.required`);
+  const allowed = allowedNames(schema, path);
   const declared = Object.entries(properties).map(([name, value]) => ({
     name,
     schema: value,
     at: `${path}.properties.${name}`,
   }));
-  const extras = undeclared.map((name) => ({
-    name,
-    schema: schema['additionalProperties'] ?? true,
-    at: `${path}.required`,
-  }));
+  // A name that is required and not declared is an extra that must be there; one of an enumeration may be.
+  const extras = [...new Set([...(allowed ?? []), ...required])]
+    .filter((name) => !Object.hasOwn(properties, name))
+    .map((name) => ({
+      name,
+      schema: required.has(name) ? (schema['additionalProperties'] ?? true) : extraSchema(schema),
+      at: `${path}.required`,
+    }));
   const all = [...declared, ...extras];
   if (all.length > MAX_BRANCHES) {
     const message = `An object has at most ${MAX_BRANCHES} properties here.`;
@@ -98,7 +100,7 @@ function membersOf(schema: SchemaObject, path: string, grammar: MemberRules): Me
         `A property's name has at most ${LONGEST_NAME} characters here.`,
       );
     }
-    const rule = grammar.rule(schema, at);
+    const rule = allowed !== null && !allowed.has(name) ? null : grammar.rule(schema, at);
     if (rule !== null) return [{ name, rule, required: required.has(name) }];
     if (required.has(name)) throw nothingMatches(at);
     return [];
@@ -112,8 +114,9 @@ function extraMember(
   members: readonly Member[],
   grammar: MemberRules,
 ): string | null {
-  const extras = schema['additionalProperties'] ?? schema['properties'] === undefined;
-  const rule = grammar.rule(extras, `${path}.additionalProperties`);
+  // Those of an enumeration are members already.
+  if (allowedNames(schema, path) !== null) return null;
+  const rule = grammar.rule(extraSchema(schema), `${path}.additionalProperties`);
   if (rule === null) return null;
   const declared = Object.keys(schemaObject(schema['properties'] ?? {}, `${path}.properties`));
   const names = new Set([...declared, ...members.map(({ name }) => name)]);
@@ -160,7 +163,20 @@ function prefixRules(schema: SchemaObject, path: string, grammar: MemberRules): 
   return rules;
 }
 
-function requiredNames(value: unknown, path: string): Set<string> {
+/** Of a property that the schema does not name. */
+function extraSchema(schema: SchemaObject): unknown {
+  return schema['additionalProperties'] ?? schema['properties'] === undefined;
+}
+
+/** The names that properties may have at most; null: any. */
+function allowedNames(schema: SchemaObject, path: string): Set<string> | null {
+  const names = schema['propertyNames'];
+  if (names === undefined || names === true) return null;
+  const listed = schemaObject(names, `${path}.propertyNames`)['enum'];
+  return listed === undefined ? null : nameList(listed, `${path}.propertyNames.enum`);
+}
+
+function nameList(value: unknown, path: string): Set<string> {
   if (Array.isArray(value) && value.every((name) => typeof name === 'string')) return new Set(value);
-  throw refuseSchema('invalid_type', path, "'required' is a list of names.");
+  throw refuseSchema('invalid_type', path, 'This keyword takes a list of names.');
 }

@@ -16,7 +16,7 @@ export const ANNOTATIONS: ReadonlySet<string> = new Set([...WORDS, '$defs', 'def
 
 /** The keywords that speak of one type; a schema without `type` is about the types that its keywords speak of. */
 export const KEYWORDS_OF_TYPE: Readonly<Partial<Record<JsonType, readonly string[]>>> = {
-  object: ['properties', 'required', 'additionalProperties'],
+  object: ['properties', 'required', 'additionalProperties', 'propertyNames'],
   array: ['items', 'prefixItems', 'minItems', 'maxItems'],
   string: ['minLength', 'maxLength', 'pattern', 'format'],
   number: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'],

@@ -37,8 +37,10 @@ export function satisfies(value: unknown, schema: Schema, root: Schema, closed: 
     const extras = (schema['additionalProperties'] ?? !(closed && 'properties' in schema)) as Schema;
     const required = (schema['required'] ?? []) as string[];
     if (!required.every((name) => Object.hasOwn(value, name))) return false;
-    if (closed && !inOrder(Object.keys(value), [...new Set([...Object.keys(properties), ...required])]))
-      return false;
+    const names = (schema['propertyNames'] as { enum?: string[] } | undefined)?.enum;
+    if (names !== undefined && !Object.keys(value).every((name) => names.includes(name))) return false;
+    const order = [...new Set([...Object.keys(properties), ...(names ?? []), ...required])];
+    if (closed && !inOrder(Object.keys(value), order)) return false;
     return Object.entries(value).every(([name, inner]) =>
       // A required name that is not declared is there whatever is said of extras left unmentioned.
       holds(
@@ -164,11 +166,18 @@ function arrays(item: fc.Arbitrary<Schema>): fc.Arbitrary<Schema> {
 
 function objects(member: fc.Arbitrary<Schema>): fc.Arbitrary<Schema> {
   const extras = fc.option(fc.oneof(fc.boolean(), member), { nil: undefined });
+  const propertyNames = fc.constantFrom<Schema | undefined>(
+    undefined,
+    { type: 'string' },
+    { enum: NAMES.slice(0, 4) },
+  );
+  const properties = fc.dictionary(fc.constantFrom(...NAMES), member, { maxKeys: 4 });
   return fc
-    .tuple(fc.dictionary(fc.constantFrom(...NAMES), member, { maxKeys: 4 }), fc.subarray(NAMES), extras)
-    .map(([properties, required, additionalProperties]) => ({
+    .tuple(properties, fc.subarray(NAMES), extras, propertyNames)
+    .map(([properties, required, additionalProperties, propertyNames]) => ({
       type: 'object',
       properties,
+      ...(propertyNames === undefined ? {} : { propertyNames }),
       required: additionalProperties === undefined ? required.filter((name) => name in properties) : required,
       ...(additionalProperties === undefined ? {} : { additionalProperties }),
     }));
