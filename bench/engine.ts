@@ -142,8 +142,8 @@ function withPrefix(callers: number, index: number): string[] {
 const ratio = (a: number, b: number) => (a / b).toFixed(2).padStart(6);
 const fixed = (value: number) => value.toFixed(1).padStart(8);
 
-{
-  const counts = numbers(options.streams);
+const counts = numbers(options.streams);
+if (counts.length > 0) {
   await using both = await startBoth(Math.max(...counts), 512);
   console.log('distinct prompts: tokens/s and its ratio; TTFT and ITL in ms as sluice / llama-server');
   console.log('streams  tokens/s  llama-server  ratio | ttft p50           | itl p50            | itl p99');
