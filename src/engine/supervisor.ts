@@ -16,8 +16,6 @@ export interface SupervisorOptions {
   /** Least time without a step after which an engine that has work is killed, in milliseconds. */
   stallMs: number;
   log: Log;
-  /** How often the engine is asked for its health, in milliseconds. */
-  watchMs?: number;
 }
 
 /** Pauses before a restart, in milliseconds: the nth crash in a row waits for the nth, and the last holds. */
@@ -27,6 +25,9 @@ const BACKOFF_MS = [200, 500, 1000, 2000, 5000, 10_000] as const;
 const BREAKER_CRASHES = 5;
 const BREAKER_WINDOW_MS = 60_000;
 const BREAKER_PAUSE_MS = 60_000;
+
+/** How often the engine is asked for its health, in milliseconds. */
+const WATCH_MS = 1000;
 
 /** How long an engine may take to end after SIGTERM before it is killed, in milliseconds. */
 const GRACE_MS = 2000;
@@ -150,7 +151,8 @@ export class Supervisor implements AsyncDisposable {
     this.#child = null;
     this.#unwatch();
     if (this.#stopping) return;
-    if (!retry) {
+    // An engine that was ready once can be again, whatever stands in its way now.
+    if (!retry && !this.#description) {
       this.#log.error('engine cannot start', { reason });
       this.#become({ state: 'down', reason, retryInMs: null });
       return;
@@ -167,19 +169,20 @@ export class Supervisor implements AsyncDisposable {
   }
 
   #beginWatch(): void {
-    let answeredAt = performance.now();
+    const { stallMs } = this.#options;
     const child = this.#child;
+    // Counted in questions and not read from a clock: a service that was itself stopped for a while blames nobody.
+    let silentMs = 0;
     this.#watch = setInterval(() => {
       void askHealth(this.#options.argument.socketPath).then((health) => {
-        if (health) answeredAt = performance.now();
-        const silentMs = performance.now() - answeredAt;
+        silentMs = health ? 0 : silentMs + WATCH_MS;
         const stalledMs = health?.lastStepAgeMs ?? 0;
-        const limitMs = Math.max(this.#options.stallMs, 20 * (health?.medianStepMs ?? 0));
+        const limitMs = Math.max(stallMs, 20 * (health?.medianStepMs ?? 0));
         if (Math.max(silentMs, stalledMs) < limitMs || this.#child !== child) return;
         this.#log.error('engine makes no step; killing it', { silentMs, stalledMs, limitMs });
         child?.kill('SIGKILL');
       });
-    }, this.#options.watchMs ?? 1000);
+    }, WATCH_MS);
     this.#watch.unref();
   }
 

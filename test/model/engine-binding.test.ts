@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { loadBackend, packagesOf, type Backend } from '../../src/engine/llama/backend.ts';
+import { ModelFileError } from '../../src/models/model-file-error.ts';
 import { NativeModel, type NativeContext } from '../../src/engine/llama/binding.ts';
 import { LogprobReader } from '../../src/engine/llama/logprobs.ts';
 import { Vocabulary } from '../../src/engine/llama/vocabulary.ts';
@@ -217,10 +218,11 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
     }
   });
 
-  test('a file that is no model is an error, not a crash', async () => {
+  test('a file that is no model is an error in the words of llama.cpp, not a crash', async () => {
     await assert.rejects(
       NativeModel.load(backend, import.meta.filename, { gpuLayers: 0, onProgress() {} }),
-      Error,
+      (error) =>
+        error instanceof ModelFileError && /llama\.cpp refused the file: .*(magic|gguf)/i.test(error.message),
     );
   });
 

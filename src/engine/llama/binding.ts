@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { ModelFileError } from '../../models/model-file-error.ts';
 import type { AddonContext, AddonGrammarState, AddonModel, AddonSampler, SamplerConfig } from './addon.ts';
 import type { Backend } from './backend.ts';
 
@@ -19,7 +21,7 @@ export class NativeModel {
     this.#native = native;
   }
 
-  /** Loads `file`. `onProgress` gets fractions, 0 to 1, in order. Rejects with llama.cpp's own reason. */
+  /** Loads `file`. `onProgress` gets fractions, 0 to 1, in order. Rejects with a `ModelFileError` in llama.cpp's own words. */
   static async load(
     backend: Backend,
     file: string,
@@ -35,11 +37,14 @@ export class NativeModel {
     const abort = (): void => native.abortActiveModelLoad();
     options.signal?.throwIfAborted();
     options.signal?.addEventListener('abort', abort, { once: true });
+    backend.errors.length = 0;
     try {
       const loaded = await native.init();
+      // What llama.cpp's thread has said meanwhile, progress and log, arrives with the next turn.
+      await nextTurn();
       options.signal?.throwIfAborted();
       // Going on with a model whose `init` answered false is a segmentation fault.
-      if (!loaded) throw new Error(backend.errors.at(-1) ?? 'llama.cpp refused the file');
+      if (!loaded) throw refused(backend, file);
       return new NativeModel(backend, native);
     } finally {
       options.signal?.removeEventListener('abort', abort);
@@ -143,6 +148,12 @@ export class NativeModel {
     assert(!this.#disposed, 'the model is disposed');
     return this.#native;
   }
+}
+
+/** Why a load failed: of what llama.cpp logs then, the first line says most. */
+function refused(backend: Backend, file: string): ModelFileError {
+  const [reason = 'it does not say why'] = backend.errors;
+  return new ModelFileError('unsupported', file, `llama.cpp refused the file: ${reason}`);
 }
 
 function existing(token: number): number | null {
