@@ -105,7 +105,8 @@ export interface ServiceProcess extends AsyncDisposable {
   ended: Promise<number | NodeJS.Signals>;
 }
 
-const MAIN = join(import.meta.dirname, '..', 'src', 'main.ts');
+/** The program, to be run by Node. */
+export const MAIN = join(import.meta.dirname, '..', 'src', 'main.ts');
 
 /** Starts `sluice serve` as a process of its own and waits until it listens; it need not be ready yet. */
 export async function spawnService(
@@ -151,12 +152,21 @@ export async function spawnService(
   };
 }
 
+export interface Ended {
+  /** Exit code; 1 where a signal ended it. */
+  code: number;
+  stdout: string;
+  stderr: string;
+}
+
 /** Runs `sluice` with these arguments to its end. */
-export async function runCli(
-  args: readonly string[],
-  env: NodeJS.ProcessEnv,
-): Promise<{ code: number; stdout: string; stderr: string }> {
-  const child = spawn(process.execPath, [MAIN, ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+export function runCli(args: readonly string[], env: NodeJS.ProcessEnv): Promise<Ended> {
+  return run(process.execPath, [MAIN, ...args], env);
+}
+
+/** Runs a program to its end. */
+export async function run(program: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<Ended> {
+  const child = spawn(program, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
   let stdout = '';
   let stderr = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));

