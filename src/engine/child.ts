@@ -31,7 +31,8 @@ export interface ChildProgram<EngineOptions> {
 
 /**
  * Runs this process as the engine that its argument describes: loads, listens, reports on standard output.
- * It ends when standard input ends (the service is gone), and on SIGTERM once the running requests are done.
+ * It ends when standard input ends (the service is gone), and on SIGTERM once the running requests are done; SIGINT
+ * is the service's to answer.
  * Exit code 0 then, 1 after a `failed` report.
  */
 export async function runEngineChild<EngineOptions>(program: ChildProgram<EngineOptions>): Promise<void> {
@@ -43,6 +44,8 @@ export async function runEngineChild<EngineOptions>(program: ChildProgram<Engine
     .resume();
   let stop: (() => Promise<void>) | null = null;
   process.on('SIGTERM', () => void Promise.resolve(stop?.()).finally(() => process.exit()));
+  // Ctrl+C goes to every process of the terminal's foreground: the service drains, and then ends its engines.
+  process.on('SIGINT', () => {});
   try {
     // Written by the supervisor from the same type.
     const settings = JSON.parse(process.argv[2] ?? '') as ChildSettings<EngineOptions>;

@@ -46,6 +46,19 @@ describe('an engine in a process of its own', () => {
     assert.deepEqual(await child.ended(), [0, null]);
   });
 
+  it('goes on after SIGINT, which a terminal sends to the service and its engines alike', async () => {
+    await using child = await ScriptedChild.start();
+    await using engine = openChild(child);
+    const events = engine.generate(chat({ tokens: 20, tokenMs: 10 }), STAYS)[Symbol.asyncIterator]();
+    const first = [await events.next(), await events.next()];
+    assert(first.every(({ done }) => !done));
+    child.process.kill('SIGINT');
+    const rest = await collect({ [Symbol.asyncIterator]: () => events });
+    assert.equal(rest.at(-1)?.type, 'end');
+    child.process.kill('SIGTERM');
+    assert.deepEqual(await child.ended(), [0, null]);
+  });
+
   it('exits with 0 at once on SIGTERM when nothing runs', async () => {
     await using child = await ScriptedChild.start();
     child.process.kill('SIGTERM');
