@@ -31,27 +31,37 @@ export function register(program: Command): void {
 
 async function check(): Promise<void> {
   const config = await loadConfig(process.env);
-  const unknown = await missingFromCatalogue(config);
-  if (unknown.length === 0) {
+  const faults = await modelFaults(config);
+  if (faults.length === 0) {
     note(
       config.configPath === null ? 'No file is given; the defaults hold.' : `${config.configPath} is right.`,
     );
     return;
   }
-  for (const id of unknown) {
-    note(
-      `${id} is not in the catalogue: give it engine.file or replicas (\`sluice models list --available\`).`,
-    );
-  }
+  for (const fault of faults) note(fault);
   process.exitCode = 1;
 }
 
-/** Ids of embedded models that say no file and have none in the catalogue. */
-async function missingFromCatalogue(config: Config): Promise<string[]> {
-  const { findModel } = await import('../models/catalogue.ts');
-  return config.file.models
-    .filter(({ id, engine }) => engine !== undefined && engine.file === undefined && findModel(id) === null)
-    .map(({ id }) => id);
+/** Embedded models whose file can be told from no source. Whether it is there is what `doctor` looks at. */
+async function modelFaults({ file }: Config): Promise<string[]> {
+  const [{ findModel }, { parseSource, SourceError }] = await Promise.all([
+    import('../models/catalogue.ts'),
+    import('../models/source.ts'),
+  ]);
+  return file.models.flatMap(({ id, engine }) => {
+    if (engine === undefined || engine.file?.startsWith('scripted:')) return [];
+    if (engine.file === undefined) {
+      if (findModel(id) !== null) return [];
+      return `${id} is not in the catalogue: give it engine.file or replicas (\`sluice models list --available\`).`;
+    }
+    try {
+      parseSource(engine.file);
+      return [];
+    } catch (error) {
+      if (!(error instanceof SourceError)) throw error;
+      return `${id}: ${error.message}`;
+    }
+  });
 }
 
 /** A file that says the same, below what the environment says. Keys are not in it: it names their variables. */

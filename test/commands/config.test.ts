@@ -32,6 +32,20 @@ test('config check exits 1 for an embedded model that is in no catalogue and nam
   assert.match(stderr, /^nobody\/nothing is not in the catalogue: give it engine\.file or replicas .*\n$/);
 });
 
+test('config check exits 1 for a file that no source can be told from', async (t) => {
+  const file = join(folder(t), 'sluice.yaml');
+  writeFileSync(
+    file,
+    `models:\n  - id: a/b\n    engine: {file: 'hf:a/b'}\n  - id: a/c\n    engine: {file: 'http://host/x.gguf'}\n  - id: a/d\n    engine: {file: 'scripted:'}\n`,
+  );
+  const { code, stderr } = await run(['config', 'check'], { SLUICE_CONFIG: file });
+  assert.equal(code, 1);
+  assert.match(
+    stderr,
+    /^a\/b: "hf:a\/b" names no model file: .*\na\/c: ".*" names no model file: expected https.*\n$/,
+  );
+});
+
 const replica = (url: string) =>
   `drainMs: 5\nmodels:\n  - id: a/b\n    replicas: [{url: "${url}", dialect: tgi, apiKeyEnv: TGI_KEY}]\n`;
 
