@@ -116,6 +116,11 @@ export class Service implements AsyncDisposable {
     await finishes(this.#activity.idle(), LAST_FRAME_MS);
   }
 
+  /** Kills the engines, for a process that exits now without disposing of the service. */
+  killEngines(): void {
+    for (const model of this.models) model.kill();
+  }
+
   /** Ends everything at once: call `drain()` first to be polite. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#owned.disposeAsync();

@@ -53,6 +53,7 @@ async function run(config: Config, stop: AbortSignal): Promise<number> {
     env: process.env,
     log,
   });
+  process.once('exit', () => service.killEngines());
   console.log(`Sluice ${VERSION} listens on ${service.localUrl}`);
   if (!(await getReady(service, stop))) return stop.aborted ? 0 : 1;
   if (!stop.aborted) {

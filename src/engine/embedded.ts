@@ -90,6 +90,11 @@ export class EmbeddedReplica implements AsyncDisposable {
     });
   }
 
+  /** Kills the engine, for a process that exits now. */
+  kill(): void {
+    this.#supervisor?.kill();
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort(new Error('the service stops'));
     await this.#starting;

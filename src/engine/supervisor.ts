@@ -81,6 +81,11 @@ export class Supervisor implements AsyncDisposable {
     return new Promise((resolve) => this.#waiters.push(resolve));
   }
 
+  /** Kills the engine, for a process that exits now: one that hangs would not see its standard input end. */
+  kill(): void {
+    this.#child?.kill('SIGKILL');
+  }
+
   /** Ends the engine: politely, then by force. Resolves when it is gone. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stopping = true;
