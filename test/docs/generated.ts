@@ -71,9 +71,32 @@ function table(headings: readonly string[], rows: readonly (readonly string[])[]
 
 /** The help of every command that does something, by its whole name, as an 80-column terminal shows it. */
 async function commandHelp(): Promise<Map<string, string>> {
-  const program = new Command('sluice');
+  const program = await loadProgram();
   let written = '';
   program.configureOutput({ getOutHelpWidth: () => 80, writeOut: (text) => void (written += text) });
+  return new Map(
+    pathsOf(program)
+      .filter(({ command }) => command.commands.length === 0)
+      .map(({ path, command }) => {
+        written = '';
+        command.configureOutput(program.configureOutput()).outputHelp();
+        return [path, written.trim()];
+      }),
+  );
+}
+
+/** Every command by its name without `sluice`, groups too, with the long flags that it takes. */
+export async function commandOptions(): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
+  return new Map(
+    pathsOf(await loadProgram()).map(({ path, command }) => [
+      path.replace(/^sluice ?/, ''),
+      new Set(['--help', ...command.options.map(({ long }) => long ?? '')]),
+    ]),
+  );
+}
+
+async function loadProgram(): Promise<Command> {
+  const program = new Command('sluice');
   // `main.ts` runs when it is imported, so its list of modules is read from its text.
   const main = readFileSync(join(ROOT, 'src/main.ts'), 'utf8');
   for (const [, name = ''] of main.matchAll(/import\('(\.\/commands\/[\w-]+\.ts)'\)/g)) {
@@ -81,17 +104,14 @@ async function commandHelp(): Promise<Map<string, string>> {
     // Every command's module exports this; `main.ts` calls it with the same type.
     (module as { register: (program: Command) => void }).register(program);
   }
-  const leaves = (command: Command, path: string): [string, Command][] =>
-    command.commands.length === 0
-      ? [[path, command]]
-      : command.commands.flatMap((child) => leaves(child, `${path} ${child.name()}`));
-  return new Map(
-    leaves(program, 'sluice').map(([path, command]) => {
-      written = '';
-      command.outputHelp();
-      return [path, written.trim()];
-    }),
-  );
+  return program;
+}
+
+function pathsOf(command: Command, path = command.name()): { path: string; command: Command }[] {
+  return [
+    { path, command },
+    ...command.commands.flatMap((child) => pathsOf(child, `${path} ${child.name()}`)),
+  ];
 }
 
 if (import.meta.main) {

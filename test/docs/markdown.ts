@@ -68,6 +68,12 @@ export function snippetsOf(page: string): Snippet[] {
   }));
 }
 
+/** The contents of the code blocks of a language that begin at the margin. */
+export function blocksOf(text: string, language: string): string[] {
+  const pattern = new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)\\n\`\`\`$`, 'gm');
+  return [...text.matchAll(pattern)].map(([, code = '']) => code);
+}
+
 function withoutCode(text: string): string {
   return text.replaceAll(/^ *```[\s\S]*?^ *```/gm, '');
 }

@@ -6,7 +6,7 @@ import { ERRORS } from '../../src/errors.ts';
 import { PATHS } from '../../src/http/paths.ts';
 import { ANNOTATIONS, SUPPORTED_KEYWORDS } from '../../src/openai/json-schema.ts';
 import * as schemaBounds from '../../src/openai/json-schema.ts';
-import { generatedParts, partsOf } from './generated.ts';
+import { commandOptions, generatedParts, partsOf } from './generated.ts';
 import { PAGES, readPage, ROOT, rowsOf } from './markdown.ts';
 
 const ANEW = 'write it anew: node test/docs/generated.ts && npm run format';
@@ -30,8 +30,10 @@ function comparable(text: string): string[] {
 }
 
 test('docs/errors.md has every error code with its status, type and meaning, and no other', () => {
-  const rows = rowsOf(readPage('docs/errors.md')).filter(([, status]) => /^\d{3}$/.test(status ?? ''));
-  const documented = rows.filter((row) => row.length === 5).map((row) => row.slice(0, 4));
+  const rows = rowsOf(readPage('docs/errors.md')).filter(
+    (row) => row.length === 5 && /^\d{3}$/.test(row[1] ?? ''),
+  );
+  const documented = rows.map((row) => row.slice(0, 4));
   const expected = Object.entries(ERRORS).map(([code, [status, type, meaning]]) => [
     `\`${code}\``,
     String(status),
@@ -39,7 +41,7 @@ test('docs/errors.md has every error code with its status, type and meaning, and
     meaning,
   ]);
   assert.deepEqual(documented, expected);
-  for (const row of rows.filter(({ length }) => length === 5)) assert.match(row[4] ?? '', /\.$/, row[0]);
+  for (const [code = '', , , , advice = ''] of rows) assert.match(advice, /\.$/, code);
 });
 
 test('docs/api.md has every endpoint with its methods, and no other', () => {
@@ -59,6 +61,43 @@ test('docs/json-answers.md has the supported keywords and the bounds of a schema
   }
 });
 
+test('every sluice command in a document exists, with its options', async () => {
+  const commands = await commandOptions();
+  const wrong: string[] = [];
+  let read = 0;
+  for (const page of PAGES) {
+    for (const command of commandsOf(readPage(page))) {
+      read++;
+      if (!exists(command, commands)) wrong.push(`${page}: ${command}`);
+    }
+  }
+  assert.deepEqual(wrong, []);
+  assert.ok(read > 40);
+  assert.ok(exists('keys create --name x --json', commands));
+  for (const phantom of ['keys rotate', 'key list', 'models list --all']) {
+    assert.ok(!exists(phantom, commands), phantom);
+  }
+});
+
+/** What follows `sluice` wherever a page tells its readers a command; in prose the word itself may be left out. */
+function commandsOf(text: string): string[] {
+  const ways = [
+    /(?:npm run --silent sluice --|main\.ts|\$ sluice|`sluice) ([a-z][^`\n|)#]*)/g,
+    /`((?:models|keys|config) [a-z][^`\n]*)`/g,
+  ];
+  return ways.flatMap((way) => [...text.matchAll(way)].map(([, command = '']) => command.trim()));
+}
+
+/** Whether the words begin with a command, a whole one unless they end there, and its options are its own. */
+function exists(text: string, commands: Awaited<ReturnType<typeof commandOptions>>): boolean {
+  const words = text.split(/\s+/);
+  const [first = '', second = ''] = words;
+  const isGroup = [...commands.keys()].some((name) => name.startsWith(`${first} `));
+  const options = commands.get(isGroup && second !== '' ? `${first} ${second}` : first);
+  const flags = words.filter((word) => word.startsWith('--'));
+  return options !== undefined && flags.every((flag) => options.has(flag));
+}
+
 test('every environment variable of the program, and every one of the tests, stands in a document', () => {
   const documents = PAGES.map(readPage).join('\n');
   const named = globSync(['src/**/*.ts', 'test/**/*.ts', 'bench/**/*.ts'], { cwd: ROOT }).flatMap(
@@ -70,6 +109,40 @@ test('every environment variable of the program, and every one of the tests, sta
     [...new Set(named)].filter((name) => !documents.includes(`\`${name}\``)),
     [],
   );
+});
+
+test('each heading of docs/troubleshooting.md set as code is part of a message of the program', () => {
+  const source = globSync('src/**/*.ts', { cwd: ROOT })
+    .map((file) => readFileSync(join(ROOT, file), 'utf8'))
+    .join('\n');
+  const headings = [...readPage('docs/troubleshooting.md').matchAll(/^### (`.*)$/gm)];
+  const messages = headings.flatMap(([, title = '']) =>
+    [...title.matchAll(/`([^`]+)`/g)].map((one) => one[1]),
+  );
+  assert.ok(messages.length > 15);
+  // npm says this one.
+  const ours = messages.filter((message) => message !== 'EBADENGINE');
+  assert.deepEqual(
+    ours.filter((message) => message === undefined || !source.includes(message)),
+    [],
+  );
+});
+
+test('docs/operations.md has every field of the line that is logged for a request', () => {
+  const source = readFileSync(join(ROOT, 'src/http/request-log.ts'), 'utf8');
+  const [, body = ''] = /log\.info\('request', \{\n([\s\S]*?)\n {2}\}\);/.exec(source) ?? [];
+  const fields = [...body.matchAll(/^ {4}(\w+):/gm)].map((match) => match[1] ?? '');
+  assert.ok(fields.length > 10);
+  const page = readPage('docs/operations.md');
+  assert.deepEqual(
+    fields.filter((field) => !page.includes(`\`${field}\``)),
+    [],
+  );
+});
+
+test('the newest version of CHANGELOG.md is that of package.json', () => {
+  const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string };
+  assert.equal(/^## \[(\d[^\]]*)\] - \d{4}-\d\d-\d\d$/m.exec(readPage('CHANGELOG.md'))?.[1], version);
 });
 
 test('every npm script that a document names is one of package.json', () => {
