@@ -1,0 +1,295 @@
+import assert from 'node:assert/strict';
+import { after, describe, test } from 'node:test';
+import OpenAI from 'openai';
+import { zodResponseFormat } from 'openai/helpers/zod';
+import { z } from 'zod';
+import {
+  fillQueue,
+  FOREVER,
+  killEngine,
+  MORTAL,
+  REAL,
+  says,
+  SCRIPTED,
+  slotsFree,
+  startForClients,
+  TOO_LARGE,
+  TOO_LONG,
+  watchedFetch,
+  WITH_MODEL,
+} from './fixture.ts';
+
+type ClientOptions = ConstructorParameters<typeof OpenAI>[0];
+type ChatFields = Partial<OpenAI.ChatCompletionCreateParamsNonStreaming>;
+
+const service = await startForClients();
+after(() => service[Symbol.asyncDispose]());
+
+function open(options: ClientOptions = {}): OpenAI {
+  return new OpenAI({ baseURL: `${service.url}/v1`, apiKey: service.key, maxRetries: 0, ...options });
+}
+
+const client = open();
+
+/** A whole answer of the scripted model. */
+function ask(fields: ChatFields, by = client): Promise<OpenAI.ChatCompletion> {
+  return by.chat.completions.create({ model: SCRIPTED, messages: says({}), ...fields });
+}
+
+describe('openai for Node, with the real model', WITH_MODEL, () => {
+  test('a chat', async () => {
+    const answer = await ask({ model: REAL, messages: says('Name a river.'), temperature: 0, max_tokens: 4 });
+    assert.match(answer.choices[0]?.message.content ?? '', /\w/);
+    assert.equal(answer.choices[0]?.finish_reason, 'length');
+    assert.equal(answer.model, REAL);
+    const usage = answer.usage;
+    assert.ok(usage && usage.prompt_tokens > 0);
+    assert.equal(usage.completion_tokens, 4);
+    assert.equal(usage.total_tokens, usage.prompt_tokens + usage.completion_tokens);
+  });
+
+  test('a stream says the same as the whole answer, and ends with the usage', async () => {
+    const request = { model: REAL, messages: says('Name three colours.'), temperature: 0, max_tokens: 40 };
+    const whole = await client.chat.completions.create(request);
+    const stream = client.chat.completions.stream({ ...request, stream_options: { include_usage: true } });
+    let text = '';
+    for await (const chunk of stream) text += chunk.choices[0]?.delta.content ?? '';
+    const collected = await stream.finalChatCompletion();
+    assert.equal(text, whole.choices[0]?.message.content);
+    assert.equal(collected.choices[0]?.message.content, text);
+    assert.equal(collected.choices[0]?.finish_reason, whole.choices[0]?.finish_reason);
+    assert.equal(collected.usage?.completion_tokens, whole.usage?.completion_tokens);
+  });
+
+  test('a text completion, whole and as a stream', async () => {
+    const request = { model: REAL, prompt: 'The capital of France is', max_tokens: 4, temperature: 0 };
+    const whole = await client.completions.create(request);
+    assert.match(whole.choices[0]?.text ?? '', /Paris/);
+    assert.equal(whole.choices[0]?.finish_reason, 'length');
+    assert.equal(whole.usage?.completion_tokens, 4);
+    let text = '';
+    for await (const chunk of await client.completions.create({ ...request, stream: true })) {
+      text += chunk.choices[0]?.text ?? '';
+    }
+    assert.equal(text, whole.choices[0]?.text);
+  });
+
+  test('the models, as a list and one by one', async () => {
+    const listed: string[] = [];
+    for await (const model of client.models.list()) listed.push(model.id);
+    assert.deepEqual(listed, [SCRIPTED, MORTAL, REAL]);
+    const one = await client.models.retrieve(REAL);
+    assert.deepEqual(
+      { ...one, created: typeof one.created },
+      {
+        id: REAL,
+        object: 'model',
+        created: 'number',
+        owned_by: 'HuggingFaceTB',
+        architecture: { instruct_type: 'chatml', modality: 'text->text', tokenizer: 'SmolLM' },
+        context_length: 512,
+        max_completion_tokens: 512,
+        pricing: { prompt: '0', completion: '0' },
+        quantization: 'Q4_1',
+      },
+    );
+  });
+
+  test('an answer by a schema is parsed by the library', async () => {
+    const City = z.object({
+      size: z.enum(['small', 'large']),
+      capital: z.boolean(),
+    });
+    const answer = await client.chat.completions.parse({
+      model: REAL,
+      messages: says('Describe Paris as JSON.'),
+      temperature: 0,
+      response_format: zodResponseFormat(City, 'city'),
+    });
+    const parsed = answer.choices[0]?.message.parsed;
+    assert.ok(parsed);
+    assert.deepEqual(City.parse(parsed), parsed);
+  });
+
+  test('leaving a stream frees the slot', async () => {
+    const stream = await client.chat.completions.create({
+      model: REAL,
+      messages: says('Count from one to a thousand, in words.'),
+      stream: true,
+    });
+    for await (const chunk of stream) if (chunk.choices[0]?.delta.content) break;
+    await slotsFree(service);
+  });
+});
+
+describe('openai for Node, stopped', () => {
+  test('an abort in mid-stream frees the slot', async () => {
+    const stop = new AbortController();
+    const request = { model: SCRIPTED, messages: says({ tokens: 1000, tokenMs: 5 }), stream: true as const };
+    const stream = await client.chat.completions.create(request, { signal: stop.signal });
+    let text = '';
+    for await (const chunk of stream) {
+      text += chunk.choices[0]?.delta.content ?? '';
+      if (text !== '') stop.abort();
+    }
+    assert.notEqual(text, '');
+    await slotsFree(service);
+  });
+
+  test('an abort before the first byte rejects, and frees the slot', async () => {
+    const stop = new AbortController();
+    const asked = client.chat.completions.create(
+      { model: SCRIPTED, messages: says({ prefillMs: FOREVER }) },
+      { signal: stop.signal },
+    );
+    stop.abort();
+    await assert.rejects(asked, OpenAI.APIUserAbortError);
+    await slotsFree(service);
+  });
+
+  test('the timeout of the library rejects, and frees the slot', async () => {
+    const impatient = open({ timeout: 200 });
+    await assert.rejects(
+      ask({ messages: says({ prefillMs: FOREVER }) }, impatient),
+      OpenAI.APIConnectionTimeoutError,
+    );
+    await slotsFree(service);
+  });
+});
+
+/** What the service says no to, and the class, status, code and field that a caller of the library sees. */
+const REFUSALS: readonly [
+  ChatFields | { top_q: number },
+  readonly [unknown, number, string, string | null],
+][] = [
+  [{ temperature: 3 }, [OpenAI.BadRequestError, 400, 'invalid_value', 'temperature']],
+  [{ stop: 5 as unknown as string }, [OpenAI.BadRequestError, 400, 'invalid_type', 'stop']],
+  [{ messages: undefined }, [OpenAI.BadRequestError, 400, 'missing_required_parameter', 'messages']],
+  [{ top_q: 1 }, [OpenAI.BadRequestError, 400, 'unsupported_parameter', 'top_q']],
+  [{ messages: says(TOO_LONG) }, [OpenAI.BadRequestError, 400, 'context_length_exceeded', 'messages']],
+  [{ model: 'acme/missing' }, [OpenAI.NotFoundError, 404, 'model_not_found', 'model']],
+  [{ messages: says(TOO_LARGE) }, [OpenAI.APIError, 413, 'request_too_large', null]],
+  [
+    { messages: says({ error: 'internal_error' }) },
+    [OpenAI.InternalServerError, 500, 'internal_error', null],
+  ],
+  [
+    { messages: says({ error: 'engine_unavailable' }) },
+    [OpenAI.InternalServerError, 503, 'engine_unavailable', null],
+  ],
+];
+
+describe('openai for Node, refused', () => {
+  for (const [fields, expected] of REFUSALS) {
+    const [, , code] = expected;
+    for (const stream of [false, true]) {
+      test(`${code}, ${stream ? 'asked for a stream' : 'asked for a whole answer'}`, async () => {
+        const error = await refusal(ask({ ...fields, stream } as ChatFields));
+        assert.deepEqual([error.constructor, error.status, error.code, error.param], expected);
+        assert.match(error.requestID ?? '', /^[0-9a-f-]{36}$/);
+        if (error.status === 500) assert.ok(error.requestID && error.message.includes(error.requestID));
+        assert.equal(error.headers?.has('retry-after'), error.status === 503);
+      });
+    }
+  }
+
+  test('a wrong key, whatever is asked', async () => {
+    const stranger = open({ apiKey: `${service.key}x` });
+    for (const asked of [
+      () => ask({}, stranger),
+      () => stranger.models.list(),
+      () => stranger.completions.create(PROMPT),
+    ]) {
+      const error = await refusal(asked());
+      assert.equal(error.constructor, OpenAI.AuthenticationError);
+      assert.deepEqual(
+        [error.status, error.code, error.type],
+        [401, 'invalid_api_key', 'authentication_error'],
+      );
+    }
+  });
+
+  test('a model and a path that are not there', async () => {
+    const model = await refusal(client.models.retrieve('acme/missing'));
+    assert.deepEqual([model.constructor, model.code], [OpenAI.NotFoundError, 'model_not_found']);
+    const path = await refusal(client.embeddings.create({ model: SCRIPTED, input: 'a' }));
+    assert.deepEqual([path.constructor, path.code], [OpenAI.NotFoundError, 'unknown_url']);
+  });
+
+  test('an error in mid-stream is thrown after the text that came before it', async () => {
+    const stream = await client.chat.completions.create({
+      model: SCRIPTED,
+      messages: says({ tokens: 10, errorAfter: 3 }),
+      stream: true,
+    });
+    let chunks = 0;
+    const error = await refusal(
+      (async () => {
+        for await (const chunk of stream) if (chunk.choices[0]?.delta.content) chunks++;
+      })(),
+    );
+    assert.equal(chunks, 3);
+    assert.deepEqual([error.code, error.type], ['internal_error', 'server_error']);
+  });
+
+  test('a service that is not there', async () => {
+    const lost = open({ baseURL: 'http://127.0.0.1:1/v1' });
+    const error = await refusal(ask({}, lost));
+    assert.equal(error.constructor, OpenAI.APIConnectionError);
+  });
+});
+
+describe('openai for Node tries again by itself', () => {
+  test('when the queue is full', async () => {
+    const full = await fillQueue(service);
+    const { fetch, statuses } = watchedFetch(async () => full[Symbol.asyncDispose]());
+    const answer = await ask({ messages: says({ text: 'at last' }) }, open({ fetch, maxRetries: 2 }));
+    assert.equal(answer.choices[0]?.message.content, 'at last');
+    assert.deepEqual(statuses, [503, 200]);
+  });
+
+  test('when the engine has died', async () => {
+    await killEngine(service);
+    const { fetch, statuses } = watchedFetch();
+    const answer = await ask(
+      { model: MORTAL, messages: says({ text: 'back again' }) },
+      open({ fetch, maxRetries: 10 }),
+    );
+    assert.equal(answer.choices[0]?.message.content, 'back again');
+    assert.equal(statuses[0], 503);
+    assert.equal(statuses.at(-1), 200);
+  });
+
+  test('when its body did not arrive in time', async () => {
+    const { fetch, statuses } = watchedFetch();
+    const stallOnce: typeof globalThis.fetch = async (url, init) => {
+      if (statuses.length > 0) return fetch(url, init);
+      const upload = new TransformStream<Uint8Array, Uint8Array>();
+      const stalled: RequestInit & { duplex: 'half' } = { ...init, body: upload.readable, duplex: 'half' };
+      const writer = upload.writable.getWriter();
+      // The first piece takes the headers with it.
+      const [response] = await Promise.all([fetch(url, stalled), writer.write(Buffer.from('{'))]);
+      await writer.abort();
+      return response;
+    };
+    const answer = await ask(
+      { messages: says({ text: 'whole' }) },
+      open({ fetch: stallOnce, maxRetries: 1 }),
+    );
+    assert.equal(answer.choices[0]?.message.content, 'whole');
+    assert.deepEqual(statuses, [408, 200]);
+  });
+});
+
+const PROMPT = { model: SCRIPTED, prompt: 'Once' };
+
+/** The error that a call of the library ends with. */
+async function refusal(asked: Promise<unknown>): Promise<InstanceType<typeof OpenAI.APIError>> {
+  try {
+    await asked;
+  } catch (error) {
+    assert.ok(error instanceof OpenAI.APIError, String(error));
+    return error;
+  }
+  throw new assert.AssertionError({ message: 'it was answered' });
+}
