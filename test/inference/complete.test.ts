@@ -1,0 +1,232 @@
+import assert from 'node:assert/strict';
+import { getEventListeners } from 'node:events';
+import { after, test } from 'node:test';
+import * as fc from 'fast-check';
+import { openReplica } from '../../src/engine/client.ts';
+import { ReplicaRefused, type Engine } from '../../src/engine/engine.ts';
+import type { Directive } from '../../src/engine/scripted/options.ts';
+import { ServiceError } from '../../src/errors.ts';
+import type { GenerationEvent, GenerationRequest } from '../../src/generation.ts';
+import { beginRecord, complete, type GenerationRecord } from '../../src/inference/complete.ts';
+import { Router, type QueueLimits } from '../../src/routing/router.ts';
+import { openScripted, Raw, REPLICA, sayHello } from '../engine/replicas.ts';
+import { chat, collect, MODEL, textOf } from '../engine/requests.ts';
+import { until } from '../harness.ts';
+
+/** Longer than any test. */
+const FOREVER = 1_000_000;
+
+const engine = await openScripted({ slots: 2 });
+after(() => engine[Symbol.asyncDispose]());
+
+/** A replica that nobody listens for. */
+const gone = openReplica({ ...REPLICA, name: 'gone', url: 'http://127.0.0.1:9' });
+after(() => gone[Symbol.asyncDispose]());
+
+function routerTo(engines: readonly Engine[], queue: Partial<QueueLimits> = {}): Router {
+  const router = new Router({ maxRequests: 100, maxWaitMs: 600_000, ...queue });
+  router.serve(
+    { id: MODEL, required: false, dialects: ['sluice'], card: () => null },
+    engines.map((each) => ({ engine: each, state: () => ({ state: 'ready' }) })),
+  );
+  return router;
+}
+
+interface Run extends AsyncIterable<GenerationEvent> {
+  record: GenerationRecord;
+  stop: AbortController;
+}
+
+function run(router: Router, request: GenerationRequest): Run {
+  const stop = new AbortController();
+  const record = beginRecord(performance.now());
+  const events = complete(router, request, stop, record);
+  return { record, stop, [Symbol.asyncIterator]: () => events };
+}
+
+function assertGivenBack(router: Router): void {
+  const [model] = router.overview();
+  assert.equal(model?.waiting, 0);
+  assert.ok(model.replicas.every(({ inFlight }) => inFlight === 0));
+}
+
+async function slotsAreFree(): Promise<void> {
+  await until(async () => {
+    const { slotsInUse, queued } = await engine.health(AbortSignal.timeout(5000));
+    return slotsInUse === 0 && queued === 0;
+  });
+}
+
+async function failsWith(events: AsyncIterable<GenerationEvent>, code: string): Promise<ServiceError> {
+  const error = await collect(events).then(
+    () => null,
+    (reason: unknown) => reason,
+  );
+  assert.ok(error instanceof ServiceError, String(error));
+  assert.equal(error.code, code);
+  return error;
+}
+
+test('a generation tells its events, and its record who, when, what and how much', async () => {
+  const router = routerTo([engine]);
+  const generation = run(router, chat({ text: 'one two three', cachedTokens: 4 }));
+  const events = await collect(generation);
+  assert.equal(textOf(events), 'one two three');
+  const { record } = generation;
+  assert.deepEqual(record.usage, { promptTokens: 13, completionTokens: 3, cachedTokens: 4 });
+  assert.deepEqual([record.replica, record.finishReason, record.usageSource], ['replica', 'stop', 'engine']);
+  const times = [record.startedAtMs, record.slotAtMs, record.firstTokenAtMs, record.endedAtMs];
+  assert.deepEqual(
+    times,
+    times.toSorted((a, b) => Number(a) - Number(b)),
+  );
+  assert.ok(times.every((time) => time !== null));
+  assertGivenBack(router);
+});
+
+test('a refused connection goes to the next replica, and the caller sees nothing of it', async () => {
+  const router = routerTo([gone, engine]);
+  for (let turn = 0; turn < 3; turn++) {
+    const generation = run(router, chat({ text: 'fine' }));
+    assert.equal(textOf(await collect(generation)), 'fine');
+    assert.equal(generation.record.replica, 'replica');
+  }
+  assertGivenBack(router);
+});
+
+test('a replica that is busy is followed by the next, each asked once, and the last one’s wait is told', async () => {
+  await using busy = await Raw.listen((response) => response.writeHead(503, { 'retry-after': '3' }).end());
+  await using full = await Raw.listen((response) => response.writeHead(429, { 'retry-after': '7' }).end());
+  const free = routerTo([busy.engine, gone, full.engine, engine]);
+  assert.equal(textOf(await collect(run(free, chat({ text: 'fine' })))), 'fine');
+  assert.deepEqual([busy.bodies.length, full.bodies.length], [1, 1]);
+
+  const none = routerTo([busy.engine, gone, full.engine]);
+  const refused = await failsWith(run(none, chat()), 'engine_unavailable');
+  assert.ok(refused instanceof ReplicaRefused);
+  assert.equal(refused.retryAfterMs, 7000);
+  assert.deepEqual([busy.bodies.length, full.bodies.length], [2, 2]);
+  assertGivenBack(free);
+  assertGivenBack(none);
+});
+
+test('a request that a replica may have begun is not given to another', async () => {
+  await using deaf = await Raw.listen((response) => response.destroy());
+  await using second = await Raw.listen(sayHello);
+  const router = routerTo([deaf.engine, second.engine]);
+  await failsWith(run(router, chat()), 'engine_unavailable');
+  assert.equal(second.bodies.length, 0);
+  assertGivenBack(router);
+});
+
+test('a caller who goes while a replica refuses is not offered to the next', async () => {
+  const asked = Promise.withResolvers<void>();
+  await using slow = await Raw.listen(() => asked.resolve());
+  await using second = await Raw.listen(sayHello);
+  const router = routerTo([slow.engine, second.engine]);
+  const generation = run(router, chat());
+  const collected = collect(generation);
+  await asked.promise;
+  const reason = new Error('the caller hung up');
+  generation.stop.abort(reason);
+  await assert.rejects(collected, reason);
+  assert.equal(second.bodies.length, 0);
+  assertGivenBack(router);
+});
+
+test('a place in the queue is kept until the engine gives a slot, and no longer', async () => {
+  const router = routerTo([engine]);
+  const waiting = () => router.overview()[0]?.waiting;
+  const running = await Promise.all(
+    [0, 1].map(async () => {
+      const generation = run(router, chat({ tokens: 9, tokenMs: FOREVER }));
+      const events = generation[Symbol.asyncIterator]();
+      assert.equal((await events.next()).value?.type, 'started');
+      return { generation, events };
+    }),
+  );
+  assert.equal(waiting(), 0);
+  const third = run(router, chat({ text: 'late' }));
+  const collected = collect(third);
+  await until(async () => (await engine.health(AbortSignal.timeout(5000))).queued === 1);
+  assert.equal(waiting(), 1);
+  for (const { generation, events } of running) {
+    const next = events.next().then(() => events.next());
+    generation.stop.abort(new Error('enough'));
+    await assert.rejects(next, /enough/);
+  }
+  assert.equal(textOf(await collected), 'late');
+  assertGivenBack(router);
+  await slotsAreFree();
+});
+
+test('one who waits for a slot longer than maxWaitMs is queue_full with the time to come back', async () => {
+  const router = routerTo([engine], { maxWaitMs: 100 });
+  const generation = run(router, chat({ startMs: FOREVER }));
+  const refused = await failsWith(generation, 'queue_full');
+  assert.equal(refused.message, 'The request waited 1 s for this model and got no slot.');
+  assert.equal(refused.retryAfterMs, 1000);
+  assert.equal(generation.record.slotAtMs, null);
+  assertGivenBack(router);
+  await slotsAreFree();
+});
+
+test('maxWaitMs is for the wait alone: a generation may take longer', async () => {
+  const router = routerTo([engine], { maxWaitMs: 100 });
+  const events = await collect(run(router, chat({ tokens: 5, tokenMs: 40, prefillMs: 100 })));
+  assert.equal(events.at(-1)?.type, 'end');
+});
+
+/** How the engine may end, beside well. */
+const endings: Directive[] = [
+  { tokens: 4 },
+  { tokens: 4, errorAfter: 2 },
+  { error: 'queue_full' },
+  { error: 'context_length_exceeded' },
+  { status: 500, body: 'no JSON' },
+  { cutAfter: 3 },
+  { endAfter: 2 },
+  { garbageAfter: 2 },
+  { noUsage: true },
+  { startMs: FOREVER },
+  { tokens: 4, tokenMs: FOREVER },
+];
+
+/** What the consumer does when it has so many events: reads on, leaves, or has the signal aborted. */
+const consumers = fc.record({
+  after: fc.nat(4),
+  does: fc.constantFrom('reads on', 'leaves', 'hangs up'),
+  stream: fc.boolean(),
+  ending: fc.constantFrom(...endings),
+});
+
+test('however it ends, the place, the lease and the slot are given back', async () => {
+  await fc.assert(
+    fc.asyncProperty(consumers, async ({ after: count, does, stream, ending }) => {
+      const endless = 'startMs' in ending || 'tokenMs' in ending;
+      const router = routerTo([gone, engine], { maxWaitMs: 'startMs' in ending ? 20 : 600_000 });
+      const generation = run(router, chat(ending, { stream }));
+      const { stop, record } = generation;
+      const patience = endless ? setTimeout(() => stop.abort(new Error('enough')), 100) : undefined;
+      try {
+        let seen = 0;
+        if (does === 'hangs up' && count === 0) stop.abort(new Error('gone'));
+        for await (const _ of generation) {
+          seen++;
+          if (seen < count || does === 'reads on') continue;
+          if (does === 'leaves') break;
+          stop.abort(new Error('gone'));
+        }
+      } catch (error) {
+        assert.ok(error instanceof ServiceError || error === stop.signal.reason, String(error));
+      } finally {
+        clearTimeout(patience);
+      }
+      assertGivenBack(router);
+      assert.notEqual(record.endedAtMs, null);
+      assert.equal(getEventListeners(stop.signal, 'abort').length, 0);
+      await slotsAreFree();
+    }),
+    { numRuns: 60 },
+  );
+});
