@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
+import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
+import { spoil } from '../../src/engine/scripted/spoil.ts';
+import { serveEngine, type EngineServer } from '../../src/engine/server.ts';
+import { SILENT } from '../../src/log.ts';
+import { Secret } from '../../src/secret.ts';
+import { assertError } from '../http/wire.ts';
+import { chat, MODEL, post, requestLog, startService, until } from '../harness.ts';
+
+const REPLICA_KEY = 'replica-key';
+
+/** A replica on a server of its own, that asks for a key and counts what it generates. */
+async function serveReplica(port = 0): Promise<{ server: EngineServer; generated: number }> {
+  const engine = new ScriptedEngine();
+  const replica = {
+    generated: 0,
+    server: await serveEngine(
+      engine,
+      { host: '127.0.0.1', port, apiKey: new Secret(REPLICA_KEY) },
+      {
+        maxChoices: 16,
+        modelId: 'its-own-name',
+        log: SILENT,
+        beforeAnswer: (request, response) => {
+          replica.generated++;
+          spoil(request, response);
+        },
+      },
+    ),
+  };
+  return replica;
+}
+
+const first = await serveReplica();
+let second = await serveReplica();
+after(() => first.server.close());
+after(() => second.server.close());
+
+const entry = ({ server }: typeof first) =>
+  `      - {url: "${server.address}", dialect: sluice, model: its-own-name, apiKeyEnv: TEST_REPLICA_KEY}\n`;
+const service = await startService(
+  `models:\n  - id: ${MODEL}\n    replicas:\n${entry(first)}${entry(second)}`,
+  { TEST_REPLICA_KEY: REPLICA_KEY },
+);
+after(() => service[Symbol.asyncDispose]());
+const states = () => service.service.router.overview()[0]?.replicas.map(({ state }) => state.state);
+await until(() => states()?.every((state) => state === 'ready') ?? false);
+
+const ask = (directive: Directive, stream = false) =>
+  post(service, '/v1/chat/completions', chat(scripted(directive), { stream }));
+
+test('requests are shared evenly, and callers are told the name that they asked for', async () => {
+  const answers = await Promise.all(Array.from({ length: 8 }, () => ask({ tokenMs: 20 })));
+  for (const answer of answers) {
+    assert.equal(answer.status, 200);
+    assert.equal(((await answer.json()) as { model: string }).model, MODEL);
+  }
+  assert.deepEqual([first.generated, second.generated], [4, 4]);
+});
+
+test('a replica whose server is gone is passed over, before anyone has found out and after', async () => {
+  await second.server.close();
+  const before = first.generated;
+  // Both are thought ready still: every other request is refused a connection first.
+  for (let turn = 0; turn < 4; turn++) {
+    for (const stream of [true, false]) {
+      const answer = await ask({ text: 'fine' }, stream);
+      assert.equal(answer.status, 200);
+      assert.match(await answer.text(), /"content":"fine"/);
+    }
+  }
+  assert.equal(first.generated - before, 8);
+  assert.ok(
+    requestLog(service)
+      .slice(-8)
+      .every(({ replica }) => replica === `${MODEL}#0`),
+  );
+  await until(() => states()?.[1] === 'down');
+  assert.equal((await fetch(`${service.url}/readyz`)).status, 200);
+});
+
+test('a replica that is there again gets requests again', async () => {
+  const { port } = second.server;
+  assert.ok(port !== null);
+  second = await serveReplica(port);
+  await until(() => states()?.[1] === 'ready');
+  await Promise.all(Array.from({ length: 4 }, async () => (await ask({ tokenMs: 20 })).text()));
+  assert.equal(second.generated, 2);
+});
+
+test('a replica that fails in the middle is not followed by another, and its stream ends framed', async () => {
+  const before = first.generated + second.generated;
+  const whole = await ask({ status: 500, body: '{"error":{"message":"its own words"}}' });
+  const body = await whole.text();
+  assertError({ status: whole.status, body }, 'internal_error');
+  assert.doesNotMatch(body, /its own words/);
+  const broken = await (await ask({ tokens: 9, cutAfter: 3 }, true)).text();
+  assert.match(broken, /"code":"engine_unavailable"\},"usage":.*\n\ndata: \[DONE\]\n\n$/);
+  assert.equal(first.generated + second.generated - before, 2);
+});
+
+test('with no replica left it is 503 with the time to come back, and the service is not ready', async () => {
+  await Promise.all([first.server.close(), second.server.close()]);
+  const answer = await ask({});
+  const body = await answer.text();
+  assertError({ status: answer.status, body }, 'engine_unavailable');
+  assert.equal(answer.headers.get('retry-after'), '1');
+  assert.doesNotMatch(body, /127\.0\.0\.1/);
+  await until(async () => (await fetch(`${service.url}/readyz`)).status === 503);
+});
