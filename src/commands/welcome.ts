@@ -24,8 +24,13 @@ export async function welcome(service: Service): Promise<string> {
   return lines.join('\n');
 }
 
+/** At temperature 0, since a small default model makes little sense when it is let wander. */
 function curl(url: string, key: string, model: string): string {
-  const body = { model, messages: [{ role: 'user', content: 'Say hello in five words.' }] };
+  const body = {
+    model,
+    messages: [{ role: 'user', content: 'Say hello in five words.' }],
+    temperature: 0,
+  };
   return [
     `curl ${url}/v1/chat/completions \\`,
     `  -H 'Authorization: Bearer ${key}' \\`,
