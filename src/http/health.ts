@@ -21,9 +21,11 @@ export function registerHealth(app: FastifyInstance, { router, keys, activity }:
         : { status: word(ready, activity.draining), ...(ready ? {} : { progress: progress(models) }) };
     reply.hijack();
     const exchange = { request: request.raw, response: reply.raw, requestId: request.id };
-    answerJson(exchange, ready ? 200 : 503, JSON.stringify(body), ready ? [] : ['retry-after', '1']);
+    answerJson(exchange, ready ? 200 : 503, JSON.stringify(body), ready ? [] : RETRY);
   });
 }
+
+const RETRY = ['retry-after', '1', 'retry-after-ms', '1000'];
 
 function word(ready: boolean, draining: boolean): string {
   if (draining) return 'shutting_down';
