@@ -53,7 +53,7 @@ export class PromptReader {
   ): Promise<Uint32Array> {
     await this.#refuseTooLong(segments.map((segment) => segment.text).join(''), param);
     const tokens = this.#tokenize(segments, bos);
-    if (tokens.length >= this.#slotTokens) throw this.#tooLong(`${tokens.length} tokens`, param);
+    if (tokens.length >= this.#slotTokens) throw this.#tooLong(`${tokens.length}`, param);
     return tokens;
   }
 
@@ -97,7 +97,7 @@ export class PromptReader {
   async #refuseTooLong(text: string, param: 'messages' | 'prompt'): Promise<void> {
     if (text.length <= PIECE) return;
     const least = Math.ceil(Buffer.byteLength(text) / this.#vocabulary.longestBytes);
-    if (least >= this.#slotTokens) throw this.#tooLong(`at least ${least} tokens`, param);
+    if (least >= this.#slotTokens) throw this.#tooLong(`at least ${least}`, param);
     let tokens = 0;
     for (let from = 0, pieces = 1; from < text.length; pieces++) {
       const to = cut(text, from + PIECE);
@@ -105,16 +105,17 @@ export class PromptReader {
       from = to;
       // A cut can split a few tokens, never join them.
       const counted = tokens - SPLIT_TOKENS * pieces;
-      if (counted >= this.#slotTokens) throw this.#tooLong(`at least ${counted} tokens`, param);
+      if (counted >= this.#slotTokens) throw this.#tooLong(`at least ${counted}`, param);
       await turn();
     }
   }
 
   #tooLong(amount: string, param: 'messages' | 'prompt'): ServiceError {
-    const what = param === 'messages' ? 'The messages have' : 'The prompt has';
+    const what = param === 'messages' ? 'the messages have' : 'the prompt has';
     return new ServiceError(
       'context_length_exceeded',
-      `${what} ${amount}; the context of this model has ${this.#slotTokens}, and one must be left for the answer.`,
+      // It begins as OpenAI's does: there are libraries that tell this fault by these words.
+      `This model's maximum context length is ${this.#slotTokens} tokens; ${what} ${amount}, and one must be left for the answer.`,
       { param },
     );
   }

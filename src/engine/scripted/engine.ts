@@ -136,7 +136,7 @@ function read(request: GenerationRequest): Directive {
 function tooLong(request: GenerationRequest, promptTokens: number, contextTokens: number): ServiceError {
   return new ServiceError(
     'context_length_exceeded',
-    `The prompt has ${promptTokens} tokens; the context of this model has ${contextTokens}, and at least one is for the completion.`,
+    `This model's maximum context length is ${contextTokens} tokens; the prompt has ${promptTokens}, and one must be left for the answer.`,
     { param: request.kind === 'text' ? 'prompt' : 'messages' },
   );
 }
