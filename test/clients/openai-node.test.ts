@@ -1,6 +1,15 @@
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
-import OpenAI from 'openai';
+import OpenAI, {
+  APIConnectionError,
+  APIConnectionTimeoutError,
+  APIError,
+  APIUserAbortError,
+  AuthenticationError,
+  BadRequestError,
+  InternalServerError,
+  NotFoundError,
+} from 'openai';
 import { zodResponseFormat } from 'openai/helpers/zod';
 import { z } from 'zod';
 import {
@@ -143,7 +152,7 @@ describe('openai for Node, stopped', () => {
       { signal: stop.signal },
     );
     stop.abort();
-    await assert.rejects(asked, OpenAI.APIUserAbortError);
+    await assert.rejects(asked, APIUserAbortError);
     await slotsFree(service);
   });
 
@@ -151,7 +160,7 @@ describe('openai for Node, stopped', () => {
     const impatient = open({ timeout: 200 });
     await assert.rejects(
       ask({ messages: says({ prefillMs: FOREVER }) }, impatient),
-      OpenAI.APIConnectionTimeoutError,
+      APIConnectionTimeoutError,
     );
     await slotsFree(service);
   });
@@ -162,20 +171,17 @@ const REFUSALS: readonly [
   ChatFields | { top_q: number },
   readonly [unknown, number, string, string | null],
 ][] = [
-  [{ temperature: 3 }, [OpenAI.BadRequestError, 400, 'invalid_value', 'temperature']],
-  [{ stop: 5 as unknown as string }, [OpenAI.BadRequestError, 400, 'invalid_type', 'stop']],
-  [{ messages: undefined }, [OpenAI.BadRequestError, 400, 'missing_required_parameter', 'messages']],
-  [{ top_q: 1 }, [OpenAI.BadRequestError, 400, 'unsupported_parameter', 'top_q']],
-  [{ messages: says(TOO_LONG) }, [OpenAI.BadRequestError, 400, 'context_length_exceeded', 'messages']],
-  [{ model: 'acme/missing' }, [OpenAI.NotFoundError, 404, 'model_not_found', 'model']],
-  [{ messages: says(TOO_LARGE) }, [OpenAI.APIError, 413, 'request_too_large', null]],
-  [
-    { messages: says({ error: 'internal_error' }) },
-    [OpenAI.InternalServerError, 500, 'internal_error', null],
-  ],
+  [{ temperature: 3 }, [BadRequestError, 400, 'invalid_value', 'temperature']],
+  [{ stop: 5 as unknown as string }, [BadRequestError, 400, 'invalid_type', 'stop']],
+  [{ messages: undefined }, [BadRequestError, 400, 'missing_required_parameter', 'messages']],
+  [{ top_q: 1 }, [BadRequestError, 400, 'unsupported_parameter', 'top_q']],
+  [{ messages: says(TOO_LONG) }, [BadRequestError, 400, 'context_length_exceeded', 'messages']],
+  [{ model: 'acme/missing' }, [NotFoundError, 404, 'model_not_found', 'model']],
+  [{ messages: says(TOO_LARGE) }, [APIError, 413, 'request_too_large', null]],
+  [{ messages: says({ error: 'internal_error' }) }, [InternalServerError, 500, 'internal_error', null]],
   [
     { messages: says({ error: 'engine_unavailable' }) },
-    [OpenAI.InternalServerError, 503, 'engine_unavailable', null],
+    [InternalServerError, 503, 'engine_unavailable', null],
   ],
 ];
 
@@ -201,7 +207,7 @@ describe('openai for Node, refused', () => {
       () => stranger.completions.create(PROMPT),
     ]) {
       const error = await refusal(asked());
-      assert.equal(error.constructor, OpenAI.AuthenticationError);
+      assert.equal(error.constructor, AuthenticationError);
       assert.deepEqual(
         [error.status, error.code, error.type],
         [401, 'invalid_api_key', 'authentication_error'],
@@ -211,9 +217,9 @@ describe('openai for Node, refused', () => {
 
   test('a model and a path that are not there', async () => {
     const model = await refusal(client.models.retrieve('acme/missing'));
-    assert.deepEqual([model.constructor, model.code], [OpenAI.NotFoundError, 'model_not_found']);
+    assert.deepEqual([model.constructor, model.code], [NotFoundError, 'model_not_found']);
     const path = await refusal(client.embeddings.create({ model: SCRIPTED, input: 'a' }));
-    assert.deepEqual([path.constructor, path.code], [OpenAI.NotFoundError, 'unknown_url']);
+    assert.deepEqual([path.constructor, path.code], [NotFoundError, 'unknown_url']);
   });
 
   test('an error in mid-stream is thrown after the text that came before it', async () => {
@@ -235,7 +241,7 @@ describe('openai for Node, refused', () => {
   test('a service that is not there', async () => {
     const lost = open({ baseURL: 'http://127.0.0.1:1/v1' });
     const error = await refusal(ask({}, lost));
-    assert.equal(error.constructor, OpenAI.APIConnectionError);
+    assert.equal(error.constructor, APIConnectionError);
   });
 });
 
@@ -284,11 +290,11 @@ describe('openai for Node tries again by itself', () => {
 const PROMPT = { model: SCRIPTED, prompt: 'Once' };
 
 /** The error that a call of the library ends with. */
-async function refusal(asked: Promise<unknown>): Promise<InstanceType<typeof OpenAI.APIError>> {
+async function refusal(asked: Promise<unknown>): Promise<APIError> {
   try {
     await asked;
   } catch (error) {
-    assert.ok(error instanceof OpenAI.APIError, String(error));
+    assert.ok(error instanceof APIError, String(error));
     return error;
   }
   throw new assert.AssertionError({ message: 'it was answered' });

@@ -1,0 +1,197 @@
+import assert from 'node:assert/strict';
+import { after, describe, test } from 'node:test';
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
+import { APICallError, generateText, Output, RetryError, streamText } from 'ai';
+import { z } from 'zod';
+import { scripted } from '../../src/engine/scripted/options.ts';
+import {
+  fillQueue,
+  FOREVER,
+  killEngine,
+  MORTAL,
+  REAL,
+  SCRIPTED,
+  slotsFree,
+  startForClients,
+  TOO_LARGE,
+  TOO_LONG,
+  watchedFetch,
+  WITH_MODEL,
+} from './fixture.ts';
+
+const service = await startForClients();
+after(() => service[Symbol.asyncDispose]());
+
+function provider(options: { apiKey?: string; fetch?: typeof fetch } = {}) {
+  return createOpenAICompatible({
+    name: 'sluice',
+    baseURL: `${service.url}/v1`,
+    apiKey: service.key,
+    includeUsage: true,
+    supportsStructuredOutputs: true,
+    ...options,
+  });
+}
+
+const sluice = provider();
+const model = sluice(SCRIPTED);
+const ONCE = { maxRetries: 0 };
+
+// It warns of each field that a text completion has not.
+globalThis.AI_SDK_LOG_WARNINGS = false;
+
+describe('the AI SDK, with the real model', WITH_MODEL, () => {
+  const asked = { model: sluice(REAL), prompt: 'Name three colours.', temperature: 0, maxOutputTokens: 8 };
+
+  test('a chat, and the same as a stream with the usage', async () => {
+    const whole = await generateText(asked);
+    assert.match(whole.text, /\w/);
+    assert.equal(whole.finishReason, 'length');
+    assert.equal(whole.usage.outputTokens, 8);
+    const stream = streamText(asked);
+    let text = '';
+    for await (const part of stream.textStream) text += part;
+    assert.equal(text, whole.text);
+    assert.equal(await stream.finishReason, 'length');
+    const usage = await stream.usage;
+    assert.equal(usage.outputTokens, 8);
+    assert.equal(usage.inputTokens, whole.usage.inputTokens);
+  });
+
+  test('a text completion', async () => {
+    // The library writes the prompt as a dialogue, so that the answer is another than to the bare words.
+    const { text, usage } = await generateText({
+      model: sluice.completionModel(REAL),
+      prompt: 'The capital of France is',
+      temperature: 0,
+      maxOutputTokens: 4,
+    });
+    assert.match(text, /\w/);
+    assert.equal(usage.outputTokens, 4);
+  });
+
+  test('an answer by a schema is parsed by the library', async () => {
+    const schema = z.object({ size: z.enum(['small', 'large']), capital: z.boolean() });
+    const { output } = await generateText({
+      model: sluice(REAL),
+      prompt: 'Describe Paris as JSON.',
+      temperature: 0,
+      output: Output.object({ schema }),
+    });
+    assert.deepEqual(schema.parse(output), output);
+  });
+});
+
+describe('the AI SDK, stopped', () => {
+  test('an abort in mid-stream frees the slot', async () => {
+    const stop = new AbortController();
+    const { fullStream } = streamText({
+      model,
+      prompt: scripted({ tokens: 1000, tokenMs: 5 }),
+      abortSignal: stop.signal,
+      ...ONCE,
+    });
+    const types: string[] = [];
+    for await (const { type } of fullStream) {
+      types.push(type);
+      if (type === 'text-delta') stop.abort();
+    }
+    assert.ok(types.includes('text-delta'));
+    assert.equal(types.at(-1), 'abort');
+    await slotsFree(service);
+  });
+
+  test('the timeout of the library rejects, and frees the slot', async () => {
+    const prompt = scripted({ prefillMs: FOREVER });
+    await assert.rejects(generateText({ model, prompt, timeout: 200, ...ONCE }), { name: 'TimeoutError' });
+    await slotsFree(service);
+  });
+});
+
+/** What the service says no to, and what a caller of the library sees: status, code, field, and whether to try again. */
+const REFUSALS: readonly [object, readonly [number, string, string | null, boolean]][] = [
+  [{ temperature: 3 }, [400, 'invalid_value', 'temperature', false]],
+  [{ prompt: TOO_LONG }, [400, 'context_length_exceeded', 'messages', false]],
+  [{ model: provider({ apiKey: 'sk-sluice-no' })(SCRIPTED) }, [401, 'invalid_api_key', null, false]],
+  [{ model: sluice('acme/missing') }, [404, 'model_not_found', 'model', false]],
+  [{ prompt: TOO_LARGE }, [413, 'request_too_large', null, false]],
+  [{ prompt: scripted({ error: 'internal_error' }) }, [500, 'internal_error', null, true]],
+  [{ prompt: scripted({ error: 'engine_unavailable' }) }, [503, 'engine_unavailable', null, true]],
+];
+
+describe('the AI SDK, refused', () => {
+  for (const [fields, expected] of REFUSALS) {
+    test(expected[1], async () => {
+      const request = { model, prompt: 'Hi', ...ONCE, ...fields };
+      const stream = streamText({ ...request, onError() {} });
+      const parts = await Array.fromAsync(stream.fullStream);
+      const framed = parts.find(({ type }) => type === 'error');
+      const streamed = framed?.type === 'error' ? framed.error : undefined;
+      for (const error of [await rejection(generateText(request)), streamed]) {
+        assert.ok(APICallError.isInstance(error), String(error));
+        // The body of an error of the service, as the library keeps it.
+        const { error: told } = JSON.parse(error.responseBody ?? '{}') as ErrorBody;
+        assert.deepEqual([error.statusCode, told.code, told.param, error.isRetryable], expected);
+        assert.equal(error.message, told.message);
+      }
+    });
+  }
+
+  test('an error in mid-stream is a part of the stream', async () => {
+    const stream = streamText({
+      model,
+      prompt: scripted({ tokens: 10, errorAfter: 3 }),
+      ...ONCE,
+      onError() {},
+    });
+    const parts = await Array.fromAsync(stream.fullStream);
+    assert.equal(parts.filter(({ type }) => type === 'text-delta').length, 3);
+    const error = parts.find((part) => part.type === 'error')?.error;
+    assert.match(JSON.stringify(error) + String(error), /The service failed; the request id is/);
+  });
+
+  test('gives up after its own number of tries', async () => {
+    const { fetch, statuses } = watchedFetch();
+    const prompt = scripted({ error: 'engine_unavailable' });
+    const error = await rejection(
+      generateText({ model: provider({ fetch })(SCRIPTED), prompt, maxRetries: 1 }),
+    );
+    assert.ok(RetryError.isInstance(error));
+    assert.deepEqual(statuses, [503, 503]);
+  });
+});
+
+describe('the AI SDK tries again by itself', () => {
+  test('when the queue is full', async () => {
+    const full = await fillQueue(service);
+    const { fetch, statuses } = watchedFetch(async () => full[Symbol.asyncDispose]());
+    const prompt = scripted({ text: 'at last' });
+    const { text } = await generateText({ model: provider({ fetch })(SCRIPTED), prompt });
+    assert.equal(text, 'at last');
+    assert.deepEqual(statuses, [503, 200]);
+  });
+
+  test('when the engine has died', async () => {
+    await killEngine(service);
+    const { fetch, statuses } = watchedFetch();
+    const prompt = scripted({ text: 'back again' });
+    const { text } = await generateText({ model: provider({ fetch })(MORTAL), prompt, maxRetries: 10 });
+    assert.equal(text, 'back again');
+    assert.equal(statuses[0], 503);
+    assert.equal(statuses.at(-1), 200);
+  });
+});
+
+interface ErrorBody {
+  error: { message: string; code: string; param: string | null };
+}
+
+/** What a call of the library is rejected with. */
+async function rejection(asked: Promise<unknown>): Promise<unknown> {
+  try {
+    await asked;
+  } catch (error) {
+    return error;
+  }
+  throw new assert.AssertionError({ message: 'it was answered' });
+}

@@ -1,0 +1,177 @@
+import assert from 'node:assert/strict';
+import { after, describe, test } from 'node:test';
+import { ContextOverflowError } from '@langchain/core/errors';
+import type { AIMessageChunk } from '@langchain/core/messages';
+import { ChatOpenAI, OpenAI } from '@langchain/openai';
+import { z } from 'zod';
+import { scripted } from '../../src/engine/scripted/options.ts';
+import {
+  fillQueue,
+  FOREVER,
+  killEngine,
+  MORTAL,
+  REAL,
+  SCRIPTED,
+  slotsFree,
+  startForClients,
+  TOO_LARGE,
+  TOO_LONG,
+  watchedFetch,
+  WITH_MODEL,
+} from './fixture.ts';
+
+const service = await startForClients();
+after(() => service[Symbol.asyncDispose]());
+
+type Fields = NonNullable<Extract<ConstructorParameters<typeof ChatOpenAI>[0], object>>;
+
+function open(fields: Fields = {}, options: { fetch?: typeof fetch } = {}): ChatOpenAI {
+  const configuration = { baseURL: `${service.url}/v1`, ...options };
+  return new ChatOpenAI({ model: SCRIPTED, apiKey: service.key, maxRetries: 0, configuration, ...fields });
+}
+
+const chat = open();
+
+describe('LangChain, with the real model', WITH_MODEL, () => {
+  const real = () => open({ model: REAL, temperature: 0, maxTokens: 8 });
+
+  test('a chat, and the same as a stream with the usage', async () => {
+    const messages: [string, string][] = [
+      ['system', 'You answer in one short sentence.'],
+      ['user', 'Name three colours.'],
+    ];
+    const whole = await real().invoke(messages);
+    assert.match(whole.text, /\w/);
+    assert.equal(whole.response_metadata['finish_reason'], 'length');
+    assert.equal(whole.usage_metadata?.output_tokens, 8);
+    let streamed: AIMessageChunk | undefined;
+    for await (const chunk of await real().stream(messages)) streamed = streamed?.concat(chunk) ?? chunk;
+    assert.equal(streamed?.content, whole.content);
+    assert.equal(streamed?.usage_metadata?.input_tokens, whole.usage_metadata?.input_tokens);
+    assert.equal(streamed?.usage_metadata?.output_tokens, 8);
+  });
+
+  test('a text completion', async () => {
+    const text = new OpenAI({
+      model: REAL,
+      apiKey: service.key,
+      configuration: { baseURL: `${service.url}/v1` },
+      temperature: 0,
+      maxTokens: 4,
+    });
+    assert.match(await text.invoke('The capital of France is'), /Paris/);
+  });
+
+  test('an answer by a schema is parsed by the library', async () => {
+    const schema = z.object({ size: z.enum(['small', 'large']), capital: z.boolean() });
+    const describer = open({ model: REAL, temperature: 0 }).withStructuredOutput(schema, {
+      name: 'city',
+      method: 'jsonSchema',
+    });
+    const output = await describer.invoke('Describe Paris as JSON.');
+    assert.deepEqual(schema.parse(output), output);
+  });
+});
+
+describe('LangChain, stopped', () => {
+  test('an abort in mid-stream frees the slot', async () => {
+    const stop = new AbortController();
+    const stream = await chat.stream(scripted({ tokens: 1000, tokenMs: 5 }), { signal: stop.signal });
+    let text = '';
+    const read = async () => {
+      for await (const chunk of stream) {
+        text += chunk.text;
+        if (text !== '') stop.abort();
+      }
+    };
+    await assert.rejects(read(), /abort/i);
+    assert.notEqual(text, '');
+    await slotsFree(service);
+  });
+
+  test('leaving the loop frees the slot', async () => {
+    for await (const { content } of await chat.stream(scripted({ tokens: 1000, tokenMs: 5 }))) {
+      if (content !== '') break;
+    }
+    await slotsFree(service);
+  });
+
+  test('the timeout of the library rejects, and frees the slot', async () => {
+    const asked = open({ timeout: 200 }).invoke(scripted({ prefillMs: FOREVER }));
+    await assert.rejects(asked, { name: 'TimeoutError' });
+    await slotsFree(service);
+  });
+});
+
+/** What the service says no to, and the status, code and field that a caller of the library sees. */
+const REFUSALS: readonly [Fields, string, readonly [number, string, string | null]][] = [
+  [{ temperature: 3 }, 'Hi', [400, 'invalid_value', 'temperature']],
+  [{ apiKey: 'sk-sluice-no' }, 'Hi', [401, 'invalid_api_key', null]],
+  [{ model: 'acme/missing' }, 'Hi', [404, 'model_not_found', 'model']],
+  [{}, TOO_LARGE, [413, 'request_too_large', null]],
+  [{}, scripted({ error: 'internal_error' }), [500, 'internal_error', null]],
+  [{}, scripted({ error: 'engine_unavailable' }), [503, 'engine_unavailable', null]],
+];
+
+describe('LangChain, refused', () => {
+  for (const [fields, prompt, expected] of REFUSALS) {
+    test(expected[1], async () => {
+      const whole = await rejection(open(fields).invoke(prompt));
+      const streamed = await rejection(open(fields).stream(prompt));
+      for (const { status, code, param } of [whole, streamed])
+        assert.deepEqual([status, code, param], expected);
+    });
+  }
+
+  test('a prompt that is too long is an error of LangChain’s own', async () => {
+    await assert.rejects(chat.invoke(TOO_LONG), (error) => ContextOverflowError.isInstance(error));
+  });
+
+  test('an error in mid-stream is thrown after the text that came before it', async () => {
+    let chunks = 0;
+    const read = async () => {
+      for await (const { content } of await chat.stream(scripted({ tokens: 10, errorAfter: 3 }))) {
+        if (content !== '') chunks++;
+      }
+    };
+    const { code } = await rejection(read());
+    assert.equal(code, 'internal_error');
+    assert.equal(chunks, 3);
+  });
+});
+
+describe('LangChain tries again by itself', () => {
+  test('when the queue is full', async () => {
+    const full = await fillQueue(service);
+    const { fetch, statuses } = watchedFetch(async () => full[Symbol.asyncDispose]());
+    const answer = await open({ maxRetries: 2 }, { fetch }).invoke(scripted({ text: 'at last' }));
+    assert.equal(answer.content, 'at last');
+    assert.deepEqual(statuses, [503, 200]);
+  });
+
+  test('when the engine has died', async () => {
+    await killEngine(service);
+    const { fetch, statuses } = watchedFetch();
+    const patient = open({ model: MORTAL, maxRetries: 10 }, { fetch });
+    const answer = await patient.invoke(scripted({ text: 'back again' }));
+    assert.equal(answer.content, 'back again');
+    assert.equal(statuses[0], 503);
+    assert.equal(statuses.at(-1), 200);
+  });
+});
+
+interface Refusal {
+  status?: number;
+  code?: string;
+  param?: string | null;
+}
+
+/** What a call of the library is rejected with: the error of the openai library, which LangChain passes on. */
+async function rejection(asked: Promise<unknown>): Promise<Refusal> {
+  try {
+    await asked;
+  } catch (error) {
+    return error as Refusal;
+  }
+  throw new assert.AssertionError({ message: 'it was answered' });
+}
