@@ -39,8 +39,9 @@ export class EventStream implements Disposable {
   #flushed = false;
   /** Frames of this turn of the event loop. */
   #pending = '';
-  readonly #silence: NodeJS.Timeout;
-  #beat: NodeJS.Timeout | null = null;
+  /** Waits for the engine's word, then for each silence. */
+  #silence: NodeJS.Timeout;
+  #wroteAtMs = 0;
 
   constructor(
     response: ServerResponse,
@@ -73,7 +74,7 @@ export class EventStream implements Disposable {
   /** Writes whole frames. A promise comes back only where the caller must read first; await it before the next. */
   write(frames: string): Promise<void> | null {
     if (!this.#opened) this.#head();
-    this.#beat?.refresh();
+    this.#wroteAtMs = performance.now();
     if (this.#pending === '') process.nextTick(flush, this);
     this.#pending += frames;
     return this.#response.socket?.writableNeedDrain ? this.#drained() : null;
@@ -91,21 +92,27 @@ export class EventStream implements Disposable {
 
   [Symbol.dispose](): void {
     clearTimeout(this.#silence);
-    if (this.#beat) clearTimeout(this.#beat);
   }
 
   /** The status line and headers, to leave with the first bytes that follow. */
   #head(): void {
     this.#opened = true;
-    clearTimeout(this.#silence);
     this.#response.writeHead(200, [...HEADERS, ...this.#headers]);
-    this.#beat = setTimeout(() => this.#keepAlive(), this.#options.keepAliveMs);
+    this.#awaitSilence(this.#options.keepAliveMs);
+  }
+
+  /** A timer that each write pushed back would cost a token more than a look at the clock does. */
+  #awaitSilence(forMs: number): void {
+    clearTimeout(this.#silence);
+    this.#silence = setTimeout(() => this.#keepAlive(), forMs);
   }
 
   #keepAlive(): void {
     if (this.#response.writableEnded || this.#response.destroyed) return;
-    if (!this.#response.socket?.writableNeedDrain) void this.write(KEEP_ALIVE);
-    this.#beat?.refresh();
+    const { keepAliveMs } = this.#options;
+    const leftMs = this.#wroteAtMs + keepAliveMs - performance.now();
+    if (leftMs <= 0 && !this.#response.socket?.writableNeedDrain) void this.write(KEEP_ALIVE);
+    this.#awaitSilence(leftMs > 0 ? leftMs : keepAliveMs);
   }
 
   /** Sends what was written in this turn. */

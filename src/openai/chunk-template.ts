@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import type { GenerationEvent, Usage } from '../generation.ts';
 import type { GenerationKind } from './field.ts';
 
@@ -9,21 +10,25 @@ const MAX_LESSONS = 4;
 /** Counts that grow with each chunk, where usage is on every chunk. */
 const COUNTS = /"(completion_tokens|total_tokens)":(\d+)/g;
 
-const QUOTE = '"';
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const SPACE = 0x20;
+const ZERO = 0x30;
+const NINE = 0x39;
 
 /**
- * The shape that the token chunks of a stream share: all of a chunk but its text, and the counts of its usage, is
- * the same from one to the next. A chunk of the shape that was learned is read by comparing its two constant parts;
- * parsing each as JSON would cost several times as much, once a token of every stream. Whatever does not fit to the
- * letter is parsed.
+ * The bytes that the token chunks of a stream share: all of an event but its text, and the counts of its usage, is
+ * the same from one to the next. A read that is one event of the shape that was learned costs a comparison of its
+ * constant parts; splitting, decoding and parsing it would cost several times as much, once a token of every
+ * stream. Whatever does not fit to the byte is left to the parser.
  */
 export class ChunkTemplate {
   readonly #textKey: string;
   #lessons = 0;
-  /** Up to and including the quote that opens the text; '' before the first lesson. */
-  #before = '';
+  /** Up to and including the quote that opens the text; null before the first lesson. */
+  #before: Buffer | null = null;
   /** From the quote that closes the text, cut at the counts: one part without usage, three with. */
-  #after: string[] = [];
+  #after: Buffer[] = [];
   /** Which of the two counts is the completion's. */
   #completionAt = 0;
   #choice = 0;
@@ -38,7 +43,7 @@ export class ChunkTemplate {
     return this.#usage;
   }
 
-  /** Learns from a chunk that was parsed to this one token and no more. */
+  /** Learns from the data of an event that was parsed to this one token and no more. */
   learn(data: string, token: TokenEvent, usage: Usage | null): void {
     if (this.#lessons >= MAX_LESSONS || token.logprobs !== null) return;
     this.#lessons++;
@@ -46,60 +51,66 @@ export class ChunkTemplate {
     const literal = JSON.stringify(token.text).slice(1);
     // A key of that name may stand elsewhere, and a server may escape otherwise: then nothing is learned.
     if (at < this.#textKey.length || !data.startsWith(literal, at)) return;
-    const rest = data.slice(at + literal.length - 1);
+    const rest = `${data.slice(at + literal.length - 1)}\n\n`;
     const counts = usage === null ? [] : [...rest.matchAll(COUNTS)];
     if (usage !== null && (counts.length !== 2 || counts[0]?.[1] === counts[1]?.[1])) return;
     this.#after = [];
     let from = 0;
     for (const [index, count] of counts.entries()) {
       const digits = count.index + count[0].length - (count[2] ?? '').length;
-      this.#after.push(rest.slice(from, digits));
+      this.#after.push(Buffer.from(rest.slice(from, digits)));
       from = count.index + count[0].length;
       if (count[1] === 'completion_tokens') this.#completionAt = index;
     }
-    this.#after.push(rest.slice(from));
-    this.#before = data.slice(0, at);
+    this.#after.push(Buffer.from(rest.slice(from)));
+    this.#before = Buffer.from(`data: ${data.slice(0, at)}`);
     this.#choice = token.choice;
     this.#usage = usage;
   }
 
-  /** The token of a chunk of the learned shape; null for every other. */
-  read(data: string): TokenEvent | null {
+  /** The token of a read that is one whole event of the learned shape; null for every other. */
+  read(bytes: Buffer): TokenEvent | null {
     const before = this.#before;
-    if (before === '' || !data.startsWith(before)) return null;
-    const end = data.indexOf(QUOTE, before.length);
-    const text = data.slice(before.length, end);
-    // An escape is the parser's business, and so is a text of nothing.
-    if (end <= before.length || text.includes('\\')) return null;
-    const completionTokens = this.#readCounts(data, end);
+    if (before === null || !hasAt(bytes, before, 0)) return null;
+    let end = before.length;
+    let ascii = true;
+    for (; bytes[end] !== QUOTE; end++) {
+      const byte = bytes[end];
+      // An escape is the parser's business, and so is what no JSON text may hold.
+      if (byte === undefined || byte === BACKSLASH || byte < SPACE) return null;
+      if (byte > 0x7f) ascii = false;
+    }
+    // A text of nothing is no token.
+    if (end === before.length) return null;
+    if (!ascii && !isUtf8(bytes.subarray(before.length, end))) return null;
+    const completionTokens = this.#readCounts(bytes, end);
     if (completionTokens === undefined) return null;
+    const text = bytes.toString(ascii ? 'latin1' : 'utf8', before.length, end);
     return { type: 'token', choice: this.#choice, text, completionTokens, logprobs: null };
   }
 
   /** The completion's count behind the text, null where chunks have none; undefined: it is of another shape. */
-  #readCounts(data: string, end: number): number | null | undefined {
-    const [first = '', second, third] = this.#after;
-    if (!data.startsWith(first, end)) return undefined;
-    let at = end + first.length;
-    if (second === undefined || third === undefined) return at === data.length ? null : undefined;
-    const firstEnd = digitsEnd(data, at);
-    const one = data.slice(at, firstEnd);
-    if (one === '' || !data.startsWith(second, firstEnd)) return undefined;
-    at = firstEnd + second.length;
-    const secondEnd = digitsEnd(data, at);
-    const two = data.slice(at, secondEnd);
-    if (two === '' || !data.startsWith(third, secondEnd) || secondEnd + third.length !== data.length) {
-      return undefined;
+  #readCounts(bytes: Buffer, textEnd: number): number | null | undefined {
+    let at = textEnd;
+    let completionTokens: number | null = null;
+    for (const [index, part] of this.#after.entries()) {
+      if (!hasAt(bytes, part, at)) return undefined;
+      at += part.length;
+      if (index === this.#after.length - 1) break;
+      const from = at;
+      for (let byte = bytes[at]; byte !== undefined && byte >= ZERO && byte <= NINE; byte = bytes[at]) at++;
+      // More digits than these would be no count, and might not be exact.
+      if (at === from || at - from > 15) return undefined;
+      if (index === this.#completionAt) completionTokens = Number(bytes.toString('latin1', from, at));
     }
-    const completionTokens = Number(this.#completionAt === 0 ? one : two);
-    if (!Number.isSafeInteger(completionTokens) || this.#usage === null) return undefined;
-    this.#usage = { ...this.#usage, completionTokens };
+    if (at !== bytes.length) return undefined;
+    if (completionTokens !== null && this.#usage !== null) this.#usage = { ...this.#usage, completionTokens };
     return completionTokens;
   }
 }
 
-function digitsEnd(data: string, from: number): number {
-  let at = from;
-  for (let code = data.charCodeAt(at); code >= 48 && code <= 57; code = data.charCodeAt(at)) at++;
-  return at;
+/** Whether these bytes stand at that place. */
+function hasAt(bytes: Buffer, part: Buffer, at: number): boolean {
+  const end = at + part.length;
+  return end <= bytes.length && bytes.compare(part, 0, part.length, at, end) === 0;
 }

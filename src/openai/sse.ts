@@ -5,7 +5,6 @@ export const MAX_LINE_BYTES = 1_048_576;
 
 const LF = 0x0a;
 const CR = 0x0d;
-const DATA_FIELD = Buffer.from('data: ');
 
 /** Bytes that are no event stream: too long a line, or not UTF-8. */
 export class EventStreamError extends Error {
@@ -30,16 +29,9 @@ export class EventSplitter {
   #bytes = 0;
   #error = false;
 
-  /**
-   * The data of the one event that these bytes are, no less and no more: how a token mostly comes. Null for all
-   * else, which `push` then takes.
-   */
-  single(bytes: Buffer): string | null {
-    const last = bytes.length - 1;
-    if (this.#kept > 0 || this.#data.length > 0 || last < 8 || last > MAX_LINE_BYTES) return null;
-    if (bytes[last] !== LF || bytes[last - 1] !== LF || bytes[last - 2] === CR) return null;
-    if (!isDataField(bytes) || bytes.indexOf(LF) !== last - 1 || !isUtf8(bytes)) return null;
-    return bytes.toString('utf8', 6, last - 1);
+  /** Whether the next byte begins an event. */
+  get betweenEvents(): boolean {
+    return this.#kept === 0 && this.#data.length === 0;
   }
 
   /** The events that these bytes complete. */
@@ -102,11 +94,4 @@ export class EventSplitter {
     this.#data = [];
     this.#error = false;
   }
-}
-
-/** Whether the bytes begin with `data: `. */
-function isDataField(bytes: Buffer): boolean {
-  for (let index = 0; index < DATA_FIELD.length; index++)
-    if (bytes[index] !== DATA_FIELD[index]) return false;
-  return true;
 }

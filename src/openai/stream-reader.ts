@@ -42,9 +42,13 @@ export class StreamReader {
     const chunk = Buffer.isBuffer(bytes)
       ? bytes
       : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    const data = this.#splitter.single(chunk);
-    if (data === null) this.#frames(() => this.#splitter.push(chunk), events);
-    else this.#frame(data, false, events);
+    const token = this.#splitter.betweenEvents && !this.#ended ? this.#template.read(chunk) : null;
+    if (token === null || !this.#open.has(token.choice)) {
+      this.#frames(() => this.#splitter.push(chunk), events);
+      return events;
+    }
+    events.push(token);
+    this.#told(this.#template.usage, 1);
     return events;
   }
 
@@ -56,7 +60,7 @@ export class StreamReader {
   }
 
   #frames(next: () => ServerSentEvent[], events: GenerationEvent[]): void {
-    for (const { data, error } of this.#split(next)) this.#frame(data, error, events);
+    for (const event of this.#split(next)) this.#frame(event, events);
   }
 
   #split(next: () => ServerSentEvent[]): ServerSentEvent[] {
@@ -68,14 +72,8 @@ export class StreamReader {
     }
   }
 
-  #frame(data: string, error: boolean, events: GenerationEvent[]): void {
+  #frame({ data, error }: ServerSentEvent, events: GenerationEvent[]): void {
     if (this.#ended || data === '') return;
-    const token = error ? null : this.#template.read(data);
-    if (token !== null && this.#open.has(token.choice)) {
-      events.push(token);
-      this.#told(this.#template.usage, 1);
-      return;
-    }
     if (data === '[DONE]') {
       this.#finishStream(events);
       return;
