@@ -1,0 +1,150 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import type { GenerationEvent } from '../../src/generation.ts';
+import { ChunkTemplate } from '../../src/openai/chunk-template.ts';
+import { StreamReader } from '../../src/openai/stream-reader.ts';
+
+interface Told {
+  choice: number;
+  text: string;
+  usage: boolean;
+  /** Whether what is not ASCII is escaped, as some servers do. */
+  escaped: boolean;
+  newline: string;
+}
+
+const told: fc.Arbitrary<Told> = fc.record({
+  choice: fc.constantFrom(0, 0, 0, 1),
+  text: fc.oneof(
+    fc.constantFrom(
+      ' word',
+      '',
+      '"',
+      '\\',
+      '\n',
+      'é',
+      '日本',
+      '🙂',
+      '"content":"',
+      '},"finish_reason":"stop"}',
+    ),
+    fc.string({ unit: 'grapheme', maxLength: 8 }),
+  ),
+  usage: fc.boolean(),
+  escaped: fc.boolean(),
+  newline: fc.constantFrom('\n', '\n', '\n', '\r\n'),
+});
+
+function chatChunk({ choice, text, usage, escaped, newline }: Told, count: number): string {
+  let literal = JSON.stringify(text);
+  if (escaped) literal = literal.replaceAll(/[^\x20-\x7e]/g, escape);
+  const counts = { prompt_tokens: 7, completion_tokens: count, total_tokens: 7 + count };
+  const tail = usage ? `,"usage":${JSON.stringify(counts)}` : '';
+  const body = `{"id":"c","choices":[{"index":${choice},"delta":{"content":${literal}},"finish_reason":null}]${tail}}`;
+  return `data: ${body}${newline}${newline}`;
+}
+
+function escape(character: string): string {
+  return [...Array(character.length).keys()]
+    .map((at) => `\\u${character.charCodeAt(at).toString(16).padStart(4, '0')}`)
+    .join('');
+}
+
+const FINISH = [0, 1]
+  .map((index) => `data: {"id":"c","choices":[{"index":${index},"delta":{},"finish_reason":"stop"}]}\n\n`)
+  .join('');
+
+function readAll(pieces: Iterable<Buffer>): GenerationEvent[] {
+  const reader = new StreamReader('chat');
+  const events: GenerationEvent[] = [];
+  for (const piece of pieces) reader.push(piece, events);
+  reader.end(events);
+  return events;
+}
+
+test('a stream reads the same event by event, where shapes are learned, and byte by byte, where none is', () => {
+  const stream = fc.tuple(fc.array(told, { minLength: 1, maxLength: 30 }), fc.integer({ min: 1, max: 3 }));
+  fc.assert(
+    fc.property(stream, ([chunks, together]) => {
+      // Both choices appear, so that both can finish.
+      const opening = [0, 1].map((choice) => ({
+        choice,
+        text: '',
+        usage: false,
+        escaped: false,
+        newline: '\n',
+      }));
+      const frames = [...opening, ...chunks].map((chunk, index) => chatChunk(chunk, index));
+      const pieces: Buffer[] = [];
+      for (let at = 0; at < frames.length; at += together) {
+        pieces.push(Buffer.from(frames.slice(at, at + together).join('')));
+      }
+      pieces.push(Buffer.from(`${FINISH}data: [DONE]\n\n`));
+      const bytes = Array.from(Buffer.concat(pieces), (byte) => Buffer.of(byte));
+      assert.deepEqual(readAll(pieces), readAll(bytes));
+    }),
+  );
+});
+
+const TOKEN = { type: 'token', choice: 0, text: ' a', completionTokens: null, logprobs: null } as const;
+const DATA = '{"choices":[{"index":0,"delta":{"content":" a"},"finish_reason":null}]}';
+
+function learned(): ChunkTemplate {
+  const template = new ChunkTemplate('chat');
+  template.learn(DATA, TOKEN, null);
+  return template;
+}
+
+const frame = (data: string) => Buffer.from(`data: ${data}\n\n`);
+
+test('a chunk of the learned shape is read, whatever characters its text has', () => {
+  for (const text of [' b', 'é', '日本', '🙂'])
+    assert.deepEqual(learned().read(frame(DATA.replace(' a', text))), { ...TOKEN, text });
+});
+
+test('what differs from the learned shape by one byte, anywhere but in the text, is left to the parser', () => {
+  const bytes = frame(DATA);
+  const text = bytes.indexOf(' a"');
+  for (let at = 0; at < bytes.length; at++) {
+    if (at >= text && at < text + 2) continue;
+    const changed = Buffer.from(bytes);
+    changed[at] = (changed[at] ?? 0) ^ 1;
+    assert.equal(learned().read(changed), null, changed.toString());
+    assert.equal(learned().read(bytes.subarray(0, at)), null);
+  }
+  assert.equal(learned().read(Buffer.concat([bytes, bytes])), null);
+});
+
+test('a text with an escape, a control character, half a character or nothing is left to the parser', () => {
+  for (const text of ['\\n', '\\"', '\u0001', ''])
+    assert.equal(learned().read(frame(DATA.replace(' a', text))), null);
+  const broken = frame(DATA.replace(' a', 'é'));
+  broken[broken.indexOf(0xc3)] = 0x61;
+  assert.equal(learned().read(broken), null);
+});
+
+test('counts grow with the chunks, in whatever order they are told', () => {
+  for (const order of ['completion_tokens', 'total_tokens']) {
+    const other = order === 'total_tokens' ? 'completion_tokens' : 'total_tokens';
+    const value = (name: string, count: number) => (name === 'total_tokens' ? 7 + count : count);
+    const data = (count: number) =>
+      `${DATA.slice(0, -1)},"usage":{"prompt_tokens":7,"${order}":${value(order, count)},"${other}":${value(other, count)}}}`;
+    const template = new ChunkTemplate('chat');
+    template.learn(data(1), TOKEN, { promptTokens: 7, completionTokens: 1, cachedTokens: 0 });
+    const read = template.read(frame(data(1234)));
+    assert.equal(read?.completionTokens, 1234);
+    assert.deepEqual(template.usage, { promptTokens: 7, completionTokens: 1234, cachedTokens: 0 });
+  }
+});
+
+test('nothing is learned from a token with log probabilities, nor from a text that stands elsewhere', () => {
+  for (const [data, token] of [
+    [DATA, { ...TOKEN, logprobs: [] }],
+    [`{"content":"x","choices":[{"index":0,"delta":{"content":" a"}}]}`, TOKEN],
+  ] as const) {
+    const template = new ChunkTemplate('chat');
+    template.learn(data, token, null);
+    assert.equal(template.read(frame(data)), null);
+  }
+});
