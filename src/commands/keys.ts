@@ -14,7 +14,7 @@ export function register(program: Command): void {
     .description('Make a key and show it once.')
     .requiredOption('--name <name>', 'what people call it')
     .addOption(
-      new Option('--kind <kind>', 'caller: may generate; admin: may also manage')
+      new Option('--kind <kind>', 'caller: may generate; admin: may also see the state of every model')
         .choices(['caller', 'admin'] satisfies KeyKind[])
         .default('caller'),
     )

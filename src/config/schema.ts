@@ -96,7 +96,7 @@ const model = z
     pricing: z
       .strictObject({ prompt: decimal.default('0'), completion: decimal.default('0') })
       .prefault({})
-      .describe('Prices as listed and as charged.'),
+      .describe('Prices, as the list tells them.'),
     instructType: z
       .string()
       .nullable()
