@@ -23,7 +23,7 @@ interface AccountsTable {
 interface KeysTable {
   id: Fixed<string>;
   account_id: Fixed<string>;
-  /** `caller` may generate; `admin` may also manage. */
+  /** `caller` may generate; `admin` may also see the state of every model. */
   kind: Fixed<'caller' | 'admin'>;
   name: string;
   /** SHA-256 of the whole key, 64 lower-case hexadecimal digits. */
