@@ -141,6 +141,7 @@ class Replica implements Engine {
       silenceMs,
       streamed,
       startedBy: this.#traits.startedBy,
+      fillsContext: this.#traits.fillsContext,
       write: (request) => ({
         path: request.kind === 'chat' ? chatPath : textPath,
         headers: this.#headers,

@@ -1,4 +1,4 @@
-import type { Dialect } from '../generation.ts';
+import type { Dialect, GenerationRequest } from '../generation.ts';
 import type { EngineDescription, EngineHealth } from './engine.ts';
 
 /** A JSON object of a replica, read with the functions below. */
@@ -18,6 +18,11 @@ export interface DialectTraits {
    * turns the cache off; `operator`, nothing in a request can, only how the server was started.
    */
   isolation: 'salt' | 'off' | 'operator';
+  /**
+   * Kinds of request of which the server refuses a `max_tokens` beyond what the prompt leaves of the context, and
+   * which it lets run to the end of the context when they have none.
+   */
+  fillsContext: readonly GenerationRequest['kind'][];
   /** Path that answers 200 when the server is healthy, and what its body tells. */
   healthPath: string;
   readHealth(body: ReplicaJson): EngineHealth;
@@ -34,6 +39,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     wholeAnswers: false,
     startedBy: 'chunk',
     isolation: 'salt',
+    fillsContext: [],
     healthPath: '/health',
     readHealth: (body) => ({
       slots: integer(body['slots']),
@@ -59,6 +65,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     wholeAnswers: true,
     startedBy: 'chunk',
     isolation: 'salt',
+    fillsContext: ['chat', 'text'],
     healthPath: '/health',
     readHealth: () => UNTOLD,
     describePaths: ['/v1/models'],
@@ -75,6 +82,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     wholeAnswers: true,
     startedBy: 'chunk',
     isolation: 'salt',
+    fillsContext: ['chat'],
     healthPath: '/health',
     readHealth: () => UNTOLD,
     describePaths: ['/v1/models', '/get_server_info'],
@@ -89,6 +97,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     wholeAnswers: true,
     startedBy: 'headers',
     isolation: 'off',
+    fillsContext: [],
     healthPath: '/health',
     readHealth: () => UNTOLD,
     describePaths: ['/props', '/v1/models'],
@@ -107,6 +116,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     wholeAnswers: true,
     startedBy: 'headers',
     isolation: 'operator',
+    fillsContext: [],
     healthPath: '/health',
     readHealth: () => UNTOLD,
     describePaths: ['/info'],

@@ -32,6 +32,8 @@ export interface ReplicaLine {
   /** Whether this answer comes as a stream, and what says that it has begun. */
   streamed: boolean;
   startedBy: 'chunk' | 'headers';
+  /** Kinds of request to ask again without `max_tokens` where it is too large for the context. */
+  fillsContext: readonly GenerationRequest['kind'][];
 }
 
 /**
@@ -47,7 +49,7 @@ export class ReplicaStream
   implements AsyncIterableIterator<GenerationEvent>, Dispatcher.DispatchHandler, Watched
 {
   readonly #line: ReplicaLine;
-  readonly #request: GenerationRequest;
+  #request: GenerationRequest;
   readonly #signal: AbortSignal;
   #controller: Dispatcher.DispatchController | null = null;
 
@@ -171,7 +173,11 @@ export class ReplicaStream
     try {
       if (this.#reader) this.#read(this.#reader, null);
       else if (this.#status === 200) this.#deliver(readAnswer(this.#request.kind, this.#body()));
-      else this.#fail(this.#refusal());
+      else {
+        const fault = this.#refusal();
+        if (this.#askUnbounded(fault)) return;
+        this.#fail(fault);
+      }
       if (this.#state !== 'over' && !this.#complete) throw unavailable('the answer ended too early');
     } catch (error) {
       this.#fail(error);
@@ -192,11 +198,35 @@ export class ReplicaStream
       this.#fail(this.#signal.reason);
       return;
     }
-    const { path, headers, body } = this.#line.write(this.#request);
     this.#state = 'open';
     this.#signal.addEventListener('abort', this);
     this.#line.watch.add(this);
+    this.#ask();
+  }
+
+  #ask(): void {
+    const { path, headers, body } = this.#line.write(this.#request);
     this.#line.dispatcher.dispatch({ method: 'POST', path, headers, body }, this);
+  }
+
+  /**
+   * Asks once more, without `max_tokens`, where the replica refused it as more than the prompt leaves of the
+   * context: the answer then ends there, as it would have with the bound. A prompt that is itself too long is
+   * refused again.
+   */
+  #askUnbounded(fault: ServiceError): boolean {
+    const { kind, maxTokens } = this.#request;
+    if (fault.code !== 'context_length_exceeded' || maxTokens === null || this.#state !== 'open')
+      return false;
+    if (!this.#line.fillsContext.includes(kind)) return false;
+    this.#request = { ...this.#request, maxTokens: null };
+    this.#controller = null;
+    this.#status = 0;
+    this.#parts = [];
+    this.#partBytes = 0;
+    this.#heard = false;
+    this.#ask();
+    return true;
   }
 
   /** Delivers what the bytes tell, or the end of them; what came before a fault counts, and then the fault. */
