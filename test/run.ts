@@ -1,39 +1,61 @@
 /**
- * Runs the tests: fetches the default model once into `.cache/` beside the sources, then hands the files to
- * Node's own runner. Arguments are paths or globs of test files, or flags of `node --test`.
+ * Runs the tests: makes what they need in `.cache/` beside the sources (the default model, a Python with the
+ * official client), then hands the files to Node's own runner. Arguments are paths or globs of test files, or flags
+ * of `node --test`. What a bare machine may lack is said and its tests are skipped; with `CI` set nothing may be.
  */
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, globSync, readdirSync } from 'node:fs';
+import { existsSync, globSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const root = join(import.meta.dirname, '..');
-const home = join(root, '.cache', 'home');
-const flags = process.argv.slice(2).filter((argument) => argument.startsWith('-'));
-const chosen = process.argv.slice(2).filter((argument) => !argument.startsWith('-'));
-const files =
-  chosen.length > 0
-    ? chosen.flatMap((pattern) => globSync(pattern))
-    : globSync(join(root, 'test/**/*.test.ts'));
+const cache = join(root, '.cache');
+const strict = Boolean(process.env.CI);
 
 const env = { ...process.env };
 env.SLUICE_TEST_MODEL ??= defaultModel();
-if (env.SLUICE_TEST_MODEL === undefined && process.env.CI) {
-  console.error('The default model could not be fetched, and this run may skip nothing.');
-  process.exit(1);
-}
+env.SLUICE_TEST_PYTHON ??= pythonWithClient();
+demand(env.SLUICE_TEST_MODEL, 'The default model could not be fetched: the tests that need it are skipped.');
+demand(
+  env.SLUICE_TEST_PYTHON,
+  'There is no Python 3.11 or newer with venv and pip, or the client could not be installed: its tests are skipped.',
+);
+
+mkdirSync(cache, { recursive: true });
+const report = join(cache, 'tests.tap');
+const given = process.argv.slice(2);
+const flags = given.filter((argument) => argument.startsWith('-'));
+const chosen = given.filter((argument) => !argument.startsWith('-'));
+const files = (chosen.length > 0 ? chosen : [join(root, 'test/**/*.test.ts')]).flatMap((glob) =>
+  globSync(glob),
+);
+const reporters = ['--test-reporter=spec', '--test-reporter-destination=stdout'];
+if (strict) reporters.push('--test-reporter=tap', `--test-reporter-destination=${report}`);
 
 const runner = spawn(
   process.execPath,
-  ['--test', '--test-concurrency=2', '--test-timeout=300000', ...flags, ...files],
+  ['--test', '--test-concurrency=2', '--test-timeout=300000', ...reporters, ...flags, ...files],
   { stdio: 'inherit', env },
 );
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => runner.kill(signal));
 runner.once('exit', (code) => {
   process.exitCode = code ?? 1;
+  if (!strict) return;
+  const skipped = readFileSync(report, 'utf8').match(/^ *ok .* # SKIP.*$/gm) ?? [];
+  if (skipped.length === 0) return;
+  console.error(`This run may skip nothing, and it skipped:\n${skipped.join('\n')}`);
+  process.exitCode = 1;
 });
+
+/** Says what is missing; ends the run where nothing may be. */
+function demand(found: string | undefined, missing: string): void {
+  if (found !== undefined) return;
+  console.error(missing);
+  if (strict) process.exit(1);
+}
 
 /** Path of the default model's file; undefined where no source of it can be reached. */
 function defaultModel(): string | undefined {
+  const home = join(cache, 'home');
   const pulled = () =>
     existsSync(join(home, 'models'))
       ? readdirSync(join(home, 'models'), { recursive: true, encoding: 'utf8' })
@@ -44,8 +66,31 @@ function defaultModel(): string | undefined {
     const pull = [join(root, 'src/main.ts'), 'models', 'pull', 'HuggingFaceTB/SmolLM2-135M-Instruct'];
     spawnSync(process.execPath, pull, { stdio: 'inherit', env: { ...process.env, SLUICE_HOME: home } });
   }
-  const file = pulled();
-  if (file === undefined)
-    console.error('The tests that need the default model are skipped: no source of it answered.');
-  return file;
+  return pulled();
+}
+
+/** Path of a Python that has the official client, in a virtual environment; undefined where it cannot be made. */
+function pythonWithClient(): string | undefined {
+  const folder = join(cache, 'python');
+  const python = join(folder, 'bin', 'python');
+  const wanted = readFileSync(join(root, 'test/clients/requirements.txt'), 'utf8');
+  // Written last: it stands only where all of it was installed.
+  const installed = join(folder, 'requirements.txt');
+  if (
+    existsSync(installed) &&
+    readFileSync(installed, 'utf8') === wanted &&
+    succeeds(python, ['--version'])
+  ) {
+    return python;
+  }
+  rmSync(folder, { recursive: true, force: true });
+  const requirements = join(root, 'test/clients/requirements.txt');
+  if (!succeeds('python3', ['-m', 'venv', folder])) return undefined;
+  if (!succeeds(python, ['-m', 'pip', 'install', '--quiet', '--requirement', requirements])) return undefined;
+  writeFileSync(installed, wanted);
+  return python;
+}
+
+function succeeds(program: string, args: readonly string[]): boolean {
+  return spawnSync(program, args, { stdio: ['ignore', 'ignore', 'inherit'] }).status === 0;
 }

@@ -64,26 +64,24 @@ export async function slotsFree({ service }: TestService): Promise<void> {
 /** Takes the one slot of the scripted model and the one place in its queue, so that the next request is refused. */
 export async function fillQueue(test: TestService): Promise<AsyncDisposable> {
   const stop = new AbortController();
-  const ended: Promise<void>[] = [];
   const overview = () => test.service.router.overview().find(({ id }) => id === SCRIPTED);
-  const occupy = (stream: boolean) => {
-    const call = fetch(`${test.url}/v1/chat/completions`, {
+  const occupy = () =>
+    fetch(`${test.url}/v1/chat/completions`, {
       method: 'POST',
       headers: { authorization: `Bearer ${test.key}` },
-      body: JSON.stringify({ model: SCRIPTED, stream, messages: says({ tokenMs: FOREVER }) }),
+      body: JSON.stringify({ model: SCRIPTED, stream: true, messages: says({ tokenMs: FOREVER }) }),
       signal: stop.signal,
     });
-    // They end by the signal, which is no fault here.
-    ended.push(call.then(() => {}).catch(() => {}));
-    return call;
-  };
-  await occupy(true);
-  occupy(true).catch(() => {});
+  const holding = occupy();
+  await holding;
+  const waiting = occupy();
+  waiting.catch(() => {}); // Ended by the signal.
   await until(() => overview()?.waiting === 1);
   return {
     async [Symbol.asyncDispose]() {
       stop.abort();
-      await Promise.all(ended);
+      // Kept until here: a response that nobody can read any more is cancelled by the garbage collector.
+      await Promise.allSettled([holding, waiting]);
       await slotsFree(test);
     },
   };

@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { after, describe, test } from 'node:test';
+import { fillQueue, killEngine, REAL, slotsFree, startForClients } from './fixture.ts';
+
+const python = process.env.SLUICE_TEST_PYTHON;
+const SCRIPT = join(import.meta.dirname, 'openai_python.py');
+
+describe('openai for Python', { skip: python === undefined && 'SLUICE_TEST_PYTHON is not set' }, async () => {
+  if (python === undefined) return;
+  const service = await startForClients();
+  after(() => service[Symbol.asyncDispose]());
+
+  let full: AsyncDisposable | null = null;
+  const controls: Record<string, () => Promise<void>> = {
+    '/fill': async () => void (full = await fillQueue(service)),
+    '/release': async () => full?.[Symbol.asyncDispose](),
+    '/kill': () => killEngine(service),
+    '/slots-free': () => slotsFree(service),
+  };
+  const control = createServer((request, response) => {
+    const done = controls[request.url ?? '']?.() ?? Promise.reject(new Error('no such control'));
+    done.then(
+      () => response.end(),
+      () => response.writeHead(500).end(),
+    );
+  }).listen(0, '127.0.0.1');
+  after(() => control.close());
+  await once(control, 'listening');
+  const { port } = control.address() as AddressInfo; // It listens on TCP.
+
+  const env = {
+    ...process.env,
+    SLUICE_URL: service.url,
+    SLUICE_KEY: service.key,
+    SLUICE_CONTROL: `http://127.0.0.1:${port}`,
+    ...(process.env.SLUICE_TEST_MODEL === undefined ? {} : { SLUICE_REAL_MODEL: REAL }),
+  };
+  const skipped = process.env.SLUICE_TEST_MODEL === undefined ? ' \\(skipped=1\\)' : '';
+  const passed = new RegExp(`^Ran [1-9]\\d* tests[^]*\nOK${skipped}\n$`, 'm');
+  for (const [name, suite] of [
+    ['the synchronous client', 'Sync'],
+    ['the asynchronous client', 'Async'],
+  ] as const) {
+    test(name, async () => {
+      const child = spawn(python, [SCRIPT, '-v', suite], { env, stdio: ['ignore', 'ignore', 'pipe'] });
+      const ended = once(child, 'exit');
+      const report = await text(child.stderr);
+      const [code]: unknown[] = await ended;
+      assert.equal(code, 0, report);
+      assert.match(report, passed);
+    });
+  }
+});

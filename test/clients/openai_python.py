@@ -1,0 +1,260 @@
+"""The official Python client against a running service: `openai-python.test.ts` starts the service and this.
+
+SLUICE_URL and SLUICE_KEY say where it is. SLUICE_CONTROL is an address at which the test that started this does what a
+caller cannot: `/fill` and `/release` the queue of the scripted model, `/kill` an engine, wait until all `/slots-free`.
+"""
+
+import asyncio
+import json
+import os
+import unittest
+import urllib.request
+from typing import Literal
+
+import openai
+from pydantic import BaseModel
+
+URL = os.environ["SLUICE_URL"]
+KEY = os.environ["SLUICE_KEY"]
+CONTROL = os.environ["SLUICE_CONTROL"]
+REAL = os.environ.get("SLUICE_REAL_MODEL")
+SCRIPTED = "test/scripted"
+MORTAL = "test/mortal"
+
+# Longer than any test, in milliseconds.
+FOREVER = 1_000_000
+
+
+class City(BaseModel):
+    size: Literal["small", "large"]
+    capital: bool
+
+
+def says(what: str | dict) -> list[dict]:
+    """Messages of one user who says this, or directs the scripted engine."""
+    return [{"role": "user", "content": what if isinstance(what, str) else "scripted:" + json.dumps(what)}]
+
+
+def control(what: str) -> None:
+    urllib.request.urlopen(f"{CONTROL}/{what}").read()
+
+
+def options(**more) -> dict:
+    return {"base_url": f"{URL}/v1", "api_key": KEY, "max_retries": 0, "timeout": 60, **more}
+
+
+# What the service says no to, and the class, status, code and field that a caller sees.
+REFUSALS = [
+    ({"temperature": 3}, openai.BadRequestError, 400, "invalid_value", "temperature"),
+    ({"stop": 5}, openai.BadRequestError, 400, "invalid_type", "stop"),
+    ({"extra_body": {"top_q": 1}}, openai.BadRequestError, 400, "unsupported_parameter", "top_q"),
+    ({"messages": says("word " * 5000)}, openai.BadRequestError, 400, "context_length_exceeded", "messages"),
+    ({"model": "acme/missing"}, openai.NotFoundError, 404, "model_not_found", "model"),
+    ({"messages": says("x" * 70_000)}, openai.APIStatusError, 413, "request_too_large", None),
+    ({"messages": says({"error": "internal_error"})}, openai.InternalServerError, 500, "internal_error", None),
+    ({"messages": says({"error": "engine_unavailable"})}, openai.InternalServerError, 503, "engine_unavailable", None),
+]
+
+CHAT = {"model": SCRIPTED, "messages": says({})}
+LONG = {"model": SCRIPTED, "messages": says({"tokens": 1000, "tokenMs": 5}), "stream": True}
+STUCK = {"model": SCRIPTED, "messages": says({"prefillMs": FOREVER})}
+BROKEN = {"model": SCRIPTED, "messages": says({"tokens": 10, "errorAfter": 3}), "stream": True}
+COLOURS = {"model": REAL, "messages": says("Name three colours."), "temperature": 0, "max_tokens": 8}
+FRANCE = {"model": REAL, "prompt": "The capital of France is", "temperature": 0, "max_tokens": 4}
+PARIS = {"model": REAL, "messages": says("Describe Paris as JSON."), "temperature": 0, "response_format": City}
+WITH_USAGE = {"stream": True, "stream_options": {"include_usage": True}}
+
+
+class Checks:
+    """What the synchronous and the asynchronous client have to agree in."""
+
+    def check_chat(self, answer) -> None:
+        self.assertRegex(answer.choices[0].message.content, r"\w")
+        self.assertEqual(answer.choices[0].finish_reason, "length")
+        self.assertEqual(answer.usage.completion_tokens, 8)
+        self.assertEqual(answer.usage.total_tokens, answer.usage.prompt_tokens + 8)
+        self.assertRegex(answer._request_id, r"^[0-9a-f-]{36}$")
+
+    def check_stream(self, chunks: list, whole) -> None:
+        text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+        self.assertEqual(text, whole.choices[0].message.content)
+        self.assertEqual([chunk.usage is None for chunk in chunks], [True] * (len(chunks) - 1) + [False])
+        self.assertEqual(chunks[-1].choices, [])
+        self.assertEqual(chunks[-1].usage.completion_tokens, 8)
+
+    def check_models(self, listed: list, one) -> None:
+        self.assertEqual([model.id for model in listed], [SCRIPTED, MORTAL, *([REAL] if REAL else [])])
+        self.assertEqual((one.id, one.object, one.owned_by), (SCRIPTED, "model", "test"))
+        self.assertEqual(one.context_length, 4096)
+        self.assertEqual(one.pricing, {"prompt": "0", "completion": "0"})
+
+    def check_refusal(self, error, kind, status, code, param) -> None:
+        self.assertIs(type(error), kind)
+        self.assertEqual((error.status_code, error.code, error.param), (status, code, param))
+        self.assertRegex(error.request_id, r"^[0-9a-f-]{36}$")
+        self.assertEqual("retry-after" in error.response.headers, status == 503)
+
+    def check_broken(self, error, said: int) -> None:
+        self.assertEqual(said, 3)
+        self.assertIs(type(error), openai.APIError)
+        self.assertEqual((error.code, error.type), ("internal_error", "server_error"))
+
+
+class Sync(Checks, unittest.TestCase):
+    def setUp(self) -> None:
+        self.client = openai.OpenAI(**options())
+        self.addCleanup(self.client.close)
+
+    @unittest.skipUnless(REAL, "there is no model")
+    def test_answers_of_the_real_model(self) -> None:
+        whole = self.client.chat.completions.create(**COLOURS)
+        self.check_chat(whole)
+        self.check_stream(list(self.client.chat.completions.create(**COLOURS, **WITH_USAGE)), whole)
+        text = self.client.completions.create(**FRANCE).choices[0].text
+        self.assertRegex(text, "Paris")
+        streamed = self.client.completions.create(**FRANCE, stream=True)
+        self.assertEqual("".join(chunk.choices[0].text for chunk in streamed), text)
+        self.assertIsInstance(self.client.chat.completions.parse(**PARIS).choices[0].message.parsed, City)
+
+    def test_models(self) -> None:
+        self.check_models(list(self.client.models.list()), self.client.models.retrieve(SCRIPTED))
+        with self.assertRaises(openai.NotFoundError):
+            self.client.models.retrieve("acme/missing")
+
+    def test_leaving_a_stream_frees_the_slot(self) -> None:
+        with self.client.chat.completions.create(**LONG) as stream:
+            for chunk in stream:
+                if chunk.choices[0].delta.content:
+                    break
+        control("slots-free")
+
+    def test_a_timeout_frees_the_slot(self) -> None:
+        with self.assertRaises(openai.APITimeoutError):
+            self.client.with_options(timeout=0.2).chat.completions.create(**STUCK)
+        control("slots-free")
+
+    def test_refusals(self) -> None:
+        for fields, *expected in REFUSALS:
+            for stream in (False, True):
+                with self.subTest(expected[2], stream=stream), self.assertRaises(openai.APIStatusError) as caught:
+                    self.client.chat.completions.create(**{**CHAT, **fields}, stream=stream)
+                self.check_refusal(caught.exception, *expected)
+
+    def test_a_wrong_key(self) -> None:
+        stranger = self.client.with_options(api_key=f"{KEY}x")
+        for ask in (lambda: stranger.chat.completions.create(**CHAT), stranger.models.list):
+            with self.assertRaises(openai.AuthenticationError) as caught:
+                ask()
+            self.check_refusal(caught.exception, openai.AuthenticationError, 401, "invalid_api_key", None)
+
+    def test_an_error_in_mid_stream(self) -> None:
+        said = 0
+        with self.assertRaises(openai.APIError) as caught:
+            for chunk in self.client.chat.completions.create(**BROKEN):
+                said += bool(chunk.choices[0].delta.content)
+        self.check_broken(caught.exception, said)
+
+    def test_an_answer_by_schema_that_was_cut(self) -> None:
+        with self.assertRaises(openai.LengthFinishReasonError):
+            self.client.chat.completions.parse(**CHAT, response_format=City, max_tokens=1)
+
+    def test_a_service_that_is_not_there(self) -> None:
+        with self.assertRaises(openai.APIConnectionError):
+            self.client.with_options(base_url="http://127.0.0.1:1/v1").chat.completions.create(**CHAT)
+
+    def test_tries_again_when_the_queue_is_full(self) -> None:
+        control("fill")
+        statuses = []
+
+        def note(response) -> None:
+            statuses.append(response.status_code)
+            if response.status_code == 503:
+                control("release")
+
+        self.answer_in_the_end(SCRIPTED, statuses, note)
+
+    def test_tries_again_when_the_engine_has_died(self) -> None:
+        control("kill")
+        statuses = []
+        self.answer_in_the_end(MORTAL, statuses, lambda response: statuses.append(response.status_code))
+
+    def answer_in_the_end(self, model: str, statuses: list[int], note) -> None:
+        http = openai.DefaultHttpxClient(event_hooks={"response": [note]})
+        with openai.OpenAI(**options(max_retries=10, http_client=http)) as client:
+            answer = client.chat.completions.create(model=model, messages=says({"text": "at last"}))
+        self.assertEqual(answer.choices[0].message.content, "at last")
+        self.assertEqual((statuses[0], statuses[-1]), (503, 200))
+
+
+class Async(Checks, unittest.IsolatedAsyncioTestCase):
+    async def asyncSetUp(self) -> None:
+        self.client = openai.AsyncOpenAI(**options())
+        self.addAsyncCleanup(self.client.close)
+
+    @unittest.skipUnless(REAL, "there is no model")
+    async def test_answers_of_the_real_model(self) -> None:
+        whole = await self.client.chat.completions.create(**COLOURS)
+        self.check_chat(whole)
+        stream = await self.client.chat.completions.create(**COLOURS, **WITH_USAGE)
+        self.check_stream([chunk async for chunk in stream], whole)
+        text = (await self.client.completions.create(**FRANCE)).choices[0].text
+        self.assertRegex(text, "Paris")
+        streamed = await self.client.completions.create(**FRANCE, stream=True)
+        self.assertEqual("".join([chunk.choices[0].text async for chunk in streamed]), text)
+        parsed = await self.client.chat.completions.parse(**PARIS)
+        self.assertIsInstance(parsed.choices[0].message.parsed, City)
+
+    async def test_models(self) -> None:
+        listed = [model async for model in self.client.models.list()]
+        self.check_models(listed, await self.client.models.retrieve(SCRIPTED))
+
+    async def test_leaving_a_stream_frees_the_slot(self) -> None:
+        async with await self.client.chat.completions.create(**LONG) as stream:
+            async for chunk in stream:
+                if chunk.choices[0].delta.content:
+                    break
+        await asyncio.to_thread(control, "slots-free")
+
+    async def test_cancelling_a_task_frees_the_slot(self) -> None:
+        with self.assertRaises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await self.client.chat.completions.create(**STUCK)
+        await asyncio.to_thread(control, "slots-free")
+
+    async def test_a_timeout_frees_the_slot(self) -> None:
+        with self.assertRaises(openai.APITimeoutError):
+            await self.client.with_options(timeout=0.2).chat.completions.create(**STUCK)
+        await asyncio.to_thread(control, "slots-free")
+
+    async def test_refusals(self) -> None:
+        for fields, *expected in REFUSALS:
+            for stream in (False, True):
+                with self.subTest(expected[2], stream=stream), self.assertRaises(openai.APIStatusError) as caught:
+                    await self.client.chat.completions.create(**{**CHAT, **fields}, stream=stream)
+                self.check_refusal(caught.exception, *expected)
+
+    async def test_an_error_in_mid_stream(self) -> None:
+        said = 0
+        with self.assertRaises(openai.APIError) as caught:
+            async for chunk in await self.client.chat.completions.create(**BROKEN):
+                said += bool(chunk.choices[0].delta.content)
+        self.check_broken(caught.exception, said)
+
+    async def test_tries_again_when_the_queue_is_full(self) -> None:
+        await asyncio.to_thread(control, "fill")
+        statuses = []
+
+        async def note(response) -> None:
+            statuses.append(response.status_code)
+            if response.status_code == 503:
+                await asyncio.to_thread(control, "release")
+
+        http = openai.DefaultAsyncHttpxClient(event_hooks={"response": [note]})
+        async with openai.AsyncOpenAI(**options(max_retries=10, http_client=http)) as client:
+            answer = await client.chat.completions.create(model=SCRIPTED, messages=says({"text": "at last"}))
+        self.assertEqual(answer.choices[0].message.content, "at last")
+        self.assertEqual((statuses[0], statuses[-1]), (503, 200))
+
+
+if __name__ == "__main__":
+    unittest.main()
