@@ -3,6 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ModelFileError } from '../../models/model-file-error.ts';
 import type { AddonContext, AddonGrammarState, AddonModel, AddonSampler, SamplerConfig } from './addon.ts';
 import type { Backend } from './backend.ts';
+import { NativeGarbage } from './native-garbage.ts';
 
 /**
  * The one module that calls the native addon. It turns each of the addon's traps (a crash, a silent wrong
@@ -14,6 +15,7 @@ import type { Backend } from './backend.ts';
 export class NativeModel {
   readonly #backend: Backend;
   readonly #native: AddonModel;
+  readonly #garbage = new NativeGarbage();
   #disposed = false;
 
   private constructor(backend: Backend, native: AddonModel) {
@@ -117,7 +119,7 @@ export class NativeModel {
   sampler(config: SamplerConfig, grammar: NativeGrammar | null = null): NativeSampler {
     const native = new this.#backend.addon.AddonSampler(this.#live());
     native.applyConfig(grammar === null ? config : { ...config, grammarEvaluationState: grammar.state });
-    return new NativeSampler(native);
+    return new NativeSampler(native, this.#garbage);
   }
 
   /** Room for `slots` sequences of `slotTokens` each, or a little more: see `NativeContext.slotTokens`. */
@@ -167,10 +169,12 @@ export interface NativeGrammar {
 
 export class NativeSampler {
   readonly #native: AddonSampler;
+  readonly #garbage: NativeGarbage;
   #disposed = false;
 
-  constructor(native: AddonSampler) {
+  constructor(native: AddonSampler, garbage: NativeGarbage) {
     this.#native = native;
+    this.#garbage = garbage;
   }
 
   /** For `NativeContext` only. */
@@ -183,6 +187,7 @@ export class NativeSampler {
     if (this.#disposed) return;
     this.#disposed = true;
     this.#native.dispose();
+    this.#garbage.add();
   }
 }
 
