@@ -158,7 +158,8 @@ test('every npm script that a document names is one of package.json', () => {
       assert.ok(name in scripts, `${page}: ${line}`);
     }
   }
-  for (const name of Object.keys(scripts)) {
+  // npm runs its own hooks; nobody calls them.
+  for (const name of Object.keys(scripts).filter((script) => script !== 'prepack')) {
     const ways = [`npm run ${name}`, `npm run --silent ${name}`, `npm ${name}`];
     assert.ok(
       PAGES.some((page) => ways.some((way) => new RegExp(`${way}(?![\\w:-])`).test(readPage(page)))),
