@@ -1,38 +1,37 @@
 import { ServiceError } from '../../errors.ts';
 import type { ResponseFormat } from '../../generation.ts';
 import type { NativeGrammar, NativeModel } from './binding.ts';
-import { grammarOf } from './grammar.ts';
+import { type ConstrainedFormat, grammarOf } from './grammar.ts';
 
-/** Compiled grammars of late, so that a schema sent with every request is parsed once. */
+/** Compiled grammars of late, so that a schema sent with every request is compiled once. */
 export class GrammarCache {
   readonly #model: NativeModel;
-  readonly #byText = new Map<string, NativeGrammar>();
+  readonly #bySchema = new Map<string, NativeGrammar>();
 
   constructor(model: NativeModel) {
     this.#model = model;
   }
 
   /**
-   * The format's grammar at its beginning, to be copied for each choice; null: anything may be written. 400
-   * `invalid_value` at `response_format` where the schema makes a grammar that is too long or does not compile.
+   * The format's grammar at its beginning, to be copied for each choice; null: anything may be written. Throws as
+   * `grammarOf` does, and 400 `invalid_value` at `response_format` where llama.cpp refuses the grammar.
    */
   grammar(format: ResponseFormat): NativeGrammar | null {
-    const gbnf = grammarOf(format);
-    if (gbnf === null) return null;
-    const known = this.#byText.get(gbnf);
-    if (known !== undefined) this.#byText.delete(gbnf);
-    const grammar = known ?? this.#compile(gbnf);
-    this.#byText.set(gbnf, grammar);
+    if (format.type === 'text') return null;
+    const key = JSON.stringify(format.type === 'json_schema' ? format.schema : format.type);
+    const grammar = this.#bySchema.get(key) ?? this.#compile(format);
     // A Map keeps its order of insertion, so the first is the one that was used least recently.
-    for (const oldest of this.#byText.keys()) {
-      if (this.#byText.size <= MOST_CACHED) break;
-      this.#byText.delete(oldest);
+    this.#bySchema.delete(key);
+    this.#bySchema.set(key, grammar);
+    for (const oldest of this.#bySchema.keys()) {
+      if (this.#bySchema.size <= MOST_CACHED) break;
+      this.#bySchema.delete(oldest);
     }
     return grammar;
   }
 
-  #compile(gbnf: string): NativeGrammar {
-    const grammar = gbnf.length > LONGEST ? null : this.#model.grammar(gbnf);
+  #compile(format: ConstrainedFormat): NativeGrammar {
+    const grammar = this.#model.grammar(grammarOf(format));
     if (grammar !== null) return grammar;
     throw new ServiceError('invalid_value', 'response_format: the schema is too large to generate by.', {
       param: 'response_format',
@@ -41,6 +40,3 @@ export class GrammarCache {
 }
 
 const MOST_CACHED = 32;
-
-/** Characters of GBNF. Parsing is synchronous, some 10 ms for this much. */
-const LONGEST = 262_144;

@@ -1,7 +1,10 @@
 import { refuseSchema } from './grammar-keywords.ts';
 
-/** Bytes of one grammar. The schema may come from an enemy, and llama.cpp parses it while others wait. */
-export const MAX_GRAMMAR_BYTES = 256 * 1024;
+/**
+ * Bytes of one grammar. The schema may come from an enemy, and llama.cpp parses its grammar twice, some 40 ms for this
+ * much, beside a decode, whose end then waits.
+ */
+const MAX_GRAMMAR_BYTES = 128 * 1024;
 
 /** llama.cpp writes bounded repetitions out, and refuses to from 2,000 on; longer ones are built of blocks this long. */
 const BLOCK = 250;

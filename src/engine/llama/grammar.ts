@@ -2,8 +2,11 @@ import type { ResponseFormat } from '../../generation.ts';
 import { GrammarRules } from './grammar-rules.ts';
 import { SchemaGrammar } from './grammar-schema.ts';
 
+/** A format that a text can fail to have. */
+export type ConstrainedFormat = Exclude<ResponseFormat, { type: 'text' }>;
+
 /**
- * The GBNF grammar (llama.cpp's notation, start rule `root`) of an answer in this format; null: any text.
+ * The GBNF grammar (llama.cpp's notation, start rule `root`) of an answer in this format.
  *
  * Every string of the grammar is JSON and satisfies the schema, but not every instance is a string of it:
  * properties come in the order of the schema; where `properties` or `prefixItems` are given and their extras are
@@ -13,16 +16,9 @@ import { SchemaGrammar } from './grammar-schema.ts';
  * Throws 400 `unsupported_parameter` or `invalid_value` with the schema's path as `param` for what no grammar here
  * can hold, and for a schema whose grammar would be too large (see the bounds in `grammar-rules.ts`).
  */
-export function grammarOf(format: ResponseFormat): string | null {
-  switch (format.type) {
-    case 'text':
-      return null;
-    case 'json_object':
-      return new GrammarRules('response_format').render('object');
-    default: {
-      const path = 'response_format.json_schema.schema';
-      const rules = new GrammarRules(path);
-      return rules.render(new SchemaGrammar(format.schema, path, rules).root());
-    }
-  }
+export function grammarOf(format: ConstrainedFormat): string {
+  if (format.type === 'json_object') return new GrammarRules('response_format').render('object');
+  const path = 'response_format.json_schema.schema';
+  const rules = new GrammarRules(path);
+  return rules.render(new SchemaGrammar(format.schema, path, rules).root());
 }

@@ -14,9 +14,7 @@ import { LITERAL, satisfies, type Schema, schemas } from './json-schema.ts';
 const PATH = 'response_format.json_schema.schema';
 
 function gbnfOf(schema: Schema): string {
-  const gbnf = grammarOf({ type: 'json_schema', name: 'test', schema, strict: null });
-  assert.ok(gbnf);
-  return gbnf;
+  return grammarOf({ type: 'json_schema', name: 'test', schema, strict: null });
 }
 
 function refusalOf(schema: Schema): ServiceError {
@@ -318,7 +316,6 @@ describe('the grammar of a JSON schema', () => {
 describe('the grammar of a JSON object', () => {
   it('takes any object and nothing else', () => {
     const gbnf = grammarOf({ type: 'json_object' });
-    assert.ok(gbnf);
     const grammar = new Gbnf(gbnf);
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 3 }), (value) => {
@@ -327,7 +324,6 @@ describe('the grammar of a JSON object', () => {
         assert.equal(grammar.accepts(JSON.stringify(value)), expected);
       }),
     );
-    assert.equal(grammarOf({ type: 'text' }), null);
   });
 });
 
