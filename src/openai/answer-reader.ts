@@ -43,8 +43,9 @@ function parse(body: string): WireAnswer {
   let value: unknown;
   try {
     value = JSON.parse(body);
-  } catch (cause) {
-    throw unreadable(cause);
+  } catch {
+    // The parser's own message quotes generated text, which belongs in no log.
+    throw unreadable(new Error('the answer is not JSON'));
   }
   if (typeof value !== 'object' || value === null) throw unreadable(new Error('the answer is no object'));
   return value; // Every field is checked where it is read.

@@ -1,0 +1,368 @@
+import assert from 'node:assert/strict';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { createKeyText } from '../src/accounts/key-format.ts';
+import { scripted, type Directive } from '../src/engine/scripted/options.ts';
+import { runCli, spawnService, temporaryFolder, until } from './harness.ts';
+import { requestText, Wire } from './http/wire.ts';
+
+/**
+ * Marked texts go through every path of the service, in prompts, in keys, and in whatever else a caller can send;
+ * they are then looked for in all that the service has written: its log at the finest level, its database, every
+ * file of its home and of its folder for temporary files, and the errors that it answered.
+ */
+const MARK = 'c4n4ry';
+/** Secrets of the operator: what the service sends to replicas and to the Hub. */
+const REPLICA_KEY = 's3cr3t-of-the-operator';
+/** The real model, where there is one. */
+const FILE = process.env.SLUICE_TEST_MODEL;
+
+/** A replica that says back in every way what it was sent: the request's first message names the way. */
+const ECHOES: Record<string, (response: ServerResponse, body: string) => void> = {
+  'status 400': (response, body) => response.writeHead(400).end(JSON.stringify({ message: body })),
+  'status 404': (response, body) => response.writeHead(404).end(JSON.stringify({ error: { message: body } })),
+  'status 500': (response, body) => response.writeHead(500).end(body),
+  'status 503': (response, body) => response.writeHead(503).end(JSON.stringify({ detail: body })),
+  'a redirect': (response) => response.writeHead(302, { location: `http://127.0.0.1:9/${MARK}` }).end(),
+  'no JSON': (response, body) => response.end(`<html>${body}</html>`),
+  'JSON that is no answer': (response, body) => response.end(JSON.stringify({ [MARK]: body })),
+  'an answer that breaks off': (response, body) => response.end(`{"choices":[{"message":{"content":"${body}`),
+  'a chunk that is no JSON': (response, body) => response.end(`data: ${body}x\n\n`),
+  'a chunk that is no answer': (response) => response.end(`data: {"choices":"${MARK}"}\n\n`),
+  'a line that is no event': (response) =>
+    response.end(`${MARK}: ${MARK}\n\nevent: ${MARK}\ndata: ${MARK}\n\n`),
+  'an error frame': (response) => response.end(`data: {"error":{"message":"${MARK}","code":500}}\n\n`),
+  'an error event': (response) => response.end(`event: error\ndata: ${MARK}\n\n`),
+  'a header that is none': (response) => response.socket?.end(`HTTP/1.1 200 OK\r\n${MARK}\r\n\r\n`),
+  'a cut connection': (response) => {
+    response.write(`data: {"choices":[{"index":0,"delta":{"content":"${MARK}"}}]}\n\n`, () =>
+      response.destroy(),
+    );
+  },
+};
+
+async function listen(handle: (request: IncomingMessage, response: ServerResponse) => void): Promise<Server> {
+  const server = createServer(handle);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return server;
+}
+
+const replica = await listen((request, response) => {
+  if (request.method === 'GET') {
+    response.end(`{"data":[{"id":"${MARK}","max_model_len":1000}]}`);
+    return;
+  }
+  let body = '';
+  request.setEncoding('utf8').on('data', (part: string) => (body += part));
+  request.on('end', () => {
+    const way = Object.keys(ECHOES).find((name) => body.includes(`<${name}>`));
+    ECHOES[way ?? '']?.(response, body);
+  });
+});
+const { port } = replica.address() as AddressInfo; // A TCP server has such an address.
+
+/** A model for each way to die with a request. */
+const MORTAL = [
+  { model: 'test/dies', directive: { dieAfter: 1 }, stream: true },
+  { model: 'test/dies-whole', directive: { dieAfter: 1 }, stream: false },
+  { model: 'test/hangs', directive: { hangAfter: 1 }, stream: true },
+  { model: 'test/freezes', directive: { freezeAfter: 1 }, stream: false },
+] as const;
+const DIALECTS = ['vllm', 'sglang', 'llama-server', 'tgi', 'sluice'] as const;
+const yaml = `logLevel: debug
+limits: {bodyMs: 500}
+engine: {stallMs: 5000}
+models:
+  - {id: test/scripted, engine: {file: 'scripted:', slots: 2}}
+${MORTAL.map(({ model }) => `  - {id: ${model}, engine: {file: 'scripted:'}}\n`).join('')}${FILE === undefined ? '' : `  - {id: test/real, engine: {file: '${FILE}', slots: 2, contextTokens: 512, threads: 1}}\n`}${DIALECTS.map(
+  (dialect) =>
+    `  - {id: test/${dialect}, replicas: [{url: 'http://user:${REPLICA_KEY}@127.0.0.1:${port}', dialect: ${dialect}, apiKeyEnv: REPLICA_KEY}]}\n`,
+).join('')}`;
+
+const temporary = await temporaryFolder();
+after(() => temporary[Symbol.asyncDispose]());
+const service = await spawnService(yaml, {
+  TMPDIR: temporary.path,
+  REPLICA_KEY,
+  HF_TOKEN: REPLICA_KEY,
+});
+after(() => service[Symbol.asyncDispose]());
+const made = await runCli(['keys', 'create', '--name', 'canary', '--kind', 'admin'], service.env);
+const key = made.stdout.trim();
+/** What is not shown of a key. */
+const hidden = key.slice(14, -4);
+
+const ready = { Authorization: `Bearer ${key}` };
+await until(async () => {
+  const { models } = (await (await fetch(`${service.url}/readyz`, { headers: ready })).json()) as {
+    models: { replicas: { state: { state: string } }[] }[];
+  };
+  return models.every((model) => model.replicas.every(({ state }) => state.state === 'ready'));
+});
+
+/** Everything that the service answers to these bytes, until it or the caller ends the connection. */
+async function send(request: string | Uint8Array): Promise<string> {
+  using wire = await Wire.open(service.url);
+  wire.send(request);
+  return await wire.rest();
+}
+
+let sent = 0;
+
+/** A request in JSON; its line of the log can be known by the id that it carries. */
+function post(path: string, body: object | string, headers: Record<string, string> = {}): Promise<string> {
+  sent++;
+  return send(
+    requestText(
+      `POST ${path}`,
+      { ...ready, Connection: 'close', 'X-Client-Request-Id': `request-${sent}-`, Cookie: MARK, ...headers },
+      body,
+    ),
+  );
+}
+
+/** Asserts that an answer is an error, of a status or in a frame, and does not say what was sent. */
+function assertSilent(answer: string, what: string): void {
+  assert.match(answer, /"error":\{"message":/, `${what}: ${answer}`);
+  const told = answer.startsWith('HTTP/1.1 200') ? answer.slice(answer.indexOf('data: {"error"')) : answer;
+  assertClean(told, `the error of: ${what}`);
+}
+
+function assertClean(text: string | Buffer, where: string): void {
+  for (const secret of [MARK, REPLICA_KEY, hidden]) {
+    const at = text.indexOf(secret);
+    assert.equal(at, -1, `${where}: ${String(text).slice(Math.max(0, at - 200), at + 200)}`);
+  }
+}
+
+const chat = (content: string, fields: object = {}) => ({
+  model: 'test/scripted',
+  messages: [
+    { role: 'system', content: MARK },
+    { role: 'user', content },
+  ],
+  user: MARK,
+  metadata: { [MARK]: MARK },
+  ...fields,
+});
+const marked = (directive: Directive) => `${MARK} ${scripted(directive)}`;
+
+test('answers that are well, of every kind', async () => {
+  for (const stream of [true, false]) {
+    const fields = { stream, stop: [`${MARK}!`], logprobs: true, top_logprobs: 2, n: 2 };
+    assert.match(
+      await post('/v1/chat/completions', chat(marked({ text: `I say ${MARK}` }), fields)),
+      / 200 OK/,
+    );
+    const text = { model: 'test/scripted', prompt: [MARK, marked({})], echo: true, stream };
+    assert.match(await post('/v1/completions', text), new RegExp(`200 OK[^]*${MARK}`));
+    const schema = { type: 'object', properties: { [MARK]: { enum: [MARK] } }, required: [MARK] };
+    const format = { type: 'json_schema', json_schema: { name: MARK, schema } };
+    const answer = await post('/v1/chat/completions', chat(MARK, { stream, response_format: format }));
+    assert.match(answer, new RegExp(`200 OK[^]*${MARK}`));
+  }
+});
+
+test('requests that are refused for what they say', async () => {
+  const bodies: Record<string, object | string> = {
+    'no JSON': `{"model":"test/scripted","messages":[{"role":"user","content":"${MARK}"`,
+    'a string': JSON.stringify(MARK),
+    'a bare word': MARK,
+    'a number and more': `1${MARK}`,
+    'deep JSON': `${`{"${MARK}":`.repeat(500)}"${MARK}"${'}'.repeat(500)}`,
+    'a wrong type': chat(MARK, { temperature: MARK }),
+    'a wrong type of a message': { model: 'test/scripted', messages: [MARK] },
+    'a wrong role': { model: 'test/scripted', messages: [{ role: MARK, content: MARK }] },
+    'a wrong part': {
+      model: 'test/scripted',
+      messages: [{ role: 'user', content: [{ type: MARK, text: MARK }] }],
+    },
+    'a wrong value': chat(MARK, { response_format: { type: MARK } }),
+    'a wrong stop': chat(MARK, { stop: [MARK, '', MARK] }),
+    tools: chat(MARK, { tools: [{ type: 'function', function: { name: MARK } }], tool_choice: MARK }),
+    'a prompt that is too long': chat(MARK.repeat(5000)),
+    'a schema that is none': chat(MARK, {
+      response_format: { type: 'json_schema', json_schema: { name: 'a', schema: { type: MARK } } },
+    }),
+  };
+  for (const [name, body] of Object.entries(bodies)) {
+    assertSilent(await post('/v1/chat/completions', body), name);
+  }
+  const invalid = Buffer.concat([
+    Buffer.from(`{"model":"${MARK}`),
+    Buffer.from([0xff, 0xfe]),
+    Buffer.from('"}'),
+  ]);
+  const head = requestText('POST /v1/completions', {
+    ...ready,
+    Connection: 'close',
+    'Content-Length': String(invalid.length),
+  });
+  assertSilent(await send(Buffer.concat([Buffer.from(head), invalid])), 'invalid UTF-8');
+});
+
+test('requests that are refused before they are read', async () => {
+  const body = chat(MARK);
+  const never = createKeyText().reveal();
+  for (const authorization of [
+    `Bearer ${MARK}`,
+    `Bearer sk-sluice-${MARK}`,
+    `Bearer ${never}`,
+    `Bearer ${key}${MARK}`,
+    `Basic ${MARK}`,
+    MARK,
+  ]) {
+    for (const path of ['/v1/chat/completions', '/v1/completions?api_key=' + MARK]) {
+      assertSilent(
+        await post(path, body, { Authorization: authorization, 'X-Api-Key': MARK }),
+        authorization,
+      );
+    }
+    const listed = requestText('GET /v1/models', { Authorization: authorization, Connection: 'close' });
+    assertSilent(await send(listed), 'models');
+    await send(requestText('GET /readyz', { Authorization: authorization, Connection: 'close' }));
+  }
+  const raw: Record<string, string> = {
+    'no HTTP': `${MARK} ${MARK}\r\n\r\n`,
+    'a bad header': `POST /v1/completions HTTP/1.1\r\nHost: a\r\n${MARK} ${MARK}: ${MARK}\r\n\r\n`,
+    'too many headers': requestText('POST /v1/completions', { ...ready, 'X-Long': MARK.repeat(5000) }),
+    'a bad length': `POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: ${MARK}\r\n\r\n`,
+    'a bad path': requestText(`GET /v1/models/%${MARK}`, { Connection: 'close' }),
+    'half a body': requestText('POST /v1/completions', { ...ready, 'Content-Length': '1000' }) + MARK,
+    'a wrong method': requestText('PUT /v1/completions?q=' + MARK, { ...ready, Connection: 'close' }, body),
+    'too large a body':
+      requestText('POST /v1/completions', { ...ready, 'Content-Length': '11000000' }) + MARK,
+  };
+  for (const [name, request] of Object.entries(raw)) assertSilent(await send(request), name);
+});
+
+test('generations that fail, and callers who go', async () => {
+  for (const stream of [true, false]) {
+    for (const directive of [
+      { error: 'internal_error' },
+      { error: 'invalid_value' },
+      { errorAfter: 1 },
+      { cutAfter: 2 },
+      { garbageAfter: 1 },
+      { endAfter: 1 },
+      { status: 500, body: MARK },
+    ] as const) {
+      assertSilent(
+        await post('/v1/chat/completions', chat(marked({ tokens: 3, ...directive }), { stream })),
+        JSON.stringify(directive),
+      );
+    }
+    assertSilent(
+      await post('/v1/chat/completions', chat(`${MARK} scripted:{${MARK}`, { stream })),
+      'a bad script',
+    );
+    for (const directive of [{ startMs: 600_000 }, { prefillMs: 600_000 }, { tokenMs: 600_000 }]) {
+      using wire = await Wire.open(service.url);
+      const body = chat(marked(directive), { stream });
+      wire.send(requestText('POST /v1/chat/completions', ready, body));
+      if (stream && !('startMs' in directive)) await wire.head();
+      wire.socket.resetAndDestroy();
+      await wire.rest();
+    }
+  }
+});
+
+test('an engine that dies, and one that hangs, with the prompt in flight', async () => {
+  await Promise.all(
+    MORTAL.map(async ({ model, directive, stream }) => {
+      const ask = (content: string) => post('/v1/chat/completions', chat(content, { model, stream }));
+      assertSilent(await ask(marked({ tokens: 3, ...directive })), model);
+      await until(async () => (await ask(MARK)).startsWith('HTTP/1.1 200'));
+    }),
+  );
+});
+
+test('replicas that say back what they were sent', async () => {
+  for (const dialect of DIALECTS) {
+    for (const way of Object.keys(ECHOES)) {
+      for (const stream of [true, false]) {
+        const body = chat(`${MARK} <${way}>`, { model: `test/${dialect}`, stream });
+        // Its fields are those that every server takes.
+        const answer = await post('/v1/chat/completions', { ...body, user: undefined, metadata: undefined });
+        // A 400 of a replica is for the caller to mend, and comes with the replica's words.
+        if (way !== 'status 400') assertSilent(answer, `${dialect}: ${way}`);
+      }
+    }
+  }
+});
+
+test('the real model', { skip: FILE === undefined && 'SLUICE_TEST_MODEL is not set' }, async () => {
+  const model = 'test/real';
+  const format = (schema: object) => ({
+    response_format: { type: 'json_schema', json_schema: { name: MARK, schema } },
+    max_tokens: 8,
+  });
+  for (const stream of [true, false]) {
+    const asked: object[] = [
+      chat(MARK, { model, stream, max_tokens: 4, stop: [MARK], logprobs: true }),
+      chat(MARK, { model, stream, ...format({ type: 'object', properties: { [MARK]: { const: MARK } } }) }),
+      chat(MARK, { model, stream, ...format({ type: 'string', pattern: `^${MARK}[a-z]{2,3}$` }) }),
+    ];
+    for (const body of asked) assert.match(await post('/v1/chat/completions', body), / 200 OK/);
+    const none = format({ type: 'string', pattern: `(${MARK}` });
+    assertSilent(await post('/v1/chat/completions', chat(MARK, { model, stream, ...none })), 'no pattern');
+    assertSilent(
+      await post('/v1/chat/completions', chat(`${MARK} `.repeat(500), { model, stream })),
+      'too long',
+    );
+    assertSilent(
+      await post('/v1/chat/completions', {
+        model,
+        stream,
+        messages: [{ role: 'assistant', content: MARK }],
+        tools: [MARK],
+      }),
+      'tools',
+    );
+  }
+  using wire = await Wire.open(service.url);
+  wire.send(requestText('POST /v1/chat/completions', ready, chat(MARK, { model, stream: true })));
+  await wire.head();
+  const pid = /"engine":"test\/real","pid":(\d+)/.exec(service.stderr())?.[1];
+  process.kill(Number(pid), 'SIGKILL');
+  for (let text = ''; !text.includes('[DONE]');) text += (await wire.chunk()) ?? '';
+  await until(() => /test\/real.*engine crashed/.test(service.stderr()));
+});
+
+test('nothing of it is in the log, the database, or any file', async () => {
+  await runCli(['keys', 'list', '--json'], service.env);
+  const files = await assertFilesClean();
+  assert.ok(files.some((file) => file.endsWith('sluice.db-wal')));
+  assert.ok(files.some((file) => file.endsWith('.sock')));
+  service.child.kill('SIGTERM');
+  assert.equal(await service.ended, 0);
+  await assertFilesClean();
+  const log = service.stdout() + service.stderr();
+  assertClean(log, 'the log');
+  // What is looked through is really there: every request is, by the id that it brought, and the key by what is shown of it.
+  const generations = [...log.matchAll(/"clientRequestId":"request-(\d+)-"/g)];
+  assert.ok(generations.length > 100, String(generations.length));
+  const database = await readFile(join(service.home, 'sluice.db'));
+  assert.ok(database.includes(key.slice(0, 14)));
+});
+
+/** Reads every file of the home and of the folder for temporary files; returns their names. */
+async function assertFilesClean(): Promise<string[]> {
+  const names: string[] = [];
+  for (const folder of [service.home, temporary.path]) {
+    for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
+      const path = join(entry.parentPath, entry.name);
+      names.push(path);
+      assertClean(path, 'the name of a file');
+      if (entry.isFile()) assertClean(await readFile(path), path);
+    }
+  }
+  return names;
+}
