@@ -168,6 +168,18 @@ test('a caller that reads nothing is ended after stallMs, and little was generat
   assert.doesNotMatch(await wire.rest(), /\[DONE\]/);
 });
 
+test('a caller that reads slowly, but reads, gets its whole stream', async () => {
+  using wire = await Wire.open(service.url);
+  // Longer in all than stallMs, and never so long at once.
+  wire.socket.on('data', () => {
+    wire.socket.pause();
+    setTimeout(() => wire.socket.resume(), 5);
+  });
+  wire.send(streamed({ tokens: 40_000 }));
+  const { body } = await wire.answer();
+  assert.match(body, /"completion_tokens":40000,.*\n\ndata: \[DONE\]\n\n$/);
+});
+
 test('a long stream at full speed is whole and in order', async () => {
   const answer = await post(service, '/v1/completions', {
     model: 'test/scripted',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { scripted } from '../../src/engine/scripted/options.ts';
-import { chat, scriptedYaml, startService } from '../harness.ts';
+import { chat, scriptedYaml, startService, until } from '../harness.ts';
 import { assertError, requestText, Wire } from './wire.ts';
 
 const service = await startService(scriptedYaml({}, 'limits:\n  bodyMs: 300\n  drainBytes: 100000\n'));
@@ -52,4 +52,27 @@ test('a caller that leaves in the middle of its body takes nothing with it', asy
   using next = await Wire.open(service.url);
   assert.equal((await next.send(requestText(CHAT, key, hello)).answer()).status, 200);
   assert.doesNotMatch(service.log(), /unexpected fault/);
+});
+
+test('more connections than may be open are closed at once, until one has gone', async () => {
+  await using small = await startService(scriptedYaml({}, 'limits:\n  connections: 2\n'));
+  const asked = requestText(CHAT, { Authorization: `Bearer ${small.key}` }, hello);
+  const first = await Wire.open(small.url);
+  using second = await Wire.open(small.url);
+  assert.equal((await first.send(asked).answer()).status, 200);
+  using third = await Wire.open(small.url);
+  assert.equal(await third.rest(), '');
+  assert.equal((await second.send(asked).answer()).status, 200);
+  first[Symbol.dispose]();
+  await until(async () => {
+    using fourth = await Wire.open(small.url);
+    return (
+      (
+        await fourth
+          .send(asked)
+          .head()
+          .catch(() => null)
+      )?.status === 200
+    );
+  });
 });
