@@ -39,6 +39,16 @@ describe('sampling in the embedded engine', SKIP, () => {
     assert.equal(await draw(0xffff_ffff), await draw(0xffff_ffff), 'the largest seed is one like any other');
   });
 
+  test('top_k, min_p and top_p that leave one candidate make every draw the likeliest', async () => {
+    const request = chat('Tell me a story.');
+    const greedy = await textOf(request);
+    for (const cut of [{ topK: 1 }, { minP: 1 }, { topP: 0.0001 }, { topP: 0.0001, topK: 0 }]) {
+      const sampling = { ...GREEDY, temperature: 1.5, seed: 7, ...cut };
+      assert.equal(await textOf({ ...request, sampling }), greedy, JSON.stringify(cut));
+    }
+    assert.notEqual(await draw(7), greedy);
+  });
+
   test('gives as many choices as asked for, more than it has slots, computing the prompt once', async () => {
     const request = chat('Tell me a story.', {
       choices: 6,
