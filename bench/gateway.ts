@@ -4,17 +4,20 @@
  * turn, medians of several rounds, figures as multiples of the bare proxy. CPU is user + system of the arm's
  * process and its children, from the operating system (Linux).
  *
- *   npm run bench:gateway            -- further arms: nginx where it is on PATH, others by --arm name=url,pid
+ *   npm run bench:gateway
+ *
+ * nginx, Portkey and LiteLLM are further arms where they are installed: on PATH, or where `--nginx`, `--portkey`
+ * (its `start-server.js`) and `--litellm` say. `--only bare,sluice` measures these arms alone.
  */
-import { execFileSync } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { Agent, request } from 'node:http';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { Agent, request, type IncomingMessage } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
+import { locate, PEERS, type Arm } from './gateway/peers.ts';
 import { cpuMicros, residentBytes } from './gateway/processes.ts';
-import { startPeer, startSluice, type Server } from './servers.ts';
+import { startPeer, startSluice } from './servers.ts';
 import { median } from './statistics.ts';
 
 const { values: options } = parseArgs({
@@ -25,7 +28,10 @@ const { values: options } = parseArgs({
     streams: { type: 'string', default: '64' },
     chunks: { type: 'string', default: '200' },
     held: { type: 'string', default: '4000' },
-    arm: { type: 'string', multiple: true, default: [] },
+    nginx: { type: 'string' },
+    portkey: { type: 'string' },
+    litellm: { type: 'string' },
+    only: { type: 'string' },
   },
 });
 const rounds = Number(options.rounds);
@@ -33,115 +39,79 @@ const agent = new Agent({ keepAlive: true, maxSockets: Infinity });
 const message = { role: 'user', content: 'Say sixteen words about the weather of tomorrow, please.' };
 const body = { model: 'bench/model', messages: [message], temperature: 0.5 };
 
-interface Arm {
-  name: string;
-  server: Server;
-}
-
-function send(server: Server, payload: object, onChunk?: () => void): Promise<void> {
+function open(
+  arm: Arm,
+  payload: object,
+  agentOf: Agent | false,
+  onAnswer: (answer: IncomingMessage) => void,
+) {
   const text = JSON.stringify(payload);
   const headers: Record<string, string | number> = {
     'content-type': 'application/json',
     'content-length': Buffer.byteLength(text),
+    ...arm.headers,
   };
-  if (server.key !== null) headers.authorization = `Bearer ${server.key}`;
+  if (arm.server.key !== null) headers.authorization = `Bearer ${arm.server.key}`;
+  const url = `${arm.server.url}/v1/chat/completions`;
+  const sent = request(url, { method: 'POST', agent: agentOf, headers }, onAnswer);
+  sent.end(text);
+  return sent;
+}
+
+function send(arm: Arm, payload: object): Promise<void> {
   return new Promise((resolve, reject) => {
-    const sent = request(
-      `${server.url}/v1/chat/completions`,
-      { method: 'POST', agent, headers },
-      (response) => {
-        if (response.statusCode !== 200) reject(new Error(`${server.url}: ${response.statusCode}`));
-        response.on('data', () => onChunk?.());
-        response.once('end', resolve);
-        response.once('error', reject);
-      },
-    );
+    const sent = open(arm, payload, agent, (answer) => {
+      if (answer.statusCode !== 200) reject(new Error(`${arm.name}: status ${answer.statusCode}`));
+      answer.resume().once('end', resolve).once('error', reject);
+    });
     sent.once('error', reject);
-    sent.end(text);
   });
 }
 
 /** CPU microseconds of one JSON request, many in flight. */
-async function requestCost(server: Server): Promise<number> {
-  const count = Number(options.requests);
+async function requestCost(arm: Arm): Promise<number> {
+  const count = Math.ceil(Number(options.requests) / arm.oneIn);
   let next = 0;
   const worker = async () => {
-    while (next++ < count) await send(server, body);
+    while (next++ < count) await send(arm, body);
   };
-  const before = cpuMicros(server.pid);
+  const before = cpuMicros(arm.server.pid);
   await Promise.all(Array.from({ length: Number(options.concurrency) }, worker));
-  return (cpuMicros(server.pid) - before) / count;
+  return (cpuMicros(arm.server.pid) - before) / count;
 }
 
 /** CPU microseconds of one streamed chunk: long streams, so that their beginnings weigh little. */
-async function chunkCost(server: Server): Promise<number> {
+async function chunkCost(arm: Arm): Promise<number> {
   const chunks = Number(options.chunks);
-  const streams = Number(options.streams);
+  const streams = Math.ceil(Number(options.streams) / arm.oneIn);
   const payload = { ...body, stream: true, max_tokens: chunks, seed: 10 };
-  const before = cpuMicros(server.pid);
-  await Promise.all(Array.from({ length: streams }, () => send(server, payload)));
-  return (cpuMicros(server.pid) - before) / (streams * chunks);
+  const before = cpuMicros(arm.server.pid);
+  await Promise.all(Array.from({ length: streams }, () => send(arm, payload)));
+  return (cpuMicros(arm.server.pid) - before) / (streams * chunks);
 }
 
 /** Resident bytes of one live stream, many held open at once. */
-async function streamMemory(server: Server): Promise<number> {
-  const held = Number(options.held);
-  const before = residentBytes(server.pid);
-  const open: { destroy(): void }[] = [];
+async function streamMemory(arm: Arm): Promise<number> {
+  const held = Math.ceil(Number(options.held) / arm.oneIn);
+  const before = residentBytes(arm.server.pid);
+  const streams: { destroy(): void }[] = [];
   for (let index = 0; index < held; index += 100) {
-    await Promise.all(Array.from({ length: Math.min(100, held - index) }, () => hold(server, open)));
+    await Promise.all(Array.from({ length: Math.min(100, held - index) }, () => hold(arm, streams)));
   }
   await sleep(3000);
-  const bytes = (residentBytes(server.pid) - before) / held;
-  for (const each of open) each.destroy();
+  const bytes = (residentBytes(arm.server.pid) - before) / held;
+  for (const each of streams) each.destroy();
   return bytes;
 }
 
-function hold(server: Server, open: { destroy(): void }[]): Promise<void> {
-  const text = JSON.stringify({ ...body, stream: true, max_tokens: 2, seed: 0 });
-  const headers: Record<string, string> = { 'content-type': 'application/json' };
-  if (server.key !== null) headers.authorization = `Bearer ${server.key}`;
+function hold(arm: Arm, streams: { destroy(): void }[]): Promise<void> {
   return new Promise((resolve, reject) => {
-    const sent = request(
-      `${server.url}/v1/chat/completions`,
-      { method: 'POST', headers, agent: false },
-      (response) => {
-        response.once('data', () => resolve());
-        response.on('error', () => {});
-      },
-    );
+    const sent = open(arm, { ...body, stream: true, max_tokens: 2, seed: 0 }, false, (answer) => {
+      answer.once('data', () => resolve()).on('error', () => {});
+    });
     sent.on('error', reject);
-    open.push(sent);
-    sent.end(text);
+    streams.push(sent);
   });
-}
-
-function installed(program: string): boolean {
-  try {
-    execFileSync(program, ['-v'], { stdio: 'ignore' });
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-function nginxConfig(folder: string, port: number, upstream: string): string {
-  return `
-    daemon off; worker_processes 1; pid ${folder}/pid; error_log /dev/null;
-    events { worker_connections 20000; }
-    http {
-      access_log ${folder}/access.log;
-      client_body_temp_path ${folder}/body; proxy_temp_path ${folder}/proxy;
-      fastcgi_temp_path ${folder}/fastcgi; uwsgi_temp_path ${folder}/uwsgi; scgi_temp_path ${folder}/scgi;
-      upstream scripted { server ${new URL(upstream).host}; keepalive 256; }
-      server {
-        listen 127.0.0.1:${port} backlog=4096;
-        location / {
-          proxy_pass http://scripted; proxy_http_version 1.1; proxy_set_header Connection "";
-          proxy_buffering off; proxy_read_timeout 600s;
-        }
-      }
-    }`;
 }
 
 const here = (file: string) => join(import.meta.dirname, 'gateway', file);
@@ -152,54 +122,59 @@ await using sluice = await startSluice(
   `models:\n  - id: bench/model\n    replicas: [{url: '${upstream.url}', dialect: vllm}]\n`,
 );
 const arms: Arm[] = [
-  { name: 'bare', server: bare },
-  { name: 'sluice', server: sluice },
+  { name: 'bare', server: bare, headers: {}, oneIn: 1 },
+  { name: 'sluice', server: sluice, headers: {}, oneIn: 1 },
 ];
 
-const folder = await mkdtemp(join(tmpdir(), 'sluice-nginx-'));
+const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'));
 await using peers = new AsyncDisposableStack();
 peers.defer(() => rm(folder, { recursive: true, force: true }));
-if (installed('nginx')) {
-  const start = async (port: number) => {
-    const file = join(folder, 'nginx.conf');
-    await writeFile(file, nginxConfig(folder, port, upstream.url));
-    return ['-c', file, '-p', folder];
-  };
-  arms.push({ name: 'nginx', server: peers.use(await startPeer('nginx', start, '/v1/models')) });
-}
-for (const given of options.arm) {
-  const [, name, url, pid] = /^(\w+)=(.+),(\d+)$/.exec(given) ?? [];
-  if (!name || !url) throw new Error(`--arm ${given}: expected name=url,pid`);
-  arms.push({ name, server: { url, key: 'none', pid: Number(pid), async [Symbol.asyncDispose]() {} } });
+const wanted = options.only?.split(',');
+for (const name of ['nginx', 'portkey', 'litellm'] as const) {
+  const program = options[name] ?? locate(PEERS[name].program);
+  if (program === null || wanted?.includes(name) === false) continue;
+  const arm = await PEERS[name].start(program, folder, upstream.url);
+  peers.use(arm.server);
+  arms.push(arm);
 }
 
-/** Measures every arm in turn, round by round, and prints medians and multiples of the bare proxy's. */
+/**
+ * Measures every arm in turn, round by round, and prints medians and multiples of the bare proxy's. A further arm
+ * that fails is told so, and left out: Portkey's streams do on a recent Node.
+ */
 async function compare(
   title: string,
   unit: string,
-  times: number,
-  cost: (server: Server) => Promise<number>,
+  cost: (arm: Arm) => Promise<number>,
+  { rounds, warm }: { rounds: number; warm: boolean },
 ) {
-  const figures = new Map<string, number[]>(arms.map(({ name }) => [name, []]));
-  for (let index = 0; index < times; index++) {
-    for (const { name, server } of index % 2 === 0 ? arms : [...arms].reverse()) {
-      figures.get(name)?.push(await cost(server));
+  const figures = new Map<Arm, number[]>(arms.map((arm) => [arm, []]));
+  const failures = new Map<Arm, string>();
+  const measure = async (arm: Arm, keep: boolean) => {
+    if (failures.has(arm)) return;
+    try {
+      const figure = await cost(arm);
+      if (keep) figures.get(arm)?.push(figure);
+    } catch (error) {
+      if (arm.server === bare || arm.server === sluice) throw error;
+      failures.set(arm, error instanceof Error ? error.message : String(error));
     }
+  };
+  for (const arm of warm ? arms : []) await measure(arm, false);
+  for (let round = 0; round < rounds; round++) {
+    for (const arm of round % 2 === 0 ? arms : arms.toReversed()) await measure(arm, true);
   }
-  const base = median(figures.get('bare') ?? []);
+  const base = median([...figures].find(([arm]) => arm.server === bare)?.[1] ?? []);
   console.log(title);
-  for (const [name, values] of figures) {
+  for (const [arm, values] of figures) {
     const middle = median(values);
-    console.log(
-      `  ${name.padEnd(8)} ${middle.toFixed(1).padStart(9)} ${unit}  ${(middle / base).toFixed(2)} x bare`,
-    );
+    const words = `${middle.toFixed(1).padStart(9)} ${unit}  ${(middle / base).toFixed(2)} x bare`;
+    console.log(`  ${arm.name.padEnd(8)} ${failures.get(arm) ?? words}`);
   }
 }
 
 // Memory first: what a process under load has freed, the held streams would fill unseen.
-await compare(`a live stream, ${options.held} held`, 'bytes ', 1, streamMemory);
-for (const { server } of arms) await requestCost(server);
-await compare('a proxied JSON request', 'us CPU', rounds, requestCost);
-for (const { server } of arms) await chunkCost(server);
-await compare('a streamed chunk', 'us CPU', rounds, chunkCost);
+await compare(`a live stream, ${options.held} held`, 'bytes ', streamMemory, { rounds: 1, warm: false });
+await compare('a proxied JSON request', 'us CPU', requestCost, { rounds, warm: true });
+await compare('a streamed chunk', 'us CPU', chunkCost, { rounds, warm: true });
 process.exit(0);

@@ -11,6 +11,20 @@ export interface Server extends AsyncDisposable {
   pid: number;
 }
 
+/** What was started and still runs: it must not outlive the benchmark, however that ends. */
+const running = new Set<ChildProcess>();
+process.once('exit', () => {
+  for (const child of running) child.kill('SIGKILL');
+});
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(1));
+
+function start(program: string, args: readonly string[], env: NodeJS.ProcessEnv): ChildProcess {
+  const child = spawn(program, args, { env, stdio: 'ignore' });
+  running.add(child);
+  child.once('exit', () => running.delete(child));
+  return child;
+}
+
 const root = join(import.meta.dirname, '..');
 
 /** Starts Sluice with this configuration (YAML) in a fresh home, with one key, and waits until it is ready. */
@@ -24,7 +38,7 @@ export async function startSluice(config: string): Promise<Server> {
   const made = execFileSync(process.execPath, [main, 'keys', 'create', '--name', 'bench', '--json'], { env });
   // Our own command's documented output.
   const { key } = JSON.parse(made.toString()) as { key: string };
-  const child = spawn(process.execPath, [main, 'serve'], { env, stdio: ['ignore', 'ignore', 'ignore'] });
+  const child = start(process.execPath, [main, 'serve'], env);
   const url = `http://127.0.0.1:${port}`;
   await answers(`${url}/readyz`, child);
   return {
@@ -45,7 +59,7 @@ export async function startPeer(
   readyPath: string,
 ): Promise<Server> {
   const port = await freePort();
-  const child = spawn(program, await argumentsFor(port), { stdio: 'ignore' });
+  const child = start(program, await argumentsFor(port), process.env);
   const url = `http://127.0.0.1:${port}`;
   await answers(url + readyPath, child);
   return { url, key: null, pid: child.pid ?? 0, [Symbol.asyncDispose]: () => end(child) };
