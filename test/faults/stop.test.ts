@@ -3,7 +3,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
-import { chat, runCli, scriptedYaml, spawnService, until, type ServiceProcess } from '../harness.ts';
+import { chat, MODEL, runCli, scriptedYaml, spawnService, until, type ServiceProcess } from '../harness.ts';
 import { assertError, exchange, requestText, Wire } from '../http/wire.ts';
 import { FakeHub } from '../models/fake-hub.ts';
 import { buildGguf } from '../models/gguf-builder.ts';
@@ -188,6 +188,23 @@ test('a service that is killed with SIGKILL leaves no engine behind, idle or bus
   await stream.rest();
   await service.enginesGone();
 });
+
+const FILE = process.env.SLUICE_TEST_MODEL;
+
+test(
+  'the engine of a real model ends with a killed service, in the middle of a decode',
+  { skip: FILE === undefined && 'SLUICE_TEST_MODEL is not set' },
+  async () => {
+    await using service = await Running.start(
+      `models:\n  - id: ${MODEL}\n    engine: {file: ${FILE}, slots: 1, contextTokens: 512, threads: 1}\n`,
+    );
+    using stream = await service.begin({});
+    service.signal('SIGKILL');
+    assert.equal(await service.ended, 'SIGKILL');
+    await stream.rest();
+    await service.enginesGone();
+  },
+);
 
 test('a service that is told to stop while its model loads, or is fetched, ends with 0', async () => {
   await using loading = await spawnService(scriptedYaml({ loadMs: FOREVER }));
