@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from 'commander';
-import { VERSION } from './version.ts';
+import { OLDEST_NODE, VERSION } from './version.ts';
 
 /**
  * The program: parses the command line and runs one file of `commands/`. Exit codes: 0 done, 1 it failed, 2 the
@@ -80,8 +80,14 @@ for (const stream of [process.stdout, process.stderr]) {
   });
 }
 
-try {
-  await main(process.argv.slice(2));
-} catch (error) {
-  fail(error);
+// An installed package runs on whatever Node there is: npm only warns, and an older one cannot parse the commands.
+if (Number.parseInt(process.versions.node, 10) < OLDEST_NODE) {
+  process.stderr.write(`Sluice needs Node ${OLDEST_NODE} or newer; this is ${process.versions.node}.\n`);
+  process.exitCode = 1;
+} else {
+  try {
+    await main(process.argv.slice(2));
+  } catch (error) {
+    fail(error);
+  }
 }

@@ -1,0 +1,165 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { delimiter, dirname, join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
+import { after, before, describe, test } from 'node:test';
+import { scripted } from '../src/engine/scripted/options.ts';
+import { MODEL, temporaryFolder, until } from './harness.ts';
+
+const ROOT = join(import.meta.dirname, '..');
+
+/** Programs of the tests run on the Node of the tests, whatever else the machine has. */
+const env = { ...process.env, PATH: [dirname(process.execPath), process.env.PATH].join(delimiter) };
+
+interface Locked {
+  resolved?: string;
+  link?: boolean;
+  hasInstallScript?: boolean;
+  dependencies?: Record<string, string>;
+  devDependencies?: Record<string, string>;
+  optionalDependencies?: Record<string, string>;
+}
+
+describe('the lock file', () => {
+  // Written by npm, in the form that its documents give.
+  const { packages } = JSON.parse(readFileSync(join(ROOT, 'package-lock.json'), 'utf8')) as {
+    packages: Record<string, Locked>;
+  };
+
+  test('holds what any platform needs, so that npm ci misses nothing', () => {
+    const missing = Object.entries(packages).flatMap(([path, needs]) =>
+      Object.keys({ ...needs.dependencies, ...needs.devDependencies, ...needs.optionalDependencies })
+        .filter((name) => !placesOf(path, name).some((place) => place in packages))
+        .map((name) => `${name}, which ${path || 'the root'} needs`),
+    );
+    assert.deepEqual(missing, []);
+  });
+
+  test('names no registry, so that it installs from whichever a machine is set to', () => {
+    const fixed = Object.values(packages).filter(({ resolved, link }) => resolved !== undefined && !link);
+    assert.deepEqual(fixed, []);
+  });
+
+  test('has no package with an install script, so that --ignore-scripts takes nothing away', () => {
+    const scripts = Object.entries(packages).filter(([, { hasInstallScript }]) => hasInstallScript);
+    assert.deepEqual(scripts, []);
+  });
+});
+
+/** Where Node looks for a package from the folder of another one, the nearest first. */
+function placesOf(path: string, name: string): string[] {
+  const places = [`${path}/node_modules/${name}`];
+  for (
+    let end = path.lastIndexOf('/node_modules/');
+    end !== -1;
+    end = path.lastIndexOf('/node_modules/', end - 1)
+  ) {
+    places.push(`${path.slice(0, end)}/node_modules/${name}`);
+  }
+  return [...places, `node_modules/${name}`];
+}
+
+describe('the packed package, installed', () => {
+  const owned = new AsyncDisposableStack();
+  let folder: string;
+
+  before(async () => {
+    ({ path: folder } = owned.use(await temporaryFolder()));
+    await npm(ROOT, 'pack', '--pack-destination', folder);
+    const [packed] = (await readdir(folder)).filter((name) => name.endsWith('.tgz'));
+    assert.ok(packed);
+    await writeFile(join(folder, 'package.json'), '{}');
+    await npm(folder, 'install', '--ignore-scripts', '--prefer-offline', join(folder, packed));
+  });
+  after(() => owned.disposeAsync());
+
+  const installed = (...path: string[]) => join(folder, 'node_modules', ...path);
+  const start = (args: string[], more: NodeJS.ProcessEnv = {}) =>
+    spawn(installed('.bin', 'sluice'), args, {
+      env: { ...env, ...more },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+  const run = async (args: string[], more: NodeJS.ProcessEnv = {}): Promise<string> => {
+    const child = start(args, more);
+    const [stdout, ended]: [string, unknown[]] = await Promise.all([text(child.stdout), once(child, 'exit')]);
+    assert.equal(ended[0], 0, stdout);
+    return stdout;
+  };
+
+  test('has JavaScript and documents, no sources, tests, or Node of its own', async () => {
+    const top = await readdir(installed('sluice'));
+    const files = ['LICENSE', 'README.md', 'config.example.yaml', 'dist', 'docs', 'package.json'];
+    assert.deepEqual(top.sort(), files);
+    const packages = await readdir(installed());
+    assert.deepEqual(
+      packages.filter((name) => name.startsWith('node-')),
+      [],
+    );
+    assert.equal(existsSync(installed('.bin', 'node')), false);
+  });
+
+  test('tells its version and its commands', async () => {
+    const { version } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as { version: string };
+    assert.equal((await run(['--version'])).trim(), version);
+    assert.match(await run(['--help']), /^ {2}serve +Start the service/m);
+  });
+
+  test('says which Node it wants where that is older', async () => {
+    const old =
+      "Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '22.0.0' } })";
+    const child = start(['serve'], { NODE_OPTIONS: `--import "data:text/javascript,${old}"` });
+    const [stderr, ended]: [string, unknown[]] = await Promise.all([text(child.stderr), once(child, 'exit')]);
+    assert.match(stderr, /^Sluice needs Node \d+ or newer; this is 22\.0\.0\.$/m);
+    assert.equal(ended[0], 1);
+  });
+
+  test('serves: its engines start from JavaScript too', async () => {
+    const file = process.env.SLUICE_TEST_MODEL;
+    const engines: [string, string, string][] = [[MODEL, 'scripted:', scripted({ text: 'packed' })]];
+    if (file !== undefined) engines.push(['test/real', file, 'Name a colour.']);
+    const config = join(folder, 'sluice.yaml');
+    const models = engines.map(([id, from]) => ({ id, required: true, engine: { file: from, slots: 1 } }));
+    await writeFile(config, JSON.stringify({ models, logLevel: 'silent' }));
+    const settings = { SLUICE_HOME: join(folder, 'home'), SLUICE_PORT: '0', SLUICE_CONFIG: config };
+    const child = start(['serve'], settings);
+    const ended = once(child, 'exit');
+    owned.defer(async () => {
+      child.kill('SIGKILL');
+      await ended;
+    });
+    const url = await new Promise<string>((resolve, reject) => {
+      createInterface({ input: child.stdout }).on('line', (line) => {
+        const listens = /listens on (\S+)/.exec(line)?.[1];
+        if (listens !== undefined) resolve(listens);
+      });
+      void ended.then(() => reject(new Error('it ended')));
+    });
+    await until(async () => (await fetch(`${url}/readyz`)).ok);
+    const { key } = JSON.parse(await run(['keys', 'create', '--name', 'test', '--json'], settings)) as {
+      key: string;
+    };
+    for (const [model, , content] of engines) {
+      const answer = await fetch(`${url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key}` },
+        body: JSON.stringify({ model, max_tokens: 4, messages: [{ role: 'user', content }] }),
+      });
+      const body = await answer.text();
+      assert.equal(answer.status, 200, body);
+      assert.match(body, model === MODEL ? /"content":"packed"/ : /"content":"[^"]+"/);
+    }
+    child.kill('SIGTERM');
+    assert.deepEqual(await ended, [0, null]);
+  });
+});
+
+/** Runs npm to its end; rejects with what it said when it fails. */
+async function npm(cwd: string, ...args: string[]): Promise<void> {
+  const child = spawn('npm', args, { cwd, env, stdio: ['ignore', 'ignore', 'pipe'] });
+  const [stderr, ended]: [string, unknown[]] = await Promise.all([text(child.stderr), once(child, 'exit')]);
+  assert.equal(ended[0], 0, stderr);
+}
