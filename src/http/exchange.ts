@@ -36,16 +36,15 @@ export function commonHeaders({ request, requestId }: Exchange): string[] {
 
 /** Answers with a JSON body and ends the response. */
 export function answerJson(exchange: Exchange, status: number, body: string, extra: string[] = []): void {
-  const headers = commonHeaders(exchange);
-  headers.push(
-    'content-type',
-    'application/json',
-    'content-length',
-    String(Buffer.byteLength(body)),
-    ...extra,
-  );
-  exchange.response.writeHead(status, headers);
+  exchange.response.writeHead(status, jsonHeaders(exchange, body, extra));
   exchange.response.end(body);
+}
+
+function jsonHeaders(exchange: Exchange, body: string, extra: readonly string[]): string[] {
+  const headers = commonHeaders(exchange);
+  headers.push('content-type', 'application/json', 'content-length', String(Buffer.byteLength(body)));
+  headers.push(...extra);
+  return headers;
 }
 
 /**
@@ -65,14 +64,7 @@ export function refuse(
     return;
   }
   const body = errorBody(error);
-  const headers = commonHeaders(exchange);
-  headers.push(
-    'content-type',
-    'application/json',
-    'content-length',
-    String(Buffer.byteLength(body)),
-    ...extra,
-  );
+  const headers = jsonHeaders(exchange, body, extra);
   if (error.status === 401) headers.push('www-authenticate', 'Bearer');
   headers.push(...retryHeaders(error));
   response.writeHead(error.status, headers);
