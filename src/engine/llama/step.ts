@@ -2,8 +2,7 @@ import type { Slot } from './slots.ts';
 
 /**
  * Plans one batch into `batch`: a token for each slot that decodes, then what is left of `prefillTokens` for the
- * prompts, the longest seated first, so that the first answer comes as early as it can. Sets each slot's `taken`.
- * Returns the number of tokens, at most `batchTokens`.
+ * prompts. Sets each slot's `taken`. Returns the number of tokens, at most `batchTokens`.
  */
 export function planBatch(
   slots: readonly Slot[],
@@ -13,28 +12,45 @@ export function planBatch(
 ): number {
   batch.length = 0;
   let total = 0;
-  let prefilling = 0;
+  const prompts: Slot[] = [];
   for (const slot of slots) {
     slot.taken = 0;
     if (slot.choice === null || slot.pending === 0) continue;
-    if (slot.pending > 1) prefilling++;
+    if (slot.pending > 1) prompts.push(slot);
     else if (total < batchTokens) {
       slot.taken = 1;
       total++;
       batch.push(slot);
     }
   }
-  if (prefilling === 0) return total;
-  const end = Math.min(batchTokens, total + prefillTokens);
-  const prompts = slots.filter((slot) => slot.choice !== null && slot.pending > 1);
-  prompts.sort((a, b) => a.lastUsed - b.lastUsed);
+  if (prompts.length === 0) return total;
+  const room = Math.min(batchTokens - total, prefillTokens);
+  sharePrefill(prompts, room);
   for (const slot of prompts) {
-    if (total >= end) break;
-    slot.taken = Math.min(slot.pending, end - total);
+    if (slot.taken === 0) continue;
     total += slot.taken;
     batch.push(slot);
   }
   return total;
+}
+
+/**
+ * Three quarters for the prompt that was seated first, so that the first answer comes as early as it can and nobody is
+ * passed over for ever; the rest for the shortest, which would else wait for seconds behind one long prompt.
+ */
+function sharePrefill(prompts: readonly Slot[], room: number): void {
+  const [first, ...others] = prompts.toSorted((a, b) => a.lastUsed - b.lastUsed);
+  if (first === undefined) return;
+  others.sort((a, b) => a.pending - b.pending);
+  let left = room;
+  const give = (slot: Slot, most: number): void => {
+    const tokens = Math.min(slot.pending - slot.taken, most);
+    slot.taken += tokens;
+    left -= tokens;
+  };
+  give(first, Math.ceil(room * 0.75));
+  for (const slot of others) give(slot, left);
+  give(first, left);
 }
 
 /**

@@ -16,23 +16,28 @@ function slots(pending: readonly number[]): Slot[] {
   });
 }
 
+const taken = (all: readonly Slot[]): number[] => all.map((slot) => slot.taken);
+
 test('slots that decode have their token before any prompt gets the rest of the batch', () => {
-  const all = slots([200, 1, 0, 50, 1]);
+  const all = slots([200, 1, 0, 1]);
   const batch: Slot[] = [];
   assert.equal(planBatch(all, batch, 128, 128), 128);
-  assert.deepEqual(
-    all.map((slot) => slot.taken),
-    [126, 1, 0, 0, 1],
-  );
+  assert.deepEqual(taken(all), [126, 1, 0, 1]);
 });
 
-test('prompts go in the order of their admission, and a later one has what an earlier one leaves', () => {
-  const all = slots([200, 50]);
-  const [first, second] = all;
-  assert(first && second);
-  first.lastUsed = 9;
+test('the prompt that was seated first has three quarters, the shortest of the others the rest', () => {
+  const all = slots([400, 300, 20]);
   assert.equal(planBatch(all, [], 128, 128), 128);
-  assert.deepEqual([first.taken, second.taken], [78, 50]);
+  assert.deepEqual(taken(all), [96, 12, 20]);
+  for (const slot of all) slot.lastUsed = 9 - slot.lastUsed;
+  assert.equal(planBatch(all, [], 128, 128), 128);
+  assert.deepEqual(taken(all), [0, 108, 20], 'what the first does not need is for the others');
+});
+
+test('what the others do not need is for the first', () => {
+  const all = slots([400, 10]);
+  assert.equal(planBatch(all, [], 128, 100), 100);
+  assert.deepEqual(taken(all), [90, 10]);
 });
 
 test('a batch never has more than its tokens, nor a slot more than it has pending', () => {
