@@ -84,9 +84,17 @@ export async function ready(service: Service): Promise<void> {
   }
 }
 
+/** What takes longer than this never comes, in milliseconds: a test that waits for it fails and says so. */
+const LONGEST_WAIT_MS = 120_000;
+
 /** Waits until `condition` holds, looking again after every turn of the event loop that has time for it. */
 export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await condition())) await nextTurn();
+  const since = performance.now();
+  while (!(await condition())) {
+    if (performance.now() - since > LONGEST_WAIT_MS)
+      throw new Error(`it never came that ${String(condition)}`);
+    await nextTurn();
+  }
 }
 
 function nextTurn(): Promise<void> {
