@@ -86,15 +86,24 @@ async function getReady(service: Service, stop: AbortSignal): Promise<boolean> {
   }
 }
 
+/**
+ * How soon after the first a signal is not a second one, in milliseconds: npm passes on what a terminal or a process
+ * manager has sent to the whole group already.
+ */
+const SAME_SIGNAL_MS = 250;
+
 /** The first signal aborts; the second ends the process, and the engines with it, at once. */
 function watchSignals(): AbortSignal {
   const stop = new AbortController();
+  let firstMs = Infinity;
   for (const [signal, number] of [
     ['SIGINT', 2],
     ['SIGTERM', 15],
   ] as const) {
     process.on(signal, () => {
-      if (stop.signal.aborted) process.exit(128 + number);
+      if (performance.now() - firstMs > SAME_SIGNAL_MS) process.exit(128 + number);
+      if (stop.signal.aborted) return;
+      firstMs = performance.now();
       stop.abort();
     });
   }
