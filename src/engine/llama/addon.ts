@@ -89,7 +89,7 @@ export interface AddonContext {
 }
 
 /** `logits` is flat: token, value, token, value… */
-export type AddonSample = [
+type AddonSample = [
   token: number,
   probabilities: number[] | undefined,
   confidence: number | undefined,
@@ -99,7 +99,7 @@ export type AddonSample = [
 
 /** Opaque: what a sampler holds of a grammar in progress. */
 export type AddonGrammarState = object;
-export type AddonGrammar = object;
+type AddonGrammar = object;
 
 export interface AddonSampler {
   applyConfig(config: SamplerConfig & { grammarEvaluationState?: AddonGrammarState }): void;

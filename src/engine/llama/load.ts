@@ -73,7 +73,7 @@ export async function loadModel(options: LlamaOptions, hooks: Hooks): Promise<Lo
 }
 
 /** Tokens a slot is asked to hold; llama.cpp may round it up. */
-export function slotTokensOf(options: Pick<LlamaOptions, 'contextTokens'>, info: GgufInfo): number {
+function slotTokensOf(options: Pick<LlamaOptions, 'contextTokens'>, info: GgufInfo): number {
   return options.contextTokens ?? Math.min(info.contextTokens, DEFAULT_SLOT_TOKENS);
 }
 
