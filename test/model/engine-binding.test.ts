@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { loadBackend, packagesOf, type Backend } from '../../src/engine/llama/backend.ts';
+import { checkAddon, loadBackend, packagesOf, type Backend } from '../../src/engine/llama/backend.ts';
 import { ModelFileError } from '../../src/models/model-file-error.ts';
 import { NativeModel, type NativeContext } from '../../src/engine/llama/binding.ts';
 import { LogprobReader } from '../../src/engine/llama/logprobs.ts';
@@ -59,6 +59,15 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
     sampler.dispose();
     return token;
   }
+
+  test('an addon of another version is refused by what it lacks', () => {
+    assert.equal(checkAddon(backend.addon), backend.addon);
+    class AddonContext {
+      initBatch() {}
+    }
+    assert.throws(() => checkAddon({ AddonContext }), /without .*init, addToBatch, .*copySequenceState/);
+    assert.throws(() => checkAddon({}), /another version/);
+  });
 
   test('a slot has at least what was asked for, and the binding knows how much', () => {
     assert.equal(context.slotTokens, 256);

@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import { availableParallelism } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Log } from '../../log.ts';
-import type { Addon } from './addon.ts';
+import type { Addon, AddonContext } from './addon.ts';
 
 /** The native addon, loaded, with the processor it computes on. */
 export interface Backend {
@@ -85,7 +85,7 @@ function folderOf(name: string): string | null {
 }
 
 async function open(name: string, folder: string, log: Log): Promise<Backend> {
-  const addon = checked(require(join(folder, 'llama-addon.node')));
+  const addon = checkAddon(require(join(folder, 'llama-addon.node')));
   const errors: string[] = [];
   addon.markLoaded();
   // Without a logger of ours the addon writes to standard output, which belongs to the supervisor.
@@ -141,10 +141,23 @@ const NEEDED = [
   'init',
 ] as const satisfies readonly (keyof Addon)[];
 
-/** An addon of another version fails here, by name, and not in the middle of a request. */
-function checked(exports: unknown): Addon {
+/** What else tells a version by which it has: an older addon cannot copy a sequence, nor tell the weight of all logits. */
+const NEEDED_OF_CONTEXT = [
+  'initBatch',
+  'addToBatch',
+  'decodeBatch',
+  'sampleToken',
+  'disposeSequence',
+  'removeTokenCellsFromSequence',
+  'copySequenceStateFromOtherSequence',
+] as const satisfies readonly (keyof AddonContext)[];
+
+/** An addon of another version fails here, by name, and not in the middle of a request. Throws `Error`. */
+export function checkAddon(exports: unknown): Addon {
   const found = exports as Partial<Record<string, unknown>>; // Native: its types are what is checked next.
-  const missing = NEEDED.filter((name) => typeof found[name] !== 'function');
-  if (missing.length > 0) throw new Error(`it lacks ${missing.join(', ')}`);
+  const missing: string[] = NEEDED.filter((name) => typeof found[name] !== 'function');
+  const context = (found['AddonContext'] as { prototype?: object } | undefined)?.prototype ?? {};
+  missing.push(...NEEDED_OF_CONTEXT.filter((name) => !(name in context)));
+  if (missing.length > 0) throw new Error(`it is of another version, without ${missing.join(', ')}`);
   return exports as Addon; // Every name that the interface has is there.
 }
