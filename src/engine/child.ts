@@ -1,4 +1,6 @@
 import type { ServerResponse } from 'node:http';
+import { extname } from 'node:path';
+import { Worker } from 'node:worker_threads';
 import type { GenerationRequest } from '../generation.ts';
 import { openLog, type Log, type LogLevel } from '../log.ts';
 import type { EngineReport, LocalEngine } from './engine.ts';
@@ -31,7 +33,7 @@ export interface ChildProgram<EngineOptions> {
 
 /**
  * Runs this process as the engine that its argument describes: loads, listens, reports on standard output.
- * It ends when standard input ends (the service is gone), and on SIGTERM once the running requests are done; SIGINT
+ * It ends when standard input ends (the service is gone; `orphan-guard.ts` sees to it whatever this thread does), and on SIGTERM once the running requests are done; SIGINT
  * is the service's to answer.
  * Exit code 0 then, 1 after a `failed` report.
  */
@@ -42,6 +44,7 @@ export async function runEngineChild<EngineOptions>(program: ChildProgram<Engine
     .on('error', () => process.exit())
     .on('close', () => process.exit())
     .resume();
+  new Worker(new URL(`./orphan-guard${extname(import.meta.filename)}`, import.meta.url)).unref();
   let stop: (() => Promise<void>) | null = null;
   process.on('SIGTERM', () => void Promise.resolve(stop?.()).finally(() => process.exit()));
   // Ctrl+C goes to every process of the terminal's foreground: the service drains, and then ends its engines.

@@ -33,6 +33,16 @@ describe('an engine in a process of its own', () => {
     await assert.rejects(Promise.resolve(events.next()), { code: 'engine_unavailable' });
   });
 
+  it('ends when its standard input does, though its event loop stands still', async () => {
+    await using child = await ScriptedChild.start();
+    await using engine = openChild(child);
+    const events = engine.generate(chat({ freezeAfter: 1 }), STAYS)[Symbol.asyncIterator]();
+    await events.next();
+    await events.next();
+    child.process.stdin?.end();
+    assert.deepEqual(await child.ended(), [null, 'SIGKILL']);
+  });
+
   it('finishes what runs on SIGTERM, then exits with 0', async () => {
     await using child = await ScriptedChild.start();
     await using engine = openChild(child);
