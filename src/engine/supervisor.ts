@@ -18,11 +18,10 @@ export interface SupervisorOptions {
   log: Log;
 }
 
-/** Pauses before a restart, in milliseconds: the nth crash in a row waits for the nth, and the last holds. */
-const BACKOFF_MS = [200, 500, 1000, 2000, 5000, 10_000] as const;
+/** Pauses before a restart, in milliseconds: the nth crash within `BREAKER_WINDOW_MS` waits for the nth. */
+const BACKOFF_MS = [200, 500, 1000, 2000] as const;
 
-/** This many crashes within `BREAKER_WINDOW_MS` open the breaker: one try a minute from then on. */
-const BREAKER_CRASHES = 5;
+/** More crashes than that within this time open the breaker: one try a minute from then on. */
 const BREAKER_WINDOW_MS = 60_000;
 const BREAKER_PAUSE_MS = 60_000;
 
@@ -164,10 +163,12 @@ export class Supervisor implements AsyncDisposable {
     }
     const now = Date.now();
     this.#crashes = [...this.#crashes.filter((at) => now - at < BREAKER_WINDOW_MS), now];
-    const open = this.#crashes.length >= BREAKER_CRASHES;
-    const step = Math.min(this.#crashes.length, BACKOFF_MS.length) - 1;
-    const pauseMs = open ? BREAKER_PAUSE_MS : (BACKOFF_MS[step] ?? 10_000);
-    const words = open ? 'engine keeps crashing; one try a minute from now on' : 'engine crashed; restarting';
+    const backoffMs = BACKOFF_MS[this.#crashes.length - 1];
+    const pauseMs = backoffMs ?? BREAKER_PAUSE_MS;
+    const words =
+      backoffMs === undefined
+        ? 'engine keeps crashing; one try a minute from now on'
+        : 'engine crashed; restarting';
     this.#log.error(words, { reason, crashesInAMinute: this.#crashes.length, pauseMs });
     this.#become({ state: 'down', reason, retryInMs: pauseMs });
     this.#restart = setTimeout(() => this.#spawn(), pauseMs);
