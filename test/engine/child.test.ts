@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { openReplica } from '../../src/engine/client.ts';
+import { until } from '../harness.ts';
 import { REPLICA } from './replicas.ts';
 import { chat, collect, STAYS, textOf } from './requests.ts';
 import { ScriptedChild } from './scripted-child.ts';
@@ -38,7 +39,13 @@ describe('an engine in a process of its own', () => {
     await using engine = openChild(child);
     const events = engine.generate(chat({ freezeAfter: 1 }), STAYS)[Symbol.asyncIterator]();
     await events.next();
-    await events.next();
+    const answers = () => engine.health(AbortSignal.timeout(1000));
+    await until(() =>
+      answers().then(
+        () => false,
+        () => true,
+      ),
+    );
     child.process.stdin?.end();
     assert.deepEqual(await child.ended(), [null, 'SIGKILL']);
   });
