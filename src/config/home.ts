@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import { access, chmod, mkdir, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
-import { join, parse, resolve } from 'node:path';
+import { dirname, join, parse, resolve } from 'node:path';
 
 /** The folder of the service cannot be used; the message says which, why, and what to do. */
 export class HomeError extends Error {
@@ -31,7 +31,7 @@ export function defaultHome(env: NodeJS.ProcessEnv, platform: NodeJS.Platform = 
  */
 export async function prepareHome(home: string): Promise<void> {
   try {
-    await mkdir(home, { recursive: true, mode: 0o700 });
+    await makeFolder(home);
   } catch (error) {
     throw new HomeError(home, `it cannot be made (${reasonOf(error)})`, error);
   }
@@ -58,6 +58,19 @@ export async function prepareHome(home: string): Promise<void> {
   }
 }
 
+/** Makes a folder and those above it. Node's `recursive` goes round for ever where none can be made, as in `/proc`. */
+async function makeFolder(path: string, parentIsThere = false): Promise<void> {
+  try {
+    await mkdir(path, { mode: 0o700 });
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    if (code === 'EEXIST' && (await stat(path)).isDirectory()) return;
+    if (code !== 'ENOENT' || parentIsThere) throw error;
+    await makeFolder(dirname(path));
+    await makeFolder(path, true);
+  }
+}
+
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const code = 'code' in error ? String(error.code) : error.message;
@@ -70,5 +83,6 @@ const REASONS: ReadonlyMap<string, string> = new Map([
   ['EROFS', 'the disk is read-only'],
   ['ENOSPC', 'the disk is full'],
   ['EEXIST', 'a file of this name is there'],
+  ['ENOENT', 'no folder can be made there'],
   ['ENOTDIR', 'part of its path is a file'],
 ]);

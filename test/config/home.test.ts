@@ -86,3 +86,9 @@ test('a folder that cannot be written, made, or closed to others is a clear refu
   assert.match(String(await prepareAsAnyone(join(home, 'in'))), /it cannot be made \(no permission\)/);
   assert.match(String(await prepareAsAnyone('/usr')), /others can read it and it cannot be closed to them/);
 });
+
+const noProc = process.platform !== 'linux' && 'only Linux has /proc';
+
+test('a place where no folder can be made is a clear refusal, at once', { skip: noProc }, async () => {
+  await assert.rejects(prepareHome('/proc/sluice/home'), /it cannot be made \(no folder can be made there\)/);
+});
