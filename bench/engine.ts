@@ -4,6 +4,7 @@
  *
  *   npm run bench:engine -- --llama-server /path/to/llama-server --model model.gguf
  */
+import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { startPeer, startSluice, type Server } from './servers.ts';
 import { median, quantile } from './statistics.ts';
@@ -21,6 +22,7 @@ const { values: options } = parseArgs({
   },
 });
 if (options.model === undefined) throw new Error('--model: the path of a GGUF file is needed');
+const modelFile = resolve(options.model);
 
 const MODEL_ID = 'bench/model';
 const threads = Number(options.threads);
@@ -46,14 +48,20 @@ async function startBoth(
   slots: number,
   contextTokens: number,
 ): Promise<{ sluice: Server; peer: Server } & AsyncDisposable> {
-  const engine = `{file: ${JSON.stringify(options.model)}, slots: ${slots}, contextTokens: ${contextTokens}, threads: ${threads}}`;
+  const engine = `{file: ${JSON.stringify(modelFile)}, slots: ${slots}, contextTokens: ${contextTokens}, threads: ${threads}}`;
   const sluice = await startSluice(`logLevel: info\nmodels:\n  - id: ${MODEL_ID}\n    engine: ${engine}\n`);
   const peer = await startPeer(
     options['llama-server'],
     (port) =>
-      ['-m', options.model ?? '', '--host', '127.0.0.1', '--port', String(port), '-np', String(slots)].concat(
-        ['-c', String(slots * contextTokens), '-t', String(threads), '-tb', String(threads), '--no-webui'],
-      ),
+      ['-m', modelFile, '--host', '127.0.0.1', '--port', String(port), '-np', String(slots)].concat([
+        '-c',
+        String(slots * contextTokens),
+        '-t',
+        String(threads),
+        '-tb',
+        String(threads),
+        '--no-webui',
+      ]),
     '/health',
   );
   return {
