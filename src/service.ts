@@ -13,6 +13,7 @@ import { RemoteReplica } from './engine/remote.ts';
 import { ServiceError } from './errors.ts';
 import { Activity } from './http/activity.ts';
 import { buildServer } from './http/server.ts';
+import { WriteQueue } from './http/write-queue.ts';
 import type { Log } from './log.ts';
 import { ModelStore } from './models/store.ts';
 import { cardSource } from './routing/card.ts';
@@ -81,6 +82,7 @@ export class Service implements AsyncDisposable {
       activity,
       limits: config.file.limits,
       stream: config.file.stream,
+      writes: new WriteQueue(),
       requireKeyForModels: config.file.requireKeyForModels,
       trustedProxies: config.file.trustedProxies,
       publicUrl: () => config.file.publicUrl ?? addressOf(app, config.host),

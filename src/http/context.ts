@@ -3,6 +3,7 @@ import type { ConfigFile } from '../config/schema.ts';
 import type { Log } from '../log.ts';
 import type { Router } from '../routing/router.ts';
 import type { Activity } from './activity.ts';
+import type { WriteQueue } from './write-queue.ts';
 
 /** All that the routes use; the composition root makes it once. */
 export interface HttpContext {
@@ -11,6 +12,7 @@ export interface HttpContext {
   activity: Activity;
   limits: ConfigFile['limits'];
   stream: ConfigFile['stream'];
+  writes: WriteQueue;
   requireKeyForModels: boolean;
   trustedProxies: readonly string[];
   /** The address callers use; asked late, since the port may be any free one. */

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { KEEP_ALIVE } from '../openai/stream.ts';
 import { HungUp } from './hang-up.ts';
+import type { WriteQueue } from './write-queue.ts';
 
 export interface EventStreamOptions {
   /** How long the status waits for the engine's word, in milliseconds. */
@@ -33,6 +34,7 @@ export class EventStream implements Disposable {
   readonly #response: ServerResponse;
   readonly #headers: string[];
   readonly #options: EventStreamOptions;
+  readonly #writes: WriteQueue;
   readonly #stop: AbortController;
   #opened = false;
   /** Whether the headers have been given to the socket, so that chunks may follow them there. */
@@ -47,11 +49,13 @@ export class EventStream implements Disposable {
     response: ServerResponse,
     headers: string[],
     options: EventStreamOptions,
+    writes: WriteQueue,
     stop: AbortController,
   ) {
     this.#response = response;
     this.#headers = headers;
     this.#options = options;
+    this.#writes = writes;
     this.#stop = stop;
     this.#silence = setTimeout(() => {
       void this.write(KEEP_ALIVE);
@@ -75,7 +79,7 @@ export class EventStream implements Disposable {
   write(frames: string): Promise<void> | null {
     if (!this.#opened) this.#head();
     this.#wroteAtMs = performance.now();
-    if (this.#pending === '') process.nextTick(flush, this);
+    if (this.#pending === '') this.#writes.add(this);
     this.#pending += frames;
     return this.#response.socket?.writableNeedDrain ? this.#drained() : null;
   }
@@ -120,7 +124,7 @@ export class EventStream implements Disposable {
     const frames = this.#pending;
     const response = this.#response;
     const { socket } = response;
-    if (frames === '' || response.writableEnded) return;
+    if (frames === '' || response.writableEnded || response.destroyed) return;
     this.#pending = '';
     // Before the headers are out, and while an earlier answer of a pipelining client has the socket, only the
     // response knows what goes first.
@@ -152,8 +156,4 @@ export class EventStream implements Disposable {
       response.once('close', done);
     });
   }
-}
-
-function flush(stream: EventStream): void {
-  stream.flush();
 }

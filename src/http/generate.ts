@@ -91,7 +91,13 @@ async function stream(
   stop: AbortController,
   outcome: RequestOutcome,
 ): Promise<void> {
-  using out = new EventStream(exchange.response, commonHeaders(exchange), context.stream, stop);
+  using out = new EventStream(
+    exchange.response,
+    commonHeaders(exchange),
+    context.stream,
+    context.writes,
+    stop,
+  );
   const formatter = new StreamFormatter(identity, request);
   try {
     for await (const event of events) {

@@ -93,10 +93,12 @@ export class ChunkTemplate {
   #readCounts(bytes: Buffer, textEnd: number): number | null | undefined {
     let at = textEnd;
     let completionTokens: number | null = null;
-    for (const [index, part] of this.#after.entries()) {
+    const last = this.#after.length - 1;
+    for (let index = 0; index <= last; index++) {
+      const part = this.#after[index] as Buffer; // The index is within the list.
       if (!hasAt(bytes, part, at)) return undefined;
       at += part.length;
-      if (index === this.#after.length - 1) break;
+      if (index === last) break;
       const from = at;
       for (let byte = bytes[at]; byte !== undefined && byte >= ZERO && byte <= NINE; byte = bytes[at]) at++;
       // More digits than these would be no count, and might not be exact.

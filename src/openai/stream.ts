@@ -24,6 +24,8 @@ export class StreamFormatter {
   /** For each choice, everything before the text of a token. */
   readonly #beforeText: readonly string[];
   readonly #afterText: string;
+  /** The same with what closes a chunk that tells no usage. */
+  readonly #afterTextAlone: string;
   /** What closes a chunk that tells no usage. */
   readonly #close: string;
   /** For each choice of a text with log probabilities: code points so far. */
@@ -45,12 +47,12 @@ export class StreamFormatter {
     const count = chat ? request.choices : request.prompts.length * request.choices;
     this.#request = request;
     this.#head = `data: ${constant.slice(0, -1)},"choices":[`;
-    this.#beforeText = Array.from(
-      { length: count },
-      (_, index) => `${this.#head}{"index":${index},${chat ? '"delta":{"content":' : '"text":'}`,
+    this.#beforeText = Array.from({ length: count }, (_, index) =>
+      flat(`${this.#head}{"index":${index},${chat ? '"delta":{"content":' : '"text":'}`),
     );
     this.#close = request.includeUsage === true ? '],"usage":null}\n\n' : ']}\n\n';
     this.#afterText = chat ? '},"finish_reason":null}' : ',"logprobs":null,"finish_reason":null}';
+    this.#afterTextAlone = flat(this.#afterText + this.#close);
     this.#offsets = Array.from({ length: count }, () => 0);
   }
 
@@ -104,12 +106,15 @@ export class StreamFormatter {
     this.#completionTokens = completionTokens ?? this.#completionTokens + 1;
     const before = this.#beforeText[choice];
     if (before === undefined) return '';
-    const close = this.#request.continuousUsage ? this.#closing(completionTokens) : this.#close;
     if (logprobs !== null && this.#request.logprobs !== null) {
-      return this.#release() + before + this.#withLogprobs(choice, text, logprobs) + close;
+      const told = this.#withLogprobs(choice, text, logprobs);
+      return this.#release() + before + told + this.#closing(completionTokens);
     }
     if (text === '') return '';
-    return this.#release() + before + JSON.stringify(text) + this.#afterText + close;
+    const after = this.#request.continuousUsage
+      ? this.#afterText + this.#closing(completionTokens)
+      : this.#afterTextAlone;
+    return this.#release() + before + JSON.stringify(text) + after;
   }
 
   #withLogprobs(choice: number, text: string, logprobs: readonly TokenLogprob[]): string {
@@ -157,4 +162,9 @@ export class StreamFormatter {
     const usage = { promptTokens: this.#promptTokens, completionTokens, cachedTokens: this.#cachedTokens };
     return `],"usage":${usageJson(usage)}}\n\n`;
   }
+}
+
+/** The same text as one piece: V8 keeps what was put together as a tree, which each write of a chunk would walk. */
+function flat(text: string): string {
+  return Buffer.from(text).toString();
 }
