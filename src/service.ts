@@ -13,12 +13,12 @@ import { RemoteReplica } from './engine/remote.ts';
 import { ServiceError } from './errors.ts';
 import { Activity } from './http/activity.ts';
 import { buildServer } from './http/server.ts';
-import { WriteQueue } from './http/write-queue.ts';
 import type { Log } from './log.ts';
 import { ModelStore } from './models/store.ts';
 import { cardSource } from './routing/card.ts';
 import { Router } from './routing/router.ts';
 import { VERSION } from './version.ts';
+import { WriteQueue } from './write-queue.ts';
 
 /** Longest path of a Unix socket that every system takes, in bytes. */
 const MAX_SOCKET_PATH = 100;

@@ -27,6 +27,7 @@ const SHARED = new Set([
   'log.ts',
   'secret.ts',
   'version.ts',
+  'write-queue.ts',
   'config/schema.ts',
 ]);
 

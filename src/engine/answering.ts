@@ -4,6 +4,7 @@ import type { GenerationRequest } from '../generation.ts';
 import type { Log } from '../log.ts';
 import { AnswerBuilder, type AnswerIdentity } from '../openai/answer.ts';
 import { DONE, KEEP_ALIVE, StreamFormatter } from '../openai/stream.ts';
+import { WriteQueue } from '../write-queue.ts';
 import type { LocalEngine } from './engine.ts';
 import { sendError, sendJson, serviceError } from './responses.ts';
 
@@ -29,7 +30,7 @@ const STREAM_HEADERS = {
 export class Answering {
   readonly #engine: LocalEngine;
   readonly #log: Log;
-  readonly #streams = new OpenStreams();
+  readonly #streams: OpenStreams = { open: new Set(), writes: new WriteQueue() };
   readonly #beat: NodeJS.Timeout;
 
   constructor(engine: LocalEngine, log: Log) {
@@ -102,21 +103,10 @@ export class Answering {
   }
 }
 
-/** All streams of a server: what they gathered in a turn of the event loop leaves at its end, together. */
-class OpenStreams {
-  readonly open = new Set<EventStream>();
-  #due: EventStream[] = [];
-
-  flushSoon(stream: EventStream): void {
-    if (this.#due.length === 0) setImmediate(this.#flush);
-    this.#due.push(stream);
-  }
-
-  readonly #flush = (): void => {
-    const due = this.#due;
-    this.#due = [];
-    for (const stream of due) stream.flush();
-  };
+/** All streams of a server. */
+interface OpenStreams {
+  readonly open: Set<EventStream>;
+  readonly writes: WriteQueue;
 }
 
 /** One response as server-sent events. The status leaves with the first frame. */
@@ -127,7 +117,7 @@ class EventStream {
   #quiet = true;
   /** Whether the status has been decided: what fails later is told in the stream. */
   begun = false;
-  /** Whether the connection takes no more for now. */
+  /** Whether the connection takes no more until it has drained. */
   full = false;
 
   constructor(response: ServerResponse, all: OpenStreams) {
@@ -142,7 +132,7 @@ class EventStream {
       if (frames === '') this.#response.flushHeaders();
     }
     if (frames === '') return;
-    if (this.#pending === '') this.#all.flushSoon(this);
+    if (this.#pending === '') this.#all.writes.add(this);
     this.#pending += frames;
     if (this.#pending.length > PENDING_LIMIT) this.flush();
   }

@@ -2,8 +2,8 @@ import type { AuthenticatedKey, KeyStore } from '../accounts/keys.ts';
 import type { ConfigFile } from '../config/schema.ts';
 import type { Log } from '../log.ts';
 import type { Router } from '../routing/router.ts';
+import type { WriteQueue } from '../write-queue.ts';
 import type { Activity } from './activity.ts';
-import type { WriteQueue } from './write-queue.ts';
 
 /** All that the routes use; the composition root makes it once. */
 export interface HttpContext {

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { KEEP_ALIVE } from '../openai/stream.ts';
+import type { WriteQueue } from '../write-queue.ts';
 import { HungUp } from './hang-up.ts';
-import type { WriteQueue } from './write-queue.ts';
 
 export interface EventStreamOptions {
   /** How long the status waits for the engine's word, in milliseconds. */

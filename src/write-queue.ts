@@ -4,7 +4,7 @@ interface Writer {
 }
 
 /**
- * The streams of a server that have written in this turn of the event loop. They are flushed together when it has
+ * The streams of a server, the service's or an engine's, that have written in this turn of the event loop. They are flushed together when it has
  * read all that came: a token then costs a tenth less than with a write between every two reads, and what a
  * stream wrote in one turn leaves as one chunk.
  */
