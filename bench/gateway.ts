@@ -22,7 +22,7 @@ import { median } from './statistics.ts';
 
 const { values: options } = parseArgs({
   options: {
-    rounds: { type: 'string', default: '5' },
+    rounds: { type: 'string', default: '9' },
     requests: { type: 'string', default: '4000' },
     concurrency: { type: 'string', default: '32' },
     streams: { type: 'string', default: '64' },
@@ -139,7 +139,7 @@ for (const name of ['nginx', 'portkey', 'litellm'] as const) {
 }
 
 /**
- * Measures every arm in turn, round by round, and prints medians and multiples of the bare proxy's. A further arm
+ * Measures every arm in turn, round by round, and prints medians of the figures and of their multiples of the bare proxy's. A further arm
  * that fails is told so, and left out: Portkey's streams do on a recent Node.
  */
 async function compare(
@@ -164,11 +164,12 @@ async function compare(
   for (let round = 0; round < rounds; round++) {
     for (const arm of round % 2 === 0 ? arms : arms.toReversed()) await measure(arm, true);
   }
-  const base = median([...figures].find(([arm]) => arm.server === bare)?.[1] ?? []);
+  const base = [...figures].find(([arm]) => arm.server === bare)?.[1] ?? [];
   console.log(title);
   for (const [arm, values] of figures) {
-    const middle = median(values);
-    const words = `${middle.toFixed(1).padStart(9)} ${unit}  ${(middle / base).toFixed(2)} x bare`;
+    // Of each round by itself: a machine that others use is as slow for the arms of one round, and for no two rounds.
+    const ratio = median(values.map((value, round) => value / (base[round] ?? NaN)));
+    const words = `${median(values).toFixed(1).padStart(9)} ${unit}  ${ratio.toFixed(2)} x bare`;
     console.log(`  ${arm.name.padEnd(8)} ${failures.get(arm) ?? words}`);
   }
 }
