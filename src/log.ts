@@ -73,7 +73,8 @@ function wrap(logger: PinoLogger): Log {
 
 function plain(fields: LogFields = {}): Record<string, unknown> {
   const out: Record<string, unknown> = {};
-  for (const [name, value] of Object.entries(fields)) {
+  for (const name in fields) {
+    const value = fields[name];
     if (value instanceof Error) out[name] = describe(value);
     else if (typeof value === 'string') out[name] = cut(value);
     else if (typeof value === 'bigint') out[name] = value.toString();

@@ -167,11 +167,7 @@ function serveEmbedded(
       log,
     }),
   );
-  const card = cardSource(
-    model,
-    () => (replica.description ? [replica.description] : []),
-    () => replica.created,
-  );
+  const card = cardSource(model, [replica], () => replica.created);
   router.serve(
     {
       id: model.id,
@@ -213,11 +209,7 @@ function serveReplicas(
       id: model.id,
       required: model.required,
       dialects: [...new Set(replicas.map(({ dialect }) => dialect))],
-      card: cardSource(
-        model,
-        () => remotes.flatMap((remote) => remote.description ?? []),
-        () => created,
-      ),
+      card: cardSource(model, remotes, () => created),
     },
     remotes,
   );

@@ -35,7 +35,7 @@ export function buildServer(context: HttpContext): FastifyInstance {
   // first, because Fastify refuses one that has not the form of a media type.
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
   app.addHook('onRequest', (request, _reply, done) => {
-    delete request.raw.headers['content-type'];
+    request.raw.headers['content-type'] = undefined;
     done();
   });
   app.setErrorHandler((error, request, reply) => answerFault(context, error, request, reply));

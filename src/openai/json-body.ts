@@ -39,8 +39,10 @@ function parse(text: string): unknown {
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
-const OPENING = new Set([0x5b, 0x7b]);
-const CLOSING = new Set([0x5d, 0x7d]);
+const OPENING_BRACKET = 0x5b;
+const CLOSING_BRACKET = 0x5d;
+const OPENING_BRACE = 0x7b;
+const CLOSING_BRACE = 0x7d;
 
 /** Deepest nesting outside strings; stops counting one level above what is allowed. */
 function depthOf(bytes: Uint8Array): number {
@@ -49,8 +51,8 @@ function depthOf(bytes: Uint8Array): number {
   for (let at = 0; at < bytes.length && deepest <= MAX_DEPTH; at++) {
     const byte = bytes[at] ?? 0;
     if (byte === QUOTE) at = endOfString(bytes, at);
-    else if (OPENING.has(byte)) deepest = Math.max(deepest, ++depth);
-    else if (CLOSING.has(byte)) depth--;
+    else if (byte === OPENING_BRACE || byte === OPENING_BRACKET) deepest = Math.max(deepest, ++depth);
+    else if (byte === CLOSING_BRACE || byte === CLOSING_BRACKET) depth--;
   }
   return deepest;
 }

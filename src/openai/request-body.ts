@@ -36,9 +36,10 @@ export class RequestBody {
     this.#at = at;
     const rows = rowsBelow(parent, kind, internal);
     refuseUnknown(object, rows, at);
-    for (const [name, field] of rows) {
+    for (const name of Object.keys(object)) {
+      const field = rows.get(name);
       const value = object[name] ?? null;
-      if (field.use === 'refused' && value !== null && !isNeutral(field, value)) {
+      if (field?.use === 'refused' && value !== null && !isNeutral(field, value)) {
         throw unsupported(at + name);
       }
     }
@@ -68,7 +69,8 @@ export class RequestBody {
 }
 
 function isNeutral(field: Field, value: unknown): boolean {
-  // Neutral values are scalars, [], {} and two tiny literals; their JSON tells them apart.
+  if (typeof value !== 'object') return field.neutral.includes(value);
+  // What else is neutral is [], {} and two tiny literals; their JSON tells them apart.
   if (typeof value === 'object' && value !== null && Object.keys(value).length > 1) return false;
   return field.neutral.some((neutral) => JSON.stringify(neutral) === JSON.stringify(value));
 }

@@ -39,19 +39,27 @@ function cardOf(
   };
 }
 
+/** Something that may say what it serves, once it knows. */
+interface Described {
+  readonly description: EngineDescription | null;
+}
+
 /** The card of what is known whenever it is asked for: every request asks, so it is made anew only on news. */
 export function cardSource(
   config: ModelConfig,
-  describe: () => readonly EngineDescription[],
+  replicas: readonly Described[],
   created: () => number,
 ): () => ModelCard | null {
-  let known: readonly EngineDescription[] | null = null;
+  let known: (EngineDescription | null)[] | null = null;
   let card: ModelCard | null = null;
   return () => {
-    const now = describe();
-    if (now.length !== known?.length || now.some((each, index) => each !== known?.[index])) {
-      card = cardOf(config, now, created());
-      known = now;
+    if (known === null || replicas.some(({ description }, index) => description !== known?.[index])) {
+      known = replicas.map(({ description }) => description);
+      card = cardOf(
+        config,
+        known.filter((description) => description !== null),
+        created(),
+      );
     }
     return card;
   };
