@@ -71,16 +71,22 @@ function wrap(logger: PinoLogger): Log {
   };
 }
 
-function plain(fields: LogFields = {}): Record<string, unknown> {
+function plain(fields: LogFields = {}): LogFields | Record<string, unknown> {
+  // Most lines are taken as they are: a copy is a good part of what a line costs.
+  if (!Object.values(fields).some(needsCare)) return fields;
   const out: Record<string, unknown> = {};
-  for (const name in fields) {
-    const value = fields[name];
+  for (const [name, value] of Object.entries(fields)) {
     if (value instanceof Error) out[name] = describe(value);
     else if (typeof value === 'string') out[name] = cut(value);
     else if (typeof value === 'bigint') out[name] = value.toString();
     else out[name] = value;
   }
   return out;
+}
+
+function needsCare(value: LogFields[string]): boolean {
+  if (typeof value === 'string') return value.length > MAX_TEXT;
+  return typeof value === 'bigint' || value instanceof Error;
 }
 
 /** An error as one text: its stack, and what caused it, to a depth of four. */

@@ -36,14 +36,15 @@ export function commonHeaders({ request, requestId }: Exchange): string[] {
 
 /** Answers with a JSON body and ends the response. */
 export function answerJson(exchange: Exchange, status: number, body: string, extra: string[] = []): void {
-  exchange.response.writeHead(status, jsonHeaders(exchange, body, extra));
-  exchange.response.end(body);
+  const bytes = Buffer.byteLength(body);
+  exchange.response.writeHead(status, jsonHeaders(exchange, bytes, extra));
+  // What is ASCII is written as it lies in memory.
+  exchange.response.end(body, bytes === body.length ? 'latin1' : 'utf8');
 }
 
-function jsonHeaders(exchange: Exchange, body: string, extra: readonly string[]): string[] {
+function jsonHeaders(exchange: Exchange, bytes: number, extra: readonly string[]): string[] {
   const headers = commonHeaders(exchange);
-  headers.push('content-type', 'application/json', 'content-length', String(Buffer.byteLength(body)));
-  headers.push(...extra);
+  headers.push('content-type', 'application/json', 'content-length', String(bytes), ...extra);
   return headers;
 }
 
@@ -64,7 +65,7 @@ export function refuse(
     return;
   }
   const body = errorBody(error);
-  const headers = jsonHeaders(exchange, body, extra);
+  const headers = jsonHeaders(exchange, Buffer.byteLength(body), extra);
   if (error.status === 401) headers.push('www-authenticate', 'Bearer');
   headers.push(...retryHeaders(error));
   response.writeHead(error.status, headers);

@@ -63,23 +63,20 @@ export class AnswerBuilder {
     const { id, created, model } = this.#identity;
     const chat = this.#request.kind === 'chat';
     const head = JSON.stringify({ id, object: chat ? 'chat.completion' : 'text_completion', created, model });
-    const choices = JSON.stringify(this.#choices.map((choice, index) => this.#choice(choice, index)));
-    return `${head.slice(0, -1)},"choices":${choices},"usage":${usageJson(this.#usage)}}`;
+    const choices = this.#choices.map((choice, index) => this.#choice(choice, index)).join(',');
+    return `${head.slice(0, -1)},"choices":[${choices}],"usage":${usageJson(this.#usage)}}`;
   }
 
-  #choice(choice: Choice, index: number): object {
+  #choice({ text, logprobs, reason }: Choice, index: number): string {
     const wanted = this.#request.logprobs;
-    const finish = { finish_reason: choice.reason };
+    const content = JSON.stringify(text);
+    const end = `"finish_reason":"${reason}"}`;
     if (this.#request.kind === 'chat') {
-      const logprobs = wanted === null ? null : chatLogprobs(choice.logprobs, wanted);
-      return {
-        index,
-        message: { role: 'assistant', content: choice.text, refusal: null },
-        logprobs,
-        ...finish,
-      };
+      const list = wanted === null ? null : JSON.stringify(chatLogprobs(logprobs, wanted));
+      const message = `{"role":"assistant","content":${content},"refusal":null}`;
+      return `{"index":${index},"message":${message},"logprobs":${list},${end}`;
     }
-    const logprobs = wanted === null ? null : textLogprobs(choice.logprobs, wanted, 0);
-    return { index, text: choice.text, logprobs, ...finish };
+    const list = wanted === null ? null : JSON.stringify(textLogprobs(logprobs, wanted, 0));
+    return `{"index":${index},"text":${content},"logprobs":${list},${end}`;
   }
 }

@@ -75,8 +75,13 @@ function isNeutral(field: Field, value: unknown): boolean {
   return field.neutral.some((neutral) => JSON.stringify(neutral) === JSON.stringify(value));
 }
 
+const NAMES: ReadonlyMap<string, string> = new Map(
+  FIELDS.map(({ path }) => [path, path.slice(path.lastIndexOf('.') + 1)]),
+);
+
+/** The name of a field of the table within its object. */
 function lastName(path: string): string {
-  return path.slice(path.lastIndexOf('.') + 1);
+  return NAMES.get(path) ?? path;
 }
 
 const cache = new Map<string, ReadonlyMap<string, Field>>();
