@@ -31,7 +31,8 @@ export async function generate(
   const exchange: Exchange = { request: request.raw, response: reply.raw, requestId: request.id };
   const record = beginRecord(performance.now());
   const stop = new AbortController();
-  const outcome: RequestOutcome = { status: 200, code: null, stream: false, model: null };
+  const path = kind === 'chat' ? '/v1/chat/completions' : '/v1/completions';
+  const outcome: RequestOutcome = { path, status: 200, code: null, stream: false, model: null };
   context.activity.begin(stop);
   abortOnHangUp(reply.raw, stop);
   try {

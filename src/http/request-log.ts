@@ -4,6 +4,8 @@ import type { Log } from '../log.ts';
 
 /** How a request ended, beside what its generation recorded. */
 export interface RequestOutcome {
+  /** The endpoint's, without a query. */
+  path: string;
   /** As it was, or would have been, had the 200 not gone out. */
   status: number;
   /** An error's code, `hung_up`, or null. */
@@ -30,7 +32,7 @@ export function logRequest(
   log.info('request', {
     requestId: request.id,
     clientRequestId: clientRequestId(request),
-    path: request.routeOptions.url,
+    path: outcome.path,
     ip: request.ip,
     key: request.caller?.id,
     account: request.caller?.accountId,
