@@ -23,7 +23,7 @@ import { median } from './statistics.ts';
 const { values: options } = parseArgs({
   options: {
     rounds: { type: 'string', default: '9' },
-    requests: { type: 'string', default: '4000' },
+    requests: { type: 'string', default: '10000' },
     concurrency: { type: 'string', default: '32' },
     streams: { type: 'string', default: '64' },
     chunks: { type: 'string', default: '200' },
