@@ -77,9 +77,11 @@ export function refuse(
   drain(exchange, drainBytes);
 }
 
+/** Headers of a 503 that does not know better when to come again. */
+export const RETRY_SOON: string[] = ['retry-after', '1', 'retry-after-ms', '1000'];
+
 function retryHeaders(error: ServiceError): string[] {
-  if (error.retryAfterMs === undefined)
-    return error.status === 503 ? ['retry-after', '1', 'retry-after-ms', '1000'] : [];
+  if (error.retryAfterMs === undefined) return error.status === 503 ? RETRY_SOON : [];
   const waitMs = Math.ceil(error.retryAfterMs);
   const headers = [
     'retry-after',

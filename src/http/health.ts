@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import { isReady, progress } from '../routing/readiness.ts';
-import { answerJson } from './exchange.ts';
+import { answerJson, RETRY_SOON } from './exchange.ts';
 import type { HttpContext } from './context.ts';
 
 /** `GET /healthz` (the process lives) and `GET /readyz` (it can generate). */
@@ -21,11 +21,9 @@ export function registerHealth(app: FastifyInstance, { router, keys, activity }:
         : { status: word(ready, activity.draining), ...(ready ? {} : { progress: progress(models) }) };
     reply.hijack();
     const exchange = { request: request.raw, response: reply.raw, requestId: request.id };
-    answerJson(exchange, ready ? 200 : 503, JSON.stringify(body), ready ? [] : RETRY);
+    answerJson(exchange, ready ? 200 : 503, JSON.stringify(body), ready ? [] : RETRY_SOON);
   });
 }
-
-const RETRY = ['retry-after', '1', 'retry-after-ms', '1000'];
 
 function word(ready: boolean, draining: boolean): string {
   if (draining) return 'shutting_down';
