@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
 import { DIALECTS } from '../generation.ts';
+import type { Secret } from '../secret.ts';
 
 /**
  * The configuration file, field by field. Each field carries its description, from which
@@ -140,10 +141,58 @@ const model = z
       : value,
   );
 
+const count = z.int().min(1).max(1_000_000_000_000);
+
+const usd = z
+  .string()
+  .regex(/^\d{1,6}(\.\d{1,6})?$/, 'expected a decimal string with at most 6 decimals, such as "25.00"');
+
+const limitFields = {
+  requestsPerMinute: count.optional().describe('Requests a minute, as a bucket that refills steadily.'),
+  tokensPerMinute: count
+    .optional()
+    .describe('Prompt and completion tokens a minute, as a bucket that refills steadily.'),
+  requestsInFlight: z.int().min(1).max(1_000_000).optional().describe('Requests that run at once.'),
+  tokensPerDay: count.optional().describe('Prompt and completion tokens of a UTC day.'),
+  tokensPerMonth: count.optional().describe('Prompt and completion tokens of a UTC calendar month.'),
+  usdPerMonth: usd
+    .optional()
+    .describe('USD of a UTC calendar month, a decimal string with at most 6 decimals.'),
+  burst: z
+    .strictObject({
+      requests: count.optional().describe("Most requests the bucket holds. Left out: one minute's worth."),
+      tokens: count.optional().describe("Most tokens the bucket holds. Left out: one minute's worth."),
+    })
+    .optional()
+    .describe("How much of a minute's limits may be used at once."),
+};
+
+/** Limits of a plan or of a key: for all models together, and for single ones beside that. */
+export const planSchema = z.strictObject({
+  ...limitFields,
+  models: z
+    .record(modelId, z.strictObject(limitFields))
+    .optional()
+    .describe('Further limits for single models, by model id, with the same fields.'),
+});
+
+/** The plans where the configuration has none. Generous: they are for one's own machine. */
+const EXAMPLE_PLANS = {
+  free: {
+    requestsPerMinute: 20,
+    tokensPerMinute: 20_000,
+    requestsInFlight: 4,
+    tokensPerDay: 500_000,
+    usdPerMonth: '5',
+  },
+  standard: { requestsPerMinute: 6000, tokensPerMinute: 10_000_000, requestsInFlight: 1000 },
+  unlimited: {},
+};
+
 /** The default model: small, openly licensed, good enough to see that everything works. */
 export const DEFAULT_MODEL_ID = 'HuggingFaceTB/SmolLM2-135M-Instruct';
 
-export const configSchema = z.strictObject({
+const configFields = z.strictObject({
   publicUrl: z
     .url({ protocol: /^https?$/, error: 'expected an http:// or https:// address' })
     .optional()
@@ -182,6 +231,48 @@ export const configSchema = z.strictObject({
       }
     })
     .describe(`The models served. Left out: \`${DEFAULT_MODEL_ID}\`, embedded.`),
+  plans: z
+    .record(
+      z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, 'expected lower-case letters, digits, "_" and "-"'),
+      planSchema,
+    )
+    .default(EXAMPLE_PLANS)
+    .describe('What the keys of an account may use, by the name of its plan.'),
+  defaultPlan: z.string().default('standard').describe('The plan of accounts that have none of their own.'),
+  keys: z
+    .strictObject({
+      maxStaleMs: milliseconds(5000, 1000).describe(
+        'How long keys are trusted while the database does not answer, in milliseconds; then 503 `storage_unavailable`.',
+      ),
+    })
+    .prefault({})
+    .describe('API keys.'),
+  ledger: z
+    .strictObject({
+      checkpointMs: milliseconds(1000, 10).describe(
+        'How often the count of a running request is written, in milliseconds.',
+      ),
+      checkpointTokens: z
+        .int()
+        .min(1)
+        .max(1_000_000)
+        .default(256)
+        .describe('Completion tokens after which it is written earlier than that.'),
+      settleWaitMs: milliseconds(10_000, 10).describe(
+        'How long the end of an answer waits for its row to be written, in milliseconds; then the answer ends with `storage_unavailable`.',
+      ),
+      leaseMs: milliseconds(10_000, 500).describe(
+        'How long a copy of the service that says nothing keeps its open rows, in milliseconds; then another settles them.',
+      ),
+      keepDays: z
+        .int()
+        .min(1)
+        .max(36_500)
+        .optional()
+        .describe('Days for which rows are kept; sums a day stay. Left out: for ever.'),
+    })
+    .prefault({})
+    .describe('The ledger of requests.'),
   queue: z
     .strictObject({
       maxRequests: z
@@ -221,9 +312,23 @@ export const configSchema = z.strictObject({
       ),
       choices: z.int().min(1).max(128).default(16).describe('Most choices of one request: prompts x `n`.'),
       connections: z.int().min(1).max(1_000_000).default(10_000).describe('Most connections open at once.'),
+      reservedShare: z
+        .number()
+        .min(0.001)
+        .max(1)
+        .default(0.25)
+        .describe(
+          "Largest share of a minute's tokens that one request sets aside before its tokens are counted.",
+        ),
+      whenStoreIsAway: z
+        .enum(['local', 'refuse'])
+        .default('local')
+        .describe(
+          'What happens to limits while Valkey or Redis does not answer: each copy of the service goes on with its share (`local`), or requests are refused (`refuse`).',
+        ),
     })
     .prefault({})
-    .describe('Bounds of one request.'),
+    .describe('Bounds of one request, and how the limits of plans are held.'),
   stream: z
     .strictObject({
       holdMs: milliseconds(10_000, 1).describe(
@@ -254,8 +359,14 @@ export const configSchema = z.strictObject({
     .describe('Watching the engines.'),
 });
 
+export const configSchema = configFields.refine((file) => file.defaultPlan in file.plans, {
+  error: 'expected the name of one of `plans`',
+  path: ['defaultPlan'],
+});
+
 /** The file as parsed, with every default filled in. */
 export type ConfigFile = z.output<typeof configSchema>;
+export type PlanLimits = z.output<typeof planSchema>;
 export type ModelConfig = ConfigFile['models'][number];
 export type EngineConfig = NonNullable<ModelConfig['engine']>;
 export type ReplicaConfig = NonNullable<ModelConfig['replicas']>[number];
@@ -270,4 +381,8 @@ export interface Config {
   port: number;
   /** Absolute path of the folder of database, models and run files. */
   home: string;
+  /** `SLUICE_DATABASE_URL`: PostgreSQL; null: SQLite in the home. It may hold a password. */
+  databaseUrl: Secret | null;
+  /** `SLUICE_VALKEY_URL`: Valkey or Redis for limits; null: in this process. It may hold a password. */
+  valkeyUrl: Secret | null;
 }

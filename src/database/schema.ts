@@ -1,29 +1,63 @@
 import type { ColumnType } from 'kysely';
 
 /**
- * The tables, as Kysely types; `migrations.ts` makes them. Times are whole Unix milliseconds. A column that is
- * written once and never changed says so with `never` in its update type.
+ * The tables, as Kysely types; `migrations/` makes them, the same on SQLite and PostgreSQL. Times are whole Unix
+ * milliseconds. Flags are 0 or 1. Money is pico-dollars in a 64-bit integer and leaves the database as text
+ * (`cast(… as text)`), because a number of JavaScript ends at 2^53. A column that is written once and never
+ * changed says so with `never` in its update type.
  */
 export interface Schema {
   accounts: AccountsTable;
+  people: PeopleTable;
+  memberships: MembershipsTable;
   keys: KeysTable;
   settings: SettingsTable;
+  instances: InstancesTable;
+  ledger: LedgerTable;
+  usage_days: UsageDaysTable;
+  latency_days: LatencyDaysTable;
+  audit: AuditTable;
 }
 
 type Fixed<T> = ColumnType<T, T, never>;
+/** Written as a bigint; to be read through a cast to text. */
+type Pico = ColumnType<never, bigint, bigint>;
+
+export type AccountStatus = 'active' | 'suspended' | 'closed';
 
 interface AccountsTable {
   id: Fixed<string>;
   name: string;
+  /** Name of a plan of the configuration; null: the default plan. */
+  plan: string | null;
   /** Keys of an account that is not active open nothing. */
-  status: 'active' | 'suspended' | 'closed';
+  status: AccountStatus;
+  created_at: Fixed<number>;
+}
+
+/** Somebody who may use the console. Deleting one leaves accounts, keys and ledger as they are. */
+interface PeopleTable {
+  id: Fixed<string>;
+  name: string;
+  /** In lower case; unique. */
+  email: string;
+  created_at: Fixed<number>;
+}
+
+export type Role = 'owner' | 'member';
+
+/** Who may act for an account. */
+interface MembershipsTable {
+  account_id: Fixed<string>;
+  person_id: Fixed<string>;
+  role: Role;
   created_at: Fixed<number>;
 }
 
 interface KeysTable {
   id: Fixed<string>;
   account_id: Fixed<string>;
-  /** `caller` may generate; `admin` may also see the state of every model. */
+  /** `caller` may generate; `admin` may also manage, and see the state of every model. */
   kind: Fixed<'caller' | 'admin'>;
   name: string;
   /** SHA-256 of the whole key, 64 lower-case hexadecimal digits. */
@@ -37,6 +71,10 @@ interface KeysTable {
   revoked_at: number | null;
   /** Right to the minute: it is written in batches. */
   last_used_at: number | null;
+  /** JSON list of model ids that the key may use; null: all. */
+  allowed_models: string | null;
+  /** JSON of limits of its own, below the plan's, in the form a plan has in the configuration; null: none. */
+  limits: string | null;
 }
 
 /** What the service keeps about itself, such as the secret from which cache scopes are made. */
@@ -45,8 +83,124 @@ interface SettingsTable {
   value: string;
 }
 
+/** A running copy of the service. Only one that is live may write its rows of the ledger. */
+interface InstancesTable {
+  /** Given by the database, ever higher. */
+  epoch: ColumnType<number, never, never>;
+  /** 1 until its lease has ended and another copy has settled its rows. */
+  live: number;
+  /** On the database's clock. */
+  lease_until: number;
+  started_at: Fixed<number>;
+  /** Process id, for a SQLite home whose copies are all on one machine. */
+  pid: Fixed<number>;
+}
+
+export type LedgerState = 'open' | 'settled' | 'interrupted';
+
+/** One row a request that was admitted. Never the prompt nor the answer. Partitioned by month of `id` on PostgreSQL. */
+interface LedgerTable {
+  /** UUIDv7 as text, `x-request-id`: ordered by the time at which the request came. */
+  id: Fixed<string>;
+  client_request_id: Fixed<string | null>;
+  account_id: Fixed<string>;
+  key_id: Fixed<string>;
+  endpoint: Fixed<'chat' | 'text'>;
+  model: Fixed<string>;
+  streamed: Fixed<number>;
+  /** The copy that opened it. */
+  epoch: Fixed<number>;
+  state: LedgerState;
+  started_at: Fixed<number>;
+  /** Name of the plan it was held against. */
+  plan: Fixed<string>;
+  /** JSON of the limits it was held against. */
+  limits: Fixed<string>;
+  /** Tokens and money set aside for it while it is open. */
+  reserved_tokens: Fixed<number>;
+  reserved_pico: Pico;
+  /** Pico-dollars a token, at the moment it was opened. */
+  price_prompt: Fixed<number>;
+  price_completion: Fixed<number>;
+  replica: string | null;
+  /** Replicas it was given to, refusals included. */
+  attempts: number;
+  /** When the engine gave it a slot. */
+  slot_at: number | null;
+  first_token_at: number | null;
+  ended_at: number | null;
+  prompt_tokens: number;
+  cached_tokens: number;
+  completion_tokens: number;
+  usage_source: 'engine' | 'estimated' | null;
+  cost_pico: Pico;
+  finish_reason: string | null;
+  /** Code of the error it ended with, or `hung_up`. */
+  error_code: string | null;
+  http_status: number | null;
+  /** 1 or 0 as far as we know; null: not known. */
+  delivered: number | null;
+  /** When the counts were last written before it ended. */
+  checkpoint_at: number | null;
+}
+
+/** Sums of a UTC day by the day on which the requests started; written in the transaction that settles a row. */
+interface UsageDaysTable {
+  account_id: Fixed<string>;
+  /** Days since 1970-01-01. */
+  day: Fixed<number>;
+  model: Fixed<string>;
+  key_id: Fixed<string>;
+  requests: number;
+  /** Ended by a fault of ours, with an error code. */
+  errors: number;
+  /** The caller hung up. */
+  aborted: number;
+  interrupted: number;
+  prompt_tokens: number;
+  cached_tokens: number;
+  completion_tokens: number;
+  /** Prompt and completion tokens that count against limits: not those of our faults. */
+  billed_tokens: number;
+  cost_pico: Pico;
+}
+
+/** Histograms of a UTC day. */
+interface LatencyDaysTable {
+  account_id: Fixed<string>;
+  day: Fixed<number>;
+  model: Fixed<string>;
+  key_id: Fixed<string>;
+  /** Time to first token, or tokens a second after it. */
+  measure: Fixed<'ttft' | 'speed'>;
+  /** Index of a logarithmic bucket. */
+  bucket: Fixed<number>;
+  count: number;
+}
+
+/** Who did what to whom. Append-only: the database refuses changes. */
+interface AuditTable {
+  /** UUIDv7 as text. */
+  id: Fixed<string>;
+  at: Fixed<number>;
+  /** `key:<id>`, `person:<id>` or `cli:<user name>`. */
+  actor: Fixed<string>;
+  /** Address it came from; null: the command line. */
+  ip: Fixed<string | null>;
+  /** Such as `key.revoke`. */
+  action: Fixed<string>;
+  /** Such as `key:key_12…`. */
+  subject: Fixed<string>;
+  account_id: Fixed<string | null>;
+  /** JSON of what changed, no secrets. */
+  detail: Fixed<string>;
+}
+
 /** The account that every key belongs to unless it is told otherwise; the first migration makes it. */
 export const DEFAULT_ACCOUNT_ID = 'default';
 
 /** Row of `settings`: 256 random bits in hexadecimal, made once with the database. */
 export const CACHE_SCOPE_SECRET = 'cache_scope_secret';
+
+/** Row of `settings`: a number that triggers raise with every change of who may do what. */
+export const ACCESS_REVISION = 'access_revision';

@@ -1,0 +1,115 @@
+import type { PlanLimits } from '../../config/schema.ts';
+
+/** What a request asks of its limits. */
+export interface Demand {
+  accountId: string;
+  keyId: string;
+  model: string;
+  /** Name of the account's plan, and its limits. */
+  plan: string;
+  planLimits: PlanLimits;
+  /** The key's own, below the plan's; null: none. */
+  keyLimits: PlanLimits | null;
+  /** The most that it can use: every prompt token, and all that `max_tokens` and the context allow. */
+  worstTokens: number;
+  /** The same as money, in pico-dollars. */
+  worstPico: bigint;
+}
+
+/** What was set aside for one admitted request; given back by `settle`, once. */
+export interface Reservation {
+  /** Of the calendar limits, for the ledger's row. */
+  readonly tokens: number;
+  readonly pico: bigint;
+  /** JSON of the limits it was held against, for the receipt: each with its scope, name, bound and what was left. */
+  readonly heldAgainst: string;
+}
+
+export type DenialCode =
+  | 'requests_per_minute'
+  | 'tokens_per_minute'
+  | 'concurrent_requests'
+  | 'insufficient_quota';
+
+/** A limit that said no, with its numbers: a value, not an error. */
+export interface Denial {
+  code: DenialCode;
+  /** Public: names the limit, its bound and what was asked. */
+  message: string;
+  /** Alone on its account, a caller who waits so long is admitted; null: waiting does not help. Milliseconds. */
+  retryAfterMs: number | null;
+}
+
+/** The six `x-ratelimit-*` headers as a flat list of names and values, each only where there is such a limit. */
+export type RateLimitHeaders = readonly string[];
+
+export type Decision =
+  | { admitted: true; reservation: Reservation; headers: RateLimitHeaders }
+  | { admitted: false; denial: Denial; headers: RateLimitHeaders };
+
+/** What a request really used. All zero and `request: false` for one that our fault ended. */
+export interface Actual {
+  tokens: number;
+  pico: bigint;
+  /** Whether the request itself counts. */
+  request: boolean;
+}
+
+/** All limits of a request are checked and taken together or not at all. */
+export interface Limits extends AsyncDisposable {
+  /**
+   * At once where the state is in this process, a promise where it is not, or has to be read from the ledger first.
+   * Rejects with a `ServiceError` `storage_unavailable` when the ledger cannot be read, or the store is away and
+   * `limits.whenStoreIsAway` says `refuse`.
+   */
+  admit(demand: Demand): Decision | Promise<Decision>;
+  /** Corrects what was set aside to what was used and ends the request's place in flight. Never throws; once. */
+  settle(reservation: Reservation, actual: Actual): void;
+  /**
+   * What remains now of each limit of an account's plan and, where `keyId` is given, of the key's own. For the
+   * console and the command line.
+   */
+  standing(demand: Omit<Demand, 'worstTokens' | 'worstPico'>): Promise<LimitStanding[]>;
+  /** Forgets what is remembered of calendar periods, so that it is read from the ledger anew. */
+  recount(): void;
+}
+
+/** One limit as it stands. */
+export interface LimitStanding {
+  scope: 'account' | 'key';
+  /** Null: all models. */
+  model: string | null;
+  limit: LimitName;
+  /** Requests, tokens or micro-dollars. */
+  bound: number;
+  used: number;
+  /** When it is whole again, Unix milliseconds; null for requests in flight. */
+  resetsAt: number | null;
+}
+
+export type LimitName =
+  | 'requestsPerMinute'
+  | 'tokensPerMinute'
+  | 'requestsInFlight'
+  | 'tokensPerDay'
+  | 'tokensPerMonth'
+  | 'usdPerMonth';
+
+/** What the ledger knows of an account, for limits that have to be counted anew. */
+export interface UsageHistory {
+  /**
+   * By key and model: billed tokens of the UTC day and month of `atMs` and money of the month, with what open rows
+   * have reserved; and the requests and tokens that started in the last `recentMs`. Rejects with a `DatabaseError`.
+   */
+  usedBy(accountId: string, atMs: number, recentMs: number): Promise<HistoryEntry[]>;
+}
+
+export interface HistoryEntry {
+  keyId: string;
+  model: string;
+  dayTokens: number;
+  monthTokens: number;
+  monthPico: bigint;
+  recentRequests: number;
+  recentTokens: number;
+}
