@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import type { ConfigIssue } from './errors.ts';
-import { configFields, fieldAt, writePath } from './fields.ts';
+import { configFields, fieldAt, fieldsBelow, writePath } from './fields.ts';
 import { nearMiss } from './near-miss.ts';
 import type { YamlFile } from './yaml.ts';
 
@@ -30,16 +30,7 @@ const wantsQuotes = (expected: string, found: unknown): boolean =>
   expected.startsWith('text') && (typeof found === 'number' || typeof found === 'boolean');
 
 function unknownField(path: readonly PropertyKey[], file: YamlFile): ConfigIssue {
-  const parent = writePath(
-    path.slice(0, -1).map((segment) => (typeof segment === 'number' ? '[]' : segment)),
-  );
-  const known = configFields()
-    .filter(
-      (field) =>
-        field.path.slice(0, field.path.lastIndexOf('.')) === parent ||
-        (parent === '' && !/[.[]/.test(field.path)),
-    )
-    .map((field) => field.path.slice(field.path.lastIndexOf('.') + 1));
+  const known = fieldsBelow(path.slice(0, -1));
   const name = String(path.at(-1));
   const near = nearMiss(name, known);
   const elsewhere = configFields().find((field) => field.path.endsWith(`.${name}`) || field.path === name);

@@ -3,7 +3,7 @@ import { configSchema } from './schema.ts';
 
 /** One field of the configuration file as people read of it. */
 export interface ConfigField {
-  /** Such as `models[].engine.slots`. */
+  /** Such as `models[].engine.slots`; `*` stands for names that people choose, as in `plans.*.burst`. */
   path: string;
   /** What may stand there, as a noun phrase with its bounds: `a whole number from 1 to 64`. */
   type: string;
@@ -21,8 +21,31 @@ export function configFields(): readonly ConfigField[] {
 
 /** The field at a path of keys and list positions; undefined: there is none. */
 export function fieldAt(path: readonly PropertyKey[]): ConfigField | undefined {
-  const wanted = writePath(path.map((segment) => (typeof segment === 'number' ? '[]' : segment)));
-  return configFields().find((field) => field.path === wanted);
+  return configFields().find((field) => matches(segmentsOf(field), path));
+}
+
+/** The names of the fields that may stand at a path. */
+export function fieldsBelow(path: readonly PropertyKey[]): string[] {
+  return configFields().flatMap((field) => {
+    const segments = segmentsOf(field);
+    const name = segments.at(-1);
+    return name !== undefined && /^\w/.test(name) && matches(segments.slice(0, -1), path) ? [name] : [];
+  });
+}
+
+function segmentsOf({ path }: ConfigField): string[] {
+  return path.split(/\.|(?=\[\])/);
+}
+
+function matches(segments: readonly string[], path: readonly PropertyKey[]): boolean {
+  return (
+    segments.length === path.length &&
+    segments.every((segment, index) => {
+      const found = path[index];
+      if (segment === '[]') return typeof found === 'number';
+      return typeof found === 'string' && (segment === '*' || segment === found);
+    })
+  );
 }
 
 /** A path as people write it: `models[0].engine.slots`. */
@@ -44,6 +67,9 @@ function childrenOf(path: string, schema: Json): ConfigField[] {
     const item: Json = schema.items;
     if (item.properties !== undefined) return childrenOf(`${path}[]`, item);
     return [{ path: `${path}[]`, type: typeOf(item), required: false, default: undefined, description: '' }];
+  }
+  if (typeof schema.additionalProperties === 'object') {
+    return childrenOf(`${path}.*`, schema.additionalProperties);
   }
   return Object.entries(schema.properties ?? {}).flatMap(([key, child]) => {
     if (typeof child === 'boolean') return [];

@@ -12,8 +12,8 @@ import { parseYaml, type YamlFile } from './yaml.ts';
 export type Secrets = ReadonlyMap<string, Secret>;
 
 /**
- * All settings: `SLUICE_HOST`, `SLUICE_PORT`, `SLUICE_HOME`, and the file that `SLUICE_CONFIG` names. A variable that
- * is empty counts as not set. Nothing is made or changed. Rejects with a `ConfigError` that lists every fault at
+ * All settings: `SLUICE_HOST`, `SLUICE_PORT`, `SLUICE_HOME`, `SLUICE_DATABASE_URL`, `SLUICE_VALKEY_URL`, and the file
+ * that `SLUICE_CONFIG` names. A variable that is empty counts as not set. Nothing is made or changed. Rejects with a `ConfigError` that lists every fault at
  * once, those of the variables that `apiKeyEnv` names among them.
  */
 export async function loadConfig(env: NodeJS.ProcessEnv): Promise<Config> {
@@ -21,10 +21,12 @@ export async function loadConfig(env: NodeJS.ProcessEnv): Promise<Config> {
   const host = readHost(env.SLUICE_HOST || '127.0.0.1', faults);
   const port = readPort(env.SLUICE_PORT || '8080', faults);
   const home = homeOf(env);
+  const databaseUrl = readUrl('SLUICE_DATABASE_URL', ['postgres', 'postgresql'], env, faults);
+  const valkeyUrl = readUrl('SLUICE_VALKEY_URL', ['redis', 'rediss', 'valkey', 'valkeys'], env, faults);
   const configPath = env.SLUICE_CONFIG ? resolve(env.SLUICE_CONFIG) : null;
   const file = configPath === null ? configSchema.parse({}) : await loadFile(configPath, env, faults);
   if (file === null || faults.length > 0) throw new ConfigError(configPath, faults);
-  return { file, configPath, host, port, home };
+  return { file, configPath, host, port, home, databaseUrl, valkeyUrl };
 }
 
 /** The secrets that a configuration names, which `loadConfig` has seen to be there. They are kept apart from it. */
@@ -133,6 +135,23 @@ function readPort(text: string, faults: ConfigIssue[]): number {
     faults.push(environmentFault('SLUICE_PORT', expected, `found ${JSON.stringify(text)}`));
   }
   return port;
+}
+
+/** The address of a server, of which a fault repeats nothing: a password may stand in it. */
+function readUrl(
+  name: string,
+  schemes: readonly [string, ...string[]],
+  env: NodeJS.ProcessEnv,
+  faults: ConfigIssue[],
+): Secret | null {
+  const text = env[name];
+  if (!text) return null;
+  const scheme = URL.parse(text)?.protocol.slice(0, -1);
+  if (scheme === undefined || !schemes.includes(scheme)) {
+    const expected = `an address such as ${schemes[0]}://user:password@host/name`;
+    faults.push(environmentFault(name, expected, scheme === undefined ? 'found none' : `found ${scheme}:`));
+  }
+  return new Secret(text);
 }
 
 function environmentFault(name: string, expected: string, found: string): ConfigIssue {

@@ -27,7 +27,14 @@ test('docs/configuration.md has a row for every field with its type, bounds, def
 });
 
 test('docs/configuration.md has every environment variable that the program reads', () => {
-  for (const name of ['SLUICE_HOST', 'SLUICE_PORT', 'SLUICE_HOME', 'SLUICE_CONFIG']) {
+  for (const name of [
+    'SLUICE_HOST',
+    'SLUICE_PORT',
+    'SLUICE_HOME',
+    'SLUICE_CONFIG',
+    'SLUICE_DATABASE_URL',
+    'SLUICE_VALKEY_URL',
+  ]) {
     assert.match(page, new RegExp(`^\\| \`${name}\` +\\|`, 'm'));
   }
 });
@@ -77,8 +84,10 @@ function pathsOf(value: unknown, path = ''): Set<string> {
     return new Set([path, `${path}[]`, ...value.flatMap((one) => [...pathsOf(one, `${path}[]`)])]);
   }
   if (typeof value !== 'object' || value === null) return new Set([path]);
+  // People choose the names of plans, and models have theirs.
+  const chosen = /^plans$|^plans\..*\.models$/.test(path);
   const below = Object.entries(value).flatMap(([key, child]) => [
-    ...pathsOf(child, path === '' ? key : `${path}.${key}`),
+    ...pathsOf(child, path === '' ? key : `${path}.${chosen ? '*' : key}`),
   ]);
   return new Set([path, ...below]);
 }

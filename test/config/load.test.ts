@@ -124,7 +124,7 @@ test('every fault is told at once, with its place and what was expected', async 
     '10:7 queue: expected a mapping, found nothing (leave the field out, or give it a value)',
     '11:11 logLevel: expected one of "fatal", "error", "warn", "info", "debug", "silent", found "loud"',
     '12:19 limits.choices: expected a whole number from 1 to 128, found "3"',
-    '12:24 limits.foo: unknown field; known here are bodyBytes, headerBytes, drainBytes, bodyMs, choices, connections',
+    '12:24 limits.foo: unknown field; known here are bodyBytes, headerBytes, drainBytes, bodyMs, choices, connections, reservedShare, whenStoreIsAway',
     '13:18 trustedProxies[0]: expected an IP address or a CIDR block, such as "10.0.0.0/8", found "10.0.0.0/33"',
   ]);
 });
@@ -293,18 +293,19 @@ test('no bytes make loading fail otherwise than with a ConfigError', async () =>
 
 test('a wrong value of any type at any field is told with the path of the field and its line', async () => {
   const leaves = configFields().filter(
-    (field) => !field.path.includes('[]') && !['models', 'publicUrl'].includes(field.path),
+    (field) => !field.path.includes('[]') && !['models', 'publicUrl', 'defaultPlan'].includes(field.path),
   );
   await fc.assert(
     fc.asyncProperty(
       fc.constantFrom(...leaves),
       fc.constantFrom<unknown>(null, -1.5, 'no such word', [[]], Infinity),
       async (field, value) => {
-        const keys = field.path.split('.');
+        const path = field.path.replace('plans.*', 'plans.standard').replace('models.*', 'models.a/b');
+        const keys = path.split('.');
         const inner = keys.reduceRight<unknown>((below, key) => ({ [key]: below }), value);
         const [first, ...more] = await issues(stringify(inner));
         assert.deepEqual(more, []);
-        assert.ok(first?.path.startsWith(field.path), `${field.path}: ${first?.path}`);
+        assert.ok(first?.path.startsWith(path), `${path}: ${first?.path}`);
         assert.ok((first?.line ?? 0) >= 1);
         assert.match(first?.message ?? '', /^expected /);
       },
@@ -312,10 +313,30 @@ test('a wrong value of any type at any field is told with the path of the field 
   );
 });
 
+test('the default plan is one of the plans', async () => {
+  const [fault] = await issues('plans: {free: {}}\ndefaultPlan: fre\n');
+  assert.equal(fault?.path, 'defaultPlan');
+  assert.equal(fault?.line, 2);
+  const [silent] = await issues('plans: {free: {}}\n');
+  assert.equal(silent?.path, 'defaultPlan');
+});
+
+test('the addresses of servers are checked, kept as secrets, and not repeated when they are wrong', async () => {
+  const config = await loadConfig({ SLUICE_DATABASE_URL: 'postgres://u:secret-one@db/x' });
+  assert.equal(config.databaseUrl?.reveal(), 'postgres://u:secret-one@db/x');
+  assert.doesNotMatch(JSON.stringify(config), /secret-one/);
+  await assert.rejects(loadConfig({ SLUICE_VALKEY_URL: 'http://u:secret-two@h' }), (error: Error) => {
+    assert.match(error.message, /SLUICE_VALKEY_URL: expected an address such as redis:/);
+    assert.doesNotMatch(error.message, /secret-two/);
+    return true;
+  });
+});
+
 test('paths are written and found as people write them', () => {
   assert.equal(writePath(['models', 0, 'engine', 'slots']), 'models[0].engine.slots');
   assert.equal(fieldAt(['models', 3, 'replicas', 1, 'url'])?.required, true);
   assert.equal(fieldAt(['models', 'x']), undefined);
+  assert.equal(fieldAt(['plans', 'any', 'models', 'a/b.c', 'burst', 'tokens'])?.required, false);
 });
 
 test('a near miss is the name but for case, separators and two typing errors, and nothing farther', () => {
