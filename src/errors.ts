@@ -23,7 +23,9 @@ export const ERRORS = {
     'No key, or one that is malformed, unknown, revoked or expired.',
   ],
   model_not_allowed: [403, 'permission_error', 'The key may not use this model.'],
+  admin_required: [403, 'permission_error', 'Managing accounts takes a key of the kind `admin`.'],
   model_not_found: [404, 'invalid_request_error', 'No model of that id is served here.'],
+  not_found: [404, 'invalid_request_error', 'Nothing of that id is here, or not for this key.'],
   unknown_url: [404, 'invalid_request_error', 'No endpoint has this path.'],
   method_not_allowed: [
     405,
