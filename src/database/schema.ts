@@ -133,6 +133,8 @@ interface LedgerTable {
   cached_tokens: number;
   completion_tokens: number;
   usage_source: 'engine' | 'estimated' | null;
+  /** 1: its tokens count against limits and are paid for. 0: a fault of ours ended it, or it has not ended. */
+  billed: number;
   cost_pico: Pico;
   finish_reason: string | null;
   /** Code of the error it ended with, or `hung_up`. */
