@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { bucketOf, percentile, valueOf } from '../../../src/accounts/ledger/histogram.ts';
+
+const value = fc.double({ min: 0.001, max: 1e9, noNaN: true });
+
+test('what stands for a bucket is at most 2% off each value in it', () => {
+  fc.assert(
+    fc.property(value, (exact) => {
+      assert.ok(Math.abs(valueOf(bucketOf(exact)) - exact) <= 0.02 * exact);
+    }),
+  );
+});
+
+test('a percentile is at most 2% off the exact one, however the counts were added up', () => {
+  fc.assert(
+    fc.property(
+      fc.array(value, { minLength: 1, maxLength: 300 }),
+      fc.double({ min: 0, max: 1, noNaN: true }),
+      (values, share) => {
+        const counts = values
+          .map((one) => ({ bucket: bucketOf(one), count: 1 }))
+          .sort((a, b) => a.bucket - b.bucket);
+        const sorted = values.toSorted((a, b) => a - b);
+        const exact = sorted[Math.max(1, Math.ceil(share * values.length)) - 1] ?? NaN;
+        const told = percentile(counts, share) ?? NaN;
+        assert.ok(Math.abs(told - exact) <= 0.02 * exact, `${told} for ${exact}`);
+      },
+    ),
+  );
+});
+
+test('values too small or too large for a bucket of their own count as the least and the most', () => {
+  assert.equal(bucketOf(0), bucketOf(0.001));
+  assert.equal(bucketOf(Infinity), bucketOf(1e12));
+});
+
+test('there is no percentile of nothing', () => {
+  assert.equal(percentile([], 0.5), null);
+});
