@@ -1,5 +1,7 @@
 import type { Selectable } from 'kysely';
+import type { PlanLimits } from '../config/schema.ts';
 import type { Schema } from '../database/schema.ts';
+import { readLimits, readModels } from './key-limits.ts';
 
 export type KeyKind = 'caller' | 'admin';
 
@@ -18,6 +20,10 @@ export interface KeyRecord {
   revokedAt: number | null;
   /** Right to the minute; null: never used. */
   lastUsedAt: number | null;
+  /** Ids of the models that it may use; null: all. */
+  allowedModels: readonly string[] | null;
+  /** Its own limits, below the plan's; null: none. */
+  limits: PlanLimits | null;
 }
 
 /** Whether a key opens anything at this moment, and if not, why. */
@@ -28,6 +34,7 @@ export function keyStatus(key: KeyRecord, now: number): 'live' | 'revoked' | 'ex
 
 /** A row of the table `keys` as the rest of the program speaks of it. */
 export function toRecord(row: Selectable<Schema['keys']>): KeyRecord {
+  const models = readModels(row.allowed_models);
   return {
     id: row.id,
     accountId: row.account_id,
@@ -39,5 +46,7 @@ export function toRecord(row: Selectable<Schema['keys']>): KeyRecord {
     expiresAt: row.expires_at,
     revokedAt: row.revoked_at,
     lastUsedAt: row.last_used_at,
+    allowedModels: models === null ? null : [...models],
+    limits: readLimits(row.limits),
   };
 }

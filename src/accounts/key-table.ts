@@ -1,66 +1,62 @@
 import { randomBytes } from 'node:crypto';
-import { DEFAULT_ACCOUNT_ID } from '../database/schema.ts';
+import type { Selectable, Transaction } from 'kysely';
 import type { Database } from '../database/database.ts';
+import { DEFAULT_ACCOUNT_ID, type Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
 import type { Secret } from '../secret.ts';
+import { appendAudit, SERVICE, type Actor } from './audit.ts';
+import { columnsOf, readable, type KeyChange } from './key-fields.ts';
 import { createKeyText, isWellFormed, visibleParts } from './key-format.ts';
 import { hashKey } from './key-hash.ts';
 import { toRecord, type KeyKind, type KeyRecord } from './key-record.ts';
+import { pageLimit, pageOf, placeCursor, placeOf, type Page, type PageQuery } from './page.ts';
 
-export interface NewKey {
-  /** 1 to 100 characters, none of them a control character. */
+export interface NewKey extends KeyChange {
   name: string;
   /** `caller` unless said otherwise. */
-  kind?: KeyKind;
-  /** Unix milliseconds, in the future; null: never. */
-  expiresAt?: number | null;
+  kind?: KeyKind | undefined;
   /** The account `default` unless said otherwise. */
-  accountId?: string;
+  accountId?: string | undefined;
 }
 
 /**
  * Makes a key and stores its hash. The key itself is in the answer and nowhere else. Rejects with a `ServiceError`
- * `invalid_value` (param `name`, `expires_at` or `account_id`), or a `DatabaseError`.
+ * `invalid_value` (param `name`, `expires_at`, `allowed_models` or `account_id`), or a `DatabaseError`.
  */
 export async function createKey(
   database: Database,
   wanted: NewKey,
+  by: Actor = SERVICE,
 ): Promise<{ key: Secret; record: KeyRecord }> {
-  const now = Date.now();
-  const name = checkedName(wanted.name);
-  const expiresAt = wanted.expiresAt ?? null;
-  if (expiresAt !== null && !(Number.isSafeInteger(expiresAt) && expiresAt > now)) {
-    throw new ServiceError('invalid_value', 'A key must expire in the future.', { param: 'expires_at' });
-  }
-  const accountId = wanted.accountId ?? DEFAULT_ACCOUNT_ID;
+  const columns = columnsOf({ expiresAt: null, allowedModels: null, limits: null, ...wanted });
+  const { kind = 'caller', accountId = DEFAULT_ACCOUNT_ID } = wanted;
   const key = createKeyText();
   const { prefix, lastFour } = visibleParts(key);
-  const row = await database.kysely.transaction().execute(async (transaction) => {
-    const account = await transaction
-      .selectFrom('accounts')
-      .select('id')
-      .where('id', '=', accountId)
-      .executeTakeFirst();
-    if (account === undefined) {
-      throw new ServiceError('invalid_value', 'There is no such account.', { param: 'account_id' });
-    }
-    return await transaction
-      .insertInto('keys')
-      .values({
-        id: `key_${randomBytes(12).toString('hex')}`,
-        account_id: accountId,
-        kind: wanted.kind ?? 'caller',
-        name,
-        hash: hashKey(key.reveal()),
-        prefix,
-        last_four: lastFour,
-        created_at: now,
-        expires_at: expiresAt,
-        revoked_at: null,
-        last_used_at: null,
-      })
-      .returningAll()
-      .executeTakeFirstOrThrow();
+  const row: KeyRow = {
+    id: `key_${randomBytes(12).toString('hex')}`,
+    account_id: accountId,
+    kind,
+    name: wanted.name,
+    hash: hashKey(key.reveal()),
+    prefix,
+    last_four: lastFour,
+    created_at: Date.now(),
+    expires_at: null,
+    revoked_at: null,
+    last_used_at: null,
+    allowed_models: null,
+    limits: null,
+    ...columns,
+  };
+  await database.kysely.transaction().execute(async (transaction) => {
+    await refuseUnlessOpen(transaction, accountId);
+    await transaction.insertInto('keys').values(row).execute();
+    await appendAudit(transaction, by, {
+      action: 'key.create',
+      subject: `key:${row.id}`,
+      accountId,
+      detail: { kind, ...readable(columns) },
+    });
   });
   return { key, record: toRecord(row) };
 }
@@ -76,6 +72,37 @@ export async function listKeys(database: Database): Promise<KeyRecord[]> {
   return rows.map(toRecord);
 }
 
+/**
+ * A page of the keys of an account, or of all, the oldest first; revoked ones are among them. Throws a
+ * `ServiceError` `invalid_value` (param `limit` or `cursor`).
+ */
+export async function listKeyPage(
+  database: Database,
+  { accountId }: { accountId?: string | undefined },
+  page: PageQuery = {},
+): Promise<Page<KeyRecord>> {
+  const limit = pageLimit(page);
+  const after = placeOf(page);
+  let rows = database.kysely
+    .selectFrom('keys')
+    .selectAll()
+    .orderBy('created_at')
+    .orderBy('id')
+    .limit(limit + 1);
+  if (accountId !== undefined) rows = rows.where('account_id', '=', accountId);
+  if (after !== null) {
+    rows = rows.where((is) => is(is.refTuple('created_at', 'id'), '>', is.tuple(after.createdAt, after.id)));
+  }
+  return pageOf((await rows.execute()).map(toRecord), limit, placeCursor);
+}
+
+/** The key of this id. Rejects with a `ServiceError` `not_found`. */
+export async function getKey(database: Database, id: string): Promise<KeyRecord> {
+  const row = await database.kysely.selectFrom('keys').selectAll().where('id', '=', id).executeTakeFirst();
+  if (row === undefined) throw new ServiceError('not_found', 'There is no such key.', { param: 'id' });
+  return toRecord(row);
+}
+
 /** How many keys were ever made, revoked ones among them. */
 export async function countKeys(database: Database): Promise<number> {
   const row = await database.kysely
@@ -86,51 +113,98 @@ export async function countKeys(database: Database): Promise<number> {
 }
 
 /**
+ * Changes one key, named as in `revokeKey`; what is as it should be already is not written down. Every copy of the
+ * service follows within a second. Null: there is none such. Rejects with a `ServiceError` `invalid_value`: params
+ * as of `createKey`, or `id` for a key that is revoked or a name that several have.
+ */
+export async function changeKey(
+  database: Database,
+  named: string,
+  change: KeyChange,
+  by: Actor,
+): Promise<KeyRecord | null> {
+  const columns = columnsOf(change);
+  return await database.kysely.transaction().execute(async (transaction) => {
+    const row = await lockKey(database, transaction, named);
+    if (row === null) return null;
+    const changed = { ...row, ...columns };
+    const before = readable(row);
+    const fields = Object.entries(readable(changed)).filter(
+      ([field, value]) => JSON.stringify(value) !== JSON.stringify(before[field]),
+    );
+    if (fields.length === 0) return toRecord(row);
+    if (row.revoked_at !== null) {
+      throw new ServiceError('invalid_value', 'A revoked key stays as it is.', { param: 'id' });
+    }
+    await transaction.updateTable('keys').set(columns).where('id', '=', row.id).execute();
+    await appendAudit(transaction, by, {
+      action: 'key.update',
+      subject: `key:${row.id}`,
+      accountId: row.account_id,
+      detail: Object.fromEntries(fields.map(([field, to]) => [field, { from: before[field], to }])),
+    });
+    return toRecord(changed);
+  });
+}
+
+/**
  * Revokes one key, named by its id, by its visible first characters, or by the key itself (so that one found in the
  * open can be closed). Null: there is none such. Revoking again changes nothing. Rejects with a `ServiceError`
  * `invalid_value` (param `id`) when the first characters are those of several keys.
  */
-export async function revokeKey(database: Database, named: string): Promise<KeyRecord | null> {
+export async function revokeKey(
+  database: Database,
+  named: string,
+  by: Actor = SERVICE,
+): Promise<KeyRecord | null> {
   return await database.kysely.transaction().execute(async (transaction) => {
-    const rows = await transaction
-      .selectFrom('keys')
-      .selectAll()
-      .where((is) =>
-        isWellFormed(named)
-          ? is('hash', '=', hashKey(named))
-          : is.or([is('id', '=', named), is('prefix', '=', named)]),
-      )
-      .execute();
-    const [row] = rows;
-    if (row === undefined) return null;
-    if (rows.length > 1) {
-      throw new ServiceError('invalid_value', 'Several keys begin like that; name one by its id.', {
-        param: 'id',
-      });
-    }
-    if (row.revoked_at !== null) return toRecord(row);
+    const row = await lockKey(database, transaction, named);
+    if (row === null || row.revoked_at !== null) return row && toRecord(row);
     const revokedAt = Date.now();
     await transaction.updateTable('keys').set({ revoked_at: revokedAt }).where('id', '=', row.id).execute();
+    await appendAudit(transaction, by, {
+      action: 'key.revoke',
+      subject: `key:${row.id}`,
+      accountId: row.account_id,
+      detail: {},
+    });
     return toRecord({ ...row, revoked_at: revokedAt });
   });
 }
 
-const MAX_NAME = 100;
+type KeyRow = Selectable<Schema['keys']>;
 
-/** Names are shown in terminals and logs, so nothing that moves a cursor may stand in them. */
-function checkedName(name: string): string {
-  const trimmed = name.trim();
-  if (
-    trimmed === '' ||
-    trimmed.length > MAX_NAME ||
-    /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(trimmed) ||
-    !trimmed.isWellFormed()
-  ) {
-    throw new ServiceError(
-      'invalid_value',
-      `A key's name has 1 to ${MAX_NAME} characters, none of them a control character.`,
-      { param: 'name' },
-    );
+/** The one key that is named so, which nobody else changes until the transaction ends; null: there is none. */
+async function lockKey(
+  database: Database,
+  transaction: Transaction<Schema>,
+  named: string,
+): Promise<KeyRow | null> {
+  const rows = await transaction
+    .selectFrom('keys')
+    .selectAll()
+    .where((is) =>
+      isWellFormed(named)
+        ? is('hash', '=', hashKey(named))
+        : is.or([is('id', '=', named), is('prefix', '=', named)]),
+    )
+    .$if(database.place.kind === 'postgres', (query) => query.forUpdate())
+    .execute();
+  if (rows.length > 1) {
+    throw new ServiceError('invalid_value', 'Several keys begin like that; name one by its id.', {
+      param: 'id',
+    });
   }
-  return trimmed;
+  return rows[0] ?? null;
+}
+
+async function refuseUnlessOpen(transaction: Transaction<Schema>, accountId: string): Promise<void> {
+  const account = await transaction
+    .selectFrom('accounts')
+    .select('status')
+    .where('id', '=', accountId)
+    .executeTakeFirst();
+  if (account !== undefined && account.status !== 'closed') return;
+  const fault = account === undefined ? 'There is no such account.' : 'This account is closed.';
+  throw new ServiceError('invalid_value', fault, { param: 'account_id' });
 }

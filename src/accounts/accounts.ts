@@ -1,0 +1,191 @@
+import { randomBytes } from 'node:crypto';
+import type { Selectable, Transaction } from 'kysely';
+import type { Database } from '../database/database.ts';
+import { DEFAULT_ACCOUNT_ID, type AccountStatus, type Schema } from '../database/schema.ts';
+import { ServiceError } from '../errors.ts';
+import { appendAudit, type Actor, type AuditAction } from './audit.ts';
+import { checkedName } from './name.ts';
+import { pageLimit, pageOf, placeCursor, placeOf, type Page, type PageQuery } from './page.ts';
+import type { Plans } from './plans.ts';
+
+/** What is known of an account. Times in Unix milliseconds. */
+export interface AccountRecord {
+  id: string;
+  name: string;
+  /** Name of a plan of the configuration; null: the default plan. */
+  plan: string | null;
+  status: AccountStatus;
+  createdAt: number;
+}
+
+/**
+ * Makes an account. Rejects with a `ServiceError` `invalid_value` (param `name`, or `plan` where there is none of
+ * that name), or a `DatabaseError`.
+ */
+export async function createAccount(
+  database: Database,
+  wanted: { name: string; plan?: string | null | undefined },
+  plans: Plans,
+  by: Actor,
+): Promise<AccountRecord> {
+  const name = checkedName(wanted.name, 'account');
+  const plan = checkedPlan(wanted.plan ?? null, plans);
+  const id = `acct_${randomBytes(12).toString('hex')}`;
+  return await database.kysely.transaction().execute(async (transaction) => {
+    const row = await transaction
+      .insertInto('accounts')
+      .values({ id, name, plan, status: 'active', created_at: Date.now() })
+      .returningAll()
+      .executeTakeFirstOrThrow();
+    const detail = { name, plan };
+    await appendAudit(transaction, by, {
+      action: 'account.create',
+      subject: `account:${id}`,
+      accountId: id,
+      detail,
+    });
+    return toRecord(row);
+  });
+}
+
+/** The account of this id. Rejects with a `ServiceError` `not_found`. */
+export async function getAccount(database: Database, id: string): Promise<AccountRecord> {
+  const row = await database.kysely
+    .selectFrom('accounts')
+    .selectAll()
+    .where('id', '=', id)
+    .executeTakeFirst();
+  if (row === undefined) throw noSuchAccount();
+  return toRecord(row);
+}
+
+/** A page of all accounts, the oldest first. Throws a `ServiceError` `invalid_value` (param `limit` or `cursor`). */
+export async function listAccounts(database: Database, page: PageQuery = {}): Promise<Page<AccountRecord>> {
+  const limit = pageLimit(page);
+  const after = placeOf(page);
+  let rows = database.kysely
+    .selectFrom('accounts')
+    .selectAll()
+    .orderBy('created_at')
+    .orderBy('id')
+    .limit(limit + 1);
+  if (after !== null) {
+    rows = rows.where((is) => is(is.refTuple('created_at', 'id'), '>', is.tuple(after.createdAt, after.id)));
+  }
+  return pageOf((await rows.execute()).map(toRecord), limit, placeCursor);
+}
+
+/** How many accounts that are not closed are on each plan; null: on the default plan. */
+export async function countAccountsByPlan(database: Database): Promise<ReadonlyMap<string | null, number>> {
+  const rows = await database.kysely
+    .selectFrom('accounts')
+    .select(['plan', (select) => select.fn.countAll<number>().as('count')])
+    .where('status', '<>', 'closed')
+    .groupBy('plan')
+    .execute();
+  return new Map(rows.map(({ plan, count }) => [plan, count]));
+}
+
+/** What is to be changed of an account; what is left out stays. */
+export interface AccountChange {
+  name?: string | undefined;
+  /** Null: the default plan. */
+  plan?: string | null | undefined;
+  /** `closed` is for ever: the account's keys open nothing, its ledger stays. */
+  status?: AccountStatus | undefined;
+}
+
+/**
+ * Changes an account; what is as it should be already is not written down. Its keys follow on every copy of the
+ * service within a second. Rejects with a `ServiceError` `not_found`, or `invalid_value`: param `name`, `plan`,
+ * `status` for the default account, which cannot be closed, or `id` for one that is closed.
+ */
+export async function changeAccount(
+  database: Database,
+  id: string,
+  change: AccountChange,
+  plans: Plans,
+  by: Actor,
+): Promise<AccountRecord> {
+  const wanted = {
+    ...(change.name !== undefined && { name: checkedName(change.name, 'account') }),
+    ...(change.plan !== undefined && { plan: checkedPlan(change.plan, plans) }),
+    ...(change.status !== undefined && { status: checkedStatus(id, change.status) }),
+  };
+  return await database.kysely.transaction().execute(async (transaction) => {
+    const row = await lockAccount(database, transaction, id);
+    const changed = { ...row, ...wanted };
+    const notes = (['name', 'plan', 'status'] as const).filter((field) => row[field] !== changed[field]);
+    if (notes.length === 0) return toRecord(row);
+    if (row.status === 'closed') {
+      throw new ServiceError('invalid_value', 'A closed account stays as it is.', { param: 'id' });
+    }
+    await transaction.updateTable('accounts').set(wanted).where('id', '=', id).execute();
+    for (const field of notes) {
+      await appendAudit(transaction, by, {
+        action: field === 'status' ? STATUS_ACTIONS[changed.status] : FIELD_ACTIONS[field],
+        subject: `account:${id}`,
+        accountId: id,
+        detail: { from: row[field], to: changed[field] },
+      });
+    }
+    return toRecord(changed);
+  });
+}
+
+const FIELD_ACTIONS = {
+  name: 'account.rename',
+  plan: 'account.set_plan',
+} as const satisfies Record<string, AuditAction>;
+
+const STATUS_ACTIONS: Readonly<Record<AccountStatus, AuditAction>> = {
+  active: 'account.resume',
+  suspended: 'account.suspend',
+  closed: 'account.close',
+};
+
+/** The row, which nobody else changes until the transaction ends. Rejects with a `ServiceError` `not_found`. */
+async function lockAccount(
+  database: Database,
+  transaction: Transaction<Schema>,
+  id: string,
+): Promise<Selectable<Schema['accounts']>> {
+  const row = await transaction
+    .selectFrom('accounts')
+    .selectAll()
+    .where('id', '=', id)
+    .$if(database.place.kind === 'postgres', (query) => query.forUpdate())
+    .executeTakeFirst();
+  if (row === undefined) throw noSuchAccount();
+  return row;
+}
+
+function checkedPlan(plan: string | null, plans: Plans): string | null {
+  if (plans.of(plan) !== null) return plan;
+  const known = plans.list().map(({ name }) => name);
+  throw new ServiceError(
+    'invalid_value',
+    `There is no such plan; the configuration has ${known.join(', ')}.`,
+    {
+      param: 'plan',
+    },
+  );
+}
+
+function checkedStatus(id: string, status: AccountStatus): AccountStatus {
+  if (status !== 'closed' || id !== DEFAULT_ACCOUNT_ID) return status;
+  throw new ServiceError(
+    'invalid_value',
+    'The default account cannot be closed: keys belong to it unless they are told otherwise. Suspend it instead.',
+    { param: 'status' },
+  );
+}
+
+function noSuchAccount(): ServiceError {
+  return new ServiceError('not_found', 'There is no such account.', { param: 'id' });
+}
+
+function toRecord(row: Selectable<Schema['accounts']>): AccountRecord {
+  const { id, name, plan, status, created_at: createdAt } = row;
+  return { id, name, plan, status, createdAt };
+}

@@ -1,0 +1,114 @@
+import { randomUUIDv7 } from 'node:crypto';
+import type { Selectable, Transaction } from 'kysely';
+import type { Database } from '../database/database.ts';
+import type { Schema } from '../database/schema.ts';
+import { invalidCursor, pageLimit, pageOf, type Page, type PageQuery } from './page.ts';
+
+/** Who asks for a change, and from where. */
+export interface Actor {
+  /** `key:<id>`, `person:<id>`, `cli:<user name>`, or `service`. */
+  id: string;
+  /** Null: from the machine itself. */
+  ip: string | null;
+}
+
+/** What the service does of its own accord, such as the first key of a fresh home. */
+export const SERVICE: Actor = { id: 'service', ip: null };
+
+export type AuditAction =
+  | 'account.create'
+  | 'account.rename'
+  | 'account.set_plan'
+  | 'account.suspend'
+  | 'account.resume'
+  | 'account.close'
+  | 'key.create'
+  | 'key.update'
+  | 'key.revoke'
+  | 'person.create'
+  | 'person.delete'
+  | 'member.set'
+  | 'member.remove';
+
+/** What was done, before it is written down. */
+export interface AuditNote {
+  action: AuditAction;
+  /** Such as `key:key_12…`. */
+  subject: string;
+  accountId: string | null;
+  /** What changed; a field that had a value before as `{from, to}`. No secret, and no name or address of a person. */
+  detail: Readonly<Record<string, unknown>>;
+}
+
+export interface AuditRecord {
+  /** A UUIDv7. */
+  id: string;
+  /** Unix milliseconds. */
+  at: number;
+  actor: string;
+  ip: string | null;
+  action: string;
+  subject: string;
+  accountId: string | null;
+  detail: Readonly<Record<string, unknown>>;
+}
+
+/** Writes down what the transaction does, so that neither is ever there without the other. */
+export async function appendAudit(
+  transaction: Transaction<Schema>,
+  by: Actor,
+  { action, subject, accountId, detail }: AuditNote,
+): Promise<void> {
+  await transaction
+    .insertInto('audit')
+    .values({
+      id: randomUUIDv7(),
+      at: Date.now(),
+      actor: by.id,
+      ip: by.ip,
+      action,
+      subject,
+      account_id: accountId,
+      detail: JSON.stringify(detail),
+    })
+    .execute();
+}
+
+/** Entries that agree with every field given. */
+export interface AuditFilter {
+  accountId?: string | undefined;
+  actor?: string | undefined;
+  subject?: string | undefined;
+  action?: string | undefined;
+}
+
+/** A page of the audit log, the newest first. Throws a `ServiceError` `invalid_value` (param `limit` or `cursor`). */
+export async function listAudit(
+  database: Database,
+  { accountId, actor, subject, action }: AuditFilter,
+  page: PageQuery = {},
+): Promise<Page<AuditRecord>> {
+  const limit = pageLimit(page);
+  const before = page.cursor ?? null;
+  if (before !== null && !UUID.test(before)) throw invalidCursor();
+  let rows = database.kysely
+    .selectFrom('audit')
+    .selectAll()
+    .orderBy('id', 'desc')
+    .limit(limit + 1);
+  if (accountId !== undefined) rows = rows.where('account_id', '=', accountId);
+  if (actor !== undefined) rows = rows.where('actor', '=', actor);
+  if (subject !== undefined) rows = rows.where('subject', '=', subject);
+  if (action !== undefined) rows = rows.where('action', '=', action);
+  if (before !== null) rows = rows.where('id', '<', before);
+  return pageOf((await rows.execute()).map(toRecord), limit, (last) => last.id);
+}
+
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+function toRecord(row: Selectable<Schema['audit']>): AuditRecord {
+  const { id, at, actor, ip, action, subject, account_id: accountId } = row;
+  // `appendAudit` writes objects.
+  const detail = JSON.parse(row.detail) as AuditRecord['detail'];
+  return { id, at, actor, ip, action, subject, accountId, detail };
+}

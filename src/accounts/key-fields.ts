@@ -1,0 +1,76 @@
+import type { PlanLimits } from '../config/schema.ts';
+import type { Schema } from '../database/schema.ts';
+import { ServiceError } from '../errors.ts';
+import type { Selectable } from 'kysely';
+import { checkedName } from './name.ts';
+
+/** What can be changed of a key; what is left out stays as it is. */
+export interface KeyChange {
+  /** 1 to 100 characters, none of them a control character. */
+  name?: string | undefined;
+  /** Unix milliseconds, in the future; null: never. */
+  expiresAt?: number | null | undefined;
+  /** Ids of the models that it may use, 1 to `MAX_MODELS`; null: all. */
+  allowedModels?: readonly string[] | null | undefined;
+  /** Limits of its own, which hold beside the plan's; null, or one without limits: none. */
+  limits?: PlanLimits | null | undefined;
+}
+
+/** The columns that people set. */
+export type KeyColumns = Pick<
+  Selectable<Schema['keys']>,
+  'name' | 'expires_at' | 'allowed_models' | 'limits'
+>;
+
+/** Most models that one key names. */
+export const MAX_MODELS = 100;
+
+/**
+ * The columns that hold a change. Throws a `ServiceError` `invalid_value` (param `name`, `expires_at` or
+ * `allowed_models`); limits and ids of models have their form by the schemas they came through.
+ */
+export function columnsOf({ name, expiresAt, allowedModels, limits }: KeyChange): Partial<KeyColumns> {
+  return {
+    ...(name !== undefined && { name: checkedName(name, 'key') }),
+    ...(expiresAt !== undefined && { expires_at: checkedExpiry(expiresAt) }),
+    ...(allowedModels !== undefined && { allowed_models: modelsText(allowedModels) }),
+    ...(limits !== undefined && { limits: limitsText(limits) }),
+  };
+}
+
+/** What the audit log says of columns: times as ISO 8601, lists and limits as themselves. */
+export function readable(columns: Partial<KeyColumns>): Record<string, unknown> {
+  const parsed = (text: string | null): unknown => (text === null ? null : JSON.parse(text));
+  const { name, expires_at: expiry, allowed_models: models, limits } = columns;
+  return {
+    ...(name !== undefined && { name }),
+    ...(expiry !== undefined && { expires_at: expiry === null ? null : new Date(expiry).toISOString() }),
+    ...(models !== undefined && { allowed_models: parsed(models) }),
+    ...(limits !== undefined && { limits: parsed(limits) }),
+  };
+}
+
+/** The last moment that a `Date` can tell. */
+const LAST_MS = 8_640_000_000_000_000;
+
+function checkedExpiry(expiresAt: number | null): number | null {
+  if (expiresAt === null) return null;
+  if (Number.isSafeInteger(expiresAt) && expiresAt > Date.now() && expiresAt <= LAST_MS) return expiresAt;
+  throw new ServiceError('invalid_value', 'A key must expire in the future.', { param: 'expires_at' });
+}
+
+function modelsText(models: readonly string[] | null): string | null {
+  if (models === null) return null;
+  const ids = [...new Set(models)];
+  if (ids.length >= 1 && ids.length <= MAX_MODELS) return JSON.stringify(ids);
+  throw new ServiceError(
+    'invalid_value',
+    `A key may use 1 to ${MAX_MODELS} models that it names, or all where it names none.`,
+    { param: 'allowed_models' },
+  );
+}
+
+function limitsText(limits: PlanLimits | null): string | null {
+  const text = JSON.stringify(limits);
+  return text === '{}' || text === 'null' ? null : text;
+}

@@ -1,0 +1,212 @@
+import { randomBytes } from 'node:crypto';
+import type { Selectable } from 'kysely';
+import type { Database } from '../database/database.ts';
+import type { Role, Schema } from '../database/schema.ts';
+import { ServiceError } from '../errors.ts';
+import { getAccount } from './accounts.ts';
+import { appendAudit, type Actor } from './audit.ts';
+import { checkedName } from './name.ts';
+import { pageLimit, pageOf, placeCursor, placeOf, type Page, type PageQuery } from './page.ts';
+
+/** Somebody who may use the console. Times in Unix milliseconds. */
+export interface PersonRecord {
+  id: string;
+  name: string;
+  /** In lower case. */
+  email: string;
+  createdAt: number;
+}
+
+/** A person's part in an account. */
+export interface MemberRecord {
+  accountId: string;
+  person: PersonRecord;
+  role: Role;
+  /** Since when, Unix milliseconds. */
+  createdAt: number;
+}
+
+/**
+ * Makes a person. Rejects with a `ServiceError` `invalid_value`: param `name`, or `email` where it is none or
+ * somebody else's.
+ */
+export async function createPerson(
+  database: Database,
+  wanted: { name: string; email: string },
+  by: Actor,
+): Promise<PersonRecord> {
+  const name = checkedName(wanted.name, 'person');
+  const email = checkedEmail(wanted.email);
+  const id = `person_${randomBytes(12).toString('hex')}`;
+  return await database.kysely.transaction().execute(async (transaction) => {
+    const row = await transaction
+      .insertInto('people')
+      .values({ id, name, email, created_at: Date.now() })
+      .onConflict((conflict) => conflict.column('email').doNothing())
+      .returningAll()
+      .executeTakeFirst();
+    if (row === undefined) {
+      throw new ServiceError('invalid_value', 'Somebody has this address already.', { param: 'email' });
+    }
+    await appendAudit(transaction, by, {
+      action: 'person.create',
+      subject: `person:${id}`,
+      accountId: null,
+      detail: {},
+    });
+    return toRecord(row);
+  });
+}
+
+/** A page of all people, the oldest first. Throws a `ServiceError` `invalid_value` (param `limit` or `cursor`). */
+export async function listPeople(database: Database, page: PageQuery = {}): Promise<Page<PersonRecord>> {
+  const limit = pageLimit(page);
+  const after = placeOf(page);
+  let rows = database.kysely
+    .selectFrom('people')
+    .selectAll()
+    .orderBy('created_at')
+    .orderBy('id')
+    .limit(limit + 1);
+  if (after !== null) {
+    rows = rows.where((is) => is(is.refTuple('created_at', 'id'), '>', is.tuple(after.createdAt, after.id)));
+  }
+  return pageOf((await rows.execute()).map(toRecord), limit, placeCursor);
+}
+
+/**
+ * Forgets a person and every part that they have in an account. Accounts, keys, ledger and audit log stay.
+ * Rejects with a `ServiceError` `not_found`.
+ */
+export async function deletePerson(database: Database, id: string, by: Actor): Promise<void> {
+  await database.kysely.transaction().execute(async (transaction) => {
+    const parts = await transaction
+      .deleteFrom('memberships')
+      .where('person_id', '=', id)
+      .returning('account_id')
+      .execute();
+    const { numDeletedRows } = await transaction.deleteFrom('people').where('id', '=', id).executeTakeFirst();
+    if (numDeletedRows === 0n) throw noSuchPerson();
+    const subject = `person:${id}`;
+    for (const { account_id: accountId } of parts) {
+      await appendAudit(transaction, by, { action: 'member.remove', subject, accountId, detail: {} });
+    }
+    await appendAudit(transaction, by, { action: 'person.delete', subject, accountId: null, detail: {} });
+  });
+}
+
+/** Gives a person this role in an account, whether they had one there or not. Rejects with `not_found`. */
+export async function setMember(
+  database: Database,
+  { accountId, personId, role }: { accountId: string; personId: string; role: Role },
+  by: Actor,
+): Promise<MemberRecord> {
+  await getAccount(database, accountId);
+  return await database.kysely.transaction().execute(async (transaction) => {
+    const person = await transaction
+      .selectFrom('people')
+      .selectAll()
+      .where('id', '=', personId)
+      // Neither deleted under our hands nor kept from others longer than this.
+      .$if(database.place.kind === 'postgres', (query) => query.forShare())
+      .executeTakeFirst();
+    if (person === undefined) throw noSuchPerson();
+    const { created_at: createdAt } = await transaction
+      .insertInto('memberships')
+      .values({ account_id: accountId, person_id: personId, role, created_at: Date.now() })
+      .onConflict((conflict) => conflict.columns(['account_id', 'person_id']).doUpdateSet({ role }))
+      .returning('created_at')
+      .executeTakeFirstOrThrow();
+    await appendAudit(transaction, by, {
+      action: 'member.set',
+      subject: `person:${personId}`,
+      accountId,
+      detail: { role },
+    });
+    return { accountId, person: toRecord(person), role, createdAt };
+  });
+}
+
+/** Takes a person out of an account. Rejects with a `ServiceError` `not_found` where they were not in it. */
+export async function removeMember(
+  database: Database,
+  { accountId, personId }: { accountId: string; personId: string },
+  by: Actor,
+): Promise<void> {
+  await database.kysely.transaction().execute(async (transaction) => {
+    const { numDeletedRows } = await transaction
+      .deleteFrom('memberships')
+      .where('account_id', '=', accountId)
+      .where('person_id', '=', personId)
+      .executeTakeFirst();
+    if (numDeletedRows === 0n) {
+      throw new ServiceError('not_found', 'This person is not in this account.', { param: 'person_id' });
+    }
+    await appendAudit(transaction, by, {
+      action: 'member.remove',
+      subject: `person:${personId}`,
+      accountId,
+      detail: {},
+    });
+  });
+}
+
+/** A page of who may act for an account, those longest in it first. Rejects with `not_found` or `invalid_value`. */
+export async function listMembers(
+  database: Database,
+  accountId: string,
+  page: PageQuery = {},
+): Promise<Page<MemberRecord>> {
+  const limit = pageLimit(page);
+  const after = placeOf(page);
+  await getAccount(database, accountId);
+  let rows = database.kysely
+    .selectFrom('memberships')
+    .innerJoin('people', 'people.id', 'memberships.person_id')
+    .selectAll('people')
+    .select(['memberships.role', 'memberships.created_at as since'])
+    .where('memberships.account_id', '=', accountId)
+    .orderBy('memberships.created_at')
+    .orderBy('memberships.person_id')
+    .limit(limit + 1);
+  if (after !== null) {
+    rows = rows.where((is) =>
+      is(
+        is.refTuple('memberships.created_at', 'memberships.person_id'),
+        '>',
+        is.tuple(after.createdAt, after.id),
+      ),
+    );
+  }
+  const members = (await rows.execute()).map((row) => ({
+    accountId,
+    person: toRecord(row),
+    role: row.role,
+    createdAt: row.since,
+  }));
+  return pageOf(members, limit, ({ createdAt, person }) => placeCursor({ createdAt, id: person.id }));
+}
+
+const MAX_EMAIL = 254;
+
+/** The least that an address has; whether it reaches anybody only a message to it could tell. */
+function checkedEmail(text: string): string {
+  const email = text.trim().toLowerCase();
+  if (email.length > MAX_EMAIL || !/^[^\s@\p{Cc}\p{Cf}]+@[^\s@\p{Cc}\p{Cf}]+$/u.test(email)) {
+    throw new ServiceError(
+      'invalid_value',
+      `'email' must be an address of at most ${MAX_EMAIL} characters, such as zoe@example.com.`,
+      { param: 'email' },
+    );
+  }
+  return email;
+}
+
+function noSuchPerson(): ServiceError {
+  return new ServiceError('not_found', 'There is no such person.', { param: 'person_id' });
+}
+
+function toRecord(row: Selectable<Schema['people']>): PersonRecord {
+  const { id, name, email, created_at: createdAt } = row;
+  return { id, name, email, createdAt };
+}
