@@ -21,12 +21,23 @@ export async function loadConfig(env: NodeJS.ProcessEnv): Promise<Config> {
   const host = readHost(env.SLUICE_HOST || '127.0.0.1', faults);
   const port = readPort(env.SLUICE_PORT || '8080', faults);
   const home = homeOf(env);
-  const databaseUrl = readUrl('SLUICE_DATABASE_URL', ['postgres', 'postgresql'], env, faults);
+  const databaseUrl = readDatabaseUrl(env, faults);
   const valkeyUrl = readUrl('SLUICE_VALKEY_URL', ['redis', 'rediss', 'valkey', 'valkeys'], env, faults);
   const configPath = env.SLUICE_CONFIG ? resolve(env.SLUICE_CONFIG) : null;
   const file = configPath === null ? configSchema.parse({}) : await loadFile(configPath, env, faults);
   if (file === null || faults.length > 0) throw new ConfigError(configPath, faults);
   return { file, configPath, host, port, home, databaseUrl, valkeyUrl };
+}
+
+/**
+ * Where the database is: `SLUICE_DATABASE_URL`, or else in `SLUICE_HOME`. For commands that read no configuration
+ * file, so that a fault in it keeps nobody from revoking a key. Throws a `ConfigError`.
+ */
+export function databaseOf(env: NodeJS.ProcessEnv): { home: string; url: Secret | null } {
+  const faults: ConfigIssue[] = [];
+  const url = readDatabaseUrl(env, faults);
+  if (faults.length > 0) throw new ConfigError(null, faults);
+  return { home: homeOf(env), url };
 }
 
 /** The secrets that a configuration names, which `loadConfig` has seen to be there. They are kept apart from it. */
@@ -94,6 +105,8 @@ function missingSecrets(file: ConfigFile, env: NodeJS.ProcessEnv, yaml: YamlFile
 /** People put the key itself where its variable's name belongs; what does not look like a name is not repeated. */
 const nameOnly = (text: string): string => (/^[A-Z][A-Z0-9_]*$/.test(text) ? text : 'named here');
 
+const DATABASE_SCHEMES: readonly [string, string] = ['postgres', 'postgresql'];
+
 /** Largest configuration file, in bytes. */
 const MAX_FILE = 1_048_576;
 
@@ -135,6 +148,10 @@ function readPort(text: string, faults: ConfigIssue[]): number {
     faults.push(environmentFault('SLUICE_PORT', expected, `found ${JSON.stringify(text)}`));
   }
   return port;
+}
+
+function readDatabaseUrl(env: NodeJS.ProcessEnv, faults: ConfigIssue[]): Secret | null {
+  return readUrl('SLUICE_DATABASE_URL', DATABASE_SCHEMES, env, faults);
 }
 
 /** The address of a server, of which a fault repeats nothing: a password may stand in it. */
