@@ -2,6 +2,7 @@ import { Option, type Command } from 'commander';
 import { keyStatus, type KeyKind, type KeyRecord } from '../accounts/key-record.ts';
 import { createKey, listKeys, revokeKey } from '../accounts/key-table.ts';
 import { homeOf, prepareHome } from '../config/home.ts';
+import { databaseOf } from '../config/load.ts';
 import { openDatabase, type Database } from '../database/database.ts';
 import { parseDuration } from './duration.ts';
 import { isoTime, note, print, printJson, printTable, shortTime } from './output.ts';
@@ -97,7 +98,7 @@ async function revoke(named: string): Promise<void> {
 async function open(): Promise<Database> {
   const home = homeOf(process.env);
   await prepareHome(home);
-  return await openDatabase(home);
+  return await openDatabase(databaseOf(process.env));
 }
 
 function asJson(key: KeyRecord, now: number): Record<string, string | null> {

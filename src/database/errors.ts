@@ -1,6 +1,8 @@
 /** What is wrong with the database: for operators, and for deciding whether to wait or to stop. */
 export type DatabaseFault =
-  /** The file or its folder cannot be opened or written. */
+  /** The server cannot be reached, does not answer, or takes no connection now. */
+  | 'away'
+  /** The file, its folder or the server's database cannot be opened or written. */
   | 'unwritable'
   /** The file is there and is something else, or is damaged. */
   | 'not_a_database'
@@ -8,12 +10,12 @@ export type DatabaseFault =
   | 'newer_schema'
   /** No space is left on the device. */
   | 'full'
-  /** Another process held the database longer than the wait allowed. */
+  /** Others held the database longer than the wait allowed. */
   | 'busy'
-  /** Anything else SQLite reported; the cause has it. */
+  /** Anything else the database reported; the cause has it. */
   | 'failed';
 
-/** A fault of the database. The message names the file and what to do; it is for operators, not for callers. */
+/** A fault of the database. The message names it and what to do; it is for operators, not for callers. */
 export class DatabaseError extends Error {
   readonly fault: DatabaseFault;
 
@@ -24,8 +26,10 @@ export class DatabaseError extends Error {
   }
 }
 
+type Words = readonly [DatabaseFault, string];
+
 /** Primary result codes of SQLite (https://sqlite.org/rescode.html) that an operator can do something about. */
-const FAULTS: ReadonlyMap<number, readonly [DatabaseFault, string]> = new Map([
+const SQLITE: ReadonlyMap<number, Words> = new Map([
   [3, ['unwritable', 'cannot be read or written: check who owns it']],
   [5, ['busy', 'is locked by another process']],
   [6, ['busy', 'is locked by another process']],
@@ -40,6 +44,58 @@ const FAULTS: ReadonlyMap<number, readonly [DatabaseFault, string]> = new Map([
 /** Turns an error of `node:sqlite` into a `DatabaseError` that names the file; other errors pass unchanged. */
 export function asDatabaseError(error: unknown, path: string): unknown {
   if (!(error instanceof Error) || !('errcode' in error) || typeof error.errcode !== 'number') return error;
-  const [fault, words] = FAULTS.get(error.errcode & 0xff) ?? ['failed', `failed: ${error.message}`];
+  const [fault, words] = SQLITE.get(error.errcode & 0xff) ?? ['failed', `failed: ${error.message}`];
   return new DatabaseError(fault, `The database ${path} ${words}.`, { cause: error });
+}
+
+const CREDENTIALS: Words = ['unwritable', 'refuses this user or its password: check SLUICE_DATABASE_URL'];
+const LOCKED: Words = ['busy', 'is locked by others'];
+
+/** SQLSTATEs (https://www.postgresql.org/docs/current/errcodes-appendix.html), by code or by their class. */
+const POSTGRES: ReadonlyMap<string, Words> = new Map([
+  ['08', ['away', 'has lost the connection']],
+  ['28', CREDENTIALS],
+  ['53', ['failed', 'is out of memory or of another resource']],
+  ['57P', ['away', 'is starting, stopping or recovering']],
+  ['25006', ['unwritable', 'can only be read: the server is a standby, or set to read only']],
+  ['3D000', ['unwritable', 'does not exist: make it, or check SLUICE_DATABASE_URL']],
+  ['40001', LOCKED],
+  ['40P01', LOCKED],
+  ['42501', ['unwritable', 'does not allow this to its user: grant it, or check SLUICE_DATABASE_URL']],
+  ['53100', ['full', 'cannot grow: the disk of its server is full']],
+  ['53300', ['away', 'takes no more connections']],
+  ['55P03', LOCKED],
+  ['57014', ['busy', 'took longer than a statement may']],
+  ['57P04', ['unwritable', 'was dropped']],
+]);
+
+/** What `pg` says in words alone when the server does not answer, or no connection became free in time. */
+const SILENT = /timeout|terminated|connection error|not queryable/i;
+
+/**
+ * Turns an error of `pg`, or of the connection under it, into a `DatabaseError` that names the database as `name`;
+ * other errors pass unchanged.
+ */
+export function asPostgresError(error: unknown, name: string): unknown {
+  if (!(error instanceof Error) || error instanceof DatabaseError) return error;
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
+  const [fault, words] = wordsFor(error, code) ?? [];
+  if (fault === undefined) return error;
+  return new DatabaseError(fault, `The database ${name} ${words}.`, { cause: error });
+}
+
+function wordsFor(error: Error, code: string): Words | undefined {
+  // Only what the server itself reports has a severity.
+  if ('severity' in error) {
+    return (
+      POSTGRES.get(code) ??
+      POSTGRES.get(code.slice(0, 3)) ??
+      POSTGRES.get(code.slice(0, 2)) ?? ['failed', `failed: ${error.message}`]
+    );
+  }
+  if (/^E[A-Z]|_TLS_|CERT/.test(code) && !code.startsWith('ERR_INVALID')) {
+    return ['away', `cannot be reached (${code})`];
+  }
+  if (SILENT.test(error.message)) return ['away', `does not answer (${error.message})`];
+  return undefined;
 }

@@ -1,104 +1,77 @@
-import { randomBytes } from 'node:crypto';
-import { sql, type Kysely } from 'kysely';
-import { Migrator, type Migration } from 'kysely/migration';
+import { sql, type Kysely, type Transaction } from 'kysely';
 import { DatabaseError } from './errors.ts';
-import { CACHE_SCOPE_SECRET, DEFAULT_ACCOUNT_ID, type Schema } from './schema.ts';
+import type { DatabaseKind } from './migrations/column-types.ts';
+import { createKeys } from './migrations/0001-keys.ts';
+import { createAccounts } from './migrations/0002-accounts.ts';
+import { createLedger } from './migrations/0003-ledger.ts';
+import type { Schema } from './schema.ts';
+
+/** Brings the tables of either database from the version before to its own. Never changed once released. */
+type Migration = (database: Transaction<Schema>, kind: DatabaseKind) => Promise<void>;
+
+/** Forward only, in this order. */
+const MIGRATIONS: ReadonlyMap<string, Migration> = new Map([
+  ['0001_keys', createKeys],
+  ['0002_accounts', createAccounts],
+  ['0003_ledger', createLedger],
+]);
+
+/** Anything, as long as all copies of the service take the same: PostgreSQL has one for each database. */
+const LOCK = 0x51_01_ce;
 
 /**
- * Brings the tables to the newest version. The whole of it is one transaction that holds the write lock from its
- * first statement, so two processes that start at once do not collide: the second finds nothing left to do.
- * Rejects with a `DatabaseError` (`newer_schema`) when the database knows migrations that this program does not.
+ * Brings the tables to the newest version. The whole of it is one transaction that holds a lock from its first
+ * statement, so processes that start at once do not collide: the others find nothing left to do. Rejects with a
+ * `DatabaseError` (`newer_schema`, naming the database as `name`) when it knows migrations that this program does
+ * not.
  */
-export async function migrate(database: Kysely<Schema>, path: string): Promise<void> {
-  if (standing(await applied(database), path)) return;
+export async function migrate(database: Kysely<Schema>, kind: DatabaseKind, name: string): Promise<void> {
+  if (await isMigrated(database, kind, name)) return;
   await database.transaction().execute(async (transaction) => {
-    if (standing(await applied(transaction), path)) return;
-    const migrator = new Migrator({
-      // The migrator's own tables are no part of our schema's type.
-      db: transaction,
-      provider: { getMigrations: () => Promise.resolve(MIGRATIONS) },
-      migrationTableName: TABLE,
-      migrationLockTableName: `${TABLE}_lock`,
-    });
-    const { error } = await migrator.migrateToLatest();
-    if (error !== undefined) throw error;
+    // On SQLite the transaction has taken the lock when it began.
+    if (kind === 'postgres') await sql`select pg_advisory_xact_lock(${sql.lit(LOCK)})`.execute(transaction);
+    const done = await applied(transaction, kind, name);
+    await sql`create table if not exists migrations (name varchar(255) not null primary key, timestamp varchar(255) not null)`.execute(
+      transaction,
+    );
+    for (const [migration, apply] of MIGRATIONS) {
+      if (done.has(migration)) continue;
+      await apply(transaction, kind);
+      await sql`insert into migrations (name, timestamp) values (${migration}, ${new Date().toISOString()})`.execute(
+        transaction,
+      );
+    }
   });
 }
 
-const TABLE = 'migrations';
+/** Whether no migration is left to do. Rejects as `migrate` does. */
+export async function isMigrated(
+  database: Kysely<Schema>,
+  kind: DatabaseKind,
+  name: string,
+): Promise<boolean> {
+  return (await applied(database, kind, name)).size === MIGRATIONS.size;
+}
 
-/** Whether every migration is applied already; throws when there are some we do not know. */
-function standing(names: readonly string[], path: string): boolean {
-  const unknown = names.filter((name) => !(name in MIGRATIONS));
+async function applied(
+  database: Kysely<Schema>,
+  kind: DatabaseKind,
+  name: string,
+): Promise<ReadonlySet<string>> {
+  const found =
+    kind === 'sqlite'
+      ? await sql`select 1 from sqlite_master where type = 'table' and name = 'migrations'`.execute(database)
+      : await sql`select 1 where to_regclass('migrations') is not null`.execute(database);
+  if (found.rows.length === 0) return new Set();
+  const { rows } = await sql<{ name: string }>`select name from migrations order by name`.execute(database);
+  const names = rows.map((row) => row.name);
+  const unknown = names.filter((migration) => !MIGRATIONS.has(migration));
   if (unknown.length > 0) {
     throw new DatabaseError(
       'newer_schema',
-      `The database ${path} was changed by a newer version of Sluice (${unknown.join(', ')}). ` +
+      `The database ${name} was changed by a newer version of Sluice (${unknown.join(', ')}). ` +
         'Start that version, or bring back a backup from before it.',
     );
   }
-  return names.length === Object.keys(MIGRATIONS).length;
-}
-
-async function applied(database: Kysely<Schema>): Promise<readonly string[]> {
-  const tables = await sql`select 1 from sqlite_master where type = 'table' and name = ${TABLE}`.execute(
-    database,
-  );
-  if (tables.rows.length === 0) return [];
-  const { rows } = await sql<{ name: string }>`select name from ${sql.table(TABLE)} order by name`.execute(
-    database,
-  );
-  return rows.map((row) => row.name);
-}
-
-/** Forward only, in the order of their names. One that has been released is never changed. */
-const MIGRATIONS: Readonly<Record<string, Migration>> = {
-  '0001_keys': { up: createKeys },
-};
-
-async function createKeys(database: Kysely<Schema>): Promise<void> {
-  await database.schema
-    .createTable('accounts')
-    .addColumn('id', 'text', (column) => column.primaryKey().notNull())
-    .addColumn('name', 'text', (column) => column.notNull())
-    .addColumn('status', 'text', (column) =>
-      column.notNull().check(sql`status in ('active', 'suspended', 'closed')`),
-    )
-    .addColumn('created_at', 'integer', (column) => column.notNull())
-    .modifyEnd(sql`strict`)
-    .execute();
-  await database.schema
-    .createTable('keys')
-    .addColumn('id', 'text', (column) => column.primaryKey().notNull())
-    .addColumn('account_id', 'text', (column) => column.notNull().references('accounts.id'))
-    .addColumn('kind', 'text', (column) => column.notNull().check(sql`kind in ('caller', 'admin')`))
-    .addColumn('name', 'text', (column) => column.notNull())
-    .addColumn('hash', 'text', (column) =>
-      column
-        .notNull()
-        .unique()
-        .check(sql`length(hash) = 64`),
-    )
-    .addColumn('prefix', 'text', (column) => column.notNull())
-    .addColumn('last_four', 'text', (column) => column.notNull())
-    .addColumn('created_at', 'integer', (column) => column.notNull())
-    .addColumn('expires_at', 'integer')
-    .addColumn('revoked_at', 'integer')
-    .addColumn('last_used_at', 'integer')
-    .modifyEnd(sql`strict`)
-    .execute();
-  await database.schema
-    .createTable('settings')
-    .addColumn('name', 'text', (column) => column.primaryKey().notNull())
-    .addColumn('value', 'text', (column) => column.notNull())
-    .modifyEnd(sql`strict`)
-    .execute();
-  await database
-    .insertInto('accounts')
-    .values({ id: DEFAULT_ACCOUNT_ID, name: 'Default', status: 'active', created_at: Date.now() })
-    .execute();
-  await database
-    .insertInto('settings')
-    .values({ name: CACHE_SCOPE_SECRET, value: randomBytes(32).toString('hex') })
-    .execute();
+  return new Set(names);
 }

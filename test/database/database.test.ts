@@ -28,10 +28,14 @@ const fault = (name: string, words?: RegExp) => (error: unknown) => {
 
 test('a fresh home gets the tables, the default account and a secret, in a file only its owner can read', async (t) => {
   const home = folder(t);
-  await using database = await openDatabase(home);
+  await using database = await openDatabase({ home, url: null });
   const accounts = await database.kysely.selectFrom('accounts').select(['id', 'status']).execute();
   assert.deepEqual(plain(accounts), [{ id: 'default', status: 'active' }]);
-  const setting = await database.kysely.selectFrom('settings').selectAll().executeTakeFirstOrThrow();
+  const setting = await database.kysely
+    .selectFrom('settings')
+    .selectAll()
+    .where('name', '=', 'cache_scope_secret')
+    .executeTakeFirstOrThrow();
   assert.match(setting.value, /^[0-9a-f]{64}$/);
   for (const name of ['sluice.db', 'sluice.db-wal', 'sluice.db-shm']) {
     assert.equal(statSync(join(home, name)).mode & 0o777, 0o600, name);
@@ -40,14 +44,14 @@ test('a fresh home gets the tables, the default account and a secret, in a file 
 
 test('a database file that others can read is closed to them', async (t) => {
   const home = folder(t);
-  await (await openDatabase(home))[Symbol.asyncDispose]();
+  await (await openDatabase({ home, url: null }))[Symbol.asyncDispose]();
   chmodSync(join(home, 'sluice.db'), 0o644);
-  await using _database = await openDatabase(home);
+  await using _database = await openDatabase({ home, url: null });
   assert.equal(statSync(join(home, 'sluice.db')).mode & 0o777, 0o600);
 });
 
 test('commits are durable before they are answered: WAL with full synchronization, and keys to other tables hold', async (t) => {
-  await using database = await openDatabase(folder(t));
+  await using database = await openDatabase({ home: folder(t), url: null });
   for (const kysely of [database.kysely, database.background]) {
     const settings = await Promise.all([
       sql`pragma journal_mode`.execute(kysely),
@@ -66,7 +70,7 @@ test('opening again keeps the secret', async (t) => {
   const home = folder(t);
   const secrets = [];
   for (let i = 0; i < 2; i += 1) {
-    await using database = await openDatabase(home);
+    await using database = await openDatabase({ home, url: null });
     secrets.push(await database.kysely.selectFrom('settings').select('value').execute());
   }
   assert.deepEqual(secrets[0], secrets[1]);
@@ -83,32 +87,29 @@ test('processes that open a fresh home at once all find it whole', async (t) => 
   await Promise.all(children.map((child) => once(child, 'message')));
   for (const child of children) child.send('go');
   for (const [code] of await Promise.all(ends)) assert.equal(code, 0);
-  await using database = await openDatabase(home);
+  await using database = await openDatabase({ home, url: null });
   const { count } = await database.kysely
     .selectFrom('settings')
     .select((e) => e.fn.countAll<number>().as('count'))
     .executeTakeFirstOrThrow();
-  assert.equal(count, 1);
+  assert.equal(count, 2);
 });
 
-test('the revision moves with the commits of others and of the main connection, and stands still otherwise', async (t) => {
+test('the access revision rises with what says who may do what, whoever commits it, and stands still otherwise', async (t) => {
   const home = folder(t);
-  await using one = await openDatabase(home);
-  await using two = await openDatabase(home);
-  const first = one.revision();
-  await one.kysely.selectFrom('settings').selectAll().execute();
-  await one.background.updateTable('accounts').set({ name: 'A' }).execute();
-  assert.equal(one.revision(), first);
-  await two.kysely.updateTable('accounts').set({ name: 'B' }).execute();
-  const second = one.revision();
-  assert.notEqual(second, first);
-  await one.kysely.updateTable('accounts').set({ name: 'C' }).execute();
-  assert.notEqual(one.revision(), second);
+  await using one = await openDatabase({ home, url: null });
+  await using two = await openDatabase({ home, url: null });
+  const first = await one.accessRevision();
+  await two.kysely.insertInto('settings').values({ name: 'a', value: '1' }).execute();
+  await one.background.updateTable('keys').set({ last_used_at: 1 }).execute();
+  assert.equal(await one.accessRevision(), first);
+  await two.kysely.updateTable('accounts').set({ plan: 'free' }).execute();
+  assert.ok((await one.accessRevision()) > first);
 });
 
 test('the background connection does not wait for a lock', async (t) => {
   const home = folder(t);
-  await using database = await openDatabase(home);
+  await using database = await openDatabase({ home, url: null });
   const other = new DatabaseSync(join(home, 'sluice.db'));
   other.exec('begin immediate');
   await assert.rejects(
@@ -121,7 +122,7 @@ test('the background connection does not wait for a lock', async (t) => {
 });
 
 test('transactions of one process take turns, and one that fails leaves nothing behind', async (t) => {
-  await using database = await openDatabase(folder(t));
+  await using database = await openDatabase({ home: folder(t), url: null });
   const add = (name: string, fail: boolean) =>
     database.kysely.transaction().execute(async (transaction) => {
       await transaction.insertInto('settings').values({ name, value: '1' }).execute();
@@ -136,12 +137,12 @@ test('transactions of one process take turns, and one that fails leaves nothing 
   const rows = await database.kysely.selectFrom('settings').select('name').orderBy('name').execute();
   assert.deepEqual(
     rows.map((row) => row.name),
-    ['a', 'c', 'cache_scope_secret'],
+    ['a', 'access_revision', 'c', 'cache_scope_secret'],
   );
 });
 
 test('a value that SQLite has no type for is refused and not stored as NULL', async (t) => {
-  await using database = await openDatabase(folder(t));
+  await using database = await openDatabase({ home: folder(t), url: null });
   for (const value of [undefined, new Date(), true]) {
     await assert.rejects(sql`select ${value}`.execute(database.kysely), /SQLite has no type for/);
   }
@@ -151,28 +152,37 @@ test('a file that is no database is refused and left alone', async (t) => {
   const home = folder(t);
   const path = join(home, 'sluice.db');
   writeFileSync(path, 'this is a letter to my grandmother, '.repeat(100));
-  await assert.rejects(openDatabase(home), fault('not_a_database', /is not a SQLite database: move it away/));
+  await assert.rejects(
+    openDatabase({ home, url: null }),
+    fault('not_a_database', /is not a SQLite database: move it away/),
+  );
   assert.equal(statSync(path).size, 3600);
 });
 
 test('a database of a newer program is refused by the names of what it knows and we do not', async (t) => {
   const home = folder(t);
   {
-    await using database = await openDatabase(home);
+    await using database = await openDatabase({ home, url: null });
     await sql`insert into migrations (name, timestamp) values ('9999_wings', '')`.execute(database.kysely);
   }
-  await assert.rejects(openDatabase(home), fault('newer_schema', /newer version of Sluice \(9999_wings\)/));
+  await assert.rejects(
+    openDatabase({ home, url: null }),
+    fault('newer_schema', /newer version of Sluice \(9999_wings\)/),
+  );
 });
 
 test('a folder that is not there, or a folder in the place of the file, is an unwritable database', async (t) => {
   const home = folder(t);
-  await assert.rejects(openDatabase(join(home, 'nowhere')), fault('unwritable', /ENOENT/));
+  await assert.rejects(
+    openDatabase({ home: join(home, 'nowhere'), url: null }),
+    fault('unwritable', /ENOENT/),
+  );
   mkdirSync(join(home, 'sluice.db'));
-  await assert.rejects(openDatabase(home), fault('unwritable', /EISDIR/));
+  await assert.rejects(openDatabase({ home, url: null }), fault('unwritable', /EISDIR/));
 });
 
 test('a full disk is said in words, and the database goes on when there is room again', async (t) => {
-  await using database = await openDatabase(folder(t));
+  await using database = await openDatabase({ home: folder(t), url: null });
   const insert = (name: string) =>
     database.kysely
       .insertInto('settings')

@@ -6,5 +6,5 @@ import { openDatabase } from '../../src/database/database.ts';
 const go = once(process, 'message');
 process.send?.('ready');
 await go;
-await using _database = await openDatabase(argv[2] ?? '');
+await using _database = await openDatabase({ home: argv[2] ?? '', url: null });
 process.disconnect?.();

@@ -1,0 +1,91 @@
+import { closeSync, fchmodSync, openSync } from 'node:fs';
+import { DatabaseSync } from 'node:sqlite';
+import { setTimeout as pause } from 'node:timers/promises';
+import { Kysely } from 'kysely';
+import { asDatabaseError, DatabaseError } from './errors.ts';
+import { migrate } from './migrations.ts';
+import { ACCESS_REVISION, type Schema } from './schema.ts';
+import { NodeSqliteDialect } from './sqlite-dialect.ts';
+
+/** How long a statement waits for another process's lock, in milliseconds. */
+const BUSY_MS = 5000;
+
+/**
+ * The `Database` in a file, which is made (mode 0600) where it is not there yet. Its folder exists. Rejects with a
+ * `DatabaseError`.
+ */
+export async function openSqlite(path: string) {
+  try {
+    protect(path);
+    return await open(path);
+  } catch (error) {
+    throw asDatabaseError(error, path);
+  }
+}
+
+/** SQLite gives its files beside the database the mode of the database, which so has to be right from the start. */
+function protect(path: string): void {
+  try {
+    const file = openSync(path, 'a', 0o600);
+    fchmodSync(file, 0o600);
+    closeSync(file);
+  } catch (error) {
+    throw new DatabaseError(
+      'unwritable',
+      `The database ${path} cannot be opened for writing (${error instanceof Error ? error.message : String(error)}).`,
+      { cause: error },
+    );
+  }
+}
+
+async function open(path: string) {
+  const main = await connect(path, BUSY_MS);
+  const kysely = new Kysely<Schema>({ dialect: new NodeSqliteDialect(main, path) });
+  try {
+    await migrate(kysely, 'sqlite', path);
+    const side = await connect(path, 0);
+    const background = new Kysely<Schema>({ dialect: new NodeSqliteDialect(side, path) });
+    const revision = side.prepare('select value from settings where name = ?');
+    return {
+      place: { kind: 'sqlite' as const, path },
+      kysely,
+      background,
+      accessRevision: () => {
+        try {
+          return Number(revision.get(ACCESS_REVISION)?.value);
+        } catch (error) {
+          throw asDatabaseError(error, path);
+        }
+      },
+      async [Symbol.asyncDispose]() {
+        await background.destroy();
+        await kysely.destroy();
+        // Kysely closes only connections it has used.
+        for (const connection of [side, main]) if (connection.isOpen) connection.close();
+      },
+    };
+  } catch (error) {
+    main.close();
+    throw error;
+  }
+}
+
+/** Turning WAL on wants the file alone for a moment and does not wait for it as other statements do. */
+async function connect(path: string, timeout: number): Promise<DatabaseSync> {
+  const connection = new DatabaseSync(path, { timeout, enableForeignKeyConstraints: true });
+  const deadline = performance.now() + BUSY_MS;
+  for (;;) {
+    try {
+      connection.exec('pragma journal_mode = wal; pragma synchronous = full');
+      return connection;
+    } catch (error) {
+      const translated = asDatabaseError(error, path);
+      const busy = translated instanceof DatabaseError && translated.fault === 'busy';
+      if (!busy || performance.now() > deadline) {
+        connection.close();
+        throw translated;
+      }
+      await pause(20);
+    }
+  }
+}
