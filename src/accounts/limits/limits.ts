@@ -65,6 +65,8 @@ export interface Limits extends AsyncDisposable {
   admit(demand: Demand): Decision | Promise<Decision>;
   /** Corrects what was set aside to what was used and ends the request's place in flight. Never throws; once. */
   settle(reservation: Reservation, actual: Actual): void;
+  /** The headers of a request that was refused before it asked for anything: what `admit` would say of the rest. */
+  peek(demand: Omit<Demand, 'worstTokens' | 'worstPico'>): RateLimitHeaders | Promise<RateLimitHeaders>;
   /**
    * What remains now of each limit of an account's plan and, where `keyId` is given, of the key's own. For the
    * console and the command line.
@@ -98,8 +100,8 @@ export type LimitName =
 /** What the ledger knows of an account, for limits that have to be counted anew. */
 export interface UsageHistory {
   /**
-   * By key and model: billed tokens of the UTC day and month of `atMs` and money of the month, with what open rows
-   * have reserved; and the requests and tokens that started in the last `recentMs`. Rejects with a `DatabaseError`.
+   * By key and model, of the UTC day and month of `atMs` (Unix milliseconds) by the start of the requests, all from
+   * one snapshot. Rejects with a `DatabaseError`.
    */
   usedBy(accountId: string, atMs: number, recentMs: number): Promise<HistoryEntry[]>;
 }
@@ -107,9 +109,15 @@ export interface UsageHistory {
 export interface HistoryEntry {
   keyId: string;
   model: string;
+  /** Billed tokens and money of rows that have ended: what a crash or a fault ended counts nothing. */
   dayTokens: number;
   monthTokens: number;
   monthPico: bigint;
+  /** What open rows have reserved. Apart from the above: while a copy lives it knows better what it has open. */
+  openDayTokens: number;
+  openMonthTokens: number;
+  openMonthPico: bigint;
+  /** Requests that started in the last `recentMs`, and their tokens: reserved ones of open rows, billed of others. */
   recentRequests: number;
   recentTokens: number;
 }
