@@ -15,9 +15,21 @@ const COMMANDS: Readonly<Record<string, Listed>> = {
     summary: 'Fetch, list, check and remove model files.',
     load: () => import('./commands/models.ts'),
   },
+  accounts: {
+    summary: 'Make, list, suspend and close accounts.',
+    load: () => import('./commands/accounts.ts'),
+  },
   keys: {
-    summary: 'Make, list and revoke API keys.',
+    summary: 'Make, list, change and revoke API keys.',
     load: () => import('./commands/keys.ts'),
+  },
+  plans: {
+    summary: 'List the plans of the configuration, and how many accounts are on each.',
+    load: () => import('./commands/plans.ts'),
+  },
+  audit: {
+    summary: 'Show who changed which account, key or person.',
+    load: () => import('./commands/audit.ts'),
   },
   config: {
     summary: 'Check the configuration, or print the settings that hold.',

@@ -6,7 +6,7 @@ import { ServiceError } from '../errors.ts';
 import { appendAudit, type Actor, type AuditAction } from './audit.ts';
 import { checkedName } from './name.ts';
 import { pageLimit, pageOf, placeCursor, placeOf, type Page, type PageQuery } from './page.ts';
-import type { Plans } from './plans.ts';
+import type { Plan, Plans } from './plans.ts';
 
 /** What is known of an account. Times in Unix milliseconds. */
 export interface AccountRecord {
@@ -18,18 +18,29 @@ export interface AccountRecord {
   createdAt: number;
 }
 
-/**
- * Makes an account. Rejects with a `ServiceError` `invalid_value` (param `name`, or `plan` where there is none of
- * that name), or a `DatabaseError`.
- */
+/** The plan of that name; null, the default one, stays null. Throws a `ServiceError` `invalid_value` (param `plan`). */
+export function planNamed(plans: Plans, name: string | null): Plan | null {
+  if (name === null) return null;
+  const plan = plans.of(name);
+  if (plan !== null) return plan;
+  const known = plans.list().map((one) => one.name);
+  throw new ServiceError(
+    'invalid_value',
+    `There is no such plan; the configuration has ${known.join(', ')}.`,
+    {
+      param: 'plan',
+    },
+  );
+}
+
+/** Makes an account. Rejects with a `ServiceError` `invalid_value` (param `name`), or a `DatabaseError`. */
 export async function createAccount(
   database: Database,
-  wanted: { name: string; plan?: string | null | undefined },
-  plans: Plans,
+  wanted: { name: string; plan?: Plan | null | undefined },
   by: Actor,
 ): Promise<AccountRecord> {
   const name = checkedName(wanted.name, 'account');
-  const plan = checkedPlan(wanted.plan ?? null, plans);
+  const plan = wanted.plan?.name ?? null;
   const id = `acct_${randomBytes(12).toString('hex')}`;
   return await database.kysely.transaction().execute(async (transaction) => {
     const row = await transaction
@@ -90,26 +101,25 @@ export async function countAccountsByPlan(database: Database): Promise<ReadonlyM
 export interface AccountChange {
   name?: string | undefined;
   /** Null: the default plan. */
-  plan?: string | null | undefined;
+  plan?: Plan | null | undefined;
   /** `closed` is for ever: the account's keys open nothing, its ledger stays. */
   status?: AccountStatus | undefined;
 }
 
 /**
  * Changes an account; what is as it should be already is not written down. Its keys follow on every copy of the
- * service within a second. Rejects with a `ServiceError` `not_found`, or `invalid_value`: param `name`, `plan`,
+ * service within a second. Rejects with a `ServiceError` `not_found`, or `invalid_value`: param `name`,
  * `status` for the default account, which cannot be closed, or `id` for one that is closed.
  */
 export async function changeAccount(
   database: Database,
   id: string,
   change: AccountChange,
-  plans: Plans,
   by: Actor,
 ): Promise<AccountRecord> {
   const wanted = {
     ...(change.name !== undefined && { name: checkedName(change.name, 'account') }),
-    ...(change.plan !== undefined && { plan: checkedPlan(change.plan, plans) }),
+    ...(change.plan !== undefined && { plan: change.plan?.name ?? null }),
     ...(change.status !== undefined && { status: checkedStatus(id, change.status) }),
   };
   return await database.kysely.transaction().execute(async (transaction) => {
@@ -158,18 +168,6 @@ async function lockAccount(
     .executeTakeFirst();
   if (row === undefined) throw noSuchAccount();
   return row;
-}
-
-function checkedPlan(plan: string | null, plans: Plans): string | null {
-  if (plans.of(plan) !== null) return plan;
-  const known = plans.list().map(({ name }) => name);
-  throw new ServiceError(
-    'invalid_value',
-    `There is no such plan; the configuration has ${known.join(', ')}.`,
-    {
-      param: 'plan',
-    },
-  );
 }
 
 function checkedStatus(id: string, status: AccountStatus): AccountStatus {

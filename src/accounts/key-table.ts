@@ -113,20 +113,20 @@ export async function countKeys(database: Database): Promise<number> {
 }
 
 /**
- * Changes one key, named as in `revokeKey`; what is as it should be already is not written down. Every copy of the
- * service follows within a second. Null: there is none such. Rejects with a `ServiceError` `invalid_value`: params
+ * Changes one key, named as in `revokeKey`, to what is wanted of it as it is now; what is as it should be already is
+ * not written down. Every copy of the service follows within a second. Null: there is none such. Rejects with a `ServiceError` `invalid_value`: params
  * as of `createKey`, or `id` for a key that is revoked or a name that several have.
  */
 export async function changeKey(
   database: Database,
   named: string,
-  change: KeyChange,
+  wanted: (now: KeyRecord) => KeyChange,
   by: Actor,
 ): Promise<KeyRecord | null> {
-  const columns = columnsOf(change);
   return await database.kysely.transaction().execute(async (transaction) => {
     const row = await lockKey(database, transaction, named);
     if (row === null) return null;
+    const columns = columnsOf(wanted(toRecord(row)));
     const changed = { ...row, ...columns };
     const before = readable(row);
     const fields = Object.entries(readable(changed)).filter(

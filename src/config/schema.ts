@@ -13,7 +13,8 @@ const decimal = z
   .regex(/^\d{1,9}(\.\d{1,6})?$/, 'expected a decimal string with at most 6 decimals, such as "0.15"')
   .describe('USD per million tokens, a decimal string with at most 6 decimals.');
 
-const modelId = z
+/** What the id of a model looks like. */
+export const modelId = z
   .string()
   .max(200)
   .regex(

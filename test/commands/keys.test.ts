@@ -7,6 +7,13 @@ import { InvalidArgumentError } from 'commander';
 import * as fc from 'fast-check';
 import { KeyStore } from '../../src/accounts/keys.ts';
 import { parseDuration } from '../../src/commands/duration.ts';
+import {
+  editLimits,
+  LIMIT_NAMES,
+  parseBudget,
+  parseLimit,
+  type LimitEdit,
+} from '../../src/commands/limit-options.ts';
 import { openDatabase } from '../../src/database/database.ts';
 import { SILENT } from '../../src/log.ts';
 import { folder, run, start } from './program.ts';
@@ -14,8 +21,8 @@ import { folder, run, start } from './program.ts';
 test('keys made and revoked by the command line hold in a service that runs beside', async (t) => {
   const home = folder(t);
   const env = { SLUICE_HOME: home };
-  await using database = await openDatabase(home);
-  await using keys = await KeyStore.open(database, SILENT);
+  await using database = await openDatabase({ home, url: null });
+  await using keys = await KeyStore.open(database, SILENT, { maxStaleMs: 5000 });
 
   const made = await run(['keys', 'create', '--name', 'laptop', '--json'], env);
   assert.deepEqual([made.code, made.stderr], [0, '']);
@@ -41,7 +48,7 @@ test('a key is printed alone on standard output, for scripts, and in no listing'
   const table = await run(['keys', 'list'], env);
   assert.match(
     table.stdout,
-    /^ID +NAME +KIND +KEY +STATUS +CREATED +EXPIRES +LAST USED\nkey_\S+ +ops +admin +sk-/,
+    /^ID +ACCOUNT +NAME +KIND +KEY +STATUS +CREATED +EXPIRES +LAST USED\nkey_\S+ +default +ops +admin +sk-/,
   );
   const listed = await run(['keys', 'list', '--json'], env);
   const [record, ...more]: Record<string, unknown>[] = JSON.parse(listed.stdout);
@@ -54,6 +61,8 @@ test('a key is printed alone on standard output, for scripts, and in no listing'
     prefix: key.slice(0, 14),
     last_four: key.slice(-4),
     status: 'live',
+    allowed_models: null,
+    limits: null,
     revoked_at: null,
     last_used_at: null,
   });
@@ -109,6 +118,118 @@ test('a reader that closes the pipe is no fault', async (t) => {
   const [code]: unknown[] = await once(child, 'close');
   assert.deepEqual([code, stderr], [0, '']);
 });
+
+test('a key is made for an account with models and limits of its own, and changed piece by piece', async (t) => {
+  const env = { SLUICE_HOME: folder(t) };
+  const account = (await run(['accounts', 'create', '--name', 'acme'], env)).stdout.trim();
+  const options = ['--models', 'a/b, c/d', '--limit', 'requestsPerMinute=60', '--budget', '25.5'];
+  const more = ['--limit', 'tokensPerDay@a/b=1000', '--limit', 'burst.requests=5', '--expires-in', '1h'];
+  const made = await run(
+    ['keys', 'create', '--name', 'a', '--account', account, '--json', ...options, ...more],
+    env,
+  );
+  assert.deepEqual([made.code, made.stderr], [0, '']);
+  const { id }: { id: string } = JSON.parse(made.stdout);
+  await run(['keys', 'create', '--name', 'other'], env);
+  assert.deepEqual(await listed(env, account, id), {
+    account_id: account,
+    name: 'a',
+    allowed_models: ['a/b', 'c/d'],
+    limits: {
+      requestsPerMinute: 60,
+      usdPerMonth: '25.5',
+      burst: { requests: 5 },
+      models: { 'a/b': { tokensPerDay: 1000 } },
+    },
+    expires: true,
+  });
+
+  const changes = ['--models', 'all', '--limit', 'tokensPerDay@a/b=none', '--budget', 'none'];
+  const more2 = ['--expires-in', 'never', '--limit', 'burst.requests=none', '--name', 'b'];
+  const changed = await run(['keys', 'update', id, ...changes, ...more2], env);
+  assert.deepEqual([changed.code, changed.stdout], [0, '']);
+  assert.deepEqual(await listed(env, account, id), {
+    account_id: account,
+    name: 'b',
+    allowed_models: null,
+    limits: { requestsPerMinute: 60 },
+    expires: false,
+  });
+  assert.equal((await run(['keys', 'update', id, '--limit', 'requestsPerMinute=none'], env)).code, 0);
+  assert.equal((await listed(env, account, id)).limits, null);
+});
+
+/** The one key of an account, as the listing tells it. */
+async function listed(env: NodeJS.ProcessEnv, account: string, id: string) {
+  const { stdout } = await run(['keys', 'list', '--account', account, '--json'], env);
+  const keys: Record<string, unknown>[] = JSON.parse(stdout);
+  assert.deepEqual(
+    keys.map((key) => key.id),
+    [id],
+  );
+  const { account_id, name, allowed_models, limits, expires_at } = keys[0] ?? {};
+  return { account_id, name, allowed_models, limits, expires: expires_at !== null };
+}
+
+test('limits and budgets that no plan could have are refused as they are read', () => {
+  const limits = ['requests=5', 'requestsPerMinute', 'requestsPerMinute=0', 'requestsPerMinute=1.5', '=5'];
+  const others = ['usdPerMonth=-1', 'tokensPerDay@nobody=5', 'burst=5', 'models=5', 'burst.requests=x'];
+  for (const text of [...limits, ...others]) {
+    assert.throws(() => parseLimit(text), InvalidArgumentError, text);
+  }
+  for (const text of ['1.0000001', 'much', '', '-1', '1e3']) {
+    assert.throws(() => parseBudget(text), InvalidArgumentError, text);
+  }
+});
+
+test('exit 2 for an option that cannot be, 1 for a key or an account that is not there', async (t) => {
+  const env = { SLUICE_HOME: folder(t) };
+  for (const options of [
+    ['--models', 'a/b,'],
+    ['--limit', 'x=1'],
+    ['--budget', 'much'],
+  ]) {
+    const { code, stdout, stderr } = await run(['keys', 'update', 'key_0', ...options], env);
+    assert.deepEqual([code, stdout], [2, ''], options.join(' '));
+    assert.match(stderr, /^error: option .* is invalid\. /, options.join(' '));
+  }
+  const unknown = await run(['keys', 'update', 'key_0', '--name', 'a'], env);
+  assert.deepEqual([unknown.code, unknown.stdout], [1, '']);
+  assert.match(unknown.stderr, /^There is no such key/);
+  const account = await run(['keys', 'create', '--name', 'a', '--account', 'acct_0'], env);
+  assert.deepEqual([account.code, account.stdout, account.stderr], [1, '', 'There is no such account.\n']);
+});
+
+test('edits of limits come to what the last word on each limit says, and never to an empty object', () => {
+  const names = LIMIT_NAMES.filter((name) => name !== 'usdPerMonth');
+  const name = fc
+    .tuple(fc.constantFrom(...names), fc.constantFrom('', '@a/b', '@c/d'))
+    .map((parts) => parts.join(''));
+  const edit = fc.tuple(name, fc.oneof(fc.integer({ min: 1, max: 1000 }), fc.constant('none')));
+  fc.assert(
+    fc.property(fc.array(edit), fc.array(edit), (first, second) => {
+      const edits = (list: typeof first) =>
+        list.reduce<LimitEdit[]>((before, [what, value]) => parseLimit(`${what}=${value}`, before), []);
+      const limits = editLimits(editLimits(null, edits(first)), edits(second));
+      const wanted = new Map([...first, ...second]);
+      const expected = [...wanted]
+        .filter(([, value]) => value !== 'none')
+        .map(([what, value]) => `${what}=${value}`);
+      assert.deepEqual(flat(limits ?? {}).sort(), expected.sort());
+      assert.equal(limits === null, expected.length === 0);
+    }),
+  );
+});
+
+/** Limits as `--limit` would say them. */
+function flat(limits: object, above = '', model = ''): string[] {
+  return Object.entries(limits).flatMap(([name, value]: [string, unknown]) => {
+    if (typeof value !== 'object' || value === null) return [`${above}${name}${model}=${String(value)}`];
+    if (name === 'models')
+      return Object.entries(value).flatMap(([id, one]) => flat(one as object, '', `@${id}`));
+    return flat(value, `${name}.`, model);
+  });
+}
 
 test('durations are a number and a unit, more than nothing and at most ten years', () => {
   assert.equal(parseDuration('30d'), 2_592_000_000);

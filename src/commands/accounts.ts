@@ -1,0 +1,140 @@
+import type { Command } from 'commander';
+import {
+  changeAccount,
+  createAccount,
+  getAccount,
+  listAccounts,
+  planNamed,
+  type AccountChange,
+  type AccountRecord,
+} from '../accounts/accounts.ts';
+import { keyStatus } from '../accounts/key-record.ts';
+import { listKeyPage } from '../accounts/key-table.ts';
+import { everyItem } from '../accounts/page.ts';
+import { listMembers } from '../accounts/people.ts';
+import type { Database } from '../database/database.ts';
+import { commandLineActor, openDatabaseHere, plansHere } from './open.ts';
+import { isoTime, note, print, printJson, printTable, shortTime } from './output.ts';
+
+/** `sluice accounts …`: works on the database itself, whether a service runs beside or not. */
+export function register(program: Command): void {
+  const accounts = program.command('accounts').description('Make, list, suspend and close accounts.');
+  accounts
+    .command('create')
+    .description('Make an account and print its id.')
+    .requiredOption('--name <name>', 'what people call it')
+    .option('--plan <plan>', 'name of a plan of the configuration; left out: the default plan')
+    .option('--json', 'print the account as an object')
+    .addHelpText('after', '\nExample:\n  $ sluice accounts create --name acme --plan standard')
+    .action(create);
+  accounts
+    .command('list')
+    .description('List every account, closed ones too.')
+    .option('--json', 'print an array of objects, times as ISO 8601')
+    .addHelpText('after', '\nExample:\n  $ sluice accounts list')
+    .action(list);
+  accounts
+    .command('show')
+    .description('Show an account with its keys and the people who act for it.')
+    .argument('<account>', 'its id')
+    .option('--json', 'print {"account","keys","members"}, times as ISO 8601')
+    .addHelpText('after', '\nExample:\n  $ sluice accounts show default')
+    .action(show);
+  registerChanges(accounts);
+}
+
+function registerChanges(accounts: Command): void {
+  accounts
+    .command('set-plan')
+    .description('Put an account on another plan: within a second it holds for every key.')
+    .argument('<account>', 'its id')
+    .argument('[plan]', 'name of a plan of the configuration; left out: the default plan')
+    .addHelpText('after', '\nExample:\n  $ sluice accounts set-plan acct_0123456789abcdef01234567 free')
+    .action(async (id: string, plan?: string) => {
+      await change(id, { plan: plan === undefined ? null : planNamed(await plansHere(), plan) });
+    });
+  for (const [name, status, description] of [
+    ['suspend', 'suspended', 'Let no key of an account open anything, until it is resumed.'],
+    ['resume', 'active', 'Let the keys of a suspended account open doors again.'],
+    ['close', 'closed', 'Close an account for ever. Its ledger stays.'],
+  ] as const) {
+    accounts
+      .command(name)
+      .description(description)
+      .argument('<account>', 'its id')
+      .addHelpText('after', `\nExample:\n  $ sluice accounts ${name} acct_0123456789abcdef01234567`)
+      .action((id: string) => change(id, { status }));
+  }
+}
+
+async function create(flags: { name: string; plan?: string; json?: true }): Promise<void> {
+  const plan = flags.plan === undefined ? null : planNamed(await plansHere(), flags.plan);
+  await using database = await openDatabaseHere();
+  const account = await createAccount(database, { name: flags.name, plan }, commandLineActor());
+  if (flags.json) return printJson(accountJson(account));
+  note(`Account ${account.name} on ${planWords(account)}. Its id:`);
+  print(account.id);
+}
+
+async function list(flags: { json?: true }): Promise<void> {
+  await using database = await openDatabaseHere();
+  const accounts = await Array.fromAsync(everyItem((page) => listAccounts(database, page)));
+  if (flags.json) return printJson(accounts.map(accountJson));
+  printTable(
+    ['ID', 'NAME', 'PLAN', 'STATUS', 'CREATED'],
+    accounts.map(({ id, name, plan, status, createdAt }) => [
+      id,
+      name,
+      plan ?? '(default)',
+      status,
+      shortTime(createdAt),
+    ]),
+  );
+}
+
+async function show(id: string, flags: { json?: true }): Promise<void> {
+  await using database = await openDatabaseHere();
+  const account = await getAccount(database, id);
+  const { keys, members } = await belongings(database, id);
+  const now = Date.now();
+  if (flags.json) {
+    return printJson({
+      account: accountJson(account),
+      keys: keys.map((key) => ({ id: key.id, name: key.name, status: keyStatus(key, now) })),
+      members: members.map(({ person, role }) => ({
+        id: person.id,
+        name: person.name,
+        email: person.email,
+        role,
+      })),
+    });
+  }
+  print(`${account.id}  ${account.name}`);
+  print(`${account.status}, on ${planWords(account)}, since ${shortTime(account.createdAt)}`);
+  print(keys.length === 0 ? 'It has no keys.' : 'Keys:');
+  for (const key of keys) print(`  ${key.id}  ${key.name}  ${keyStatus(key, now)}`);
+  print(members.length === 0 ? 'Nobody acts for it.' : 'People:');
+  for (const { person, role } of members) print(`  ${person.id}  ${person.name} <${person.email}>  ${role}`);
+}
+
+async function belongings(database: Database, accountId: string) {
+  return {
+    keys: await Array.fromAsync(everyItem((page) => listKeyPage(database, { accountId }, page))),
+    members: await Array.fromAsync(everyItem((page) => listMembers(database, accountId, page))),
+  };
+}
+
+async function change(id: string, wanted: AccountChange): Promise<void> {
+  await using database = await openDatabaseHere();
+  const account = await changeAccount(database, id, wanted, commandLineActor());
+  note(`Account ${account.id} (${account.name}) is ${account.status}, on ${planWords(account)}.`);
+}
+
+function planWords({ plan }: AccountRecord): string {
+  return plan === null ? 'the default plan' : `the plan ${plan}`;
+}
+
+function accountJson(account: AccountRecord): Record<string, string | null> {
+  const { id, name, plan, status, createdAt } = account;
+  return { id, name, plan, status, created_at: isoTime(createdAt) };
+}

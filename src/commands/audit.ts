@@ -1,0 +1,49 @@
+import { InvalidArgumentError, type Command } from 'commander';
+import { listAudit, type AuditRecord } from '../accounts/audit.ts';
+import { DEFAULT_PAGE, MAX_PAGE } from '../accounts/page.ts';
+import { openDatabaseHere } from './open.ts';
+import { isoTime, note, printJson, printTable, shortTime } from './output.ts';
+
+/** `sluice audit list`: who changed what. */
+export function register(program: Command): void {
+  program
+    .command('audit')
+    .description('Show who changed which account, key or person.')
+    .command('list')
+    .description('List changes, the newest first.')
+    .option('--account <account>', 'only those to this account and its keys')
+    .option('--limit <count>', `most entries, at most ${MAX_PAGE}`, parseCount, DEFAULT_PAGE)
+    .option('--json', 'print an array of objects, times as ISO 8601')
+    .addHelpText('after', '\nExample:\n  $ sluice audit list --account default')
+    .action(list);
+}
+
+async function list(flags: { account?: string; limit: number; json?: true }): Promise<void> {
+  await using database = await openDatabaseHere();
+  const { items } = await listAudit(database, { accountId: flags.account }, { limit: flags.limit });
+  if (flags.json) return printJson(items.map(asJson));
+  if (items.length === 0) return note('Nothing was changed yet.');
+  printTable(
+    ['AT', 'ACTOR', 'FROM', 'ACTION', 'SUBJECT', 'DETAIL'],
+    items.map(({ at, actor, ip, action, subject, detail }) => [
+      shortTime(at),
+      actor,
+      ip ?? '-',
+      action,
+      subject,
+      JSON.stringify(detail),
+    ]),
+  );
+}
+
+function asJson({ id, at, actor, ip, action, subject, accountId, detail }: AuditRecord): object {
+  return { id, at: isoTime(at), actor, ip, action, subject, account_id: accountId, detail };
+}
+
+function parseCount(text: string): number {
+  const count = Number(text);
+  if (!/^\d{1,5}$/.test(text) || count < 1 || count > MAX_PAGE) {
+    throw new InvalidArgumentError(`Expected a whole number from 1 to ${MAX_PAGE}.`);
+  }
+  return count;
+}

@@ -1,0 +1,170 @@
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { userInfo } from 'node:os';
+import { createPerson, setMember } from '../../src/accounts/people.ts';
+import { SERVICE } from '../../src/accounts/audit.ts';
+import { openDatabase } from '../../src/database/database.ts';
+import { folder, run } from './program.ts';
+
+const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+
+test('an account is made on a plan, shown, moved, suspended, resumed and closed', async (t) => {
+  const home = folder(t);
+  const env = { SLUICE_HOME: home };
+  const made = await run(['accounts', 'create', '--name', 'acme', '--plan', 'free'], env);
+  assert.equal(made.code, 0);
+  assert.match(made.stdout, /^acct_[0-9a-f]{24}\n$/);
+  const id = made.stdout.trim();
+
+  for (const [args, status, plan] of [
+    [['set-plan', id, 'unlimited'], 'active', 'unlimited'],
+    [['set-plan', id], 'active', null],
+    [['suspend', id], 'suspended', null],
+    [['resume', id], 'active', null],
+    [['close', id], 'closed', null],
+  ] as const) {
+    const changed = await run(['accounts', ...args], env);
+    assert.deepEqual([changed.code, changed.stdout], [0, ''], args.join(' '));
+    const [, account] = await list(env);
+    assert.deepEqual([account?.id, account?.status, account?.plan], [id, status, plan], args.join(' '));
+  }
+  const reopened = await run(['accounts', 'resume', id], env);
+  assert.deepEqual([reopened.code, reopened.stderr], [1, 'A closed account stays as it is.\n']);
+
+  const { stdout } = await run(['audit', 'list', '--account', id, '--json'], env);
+  const entries: Record<string, unknown>[] = JSON.parse(stdout);
+  assert.deepEqual(
+    entries.map(({ action, actor, ip, detail }) => [action, actor, ip, detail]),
+    [
+      ['account.close', { from: 'active', to: 'closed' }],
+      ['account.resume', { from: 'suspended', to: 'active' }],
+      ['account.suspend', { from: 'active', to: 'suspended' }],
+      ['account.set_plan', { from: 'unlimited', to: null }],
+      ['account.set_plan', { from: 'free', to: 'unlimited' }],
+      ['account.create', { name: 'acme', plan: 'free' }],
+    ].map(([action, detail]) => [action, `cli:${userInfo().username}`, null, detail]),
+  );
+  assert.match(String(entries[0]?.at), ISO);
+});
+
+async function list(env: NodeJS.ProcessEnv): Promise<Record<string, unknown>[]> {
+  return JSON.parse((await run(['accounts', 'list', '--json'], env)).stdout);
+}
+
+test('an account is shown with its keys and people, for people and for programs', async (t) => {
+  const home = folder(t);
+  const env = { SLUICE_HOME: home };
+  {
+    await using database = await openDatabase({ home, url: null });
+    const person = await createPerson(database, { name: 'Zoë', email: 'Zoe@Example.com' }, SERVICE);
+    await setMember(database, { accountId: 'default', personId: person.id, role: 'owner' }, SERVICE);
+  }
+  await run(['keys', 'create', '--name', 'laptop'], env);
+  const shown = await run(['accounts', 'show', 'default'], env);
+  assert.equal(shown.code, 0);
+  assert.match(
+    shown.stdout,
+    /^default {2}Default\nactive, on the default plan, since .*Z\nKeys:\n {2}key_\S+ {2}laptop {2}live\n/,
+  );
+  assert.match(shown.stdout, /People:\n {2}person_\S+ {2}Zoë <zoe@example\.com> {2}owner\n$/);
+  const { account, keys, members } = JSON.parse(
+    (await run(['accounts', 'show', 'default', '--json'], env)).stdout,
+  ) as {
+    account: object;
+    keys: { name: string; status: string }[];
+    members: { email: string; role: string }[];
+  };
+  assert.deepEqual(Object.keys(account), ['id', 'name', 'plan', 'status', 'created_at']);
+  assert.deepEqual(
+    keys.map(({ name, status }) => [name, status]),
+    [['laptop', 'live']],
+  );
+  assert.deepEqual(
+    members.map(({ email, role }) => [email, role]),
+    [['zoe@example.com', 'owner']],
+  );
+});
+
+test('exit 1 and a sentence for a plan, an account or a name that cannot be', async (t) => {
+  const env = { SLUICE_HOME: folder(t) };
+  for (const [args, fault] of [
+    [
+      ['create', '--name', 'a', '--plan', 'gold'],
+      'There is no such plan; the configuration has free, standard, unlimited.',
+    ],
+    [
+      ['create', '--name', '\u001b[2J'],
+      "An account's name has 1 to 100 characters, none of them a control character.",
+    ],
+    [['show', 'acct_0'], 'There is no such account.'],
+    [['suspend', 'acct_0'], 'There is no such account.'],
+    [
+      ['close', 'default'],
+      'The default account cannot be closed: keys belong to it unless they are told otherwise. Suspend it instead.',
+    ],
+  ] as const) {
+    const { code, stdout, stderr } = await run(['accounts', ...args], env);
+    assert.deepEqual([code, stdout, stderr], [1, '', `${fault}\n`]);
+  }
+});
+
+test('an account can be suspended while the configuration file is broken, and not put on a plan', async (t) => {
+  const home = folder(t);
+  const file = join(home, 'sluice.yaml');
+  writeFileSync(file, 'models: nonsense');
+  const env = { SLUICE_HOME: home, SLUICE_CONFIG: file };
+  assert.equal((await run(['accounts', 'suspend', 'default'], env)).code, 0);
+  const moved = await run(['accounts', 'set-plan', 'default', 'free'], env);
+  assert.equal(moved.code, 1);
+  assert.match(moved.stderr, /^The configuration .* cannot be used:\n/);
+});
+
+test('plans are listed with their limits and accounts, those that the configuration has lost too', async (t) => {
+  const home = folder(t);
+  const file = join(home, 'sluice.yaml');
+  const plans = (names: string) => `plans: {${names}}\ndefaultPlan: big\n`;
+  writeFileSync(
+    file,
+    plans(
+      'small: {requestsPerMinute: 5, burst: {requests: 2}, models: {a/b: {usdPerMonth: "1.5"}}}, big: {}',
+    ),
+  );
+  const env = { SLUICE_HOME: home, SLUICE_CONFIG: file };
+  for (const options of [['--plan', 'small'], ['--plan', 'small'], []]) {
+    assert.equal((await run(['accounts', 'create', '--name', 'a', ...options], env)).code, 0);
+  }
+  const closed = (await run(['accounts', 'create', '--name', 'a', '--plan', 'small'], env)).stdout.trim();
+  await run(['accounts', 'close', closed], env);
+  const table = await run(['plans', 'list'], env);
+  assert.equal(
+    table.stdout,
+    [
+      'PLAN           ACCOUNTS  LIMITS',
+      'small          2         requestsPerMinute 5, burst of 2 requests; a/b: usdPerMonth 1.5',
+      'big (default)  2         none',
+      '',
+    ].join('\n'),
+  );
+  writeFileSync(file, plans('big: {}'));
+  const { stdout } = await run(['plans', 'list', '--json'], env);
+  assert.deepEqual(JSON.parse(stdout), [
+    { name: 'big', default: true, accounts: 2, limits: {} },
+    { name: 'small', default: false, accounts: 2, limits: null },
+  ]);
+  assert.match((await run(['plans', 'list'], env)).stdout, /^small +2 +not in the configuration: /m);
+});
+
+test('the audit log is empty in a fresh home, and as long as it is asked to be', async (t) => {
+  const env = { SLUICE_HOME: folder(t) };
+  const none = await run(['audit', 'list'], env);
+  assert.deepEqual([none.code, none.stdout, none.stderr], [0, '', 'Nothing was changed yet.\n']);
+  assert.equal((await run(['audit', 'list', '--json'], env)).stdout, '[]\n');
+  for (const name of ['a', 'b', 'c']) await run(['accounts', 'create', '--name', name], env);
+  const { stdout } = await run(['audit', 'list', '--limit', '2'], env);
+  assert.match(stdout, /^AT +ACTOR +FROM +ACTION +SUBJECT +DETAIL\n.*\{"name":"c","plan":null\}\n.*"b".*\n$/);
+  for (const limit of ['0', '1001', 'x']) {
+    assert.equal((await run(['audit', 'list', '--limit', limit], env)).code, 2);
+  }
+});
