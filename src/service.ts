@@ -2,11 +2,16 @@ import { createHash } from 'node:crypto';
 import { mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import type { FastifyInstance } from 'fastify';
 import { KeyStore } from './accounts/keys.ts';
+import { picoPerToken, type TokenPrice } from './accounts/ledger/cost.ts';
+import type { Ledger } from './accounts/ledger/ledger.ts';
+import type { Limits } from './accounts/limits/limits.ts';
+import { Plans, warnOfLostPlans } from './accounts/plans.ts';
 import type { Config, ModelConfig, ReplicaConfig } from './config/schema.ts';
 import type { Secrets } from './config/load.ts';
-import { openDatabase } from './database/database.ts';
+import { openDatabase, type Database } from './database/database.ts';
 import { openReplica } from './engine/client.ts';
 import { EmbeddedReplica } from './engine/embedded.ts';
 import { RemoteReplica } from './engine/remote.ts';
@@ -19,6 +24,9 @@ import { cardSource } from './routing/card.ts';
 import { Router } from './routing/router.ts';
 import { VERSION } from './version.ts';
 import { WriteQueue } from './write-queue.ts';
+
+/** Fields of the configuration that a running service takes anew. */
+const RELOADED: ReadonlySet<string> = new Set(['plans', 'defaultPlan']);
 
 /** Longest path of a Unix socket that every system takes, in bytes. */
 const MAX_SOCKET_PATH = 100;
@@ -43,6 +51,8 @@ export class Service implements AsyncDisposable {
   readonly keys: KeyStore;
   readonly models: readonly EmbeddedReplica[];
   readonly #config: Config;
+  readonly #database: Database;
+  readonly #plans: Plans;
   readonly #log: Log;
   readonly #activity: Activity;
   readonly #app: FastifyInstance;
@@ -53,6 +63,8 @@ export class Service implements AsyncDisposable {
     this.keys = parts.keys;
     this.models = parts.models;
     this.#config = parts.config;
+    this.#database = parts.database;
+    this.#plans = parts.plans;
     this.#log = parts.log;
     this.#activity = parts.activity;
     this.#app = parts.app;
@@ -65,10 +77,15 @@ export class Service implements AsyncDisposable {
    */
   static async open({ config, secrets, env, log }: ServiceOptions): Promise<Service> {
     await using owned = new AsyncDisposableStack();
-    const database = owned.use(await openDatabase(config.home));
-    const keys = owned.use(await KeyStore.open(database, log));
-    const router = new Router(config.file.queue);
+    const database = owned.use(await openDatabase({ home: config.home, url: config.databaseUrl }));
     const activity = new Activity();
+    const keys = owned.use(
+      await KeyStore.open(database, log, {
+        maxStaleMs: config.file.keys.maxStaleMs,
+        afterCheck: (known) => activity.abort(keyClosed(), (caller) => known.opens(caller)),
+      }),
+    );
+    const router = new Router(config.file.queue);
     const run = await runFolder(config.home);
     const store = new ModelStore({ home: config.home, log, env });
     const models: EmbeddedReplica[] = [];
@@ -76,8 +93,17 @@ export class Service implements AsyncDisposable {
       if (model.replicas) serveReplicas(model, model.replicas, { config, secrets, log, router, owned });
       else models.push(serveEmbedded(model, { config, store, run, log, router, owned }));
     }
+    const plans = new Plans(config.file);
+    await warnOfLostPlans(database, plans, log);
+    const ledger = STUB_LEDGER;
+    const limits = STUB_LIMITS;
     const app = buildServer({
       router,
+      inference: {
+        router,
+        accounting: { plans, limits, ledger },
+        checkpointTokens: config.file.ledger.checkpointTokens,
+      },
       keys,
       activity,
       limits: config.file.limits,
@@ -92,7 +118,7 @@ export class Service implements AsyncDisposable {
     owned.defer(() => app.close());
     await app.listen({ host: config.host, port: config.port });
     for (const model of models) model.start();
-    return new Service({ config, log, router, keys, models, activity, app }, owned.move());
+    return new Service({ config, database, plans, log, router, keys, models, activity, app }, owned.move());
   }
 
   /** Where callers reach it, without `/v1`: `publicUrl`, or the address it listens on. */
@@ -103,6 +129,24 @@ export class Service implements AsyncDisposable {
   /** The address it listens on. */
   get localUrl(): string {
     return addressOf(this.#app, this.#config.host);
+  }
+
+  /**
+   * Takes the plans of another configuration; what else differs in it takes effect with the next start, and the
+   * log says which fields do. Requests that run keep what they were admitted with.
+   */
+  async reload(config: Config): Promise<void> {
+    const before = this.#config.file;
+    const { file } = config;
+    this.#plans.replace(file);
+    const waiting = Object.keys({ ...before, ...file }).filter((field) => {
+      const key = field as keyof typeof file;
+      return !RELOADED.has(key) && !isDeepStrictEqual(before[key], file[key]);
+    });
+    this.#log.info('configuration read again', { plans: Object.keys(file.plans) });
+    if (waiting.length > 0)
+      this.#log.warn('these fields take effect with the next start', { fields: waiting });
+    await warnOfLostPlans(this.#database, this.#plans, this.#log);
   }
 
   /** Refuses new requests, lets the running ones finish for up to `drainMs`, then ends the rest framed. */
@@ -129,8 +173,27 @@ export class Service implements AsyncDisposable {
   }
 }
 
+const STUB_LEDGER: Ledger = {
+  open: () => Promise.resolve(),
+  checkpoint() {},
+  settle: () => Promise.resolve('settled'),
+  undelivered() {},
+  health: { writable: true },
+  [Symbol.asyncDispose]: () => Promise.resolve(),
+};
+const STUB_LIMITS: Limits = {
+  admit: () => ({ admitted: true, reservation: { tokens: 0, pico: 0n, heldAgainst: '[]' }, headers: [] }),
+  settle() {},
+  peek: () => [],
+  standing: () => Promise.resolve([]),
+  recount() {},
+  [Symbol.asyncDispose]: () => Promise.resolve(),
+};
+
 interface Parts {
   config: Config;
+  database: Database;
+  plans: Plans;
   log: Log;
   router: Router;
   keys: KeyStore;
@@ -172,6 +235,7 @@ function serveEmbedded(
     {
       id: model.id,
       required: model.required,
+      price: priceOf(model),
       dialects: ['sluice'],
       card: () => (replica.description ? card() : null),
     },
@@ -208,12 +272,17 @@ function serveReplicas(
     {
       id: model.id,
       required: model.required,
+      price: priceOf(model),
       dialects: [...new Set(replicas.map(({ dialect }) => dialect))],
       card: cardSource(model, remotes, () => created),
     },
     remotes,
   );
   for (const remote of remotes) void remote.start();
+}
+
+function priceOf({ pricing }: ModelConfig): TokenPrice {
+  return { prompt: picoPerToken(pricing.prompt), completion: picoPerToken(pricing.completion) };
 }
 
 /** The folder for sockets, without those that dead processes left. In the system's own where the home is too deep. */
@@ -239,6 +308,11 @@ function lives(pid: number): boolean {
   } catch (error) {
     return error instanceof Error && 'code' in error && error.code === 'EPERM';
   }
+}
+
+/** Ends a generation whose key was revoked or has expired, or whose account was suspended, while it ran. */
+function keyClosed(): ServiceError {
+  return new ServiceError('invalid_api_key', 'The key of this request is no longer valid.');
 }
 
 function addressOf(app: FastifyInstance, host: string): string {

@@ -2,15 +2,17 @@ import { createHmac } from 'node:crypto';
 import type { Selectable } from 'kysely';
 import type { Database } from '../database/database.ts';
 import { CACHE_SCOPE_SECRET, type Schema } from '../database/schema.ts';
+import type { PlanLimits } from '../config/schema.ts';
 import { ServiceError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { Secret } from '../secret.ts';
 import { isWellFormed } from './key-format.ts';
 import { hashKey } from './key-hash.ts';
+import { readLimits, readModels } from './key-limits.ts';
 import type { KeyKind, KeyRecord } from './key-record.ts';
 import { countKeys, createKey, listKeys, revokeKey, type NewKey } from './key-table.ts';
 
-/** Who a request is from. */
+/** Who a request is from, and what it may use. */
 export interface AuthenticatedKey {
   readonly id: string;
   readonly accountId: string;
@@ -18,6 +20,14 @@ export interface AuthenticatedKey {
   readonly name: string;
   /** Prefixes are reused between requests of the same scope only: one scope an account. */
   readonly cacheScope: string;
+  /** Name of the account's plan; null: the default one. */
+  readonly plan: string | null;
+  /** The key's own limits, below the plan's; null: none. */
+  readonly limits: PlanLimits | null;
+  /** Ids of the models that it may use; null: all. */
+  readonly models: ReadonlySet<string> | null;
+  /** Unix milliseconds; Infinity: never. */
+  readonly expiresAt: number;
 }
 
 /** The two clocks, so that tests can hold them. */
@@ -26,6 +36,14 @@ export interface KeyClock {
   now(): number;
   /** Milliseconds that never run backwards: for how long something has lasted. */
   elapsed(): number;
+}
+
+export interface KeyStoreOptions {
+  /** How long keys are trusted while the database does not answer, in milliseconds. */
+  maxStaleMs: number;
+  /** Called after each look at the database, so that what a key no longer opens can be ended. */
+  afterCheck?: (keys: KeyStore) => void;
+  clock?: KeyClock;
 }
 
 /**
@@ -37,10 +55,14 @@ export interface KeyClock {
 export class KeyStore implements AsyncDisposable {
   readonly #database: Database;
   readonly #log: Log;
+  readonly #maxStaleMs: number;
+  readonly #afterCheck: (keys: KeyStore) => void;
   readonly #clock: KeyClock;
   readonly #scopeSecret: Secret;
   readonly #timers: readonly NodeJS.Timeout[];
-  #live: ReadonlyMap<string, LiveKey> = new Map();
+  /** By hash, and by id. */
+  #live: ReadonlyMap<string, AuthenticatedKey> = new Map();
+  #byId: ReadonlyMap<string, AuthenticatedKey> = new Map();
   #revision: number | null = null;
   /** When the live keys were last known to be true, on the clock that never runs backwards. */
   #confirmedAt = -Infinity;
@@ -49,10 +71,12 @@ export class KeyStore implements AsyncDisposable {
   #failing = false;
   #used = new Set<string>();
 
-  private constructor(database: Database, log: Log, clock: KeyClock, scopeSecret: Secret) {
+  private constructor(database: Database, log: Log, options: KeyStoreOptions, scopeSecret: Secret) {
     this.#database = database;
     this.#log = log;
-    this.#clock = clock;
+    this.#maxStaleMs = options.maxStaleMs;
+    this.#afterCheck = options.afterCheck ?? (() => {});
+    this.#clock = options.clock ?? SYSTEM_CLOCK;
     this.#scopeSecret = scopeSecret;
     this.#timers = [
       setInterval(() => {
@@ -65,13 +89,13 @@ export class KeyStore implements AsyncDisposable {
   }
 
   /** Loads the keys and starts to watch them. Rejects with a `DatabaseError`. The database stays the caller's. */
-  static async open(database: Database, log: Log, clock: KeyClock = SYSTEM_CLOCK): Promise<KeyStore> {
+  static async open(database: Database, log: Log, options: KeyStoreOptions): Promise<KeyStore> {
     const setting = await database.kysely
       .selectFrom('settings')
       .select('value')
       .where('name', '=', CACHE_SCOPE_SECRET)
       .executeTakeFirstOrThrow();
-    const store = new KeyStore(database, log, clock, new Secret(setting.value));
+    const store = new KeyStore(database, log, options, new Secret(setting.value));
     try {
       await store.refresh();
     } catch (error) {
@@ -82,24 +106,31 @@ export class KeyStore implements AsyncDisposable {
   }
 
   /**
-   * Who sent this `Authorization` header; null for every header that opens nothing, whatever is wrong with it.
-   * Rejects with a `ServiceError` `storage_unavailable` once the keys are no longer `fresh`, and for a key that is
-   * not in memory while the database cannot be asked for it.
+   * Who sent this `Authorization` header; null for every header that opens nothing, whatever is wrong with it. At
+   * once for keys in memory; a promise only where the database has to be asked.
+   * Throws, or rejects with, a `ServiceError` `storage_unavailable` once the keys are no longer `fresh`, and for a
+   * key that is not in memory while the database cannot be asked for it.
    */
-  async authenticate(authorization: string | undefined): Promise<AuthenticatedKey | null> {
+  authenticate(
+    authorization: string | undefined,
+  ): AuthenticatedKey | null | Promise<AuthenticatedKey | null> {
     if (!this.fresh) throw cannotCheck();
     const text = bearerToken(authorization);
     if (text === null || !isWellFormed(text)) return null;
     const hash = hashKey(text);
-    const found = this.#live.get(hash) ?? (await this.#madeSince(hash));
-    if (found === undefined || found.expiresAt <= this.#clock.now()) return null;
-    this.#used.add(found.key.id);
-    return found.key;
+    const found = this.#live.get(hash);
+    return found === undefined ? this.#madeSince(hash) : this.#admitted(found);
   }
 
-  /** Whether the keys in memory were true within the last `MAX_STALE_MS`. */
+  /** Whether the keys in memory were true within the last `maxStaleMs`. */
   get fresh(): boolean {
-    return this.#clock.elapsed() - this.#confirmedAt <= MAX_STALE_MS;
+    return this.#clock.elapsed() - this.#confirmedAt <= this.#maxStaleMs;
+  }
+
+  /** Whether a key that opened something opens it still. */
+  opens(key: AuthenticatedKey): boolean {
+    const now = this.#byId.get(key.id);
+    return now !== undefined && now.expiresAt > this.#clock.now();
   }
 
   /** As `createKey`; the key opens its doors when this resolves. */
@@ -126,15 +157,19 @@ export class KeyStore implements AsyncDisposable {
     return countKeys(this.#database);
   }
 
-  /** Loads the live keys anew if anything was committed since the last time. Rejects with a `DatabaseError`. */
+  /** Loads the live keys anew if one was changed since the last time. Rejects with a `DatabaseError`. */
   async refresh(): Promise<void> {
     const asOf = this.#clock.elapsed();
-    const revision = this.#database.revision();
+    const revision = await this.#database.accessRevision();
     if (revision !== this.#revision) {
-      this.#live = await this.#load();
+      const rows = await this.#liveRows().execute();
+      const keys = rows.map((row) => [row.hash, this.#toKey(row)] as const);
+      this.#live = new Map(keys);
+      this.#byId = new Map(keys.map(([, key]) => [key.id, key]));
       this.#revision = revision;
     }
-    this.#confirmedAt = asOf;
+    this.#confirmedAt = Math.max(this.#confirmedAt, asOf);
+    this.#afterCheck(this);
   }
 
   /**
@@ -184,23 +219,24 @@ export class KeyStore implements AsyncDisposable {
     }
   }
 
+  #admitted(key: AuthenticatedKey): AuthenticatedKey | null {
+    if (key.expiresAt <= this.#clock.now()) return null;
+    this.#used.add(key.id);
+    return key;
+  }
+
   /**
    * The live key of this hash if it was made after those in memory were loaded. Unknown keys are cheap, however
-   * many come: 4 µs each, and a look into an index for as long as a commit waits for the next poll.
+   * many come: a question for the revision each, and a look into an index only while a change waits for its poll.
    */
-  async #madeSince(hash: string): Promise<LiveKey | undefined> {
+  async #madeSince(hash: string): Promise<AuthenticatedKey | null> {
     try {
-      if (this.#database.revision() === this.#revision) return undefined;
+      if ((await this.#database.accessRevision()) === this.#revision) return null;
       const row = await this.#liveRows().where('keys.hash', '=', hash).executeTakeFirst();
-      return row && this.#toLiveKey(row);
+      return row === undefined ? null : this.#admitted(this.#toKey(row));
     } catch (error) {
       throw cannotCheck(error);
     }
-  }
-
-  async #load(): Promise<ReadonlyMap<string, LiveKey>> {
-    const rows = await this.#liveRows().execute();
-    return new Map(rows.map((row) => [row.hash, this.#toLiveKey(row)]));
   }
 
   #liveRows() {
@@ -208,14 +244,24 @@ export class KeyStore implements AsyncDisposable {
       .selectFrom('keys')
       .innerJoin('accounts', 'accounts.id', 'keys.account_id')
       .select(['keys.id', 'keys.account_id', 'keys.kind', 'keys.name', 'keys.hash', 'keys.expires_at'])
+      .select(['keys.limits', 'keys.allowed_models', 'accounts.plan'])
       .where('accounts.status', '=', 'active')
       .where('keys.revoked_at', 'is', null);
   }
 
-  #toLiveKey(row: LiveRow): LiveKey {
-    const { id, account_id: accountId, kind, name } = row;
-    const cacheScope = this.#scopeOf(accountId);
-    return { key: { id, accountId, kind, name, cacheScope }, expiresAt: row.expires_at ?? Infinity };
+  #toKey(row: LiveRow): AuthenticatedKey {
+    const { id, account_id: accountId, kind, name, plan } = row;
+    return {
+      id,
+      accountId,
+      kind,
+      name,
+      cacheScope: this.#scopeOf(accountId),
+      plan,
+      limits: readLimits(row.limits),
+      models: readModels(row.allowed_models),
+      expiresAt: row.expires_at ?? Infinity,
+    };
   }
 
   /** The cache scope of an account: tells accounts apart without telling an engine which they are. */
@@ -226,19 +272,12 @@ export class KeyStore implements AsyncDisposable {
 
 type LiveRow = Pick<
   Selectable<Schema['keys']>,
-  'id' | 'account_id' | 'kind' | 'name' | 'hash' | 'expires_at'
->;
-
-interface LiveKey {
-  key: AuthenticatedKey;
-  /** Unix milliseconds; Infinity: never. */
-  expiresAt: number;
-}
+  'id' | 'account_id' | 'kind' | 'name' | 'hash' | 'expires_at' | 'limits' | 'allowed_models'
+> &
+  Pick<Selectable<Schema['accounts']>, 'plan'>;
 
 /** How often the database is asked whether it changed. */
 const POLL_MS = 250;
-/** How long the keys are trusted while the database does not answer. */
-const MAX_STALE_MS = 5000;
 const LAST_USED_MS = 60_000;
 /** Keys named in one statement: SQLite bounds its parameters. */
 const LAST_USED_BATCH = 500;

@@ -3,8 +3,9 @@ import { ConfigError } from '../config/errors.ts';
 import { HomeError, prepareHome } from '../config/home.ts';
 import { loadConfig, loadSecrets } from '../config/load.ts';
 import type { Config } from '../config/schema.ts';
+import { watchFile } from '../config/watch.ts';
 import { DatabaseError } from '../database/errors.ts';
-import { openLog } from '../log.ts';
+import { openLog, type Log } from '../log.ts';
 import { isReady } from '../routing/readiness.ts';
 import { Service } from '../service.ts';
 import { VERSION } from '../version.ts';
@@ -28,7 +29,11 @@ Settings come from the environment and from the file that SLUICE_CONFIG names:
   SLUICE_HOME    folder of database, models and run files
   SLUICE_CONFIG  configuration file (YAML); docs/configuration.md lists its fields
 
-Signals: SIGTERM or SIGINT lets running requests finish, a second one ends at once.`,
+  SLUICE_DATABASE_URL  PostgreSQL for accounts and ledger (SQLite in the home)
+  SLUICE_VALKEY_URL    Valkey or Redis for the limits of several copies (this process)
+
+Signals: SIGTERM or SIGINT lets running requests finish, a second one ends at once. SIGHUP reads the
+configuration again, as a change of the file does: plans take effect at once.`,
     )
     .action(serve);
 }
@@ -54,6 +59,7 @@ async function run(config: Config, stop: AbortSignal): Promise<number> {
     log,
   });
   process.once('exit', () => service.killEngines());
+  using _watching = reloadOnChange(service, config, log);
   console.log(`Sluice ${VERSION} listens on ${service.localUrl}`);
   if (!(await getReady(service, stop))) return stop.aborted ? 0 : 1;
   if (!stop.aborted) {
@@ -63,6 +69,27 @@ async function run(config: Config, stop: AbortSignal): Promise<number> {
   }
   await service.drain();
   return 0;
+}
+
+/** Reads the configuration again on SIGHUP and when its file changes. A file with a fault changes nothing. */
+function reloadOnChange(service: Service, { configPath }: Config, log: Log): Disposable {
+  const reload = async () => {
+    try {
+      await service.reload(await loadConfig(process.env));
+    } catch (error) {
+      if (!(error instanceof ConfigError || error instanceof DatabaseError)) throw error;
+      log.error('the configuration was not read again', { error: error.message });
+    }
+  };
+  const again = () => void reload();
+  process.on('SIGHUP', again);
+  const watcher = configPath === null ? null : watchFile(configPath, again);
+  return {
+    [Symbol.dispose]() {
+      process.off('SIGHUP', again);
+      watcher?.[Symbol.dispose]();
+    },
+  };
 }
 
 /** Waits until the service can generate. False when it never will, with the reasons printed, or was told to stop. */

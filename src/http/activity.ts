@@ -1,6 +1,11 @@
-/** The generations that are running, so that a stopping service can let them finish, and end those that do not. */
+import type { AuthenticatedKey } from '../accounts/keys.ts';
+
+/**
+ * The generations that are running and whose they are: a stopping service lets them finish and ends those that do
+ * not, and one whose key opens nothing any more is ended too.
+ */
 export class Activity {
-  readonly #running = new Set<AbortController>();
+  readonly #running = new Map<AbortController, AuthenticatedKey | null>();
   #draining = false;
   #idle: (() => void) | null = null;
 
@@ -13,8 +18,8 @@ export class Activity {
     return this.#running.size;
   }
 
-  begin(stop: AbortController): void {
-    this.#running.add(stop);
+  begin(stop: AbortController, caller: AuthenticatedKey | null): void {
+    this.#running.set(stop, caller);
   }
 
   end(stop: AbortController): void {
@@ -33,8 +38,10 @@ export class Activity {
     return new Promise((resolve) => (this.#idle = resolve));
   }
 
-  /** Ends what still runs, with this reason. */
-  abort(reason: Error): void {
-    for (const stop of this.#running) stop.abort(reason);
+  /** Ends what still runs, with this reason; of all callers, or of those that are not to go on. */
+  abort(reason: Error, unless: (caller: AuthenticatedKey) => boolean = () => false): void {
+    for (const [stop, caller] of this.#running) {
+      if (caller === null || !unless(caller)) stop.abort(reason);
+    }
   }
 }

@@ -1,33 +1,50 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { AuthenticatedKey } from '../accounts/keys.ts';
 import { ServiceError } from '../errors.ts';
 import type { HttpContext } from './context.ts';
 
-type Hook = (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
+type Hook = (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void) => void;
 
 /** Authenticates before the body is read, and refuses while the service stops. */
 export function requireKey(context: HttpContext): Hook {
-  return async (request) => {
-    await authenticate(context, request);
-    if (context.activity.draining) {
-      throw new ServiceError('shutting_down', 'The service is stopping; try again.', { retryAfterMs: 1000 });
-    }
+  return (request, _reply, done) => {
+    authenticate(context, request, (error) => done(error ?? refusedWhileStopping(context)));
   };
 }
 
 /** Lets a request without a key pass; a key that is sent and is wrong is refused all the same. */
 export function acceptKey(context: HttpContext): Hook {
-  return async (request) => {
-    if (request.headers.authorization !== undefined) await authenticate(context, request);
+  return (request, _reply, done) => {
+    if (request.headers.authorization === undefined) done();
+    else authenticate(context, request, done);
   };
 }
 
-/** Sets `request.caller`, or rejects with why the request goes no further. */
-async function authenticate({ keys }: HttpContext, request: FastifyRequest): Promise<void> {
-  request.caller = await keys.authenticate(request.headers.authorization);
-  if (request.caller) return;
-  // One message for every way in which a key can be wrong, so that it tells nothing of which.
-  throw new ServiceError(
+/** Sets `request.caller`, or says why the request goes no further. At once where the key is in memory. */
+function authenticate({ keys }: HttpContext, request: FastifyRequest, done: (error?: Error) => void): void {
+  const decide = (caller: AuthenticatedKey | null) => {
+    request.caller = caller;
+    done(caller ? undefined : noValidKey());
+  };
+  try {
+    const found = keys.authenticate(request.headers.authorization);
+    if (found instanceof Promise) found.then(decide, done);
+    else decide(found);
+  } catch (error) {
+    // What is thrown is an error of the table.
+    done(error as ServiceError);
+  }
+}
+
+/** One message for every way in which a key can be wrong, so that it tells nothing of which. */
+function noValidKey(): ServiceError {
+  return new ServiceError(
     'invalid_api_key',
     'No valid API key was sent. Send one as `Authorization: Bearer sk-sluice-…`.',
   );
+}
+
+function refusedWhileStopping({ activity }: HttpContext): ServiceError | undefined {
+  if (!activity.draining) return undefined;
+  return new ServiceError('shutting_down', 'The service is stopping; try again.', { retryAfterMs: 1000 });
 }

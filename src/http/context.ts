@@ -1,6 +1,7 @@
 import type { AuthenticatedKey, KeyStore } from '../accounts/keys.ts';
 import type { ConfigFile } from '../config/schema.ts';
 import type { Log } from '../log.ts';
+import type { Inference } from '../inference/complete.ts';
 import type { Router } from '../routing/router.ts';
 import type { WriteQueue } from '../write-queue.ts';
 import type { Activity } from './activity.ts';
@@ -8,6 +9,7 @@ import type { Activity } from './activity.ts';
 /** All that the routes use; the composition root makes it once. */
 export interface HttpContext {
   router: Router;
+  inference: Inference;
   keys: KeyStore;
   activity: Activity;
   limits: ConfigFile['limits'];

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { KEEP_ALIVE } from '../openai/stream.ts';
 import type { WriteQueue } from '../write-queue.ts';
-import { HungUp } from './hang-up.ts';
+import { HungUp } from '../inference/hung-up.ts';
 
 export interface EventStreamOptions {
   /** How long the status waits for the engine's word, in milliseconds. */
@@ -32,7 +32,7 @@ const HEADERS = [
  */
 export class EventStream implements Disposable {
   readonly #response: ServerResponse;
-  readonly #headers: string[];
+  readonly #headers: () => string[];
   readonly #options: EventStreamOptions;
   readonly #writes: WriteQueue;
   readonly #stop: AbortController;
@@ -47,7 +47,7 @@ export class EventStream implements Disposable {
 
   constructor(
     response: ServerResponse,
-    headers: string[],
+    headers: () => string[],
     options: EventStreamOptions,
     writes: WriteQueue,
     stop: AbortController,
@@ -101,7 +101,7 @@ export class EventStream implements Disposable {
   /** The status line and headers, to leave with the first bytes that follow. */
   #head(): void {
     this.#opened = true;
-    this.#response.writeHead(200, [...HEADERS, ...this.#headers]);
+    this.#response.writeHead(200, [...HEADERS, ...this.#headers()]);
     this.#awaitSilence(this.#options.keepAliveMs);
   }
 

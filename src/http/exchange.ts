@@ -8,6 +8,8 @@ export interface Exchange {
   response: ServerResponse;
   /** Ours, a UUIDv7: `x-request-id`. */
   requestId: string;
+  /** What the limits said, for the answer of a generation. */
+  record?: { readonly limitHeaders: readonly string[] };
 }
 
 /** What scripts of other origins may read of an answer; `*` would not cover it for every client. */
@@ -26,8 +28,9 @@ const EXPOSED = [
 const LONGEST_WAIT_CLIENTS_TAKE_MS = 60_000;
 
 /** Headers of every answer, as a flat list of names and values. */
-export function commonHeaders({ request, requestId }: Exchange): string[] {
+export function commonHeaders({ request, requestId, record }: Exchange): string[] {
   const headers = ['x-request-id', requestId];
+  if (record) headers.push(...record.limitHeaders);
   if (request.headers.origin !== undefined && request.url?.startsWith('/v1')) {
     headers.push('access-control-allow-origin', '*', 'access-control-expose-headers', EXPOSED);
   }
@@ -81,7 +84,11 @@ export function refuse(
 export const RETRY_SOON: string[] = ['retry-after', '1', 'retry-after-ms', '1000'];
 
 function retryHeaders(error: ServiceError): string[] {
-  if (error.retryAfterMs === undefined) return error.status === 503 ? RETRY_SOON : [];
+  if (error.retryAfterMs === undefined) {
+    if (error.status === 503) return RETRY_SOON;
+    // A limit that waiting does not help against.
+    return error.status === 429 ? ['x-should-retry', 'false'] : [];
+  }
   const waitMs = Math.ceil(error.retryAfterMs);
   const headers = [
     'retry-after',

@@ -1,7 +1,11 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { AuthenticatedKey } from '../accounts/keys.ts';
 import { ServiceError } from '../errors.ts';
 import type { GenerationRequest } from '../generation.ts';
-import { beginRecord, complete } from '../inference/complete.ts';
+import { peek } from '../inference/account.ts';
+import { complete } from '../inference/complete.ts';
+import { HungUp } from '../inference/hung-up.ts';
+import { GenerationRecord } from '../inference/record.ts';
 import type { Log } from '../log.ts';
 import { AnswerBuilder, type AnswerIdentity } from '../openai/answer.ts';
 import { parseChatRequest } from '../openai/chat-request.ts';
@@ -11,8 +15,7 @@ import { DONE, StreamFormatter } from '../openai/stream.ts';
 import { parseTextRequest } from '../openai/text-request.ts';
 import { EventStream } from './event-stream.ts';
 import { answerJson, commonHeaders, refuse, type Exchange } from './exchange.ts';
-import { abortOnHangUp, HungUp } from './hang-up.ts';
-import { logRequest, type RequestOutcome } from './request-log.ts';
+import { clientRequestId, logRequest, type RequestOutcome } from './request-log.ts';
 import type { HttpContext } from './context.ts';
 
 const EMPTY = new Uint8Array(0);
@@ -28,18 +31,28 @@ export async function generate(
   reply: FastifyReply,
 ): Promise<void> {
   reply.hijack();
-  const exchange: Exchange = { request: request.raw, response: reply.raw, requestId: request.id };
-  const record = beginRecord(performance.now());
+  // The hook lets no request pass that has no caller.
+  const caller = request.caller as AuthenticatedKey;
+  const record = new GenerationRecord();
+  const exchange: Exchange = { request: request.raw, response: reply.raw, requestId: request.id, record };
   const stop = new AbortController();
   const path = kind === 'chat' ? '/v1/chat/completions' : '/v1/completions';
   const outcome: RequestOutcome = { path, status: 200, code: null, stream: false, model: null };
-  context.activity.begin(stop);
-  abortOnHangUp(reply.raw, stop);
+  context.activity.begin(stop, caller);
+  let over = false;
+  reply.raw.once('close', () => {
+    if (!reply.raw.writableFinished) {
+      if (over) context.inference.accounting.ledger.undelivered(request.id);
+      else if (!stop.signal.aborted) stop.abort(new HungUp());
+    }
+    if (over) context.activity.end(stop);
+  });
   try {
-    const parsed = parse(context, kind, request);
+    const parsed = parse(context, kind, request, caller);
     outcome.stream = parsed.stream;
     outcome.model = parsed.model;
-    const events = complete(context.router, parsed, stop, record);
+    const asker = { requestId: request.id, clientRequestId: clientRequestId(request) ?? null, caller };
+    const events = complete(context.inference, asker, parsed, stop, record);
     const identity = identify(kind, exchange.requestId, parsed.model);
     if (parsed.stream) await stream(context, exchange, identity, parsed, events, stop, outcome);
     else {
@@ -50,12 +63,15 @@ export async function generate(
   } catch (error) {
     const fault = asServiceError(error, exchange.requestId, context.log);
     note(outcome, fault);
+    if (record.limitHeaders.length === 0 && !reply.raw.headersSent) {
+      record.limitHeaders = await peek(context.inference.accounting, caller, outcome.model).catch(() => []);
+    }
     if (fault instanceof ServiceError) refuse(exchange, fault, context.limits.drainBytes);
     else reply.raw.destroy();
   } finally {
     // Running until the last byte is out: a stopping service lets the caller have the whole answer.
+    over = true;
     if (reply.raw.closed) context.activity.end(stop);
-    else reply.raw.once('close', () => context.activity.end(stop));
     logRequest(context.log, request, outcome, record);
   }
 }
@@ -64,18 +80,27 @@ function parse(
   context: HttpContext,
   kind: GenerationRequest['kind'],
   request: FastifyRequest,
+  caller: AuthenticatedKey,
 ): GenerationRequest {
   const body = parseJsonBody(request.body instanceof Uint8Array ? request.body : EMPTY);
   const options = { maxChoices: context.limits.choices, internal: false };
   const parsed = kind === 'chat' ? parseChatRequest(body, options) : parseTextRequest(body, options);
   const model = context.router.model(parsed.request.model);
+  if (caller.models?.has(model.id) === false) throw notAllowed(model.id);
   refuseUnsupported(parsed.used, model.dialects);
-  parsed.request.cacheScope = request.caller?.cacheScope ?? null;
+  parsed.request.cacheScope = caller.cacheScope;
   const card = model.card();
   if (card && card.max_completion_tokens < card.context_length) {
     parsed.request.maxTokens = Math.min(parsed.request.maxTokens ?? Infinity, card.max_completion_tokens);
   }
   return parsed.request;
+}
+
+/** A key that may use some models only asked for another. */
+export function notAllowed(model: string): ServiceError {
+  return new ServiceError('model_not_allowed', `This key may not use the model ${JSON.stringify(model)}.`, {
+    param: 'model',
+  });
 }
 
 function identify(kind: GenerationRequest['kind'], requestId: string, model: string): AnswerIdentity {
@@ -94,7 +119,7 @@ async function stream(
 ): Promise<void> {
   using out = new EventStream(
     exchange.response,
-    commonHeaders(exchange),
+    () => commonHeaders(exchange),
     context.stream,
     context.writes,
     stop,

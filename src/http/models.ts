@@ -4,15 +4,19 @@ import { modelElement, modelList } from '../openai/models.ts';
 import { acceptKey, requireKey } from './authenticate.ts';
 import type { HttpContext } from './context.ts';
 import { answerJson } from './exchange.ts';
+import { notAllowed } from './generate.ts';
 
 /** `GET /v1/models` and `GET /v1/models/<namespace>/<name>`. */
 export function registerModels(app: FastifyInstance, context: HttpContext): void {
   const admit = context.requireKeyForModels ? requireKey(context) : acceptKey(context);
   app.get('/v1/models', { onRequest: admit }, (request, reply) => {
-    answer(request, reply, modelList(context.router.cards()));
+    const cards = context.router.cards().filter(({ id }) => mayUse(request, id));
+    answer(request, reply, modelList(cards));
   });
   app.get<{ Params: { '*': string } }>('/v1/models/*', { onRequest: admit }, (request, reply) => {
-    const card = context.router.model(request.params['*']).card();
+    const model = context.router.model(request.params['*']);
+    if (!mayUse(request, model.id)) throw notAllowed(model.id);
+    const card = model.card();
     if (!card) {
       throw new ServiceError('engine_unavailable', 'This model is not ready to be described yet.', {
         retryAfterMs: 1000,
@@ -20,6 +24,11 @@ export function registerModels(app: FastifyInstance, context: HttpContext): void
     }
     answer(request, reply, modelElement(card));
   });
+}
+
+/** A key that may use some models only sees those; without a key all are seen. */
+function mayUse({ caller }: FastifyRequest, model: string): boolean {
+  return caller?.models?.has(model) !== false;
 }
 
 function answer(request: FastifyRequest, reply: FastifyReply, body: object): void {

@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify';
-import type { GenerationRecord } from '../inference/complete.ts';
+import type { GenerationRecord } from '../inference/record.ts';
 import type { Log } from '../log.ts';
 
 /** How a request ended, beside what its generation recorded. */
@@ -52,7 +52,8 @@ export function logRequest(
   });
 }
 
-function clientRequestId(request: FastifyRequest): string | undefined {
+/** The caller's own id of a request; undefined: it sent none, or one that is none. */
+export function clientRequestId(request: FastifyRequest): string | undefined {
   const value = request.headers['x-client-request-id'];
   return typeof value === 'string' && CLIENT_REQUEST_ID.test(value) ? value : undefined;
 }

@@ -1,73 +1,75 @@
 import type { Engine, ReplicaRefused } from '../engine/engine.ts';
 import { ReplicaRefused as Refused } from '../engine/engine.ts';
 import { ServiceError } from '../errors.ts';
-import type { FinishReason, GenerationEvent, GenerationRequest, Usage } from '../generation.ts';
+import type { GenerationEvent, GenerationRequest } from '../generation.ts';
 import type { Lease, QueuePlace, Router } from '../routing/router.ts';
+import { Account, type Accounting, type Asker, type Outcome } from './account.ts';
+import { HungUp } from './hung-up.ts';
+import type { GenerationRecord } from './record.ts';
+import { estimatedPromptTokens } from './worst-case.ts';
 
-/** What is known of one generation while it runs and after it; times are `performance.now()` milliseconds. */
-export interface GenerationRecord {
-  startedAtMs: number;
-  /** When the engine gave the request a slot; null before. */
-  slotAtMs: number | null;
-  firstTokenAtMs: number | null;
-  endedAtMs: number | null;
-  replica: string | null;
-  usage: Usage;
-  usageSource: 'engine' | 'estimated' | null;
-  /** Of the choice that finished last; null when the generation did not come to its end. */
-  finishReason: FinishReason | null;
-}
-
-/** The record of a generation that begins now. */
-export function beginRecord(nowMs: number): GenerationRecord {
-  return {
-    startedAtMs: nowMs,
-    slotAtMs: null,
-    firstTokenAtMs: null,
-    endedAtMs: null,
-    replica: null,
-    usage: { promptTokens: 0, completionTokens: 0, cachedTokens: 0 },
-    usageSource: null,
-    finishReason: null,
-  };
+/** What every generation of a service is done with. */
+export interface Inference {
+  router: Router;
+  accounting: Accounting;
+  /** Completion tokens after which a checkpoint is written without waiting for the clock. */
+  checkpointTokens: number;
 }
 
 /**
- * The whole story of one generation: a place in the queue, a replica, its events, and everything released
- * whatever happens. `record` is filled as it goes. A replica that refuses the request is followed by the next.
+ * The whole story of one generation: a place in the queue, what its limits and the ledger say, a replica, its
+ * events, and everything given back whatever happens. `record` is filled as it goes. A replica that refuses the
+ * request is followed by the next. The iteration ends only when the row of the ledger is settled, so that what is
+ * said last is said after it.
  *
  * Ends by throwing a `ServiceError`, or `stop.signal.reason` when the caller hung up. `stop` is the caller's:
  * the generation also aborts it, when the request has waited for a slot for longer than the queue allows.
  */
 export function complete(
-  router: Router,
+  inference: Inference,
+  asker: Asker,
   request: GenerationRequest,
   stop: AbortController,
   record: GenerationRecord,
 ): AsyncIterableIterator<GenerationEvent, undefined> {
-  return new Completion(router, request, stop, record);
+  return new Completion(inference, asker, request, stop, record);
 }
 
 type Step = IteratorResult<GenerationEvent, undefined>;
 
+const DONE: Step = { value: undefined, done: true };
+
 /** An iterator by hand: a generator would cost three more turns of the microtask queue, once a token. */
 class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
   readonly #router: Router;
+  readonly #account: Account;
   readonly #request: GenerationRequest;
   readonly #stop: AbortController;
   readonly #record: GenerationRecord;
   readonly #refused = new Map<Engine, ReplicaRefused>();
+  readonly #checkpointTokens: number;
+  /** Completion tokens at which the next checkpoint is due. */
+  #checkpointAt: number;
   #place: QueuePlace | null = null;
   #patience: NodeJS.Timeout | undefined;
   #lease: Lease | null = null;
   #events: AsyncIterator<GenerationEvent, undefined> | null = null;
   #over = false;
 
-  constructor(router: Router, request: GenerationRequest, stop: AbortController, record: GenerationRecord) {
+  constructor(
+    { router, accounting, checkpointTokens }: Inference,
+    asker: Asker,
+    request: GenerationRequest,
+    stop: AbortController,
+    record: GenerationRecord,
+  ) {
     this.#router = router;
+    this.#account = new Account(accounting, asker, router.model(request.model), record);
     this.#request = request;
     this.#stop = stop;
     this.#record = record;
+    this.#checkpointTokens = checkpointTokens;
+    this.#checkpointAt = checkpointTokens;
   }
 
   [Symbol.asyncIterator](): this {
@@ -75,45 +77,61 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
   }
 
   next(): Promise<Step> {
-    if (this.#over) return Promise.resolve({ value: undefined, done: true });
-    try {
-      this.#events ??= this.#ask();
-    } catch (error) {
-      this.#release();
-      // What is thrown is an error of the router.
-      // oxlint-disable-next-line typescript/prefer-promise-reject-errors
-      return Promise.reject(error);
-    }
+    if (this.#over) return Promise.resolve(DONE);
+    if (this.#events === null) return this.#begin();
     return this.#events.next().then(this.#told, this.#failed);
   }
 
+  /** Only who reads the events has ended the iteration then, and only a fault of ours makes it do so. */
   async return(): Promise<Step> {
     try {
       await this.#events?.return?.();
     } finally {
-      this.#release();
+      if (!this.#over) await this.#end(new Error('nobody read the answer to its end')).catch(() => {});
     }
-    return { value: undefined, done: true };
+    return DONE;
   }
 
-  /** Enters the queue, once, and gives the request to the next replica. */
-  #ask(): AsyncIterator<GenerationEvent, undefined> {
+  async #begin(): Promise<Step> {
+    try {
+      if (this.#lease === null) await this.#enter();
+      this.#events = this.#ask();
+    } catch (error) {
+      return await this.#end(error);
+    }
+    return await this.next();
+  }
+
+  /** Enters the queue and the books. */
+  async #enter(): Promise<void> {
     const { maxWaitMs } = this.#router.queue;
-    this.#place ??= this.#router.enter(this.#request.model);
-    this.#patience ??= setTimeout(() => this.#stop.abort(waitedTooLong(maxWaitMs)), maxWaitMs);
+    this.#place = this.#router.enter(this.#request.model);
+    this.#patience = setTimeout(() => this.#stop.abort(waitedTooLong(maxWaitMs)), maxWaitMs);
+    await this.#account.open(this.#request);
+    this.#stop.signal.throwIfAborted();
+  }
+
+  /** Gives the request to the next replica. */
+  #ask(): AsyncIterator<GenerationEvent, undefined> {
     this.#lease = this.#router.acquire(this.#request.model, this.#refused);
     this.#record.replica = this.#lease.engine.name;
+    this.#record.attempts++;
     return this.#lease.engine.generate(this.#request, this.#stop.signal)[Symbol.asyncIterator]();
   }
 
-  readonly #told = (step: Step): Step => {
-    if (step.done) this.#release();
-    else {
-      if (step.value.type === 'started') this.#leaveQueue();
-      note(this.#record, step.value);
+  readonly #told = (step: Step): Step | Promise<Step> => {
+    if (step.done) return this.#finish();
+    if (step.value.type === 'started') this.#leaveQueue();
+    this.#record.note(step.value, this.#estimate);
+    const { completionTokens } = this.#record.usage;
+    if (completionTokens >= this.#checkpointAt) {
+      this.#checkpointAt = completionTokens + this.#checkpointTokens;
+      this.#account.checkpoint();
     }
     return step;
   };
+
+  readonly #estimate = () => estimatedPromptTokens(this.#request);
 
   readonly #failed = (error: unknown): Promise<Step> => {
     if (error instanceof Refused && this.#lease && !this.#stop.signal.aborted) {
@@ -122,9 +140,22 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
       this.#events = null;
       return this.next();
     }
-    this.#release();
-    throw error;
+    return this.#end(error);
   };
+
+  async #finish(): Promise<Step> {
+    this.#release();
+    const delivered = !this.#stop.signal.aborted;
+    await this.#account.settle({ code: null, status: 200, billed: true, delivered });
+    return DONE;
+  }
+
+  /** What ended the request is told, whether or not its row could be written: the ledger says that by itself. */
+  async #end(error: unknown): Promise<never> {
+    this.#release();
+    await this.#account.settle(outcomeOf(error)).catch(() => {});
+    throw error;
+  }
 
   #leaveQueue(): void {
     clearTimeout(this.#patience);
@@ -132,7 +163,6 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
   }
 
   #release(): void {
-    if (this.#over) return;
     this.#over = true;
     this.#leaveQueue();
     this.#lease?.release();
@@ -140,29 +170,17 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
   }
 }
 
+/** Callers pay for what they had generated and no longer want, and for nothing that a fault of ours or theirs ended. */
+function outcomeOf(error: unknown): Outcome {
+  if (error instanceof HungUp) return { code: 'hung_up', status: 200, billed: true, delivered: false };
+  const { code, status } =
+    error instanceof ServiceError ? error : { code: 'internal_error' as const, status: 500 };
+  return { code, status, billed: code === 'invalid_api_key', delivered: true };
+}
+
 function waitedTooLong(maxWaitMs: number): ServiceError {
   const seconds = Math.ceil(maxWaitMs / 1000);
   return new ServiceError('queue_full', `The request waited ${seconds} s for this model and got no slot.`, {
     retryAfterMs: 1000,
   });
-}
-
-function note(record: GenerationRecord, event: GenerationEvent): void {
-  switch (event.type) {
-    case 'started':
-      record.slotAtMs = performance.now();
-      record.usage.promptTokens = event.promptTokens ?? 0;
-      record.usage.cachedTokens = event.cachedTokens ?? 0;
-      return;
-    case 'token':
-      record.firstTokenAtMs ??= performance.now();
-      record.usage.completionTokens = event.completionTokens ?? record.usage.completionTokens + 1;
-      return;
-    case 'finish':
-      record.finishReason = event.reason;
-      return;
-    case 'end':
-      record.usage = event.usage;
-      record.usageSource = event.usageSource;
-  }
 }

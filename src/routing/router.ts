@@ -20,6 +20,8 @@ export interface ServedModel {
   readonly id: string;
   readonly required: boolean;
   readonly dialects: readonly Dialect[];
+  /** Pico-dollars a token. */
+  readonly price: { readonly prompt: number; readonly completion: number };
   card(): ModelCard | null;
 }
 
@@ -57,6 +59,7 @@ export class Router {
       id: model.id,
       required: model.required,
       dialects: model.dialects,
+      price: model.price,
       card: () => model.card(),
       replicas: own,
       last: own.length - 1,

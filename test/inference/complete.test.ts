@@ -26,7 +26,13 @@ after(() => gone[Symbol.asyncDispose]());
 function routerTo(engines: readonly Engine[], queue: Partial<QueueLimits> = {}): Router {
   const router = new Router({ maxRequests: 100, maxWaitMs: 600_000, ...queue });
   router.serve(
-    { id: MODEL, required: false, dialects: ['sluice'], card: () => null },
+    {
+      id: MODEL,
+      required: false,
+      dialects: ['sluice'],
+      price: { prompt: 1, completion: 2 },
+      card: () => null,
+    },
     engines.map((each) => ({ engine: each, state: () => ({ state: 'ready' }) })),
   );
   return router;

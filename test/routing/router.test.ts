@@ -19,7 +19,7 @@ after(() => Promise.all(engines.map((engine) => engine[Symbol.asyncDispose]())))
 function routerOf(states: readonly EngineState[], queue: Partial<QueueLimits> = {}): Router {
   const router = new Router({ maxRequests: 4, maxWaitMs: 1000, ...queue });
   router.serve(
-    { id: ID, required: false, dialects: ['sluice'], card: () => null },
+    { id: ID, required: false, dialects: ['sluice'], price: { prompt: 1, completion: 2 }, card: () => null },
     states.map((state, index) => ({ engine: engineAt(index), state: () => state })),
   );
   return router;

@@ -1,0 +1,63 @@
+import type { ConfigFile, PlanLimits } from '../config/schema.ts';
+import type { Database } from '../database/database.ts';
+import type { Log } from '../log.ts';
+
+/** A plan by its name. */
+export interface Plan {
+  readonly name: string;
+  readonly limits: PlanLimits;
+}
+
+/** The plans of the configuration as they hold now: a reload replaces them while requests run. */
+export class Plans {
+  #plans: ReadonlyMap<string, Plan> = new Map();
+  #default: Plan;
+
+  constructor(file: Pick<ConfigFile, 'plans' | 'defaultPlan'>) {
+    this.#default = this.replace(file);
+  }
+
+  /** Puts these plans in the place of those before; requests that were admitted keep what they have. */
+  replace(file: Pick<ConfigFile, 'plans' | 'defaultPlan'>): Plan {
+    this.#plans = new Map(Object.entries(file.plans).map(([name, limits]) => [name, { name, limits }]));
+    // The schema refuses a default that is none of the plans.
+    this.#default = this.#plans.get(file.defaultPlan) as Plan;
+    return this.#default;
+  }
+
+  /**
+   * The plan of that name, or the default one for null. Null where the configuration has none of that name any
+   * more: nobody may use more than their plan because a line is missing.
+   */
+  of(name: string | null): Plan | null {
+    return name === null ? this.#default : (this.#plans.get(name) ?? null);
+  }
+
+  /** Every plan, in the order of the configuration. */
+  list(): Plan[] {
+    return [...this.#plans.values()];
+  }
+
+  /** Name of the plan of accounts that have none of their own. */
+  get defaultName(): string {
+    return this.#default.name;
+  }
+}
+
+/** Says which accounts have a plan that the configuration has not: their requests are refused. */
+export async function warnOfLostPlans(database: Database, plans: Plans, log: Log): Promise<void> {
+  const rows = await database.kysely
+    .selectFrom('accounts')
+    .select(['id', 'plan'])
+    .where('status', '!=', 'closed')
+    .where('plan', 'is not', null)
+    .where('plan', 'not in', ['', ...plans.list().map(({ name }) => name)])
+    .limit(100)
+    .execute();
+  for (const { id, plan } of rows) {
+    log.warn('the plan of this account is not in the configuration, so its requests are refused', {
+      account: id,
+      plan,
+    });
+  }
+}

@@ -1,0 +1,7 @@
+/** The caller closed the connection before its answer was whole: a reason for aborting, never an answer. */
+export class HungUp extends Error {
+  constructor(message = 'the caller hung up') {
+    super(message);
+    this.name = 'HungUp';
+  }
+}
