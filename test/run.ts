@@ -1,11 +1,14 @@
 /**
  * Runs the tests: makes what they need in `.cache/` beside the sources (the default model, a Python with the
- * official client), then hands the files to Node's own runner. Arguments are paths or globs of test files, or flags
+ * official client), starts a PostgreSQL and a Valkey or Redis unless `TEST_POSTGRES_URL` and `TEST_VALKEY_URL` name
+ * others, then hands the files to Node's own runner. Arguments are paths or globs of test files, or flags
  * of `node --test`. What a bare machine may lack is said and its tests are skipped; with `CI` set nothing may be.
  */
 import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, globSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { hasPostgres, hasValkey, startPostgres, startValkey, type TestServer } from './server-process.ts';
 
 const root = join(import.meta.dirname, '..');
 const cache = join(root, '.cache');
@@ -18,6 +21,18 @@ demand(env.SLUICE_TEST_MODEL, 'The default model could not be fetched: the tests
 demand(
   env.SLUICE_TEST_PYTHON,
   'There is no Python 3.11 or newer with venv and pip, or the client could not be installed: its tests are skipped.',
+);
+
+await using servers = new AsyncDisposableStack();
+env.TEST_POSTGRES_URL ??= await start(hasPostgres(), startPostgres);
+env.TEST_VALKEY_URL ??= await start(hasValkey(), startValkey);
+demand(
+  env.TEST_POSTGRES_URL || undefined,
+  'PostgreSQL could not be started: the tests that need it are skipped.',
+);
+demand(
+  env.TEST_VALKEY_URL || undefined,
+  'There is no valkey-server or redis-server on the PATH: the tests that need it are skipped.',
 );
 
 mkdirSync(cache, { recursive: true });
@@ -37,20 +52,32 @@ const runner = spawn(
   { stdio: 'inherit', env },
 );
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => runner.kill(signal));
-runner.once('exit', (code) => {
-  process.exitCode = code ?? 1;
-  if (!strict) return;
+// Node's own: the code, or null where a signal ended it.
+const [code] = (await once(runner, 'exit')) as [number | null];
+process.exitCode = code ?? 1;
+if (strict) {
   const skipped = readFileSync(report, 'utf8').match(/^ *ok .* # SKIP.*$/gm) ?? [];
-  if (skipped.length === 0) return;
-  console.error(`This run may skip nothing, and it skipped:\n${skipped.join('\n')}`);
-  process.exitCode = 1;
-});
+  if (skipped.length > 0) {
+    console.error(`This run may skip nothing, and it skipped:\n${skipped.join('\n')}`);
+    process.exitCode = 1;
+  }
+}
 
 /** Says what is missing; ends the run where nothing may be. */
 function demand(found: string | undefined, missing: string): void {
   if (found !== undefined) return;
   console.error(missing);
   if (strict) process.exit(1);
+}
+
+/** Address of a server that runs as long as the tests; empty, which the tests read as none, where there is none. */
+async function start(there: boolean, starting: () => Promise<TestServer>): Promise<string> {
+  try {
+    return there ? servers.use(await starting()).url : '';
+  } catch (error) {
+    console.error(error);
+    return '';
+  }
 }
 
 /** Path of the default model's file; undefined where no source of it can be reached. */
