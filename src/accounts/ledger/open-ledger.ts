@@ -1,0 +1,78 @@
+import type { ConfigFile } from '../../config/schema.ts';
+import type { Database } from '../../database/database.ts';
+import { ensurePartitions } from '../../database/partitions.ts';
+import type { Log } from '../../log.ts';
+import { Instance } from './instance.ts';
+import { Journal } from './journal.ts';
+import type { Ledger } from './ledger.ts';
+import { SqliteStore } from './sqlite-store.ts';
+import type { LedgerStore } from './store.ts';
+
+export interface LedgerOptions {
+  /** Stays the caller's; the ledger writes through connections of its own. */
+  database: Database;
+  settings: ConfigFile['ledger'];
+  log: Log;
+  /** Another copy took this one for dead: everything that it is generating is to be ended, and settles as `lost`. */
+  onFenced: () => void;
+  /** Rows that other copies had left open were settled: what is remembered of reservations holds no longer. */
+  onReaped: () => void;
+}
+
+/**
+ * Makes this process a live copy of the service, settles what copies that ended have left open, and opens the
+ * ledger. Rejects with a `DatabaseError`. Disposing writes what waits, settles what is still open as interrupted,
+ * and ends the copy.
+ */
+export async function openLedger(options: LedgerOptions): Promise<Ledger> {
+  const { database, settings, log } = options;
+  const { leaseMs, settleWaitMs, keepDays, checkpointMs } = settings;
+  await using owned = new AsyncDisposableStack();
+  await ensurePartitions(database, Date.now());
+  const store = owned.use(await openStore(database));
+  const journal = new Journal({
+    ...{ store, log, leaseMs, settleWaitMs },
+    onFenced: (epoch) => instance.fenced(epoch),
+  });
+  const instance = await Instance.start({
+    ...{ store, log, leaseMs, keepDays },
+    onLive: (epoch) => journal.resume(epoch),
+    onFenced: () => {
+      journal.suspend('Another copy of the service took this one for dead; it is being registered again.');
+      options.onFenced();
+    },
+    onReaped: options.onReaped,
+  });
+  const checkpoints = setInterval(() => journal.checkpointAll(), checkpointMs).unref();
+  const kept = owned.move();
+  return {
+    open: (row, counts) => journal.open(row, counts),
+    checkpoint: (id) => journal.checkpoint(id),
+    settle: (id, settlement) => journal.settle(id, settlement),
+    undelivered: (id) => journal.undelivered(id),
+    get health() {
+      return journal.health;
+    },
+    async [Symbol.asyncDispose]() {
+      clearInterval(checkpoints);
+      await journal.close();
+      await instance.stop().catch((error: unknown) => {
+        log.error('the ledger was closed with rows open: the next start settles them', {
+          error: asError(error),
+        });
+      });
+      await kept.disposeAsync();
+    },
+  };
+}
+
+async function openStore(database: Database): Promise<LedgerStore> {
+  if (database.place.kind === 'sqlite') return new SqliteStore(database.place.path);
+  // Loaded only where it is used: a service on SQLite starts without it.
+  const { PostgresStore } = await import('./postgres-store.ts');
+  return new PostgresStore(database, database.place.url);
+}
+
+function asError(error: unknown): Error {
+  return error instanceof Error ? error : new Error(String(error));
+}

@@ -1,0 +1,137 @@
+import type { OpenedRow, RunningCounts, Settled } from './ledger.ts';
+import { checkpointValues, openedValues, type Batch, type Opened, type Value } from './write.ts';
+
+/** Most rows of one batch: bounds how long what comes meanwhile waits. */
+const BATCH_ROWS = 1000;
+
+/** A row that is open, from its opening to its settlement. */
+export interface Running extends Opened {
+  id: string;
+  counts: RunningCounts;
+  epoch: number;
+  /** `motionOf` its counts when they were last written. */
+  written: number;
+}
+
+export interface Opening {
+  row: OpenedRow;
+  counts: RunningCounts;
+  resolve(): void;
+  reject(error: Error): void;
+}
+
+/** A settlement, kept until it is written even when nobody waits for it any more. */
+export interface Settling {
+  values: readonly Value[];
+  /** Until when its request waits, on the clock of `performance.now`. */
+  deadline: number;
+  resolve(settled: Settled): void;
+  reject(error: Error): void;
+}
+
+/** What one batch is made of. */
+export interface Taken {
+  opens: readonly Opening[];
+  settles: readonly Settling[];
+  checkpoints: readonly Running[];
+  undelivered: readonly string[];
+}
+
+/** A number that moves when any count of a running row does. */
+export function motionOf({ usage, slotAt, firstTokenAt }: RunningCounts): number {
+  const times = Number(slotAt !== null) + Number(firstTokenAt !== null);
+  return usage.promptTokens + usage.cachedTokens + usage.completionTokens + times;
+}
+
+export function idOf(settling: Settling): string {
+  return String(settling.values[0]);
+}
+
+/** What waits to be written, in the order in which it came. */
+export class PendingWrites {
+  #opens: Opening[] = [];
+  #settles: Settling[] = [];
+  #undelivered: string[] = [];
+  readonly #checkpoints = new Map<string, Running>();
+
+  get isEmpty(): boolean {
+    return (
+      this.#opens.length + this.#settles.length + this.#undelivered.length + this.#checkpoints.size === 0
+    );
+  }
+
+  get settles(): readonly Settling[] {
+    return this.#settles;
+  }
+
+  open(opening: Opening): void {
+    this.#opens.push(opening);
+  }
+
+  settle(settling: Settling): void {
+    this.#settles.push(settling);
+    this.#checkpoints.delete(idOf(settling));
+  }
+
+  checkpoint(running: Running): void {
+    this.#checkpoints.set(running.id, running);
+  }
+
+  undelivered(id: string): void {
+    this.#undelivered.push(id);
+  }
+
+  /** Takes a batch off. */
+  take(): Taken {
+    const checkpoints = [...this.#checkpoints.values()].slice(0, BATCH_ROWS);
+    for (const { id } of checkpoints) this.#checkpoints.delete(id);
+    return {
+      opens: this.#opens.splice(0, BATCH_ROWS),
+      settles: this.#settles.splice(0, BATCH_ROWS),
+      undelivered: this.#undelivered.splice(0, BATCH_ROWS),
+      checkpoints,
+    };
+  }
+
+  takeOpens(): Opening[] {
+    return this.#opens.splice(0);
+  }
+
+  /** Puts back what was not written and still has to be: checkpoints come again by themselves. */
+  putBack({ settles, undelivered }: Pick<Taken, 'settles' | 'undelivered'>): void {
+    this.#settles.unshift(...settles);
+    this.#undelivered.unshift(...undelivered);
+  }
+
+  /** Forgets everything but openings; the settlements that were waiting. */
+  clear(): Settling[] {
+    this.#undelivered = [];
+    this.#checkpoints.clear();
+    return this.#settles.splice(0);
+  }
+}
+
+/** The values to write, with the counts as they are at this moment. */
+export function toBatch(taken: Taken): Batch {
+  const now = Date.now();
+  return {
+    opens: taken.opens.map(({ row }) => openedValues(row)),
+    checkpoints: taken.checkpoints.map((running) => {
+      running.written = motionOf(running.counts);
+      return checkpointValues(running.id, running.counts, now);
+    }),
+    settles: taken.settles.map(({ values }) => values),
+    undelivered: taken.undelivered,
+  };
+}
+
+/** Batches of one write each. */
+export function apart({ opens, settles, checkpoints, undelivered }: Taken): Taken[] {
+  const nothing = { opens: [], settles: [], checkpoints: [], undelivered: [] };
+  return [
+    ...opens.map((one) => ({ ...nothing, opens: [one] })),
+    ...settles.map((one) => ({ ...nothing, settles: [one] })),
+    ...checkpoints.map((one) => ({ ...nothing, checkpoints: [one] })),
+    ...undelivered.map((one) => ({ ...nothing, undelivered: [one] })),
+  ];
+}

@@ -1,0 +1,79 @@
+import { HUNG_UP } from './write.ts';
+
+const DAY_MS = 86_400_000;
+
+/** What the roll-ups want of a row that has ended; the names are those of its columns. */
+export interface EndedRow {
+  account_id: string;
+  key_id: string;
+  model: string;
+  started_at: number;
+  state: 'settled' | 'interrupted';
+  error_code: string | null;
+  prompt_tokens: number;
+  cached_tokens: number;
+  completion_tokens: number;
+  billed: number;
+  cost_pico: bigint;
+}
+
+type DayKey = [account: string, day: number, model: string, key: string];
+
+/** A row to add to `usage_days`: its key, then its sums in the order of the columns. */
+export type UsageSums = [...DayKey, ...counts: number[], costPico: bigint];
+
+/** A row to add to `latency_days`: its key, the measure, the bucket and the count. */
+export type LatencyCount = [...DayKey, measure: 'ttft' | 'speed', bucket: number, count: number];
+
+/**
+ * What a batch adds to the roll-ups, one row for each row it touches, in the order of their keys: two that write at
+ * once then never wait for each other crosswise.
+ */
+export class RollUps {
+  readonly #days = new Map<string, { key: DayKey; counts: number[]; cost: bigint }>();
+  readonly #latencies = new Map<string, LatencyCount>();
+
+  add(row: EndedRow, ttftBucket: number | null, speedBucket: number | null): void {
+    const key: DayKey = [row.account_id, Math.floor(row.started_at / DAY_MS), row.model, row.key_id];
+    const name = key.join('\n');
+    const settled = row.state === 'settled';
+    const counts = [
+      1,
+      Number(settled && row.error_code !== null && row.error_code !== HUNG_UP),
+      Number(settled && row.error_code === HUNG_UP),
+      Number(!settled),
+      row.prompt_tokens,
+      row.cached_tokens,
+      row.completion_tokens,
+      row.billed === 1 ? row.prompt_tokens + row.completion_tokens : 0,
+    ];
+    const day = this.#days.get(name);
+    if (day === undefined) {
+      this.#days.set(name, { key, counts, cost: row.cost_pico });
+    } else {
+      day.counts = day.counts.map((sum, index) => sum + (counts[index] ?? 0));
+      day.cost += row.cost_pico;
+    }
+    if (ttftBucket !== null) this.#count(name, key, 'ttft', ttftBucket);
+    if (speedBucket !== null) this.#count(name, key, 'speed', speedBucket);
+  }
+
+  get days(): UsageSums[] {
+    return sorted(this.#days).map(({ key, counts, cost }) => [...key, ...counts, cost]);
+  }
+
+  get latencies(): LatencyCount[] {
+    return sorted(this.#latencies);
+  }
+
+  #count(name: string, key: DayKey, measure: 'ttft' | 'speed', bucket: number): void {
+    const place = `${name}\n${measure}\n${bucket}`;
+    const known = this.#latencies.get(place);
+    if (known === undefined) this.#latencies.set(place, [...key, measure, bucket, 1]);
+    else known[6]++;
+  }
+}
+
+function sorted<T>(rows: ReadonlyMap<string, T>): T[] {
+  return [...rows].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
+}

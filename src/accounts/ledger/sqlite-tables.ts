@@ -1,0 +1,249 @@
+import { DatabaseSync, type StatementSync } from 'node:sqlite';
+import { RollUps, type EndedRow } from './roll-ups.ts';
+import type { BatchAnswer } from './store.ts';
+import { CHECKPOINTED, OPENED, SETTLED, type Batch, type Value } from './write.ts';
+
+/** How long a transaction waits for another process's lock, in milliseconds. */
+const BUSY_MS = 5000;
+
+/** Pages in the write-ahead log after which a commit brings them into the database. */
+const CHECKPOINT_PAGES = 1000;
+
+/** Rows that one call of `prune` deletes at most, so that the writes behind it wait no longer than for a batch. */
+export const PRUNED_AT_ONCE = 1000;
+
+/**
+ * The ledger's statements over a SQLite connection of its own, prepared once. Each method is one durable
+ * transaction; it throws what `node:sqlite` throws, with nothing written.
+ */
+export class SqliteTables {
+  readonly #connection: DatabaseSync;
+  readonly #statements: Statements;
+
+  constructor(path: string) {
+    this.#connection = new DatabaseSync(path, { timeout: BUSY_MS });
+    try {
+      this.#connection.exec(
+        `pragma journal_mode = wal; pragma synchronous = full; pragma wal_autocheckpoint = ${CHECKPOINT_PAGES}`,
+      );
+      this.#statements = prepare(this.#connection);
+    } catch (error) {
+      this.#connection.close();
+      throw error;
+    }
+  }
+
+  close(): void {
+    this.#connection.close();
+  }
+
+  register(leaseMs: number, pid: number): number {
+    const now = Date.now();
+    return this.#transaction(() => Number(this.#statements.register.get(now + leaseMs, now, pid)?.epoch));
+  }
+
+  beat(epoch: number, leaseMs: number): boolean {
+    return this.#transaction(() => this.#statements.beat.run(Date.now() + leaseMs, epoch).changes === 1);
+  }
+
+  /** As `LedgerStore.write`. */
+  write(epoch: number, batch: Batch): BatchAnswer | null {
+    const { open, checkpoint, undelivered } = this.#statements;
+    return this.#transaction(() => {
+      if (!this.#isLive(epoch)) return null;
+      for (const row of batch.opens) open.run(...row, epoch);
+      // The id comes first in a row of values and last in the statement.
+      for (const [id = null, ...row] of batch.checkpoints) checkpoint.run(...row, id, epoch);
+      const lost = this.#settle(epoch, batch.settles);
+      for (const id of batch.undelivered) undelivered.run(id, epoch);
+      return { lost };
+    });
+  }
+
+  /**
+   * As `LedgerStore.reap`: instances whose lease has ended, and those whose process is gone. One with our process
+   * id that is older than `processStartedAt` was another process.
+   */
+  reap(epoch: number, processStartedAt: number): number {
+    const now = Date.now();
+    const dead = this.#statements.live
+      .all()
+      // Columns of the statement above.
+      .map((row) => row as { epoch: number; lease_until: number; started_at: number; pid: number })
+      .filter((instance) => instance.epoch !== epoch)
+      .filter(
+        ({ lease_until, started_at, pid }) =>
+          lease_until < now || (pid === process.pid ? started_at < processStartedAt : !isAlive(pid)),
+      );
+    if (dead.length === 0) return 0;
+    return this.#transaction(() => dead.reduce((sum, instance) => sum + this.#end(instance.epoch, null), 0));
+  }
+
+  /** As `LedgerStore.retire`. */
+  retire(epoch: number): null {
+    this.#transaction(() => this.#end(epoch, Date.now()));
+    return null;
+  }
+
+  /** Deletes rows that ended and whose ids are before `beforeId`, and instances long dead; the number of rows. */
+  prune(beforeId: string, deadBeforeMs: number): number {
+    return this.#transaction(() => {
+      this.#statements.forget.run(deadBeforeMs);
+      return Number(this.#statements.prune.run(beforeId, PRUNED_AT_ONCE).changes);
+    });
+  }
+
+  #isLive(epoch: number): boolean {
+    return this.#statements.isLive.get(epoch) !== undefined;
+  }
+
+  #settle(epoch: number, settles: readonly (readonly Value[])[]): string[] {
+    const { settle, settledBy } = this.#statements;
+    const lost: string[] = [];
+    const rollUps = new RollUps();
+    for (const [id = null, ttft, speed, ...row] of settles) {
+      // Columns of RETURNING; the money among them is a bigint because the statement reads integers so.
+      const ended = settle.get(...row, id, epoch) as EndedInBigints | undefined;
+      if (ended !== undefined) rollUps.add(inNumbers(ended), bucket(ttft), bucket(speed));
+      else if (settledBy.get(id, epoch) === undefined) lost.push(String(id));
+    }
+    this.#feed(rollUps);
+    return lost;
+  }
+
+  /** Sets an instance dead and settles its open rows as interrupted; their number. */
+  #end(epoch: number, endedAt: number | null): number {
+    if (this.#statements.bury.run(epoch).changes === 0) return 0;
+    const rollUps = new RollUps();
+    // As in `#settle`.
+    const rows = this.#statements.interrupt.all(endedAt, epoch) as unknown as EndedInBigints[];
+    for (const row of rows) rollUps.add(inNumbers(row), null, null);
+    this.#feed(rollUps);
+    return rows.length;
+  }
+
+  #feed(rollUps: RollUps): void {
+    for (const row of rollUps.days) this.#statements.addUsage.run(...row);
+    for (const row of rollUps.latencies) this.#statements.addLatency.run(...row);
+  }
+
+  #transaction<T>(work: () => T): T {
+    this.#statements.begin.run();
+    try {
+      const result = work();
+      this.#statements.commit.run();
+      return result;
+    } catch (error) {
+      // A full disk has ended the transaction already.
+      if (this.#connection.isTransaction) this.#connection.exec('rollback');
+      throw error;
+    }
+  }
+}
+
+type Statements = ReturnType<typeof prepare>;
+
+function prepare(connection: DatabaseSync) {
+  const opened = Object.keys(OPENED);
+  const sums = [
+    'requests',
+    'errors',
+    'aborted',
+    'interrupted',
+    'prompt_tokens',
+    'cached_tokens',
+    'completion_tokens',
+    'billed_tokens',
+    'cost_pico',
+  ];
+  const ended =
+    'account_id, key_id, model, started_at, state, error_code, prompt_tokens, cached_tokens, ' +
+    'completion_tokens, billed, cost_pico';
+  return {
+    begin: connection.prepare('begin immediate'),
+    commit: connection.prepare('commit'),
+    register: connection.prepare(
+      'insert into instances (live, lease_until, started_at, pid) values (1, ?, ?, ?) returning epoch',
+    ),
+    beat: connection.prepare('update instances set lease_until = ? where epoch = ? and live = 1'),
+    live: connection.prepare('select epoch, lease_until, started_at, pid from instances where live = 1'),
+    isLive: connection.prepare('select 1 from instances where epoch = ? and live = 1'),
+    bury: connection.prepare('update instances set live = 0 where epoch = ? and live = 1'),
+    forget: connection.prepare('delete from instances where live = 0 and lease_until < ?'),
+    open: connection.prepare(
+      `insert into ledger (${opened.join(', ')}, epoch, state, attempts, prompt_tokens, cached_tokens,
+         completion_tokens, billed, cost_pico)
+       values (${opened.map(() => '?').join(', ')}, ?, 'open', 0, 0, 0, 0, 0, 0)`,
+    ),
+    checkpoint: connection.prepare(
+      `update ledger set ${assignments(CHECKPOINTED)} where id = ? and epoch = ? and state = 'open'`,
+    ),
+    settle: inBigints(
+      connection.prepare(
+        `update ledger set ${assignments(SETTLED)} where id = ? and epoch = ? and state = 'open' returning ${ended}`,
+      ),
+    ),
+    settledBy: connection.prepare("select 1 from ledger where id = ? and epoch = ? and state = 'settled'"),
+    interrupt: inBigints(
+      connection.prepare(
+        `update ledger set state = 'interrupted', ended_at = ? where epoch = ? and state = 'open' returning ${ended}`,
+      ),
+    ),
+    undelivered: connection.prepare(
+      "update ledger set delivered = 0 where id = ? and epoch = ? and state = 'settled'",
+    ),
+    prune: connection.prepare(
+      "delete from ledger where id in (select id from ledger where id < ? and state <> 'open' order by id limit ?)",
+    ),
+    addUsage: connection.prepare(
+      `insert into usage_days (account_id, day, model, key_id, ${sums.join(', ')})
+       values (?, ?, ?, ?, ${sums.map(() => '?').join(', ')})
+       on conflict (account_id, day, model, key_id)
+       do update set ${sums.map((sum) => `${sum} = ${sum} + excluded.${sum}`).join(', ')}`,
+    ),
+    addLatency: connection.prepare(
+      `insert into latency_days (account_id, day, model, key_id, measure, bucket, count)
+       values (?, ?, ?, ?, ?, ?, ?)
+       on conflict (account_id, day, model, key_id, measure, bucket) do update set count = count + excluded.count`,
+    ),
+  };
+}
+
+function assignments(columns: Readonly<Record<string, string>>): string {
+  return Object.keys(columns)
+    .map((name) => `${name} = ?`)
+    .join(', ');
+}
+
+function inBigints(statement: StatementSync): StatementSync {
+  statement.setReadBigInts(true);
+  return statement;
+}
+
+/** Every integer of a row as a bigint, because its money may not fit a number. */
+type EndedInBigints = { [K in keyof EndedRow]: EndedRow[K] extends number ? bigint : EndedRow[K] };
+
+function inNumbers(row: EndedInBigints): EndedRow {
+  return {
+    ...row,
+    started_at: Number(row.started_at),
+    prompt_tokens: Number(row.prompt_tokens),
+    cached_tokens: Number(row.cached_tokens),
+    completion_tokens: Number(row.completion_tokens),
+    billed: Number(row.billed),
+  };
+}
+
+function bucket(value: Value | undefined): number | null {
+  return typeof value === 'number' ? value : null;
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    // EPERM: somebody else's process, and it lives.
+    return error instanceof Error && 'code' in error && error.code === 'EPERM';
+  }
+}
