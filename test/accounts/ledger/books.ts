@@ -1,0 +1,104 @@
+import { randomUUIDv7 } from 'node:crypto';
+import { sql } from 'kysely';
+import { configSchema, type ConfigFile } from '../../../src/config/schema.ts';
+import type { Database } from '../../../src/database/database.ts';
+import type { OpenedRow, RunningCounts, Settlement } from '../../../src/accounts/ledger/ledger.ts';
+import { openLedger, type LedgerOptions } from '../../../src/accounts/ledger/open-ledger.ts';
+import { SILENT } from '../../../src/log.ts';
+
+export const SETTINGS: ConfigFile['ledger'] = configSchema.parse({}).ledger;
+
+/** The ledger with settings and listeners of the test's own. */
+export function open(
+  database: Database,
+  settings: Partial<ConfigFile['ledger']> = {},
+  options: Partial<LedgerOptions> = {},
+) {
+  return openLedger({
+    database,
+    settings: { ...SETTINGS, ...settings },
+    log: SILENT,
+    onFenced: () => {},
+    onReaped: () => {},
+    ...options,
+  });
+}
+
+/** A request that was admitted just now. */
+export function row(with_: Partial<OpenedRow> = {}): OpenedRow {
+  return {
+    id: randomUUIDv7(),
+    clientRequestId: null,
+    accountId: 'acct_1',
+    keyId: 'key_1',
+    endpoint: 'chat',
+    model: 'test/scripted',
+    streamed: true,
+    startedAt: Date.now(),
+    plan: 'standard',
+    limits: '[]',
+    reservedTokens: 100,
+    reservedPico: 1000n,
+    pricePrompt: 150_000,
+    priceCompletion: 600_000,
+    ...with_,
+  };
+}
+
+/** Counts as a running generation keeps them. */
+export function counts(promptTokens = 0, completionTokens = 0): RunningCounts & Pick<Settlement, 'usage'> {
+  return {
+    usage: { promptTokens, completionTokens, cachedTokens: 0 },
+    usageSource: 'engine',
+    replica: 'a',
+    slotAt: null,
+    firstTokenAt: null,
+  };
+}
+
+export function settlement(with_: Partial<Settlement> = {}): Settlement {
+  return {
+    ...counts(10, 5),
+    endedAt: Date.now(),
+    attempts: 1,
+    finishReason: 'stop',
+    errorCode: null,
+    httpStatus: 200,
+    delivered: true,
+    billed: true,
+    ...with_,
+  };
+}
+
+/** How a row stands in the database. */
+export async function standing(database: Database, id: string) {
+  return await database.kysely
+    .selectFrom('ledger')
+    .selectAll()
+    .select(sql<string>`cast(cost_pico as text)`.as('cost'))
+    .where('id', '=', id)
+    .executeTakeFirst();
+}
+
+/** The sums of all days, by key of the roll-up. */
+export async function sums(database: Database) {
+  return await database.kysely
+    .selectFrom('usage_days')
+    .selectAll()
+    .select(sql<string>`cast(cost_pico as text)`.as('cost'))
+    .orderBy('account_id')
+    .orderBy('day')
+    .orderBy('model')
+    .orderBy('key_id')
+    .execute();
+}
+
+/** How many rows are in each state. */
+export async function states(database: Database): Promise<Record<string, number>> {
+  const rows = await database.kysely
+    .selectFrom('ledger')
+    .select(['state', sql<number>`count(*)`.as('rows')])
+    .groupBy('state')
+    .execute();
+  return Object.fromEntries(rows.map((one) => [one.state, Number(one.rows)]));
+}
