@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { FastifyInstance } from 'fastify';
 import { KeyStore } from './accounts/keys.ts';
 import { picoPerToken, type TokenPrice } from './accounts/ledger/cost.ts';
-import type { Ledger } from './accounts/ledger/ledger.ts';
+import { openLedger } from './accounts/ledger/open-ledger.ts';
 import type { Limits } from './accounts/limits/limits.ts';
 import { Plans, warnOfLostPlans } from './accounts/plans.ts';
 import type { Config, ModelConfig, ReplicaConfig } from './config/schema.ts';
@@ -93,10 +93,18 @@ export class Service implements AsyncDisposable {
       if (model.replicas) serveReplicas(model, model.replicas, { config, secrets, log, router, owned });
       else models.push(serveEmbedded(model, { config, store, run, log, router, owned }));
     }
+    const limits = STUB_LIMITS;
     const plans = new Plans(config.file);
     await warnOfLostPlans(database, plans, log);
-    const ledger = STUB_LEDGER;
-    const limits = STUB_LIMITS;
+    const ledger = owned.use(
+      await openLedger({
+        database,
+        settings: config.file.ledger,
+        log,
+        onFenced: () => activity.abort(fenced()),
+        onReaped: () => limits.recount(),
+      }),
+    );
     const app = buildServer({
       router,
       inference: {
@@ -173,14 +181,6 @@ export class Service implements AsyncDisposable {
   }
 }
 
-const STUB_LEDGER: Ledger = {
-  open: () => Promise.resolve(),
-  checkpoint() {},
-  settle: () => Promise.resolve('settled'),
-  undelivered() {},
-  health: { writable: true },
-  [Symbol.asyncDispose]: () => Promise.resolve(),
-};
 const STUB_LIMITS: Limits = {
   admit: () => ({ admitted: true, reservation: { tokens: 0, pico: 0n, heldAgainst: '[]' }, headers: [] }),
   settle() {},
@@ -313,6 +313,11 @@ function lives(pid: number): boolean {
 /** Ends a generation whose key was revoked or has expired, or whose account was suspended, while it ran. */
 function keyClosed(): ServiceError {
   return new ServiceError('invalid_api_key', 'The key of this request is no longer valid.');
+}
+
+/** Ends a generation that another copy of the service has settled as interrupted, taking this one for dead. */
+function fenced(): ServiceError {
+  return new ServiceError('storage_unavailable', 'The service could not keep count of this request.');
 }
 
 function addressOf(app: FastifyInstance, host: string): string {
