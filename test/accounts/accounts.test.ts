@@ -1,0 +1,245 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { sql } from 'kysely';
+import * as fc from 'fast-check';
+import {
+  changeAccount,
+  countAccountsByPlan,
+  createAccount,
+  getAccount,
+  listAccounts,
+  planNamed,
+} from '../../src/accounts/accounts.ts';
+import { appendAudit, listAudit, SERVICE, type Actor } from '../../src/accounts/audit.ts';
+import { everyItem, MAX_PAGE, type Page, type PageQuery } from '../../src/accounts/page.ts';
+import { Plans } from '../../src/accounts/plans.ts';
+import { testDatabases } from '../servers.ts';
+import { refused } from './refused.ts';
+
+const plans = new Plans({ plans: { free: {}, standard: {} }, defaultPlan: 'standard' });
+const plan = (name: string) => planNamed(plans, name);
+const by: Actor = { id: 'key:key_1', ip: '203.0.113.7' };
+
+for (const kind of testDatabases()) {
+  describe(kind.name, () => {
+    test('an account is made active, found by its id, and written down with who made it', async () => {
+      await using database = await kind.open();
+      const before = Date.now();
+      const account = await createAccount(database, { name: ' Acme Ltd ', plan: plan('free') }, by);
+      assert.match(account.id, /^acct_[0-9a-f]{24}$/);
+      const { id, createdAt, ...rest } = account;
+      assert.deepEqual(rest, { name: 'Acme Ltd', plan: 'free', status: 'active' });
+      assert.ok(createdAt >= before && createdAt <= Date.now());
+      assert.deepEqual(await getAccount(database, id), account);
+      const { items } = await listAudit(database, {});
+      assert.deepEqual(
+        items.map(({ id: _id, at: _at, ...entry }) => entry),
+        [
+          {
+            actor: by.id,
+            ip: by.ip,
+            action: 'account.create',
+            subject: `account:${id}`,
+            accountId: id,
+            detail: { name: 'Acme Ltd', plan: 'free' },
+          },
+        ],
+      );
+    });
+
+    test('404 for an account that is not there, 400 for a name or a plan that cannot be', async () => {
+      await using database = await kind.open();
+      await assert.rejects(getAccount(database, 'acct_0'), refused('not_found', 'id'));
+      await assert.rejects(changeAccount(database, 'acct_0', { name: 'a' }, by), refused('not_found', 'id'));
+      for (const name of ['', ' ', 'x'.repeat(101), 'a\nb', 'a\u001b[2J', '\ud800']) {
+        await assert.rejects(createAccount(database, { name }, by), refused('invalid_value', 'name'));
+        await assert.rejects(
+          changeAccount(database, 'default', { name }, by),
+          refused('invalid_value', 'name'),
+        );
+      }
+      assert.throws(() => plan('gold'), refused('invalid_value', 'plan'));
+      assert.equal(planNamed(plans, null), null);
+      assert.deepEqual((await listAudit(database, {})).items, []);
+    });
+
+    test('each change is written down with what was before, and one that changes nothing is not', async () => {
+      await using database = await kind.open();
+      const { id } = await createAccount(database, { name: 'a' }, SERVICE);
+      const change = { name: 'b', plan: plan('free'), status: 'suspended' } as const;
+      const changed = await changeAccount(database, id, change, by);
+      assert.deepEqual([changed.name, changed.plan, changed.status], ['b', 'free', 'suspended']);
+      assert.deepEqual(await changeAccount(database, id, change, by), changed);
+      assert.deepEqual(await changeAccount(database, id, {}, by), changed);
+      assert.deepEqual(await getAccount(database, id), changed);
+      await changeAccount(database, id, { plan: null, status: 'active' }, by);
+      const { items } = await listAudit(database, { accountId: id, actor: by.id });
+      const told = items.map(({ action, detail }) => ({ action, ...detail }));
+      assert.deepEqual(
+        new Set(told),
+        new Set([
+          { action: 'account.rename', from: 'a', to: 'b' },
+          { action: 'account.set_plan', from: null, to: 'free' },
+          { action: 'account.suspend', from: 'active', to: 'suspended' },
+          { action: 'account.set_plan', from: 'free', to: null },
+          { action: 'account.resume', from: 'suspended', to: 'active' },
+        ]),
+      );
+      assert.equal(told.length, 5);
+    });
+
+    test('a closed account stays closed and as it is, and the default one cannot be closed', async () => {
+      await using database = await kind.open();
+      const { id } = await createAccount(database, { name: 'a' }, SERVICE);
+      const closed = await changeAccount(database, id, { status: 'closed' }, by);
+      for (const change of [{ status: 'active' }, { name: 'b' }, { plan: plan('free') }] as const) {
+        await assert.rejects(changeAccount(database, id, change, by), refused('invalid_value', 'id'));
+      }
+      assert.deepEqual(await changeAccount(database, id, { status: 'closed' }, by), closed);
+      await assert.rejects(
+        changeAccount(database, 'default', { status: 'closed' }, by),
+        refused('invalid_value', 'status'),
+      );
+      assert.equal(
+        (await changeAccount(database, 'default', { status: 'suspended' }, by)).status,
+        'suspended',
+      );
+    });
+
+    test('changes made at once follow each other: each begins with what the one before has left', async () => {
+      await using database = await kind.open();
+      // On SQLite one thread cannot wait for itself.
+      await using other = kind.name === 'SQLite' ? null : await database.again();
+      const { id } = await createAccount(database, { name: '0' }, SERVICE);
+      const names = Array.from({ length: 12 }, (_, index) => String(index + 1));
+      await Promise.all(
+        names.map((name, index) =>
+          changeAccount(index % 2 === 0 ? database : (other ?? database), id, { name }, by),
+        ),
+      );
+      const { items } = await listAudit(database, { accountId: id, action: 'account.rename' });
+      const next = new Map(items.map(({ detail }) => [detail['from'], detail['to']]));
+      let name: unknown = '0';
+      for (let step = 0; step < names.length; step += 1) name = next.get(name);
+      assert.equal(name, (await getAccount(database, id)).name);
+      assert.equal(next.size, names.length);
+    });
+
+    test('accounts are counted by plan, closed ones aside', async () => {
+      await using database = await kind.open();
+      for (const name of ['free', 'free', 'standard']) {
+        await createAccount(database, { name: 'a', plan: plan(name) }, by);
+      }
+      const { id } = await createAccount(database, { name: 'a', plan: plan('free') }, by);
+      await changeAccount(database, id, { status: 'closed' }, by);
+      assert.deepEqual(
+        await countAccountsByPlan(database),
+        new Map([
+          [null, 1],
+          ['free', 2],
+          ['standard', 1],
+        ]),
+      );
+    });
+
+    test('what is not written down is not done either', async () => {
+      await using database = await kind.open();
+      await sql`drop table audit`.execute(database.kysely);
+      await assert.rejects(createAccount(database, { name: 'a' }, by));
+      await assert.rejects(changeAccount(database, 'default', { name: 'b' }, by));
+      const { items } = await listAccounts(database);
+      assert.deepEqual(
+        items.map(({ name }) => name),
+        ['Default'],
+      );
+    });
+
+    test('the audit log is told by account, actor, subject and action, and refuses to be changed', async () => {
+      await using database = await kind.open();
+      const note = { action: 'key.update', subject: 'key:1', accountId: 'a', detail: { x: 1 } } as const;
+      const notes = [
+        note,
+        { ...note, accountId: 'b' },
+        { ...note, subject: 'key:2' },
+        { ...note, action: 'key.revoke', accountId: null },
+      ] as const;
+      for (const one of notes) {
+        await database.kysely.transaction().execute((transaction) => appendAudit(transaction, by, one));
+      }
+      const count = async (filter: Parameters<typeof listAudit>[1]) =>
+        (await listAudit(database, filter)).items.length;
+      assert.deepEqual(
+        [
+          await count({}),
+          await count({ accountId: 'a' }),
+          await count({ subject: 'key:1' }),
+          await count({ action: 'key.revoke' }),
+          await count({ actor: by.id, accountId: 'a', subject: 'key:2', action: 'key.update' }),
+          await count({ actor: 'service' }),
+        ],
+        [4, 2, 3, 1, 1, 0],
+      );
+      await assert.rejects(sql`update audit set actor = 'nobody'`.execute(database.kysely));
+      await assert.rejects(sql`delete from audit`.execute(database.kysely));
+      assert.equal(await count({ actor: by.id }), 4);
+    });
+
+    test('pages of any size make up the whole list, whatever is added while somebody pages', async () => {
+      await using database = await kind.open();
+      const add = (name: string) => createAccount(database, { name }, by);
+      for (let index = 0; index < 7; index += 1) await add(`before ${index}`);
+      const lists = [
+        (page: PageQuery): Promise<Page<{ id: string }>> => listAccounts(database, page),
+        (page: PageQuery): Promise<Page<{ id: string }>> => listAudit(database, {}, page),
+      ];
+      await fc.assert(
+        fc.asyncProperty(fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 1 }), async (sizes) => {
+          for (const list of lists) {
+            const whole = await Array.fromAsync(everyItem(list));
+            const paged = await inPages(list, sizes, () => add('meanwhile'));
+            assert.equal(new Set(paged.map(({ id }) => id)).size, paged.length, 'none twice');
+            const known = new Set(whole.map(({ id }) => id));
+            assert.deepEqual(
+              paged.filter(({ id }) => known.has(id)),
+              whole,
+            );
+          }
+        }),
+        { numRuns: 5 },
+      );
+    });
+
+    test('400 for a page of no size, of too great a one, or of a cursor that was never given', async () => {
+      await using database = await kind.open();
+      for (const list of [
+        (page: PageQuery) => listAccounts(database, page),
+        (page: PageQuery) => listAudit(database, {}, page),
+      ]) {
+        for (const limit of [0, -1, 1.5, MAX_PAGE + 1, Number.NaN]) {
+          await assert.rejects(list({ limit }), refused('invalid_value', 'limit'));
+        }
+        for (const cursor of ['', 'x', "' or 1=1", Buffer.from('1:a b').toString('base64url')]) {
+          await assert.rejects(list({ cursor }), refused('invalid_value', 'cursor'));
+        }
+      }
+    });
+  });
+}
+
+/** The items of one page after another, of these sizes in turn. */
+async function inPages<T>(
+  list: (page: PageQuery) => Promise<Page<T>>,
+  sizes: readonly number[],
+  meanwhile: () => Promise<unknown>,
+): Promise<T[]> {
+  const items: T[] = [];
+  let cursor: string | null = null;
+  for (let turn = 0; ; turn += 1) {
+    const page: Page<T> = await list({ limit: sizes[turn % sizes.length], cursor });
+    items.push(...page.items);
+    if (page.nextCursor === null) return items;
+    assert.equal(page.items.length, sizes[turn % sizes.length]);
+    cursor = page.nextCursor;
+    if (turn < 3) await meanwhile();
+  }
+}

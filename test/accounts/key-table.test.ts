@@ -1,0 +1,164 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { changeAccount, createAccount } from '../../src/accounts/accounts.ts';
+import { listAudit, type Actor } from '../../src/accounts/audit.ts';
+import { changeKey, createKey, getKey, listKeyPage, revokeKey } from '../../src/accounts/key-table.ts';
+import { everyItem } from '../../src/accounts/page.ts';
+import { testDatabases } from '../servers.ts';
+import { refused } from './refused.ts';
+
+const by: Actor = { id: 'cli:zoe', ip: null };
+
+for (const kind of testDatabases()) {
+  describe(kind.name, () => {
+    test('a key keeps its models and its limits, exactly', async () => {
+      await using database = await kind.open();
+      const limits = {
+        requestsPerMinute: 5,
+        usdPerMonth: '999999.999999',
+        burst: { tokens: 1_000_000_000_000 },
+        models: { 'a/b': { tokensPerDay: 7 } },
+      };
+      const { record } = await createKey(
+        database,
+        { name: 'a', allowedModels: ['c/d', 'a/b', 'c/d'], limits, expiresAt: Date.now() + 60_000 },
+        by,
+      );
+      assert.deepEqual(record.allowedModels, ['c/d', 'a/b']);
+      assert.deepEqual(record.limits, limits);
+      assert.deepEqual(await getKey(database, record.id), record);
+      const none = await createKey(database, { name: 'a', limits: {} }, by);
+      assert.deepEqual([none.record.limits, none.record.allowedModels], [null, null]);
+    });
+
+    test('what a key may do is changed field by field, and told as it was and as it is', async () => {
+      await using database = await kind.open();
+      const { record } = await createKey(database, { name: 'a', limits: { tokensPerDay: 5 } }, by);
+      const change = (wanted: object) => changeKey(database, record.id, () => wanted, by);
+      const expiresAt = Date.now() + 60_000;
+      assert.deepEqual(await change({ name: ' b ', expiresAt }), { ...record, name: 'b', expiresAt });
+      const limits = { tokensPerDay: 6 };
+      const changed = await change({ limits, allowedModels: ['a/b'] });
+      assert.deepEqual(changed, { ...record, name: 'b', expiresAt, limits, allowedModels: ['a/b'] });
+      assert.deepEqual(await change({ name: 'b', limits, allowedModels: ['a/b'], expiresAt }), changed);
+      assert.deepEqual(await change({}), changed);
+      assert.deepEqual(await change({ expiresAt: null, limits: null, allowedModels: null, name: 'a' }), {
+        ...record,
+        limits: null,
+      });
+      const iso = new Date(expiresAt).toISOString();
+      const { items } = await listAudit(database, { subject: `key:${record.id}`, action: 'key.update' });
+      assert.deepEqual(
+        new Set(items.map(({ detail }) => detail)),
+        new Set([
+          { name: { from: 'a', to: 'b' }, expires_at: { from: null, to: iso } },
+          {
+            allowed_models: { from: null, to: ['a/b'] },
+            limits: { from: { tokensPerDay: 5 }, to: { tokensPerDay: 6 } },
+          },
+          {
+            name: { from: 'b', to: 'a' },
+            expires_at: { from: iso, to: null },
+            allowed_models: { from: ['a/b'], to: null },
+            limits: { from: { tokensPerDay: 6 }, to: null },
+          },
+        ]),
+      );
+    });
+
+    test('a change is made of what the key is at that moment, whoever else changes it', async () => {
+      await using database = await kind.open();
+      // On SQLite one thread cannot wait for itself.
+      await using other = kind.name === 'SQLite' ? null : await database.again();
+      const { record } = await createKey(database, { name: 'a', limits: { tokensPerDay: 1 } }, by);
+      await Promise.all(
+        Array.from({ length: 10 }, (_, index) =>
+          changeKey(
+            index % 2 === 0 ? database : (other ?? database),
+            record.id,
+            ({ limits }) => ({ limits: { tokensPerDay: (limits?.tokensPerDay ?? 0) + 1 } }),
+            by,
+          ),
+        ),
+      );
+      assert.deepEqual((await getKey(database, record.id)).limits, { tokensPerDay: 11 });
+    });
+
+    test('a revoked key stays as it is; who revoked it is written down once', async () => {
+      await using database = await kind.open();
+      const { record } = await createKey(database, { name: 'a' }, by);
+      const revoked = await revokeKey(database, record.id, by);
+      assert.deepEqual(await revokeKey(database, record.id, by), revoked);
+      await assert.rejects(
+        changeKey(database, record.id, () => ({ name: 'b' }), by),
+        refused('invalid_value', 'id'),
+      );
+      assert.deepEqual(await changeKey(database, record.id, () => ({ name: 'a' }), by), revoked);
+      const { items } = await listAudit(database, { subject: `key:${record.id}` });
+      assert.deepEqual(items.map(({ action }) => action).sort(), ['key.create', 'key.revoke']);
+      assert.equal(await changeKey(database, 'key_0', () => ({}), by), null);
+      assert.equal(await revokeKey(database, 'key_0', by), null);
+      await assert.rejects(getKey(database, 'key_0'), refused('not_found', 'id'));
+    });
+
+    test('no key is made for an account that is closed or not there; one that is suspended may be prepared', async () => {
+      await using database = await kind.open();
+      const { id: accountId } = await createAccount(database, { name: 'acme' }, by);
+      await changeAccount(database, accountId, { status: 'suspended' }, by);
+      await createKey(database, { name: 'a', accountId }, by);
+      await changeAccount(database, accountId, { status: 'closed' }, by);
+      for (const id of [accountId, 'acct_0']) {
+        await assert.rejects(
+          createKey(database, { name: 'a', accountId: id }, by),
+          refused('invalid_value', 'account_id'),
+        );
+      }
+      assert.equal((await listKeyPage(database, { accountId })).items.length, 1);
+    });
+
+    test('400 for no models, too many, and an expiry that no calendar has', async () => {
+      await using database = await kind.open();
+      const many = Array.from({ length: 101 }, (_, index) => `a/${index}`);
+      for (const allowedModels of [[], many]) {
+        await assert.rejects(
+          createKey(database, { name: 'a', allowedModels }, by),
+          refused('invalid_value', 'allowed_models'),
+        );
+      }
+      for (const expiresAt of [Date.now() - 1, 8.64e15 + 1]) {
+        await assert.rejects(
+          createKey(database, { name: 'a', expiresAt }, by),
+          refused('invalid_value', 'expires_at'),
+        );
+      }
+    });
+
+    test('keys are told in pages, of all accounts or of one', async () => {
+      await using database = await kind.open();
+      const { id: accountId } = await createAccount(database, { name: 'acme' }, by);
+      for (let index = 0; index < 6; index += 1) {
+        await createKey(database, { name: 'a', accountId: index % 2 === 0 ? accountId : undefined }, by);
+      }
+      for (const [filter, count] of [
+        [{}, 6],
+        [{ accountId }, 3],
+        [{ accountId: 'acct_0' }, 0],
+      ] as const) {
+        const whole = await Array.fromAsync(everyItem((page) => listKeyPage(database, filter, page)));
+        assert.equal(whole.length, count);
+        const paged = [];
+        let cursor: string | null = null;
+        do {
+          const { items, nextCursor }: Awaited<ReturnType<typeof listKeyPage>> = await listKeyPage(
+            database,
+            filter,
+            { limit: 2, cursor },
+          );
+          paged.push(...items);
+          cursor = nextCursor;
+        } while (cursor !== null);
+        assert.deepEqual(paged, whole);
+      }
+    });
+  });
+}

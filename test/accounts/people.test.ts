@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { createAccount } from '../../src/accounts/accounts.ts';
+import { listAudit, type Actor } from '../../src/accounts/audit.ts';
+import { everyItem } from '../../src/accounts/page.ts';
+import {
+  createPerson,
+  deletePerson,
+  listMembers,
+  listPeople,
+  removeMember,
+  setMember,
+} from '../../src/accounts/people.ts';
+import type { Database } from '../../src/database/database.ts';
+import { testDatabases } from '../servers.ts';
+import { refused } from './refused.ts';
+
+const by: Actor = { id: 'key:key_1', ip: null };
+
+for (const kind of testDatabases()) {
+  describe(kind.name, () => {
+    test('a person has one address, in lower case, that nobody else has', async () => {
+      await using database = await kind.open();
+      const zoe = await createPerson(database, { name: ' Zoë ', email: ' Zoe@Example.COM ' }, by);
+      assert.match(zoe.id, /^person_[0-9a-f]{24}$/);
+      assert.deepEqual([zoe.name, zoe.email], ['Zoë', 'zoe@example.com']);
+      for (const email of ['zoe@example.com', 'ZOE@EXAMPLE.COM', '', 'zoe', '@', 'a@b c', 'a\n@b', 'a@b@c']) {
+        await assert.rejects(
+          createPerson(database, { name: 'a', email }, by),
+          refused('invalid_value', 'email'),
+        );
+      }
+      await assert.rejects(
+        createPerson(database, { name: '', email: 'a@b' }, by),
+        refused('invalid_value', 'name'),
+      );
+      await createPerson(database, { name: 'Max', email: 'max@example.com' }, by);
+      const { items, nextCursor } = await listPeople(database, { limit: 1 });
+      assert.deepEqual(items, [zoe]);
+      assert.deepEqual(
+        (await listPeople(database, { cursor: nextCursor })).items.map(({ name }) => name),
+        ['Max'],
+      );
+    });
+
+    test('a person has one role in an account, which can become another one and end', async () => {
+      await using database = await kind.open();
+      const { id: accountId } = await createAccount(database, { name: 'acme' }, by);
+      const person = await createPerson(database, { name: 'Zoë', email: 'zoe@example.com' }, by);
+      const member = await setMember(database, { accountId, personId: person.id, role: 'member' }, by);
+      const owner = await setMember(database, { accountId, personId: person.id, role: 'owner' }, by);
+      assert.deepEqual(owner, { ...member, role: 'owner' });
+      assert.deepEqual(await members(database, accountId), [owner]);
+      assert.deepEqual(await members(database, 'default'), []);
+      await removeMember(database, { accountId, personId: person.id }, by);
+      assert.deepEqual(await members(database, accountId), []);
+      const { items } = await listAudit(database, { subject: `person:${person.id}`, accountId });
+      assert.deepEqual(items.map(({ action }) => action).sort(), [
+        'member.remove',
+        'member.set',
+        'member.set',
+      ]);
+    });
+
+    test('404 for people and accounts that are not there', async () => {
+      await using database = await kind.open();
+      const { id: personId } = await createPerson(database, { name: 'a', email: 'a@b' }, by);
+      const nobody = { accountId: 'default', personId: 'person_0', role: 'owner' } as const;
+      await assert.rejects(setMember(database, nobody, by), refused('not_found', 'person_id'));
+      const nowhere = { accountId: 'acct_0', personId, role: 'owner' } as const;
+      await assert.rejects(setMember(database, nowhere, by), refused('not_found', 'id'));
+      await assert.rejects(listMembers(database, 'acct_0'), refused('not_found', 'id'));
+      await assert.rejects(
+        removeMember(database, { accountId: 'default', personId }, by),
+        refused('not_found', 'person_id'),
+      );
+      await assert.rejects(deletePerson(database, 'person_0', by), refused('not_found', 'person_id'));
+    });
+
+    test('who is deleted leaves every account, and nothing of them but an id stays in the audit log', async () => {
+      await using database = await kind.open();
+      const person = await createPerson(database, { name: 'Zoë', email: 'zoe@example.com' }, by);
+      const other = await createPerson(database, { name: 'Max', email: 'max@example.com' }, by);
+      const { id: accountId } = await createAccount(database, { name: 'acme' }, by);
+      for (const account of [accountId, 'default']) {
+        await setMember(database, { accountId: account, personId: person.id, role: 'owner' }, by);
+        await setMember(database, { accountId: account, personId: other.id, role: 'owner' }, by);
+      }
+      await deletePerson(database, person.id, by);
+      assert.deepEqual((await listPeople(database)).items, [other]);
+      for (const account of [accountId, 'default']) {
+        assert.deepEqual(
+          (await members(database, account)).map((member) => member.person),
+          [other],
+        );
+      }
+      const { items } = await listAudit(database, { subject: `person:${person.id}` });
+      assert.equal(items.length, 6);
+      assert.doesNotMatch(JSON.stringify(items), /Zo|example/);
+      // The address is free again.
+      await createPerson(database, { name: 'Zoë', email: 'zoe@example.com' }, by);
+    });
+
+    test('members are told in pages', async () => {
+      await using database = await kind.open();
+      for (let index = 0; index < 5; index += 1) {
+        const { id } = await createPerson(database, { name: 'a', email: `a${index}@b` }, by);
+        await setMember(database, { accountId: 'default', personId: id, role: 'member' }, by);
+      }
+      const whole = await members(database, 'default');
+      const first = await listMembers(database, 'default', { limit: 2 });
+      const second = await listMembers(database, 'default', { limit: 2, cursor: first.nextCursor });
+      const third = await listMembers(database, 'default', { limit: 2, cursor: second.nextCursor });
+      assert.deepEqual([...first.items, ...second.items, ...third.items], whole);
+      assert.equal(third.nextCursor, null);
+    });
+  });
+}
+
+function members(database: Database, accountId: string) {
+  return Array.fromAsync(everyItem((page) => listMembers(database, accountId, page)));
+}

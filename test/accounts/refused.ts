@@ -1,0 +1,11 @@
+import assert from 'node:assert/strict';
+import { ServiceError, type ErrorCode } from '../../src/errors.ts';
+
+/** For `assert.rejects`: the fault that a caller would see. */
+export function refused(code: ErrorCode, param: string | null = null): (error: unknown) => true {
+  return (error) => {
+    assert.ok(error instanceof ServiceError, String(error));
+    assert.deepEqual([error.code, error.param], [code, param]);
+    return true;
+  };
+}
