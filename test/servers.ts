@@ -15,11 +15,7 @@ import { Secret } from '../src/secret.ts';
 import { hasPostgres, hasValkey, startPostgres, startValkey, type TestServer } from './server-process.ts';
 
 /** A database of its own, which goes away when it is closed. */
-export interface TestDatabase extends Database {
-  readonly home: string;
-  readonly url: Secret | null;
-  /** With these a process of ours finds it. */
-  readonly env: { SLUICE_HOME: string; SLUICE_DATABASE_URL?: string };
+export interface TestDatabase extends Database, TestPlace {
   /** Opens the same database once more, as another process would. */
   again(): Promise<Database>;
 }
@@ -32,9 +28,12 @@ export interface TestDatabases {
   place(): Promise<TestPlace>;
 }
 
+/** Where a database is, or can be made. */
 export interface TestPlace extends AsyncDisposable {
   readonly home: string;
   readonly url: Secret | null;
+  /** With these a process of ours finds it. */
+  readonly env: { SLUICE_HOME: string; SLUICE_DATABASE_URL?: string };
 }
 
 /** Every kind of database: `for (const database of testDatabases()) describe(database.name, …)`. */
@@ -58,7 +57,7 @@ export function testDatabases(): TestDatabases[] {
 
 async function open(making: Promise<TestPlace>): Promise<TestDatabase> {
   await using owned = new AsyncDisposableStack();
-  const { home, url } = owned.use(await making);
+  const { home, url, env } = owned.use(await making);
   const again = () => openDatabase({ home, url });
   const database = owned.use(await again());
   const kept = owned.move();
@@ -66,7 +65,7 @@ async function open(making: Promise<TestPlace>): Promise<TestDatabase> {
     ...database,
     home,
     url,
-    env: { SLUICE_HOME: home, ...(url && { SLUICE_DATABASE_URL: url.reveal() }) },
+    env,
     again,
     [Symbol.asyncDispose]: () => kept.disposeAsync(),
   };
@@ -74,7 +73,12 @@ async function open(making: Promise<TestPlace>): Promise<TestDatabase> {
 
 async function sqlitePlace(): Promise<TestPlace> {
   const home = await mkdtemp(join(tmpdir(), 'sluice-test-'));
-  return { home, url: null, [Symbol.asyncDispose]: () => rm(home, { recursive: true, force: true }) };
+  return {
+    home,
+    url: null,
+    env: { SLUICE_HOME: home },
+    [Symbol.asyncDispose]: () => rm(home, { recursive: true, force: true }),
+  };
 }
 
 /** An empty database on the server of the tests, and a home that holds none. */
@@ -88,7 +92,12 @@ async function postgresPlace(): Promise<TestPlace> {
   owned.defer(() => command(server, `drop database if exists ${name} with (force)`));
   url.pathname = `/${name}`;
   const kept = owned.move();
-  return { home, url: new Secret(url.href), [Symbol.asyncDispose]: () => kept.disposeAsync() };
+  return {
+    home,
+    url: new Secret(url.href),
+    env: { SLUICE_HOME: home, SLUICE_DATABASE_URL: url.href },
+    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+  };
 }
 
 async function command(url: string, sql: string): Promise<void> {

@@ -61,7 +61,10 @@ async function applied(
   const found =
     kind === 'sqlite'
       ? await sql`select 1 from sqlite_master where type = 'table' and name = 'migrations'`.execute(database)
-      : await sql`select 1 where to_regclass('migrations') is not null`.execute(database);
+      : // Not `to_regclass`, which may answer from before the lock was taken: it reads caches and no snapshot.
+        await sql`select 1 from pg_class where relname = 'migrations' and pg_table_is_visible(oid)`.execute(
+          database,
+        );
   if (found.rows.length === 0) return new Set();
   const { rows } = await sql<{ name: string }>`select name from migrations order by name`.execute(database);
   const names = rows.map((row) => row.name);

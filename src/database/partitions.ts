@@ -1,11 +1,12 @@
-import { sql } from 'kysely';
+import { sql, type Kysely } from 'kysely';
 import type { Database } from './database.ts';
 import { DatabaseError } from './errors.ts';
+import type { Schema } from './schema.ts';
 
 /** How long the dropping of a partition may hold up the ledger's writers, in milliseconds. */
 const DROP_WAIT_MS = 200;
 
-/** Held by the copy that makes or drops partitions. */
+/** Held by the copy that makes partitions. */
 const LOCK = 0x51_01_cf;
 
 /**
@@ -24,15 +25,10 @@ export function firstIdAt(atMs: number): string {
  */
 export async function ensurePartitions(database: Database, nowMs: number): Promise<void> {
   if (database.place.kind === 'sqlite') return;
-  const months = [0, 1, 2].map((ahead) => monthOf(nowMs, ahead));
-  const existing = new Set((await partitions(database)).map(({ name }) => name));
-  const missing = months.filter(({ name }) => !existing.has(name));
-  if (missing.length === 0) return;
+  if ((await missing(database.kysely, nowMs)).length === 0) return;
   await database.kysely.transaction().execute(async (transaction) => {
     await sql`select pg_advisory_xact_lock(${sql.lit(LOCK)})`.execute(transaction);
-    for (const { name, fromMs, toMs } of missing) {
-      const { rows } = await sql`select 1 where to_regclass(${name}) is not null`.execute(transaction);
-      if (rows.length > 0) continue;
+    for (const { name, fromMs, toMs } of await missing(transaction, nowMs)) {
       const table = sql.table(name);
       // `create table … partition of` would wait for every transaction that reads the ledger, and all writers behind
       // it; attaching a table that is made beforehand waits for none.
@@ -55,7 +51,7 @@ export async function dropPartitions(database: Database, beforeMs: number): Prom
   if (database.place.kind === 'sqlite') return 0;
   const end = firstIdAt(beforeMs);
   let dropped = 0;
-  for (const { name, to } of await partitions(database)) {
+  for (const { name, to } of await partitions(database.kysely)) {
     if (to <= end && (await drop(database, name))) dropped += 1;
   }
   return dropped;
@@ -75,12 +71,17 @@ async function drop(database: Database, name: string): Promise<boolean> {
   }
 }
 
+async function missing(kysely: Kysely<Schema>, nowMs: number): Promise<Month[]> {
+  const existing = new Set((await partitions(kysely)).map(({ name }) => name));
+  return [0, 1, 2].map((ahead) => monthOf(nowMs, ahead)).filter(({ name }) => !existing.has(name));
+}
+
 /** The partitions there are, each with the id at which it ends. */
-async function partitions(database: Database): Promise<{ name: string; to: string }[]> {
+async function partitions(kysely: Kysely<Schema>): Promise<{ name: string; to: string }[]> {
   const { rows } = await sql<{ name: string; bound: string }>`
     select relname as name, pg_get_expr(relpartbound, oid) as bound
     from pg_class where oid in (select inhrelid from pg_inherits where inhparent = 'ledger'::regclass)
-    order by relname`.execute(database.kysely);
+    order by relname`.execute(kysely);
   return rows.map(({ name, bound }) => {
     const to = /TO \('([^']+)'\)/.exec(bound)?.[1];
     if (to === undefined) throw new Error(`the partition ${name} has no range: ${bound}`);
@@ -88,8 +89,15 @@ async function partitions(database: Database): Promise<{ name: string; to: strin
   });
 }
 
-/** The UTC month so many months after that of `atMs`, and the name of its partition. */
-function monthOf(atMs: number, ahead: number): { name: string; fromMs: number; toMs: number } {
+interface Month {
+  /** Of its partition. */
+  name: string;
+  fromMs: number;
+  toMs: number;
+}
+
+/** The UTC month so many months after that of `atMs`. */
+function monthOf(atMs: number, ahead: number): Month {
   const date = new Date(atMs);
   const from = new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + ahead));
   const toMs = Date.UTC(from.getUTCFullYear(), from.getUTCMonth() + 1);

@@ -1,205 +1,227 @@
 import { fork } from 'node:child_process';
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
-import { test, type TestContext } from 'node:test';
+import { describe, test } from 'node:test';
 import { sql } from 'kysely';
+import type { Database } from '../../src/database/database.ts';
 import { openDatabase } from '../../src/database/database.ts';
-import { asDatabaseError, DatabaseError } from '../../src/database/errors.ts';
+import { testDatabases } from '../servers.ts';
+import { fault, plain } from './faults.ts';
 
-function folder(context: TestContext): string {
-  const path = mkdtempSync(join(tmpdir(), 'sluice-database-'));
-  context.after(() => rmSync(path, { recursive: true, force: true }));
-  return path;
-}
+const secretOf = async ({ kysely }: Database) =>
+  (
+    await kysely
+      .selectFrom('settings')
+      .select('value')
+      .where('name', '=', 'cache_scope_secret')
+      .executeTakeFirstOrThrow()
+  ).value;
 
-/** Rows come without a prototype, which a strict comparison minds. */
-const plain = (rows: readonly unknown[]): unknown[] => rows.map((row) => Object.assign({}, row));
-
-const fault = (name: string, words?: RegExp) => (error: unknown) => {
-  assert.ok(error instanceof DatabaseError, String(error));
-  assert.equal(error.fault, name);
-  if (words) assert.match(error.message, words);
-  return true;
-};
-
-test('a fresh home gets the tables, the default account and a secret, in a file only its owner can read', async (t) => {
-  const home = folder(t);
-  await using database = await openDatabase({ home, url: null });
-  const accounts = await database.kysely.selectFrom('accounts').select(['id', 'status']).execute();
-  assert.deepEqual(plain(accounts), [{ id: 'default', status: 'active' }]);
-  const setting = await database.kysely
-    .selectFrom('settings')
-    .selectAll()
-    .where('name', '=', 'cache_scope_secret')
-    .executeTakeFirstOrThrow();
-  assert.match(setting.value, /^[0-9a-f]{64}$/);
-  for (const name of ['sluice.db', 'sluice.db-wal', 'sluice.db-shm']) {
-    assert.equal(statSync(join(home, name)).mode & 0o777, 0o600, name);
-  }
-});
-
-test('a database file that others can read is closed to them', async (t) => {
-  const home = folder(t);
-  await (await openDatabase({ home, url: null }))[Symbol.asyncDispose]();
-  chmodSync(join(home, 'sluice.db'), 0o644);
-  await using _database = await openDatabase({ home, url: null });
-  assert.equal(statSync(join(home, 'sluice.db')).mode & 0o777, 0o600);
-});
-
-test('commits are durable before they are answered: WAL with full synchronization, and keys to other tables hold', async (t) => {
-  await using database = await openDatabase({ home: folder(t), url: null });
-  for (const kysely of [database.kysely, database.background]) {
-    const settings = await Promise.all([
-      sql`pragma journal_mode`.execute(kysely),
-      sql`pragma synchronous`.execute(kysely),
-      sql`pragma foreign_keys`.execute(kysely),
-    ]);
-    assert.deepEqual(plain(settings.flatMap(({ rows }) => rows)), [
-      { journal_mode: 'wal' },
-      { synchronous: 2 },
-      { foreign_keys: 1 },
-    ]);
-  }
-});
-
-test('opening again keeps the secret', async (t) => {
-  const home = folder(t);
-  const secrets = [];
-  for (let i = 0; i < 2; i += 1) {
-    await using database = await openDatabase({ home, url: null });
-    secrets.push(await database.kysely.selectFrom('settings').select('value').execute());
-  }
-  assert.deepEqual(secrets[0], secrets[1]);
-});
-
-test('processes that open a fresh home at once all find it whole', async (t) => {
-  const home = folder(t);
-  const children = Array.from({ length: 4 }, () =>
-    fork(join(import.meta.dirname, 'open-child.ts'), [home], {
-      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
-    }),
-  );
-  const ends = children.map((child) => once(child, 'exit'));
-  await Promise.all(children.map((child) => once(child, 'message')));
-  for (const child of children) child.send('go');
-  for (const [code] of await Promise.all(ends)) assert.equal(code, 0);
-  await using database = await openDatabase({ home, url: null });
-  const { count } = await database.kysely
-    .selectFrom('settings')
-    .select((e) => e.fn.countAll<number>().as('count'))
-    .executeTakeFirstOrThrow();
-  assert.equal(count, 2);
-});
-
-test('the access revision rises with what says who may do what, whoever commits it, and stands still otherwise', async (t) => {
-  const home = folder(t);
-  await using one = await openDatabase({ home, url: null });
-  await using two = await openDatabase({ home, url: null });
-  const first = await one.accessRevision();
-  await two.kysely.insertInto('settings').values({ name: 'a', value: '1' }).execute();
-  await one.background.updateTable('keys').set({ last_used_at: 1 }).execute();
-  assert.equal(await one.accessRevision(), first);
-  await two.kysely.updateTable('accounts').set({ plan: 'free' }).execute();
-  assert.ok((await one.accessRevision()) > first);
-});
-
-test('the background connection does not wait for a lock', async (t) => {
-  const home = folder(t);
-  await using database = await openDatabase({ home, url: null });
-  const other = new DatabaseSync(join(home, 'sluice.db'));
-  other.exec('begin immediate');
-  await assert.rejects(
-    database.background.updateTable('accounts').set({ name: 'A' }).execute(),
-    fault('busy'),
-  );
-  other.exec('rollback');
-  other.close();
-  await database.background.updateTable('accounts').set({ name: 'A' }).execute();
-});
-
-test('transactions of one process take turns, and one that fails leaves nothing behind', async (t) => {
-  await using database = await openDatabase({ home: folder(t), url: null });
-  const add = (name: string, fail: boolean) =>
-    database.kysely.transaction().execute(async (transaction) => {
-      await transaction.insertInto('settings').values({ name, value: '1' }).execute();
-      await new Promise(setImmediate);
-      if (fail) throw new Error('no');
+for (const databases of testDatabases()) {
+  describe(databases.name, () => {
+    test('a fresh database has the tables, the default account and a secret', async () => {
+      await using database = await databases.open();
+      const accounts = await database.kysely
+        .selectFrom('accounts')
+        .select(['id', 'status', 'plan'])
+        .execute();
+      assert.deepEqual(plain(accounts), [{ id: 'default', status: 'active', plan: null }]);
+      assert.match(await secretOf(database), /^[0-9a-f]{64}$/);
     });
-  const results = await Promise.allSettled([add('a', false), add('b', true), add('c', false)]);
-  assert.deepEqual(
-    results.map((result) => result.status),
-    ['fulfilled', 'rejected', 'fulfilled'],
-  );
-  const rows = await database.kysely.selectFrom('settings').select('name').orderBy('name').execute();
-  assert.deepEqual(
-    rows.map((row) => row.name),
-    ['a', 'access_revision', 'c', 'cache_scope_secret'],
-  );
-});
 
-test('a value that SQLite has no type for is refused and not stored as NULL', async (t) => {
-  await using database = await openDatabase({ home: folder(t), url: null });
-  for (const value of [undefined, new Date(), true]) {
-    await assert.rejects(sql`select ${value}`.execute(database.kysely), /SQLite has no type for/);
-  }
-});
+    test('opening again keeps the secret', async () => {
+      await using database = await databases.open();
+      await using again = await database.again();
+      assert.equal(await secretOf(again), await secretOf(database));
+    });
 
-test('a file that is no database is refused and left alone', async (t) => {
-  const home = folder(t);
-  const path = join(home, 'sluice.db');
-  writeFileSync(path, 'this is a letter to my grandmother, '.repeat(100));
-  await assert.rejects(
-    openDatabase({ home, url: null }),
-    fault('not_a_database', /is not a SQLite database: move it away/),
-  );
-  assert.equal(statSync(path).size, 3600);
-});
+    test('processes that open a new database at once all find it whole', async () => {
+      await using place = await databases.place();
+      const children = Array.from({ length: 3 }, () =>
+        fork(join(import.meta.dirname, 'open-child.ts'), {
+          stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+          env: { ...process.env, ...place.env },
+        }),
+      );
+      const ends = children.map((child) => once(child, 'exit'));
+      await Promise.all(children.map((child) => once(child, 'message')));
+      for (const child of children) child.send('go');
+      for (const [code] of await Promise.all(ends)) assert.equal(code, 0);
+      await using database = await openDatabase(place);
+      const rows = await sql<{ name: string }>`select name from migrations`.execute(database.kysely);
+      assert.equal(new Set(rows.rows.map(({ name }) => name)).size, rows.rows.length);
+      const accounts = await database.kysely.selectFrom('accounts').select('id').execute();
+      assert.equal(accounts.length, 1);
+    });
 
-test('a database of a newer program is refused by the names of what it knows and we do not', async (t) => {
-  const home = folder(t);
-  {
-    await using database = await openDatabase({ home, url: null });
-    await sql`insert into migrations (name, timestamp) values ('9999_wings', '')`.execute(database.kysely);
-  }
-  await assert.rejects(
-    openDatabase({ home, url: null }),
-    fault('newer_schema', /newer version of Sluice \(9999_wings\)/),
-  );
-});
+    test('the access revision rises with whatever says who may do what, and with nothing else', async () => {
+      await using one = await databases.open();
+      await using two = await one.again();
+      const { kysely } = two;
+      let last = await one.accessRevision();
+      const rises = async (what: string, work: () => Promise<unknown>, expected = true) => {
+        await work();
+        const now = await one.accessRevision();
+        assert.equal(now > last, expected, what);
+        last = now;
+      };
+      const key = {
+        account_id: 'a',
+        kind: 'caller',
+        prefix: 'sk',
+        last_four: 'abcd',
+        created_at: 1,
+      } as const;
+      const account = { name: 'A', status: 'active', created_at: 1 } as const;
+      await rises('an account is made', () =>
+        kysely
+          .insertInto('accounts')
+          .values({ id: 'a', ...account })
+          .execute(),
+      );
+      await rises('a key is made', () =>
+        kysely
+          .insertInto('keys')
+          .values({ id: 'k', name: 'K', hash: '0'.repeat(64), ...key })
+          .execute(),
+      );
+      for (const change of [
+        { revoked_at: 1 },
+        { expires_at: 2 },
+        { name: 'L' },
+        { limits: '{}' },
+        { allowed_models: '[]' },
+      ]) {
+        await rises(JSON.stringify(change), () => kysely.updateTable('keys').set(change).execute());
+      }
+      for (const change of [{ status: 'suspended' }, { plan: 'free' }, { name: 'B' }] as const) {
+        await rises(JSON.stringify(change), () => kysely.updateTable('accounts').set(change).execute());
+      }
+      const used = () => one.background.updateTable('keys').set({ last_used_at: 3 }).execute();
+      await rises('a key is used', used, false);
+      const setting = () => kysely.insertInto('settings').values({ name: 'a', value: '1' }).execute();
+      await rises('a setting is made', setting, false);
+      await rises('a key is gone', () => kysely.deleteFrom('keys').execute());
+      await rises('an account is gone', () => kysely.deleteFrom('accounts').where('id', '=', 'a').execute());
+    });
 
-test('a folder that is not there, or a folder in the place of the file, is an unwritable database', async (t) => {
-  const home = folder(t);
-  await assert.rejects(
-    openDatabase({ home: join(home, 'nowhere'), url: null }),
-    fault('unwritable', /ENOENT/),
-  );
-  mkdirSync(join(home, 'sluice.db'));
-  await assert.rejects(openDatabase({ home, url: null }), fault('unwritable', /EISDIR/));
-});
+    test('a change that is taken back leaves the revision as it was', async () => {
+      await using database = await databases.open();
+      const before = await database.accessRevision();
+      const change = database.kysely.transaction().execute(async (transaction) => {
+        await transaction.updateTable('accounts').set({ plan: 'free' }).execute();
+        throw new Error('no');
+      });
+      await assert.rejects(change, /no/);
+      assert.equal(await database.accessRevision(), before);
+    });
 
-test('a full disk is said in words, and the database goes on when there is room again', async (t) => {
-  await using database = await openDatabase({ home: folder(t), url: null });
-  const insert = (name: string) =>
-    database.kysely
-      .insertInto('settings')
-      .values({ name, value: 'x'.repeat(1_000_000) })
-      .execute();
-  // SQLite reports the bound of its pages with the code of a full disk.
-  const { rows } = await sql<{ page_count: number }>`pragma page_count`.execute(database.kysely);
-  await sql.raw(`pragma max_page_count = ${rows[0]?.page_count}`).execute(database.kysely);
-  await assert.rejects(insert('big'), fault('full', /the disk is full/));
-  await sql`pragma max_page_count = 1000000`.execute(database.kysely);
-  await insert('big');
-});
+    test('the background connections give up soon where others hold a lock', async () => {
+      await using database = await databases.open();
+      const rename = (name: string) => database.background.updateTable('accounts').set({ name }).execute();
+      await database.kysely.transaction().execute(async (transaction) => {
+        await transaction.updateTable('accounts').set({ name: 'A' }).execute();
+        await assert.rejects(rename('B'), fault('busy'));
+      });
+      await rename('C');
+    });
 
-test('errors that are not SQLite’s pass unchanged', () => {
-  const error = new TypeError('x');
-  assert.equal(asDatabaseError(error, 'a'), error);
-  const odd = asDatabaseError(Object.assign(new Error('odd'), { errcode: 21 }), '/a/sluice.db');
-  assert.ok(odd instanceof DatabaseError);
-  assert.equal(odd.message, 'The database /a/sluice.db failed: odd.');
-});
+    test('transactions of one process do not mix, and one that fails leaves nothing behind', async () => {
+      await using database = await databases.open();
+      const add = (name: string, fail: boolean) =>
+        database.kysely.transaction().execute(async (transaction) => {
+          await transaction.insertInto('settings').values({ name, value: '1' }).execute();
+          await new Promise(setImmediate);
+          if (fail) throw new Error('no');
+        });
+      const results = await Promise.allSettled([add('a', false), add('b', true), add('c', false)]);
+      assert.deepEqual(
+        results.map((result) => result.status),
+        ['fulfilled', 'rejected', 'fulfilled'],
+      );
+      const rows = await database.kysely.selectFrom('settings').select('name').orderBy('name').execute();
+      assert.deepEqual(
+        rows.map((row) => row.name),
+        ['a', 'access_revision', 'c', 'cache_scope_secret'],
+      );
+    });
+
+    test('text is ordered by its bytes', async () => {
+      await using database = await databases.open();
+      const names = ['a', 'B', 'á', 'a_', 'aB', 'z', 'Z', '_'];
+      await database.kysely
+        .insertInto('people')
+        .values(names.map((name) => ({ id: name, name, email: name, created_at: 1 })))
+        .execute();
+      const rows = await database.kysely.selectFrom('people').select('id').orderBy('id').execute();
+      assert.deepEqual(
+        rows.map(({ id }) => id),
+        names.toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))),
+      );
+    });
+
+    test('whole numbers come as numbers, and those that are none are refused unless they are cast', async () => {
+      await using database = await databases.open();
+      const { kysely } = database;
+      const big = { account_id: 'a', day: 1, model: 'm', key_id: 'k', requests: 9007199254740991 };
+      const zeros = { errors: 0, aborted: 0, interrupted: 0, prompt_tokens: 0, cached_tokens: 0 };
+      const cost = 9_223_372_036_854_775_807n;
+      await kysely
+        .insertInto('usage_days')
+        .values({ ...big, ...zeros, completion_tokens: 0, billed_tokens: 0, cost_pico: cost })
+        .execute();
+      const read = await sql<{ requests: number; cost: string; days: number }>`
+        select requests, cast(cost_pico as text) as cost, (select count(*) from usage_days) as days
+        from usage_days`.execute(kysely);
+      assert.deepEqual(plain(read.rows), [{ requests: 9007199254740991, cost: String(cost), days: 1 }]);
+      await assert.rejects(sql`select cost_pico from usage_days`.execute(kysely), RangeError);
+    });
+
+    test('the audit log takes new rows and refuses that any is changed or removed', async () => {
+      await using database = await databases.open();
+      const { kysely } = database;
+      const row = {
+        at: 1,
+        actor: 'cli:me',
+        ip: null,
+        action: 'key.revoke',
+        subject: 'key:k',
+        account_id: 'a',
+      };
+      await kysely
+        .insertInto('audit')
+        .values(['1', '2'].map((id) => ({ id, ...row, detail: '{}' })))
+        .execute();
+      for (const change of ["update audit set actor = 'key:k'", 'delete from audit']) {
+        await assert.rejects(sql.raw(change).execute(kysely), fault('failed', /append-only/));
+      }
+      assert.equal((await kysely.selectFrom('audit').select('id').execute()).length, 2);
+    });
+
+    test('an account that has keys cannot be removed; a person can, and takes the memberships along', async () => {
+      await using database = await databases.open();
+      const { kysely } = database;
+      await kysely.insertInto('people').values({ id: 'p', name: 'P', email: 'p@a', created_at: 1 }).execute();
+      const membership = { account_id: 'default', person_id: 'p', role: 'owner', created_at: 1 } as const;
+      await kysely.insertInto('memberships').values(membership).execute();
+      await assert.rejects(kysely.deleteFrom('accounts').execute(), fault('failed', /foreign key/i));
+      await kysely.deleteFrom('people').execute();
+      assert.deepEqual(await kysely.selectFrom('memberships').selectAll().execute(), []);
+    });
+
+    test('a number of a copy is never given again', async () => {
+      await using database = await databases.open();
+      const { kysely } = database;
+      const enter = () =>
+        kysely
+          .insertInto('instances')
+          .values({ live: 1, lease_until: 1, started_at: 1, pid: 1 })
+          .returning('epoch')
+          .executeTakeFirstOrThrow();
+      const { epoch } = await enter();
+      await kysely.deleteFrom('instances').execute();
+      assert.ok((await enter()).epoch > epoch);
+    });
+  });
+}

@@ -1,10 +1,10 @@
-/** Opens the database of the folder given, once it is told to. */
+/** Opens the database that the environment names, once it is told to. */
 import { once } from 'node:events';
-import { argv } from 'node:process';
+import { databaseOf } from '../../src/config/load.ts';
 import { openDatabase } from '../../src/database/database.ts';
 
 const go = once(process, 'message');
 process.send?.('ready');
 await go;
-await using _database = await openDatabase({ home: argv[2] ?? '', url: null });
+await using _database = await openDatabase(databaseOf(process.env));
 process.disconnect?.();

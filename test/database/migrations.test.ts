@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { describe, test } from 'node:test';
+import { sql } from 'kysely';
+import { Client } from 'pg';
+import { openDatabase } from '../../src/database/database.ts';
+import { testDatabases, type TestPlace } from '../servers.ts';
+import { fault, plain } from './faults.ts';
+
+/** What version 0.1.0 left on SQLite, and the same tables as PostgreSQL has them. */
+const OLDEST = (integer: string, strict: string) => `
+  create table accounts (id text not null primary key, name text not null,
+    status text not null check (status in ('active', 'suspended', 'closed')), created_at ${integer} not null) ${strict};
+  create table keys (id text not null primary key, account_id text not null references accounts (id),
+    kind text not null check (kind in ('caller', 'admin')), name text not null,
+    hash text not null unique check (length(hash) = 64), prefix text not null, last_four text not null,
+    created_at ${integer} not null, expires_at ${integer}, revoked_at ${integer}, last_used_at ${integer}) ${strict};
+  create table settings (name text not null primary key, value text not null) ${strict};
+  create table migrations (name varchar(255) not null primary key, timestamp varchar(255) not null);
+  create table migrations_lock (id varchar(255) not null primary key, is_locked integer default 0 not null);
+  insert into migrations values ('0001_keys', '2026-11-22T00:05:20.148Z');
+  insert into migrations_lock values ('migration_lock', 0);
+  insert into settings values ('cache_scope_secret', '${'5'.repeat(64)}');
+  insert into accounts values ('default', 'Default', 'active', 1795305920147), ('acme', 'Acme', 'suspended', 3);
+  insert into keys values
+    ('key_1', 'default', 'caller', 'laptop', '${'1'.repeat(64)}', 'sk-sluice-oynz', 'nkwI', 1, null, 1795305922231, null),
+    ('key_2', 'acme', 'admin', 'ops', '${'2'.repeat(64)}', 'sk-sluice-BCqO', 'IcLs', 2, 1797897920670, null, 4);`;
+
+/** Makes the oldest database there is, with rows in it. */
+async function makeOldest(place: TestPlace): Promise<void> {
+  await change(place, place.url === null ? OLDEST('integer', 'strict') : OLDEST('bigint', ''));
+}
+
+/** Runs statements past our own code. */
+async function change({ home, url }: TestPlace, statements: string): Promise<void> {
+  if (url === null) {
+    const connection = new DatabaseSync(join(home, 'sluice.db'));
+    connection.exec(statements);
+    connection.close();
+  } else {
+    const client = new Client(url.reveal());
+    await client.connect();
+    await client.query(statements);
+    await client.end();
+  }
+}
+
+for (const databases of testDatabases()) {
+  describe(databases.name, () => {
+    test('the oldest database comes to the newest tables with every row as it was', async () => {
+      await using place = await databases.place();
+      await makeOldest(place);
+      await using database = await openDatabase(place);
+      const keys = await database.kysely.selectFrom('keys').selectAll().orderBy('id').execute();
+      assert.deepEqual(plain(keys), [
+        {
+          id: 'key_1',
+          account_id: 'default',
+          kind: 'caller',
+          name: 'laptop',
+          hash: '1'.repeat(64),
+          prefix: 'sk-sluice-oynz',
+          last_four: 'nkwI',
+          created_at: 1,
+          expires_at: null,
+          revoked_at: 1795305922231,
+          last_used_at: null,
+          allowed_models: null,
+          limits: null,
+        },
+        {
+          id: 'key_2',
+          account_id: 'acme',
+          kind: 'admin',
+          name: 'ops',
+          hash: '2'.repeat(64),
+          prefix: 'sk-sluice-BCqO',
+          last_four: 'IcLs',
+          created_at: 2,
+          expires_at: 1797897920670,
+          revoked_at: null,
+          last_used_at: 4,
+          allowed_models: null,
+          limits: null,
+        },
+      ]);
+      const accounts = await database.kysely.selectFrom('accounts').selectAll().orderBy('id').execute();
+      assert.deepEqual(plain(accounts), [
+        { id: 'acme', name: 'Acme', status: 'suspended', created_at: 3, plan: null },
+        { id: 'default', name: 'Default', status: 'active', created_at: 1795305920147, plan: null },
+      ]);
+      const settings = await database.kysely.selectFrom('settings').selectAll().orderBy('name').execute();
+      assert.deepEqual(plain(settings), [
+        { name: 'access_revision', value: '1' },
+        { name: 'cache_scope_secret', value: '5'.repeat(64) },
+      ]);
+    });
+
+    test('it has the same tables, indexes and triggers then as a new one', async () => {
+      await using place = await databases.place();
+      await makeOldest(place);
+      await using old = await openDatabase(place);
+      await using fresh = await databases.open();
+      const kind = place.url === null ? 'sqlite' : 'postgres';
+      const names = async ({ kysely }: typeof old) =>
+        (await sql<{ name: string }>`${sql.raw(OBJECTS[kind])}`.execute(kysely)).rows.map(({ name }) => name);
+      const found = await names(fresh);
+      assert.ok(found.some((name) => name.includes('ledger')));
+      assert.deepEqual(await names(old), found);
+    });
+
+    test('a migration that fails leaves the database as it was', async () => {
+      await using place = await databases.place();
+      await makeOldest(place);
+      // In the way of the last migration, after those before it have done their part.
+      await change(place, 'create table latency_days (x integer)');
+      await assert.rejects(openDatabase(place), fault('failed', /latency_days/));
+      await change(place, 'drop table latency_days');
+      await using database = await openDatabase(place);
+      const keys = await database.kysely.selectFrom('keys').select('id').execute();
+      assert.equal(keys.length, 2);
+    });
+
+    test('a database of a newer program is refused by the names of what it knows and we do not', async () => {
+      await using database = await databases.open();
+      await sql`insert into migrations (name, timestamp) values ('9999_wings', '')`.execute(database.kysely);
+      await assert.rejects(database.again(), fault('newer_schema', /newer version of Sluice \(9999_wings\)/));
+    });
+  });
+}
+
+const OBJECTS = {
+  sqlite: "select type || ' ' || name as name from sqlite_master order by 1",
+  postgres: `
+    select 'table or index ' || relname as name from pg_class where relnamespace = 'public'::regnamespace
+    union all select 'trigger ' || tgname from pg_trigger where not tgisinternal
+    union all select 'function ' || proname from pg_proc where pronamespace = 'public'::regnamespace
+    order by 1`,
+};
