@@ -19,11 +19,13 @@ const LATE_MS = 1000;
 
 /**
  * Statements touch rows by their keys only, and are planned so even while the tables are small or their statistics
- * old: a plan that reads a whole month would be kept until the next statistics. A commit is on disk when it is
+ * old: a plan that reads a whole month would be kept until the next statistics. The two costs say that a row found
+ * costs more than looking for it. A commit is on disk when it is
  * answered, whatever the server's own default is.
  */
 const SESSION = `
   set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off; set jit = off;
+  set random_page_cost = 0; set cpu_tuple_cost = 1;
   select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'`;
 
 /**

@@ -8,6 +8,12 @@ import { CHECKPOINTED, HUNG_UP, OPENED, SETTLED } from './write.ts';
 const LIVE = `live as materialized (
   select epoch from instances where epoch = $1::int8 and live = 1 for key share)`;
 
+/**
+ * Says no more than `state = 'open'`, in words that keep the planner from the index of open rows: it would read all
+ * of them for each that is written.
+ */
+const IS_OPEN = "ledger.state not in ('settled', 'interrupted')";
+
 const IS_LIVE = 'select exists (select from live) as live';
 
 const NOW_MS = '(extract(epoch from clock_timestamp()) * 1000)::int8';
@@ -69,7 +75,7 @@ export const CHECKPOINT: Statement = {
     with ${LIVE}, written as (
       update ledger set ${assignments(CHECKPOINTED)}
       from ${given({ id: 'text', ...CHECKPOINTED })}, live
-      where ledger.id = given.id and ledger.epoch = live.epoch and ledger.state = 'open')
+      where ledger.id = given.id and ledger.epoch = live.epoch and ${IS_OPEN})
     ${IS_LIVE}`,
 };
 
@@ -80,7 +86,7 @@ export const SETTLE: Statement = {
     with ${LIVE}, ended as (
       update ledger set ${assignments(SETTLED)}
       from ${given({ id: 'text', ttft: 'int8', speed: 'int8', ...SETTLED })}, live
-      where ledger.id = given.id and ledger.epoch = live.epoch and ledger.state = 'open'
+      where ledger.id = given.id and ledger.epoch = live.epoch and ${IS_OPEN}
       returning ledger.id, ${ENDED}, given.ttft, given.speed),
     days as (${ADD_USAGE}), latencies as (${ADD_LATENCIES})
     ${IS_LIVE}, array (select unnest($2::text[]) except select id from ended) as missing`,

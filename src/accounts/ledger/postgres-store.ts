@@ -1,6 +1,7 @@
 import type { Database } from '../../database/database.ts';
 import { dropPartitions, ensurePartitions } from '../../database/partitions.ts';
 import type { Secret } from '../../secret.ts';
+import { DAY_MS } from './days.ts';
 import { PostgresConnection, type Query, type Statement } from './postgres-connection.ts';
 import * as statements from './postgres-statements.ts';
 import { DEAD_KEPT_MS, RefusedWriteError, type BatchAnswer, type LedgerStore } from './store.ts';
@@ -9,8 +10,6 @@ import type { Batch, Value } from './write.ts';
 /** How long a batch may take, and what is done beside it, in milliseconds. */
 const WRITE_MS = 5000;
 const BESIDE_MS = 30_000;
-
-const DAY_MS = 86_400_000;
 
 /** The ledger on PostgreSQL, over three connections: a heartbeat stands behind no batch, and neither behind a reaping. */
 export class PostgresStore implements LedgerStore {

@@ -1,6 +1,5 @@
+import { dayOf } from './days.ts';
 import { HUNG_UP } from './write.ts';
-
-const DAY_MS = 86_400_000;
 
 /** What the roll-ups want of a row that has ended; the names are those of its columns. */
 export interface EndedRow {
@@ -34,7 +33,7 @@ export class RollUps {
   readonly #latencies = new Map<string, LatencyCount>();
 
   add(row: EndedRow, ttftBucket: number | null, speedBucket: number | null): void {
-    const key: DayKey = [row.account_id, Math.floor(row.started_at / DAY_MS), row.model, row.key_id];
+    const key: DayKey = [row.account_id, dayOf(row.started_at), row.model, row.key_id];
     const name = key.join('\n');
     const settled = row.state === 'settled';
     const counts = [

@@ -2,6 +2,7 @@ import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { DatabaseError, type DatabaseFault } from '../../database/errors.ts';
 import { firstIdAt } from '../../database/partitions.ts';
+import { DAY_MS } from './days.ts';
 import { PRUNED_AT_ONCE } from './sqlite-tables.ts';
 import { DEAD_KEPT_MS, RefusedWriteError, type BatchAnswer, type LedgerStore } from './store.ts';
 import type { Batch } from './write.ts';
@@ -23,8 +24,6 @@ interface Waiting {
   resolve(value: unknown): void;
   reject(error: Error): void;
 }
-
-const DAY_MS = 86_400_000;
 
 /** The ledger on SQLite: every call goes to a thread, which is started anew when it has died. */
 export class SqliteStore implements LedgerStore {

@@ -4,6 +4,7 @@ import { configSchema, type ConfigFile } from '../../../src/config/schema.ts';
 import type { Database } from '../../../src/database/database.ts';
 import type { OpenedRow, RunningCounts, Settlement } from '../../../src/accounts/ledger/ledger.ts';
 import { openLedger, type LedgerOptions } from '../../../src/accounts/ledger/open-ledger.ts';
+import type { Usage } from '../../../src/generation.ts';
 import { SILENT } from '../../../src/log.ts';
 
 export const SETTINGS: ConfigFile['ledger'] = configSchema.parse({}).ledger;
@@ -46,7 +47,10 @@ export function row(with_: Partial<OpenedRow> = {}): OpenedRow {
 }
 
 /** Counts as a running generation keeps them. */
-export function counts(promptTokens = 0, completionTokens = 0): RunningCounts & Pick<Settlement, 'usage'> {
+export function counts(
+  promptTokens = 0,
+  completionTokens = 0,
+): Omit<RunningCounts, 'usage'> & { usage: Usage } {
   return {
     usage: { promptTokens, completionTokens, cachedTokens: 0 },
     usageSource: 'engine',
@@ -82,7 +86,7 @@ export async function standing(database: Database, id: string) {
 
 /** The sums of all days, by key of the roll-up. */
 export async function sums(database: Database) {
-  return await database.kysely
+  const rows = await database.kysely
     .selectFrom('usage_days')
     .selectAll()
     .select(sql<string>`cast(cost_pico as text)`.as('cost'))
@@ -91,6 +95,8 @@ export async function sums(database: Database) {
     .orderBy('model')
     .orderBy('key_id')
     .execute();
+  // Rows of SQLite have no prototype.
+  return rows.map((one) => ({ ...one }));
 }
 
 /** How many rows are in each state. */
@@ -101,4 +107,9 @@ export async function states(database: Database): Promise<Record<string, number>
     .groupBy('state')
     .execute();
   return Object.fromEntries(rows.map((one) => [one.state, Number(one.rows)]));
+}
+
+/** Ends the leases of all live copies, as time would: whoever looks next takes them for dead. */
+export async function endLeases(database: Database): Promise<void> {
+  await database.kysely.updateTable('instances').set({ lease_until: 0 }).where('live', '=', 1).execute();
 }

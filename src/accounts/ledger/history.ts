@@ -1,0 +1,95 @@
+import { sql } from 'kysely';
+import type { Database } from '../../database/database.ts';
+import { firstIdAt } from '../../database/partitions.ts';
+import type { HistoryEntry, UsageHistory } from '../limits/limits.ts';
+import { dayOf } from './days.ts';
+import { halfSums, wholeSum } from './money-sum.ts';
+
+/** What the ledger knows of accounts, for limits. The database stays the caller's. */
+export function openUsageHistory(database: Database): UsageHistory {
+  return { usedBy: (accountId, atMs, recentMs) => usedBy(database, accountId, atMs, recentMs) };
+}
+
+interface Row {
+  source: 'ended' | 'open' | 'recent';
+  key_id: string;
+  model: string;
+  requests: number;
+  /** Of the day where there is one, else of all. */
+  tokens: number;
+  month_tokens: number;
+  high_pico: string;
+  low_pico: string;
+}
+
+/** One statement, and so one snapshot: a request that ends meanwhile is either open or has ended, never both. */
+async function usedBy(
+  database: Database,
+  accountId: string,
+  atMs: number,
+  recentMs: number,
+): Promise<HistoryEntry[]> {
+  const today = dayOf(atMs);
+  const at = new Date(atMs);
+  const month = [0, 1].map((ahead) => Date.UTC(at.getUTCFullYear(), at.getUTCMonth() + ahead));
+  const [fromMs = 0, toMs = 0] = month;
+  const day = sql`started_at / 86400000`;
+  const { rows } = await sql<Row>`
+    select 'ended' as source, key_id, model, 0 as requests,
+      cast(sum(case when day = ${today} then billed_tokens else 0 end) as bigint) as tokens,
+      cast(sum(billed_tokens) as bigint) as month_tokens,
+      ${sql.join(halfSums(sql`cost_pico`))}
+    from usage_days
+    where account_id = ${accountId} and day >= ${dayOf(fromMs)} and day < ${dayOf(toMs)}
+    group by key_id, model
+    union all
+    select 'open', key_id, model, 0,
+      cast(sum(case when ${day} = ${today} then reserved_tokens else 0 end) as bigint),
+      cast(sum(reserved_tokens) as bigint),
+      ${sql.join(halfSums(sql`reserved_pico`))}
+    from ledger
+    where state = 'open' and account_id = ${accountId} and epoch in (select epoch from instances where live = 1)
+      and started_at >= ${fromMs} and started_at < ${toMs}
+    group by key_id, model
+    union all
+    select 'recent', key_id, model, count(*),
+      cast(sum(case when state = 'open' then reserved_tokens else prompt_tokens + completion_tokens end) as bigint),
+      0, '0', '0'
+    from ledger
+    where account_id = ${accountId} and id >= ${firstIdAt(atMs - recentMs)} and (state = 'open' or billed = 1)
+    group by key_id, model`.execute(database.kysely);
+  return merged(rows);
+}
+
+function merged(rows: readonly Row[]): HistoryEntry[] {
+  const entries = new Map<string, HistoryEntry>();
+  for (const row of rows) {
+    const name = `${row.key_id}\n${row.model}`;
+    const entry = entries.get(name) ?? empty(row);
+    entries.set(name, entry);
+    switch (row.source) {
+      case 'ended':
+        entry.dayTokens = row.tokens;
+        entry.monthTokens = row.month_tokens;
+        entry.monthPico = wholeSum(row);
+        break;
+      case 'open':
+        entry.openDayTokens = row.tokens;
+        entry.openMonthTokens = row.month_tokens;
+        entry.openMonthPico = wholeSum(row);
+        break;
+      case 'recent':
+        entry.recentRequests = row.requests;
+        entry.recentTokens = row.tokens;
+    }
+  }
+  return [...entries.values()];
+}
+
+function empty({ key_id: keyId, model }: Row): HistoryEntry {
+  return {
+    ...{ keyId, model, dayTokens: 0, monthTokens: 0, monthPico: 0n },
+    ...{ openDayTokens: 0, openMonthTokens: 0, openMonthPico: 0n },
+    ...{ recentRequests: 0, recentTokens: 0 },
+  };
+}

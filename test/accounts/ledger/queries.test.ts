@@ -1,0 +1,234 @@
+import assert from 'node:assert/strict';
+import { randomUUIDv7 } from 'node:crypto';
+import { describe, test } from 'node:test';
+import { dayOf } from '../../../src/accounts/ledger/days.ts';
+import { openUsageHistory } from '../../../src/accounts/ledger/history.ts';
+import { readReceipt, readReceiptsOf } from '../../../src/accounts/ledger/receipt.ts';
+import { exportRequests, readRequests } from '../../../src/accounts/ledger/requests.ts';
+import { readUsage } from '../../../src/accounts/ledger/usage.ts';
+import type { Ledger, OpenedRow, Settlement } from '../../../src/accounts/ledger/ledger.ts';
+import { testDatabases } from '../../servers.ts';
+import { counts, open, row, settlement } from './books.ts';
+
+async function settled(ledger: Ledger, opened: Partial<OpenedRow> = {}, ended: Partial<Settlement> = {}) {
+  const one = row(opened);
+  await ledger.open(one, counts());
+  assert.equal(await ledger.settle(one.id, settlement(ended)), 'settled');
+  return one;
+}
+
+for (const databases of testDatabases()) {
+  describe(`questions to the ledger on ${databases.name}`, () => {
+    test('usage is summed by what is asked, for one account or all, and by whole days', async () => {
+      await using database = await databases.open();
+      await using ledger = await open(database);
+      const noon = Date.UTC(2026, 4, 31, 12);
+      const day = dayOf(noon);
+      await settled(ledger, { startedAt: noon, model: 'a/a' });
+      await settled(ledger, { startedAt: noon, model: 'b/b', keyId: 'key_2' });
+      await settled(ledger, { startedAt: noon + 86_400_000, model: 'a/a' });
+      await settled(ledger, { startedAt: noon, model: 'a/a', accountId: 'acct_2' });
+      const cost = 10n * 150_000n + 5n * 600_000n;
+      const asked = { fromDay: day, toDay: day + 1, accountId: 'acct_1' };
+      const byModel = await readUsage(database, { ...asked, by: ['model'] });
+      assert.deepEqual(
+        byModel.map(({ model, requests, costPico, day: none }) => [model, requests, costPico, none]),
+        [
+          ['a/a', 1, cost, null],
+          ['b/b', 1, cost, null],
+        ],
+      );
+      const byDay = await readUsage(database, { ...asked, toDay: day + 2, by: ['day', 'key'] });
+      assert.deepEqual(
+        byDay.map(({ day: one, keyId, billedTokens }) => [one, keyId, billedTokens]),
+        [
+          [day, 'key_1', 15],
+          [day, 'key_2', 15],
+          [day + 1, 'key_1', 15],
+        ],
+      );
+      const [all] = await readUsage(database, { by: [], fromDay: day, toDay: day + 2 });
+      assert.equal(all?.requests, 4);
+      assert.equal(all?.costPico, 4n * cost);
+      const byAccount = await readUsage(database, { by: ['account'], fromDay: day, toDay: day + 2 });
+      assert.deepEqual(
+        byAccount.map(({ accountId, requests }) => [accountId, requests]),
+        [
+          ['acct_1', 3],
+          ['acct_2', 1],
+        ],
+      );
+    });
+
+    test('percentiles of time to first token and of speed are at most 2% off', async () => {
+      await using database = await databases.open();
+      await using ledger = await open(database);
+      const startedAt = Date.UTC(2026, 4, 31, 12);
+      await Promise.all(
+        Array.from({ length: 100 }, (_, index) =>
+          settled(
+            ledger,
+            { startedAt },
+            {
+              usage: { promptTokens: 1, completionTokens: 101, cachedTokens: 0 },
+              firstTokenAt: startedAt + 10 * (index + 1),
+              // 100 tokens in 1 to 100 seconds.
+              endedAt: startedAt + 10 * (index + 1) + 1000 * (index + 1),
+            },
+          ),
+        ),
+      );
+      const day = dayOf(startedAt);
+      const [row] = await readUsage(database, { by: ['model'], fromDay: day, toDay: day + 1 });
+      const near = (told: number | undefined, exact: number) =>
+        assert.ok(Math.abs((told ?? NaN) - exact) <= 0.02 * exact, `${told} for ${exact}`);
+      near(row?.ttftMs?.p50, 500);
+      near(row?.ttftMs?.p95, 950);
+      near(row?.tokensPerSecond?.p50, 100 / 51);
+      near(row?.tokensPerSecond?.p95, 100 / 6);
+    });
+
+    test('sums of money that pass 64 bits are whole', async () => {
+      await using database = await databases.open();
+      await using ledger = await open(database);
+      const dear = { pricePrompt: 500_000_000_000_000, priceCompletion: 0 };
+      const usage = { promptTokens: 18_000, completionTokens: 0, cachedTokens: 0 };
+      for (const keyId of ['key_1', 'key_2', 'key_3']) await settled(ledger, { ...dear, keyId }, { usage });
+      const [row] = await readUsage(database, { by: [], fromDay: 0, toDay: 100_000 });
+      assert.equal(row?.costPico, 3n * 18_000n * 500_000_000_000_000n);
+      assert.ok(row.costPico > 2n ** 63n);
+    });
+
+    test('there is a row of zeros of nothing, and none of nothing by day', async () => {
+      await using database = await databases.open();
+      const [row] = await readUsage(database, { by: [], fromDay: 0, toDay: 1 });
+      assert.equal(row?.requests, 0);
+      assert.equal(row?.costPico, 0n);
+      assert.equal(row?.ttftMs, null);
+      assert.deepEqual(await readUsage(database, { by: ['day'], fromDay: 0, toDay: 1 }), []);
+    });
+
+    test('the log of requests is paged newest first, without gaps or doubles, whatever comes meanwhile', async () => {
+      await using database = await databases.open();
+      await using ledger = await open(database);
+      const made: string[] = [];
+      for (let index = 0; index < 25; index++) made.push((await settled(ledger)).id);
+      await settled(ledger, { accountId: 'acct_2' });
+      const seen: string[] = [];
+      let before: string | null = null;
+      do {
+        const page = await readRequests(database, { accountId: 'acct_1' }, { limit: 10, before });
+        seen.push(...page.requests.map(({ id }) => id));
+        before = page.next;
+        await settled(ledger);
+      } while (before !== null);
+      assert.deepEqual(seen, made.toReversed());
+    });
+
+    test('the log is narrowed by key, model, outcome, state, time and id', async () => {
+      await using database = await databases.open();
+      await using ledger = await open(database);
+      const plain = await settled(ledger);
+      const other = await settled(ledger, { keyId: 'key_2', model: 'b/b' });
+      const failed = await settled(ledger, {}, { errorCode: 'queue_full', httpStatus: 503, billed: false });
+      const running = row();
+      await ledger.open(running, counts());
+      const ids = async (filter: Parameters<typeof readRequests>[1]) =>
+        (await readRequests(database, filter, { limit: 200 })).requests.map(({ id }) => id);
+      assert.deepEqual(await ids({ keyId: 'key_2' }), [other.id]);
+      assert.deepEqual(await ids({ model: 'b/b' }), [other.id]);
+      assert.deepEqual(await ids({ statusClass: 5 }), [failed.id]);
+      assert.deepEqual(await ids({ errorCode: 'queue_full' }), [failed.id]);
+      assert.deepEqual(await ids({ state: 'open' }), [running.id]);
+      assert.deepEqual(await ids({ requestId: plain.id }), [plain.id]);
+      assert.deepEqual(await ids({ fromMs: Date.now() + 60_000 }), []);
+      assert.deepEqual((await ids({ toMs: Date.now() + 60_000 })).length, 4);
+      assert.deepEqual(await ids({ keyId: null, model: null, state: null }), await ids({}));
+    });
+
+    test('an export is all rows, oldest first, in pages that nobody sees', async () => {
+      await using database = await databases.open();
+      await using ledger = await open(database);
+      const rows = Array.from({ length: 1201 }, () => row());
+      await Promise.all(rows.map((one) => ledger.open(one, counts())));
+      const exported: string[] = [];
+      for await (const one of exportRequests(database, { accountId: 'acct_1' })) exported.push(one.id);
+      assert.deepEqual(exported, rows.map(({ id }) => id).sort());
+    });
+
+    test('a receipt says how its cost came about, what it was held against and how long each stage took', async () => {
+      await using database = await databases.open();
+      await using ledger = await open(database);
+      const startedAt = Date.now();
+      const one = await settled(
+        ledger,
+        { startedAt, limits: '[{"limit":"tokensPerDay","bound":5}]', clientRequestId: 'mine' },
+        { slotAt: startedAt + 5, firstTokenAt: startedAt + 25, endedAt: startedAt + 125, attempts: 3 },
+      );
+      const receipt = await readReceipt(database, one.id, 'acct_1');
+      assert.ok(receipt);
+      assert.deepEqual(receipt.stages, { queueMs: 5, prefillMs: 20, decodeMs: 100 });
+      assert.deepEqual(receipt.heldAgainst, [{ limit: 'tokensPerDay', bound: 5 }]);
+      assert.equal(receipt.retries, 2);
+      assert.equal(receipt.interrupted, false);
+      assert.equal(
+        receipt.cost.reduce((sum, { pico }) => sum + pico, 0n),
+        receipt.request.costPico,
+      );
+      assert.equal(await readReceipt(database, one.id, 'acct_2'), null);
+      assert.equal(await readReceipt(database, randomUUIDv7(), null), null);
+    });
+
+    test("receipts by the caller's own id are those of its account", async () => {
+      await using database = await databases.open();
+      await using ledger = await open(database);
+      const first = await settled(ledger, { clientRequestId: 'mine' });
+      const second = await settled(
+        ledger,
+        { clientRequestId: 'mine' },
+        { errorCode: 'queue_full', billed: false },
+      );
+      await settled(ledger, { clientRequestId: 'mine', accountId: 'acct_2' });
+      const receipts = await readReceiptsOf(database, 'acct_1', 'mine');
+      assert.deepEqual(
+        receipts.map(({ request }) => request.id),
+        [second.id, first.id],
+      );
+      assert.equal(receipts[0]?.request.costPico, 0n);
+      assert.deepEqual(
+        receipts[0]?.cost.map(({ what }) => what),
+        ['prompt', 'completion', 'waived'],
+      );
+    });
+
+    test('limits are told what an account has used and reserved, of the day, the month and just now', async () => {
+      await using database = await databases.open();
+      await using ledger = await open(database);
+      const history = openUsageHistory(database);
+      // The ids of the rows say now; what they are counted for is when they started.
+      const now = Date.now();
+      const month = Date.UTC(new Date(now).getUTCFullYear(), new Date(now).getUTCMonth());
+      await settled(ledger, { startedAt: now });
+      await settled(ledger, { startedAt: now }, { errorCode: 'engine_unavailable', billed: false });
+      await settled(ledger, { startedAt: month - 1 });
+      await ledger.open(row({ startedAt: now, reservedTokens: 70, reservedPico: 9n }), counts());
+      await ledger.open(row({ startedAt: month - 1 }), counts());
+      await ledger.open(row({ startedAt: now, accountId: 'acct_2' }), counts());
+      const [entry, ...others] = await history.usedBy('acct_1', now, 60_000);
+      assert.deepEqual(others, []);
+      assert.deepEqual(entry, {
+        keyId: 'key_1',
+        model: 'test/scripted',
+        dayTokens: 15,
+        monthTokens: 15,
+        monthPico: 10n * 150_000n + 5n * 600_000n,
+        openDayTokens: 70,
+        openMonthTokens: 70,
+        openMonthPico: 9n,
+        recentRequests: 4,
+        recentTokens: 15 + 15 + 70 + 100,
+      });
+      assert.deepEqual(await history.usedBy('acct_3', now, 60_000), []);
+    });
+  });
+}

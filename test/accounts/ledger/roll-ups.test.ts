@@ -1,0 +1,138 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { sql } from 'kysely';
+import { bucketOf } from '../../../src/accounts/ledger/histogram.ts';
+import type { Database } from '../../../src/database/database.ts';
+import { testDatabases } from '../../servers.ts';
+import { counts, endLeases, open, row, settlement, sums } from './books.ts';
+
+const MONDAY = Date.UTC(2026, 2, 2, 23, 59, 59, 990);
+
+const request = fc.record({
+  accountId: fc.constantFrom('acct_1', 'acct_2'),
+  keyId: fc.constantFrom('key_1', 'key_2'),
+  model: fc.constantFrom('a/a', 'b/b'),
+  /** Around midnight. */
+  startedAt: fc.integer({ min: MONDAY, max: MONDAY + 20 }),
+  prompt: fc.nat({ max: 5000 }),
+  completion: fc.nat({ max: 5000 }),
+  tookMs: fc.nat({ max: 60_000 }),
+  checkpoint: fc.boolean(),
+  end: fc.constantFrom('stop', 'fault', 'hung_up', 'crash', 'late'),
+});
+
+for (const databases of testDatabases()) {
+  describe(`roll-ups on ${databases.name}`, () => {
+    test('are what the rows say, whatever ended them', async () => {
+      await using database = await databases.open();
+      await fc.assert(
+        fc.asyncProperty(fc.array(request, { minLength: 1, maxLength: 40 }), async (requests) => {
+          await using first = await open(database, { checkpointMs: 86_400_000, leaseMs: 3_600_000 });
+          const running = requests.map((one) => {
+            const moving = counts();
+            return { one, moving, row: row({ ...one, startedAt: one.startedAt }) };
+          });
+          await Promise.all(running.map(({ row, moving }) => first.open(row, moving)));
+          for (const { one, moving, row } of running) {
+            moving.usage.promptTokens = one.prompt;
+            moving.usage.completionTokens = one.completion;
+            if (one.checkpoint) first.checkpoint(row.id);
+          }
+          const settle = (end: string) =>
+            running
+              .filter(({ one }) => one.end === end)
+              .map(({ one, row }) =>
+                first.settle(
+                  row.id,
+                  settlement({
+                    ...counts(one.prompt, one.completion),
+                    firstTokenAt: one.completion > 0 ? row.startedAt + 7 : null,
+                    endedAt: row.startedAt + 7 + one.tookMs,
+                    errorCode: end === 'stop' ? null : end === 'fault' ? 'engine_unavailable' : end,
+                    billed: end !== 'fault',
+                  }),
+                ),
+              );
+          const inTime = await Promise.all(['stop', 'fault', 'hung_up'].flatMap(settle));
+          assert.ok(inTime.every((one) => one === 'settled'));
+          await endLeases(database);
+          await using second = await open(database, { leaseMs: 3_600_000 });
+          assert.ok(second.health.writable);
+          const late = await Promise.all(settle('late'));
+          assert.ok(late.every((one) => one === 'lost'));
+          assert.deepEqual(await sums(database), await recounted(database));
+          assert.deepEqual(await latencies(database), await recountedLatencies(database));
+        }),
+        { numRuns: 12 },
+      );
+    });
+  });
+}
+
+async function rows(database: Database) {
+  return await database.kysely
+    .selectFrom('ledger')
+    .selectAll()
+    .select(sql<string>`cast(cost_pico as text)`.as('cost'))
+    .execute();
+}
+
+type Day = Awaited<ReturnType<typeof sums>>[number];
+
+/** `usage_days`, counted anew from the rows. */
+async function recounted(database: Database): Promise<Day[]> {
+  const days = new Map<string, Day>();
+  for (const one of await rows(database)) {
+    assert.notEqual(one.state, 'open');
+    const day = Math.floor(one.started_at / 86_400_000);
+    const name = [one.account_id, day, one.model, one.key_id].join(' ');
+    const sum: Day = days.get(name) ?? {
+      ...{ account_id: one.account_id, day, model: one.model, key_id: one.key_id },
+      ...{ requests: 0, errors: 0, aborted: 0, interrupted: 0 },
+      ...{ prompt_tokens: 0, cached_tokens: 0, completion_tokens: 0, billed_tokens: 0 },
+      ...{ cost_pico: undefined as never, cost: '0' },
+    };
+    days.set(name, sum);
+    sum.requests += 1;
+    sum.interrupted += Number(one.state === 'interrupted');
+    sum.aborted += Number(one.error_code === 'hung_up');
+    sum.errors += Number(one.error_code !== null && one.error_code !== 'hung_up');
+    sum.prompt_tokens += one.prompt_tokens;
+    sum.cached_tokens += one.cached_tokens;
+    sum.completion_tokens += one.completion_tokens;
+    sum.billed_tokens += one.billed * (one.prompt_tokens + one.completion_tokens);
+    sum.cost = String(BigInt(sum.cost) + BigInt(one.cost));
+    sum.cost_pico = Number(sum.cost) as never;
+  }
+  return [...days].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, day]) => day);
+}
+
+async function latencies(database: Database) {
+  const found = await database.kysely.selectFrom('latency_days').selectAll().execute();
+  return Object.fromEntries(
+    found
+      .map(({ account_id, day, model, key_id, measure, bucket, count }) => [
+        [account_id, day, model, key_id, measure, bucket].join(' '),
+        count,
+      ])
+      .sort(),
+  );
+}
+
+async function recountedLatencies(database: Database) {
+  const found = new Map<string, number>();
+  for (const one of await rows(database)) {
+    if (one.state !== 'settled' || one.first_token_at === null || one.ended_at === null) continue;
+    if (one.error_code !== null && one.error_code !== 'hung_up') continue;
+    const day = Math.floor(one.started_at / 86_400_000);
+    const add = (measure: string, value: number) => {
+      const name = [one.account_id, day, one.model, one.key_id, measure, bucketOf(value)].join(' ');
+      found.set(name, (found.get(name) ?? 0) + 1);
+    };
+    add('ttft', one.first_token_at - one.started_at);
+    const tookMs = one.ended_at - one.first_token_at;
+    if (one.completion_tokens > 1 && tookMs > 0) add('speed', ((one.completion_tokens - 1) * 1000) / tookMs);
+  }
+  return Object.fromEntries([...found].sort());
+}
