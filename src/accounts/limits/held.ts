@@ -1,0 +1,64 @@
+import type { Ask } from './counts.ts';
+import type { Demand, Reservation } from './limits.ts';
+import { minuteTokens, scopeId, type ScopeLimits } from './scope-limits.ts';
+
+/** When an admitted request started, by the clock of the store that admitted it. */
+export interface Admitted {
+  day: number;
+  month: number;
+}
+
+/** What one running request holds of its limits. */
+export class Held implements Reservation {
+  readonly accountId: string;
+  readonly keyId: string;
+  readonly model: string;
+  /** Those it was admitted by. */
+  readonly scopes: readonly ScopeLimits[];
+  readonly tokens: number;
+  readonly pico: bigint;
+  readonly nano: number;
+  /** UTC day and month that it counts in: those it started in. */
+  readonly day: number;
+  readonly month: number;
+  /** Told when it has been taken. */
+  heldAgainst = '[]';
+  readonly #reservedShare: number;
+  /** Its name in the shared store, and the copy that holds it there; null: it is not there. */
+  stored: { id: string; copy: string } | null = null;
+  settled = false;
+
+  constructor(demand: Demand, scopes: readonly ScopeLimits[], ask: Ask, admitted: Admitted) {
+    this.accountId = demand.accountId;
+    this.keyId = demand.keyId;
+    this.model = demand.model;
+    this.scopes = scopes;
+    this.tokens = demand.worstTokens;
+    this.pico = demand.worstPico;
+    this.nano = ask.nano;
+    this.day = admitted.day;
+    this.month = admitted.month;
+    this.#reservedShare = ask.reservedShare;
+  }
+
+  /** Counts in these scopes, whichever of them have limits now. */
+  scopeIds(): readonly string[] {
+    const { keyId, model } = this;
+    return [
+      scopeId('account', keyId, null),
+      scopeId('account', keyId, model),
+      scopeId('key', keyId, null),
+      scopeId('key', keyId, model),
+    ];
+  }
+
+  /** The limits of that scope that it was admitted by; undefined: it had none then. */
+  limitsOf(id: string): ScopeLimits | undefined {
+    return this.scopes.find((limits) => scopeId(limits.scope, this.keyId, limits.model) === id);
+  }
+
+  /** The tokens of a minute that it took beforehand. */
+  minuteTokensOf(limits: ScopeLimits): number {
+    return limits.tokens === null ? 0 : minuteTokens(limits.tokens, this.tokens, this.#reservedShare);
+  }
+}

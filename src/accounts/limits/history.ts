@@ -1,0 +1,55 @@
+import { ServiceError } from '../../errors.ts';
+import type { HistoryEntry, UsageHistory } from './limits.ts';
+import { nanoOfPico } from './money.ts';
+
+/** What the ledger knows of one scope. */
+export interface ScopeHistory {
+  dayTokens: number;
+  monthTokens: number;
+  monthNano: number;
+  openDayTokens: number;
+  openMonthTokens: number;
+  openMonthNano: number;
+  recentRequests: number;
+  recentTokens: number;
+}
+
+/** Reads an account from the ledger. Rejects with a `ServiceError` `storage_unavailable`. */
+export async function readHistory(
+  history: UsageHistory,
+  accountId: string,
+  atMs: number,
+  recentMs: number,
+): Promise<HistoryEntry[]> {
+  try {
+    return await history.usedBy(accountId, atMs, recentMs);
+  } catch (cause) {
+    const message = 'What this account has used cannot be read now.';
+    throw new ServiceError('storage_unavailable', message, { cause, retryAfterMs: 1000 });
+  }
+}
+
+/** The sum over the entries of one key, or of all for null, and of one model, or of all. */
+export function sumHistory(
+  entries: readonly HistoryEntry[],
+  keyId: string | null,
+  model: string | null,
+): ScopeHistory {
+  const mine = entries.filter(
+    (entry) => (keyId === null || entry.keyId === keyId) && (model === null || entry.model === model),
+  );
+  const sum = (of: (entry: HistoryEntry) => number): number =>
+    mine.reduce((total, entry) => total + of(entry), 0);
+  const nano = (of: (entry: HistoryEntry) => bigint): number =>
+    nanoOfPico(mine.reduce((total, entry) => total + of(entry), 0n));
+  return {
+    dayTokens: sum((entry) => entry.dayTokens),
+    monthTokens: sum((entry) => entry.monthTokens),
+    monthNano: nano((entry) => entry.monthPico),
+    openDayTokens: sum((entry) => entry.openDayTokens),
+    openMonthTokens: sum((entry) => entry.openMonthTokens),
+    openMonthNano: nano((entry) => entry.openMonthPico),
+    recentRequests: sum((entry) => entry.recentRequests),
+    recentTokens: sum((entry) => entry.recentTokens),
+  };
+}

@@ -1,0 +1,177 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createClient, ErrorReply } from '@redis/client';
+import type { Log } from '../../log.ts';
+import type { Secret } from '../../secret.ts';
+import type { Script } from './valkey-scripts.ts';
+
+export interface ValkeyConnectionOptions {
+  url: Secret;
+  log: Log;
+  timing: ValkeyTiming;
+  /** A connection is there; it counts as up when this resolves. */
+  onConnected: () => Promise<void>;
+  /** A sign of life, whenever one is due; it must be answered within `timing.answerMs`. */
+  onBeat: () => Promise<void>;
+  /** It is gone; called once for each `onConnected`, before the commands under way reject. */
+  onGone: () => void;
+}
+
+/** Milliseconds. */
+export interface ValkeyTiming {
+  beatMs: number;
+  answerMs: number;
+  /** For how long a copy is believed to be alive that says nothing. */
+  leaseMs: number;
+  retryMs: number;
+}
+
+/** The store does not answer, or answers that it cannot; its cause is what the driver said. */
+export class StoreAwayError extends Error {
+  constructor(cause?: unknown) {
+    super('the store of limits does not answer', { cause });
+    this.name = 'StoreAwayError';
+  }
+}
+
+type Client = ReturnType<typeof connect>;
+
+/**
+ * One connection that is made anew whenever it breaks. No command waits for it: one that cannot be sent, or is not
+ * answered, rejects with a `StoreAwayError`, and so do all behind it. Commands are answered in order, so the sign of
+ * life watches over all of them without a timer for each.
+ */
+export class ValkeyConnection implements AsyncDisposable {
+  readonly #options: ValkeyConnectionOptions;
+  #client: Client | null = null;
+  /** Why the last one was given up. */
+  #reason: Error | null = null;
+  readonly #ending = new AbortController();
+  readonly #running: Promise<void>;
+  /** Resolves at the first end of a connecting, good or bad. */
+  readonly tried: Promise<void>;
+
+  constructor(options: ValkeyConnectionOptions) {
+    this.#options = options;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.tried = promise;
+    this.#running = this.#run(resolve);
+  }
+
+  /** Whether commands can be sent. */
+  get open(): boolean {
+    return this.#client !== null;
+  }
+
+  /** Rejects with a `StoreAwayError`. */
+  async evaluate(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
+    const client = this.#client;
+    if (client === null) throw new StoreAwayError();
+    const rest = [String(keys.length), ...keys, ...args];
+    try {
+      return await client.sendCommand(['EVALSHA', script.sha, ...rest]);
+    } catch (error) {
+      if (error instanceof ErrorReply && error.message.startsWith('NOSCRIPT')) {
+        return await this.#load(client, script, rest);
+      }
+      this.#drop(client, error);
+      throw new StoreAwayError(error);
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#ending.abort();
+    if (this.#client) this.#drop(this.#client, null);
+    await this.#running;
+  }
+
+  async #load(client: Client, script: Script, rest: readonly string[]): Promise<unknown> {
+    try {
+      return await client.sendCommand(['EVAL', script.text, ...rest]);
+    } catch (error) {
+      this.#drop(client, error);
+      throw new StoreAwayError(error);
+    }
+  }
+
+  async #run(tried: () => void): Promise<void> {
+    const { url, timing, log } = this.#options;
+    const { signal } = this.#ending;
+    let failing = false;
+    while (!signal.aborted) {
+      const client = connect(url, timing.answerMs);
+      try {
+        await within(2 * timing.answerMs, client.connect());
+        if (signal.aborted) {
+          client.destroy();
+          break;
+        }
+        this.#client = client;
+        const gone = new Promise<void>((resolve) => client.once('error', resolve).once('end', resolve));
+        await within(timing.answerMs, this.#options.onConnected());
+        if (failing) log.info('the store of limits answers again');
+        failing = false;
+        tried();
+        await this.#watch(client, gone);
+      } catch (error) {
+        this.#drop(client, null);
+        if (!failing && !signal.aborted) {
+          log.warn('the store of limits does not answer', { error: error as Error });
+        }
+        failing = true;
+        tried();
+      }
+      // Not all at once: copies that lost the store together come back spread over time.
+      await sleep(timing.retryMs * (0.5 + Math.random()), undefined, { signal, ref: false }).catch(() => {});
+    }
+  }
+
+  /** Sends signs of life until the connection is gone; rejects with the reason. */
+  async #watch(client: Client, gone: Promise<void>): Promise<void> {
+    const { timing, onBeat } = this.#options;
+    while (this.#client === client) {
+      const pause = new AbortController();
+      const { signal } = pause;
+      await Promise.race([sleep(timing.beatMs, undefined, { signal, ref: false }), gone]);
+      pause.abort();
+      if (this.#client !== client) break;
+      await within(timing.answerMs, onBeat());
+    }
+    if (!this.#ending.signal.aborted) throw this.#reason ?? new StoreAwayError();
+  }
+
+  #drop(client: Client, reason: unknown): void {
+    if (this.#client === client) {
+      this.#client = null;
+      this.#reason = reason instanceof Error ? reason : null;
+      this.#options.onGone();
+    }
+    if (client.isOpen) client.destroy();
+  }
+}
+
+function connect(url: Secret, answerMs: number) {
+  const client = createClient({
+    url: url.reveal(),
+    disableOfflineQueue: true,
+    maintNotifications: 'disabled',
+    // A timer for each command would cost as much as the command; the sign of life stands for all.
+    commandOptions: { timeout: 0 },
+    socket: { connectTimeout: answerMs, reconnectStrategy: false },
+  });
+  // Without a listener an error event ends the process; what it says also rejects what waits for it.
+  client.on('error', () => {});
+  return client;
+}
+
+/** Rejects where the promise does not resolve in time. */
+async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`no answer within ${ms} ms`)), ms);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

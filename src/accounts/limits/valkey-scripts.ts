@@ -1,0 +1,293 @@
+import { createHash } from 'node:crypto';
+import { UNITS } from './scope-limits.ts';
+
+/** A script as the store runs it: by its digest, or by its text where it is not loaded yet. */
+export interface Script {
+  readonly text: string;
+  readonly sha: string;
+}
+
+/** How long a reading of the ledger may take before another copy begins anew, in milliseconds. */
+const READING_MS = 5000;
+
+/**
+ * For how long open rows of the ledger stand in for running requests that the store has forgotten; by then every
+ * copy has said again what it runs. Milliseconds.
+ */
+const OPEN_ROWS_MS = 5000;
+
+/**
+ * Each scope of an account is one hash, and every script works on scopes of one account, whose id is the hash tag:
+ * in a cluster they share a slot. The fields:
+ *
+ * - `g`: the generation in which `ds`, `ms`, `ns` (settled tokens of the day, of the month, nano-dollars of the
+ *   month) were read from the ledger; without it they are unknown and only gather what is settled meanwhile
+ * - `w`, `b`: ticket of the reading that is under way, and whether the hash was made for it
+ * - `d`, `m`: the UTC day and month they belong to; `dh`, `mh`, `nh`: the same three, held by running requests
+ * - `rs`, `ts`, `at`: units missing from the buckets at that millisecond; `f`: running requests
+ * - `od`, `om`, `on`, `ou`: what open rows have reserved, counted until that millisecond
+ * - `l<copy>/<n>`: what one running request holds, `tokens nano day month`; taken out by whoever settles it, once
+ * - `cs`: each copy that holds something, and until when it is believed to be alive
+ *
+ * Numbers are doubles in Lua, exact below 2^53; `%.0f` writes them in full.
+ */
+const PRELUDE = `
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local today = math.floor(now / 86400000)
+
+-- Months since the year 0, from days since 1970: Howard Hinnant's civil_from_days.
+local function month_of(day)
+  local z = day + 719468
+  local era = math.floor(z / 146097)
+  local doe = z - era * 146097
+  local yoe = math.floor((doe - math.floor(doe / 1460) + math.floor(doe / 36524) - math.floor(doe / 146096)) / 365)
+  local mp = math.floor((5 * (doe - (365 * yoe + math.floor(yoe / 4) - math.floor(yoe / 100))) + 2) / 153)
+  local year = yoe + era * 400
+  if mp < 10 then return year * 12 + mp + 2 end
+  return (year + 1) * 12 + mp - 10
+end
+local this_month = month_of(today)
+
+local function text(number) return string.format('%.0f', number) end
+
+local FIELDS = {'g','w','b','d','m','ds','ms','ns','dh','mh','nh','rs','ts','at','f','od','om','on','ou','cs'}
+
+-- A scope as it is at this moment; 'exists' tells whether there is a hash.
+local function load(key)
+  local values = redis.call('HMGET', key, unpack(FIELDS))
+  local s = {key = key, cs = values[20] or '', w = values[2], b = values[3]}
+  for i, name in ipairs(FIELDS) do
+    if name ~= 'cs' and name ~= 'w' and name ~= 'b' then s[name] = tonumber(values[i]) end
+  end
+  s.exists = s.at ~= nil
+  s.d, s.m, s.at = s.d or today, s.m or this_month, s.at or now
+  for _, name in ipairs({'ds','ms','ns','dh','mh','nh','rs','ts','f','od','om','on','ou'}) do s[name] = s[name] or 0 end
+  if s.ou < now then s.od, s.om, s.on = 0, 0, 0 end
+  if s.d < today then s.d, s.ds, s.dh, s.od = today, 0, 0, 0 end
+  if s.m < this_month then s.m, s.ms, s.ns, s.mh, s.nh, s.om, s.on = this_month, 0, 0, 0, 0, 0, 0 end
+  return s
+end
+
+local function refill(s, requests_a_minute, tokens_a_minute)
+  local passed = math.max(0, now - s.at)
+  s.rs = requests_a_minute < 0 and 0 or math.max(0, s.rs - passed * requests_a_minute)
+  s.ts = tokens_a_minute < 0 and 0 or math.max(0, s.ts - passed * tokens_a_minute)
+  s.at = now
+end
+
+local function hold(s, sign, tokens, nano, day, month)
+  s.f = s.f + sign
+  if day == s.d then s.dh = s.dh + sign * tokens end
+  if month == s.m then s.mh, s.nh = s.mh + sign * tokens, s.nh + sign * nano end
+end
+
+local function save(s, ttl)
+  redis.call('HSET', s.key, 'd', s.d, 'm', s.m, 'ds', text(s.ds), 'ms', text(s.ms), 'ns', text(s.ns),
+    'dh', text(s.dh), 'mh', text(s.mh), 'nh', text(s.nh), 'rs', text(s.rs), 'ts', text(s.ts), 'at', text(s.at),
+    'f', s.f, 'cs', s.cs)
+  redis.call('PEXPIRE', s.key, ttl)
+end
+
+-- Takes out what copies hold that have not been heard of for longer than their lease, and 'dead' at once.
+local function bury(s, dead)
+  local kept, gone = {}, nil
+  for copy, till in string.gmatch(s.cs, '(%S+) (%d+)') do
+    if copy == dead or tonumber(till) < now then gone = gone or {}; gone[copy] = true
+    else kept[#kept + 1] = copy .. ' ' .. till end
+  end
+  if not gone then return false end
+  s.cs = table.concat(kept, ' ')
+  local all = redis.call('HGETALL', s.key)
+  for i = 1, #all, 2 do
+    local copy = string.match(all[i], '^l(.+)/')
+    if copy and gone[copy] then
+      local t, n, d, m = string.match(all[i + 1], '(%d+) (%d+) (%d+) (%d+)')
+      hold(s, -1, tonumber(t), tonumber(n), tonumber(d), tonumber(m))
+      redis.call('HDEL', s.key, all[i])
+    end
+  end
+  return true
+end
+
+-- Notes that a copy is alive; it need not be written while most of its lease is left.
+local function renew(s, copy, lease)
+  local kept = {}
+  for other, till in string.gmatch(s.cs, '(%S+) (%d+)') do
+    if other == copy and tonumber(till) - now > lease * 0.7 then return end
+    if other ~= copy then kept[#kept + 1] = other .. ' ' .. till end
+  end
+  kept[#kept + 1] = copy .. ' ' .. text(now + lease)
+  s.cs = table.concat(kept, ' ')
+end
+`;
+
+/**
+ * Checks and takes all limits of a request, or only looks at them. Keys: the scopes. Arguments: mode (`take`,
+ * `look`), generation, copy, its lease, name of the reservation, tokens, nano-dollars; then of each scope:
+ * requests' capacity and rate, tokens' capacity and rate and the most that a request takes of them, places in
+ * flight, tokens of the day and of the month, nano-dollars, lifetime. -1: no such limit.
+ *
+ * Answers a list: 1 taken, 0 no room, -1 unknown; milliseconds; day; month; then of each scope its counters, or,
+ * where something is unknown, the ticket with which to tell it (`''`: this one is known).
+ */
+export const ADMIT = script(`
+local mode, generation, copy, lease, name = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
+local tokens, nano = tonumber(ARGV[6]), tonumber(ARGV[7])
+local scopes, unknown, room = {}, false, true
+for i, key in ipairs(KEYS) do
+  local s, base = load(key), 7 + (i - 1) * 10
+  local l = {}
+  for n = 1, 10 do l[n] = tonumber(ARGV[base + n]) end
+  s.l, scopes[i] = l, s
+  refill(s, l[2], l[4])
+  if s.exists and bury(s, nil) then save(s, l[10]) end
+  if not s.g or s.g < generation then unknown = true end
+  local taken = l[5] < 0 and 0 or math.min(tokens, l[5])
+  if (l[1] >= 0 and s.rs + ${UNITS} > l[1] * ${UNITS})
+    or (l[3] >= 0 and s.ts + taken * ${UNITS} > l[3] * ${UNITS})
+    or (l[6] >= 0 and s.f >= l[6])
+    or (l[7] >= 0 and s.ds + s.od + s.dh + tokens > l[7])
+    or (l[8] >= 0 and s.ms + s.om + s.mh + tokens > l[8])
+    or (l[9] >= 0 and s.ns + s.on + s.nh + nano > l[9])
+  then room = false end
+  s.taken = taken
+end
+
+local answer = {room and 1 or 0, now, today, this_month}
+if unknown then
+  answer[1] = -1
+  for i, s in ipairs(scopes) do
+    local ticket = ''
+    if not s.g or s.g < generation then
+      ticket = s.w
+      if s.g or not s.w or now - tonumber(s.w) > ${READING_MS} then
+        ticket = text(now)
+        s.ds, s.ms, s.ns = 0, 0, 0
+        redis.call('HDEL', s.key, 'g')
+        redis.call('HSET', s.key, 'w', ticket)
+        if not s.exists then redis.call('HSET', s.key, 'b', '1') end
+        save(s, s.l[10])
+      end
+    end
+    answer[4 + i] = ticket
+  end
+  return answer
+end
+
+for i, s in ipairs(scopes) do
+  if room and mode == 'take' then
+    if s.l[1] >= 0 then s.rs = s.rs + ${UNITS} end
+    if s.l[3] >= 0 then s.ts = s.ts + s.taken * ${UNITS} end
+    hold(s, 1, tokens, nano, s.d, s.m)
+    renew(s, copy, lease)
+    redis.call('HSET', s.key, 'l' .. name, text(tokens) .. ' ' .. text(nano) .. ' ' .. text(s.d) .. ' ' .. text(s.m))
+    save(s, s.l[10])
+  end
+  answer[4 + i] = {s.rs, s.ts, s.f, s.ds, s.dh + s.od, s.ms, s.mh + s.om, s.ns, s.nh + s.on}
+end
+return answer
+`);
+
+/**
+ * Tells scopes what the ledger knows. Keys: the scopes. Arguments: generation, day and month for which it was asked;
+ * then of each scope: ticket, settled tokens of the day, of the month, nano-dollars, the same three of open rows,
+ * units missing from the bucket of requests and of tokens, lifetime. A ticket that holds no longer changes nothing.
+ */
+export const LEARN = script(`
+local generation, day, month = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+for i, key in ipairs(KEYS) do
+  local s, a = load(key), {}
+  for n = 1, 10 do a[n] = ARGV[3 + (i - 1) * 10 + n] end
+  if a[1] ~= '' and s.w == a[1] then
+    if s.d == day then s.ds = s.ds + tonumber(a[2]) end
+    if s.m == month then s.ms, s.ns = s.ms + tonumber(a[3]), s.ns + tonumber(a[4]) end
+    if s.b then
+      s.rs, s.ts, s.at = s.rs + tonumber(a[8]), s.ts + tonumber(a[9]), now
+      redis.call('HSET', key, 'od', s.d == day and a[5] or 0, 'om', s.m == month and a[6] or 0,
+        'on', s.m == month and a[7] or 0, 'ou', text(now + ${OPEN_ROWS_MS}))
+    end
+    redis.call('HDEL', key, 'w', 'b')
+    redis.call('HSET', key, 'g', generation)
+    save(s, a[10])
+  end
+end
+return 1
+`);
+
+/**
+ * Puts what a request used in the place of what it held. Keys: the scopes. Arguments: name of the reservation, its
+ * day and month, tokens and nano-dollars used, 1 where the request counts; then of each scope: rates of requests
+ * and tokens, tokens of the minute that were taken, lifetime (-1 throughout: it was not held there). A store that
+ * has forgotten the reservation gives nothing back.
+ */
+export const SETTLE = script(`
+local name, day, month = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local tokens, nano, counts = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
+for i, key in ipairs(KEYS) do
+  local s, base = load(key), 6 + (i - 1) * 4
+  if s.exists then
+    local rate_r, rate_t = tonumber(ARGV[base + 1]), tonumber(ARGV[base + 2])
+    local taken, ttl = tonumber(ARGV[base + 3]), tonumber(ARGV[base + 4])
+    local held = redis.call('HGET', key, 'l' .. name)
+    if held then
+      local t, n = string.match(held, '(%d+) (%d+)')
+      hold(s, -1, tonumber(t), tonumber(n), day, month)
+      redis.call('HDEL', key, 'l' .. name)
+    end
+    if day == s.d then s.ds = s.ds + tokens end
+    if month == s.m then s.ms, s.ns = s.ms + tokens, s.ns + nano end
+    if ttl >= 0 then
+      refill(s, rate_r, rate_t)
+      if held and counts == '0' then s.rs = math.max(0, s.rs - ${UNITS}) end
+      if rate_t >= 0 then
+        local beyond = tokens - taken
+        if not held then beyond = math.max(0, beyond) end
+        s.ts = math.max(0, s.ts + beyond * ${UNITS})
+      end
+    else
+      ttl = math.max(redis.call('PTTL', key), 60000)
+    end
+    save(s, ttl)
+  end
+end
+return 1
+`);
+
+/**
+ * Says what a copy runs, whether the store knows it already or not, and takes out what `dead` held. Keys: one scope.
+ * Arguments: copy, its lease, dead copy or `''`, lifetime; then pairs of a reservation's name and what it holds.
+ */
+export const CLAIM = script(`
+local copy, lease, dead, ttl = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
+local s = load(KEYS[1])
+if s.exists then bury(s, dead) elseif #ARGV > 4 then redis.call('HSET', KEYS[1], 'b', '1') end
+for i = 5, #ARGV, 2 do
+  if redis.call('HSETNX', KEYS[1], 'l' .. ARGV[i], ARGV[i + 1]) == 1 then
+    local t, n, d, m = string.match(ARGV[i + 1], '(%d+) (%d+) (%d+) (%d+)')
+    hold(s, 1, tonumber(t), tonumber(n), tonumber(d), tonumber(m))
+  end
+end
+if #ARGV > 4 then renew(s, copy, lease) end
+if s.exists or #ARGV > 4 then save(s, math.max(redis.call('PTTL', KEYS[1]), ttl)) end
+return 1
+`);
+
+/**
+ * A copy's sign of life. Keys: the copies, the generation. Arguments: copy, milliseconds for which it holds, 1 to
+ * raise the generation. Answers generation, number of copies.
+ */
+export const BEAT = script(`
+redis.call('ZADD', KEYS[1], now + tonumber(ARGV[2]), ARGV[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - 1)
+redis.call('PEXPIRE', KEYS[1], 86400000)
+local generation = tonumber(redis.call('GET', KEYS[2]))
+if not generation then generation = now elseif ARGV[3] == '1' then generation = math.max(generation + 1, now) end
+redis.call('SET', KEYS[2], text(generation), 'PX', 86400000)
+return {generation, redis.call('ZCARD', KEYS[1])}
+`);
+
+function script(body: string): Script {
+  const text = PRELUDE + body;
+  return { text, sha: createHash('sha1').update(text).digest('hex') };
+}
