@@ -9,6 +9,7 @@ import { picoPerToken, type TokenPrice } from './accounts/ledger/cost.ts';
 import { openLedger } from './accounts/ledger/open-ledger.ts';
 import type { Limits } from './accounts/limits/limits.ts';
 import { Plans, warnOfLostPlans } from './accounts/plans.ts';
+import { AccountStore } from './accounts/store.ts';
 import type { Config, ModelConfig, ReplicaConfig } from './config/schema.ts';
 import type { Secrets } from './config/load.ts';
 import { openDatabase, type Database } from './database/database.ts';
@@ -113,6 +114,7 @@ export class Service implements AsyncDisposable {
         checkpointTokens: config.file.ledger.checkpointTokens,
       },
       keys,
+      accounts: new AccountStore(database),
       activity,
       limits: config.file.limits,
       stream: config.file.stream,

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Selectable, Transaction } from 'kysely';
+import type { PlanLimits } from '../config/schema.ts';
 import type { Database } from '../database/database.ts';
 import { DEFAULT_ACCOUNT_ID, type AccountStatus, type Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
@@ -86,15 +87,35 @@ export async function listAccounts(database: Database, page: PageQuery = {}): Pr
   return pageOf((await rows.execute()).map(toRecord), limit, placeCursor);
 }
 
-/** How many accounts that are not closed are on each plan; null: on the default plan. */
-export async function countAccountsByPlan(database: Database): Promise<ReadonlyMap<string | null, number>> {
+/** A plan, and who is on it. */
+export interface PlanUse {
+  name: string;
+  isDefault: boolean;
+  /** Closed ones are not counted. */
+  accounts: number;
+  /** Null: the configuration has lost the plan, and its accounts may use nothing until it is back. */
+  limits: PlanLimits | null;
+}
+
+/** The plans of the configuration in its order, then those that it has lost and accounts still name. */
+export async function planUse(database: Database, plans: Plans): Promise<PlanUse[]> {
   const rows = await database.kysely
     .selectFrom('accounts')
     .select(['plan', (select) => select.fn.countAll<number>().as('count')])
     .where('status', '<>', 'closed')
     .groupBy('plan')
+    .orderBy('plan')
     .execute();
-  return new Map(rows.map(({ plan, count }) => [plan, count]));
+  const counts = new Map(rows.map(({ plan, count }) => [plan, count]));
+  const known: PlanUse[] = plans.list().map(({ name, limits }) => {
+    const isDefault = name === plans.defaultName;
+    const accounts = (counts.get(name) ?? 0) + (isDefault ? (counts.get(null) ?? 0) : 0);
+    return { name, isDefault, accounts, limits };
+  });
+  const lost: PlanUse[] = [...counts].flatMap(([name, accounts]) =>
+    name === null || plans.of(name) !== null ? [] : [{ name, isDefault: false, accounts, limits: null }],
+  );
+  return [...known, ...lost];
 }
 
 /** What is to be changed of an account; what is left out stays. */

@@ -99,7 +99,7 @@ export async function listKeyPage(
 /** The key of this id. Rejects with a `ServiceError` `not_found`. */
 export async function getKey(database: Database, id: string): Promise<KeyRecord> {
   const row = await database.kysely.selectFrom('keys').selectAll().where('id', '=', id).executeTakeFirst();
-  if (row === undefined) throw new ServiceError('not_found', 'There is no such key.', { param: 'id' });
+  if (row === undefined) throw noSuchKey();
   return toRecord(row);
 }
 
@@ -170,6 +170,11 @@ export async function revokeKey(
     });
     return toRecord({ ...row, revoked_at: revokedAt });
   });
+}
+
+/** The fault of a key that is not there. */
+export function noSuchKey(): ServiceError {
+  return new ServiceError('not_found', 'There is no such key.', { param: 'id' });
 }
 
 type KeyRow = Selectable<Schema['keys']>;

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { countAccountsByPlan } from '../accounts/accounts.ts';
+import { planUse } from '../accounts/accounts.ts';
 import type { PlanLimits } from '../config/schema.ts';
 import { openDatabaseHere, plansHere } from './open.ts';
 import { printJson, printTable } from './output.ts';
@@ -11,7 +11,7 @@ export function register(program: Command): void {
     .description('Show the plans of the configuration.')
     .command('list')
     .description('List the plans with their limits, and how many accounts are on each.')
-    .option('--json', 'print an array of {"name","default","accounts","limits"}')
+    .option('--json', 'print an array of {"default","name","accounts","limits"}')
     .addHelpText(
       'after',
       '\nPlans stand in the configuration file, under `plans`. Closed accounts are not counted.\n\nExample:\n  $ sluice plans list',
@@ -19,34 +19,17 @@ export function register(program: Command): void {
     .action(list);
 }
 
-interface Row {
-  name: string;
-  default: boolean;
-  accounts: number;
-  limits: PlanLimits | null;
-}
-
 async function list(flags: { json?: true }): Promise<void> {
   const plans = await plansHere();
   await using database = await openDatabaseHere();
-  const counts = await countAccountsByPlan(database);
-  const known: Row[] = plans.list().map(({ name, limits }) => {
-    const isDefault = name === plans.defaultName;
-    const accounts = (counts.get(name) ?? 0) + (isDefault ? (counts.get(null) ?? 0) : 0);
-    return { name, default: isDefault, accounts, limits };
-  });
-  // An account keeps the name of a plan that the configuration has lost, and may use nothing until it is back.
-  const lost: Row[] = [...counts].flatMap(([name, accounts]) =>
-    name === null || plans.of(name) !== null ? [] : [{ name, default: false, accounts, limits: null }],
-  );
-  const rows = [...known, ...lost];
-  if (flags.json) return printJson(rows);
+  const rows = await planUse(database, plans);
+  if (flags.json) return printJson(rows.map(({ isDefault, ...row }) => ({ default: isDefault, ...row })));
   printTable(
     ['PLAN', 'ACCOUNTS', 'LIMITS'],
-    rows.map((row) => [
-      row.default ? `${row.name} (default)` : row.name,
-      String(row.accounts),
-      row.limits === null ? 'not in the configuration: its accounts may use nothing' : limitWords(row.limits),
+    rows.map(({ name, isDefault, accounts, limits }) => [
+      isDefault ? `${name} (default)` : name,
+      String(accounts),
+      limits === null ? 'not in the configuration: its accounts may use nothing' : limitWords(limits),
     ]),
   );
 }

@@ -1,4 +1,5 @@
 import type { AuthenticatedKey, KeyStore } from '../accounts/keys.ts';
+import type { AccountStore } from '../accounts/store.ts';
 import type { ConfigFile } from '../config/schema.ts';
 import type { Log } from '../log.ts';
 import type { Inference } from '../inference/complete.ts';
@@ -11,6 +12,7 @@ export interface HttpContext {
   router: Router;
   inference: Inference;
   keys: KeyStore;
+  accounts: AccountStore;
   activity: Activity;
   limits: ConfigFile['limits'];
   stream: ConfigFile['stream'];

@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import { openApiDocument } from '../openai/openapi.ts';
+import { managementPart } from './api/document.ts';
 import { answerJson } from './exchange.ts';
 import type { HttpContext } from './context.ts';
 
@@ -7,7 +8,8 @@ import type { HttpContext } from './context.ts';
 export function registerOpenApi(app: FastifyInstance, context: HttpContext): void {
   app.get('/openapi.json', (request, reply) => {
     reply.hijack();
-    const document = openApiDocument({ version: context.version, serverUrl: context.publicUrl() });
+    const info = { version: context.version, serverUrl: context.publicUrl() };
+    const document = openApiDocument(info, managementPart());
     const exchange = { request: request.raw, response: reply.raw, requestId: request.id };
     answerJson(exchange, 200, JSON.stringify(document));
   });

@@ -1,4 +1,6 @@
-/** Every endpoint: its path, where `*` stands for the rest, and its methods. The server's answer to any other. */
+import { API_PATHS } from './api/endpoints.ts';
+
+/** Every endpoint but those of the management interface: its path, where `*` stands for the rest, and its methods. The server's answer to any other. */
 export const PATHS = [
   ['/v1/chat/completions', ['POST']],
   ['/v1/completions', ['POST']],
@@ -16,5 +18,14 @@ export function methodsOf(path: string): readonly string[] | null {
     if (pattern === trimmed) return methods;
     if (pattern.endsWith('*') && trimmed.startsWith(pattern.slice(0, -1))) return methods;
   }
-  return null;
+  const known = API_PATHS.find(([pattern]) => fits(trimmed.split('/'), pattern.split('/')));
+  return known?.[1] ?? null;
+}
+
+/** Whether each part of a path is that of the pattern, or stands for a name in braces. */
+function fits(path: readonly string[], pattern: readonly string[]): boolean {
+  return (
+    path.length === pattern.length &&
+    pattern.every((part, index) => (part.startsWith('{') ? path[index] !== '' : part === path[index]))
+  );
 }

@@ -1,6 +1,7 @@
 import { randomUUIDv7 } from 'node:crypto';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { ServiceError } from '../errors.ts';
+import { registerApi } from './api/register.ts';
 import { requireKey } from './authenticate.ts';
 import { answerClientError } from './client-error.ts';
 import type { HttpContext } from './context.ts';
@@ -50,6 +51,7 @@ export function buildServer(context: HttpContext): FastifyInstance {
   );
   registerModels(app, context);
   registerHealth(app, context);
+  registerApi(app, context);
   registerOpenApi(app, context);
   return app;
 }

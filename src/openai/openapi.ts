@@ -5,8 +5,18 @@ import { ANSWER_SCHEMAS, REQUEST_SCHEMAS } from './openapi-schemas.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** The OpenAPI 3.1 document of the interface. Requests come from the table of fields, errors from the table of codes. */
-export function openApiDocument(info: { version: string; serverUrl: string }): object {
+/** Another part of the interface, for the same document. */
+export interface DocumentPart {
+  paths: Json;
+  schemas: Json;
+  securitySchemes: Json;
+}
+
+/**
+ * The OpenAPI 3.1 document of the interface, with another part that is described elsewhere. Requests come from the
+ * table of fields, errors from the table of codes.
+ */
+export function openApiDocument(info: { version: string; serverUrl: string }, part: DocumentPart): object {
   return {
     openapi: '3.1.0',
     info: {
@@ -44,19 +54,28 @@ export function openApiDocument(info: { version: string; serverUrl: string }): o
         }),
       },
       '/openapi.json': { get: open('document', 'This document.') },
+      ...part.paths,
     },
     components: {
-      securitySchemes: { key: { type: 'http', scheme: 'bearer', description: 'An API key of the service.' } },
+      securitySchemes: {
+        key: { type: 'http', scheme: 'bearer', description: 'An API key of the service.' },
+        ...part.securitySchemes,
+      },
       schemas: {
         ChatRequest: requestSchema('chat'),
         TextRequest: requestSchema('text'),
         ...REQUEST_SCHEMAS,
         ...ANSWER_SCHEMAS,
         Error: errorSchema(),
+        ...part.schemas,
       },
     },
   };
 }
+
+/** Codes of the management interface alone. */
+const MANAGEMENT: readonly ErrorCode[] = ['admin_required', 'not_found'];
+const CODES = (Object.keys(ERRORS) as ErrorCode[]).filter((code) => !MANAGEMENT.includes(code));
 
 const GENERATION_ERRORS = [400, 401, 403, 404, 408, 413, 429, 431, 500, 503];
 
@@ -80,7 +99,7 @@ function generation(kind: GenerationKind): Json {
           'text/event-stream': { schema: reference(`${name}Chunk`) },
         },
       },
-      ...errorAnswers(GENERATION_ERRORS),
+      ...errorAnswers(codesOf(GENERATION_ERRORS)),
     },
   };
 }
@@ -93,7 +112,7 @@ function read(operationId: string, summary: string, schema: Json, errors: readon
     security: [{ key: [] }, {}],
     responses: {
       200: { description: 'The answer.', ...json(schema) },
-      ...errorAnswers([...errors, 500]),
+      ...errorAnswers(codesOf([...errors, 500])),
     },
   };
 }
@@ -108,11 +127,16 @@ function json(schema: Json): Json {
   return { content: { 'application/json': { schema } } };
 }
 
-function errorAnswers(statuses: readonly number[]): Json {
+function codesOf(statuses: readonly number[]): ErrorCode[] {
+  return CODES.filter((code) => statuses.includes(ERRORS[code][0]));
+}
+
+/** Answers in the one shape of errors, by status; each tells which of these codes it can have. */
+export function errorAnswers(codes: readonly ErrorCode[]): Json {
+  const byStatus = Map.groupBy(codes, (code) => ERRORS[code][0]);
   return Object.fromEntries(
-    statuses.map((status) => {
-      const codes = (Object.keys(ERRORS) as ErrorCode[]).filter((code) => ERRORS[code][0] === status);
-      const description = codes.map((code) => `\`${code}\`: ${ERRORS[code][2]}`).join('\n\n');
+    [...byStatus].map(([status, those]) => {
+      const description = those.map((code) => `\`${code}\`: ${ERRORS[code][2]}`).join('\n\n');
       return [status, { description, ...json(reference('Error')) }];
     }),
   );

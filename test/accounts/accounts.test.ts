@@ -4,7 +4,7 @@ import { sql } from 'kysely';
 import * as fc from 'fast-check';
 import {
   changeAccount,
-  countAccountsByPlan,
+  planUse,
   createAccount,
   getAccount,
   listAccounts,
@@ -125,21 +125,19 @@ for (const kind of testDatabases()) {
       assert.equal(next.size, names.length);
     });
 
-    test('accounts are counted by plan, closed ones aside', async () => {
+    test('accounts are counted by plan, closed ones aside, on plans that are lost too', async () => {
       await using database = await kind.open();
       for (const name of ['free', 'free', 'standard']) {
         await createAccount(database, { name: 'a', plan: plan(name) }, by);
       }
       const { id } = await createAccount(database, { name: 'a', plan: plan('free') }, by);
       await changeAccount(database, id, { status: 'closed' }, by);
-      assert.deepEqual(
-        await countAccountsByPlan(database),
-        new Map([
-          [null, 1],
-          ['free', 2],
-          ['standard', 1],
-        ]),
-      );
+      const lost = new Plans({ plans: { big: { tokensPerDay: 5 }, free: {} }, defaultPlan: 'big' });
+      assert.deepEqual(await planUse(database, lost), [
+        { name: 'big', isDefault: true, accounts: 1, limits: { tokensPerDay: 5 } },
+        { name: 'free', isDefault: false, accounts: 2, limits: {} },
+        { name: 'standard', isDefault: false, accounts: 1, limits: null },
+      ]);
     });
 
     test('what is not written down is not done either', async () => {

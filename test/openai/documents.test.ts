@@ -10,7 +10,10 @@ interface Document {
   components: { schemas: Record<string, { properties?: Record<string, object> }> };
 }
 
-const document = openApiDocument({ version: '1.2.3', serverUrl: 'https://api.example.com' }) as Document;
+const document = openApiDocument(
+  { version: '1.2.3', serverUrl: 'https://api.example.com' },
+  { paths: {}, schemas: {}, securitySchemes: {} },
+) as Document;
 
 test('the document has every field that callers know, and none between the service and its engines', () => {
   for (const [kind, name] of [
@@ -36,7 +39,9 @@ test('every reference of the document leads somewhere', () => {
 test('the errors of a generation are those of the table', () => {
   const responses = document.paths['/v1/chat/completions']?.['post']?.responses ?? {};
   for (const [code, [status]] of Object.entries(ERRORS)) {
-    if (code === 'unknown_url' || code === 'method_not_allowed') continue;
+    if (['unknown_url', 'method_not_allowed'].includes(code)) continue;
+    // Of the management interface alone.
+    if (['admin_required', 'not_found'].includes(code)) continue;
     assert.ok(responses[status]?.description.includes(`\`${code}\``), code);
   }
 });

@@ -1,0 +1,21 @@
+import { accountEndpoints } from './accounts.ts';
+import { auditEndpoints } from './audit.ts';
+import type { Endpoint } from './endpoint.ts';
+import { keyEndpoints } from './keys.ts';
+import { peopleEndpoints } from './people.ts';
+
+/** Every endpoint of the management interface, in the order of its document. */
+export const API_ENDPOINTS: readonly Endpoint[] = [
+  ...accountEndpoints,
+  ...keyEndpoints,
+  ...peopleEndpoints,
+  ...auditEndpoints,
+];
+
+/** Their paths, with parameters in braces, and the methods of each. */
+export const API_PATHS: readonly (readonly [path: string, methods: readonly string[]])[] = [
+  ...Map.groupBy(API_ENDPOINTS, ({ path }) => path),
+].map(([path, endpoints]) => [
+  path,
+  endpoints.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])),
+]);

@@ -1,0 +1,57 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { ServiceError } from '../../errors.ts';
+import { parseJsonBody } from '../../openai/json-body.ts';
+import { requireKey } from '../authenticate.ts';
+import type { HttpContext } from '../context.ts';
+import { answerJson } from '../exchange.ts';
+import type { Endpoint } from './endpoint.ts';
+import { API_ENDPOINTS } from './endpoints.ts';
+import { parse } from './parse.ts';
+
+/** The management interface: everything below `/api/`. */
+export function registerApi(app: FastifyInstance, context: HttpContext): void {
+  const admit = requireKey(context);
+  for (const endpoint of API_ENDPOINTS) {
+    app.route({
+      method: endpoint.method,
+      url: endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'),
+      onRequest: endpoint.access === 'admin' ? [admit, requireAdmin] : [admit],
+      handler: (request, reply) => answer(context, endpoint, request, reply),
+    });
+  }
+}
+
+function requireAdmin(request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void {
+  if (request.caller?.kind === 'admin') done();
+  else done(new ServiceError('admin_required', 'This takes a key of the kind `admin`.'));
+}
+
+const EMPTY = new Uint8Array(0);
+
+async function answer(
+  context: HttpContext,
+  endpoint: Endpoint,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<void> {
+  const { caller } = request;
+  if (caller === null) throw new TypeError('a route of the management interface is open to all');
+  const { plans, limits } = context.inference.accounting;
+  const bytes = request.body instanceof Uint8Array ? request.body : EMPTY;
+  const call = {
+    plans,
+    limits,
+    caller,
+    actor: { id: `key:${caller.id}`, ip: request.ip },
+    // Fastify gives each name in the path its text.
+    params: request.params as Record<string, string>,
+    query: endpoint.query && parse(endpoint.query, request.query),
+    body: endpoint.body && parse(endpoint.body, parseJsonBody(bytes)),
+  };
+  const body = await context.accounts.use((database) => endpoint.handle({ database, ...call }));
+  // What was changed holds here at once. Where that fails the change is made all the same, and the poll sees it.
+  if (endpoint.method !== 'GET') await context.keys.refresh().catch(() => {});
+  reply.hijack();
+  const exchange = { request: request.raw, response: reply.raw, requestId: request.id };
+  answerJson(exchange, endpoint.status, JSON.stringify(body), ['cache-control', 'no-store']);
+}

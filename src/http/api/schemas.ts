@@ -1,0 +1,65 @@
+import { z } from 'zod';
+import { DEFAULT_PAGE, MAX_PAGE, type Page } from '../../accounts/page.ts';
+
+/** Schemas that stand in the OpenAPI document under a name of their own. */
+export const named = z.registry<{ id: string }>();
+
+/** Gives a schema its name in the document. */
+export function component<T extends z.ZodType>(id: string, schema: T): T {
+  named.add(schema, { id });
+  return schema;
+}
+
+/** A moment as it is answered: ISO 8601 in UTC. */
+export const time = z.string().meta({ format: 'date-time' }).describe('ISO 8601 in UTC.');
+
+/** A moment as it is asked with. */
+export const moment = z.iso
+  .datetime({ offset: true, error: 'expected ISO 8601 with a time zone, such as 2026-11-21T16:11:48Z' })
+  .describe('ISO 8601 with a time zone.');
+
+/** An amount of money, exact. */
+export const usd = z.string().describe('USD, a decimal string.');
+
+/** Parameters of every list. */
+export const pageQuery = {
+  limit: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(MAX_PAGE)
+    .optional()
+    .describe(`Most elements of the page. Left out: ${DEFAULT_PAGE}.`),
+  cursor: z
+    .string()
+    .max(200)
+    .optional()
+    .describe('`next_cursor` of the page before. Left out: the first page.'),
+};
+
+/** A page of these elements. */
+export function pageOf<T extends z.ZodType>(id: string, element: T) {
+  const nextCursor = z
+    .string()
+    .nullable()
+    .describe('To be sent as `cursor` for the elements that follow; null: there are none yet.');
+  return component(id, z.object({ data: z.array(element), next_cursor: nextCursor }));
+}
+
+/** A page as it is answered. */
+export function pageJson<T, E>(
+  page: Page<T>,
+  toJson: (item: T) => E,
+): { data: E[]; next_cursor: string | null } {
+  return { data: page.items.map(toJson), next_cursor: page.nextCursor };
+}
+
+/** The answer to everything that deletes. */
+export const deleted = component('Deleted', z.object({ id: z.string(), deleted: z.literal(true) }));
+
+/** Unix milliseconds as they are answered. */
+export function iso(unixMs: number): string;
+export function iso(unixMs: number | null): string | null;
+export function iso(unixMs: number | null): string | null {
+  return unixMs === null ? null : new Date(unixMs).toISOString();
+}
