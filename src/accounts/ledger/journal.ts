@@ -9,9 +9,9 @@ import { neverRanValues, settledValues, type Value } from './write.ts';
 const PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1000;
 
-/** A millisecond between commits for each so many requests that run, up to the longest. */
-const REQUESTS_A_PACE_MS = 16;
-const LONGEST_PACE_MS = 2;
+/** From so many requests on commits are at least so many milliseconds apart. */
+const MANY = 24;
+const PACE_MS = 3;
 
 /** A fault that comes back within so many milliseconds is taken for the same one. */
 const RELAPSE_MS = 10_000;
@@ -167,9 +167,9 @@ export class Journal {
   #wake(): void {
     if (this.#woken || this.#taken !== null || this.#fault !== null) return;
     this.#woken = true;
-    const paceMs = Math.min(LONGEST_PACE_MS, Math.floor(this.#running.size / REQUESTS_A_PACE_MS));
-    if (performance.now() - this.#wroteAt >= paceMs) setImmediate(this.#write);
-    else setTimeout(this.#write, paceMs);
+    const sinceMs = performance.now() - this.#wroteAt;
+    if (this.#running.size + this.#pending.requests < MANY || sinceMs >= PACE_MS) setImmediate(this.#write);
+    else setTimeout(this.#write, PACE_MS - sinceMs);
   }
 
   readonly #write = (): void => {

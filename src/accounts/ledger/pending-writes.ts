@@ -60,6 +60,11 @@ export class PendingWrites {
     );
   }
 
+  /** How many requests wait to be opened or settled. */
+  get requests(): number {
+    return this.#opens.length + this.#settles.length;
+  }
+
   get settles(): readonly Settling[] {
     return this.#settles;
   }
