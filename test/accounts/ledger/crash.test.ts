@@ -1,0 +1,169 @@
+import assert from 'node:assert/strict';
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { describe, test } from 'node:test';
+import { until } from '../../harness.ts';
+import { testDatabases, type TestDatabase } from '../../servers.ts';
+import { counts, endLeases, open, row, settlement, standing, states, sums } from './books.ts';
+
+const KILLS = 12;
+const LEASE_MS = 500;
+
+interface Writer {
+  child: ChildProcess;
+  /** What it was told is on disk, line by line. */
+  lines: string[];
+  ended: Promise<unknown>;
+}
+
+function write(database: TestDatabase, mode: 'busy' | 'hold'): Writer {
+  const child = spawn(
+    process.execPath,
+    [join(import.meta.dirname, 'writer-child.ts'), mode, String(LEASE_MS)],
+    {
+      stdio: ['ignore', 'pipe', 'inherit'],
+      env: { ...process.env, ...database.env },
+    },
+  );
+  const lines: string[] = [];
+  createInterface({ input: child.stdout }).on('line', (line) => lines.push(line));
+  return { child, lines, ended: once(child, 'close') };
+}
+
+/** Lines of the same word, as the ids after it. */
+function told(lines: readonly string[], word: string): string[] {
+  return lines.filter((line) => line.startsWith(`${word} `)).map((line) => line.split(' ')[1] ?? '');
+}
+
+for (const databases of testDatabases()) {
+  describe(`crashes on ${databases.name}`, () => {
+    test(`what was acknowledged is there after ${KILLS} kills, once, and nothing stays open`, async () => {
+      await using database = await databases.open();
+      const opened: string[] = [];
+      const settled = new Map<string, number>();
+      for (let kill = 0; kill < KILLS; kill++) {
+        const writer = write(database, 'busy');
+        await until(() => told(writer.lines, 'settled').length > 30 * (kill + 1));
+        writer.child.kill('SIGKILL');
+        await writer.ended;
+        assert.deepEqual(told(writer.lines, 'lost'), []);
+        opened.push(...told(writer.lines, 'opened'));
+        for (const line of writer.lines) {
+          const [word, id = '', tokens] = line.split(' ');
+          if (word === 'settled') settled.set(id, Number(tokens));
+        }
+      }
+      let reaped = 0;
+      await using ledger = await open(database, { leaseMs: LEASE_MS }, { onReaped: () => (reaped += 1) });
+      await until(async () => (await states(database)).open === undefined);
+      assert.ok(ledger.health.writable);
+      const rows = await database.kysely
+        .selectFrom('ledger')
+        .select(['id', 'state', 'completion_tokens'])
+        .execute();
+      const byId = new Map(rows.map((one) => [one.id, one]));
+      assert.deepEqual(
+        opened.filter((id) => !byId.has(id)),
+        [],
+      );
+      for (const [id, tokens] of settled) {
+        assert.equal(byId.get(id)?.state, 'settled');
+        assert.equal(byId.get(id)?.completion_tokens, tokens);
+      }
+      const days = await sums(database);
+      const total = (pick: (day: (typeof days)[number]) => number) =>
+        days.reduce((sum, day) => sum + pick(day), 0);
+      assert.equal(
+        total(({ requests }) => requests),
+        rows.length,
+      );
+      assert.equal(
+        total(({ interrupted }) => interrupted),
+        rows.filter(({ state }) => state === 'interrupted').length,
+      );
+      assert.equal(
+        total(({ completion_tokens }) => completion_tokens),
+        rows.reduce((sum, one) => sum + one.completion_tokens, 0),
+      );
+    });
+
+    test('a copy that stood still past its lease can settle nothing of before, and goes on as another', async () => {
+      await using database = await databases.open();
+      const writer = write(database, 'hold');
+      await until(() => writer.lines.includes('holding'));
+      writer.child.kill('SIGSTOP');
+      let reapings = 0;
+      await using ledger = await open(database, { leaseMs: LEASE_MS }, { onReaped: () => (reapings += 1) });
+      await until(async () => (await states(database)).interrupted === 20);
+      assert.equal(reapings, 1);
+      writer.child.kill('SIGCONT');
+      await writer.ended;
+      assert.equal(told(writer.lines, 'lost').length, 20);
+      assert.equal(writer.lines.at(-1), 'done');
+      assert.deepEqual(await states(database), { interrupted: 20, settled: 1 });
+      const days = await sums(database);
+      assert.equal(
+        days.reduce((sum, { requests }) => sum + requests, 0),
+        21,
+      );
+      assert.ok(ledger.health.writable);
+    });
+
+    test('a copy that was taken for dead ends what it runs, once, and settles it as lost', async () => {
+      await using database = await databases.open();
+      let fences = 0;
+      await using paused = await open(database, { leaseMs: 3_600_000 }, { onFenced: () => (fences += 1) });
+      const before = row();
+      await paused.open(before, counts(7, 3));
+      await endLeases(database);
+      await using other = await open(database, { leaseMs: 3_600_000 });
+      assert.equal((await standing(database, before.id))?.state, 'interrupted');
+      // The write that finds it out is refused, and those that stand beside it are.
+      const refused = await Promise.allSettled([paused.open(row(), counts()), paused.open(row(), counts())]);
+      for (const one of refused)
+        assert.equal(one.status === 'rejected' && one.reason.code, 'storage_unavailable');
+      assert.equal(fences, 1);
+      assert.equal(await paused.settle(before.id, settlement()), 'lost');
+      await until(() => paused.health.writable);
+      const after = row();
+      await paused.open(after, counts());
+      assert.equal(await paused.settle(after.id, settlement()), 'settled');
+      assert.ok(other.health.writable);
+      assert.deepEqual(await states(database), { interrupted: 1, settled: 1 });
+    });
+
+    test('the rows of a copy that lives are left alone', async () => {
+      await using database = await databases.open();
+      await using first = await open(database);
+      const running = row();
+      await first.open(running, counts());
+      let reapings = 0;
+      await using second = await open(database, {}, { onReaped: () => (reapings += 1) });
+      assert.ok(second.health.writable);
+      assert.equal(reapings, 0);
+      assert.equal(await first.settle(running.id, settlement()), 'settled');
+    });
+
+    test('an interrupted row tells its last checkpoint and costs nothing', async () => {
+      await using database = await databases.open();
+      const running = row();
+      await using first = await open(database, { leaseMs: 3_600_000 });
+      const moving = counts(7, 3);
+      await first.open(running, moving);
+      first.checkpoint(running.id);
+      await until(async () => (await standing(database, running.id))?.completion_tokens === 3);
+      moving.usage.completionTokens = 200;
+      await endLeases(database);
+      await using second = await open(database);
+      const after = await standing(database, running.id);
+      assert.equal(after?.state, 'interrupted');
+      assert.equal(after?.completion_tokens, 3);
+      assert.equal(after?.billed, 0);
+      assert.equal(after?.cost, '0');
+      assert.equal(after?.ended_at, null);
+      assert.ok(second.health.writable);
+    });
+  });
+}

@@ -1,0 +1,64 @@
+/**
+ * A process that writes a ledger and tells, a line each, what was acknowledged to it. `busy`: many requests at once
+ * until it is killed. `hold`: opens twenty, waits until it was taken for dead, and then tries to go on.
+ */
+import { randomInt } from 'node:crypto';
+import { writeSync } from 'node:fs';
+import type { Ledger, OpenedRow } from '../../../src/accounts/ledger/ledger.ts';
+import { openDatabase } from '../../../src/database/database.ts';
+import { Secret } from '../../../src/secret.ts';
+import { until } from '../../harness.ts';
+import { counts, open, row, settlement } from './books.ts';
+
+const { SLUICE_HOME: home = '', SLUICE_DATABASE_URL: url } = process.env;
+const [mode, leaseMs] = process.argv.slice(2);
+
+function say(...words: readonly string[]): void {
+  writeSync(1, `${words.join(' ')}\n`);
+}
+
+async function request(ledger: Ledger): Promise<void> {
+  const opened = row({ keyId: `key_${randomInt(3)}`, model: `test/${randomInt(2)}` });
+  const moving = counts(randomInt(1, 50));
+  await ledger.open(opened, moving);
+  say('opened', opened.id);
+  for (let token = 0; token < randomInt(20); token++) {
+    moving.usage.completionTokens++;
+    ledger.checkpoint(opened.id);
+    await new Promise(setImmediate);
+  }
+  const errorCode = [null, null, 'hung_up', 'engine_unavailable'][randomInt(4)] ?? null;
+  const billed = errorCode !== 'engine_unavailable';
+  const ended = settlement({ ...moving, usage: { ...moving.usage }, errorCode, billed });
+  const settled = await ledger.settle(opened.id, ended);
+  say(settled, opened.id, String(moving.usage.completionTokens));
+}
+
+async function busy(ledger: Ledger): Promise<void> {
+  const caller = async () => {
+    for (;;) await request(ledger);
+  };
+  await Promise.all(Array.from({ length: 16 }, caller));
+}
+
+async function hold(ledger: Ledger): Promise<void> {
+  const rows: OpenedRow[] = Array.from({ length: 20 }, () => row());
+  await Promise.all(rows.map((one) => ledger.open(one, counts(5, 3))));
+  say('holding');
+  await until(() => fenced);
+  await until(() => ledger.health.writable);
+  for (const { id } of rows) say(await ledger.settle(id, settlement()), id);
+  await request(ledger);
+  say('done');
+  await ledger[Symbol.asyncDispose]();
+}
+
+let fenced = false;
+const database = await openDatabase({ home, url: url === undefined ? null : new Secret(url) });
+const ledger = await open(
+  database,
+  { leaseMs: Number(leaseMs), checkpointMs: 10 },
+  { onFenced: () => (fenced = true) },
+);
+await (mode === 'busy' ? busy(ledger) : hold(ledger));
+await database[Symbol.asyncDispose]();
