@@ -62,20 +62,17 @@ export class ValkeyConnection implements AsyncDisposable {
     return this.#client !== null;
   }
 
-  /** Rejects with a `StoreAwayError`. */
+  /** Has the store keep the scripts. Rejects with a `StoreAwayError`. */
+  async load(scripts: readonly Script[]): Promise<void> {
+    await Promise.all(scripts.map(({ text }) => this.#send(['SCRIPT', 'LOAD', text])));
+  }
+
+  /** Runs a script. Rejects with a `StoreAwayError`. */
   async evaluate(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
-    const client = this.#client;
-    if (client === null) throw new StoreAwayError();
     const rest = [String(keys.length), ...keys, ...args];
-    try {
-      return await client.sendCommand(['EVALSHA', script.sha, ...rest]);
-    } catch (error) {
-      if (error instanceof ErrorReply && error.message.startsWith('NOSCRIPT')) {
-        return await this.#load(client, script, rest);
-      }
-      this.#drop(client, error);
-      throw new StoreAwayError(error);
-    }
+    const answer = await this.#send(['EVALSHA', script.sha, ...rest]);
+    // Somebody has flushed the scripts.
+    return answer === NO_SCRIPT ? this.#send(['EVAL', script.text, ...rest]) : answer;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -84,10 +81,13 @@ export class ValkeyConnection implements AsyncDisposable {
     await this.#running;
   }
 
-  async #load(client: Client, script: Script, rest: readonly string[]): Promise<unknown> {
+  async #send(command: string[]): Promise<unknown> {
+    const client = this.#client;
+    if (client === null) throw new StoreAwayError();
     try {
-      return await client.sendCommand(['EVAL', script.text, ...rest]);
+      return await client.sendCommand(command);
     } catch (error) {
+      if (error instanceof ErrorReply && error.message.startsWith('NOSCRIPT')) return NO_SCRIPT;
       this.#drop(client, error);
       throw new StoreAwayError(error);
     }
@@ -148,6 +148,8 @@ export class ValkeyConnection implements AsyncDisposable {
     if (client.isOpen) client.destroy();
   }
 }
+
+const NO_SCRIPT = Symbol('NOSCRIPT');
 
 function connect(url: Secret, answerMs: number) {
   const client = createClient({

@@ -285,6 +285,8 @@ class ValkeyLimits implements Limits {
   /** Brings a new connection into use: first the store learns what runs here. */
   async #enter(): Promise<void> {
     const dead = this.#copy;
+    // What a script that is not there would be sent a second time for could come after what followed it.
+    await this.#connection.load([ADMIT, LEARN, SETTLE, CLAIM, BEAT]);
     this.#copy = `${this.#options.copyId}.${++this.#incarnation}`;
     await this.#signOfLife();
     await this.#claim(dead);
