@@ -31,6 +31,10 @@ const COMMANDS: Readonly<Record<string, Listed>> = {
     summary: 'Show who changed which account, key or person.',
     load: () => import('./commands/audit.ts'),
   },
+  database: {
+    summary: 'Bring the database to this version, or back it up.',
+    load: () => import('./commands/database.ts'),
+  },
   config: {
     summary: 'Check the configuration, or print the settings that hold.',
     load: () => import('./commands/config.ts'),

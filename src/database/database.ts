@@ -28,15 +28,22 @@ export interface DatabaseOptions {
   home: string;
   /** PostgreSQL; null: SQLite in the home. */
   url: Secret | null;
+  /** Told the name of each migration before it is applied: one may take long where there are many rows. */
+  onMigration?: (name: string) => void;
 }
 
 /**
  * Opens the database, makes it where it is not there yet, and brings its tables to the newest version. Several
  * processes may have it open, and open it, at once. Rejects with a `DatabaseError`.
  */
-export async function openDatabase({ home, url }: DatabaseOptions): Promise<Database> {
-  if (url === null) return await openSqlite(join(home, 'sluice.db'));
+export async function openDatabase({ home, url, onMigration }: DatabaseOptions): Promise<Database> {
+  if (url === null) return await openSqlite(sqlitePath(home), onMigration);
   // Loaded only where it is used: a service on SQLite starts without it.
   const { openPostgres } = await import('./postgres.ts');
-  return await openPostgres(url);
+  return await openPostgres(url, onMigration);
+}
+
+/** The SQLite database of a home. */
+export function sqlitePath(home: string): string {
+  return join(home, 'sluice.db');
 }

@@ -23,9 +23,14 @@ const LOCK = 0x51_01_ce;
  * Brings the tables to the newest version. The whole of it is one transaction that holds a lock from its first
  * statement, so processes that start at once do not collide: the others find nothing left to do. Rejects with a
  * `DatabaseError` (`newer_schema`, naming the database as `name`) when it knows migrations that this program does
- * not.
+ * not. `onMigration` is told of each before it is applied.
  */
-export async function migrate(database: Kysely<Schema>, kind: DatabaseKind, name: string): Promise<void> {
+export async function migrate(
+  database: Kysely<Schema>,
+  kind: DatabaseKind,
+  name: string,
+  onMigration?: (name: string) => void,
+): Promise<void> {
   if (await isMigrated(database, kind, name)) return;
   await database.transaction().execute(async (transaction) => {
     // On SQLite the transaction has taken the lock when it began.
@@ -36,6 +41,7 @@ export async function migrate(database: Kysely<Schema>, kind: DatabaseKind, name
     );
     for (const [migration, apply] of MIGRATIONS) {
       if (done.has(migration)) continue;
+      onMigration?.(migration);
       await apply(transaction, kind);
       await sql`insert into migrations (name, timestamp) values (${migration}, ${new Date().toISOString()})`.execute(
         transaction,

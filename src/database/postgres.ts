@@ -6,7 +6,7 @@ import {
   type PostgresPoolClient,
   type PostgresQueryResult,
 } from 'kysely';
-import { Pool, types, type ClientConfig, type QueryResultRow } from 'pg';
+import { Pool, types, type ClientConfig, type PoolClient, type QueryResultRow } from 'pg';
 import type { Secret } from '../secret.ts';
 import { asPostgresError, DatabaseError } from './errors.ts';
 import { isMigrated, migrate } from './migrations.ts';
@@ -38,13 +38,13 @@ const INT8: number = types.builtins.INT8;
 const GOODBYE_MS = 1000;
 
 /** The `Database` on a PostgreSQL server. Rejects with a `DatabaseError`. */
-export async function openPostgres(url: Secret) {
+export async function openPostgres(url: Secret, onMigration?: (name: string) => void) {
   const name = nameOf(url);
   await using owned = new AsyncDisposableStack();
   const kysely = connect(url, MAIN, owned);
   if (!(await isMigrated(kysely, 'postgres', name))) {
     await using patient = new AsyncDisposableStack();
-    await migrate(connect(url, MIGRATION, patient), 'postgres', name);
+    await migrate(connect(url, MIGRATION, patient), 'postgres', name, onMigration);
   }
   const background = connect(url, BACKGROUND, owned);
   const kept = owned.move();
@@ -134,9 +134,12 @@ function translating(pool: Pool, name: string): PostgresPool {
     options: pool.options,
     end: () => pool.end(),
     async connect() {
-      const client = await pool.connect().catch((error: unknown) => {
+      let client: PoolClient;
+      try {
+        client = await pool.connect();
+      } catch (error) {
         throw asPostgresError(error, name);
-      });
+      }
       let lost = false;
       const query = async <R extends QueryResultRow>(sql: string, parameters: readonly unknown[] = []) => {
         try {

@@ -14,10 +14,10 @@ const BUSY_MS = 5000;
  * The `Database` in a file, which is made (mode 0600) where it is not there yet. Its folder exists. Rejects with a
  * `DatabaseError`.
  */
-export async function openSqlite(path: string) {
+export async function openSqlite(path: string, onMigration?: (name: string) => void) {
   try {
     protect(path);
-    return await open(path);
+    return await open(path, onMigration);
   } catch (error) {
     throw asDatabaseError(error, path);
   }
@@ -38,11 +38,11 @@ function protect(path: string): void {
   }
 }
 
-async function open(path: string) {
+async function open(path: string, onMigration?: (name: string) => void) {
   const main = await connect(path, BUSY_MS);
   const kysely = new Kysely<Schema>({ dialect: new NodeSqliteDialect(main, path) });
   try {
-    await migrate(kysely, 'sqlite', path);
+    await migrate(kysely, 'sqlite', path, onMigration);
     const side = await connect(path, 0);
     const background = new Kysely<Schema>({ dialect: new NodeSqliteDialect(side, path) });
     const revision = side.prepare('select value from settings where name = ?');

@@ -10,17 +10,24 @@ import type { Field } from '../../src/openai/field.ts';
 import { FIELDS } from '../../src/openai/fields.ts';
 import { readPage, ROOT } from './markdown.ts';
 
+/** Groups of commands that have a page of their own. */
+const PAGES_OF_COMMANDS: readonly (readonly [string, string])[] = [
+  ['sluice engine', 'docs/cli-engine.md'],
+  ['sluice database', 'docs/databases.md'],
+];
+
 /** Page -> the names of its generated parts, in order, with what stands in them. */
 export async function generatedParts(): Promise<ReadonlyMap<string, ReadonlyMap<string, string>>> {
   const help = [...(await commandHelp())].map(
     ([name, text]) => [name, `\`\`\`text\n${text}\n\`\`\``] as const,
   );
-  const isEngine = ([name]: readonly [string, string]) => name.startsWith('sluice engine ');
-  return new Map([
-    ['docs/api.md', fieldTables()],
-    ['docs/cli.md', new Map(help.filter((part) => !isEngine(part)))],
-    ['docs/cli-engine.md', new Map(help.filter(isEngine))],
-  ]);
+  const pageOf = (name: string) =>
+    PAGES_OF_COMMANDS.find(([command]) => name.startsWith(`${command} `))?.[1] ?? 'docs/cli.md';
+  const pages = new Map<string, ReadonlyMap<string, string>>([['docs/api.md', fieldTables()]]);
+  for (const page of new Set(['docs/cli.md', ...PAGES_OF_COMMANDS.map(([, other]) => other)])) {
+    pages.set(page, new Map(help.filter(([name]) => pageOf(name) === page)));
+  }
+  return pages;
 }
 
 /** The generated parts as a page has them. */

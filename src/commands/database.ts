@@ -1,0 +1,83 @@
+import { resolve } from 'node:path';
+import { Presets, SingleBar } from 'cli-progress';
+import type { Command } from 'commander';
+import { prepareHome } from '../config/home.ts';
+import { databaseOf } from '../config/load.ts';
+import { backupSqlite } from '../database/backup.ts';
+import { openDatabase, sqlitePath } from '../database/database.ts';
+import { note } from './output.ts';
+
+/** `sluice database migrate|backup`: work on the database itself, whether a service runs beside or not. */
+export function register(program: Command): void {
+  const database = program
+    .command('database')
+    .description('Bring the database to this version, or back it up.');
+  database
+    .command('migrate')
+    .description('Bring the tables to this version, as the start of the service does too.')
+    .addHelpText('after', '\nExample:\n  $ sluice database migrate')
+    .action(migrate);
+  database
+    .command('backup')
+    .description('Copy the SQLite database to a new file, while a service runs on it or not.')
+    .argument('<file>', 'the copy, which only its owner can read; nothing is overwritten')
+    .addHelpText('after', '\nExample:\n  $ sluice database backup /var/backups/sluice.db')
+    .action(backup);
+}
+
+async function migrate(): Promise<void> {
+  const place = databaseOf(process.env);
+  if (place.url === null) await prepareHome(place.home);
+  let done = 0;
+  await using _database = await openDatabase({
+    ...place,
+    onMigration(name) {
+      done += 1;
+      note(`Applying ${name} …`);
+    },
+  });
+  note(done === 0 ? 'The tables are of this version already.' : 'The tables are of this version now.');
+}
+
+async function backup(file: string): Promise<void> {
+  const { home, url } = databaseOf(process.env);
+  if (url !== null) {
+    note('The database is on PostgreSQL, which brings its own program:');
+    note('  pg_dump --format=custom --file=sluice.dump "$SLUICE_DATABASE_URL"');
+    process.exitCode = 1;
+    return;
+  }
+  const target = resolve(file);
+  const stop = new AbortController();
+  // A copy that is not whole must not stay behind.
+  const interrupted = (signal: NodeJS.Signals) => stop.abort(signal);
+  for (const signal of SIGNALS) process.once(signal, interrupted);
+  const bar = progressBar();
+  try {
+    await backupSqlite(sqlitePath(home), target, { signal: stop.signal, onProgress: bar.update });
+  } catch (error) {
+    if (!stop.signal.aborted) throw error;
+    bar.stop();
+    note('Interrupted: there is no backup.');
+    process.exitCode = stop.signal.reason === 'SIGINT' ? 130 : 143;
+    return;
+  } finally {
+    bar.stop();
+    for (const signal of SIGNALS) process.off(signal, interrupted);
+  }
+  note(`The backup is whole: ${target}`);
+}
+
+const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
+
+/** A bar on a terminal, nothing elsewhere. */
+function progressBar(): { update: (fraction: number) => void; stop: () => void } {
+  if (!process.stderr.isTTY) return { update() {}, stop() {} };
+  const format = 'copying [{bar}] {percentage} %';
+  const bar = new SingleBar(
+    { stream: process.stderr, format, barsize: 24, hideCursor: true },
+    Presets.shades_classic,
+  );
+  bar.start(1, 0);
+  return { update: (fraction) => bar.update(fraction), stop: () => bar.stop() };
+}

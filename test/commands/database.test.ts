@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { describe, test } from 'node:test';
+import { openDatabase } from '../../src/database/database.ts';
+import { testDatabases } from '../servers.ts';
+import { folder, run } from './program.ts';
+
+for (const databases of testDatabases()) {
+  describe(databases.name, () => {
+    test('database migrate makes the tables, tells each step, and finds nothing to do the second time', async () => {
+      await using place = await databases.place();
+      const first = await run(['database', 'migrate'], place.env);
+      assert.deepEqual([first.code, first.stdout], [0, '']);
+      assert.match(
+        first.stderr,
+        /^Applying 0001_keys …\n(Applying \w+ …\n)+The tables are of this version now\.\n$/,
+      );
+      const second = await run(['database', 'migrate'], place.env);
+      assert.deepEqual([second.code, second.stderr], [0, 'The tables are of this version already.\n']);
+      await using database = await openDatabase(place);
+      assert.equal((await database.kysely.selectFrom('accounts').select('id').execute()).length, 1);
+    });
+  });
+}
+
+test('database backup copies the database of the home and says where to', async (t) => {
+  const home = folder(t);
+  const backups = folder(t);
+  await using _database = await openDatabase({ home, url: null });
+  const file = join(backups, 'sluice.db');
+  const made = await run(['database', 'backup', file], { SLUICE_HOME: home });
+  assert.deepEqual(made, { code: 0, stdout: '', stderr: `The backup is whole: ${file}\n` });
+  const again = await run(['database', 'backup', file], { SLUICE_HOME: home });
+  assert.equal(again.code, 1);
+  assert.match(again.stderr, /is there already/);
+  assert.deepEqual(readdirSync(backups), ['sluice.db']);
+});
+
+test('database backup copies an older database as it is, so that one can be made before an upgrade', async (t) => {
+  const home = folder(t);
+  const old = new DatabaseSync(join(home, 'sluice.db'));
+  old.exec('create table settings (name text, value text)');
+  old.close();
+  const file = join(home, 'copy.db');
+  assert.equal((await run(['database', 'backup', file], { SLUICE_HOME: home })).code, 0);
+  const copy = new DatabaseSync(file);
+  const tables = copy.prepare('select name from sqlite_master').all();
+  copy.close();
+  assert.deepEqual(
+    tables.map(({ name }) => name),
+    ['settings'],
+  );
+});
+
+test('database backup tells what to do on PostgreSQL, without the password', async (t) => {
+  const env = { SLUICE_HOME: folder(t), SLUICE_DATABASE_URL: 'postgres://me:hush@localhost/sluice' };
+  const { code, stdout, stderr } = await run(['database', 'backup', 'x'], env);
+  assert.deepEqual([code, stdout], [1, '']);
+  assert.match(stderr, /pg_dump --format=custom/);
+  assert.doesNotMatch(stderr, /hush/);
+});
