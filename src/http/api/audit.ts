@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { listAudit, type AuditRecord } from '../../accounts/audit.ts';
 import { endpoint, type Endpoint } from './endpoint.ts';
-import { component, iso, pageJson, pageOf, pageQuery, time } from './schemas.ts';
+import { component, filterText, id, iso, pageJson, pageOf, pageQuery, time } from './schemas.ts';
 
 const entry = component(
   'AuditEntry',
@@ -27,10 +27,10 @@ export const auditEndpoints: readonly Endpoint[] = [
     operationId: 'listAudit',
     summary: 'List who changed which account, key or person, the newest first.',
     query: z.strictObject({
-      account_id: z.string().optional(),
-      actor: z.string().optional(),
-      subject: z.string().optional(),
-      action: z.string().optional(),
+      account_id: id.optional(),
+      actor: filterText.optional(),
+      subject: filterText.optional(),
+      action: filterText.optional(),
       ...pageQuery,
     }),
     answer: pageOf('AuditPage', entry),

@@ -3,11 +3,15 @@ import { auditEndpoints } from './audit.ts';
 import type { Endpoint } from './endpoint.ts';
 import { keyEndpoints } from './keys.ts';
 import { peopleEndpoints } from './people.ts';
+import { requestEndpoints } from './requests.ts';
+import { usageEndpoints } from './usage.ts';
 
 /** Every endpoint of the management interface, in the order of its document. */
 export const API_ENDPOINTS: readonly Endpoint[] = [
   ...accountEndpoints,
   ...keyEndpoints,
+  ...usageEndpoints,
+  ...requestEndpoints,
   ...peopleEndpoints,
   ...auditEndpoints,
 ];

@@ -5,7 +5,7 @@ import { changeKey, createKey, getKey, listKeyPage, noSuchKey, revokeKey } from 
 import { modelId } from '../../config/schema.ts';
 import { endpoint, type Endpoint } from './endpoint.ts';
 import { limits, limitsJson, limitsOf } from './limits-json.ts';
-import { component, iso, moment, pageJson, pageOf, pageQuery, time } from './schemas.ts';
+import { component, id, iso, moment, pageJson, pageOf, pageQuery, time } from './schemas.ts';
 
 const name = z.string().describe('What people call it: 1 to 100 characters.');
 const kind = z
@@ -47,7 +47,7 @@ export const keyEndpoints: readonly Endpoint[] = [
     operationId: 'listKeys',
     summary: 'List the keys of all accounts or of one, revoked ones too, the oldest first.',
     query: z.strictObject({
-      account_id: z.string().optional().describe('Only those of this account.'),
+      account_id: id.optional().describe('Only those of this account.'),
       ...pageQuery,
     }),
     answer: pageOf('KeyPage', key),
@@ -65,7 +65,7 @@ export const keyEndpoints: readonly Endpoint[] = [
     body: component(
       'NewKey',
       z.strictObject({
-        account_id: z.string().optional().describe('Left out: `default`.'),
+        account_id: id.optional().describe('Left out: `default`.'),
         kind: kind.optional(),
         name,
         ...settings,

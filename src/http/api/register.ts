@@ -43,8 +43,7 @@ async function answer(
     limits,
     caller,
     actor: { id: `key:${caller.id}`, ip: request.ip },
-    // Fastify gives each name in the path its text.
-    params: request.params as Record<string, string>,
+    params: paramsOf(request),
     query: endpoint.query && parse(endpoint.query, request.query),
     body: endpoint.body && parse(endpoint.body, parseJsonBody(bytes)),
   };
@@ -54,4 +53,11 @@ async function answer(
   reply.hijack();
   const exchange = { request: request.raw, response: reply.raw, requestId: request.id };
   answerJson(exchange, endpoint.status, JSON.stringify(body), ['cache-control', 'no-store']);
+}
+
+/** What stands in a path for its parameters. What cannot be an id is that of nothing. */
+function paramsOf(request: FastifyRequest): Record<string, string> {
+  const params = request.params as Record<string, string>; // Fastify gives each name in the path its text.
+  if (Object.values(params).every((id) => /^[\w-]{1,64}$/.test(id))) return params;
+  throw new ServiceError('not_found', 'Nothing has such an id.', { param: Object.keys(params)[0] });
 }

@@ -10,6 +10,15 @@ export function component<T extends z.ZodType>(id: string, schema: T): T {
   return schema;
 }
 
+/** An id in a query or a body; whether there is one of it is seen later. */
+export const id = z.string().regex(/^[\w-]{1,64}$/, 'expected an id');
+
+/** What something is to be equal to. PostgreSQL takes no text with a NUL in it. */
+export const filterText = z
+  .string()
+  .max(300)
+  .regex(/^\P{Cc}*$/u, 'expected text without control characters');
+
 /** A moment as it is answered: ISO 8601 in UTC. */
 export const time = z.string().meta({ format: 'date-time' }).describe('ISO 8601 in UTC.');
 

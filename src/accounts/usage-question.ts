@@ -1,0 +1,46 @@
+import { ServiceError } from '../errors.ts';
+import { DAY_MS, dayOf } from './ledger/days.ts';
+import { USAGE_DIMENSIONS, type UsageDimension, type UsageQuery } from './ledger/usage.ts';
+
+/** What usage is asked for, in words. */
+export interface UsageWords {
+  /** Some of `USAGE_DIMENSIONS`, each once, with commas between; left out: one sum of all. */
+  by?: string | undefined;
+  /** The first day, in UTC, such as `2026-11-21`; left out: the first of this month. */
+  from?: string | undefined;
+  /** The day after the last one; left out: tomorrow. */
+  to?: string | undefined;
+}
+
+/** The same for the ledger. Throws a `ServiceError` `invalid_value` (param `by`, `from` or `to`). */
+export function usageQuestion(
+  { by, from, to }: UsageWords,
+  nowMs: number,
+): Pick<UsageQuery, 'by' | 'fromDay' | 'toDay'> {
+  const now = new Date(nowMs);
+  const fromDay =
+    from === undefined ? dayOf(Date.UTC(now.getUTCFullYear(), now.getUTCMonth())) : parseDay(from, 'from');
+  const toDay = to === undefined ? dayOf(nowMs) + 1 : parseDay(to, 'to');
+  if (toDay > fromDay) return { by: dimensionsOf(by), fromDay, toDay };
+  throw new ServiceError('invalid_value', "'to' is the day after the last one, so it is after 'from'.", {
+    param: 'to',
+  });
+}
+
+function dimensionsOf(text: string | undefined): UsageDimension[] {
+  const words = text === undefined || text === '' ? [] : text.split(',');
+  const known = USAGE_DIMENSIONS.filter((dimension) => words.includes(dimension));
+  if (known.length === words.length) return words as UsageDimension[]; // Each is one, and none is there twice.
+  throw new ServiceError(
+    'invalid_value',
+    `'by' must be some of ${USAGE_DIMENSIONS.join(', ')}, each once, with commas between.`,
+    { param: 'by' },
+  );
+}
+
+function parseDay(text: string, param: string): number {
+  const atMs = /^\d{4}-\d\d-\d\d$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;
+  // 30 February is a moment to JavaScript, and no day.
+  if (!Number.isNaN(atMs) && new Date(atMs).toISOString().startsWith(text)) return atMs / DAY_MS;
+  throw new ServiceError('invalid_value', `'${param}' must be a day such as 2026-11-21.`, { param });
+}
