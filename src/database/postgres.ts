@@ -8,7 +8,7 @@ import {
 } from 'kysely';
 import { Pool, types, type ClientConfig, type PoolClient, type QueryResultRow } from 'pg';
 import type { Secret } from '../secret.ts';
-import { asPostgresError, DatabaseError } from './errors.ts';
+import { asPostgresError, DatabaseError, type DatabaseFault } from './errors.ts';
 import { isMigrated, migrate } from './migrations.ts';
 import { ACCESS_REVISION, type Schema } from './schema.ts';
 
@@ -22,7 +22,7 @@ interface Bounds {
 }
 
 /** What people and other programs wait for. */
-const MAIN: Bounds = { connections: 10, statementMs: 30_000, lockMs: 5000 };
+const MAIN: Bounds = { connections: 10, statementMs: 10_000, lockMs: 5000 };
 /** Two connections, so that the poll of who may do what does not stand behind the writing of when keys were used. */
 const BACKGROUND: Bounds = { connections: 2, statementMs: 2000, lockMs: 100 };
 /** One migration may have much to rewrite, and another process's may have to be waited for. */
@@ -30,6 +30,8 @@ const MIGRATION: Bounds = { connections: 1, statementMs: 0, lockMs: 0 };
 
 /** How long connecting may take, and waiting for a connection of the pool. */
 const CONNECT_MS = 5000;
+/** How long a connection is kept that nobody uses. */
+const IDLE_MS = 60_000;
 /** How long the server's own bound on a statement may be late before the connection is given up. */
 const LATE_MS = 1000;
 /** The type of 64-bit integers (`pg_type.oid`). */
@@ -104,6 +106,7 @@ function connect(url: Secret, bounds: Bounds, owned: AsyncDisposableStack): Kyse
   const pool = new Pool({
     ...postgresOptions(url),
     max: bounds.connections,
+    idleTimeoutMillis: IDLE_MS,
     statement_timeout: bounds.statementMs,
     // A server that is stopped or cut off does not keep its own bounds.
     query_timeout: bounds.statementMs === 0 ? 0 : bounds.statementMs + LATE_MS,
@@ -128,7 +131,10 @@ function connect(url: Secret, bounds: Bounds, owned: AsyncDisposableStack): Kyse
 
 function ignore(): void {}
 
-/** The pool with errors that are `DatabaseError`s, and without connections that did not answer in time. */
+/** Faults after which a new connection may fare better: the server is another one, or a standby has become one. */
+const ANEW: ReadonlySet<DatabaseFault> = new Set<DatabaseFault>(['away', 'unwritable']);
+
+/** The pool with errors that are `DatabaseError`s, and without connections that are of no use any more. */
 function translating(pool: Pool, name: string): PostgresPool {
   return {
     options: pool.options,
@@ -146,7 +152,7 @@ function translating(pool: Pool, name: string): PostgresPool {
           return (await client.query<R>(sql, [...parameters])) as PostgresQueryResult<R>;
         } catch (error) {
           const translated = asPostgresError(error, name);
-          lost ||= translated instanceof DatabaseError && translated.fault === 'away';
+          lost ||= translated instanceof DatabaseError && ANEW.has(translated.fault);
           throw translated;
         }
       };
