@@ -275,7 +275,12 @@ export class Journal {
   async #tryAgain(): Promise<void> {
     this.#retry = undefined;
     const epoch = this.#epoch;
-    if (epoch === null || this.#taken !== null) return;
+    // Whoever makes this copy live again goes on.
+    if (epoch === null) return;
+    if (this.#taken !== null) {
+      this.#retry = setTimeout(() => void this.#tryAgain(), PAUSE_MS).unref();
+      return;
+    }
     try {
       const live = await this.#options.store.beat(epoch, this.#options.leaseMs);
       if (this.#epoch !== epoch) return;

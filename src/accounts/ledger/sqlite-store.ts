@@ -25,15 +25,21 @@ interface Waiting {
   reject(error: Error): void;
 }
 
+/** Its name ends as this file's does: `.ts` in a clone, `.js` in a package. */
+const WRITER = new URL(`./sqlite-writer${extname(import.meta.filename)}`, import.meta.url);
+
 /** The ledger on SQLite: every call goes to a thread, which is started anew when it has died. */
 export class SqliteStore implements LedgerStore {
   readonly #path: string;
+  readonly #thread: URL;
   #worker: Worker | null = null;
   #sequence = 0;
   readonly #waiting = new Map<number, Waiting>();
 
-  constructor(path: string) {
+  /** `thread`: the file that the thread runs. */
+  constructor(path: string, thread = WRITER) {
     this.#path = path;
+    this.#thread = thread;
   }
 
   async register(leaseMs: number): Promise<number> {
@@ -81,9 +87,7 @@ export class SqliteStore implements LedgerStore {
   }
 
   #start(): Worker {
-    // The file's name ends as this one's does: `.ts` in a clone, `.js` in a package.
-    const file = new URL(`./sqlite-writer${extname(import.meta.filename)}`, import.meta.url);
-    const worker = new Worker(file, { workerData: this.#path });
+    const worker = new Worker(this.#thread, { workerData: this.#path });
     let reason: unknown = null;
     worker.on('message', ({ sequence, answer }: { sequence: number; answer: SqliteAnswer }) => {
       const waiting = this.#waiting.get(sequence);
