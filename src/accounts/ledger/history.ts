@@ -88,8 +88,15 @@ function merged(rows: readonly Row[]): HistoryEntry[] {
 
 function empty({ key_id: keyId, model }: Row): HistoryEntry {
   return {
-    ...{ keyId, model, dayTokens: 0, monthTokens: 0, monthPico: 0n },
-    ...{ openDayTokens: 0, openMonthTokens: 0, openMonthPico: 0n },
-    ...{ recentRequests: 0, recentTokens: 0 },
+    keyId,
+    model,
+    dayTokens: 0,
+    monthTokens: 0,
+    monthPico: 0n,
+    openDayTokens: 0,
+    openMonthTokens: 0,
+    openMonthPico: 0n,
+    recentRequests: 0,
+    recentTokens: 0,
   };
 }

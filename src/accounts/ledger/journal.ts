@@ -204,7 +204,11 @@ export class Journal {
     for (const { row, counts, resolve } of taken.opens) {
       const { id, startedAt, pricePrompt: prompt, priceCompletion: completion } = row;
       this.#running.set(id, {
-        ...{ id, startedAt, counts, epoch, price: { prompt, completion } },
+        id,
+        startedAt,
+        counts,
+        epoch,
+        price: { prompt, completion },
         written: motionOf(counts),
       });
       resolve();

@@ -31,11 +31,17 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   await ensurePartitions(database, Date.now());
   const store = owned.use(await openStore(database));
   const journal = new Journal({
-    ...{ store, log, leaseMs, settleWaitMs },
+    store,
+    log,
+    leaseMs,
+    settleWaitMs,
     onFenced: (epoch) => instance.fenced(epoch),
   });
   const instance = await Instance.start({
-    ...{ store, log, leaseMs, keepDays },
+    store,
+    log,
+    leaseMs,
+    keepDays,
     onLive: (epoch) => journal.resume(epoch),
     onFenced: () => {
       journal.suspend('Another copy of the service took this one for dead; it is being registered again.');

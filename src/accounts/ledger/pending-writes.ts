@@ -16,8 +16,8 @@ export interface Running extends Opened {
 export interface Opening {
   row: OpenedRow;
   counts: RunningCounts;
-  resolve(): void;
-  reject(error: Error): void;
+  resolve: () => void;
+  reject: (error: Error) => void;
 }
 
 /** A settlement, kept until it is written even when nobody waits for it any more. */
@@ -25,8 +25,8 @@ export interface Settling {
   values: readonly Value[];
   /** Until when its request waits, on the clock of `performance.now`. */
   deadline: number;
-  resolve(settled: Settled): void;
-  reject(error: Error): void;
+  resolve: (settled: Settled) => void;
+  reject: (error: Error) => void;
 }
 
 /** What one batch is made of. */

@@ -21,8 +21,8 @@ export type SqliteCall =
 export type SqliteAnswer = { value: unknown } | { fault: DatabaseFault; message: string; refused: boolean };
 
 interface Waiting {
-  resolve(value: unknown): void;
-  reject(error: Error): void;
+  resolve: (value: unknown) => void;
+  reject: (error: Error) => void;
 }
 
 /** Its name ends as this file's does: `.ts` in a clone, `.js` in a package. */

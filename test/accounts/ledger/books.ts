@@ -88,7 +88,8 @@ export async function standing(database: Database, id: string) {
 export async function sums(database: Database) {
   const rows = await database.kysely
     .selectFrom('usage_days')
-    .selectAll()
+    .select(['account_id', 'day', 'model', 'key_id', 'requests', 'errors', 'aborted', 'interrupted'])
+    .select(['prompt_tokens', 'cached_tokens', 'completion_tokens', 'billed_tokens'])
     .select(sql<string>`cast(cost_pico as text)`.as('cost'))
     .orderBy('account_id')
     .orderBy('day')
@@ -106,7 +107,7 @@ export async function states(database: Database): Promise<Record<string, number>
     .select(['state', sql<number>`count(*)`.as('rows')])
     .groupBy('state')
     .execute();
-  return Object.fromEntries(rows.map((one) => [one.state, Number(one.rows)]));
+  return Object.fromEntries(rows.map((one) => [one.state, one.rows]));
 }
 
 /** Ends the leases of all live copies, as time would: whoever looks next takes them for dead. */

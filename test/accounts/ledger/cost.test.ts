@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { costLines, costOf, picoOfUsd, picoPerToken, usdText } from '../../../src/accounts/ledger/cost.ts';
 
 const price = fc.integer({ min: 0, max: 999_999_999_999_999 });

@@ -23,10 +23,8 @@ test(
     await using folder = await temporaryFolder();
     const child = join(import.meta.dirname, 'full-disk-child.ts');
     const mounted = `mount -t tmpfs -o size=4m,mode=700 tmpfs "$1" && exec "$2" "$3" "$1"`;
-    const { stdout } = await promisify(execFile)(PRIVATELY, [
-      ...OWN_MOUNTS,
-      ...['sh', '-c', mounted, 'sh', folder.path, process.execPath, child],
-    ]);
+    const command = ['sh', '-c', mounted, 'sh', folder.path, process.execPath, child];
+    const { stdout } = await promisify(execFile)(PRIVATELY, [...OWN_MOUNTS, ...command]);
     const told = JSON.parse(stdout);
     assert.equal(told.refused, 'storage_unavailable');
     assert.equal(told.atOnce, 'storage_unavailable');
