@@ -5,7 +5,7 @@ import type { Schema } from './schema.ts';
 import { openSqlite } from './sqlite.ts';
 
 /** Where a database is, for those who need connections of their own. */
-export type DatabasePlace = { kind: 'sqlite'; path: string } | { kind: 'postgres'; url: Secret };
+type DatabasePlace = { kind: 'sqlite'; path: string } | { kind: 'postgres'; url: Secret };
 
 /** The open database of one process. Everything that fails in it fails with a `DatabaseError`. */
 export interface Database extends AsyncDisposable {

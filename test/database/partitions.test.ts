@@ -120,6 +120,14 @@ for (const databases of testDatabases().filter(({ name }) => name === 'PostgreSQ
       assert.equal(await dropPartitions(other, at('2026-09-01T00:00:00Z')), 1);
     });
 
+    test('a partition that an operator made is left alone', async () => {
+      await using database = await databases.open();
+      await sql`create table ledger_rest partition of ledger default`.execute(database.kysely);
+      await ensurePartitions(database, at('2026-08-15T00:00:00Z'));
+      assert.equal(await dropPartitions(database, at('2026-11-01T00:00:00Z')), 3);
+      await write(database, '2026-09-01T00:00:00.000Z');
+    });
+
     test('a partition has the indexes and checks of the ledger', async () => {
       await using database = await databases.open();
       await ensurePartitions(database, at('2026-08-15T00:00:00Z'));
