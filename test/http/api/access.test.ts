@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { API_ENDPOINTS, API_PATHS } from '../../../src/http/api/endpoints.ts';
+import { testDatabases } from '../../servers.ts';
+import { refusedWith, startManaged, type Managed } from './manager.ts';
+
+const [sqlite] = testDatabases();
+
+let managed: Managed;
+let stranger: string;
+before(async () => {
+  assert.ok(sqlite);
+  managed = await startManaged(sqlite);
+  const { id } = await managed.ok('POST', '/api/accounts', { body: { name: 'stranger' } });
+  const made = await managed.ok('POST', '/api/keys', { body: { name: 'stranger', account_id: id } });
+  stranger = made.key;
+});
+after(() => managed[Symbol.asyncDispose]());
+
+for (const { method, path, access } of API_ENDPOINTS) {
+  const url = path.replaceAll(/\{\w+\}/g, 'some_id');
+  test(`${method} ${path}: 401 for nobody, ${access === 'admin' ? '403 for callers' : 'no 403 for callers'}`, async () => {
+    for (const key of [null, 'sk-sluice-nonsense']) {
+      const answer = await managed.call(method, url, { key });
+      refusedWith(answer, 401, 'invalid_api_key');
+      assert.equal(answer.headers.get('www-authenticate'), 'Bearer');
+    }
+    for (const key of [managed.test.key, stranger]) {
+      const answer = await managed.call(method, url, { key });
+      if (access === 'admin') refusedWith(answer, 403, 'admin_required');
+      else assert.notEqual(answer.status, 403);
+    }
+    const admin = await managed.call(method, url);
+    assert.ok(![401, 403].includes(admin.status), String(admin.status));
+    assert.ok(admin.status < 500, JSON.stringify(admin.body));
+  });
+}
+
+test('405 with the methods that there are, 404 for what is no path, and what a path can do for OPTIONS', async () => {
+  for (const [path, methods] of API_PATHS) {
+    const url = path.replaceAll(/\{\w+\}/g, 'some_id');
+    const missing = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'].find((method) => !methods.includes(method));
+    const wrong = await managed.call(missing ?? '', url);
+    refusedWith(wrong, 405, 'method_not_allowed');
+    assert.equal(wrong.headers.get('allow'), [...methods, 'OPTIONS'].join(', '));
+    const options = await managed.call('OPTIONS', url, {
+      key: null,
+      headers: { origin: 'https://a.example' },
+    });
+    assert.deepEqual(
+      [options.status, options.headers.get('allow')],
+      [204, [...methods, 'OPTIONS'].join(', ')],
+    );
+  }
+  for (const path of ['/api', '/api/', '/api/nothing', '/api/accounts/a/b', '/api/keys/a/b/c']) {
+    refusedWith(await managed.call('GET', path), 404, 'unknown_url');
+  }
+});
+
+test('no page of another origin may read an answer, and no cache keeps one', async () => {
+  for (const path of ['/api/accounts', '/api/keys/key_0']) {
+    const { headers } = await managed.call('GET', path, { headers: { origin: 'https://a.example' } });
+    assert.deepEqual(
+      [...headers.keys()].filter((name) => name.startsWith('access-control')),
+      [],
+    );
+    assert.match(headers.get('x-request-id') ?? '', /^[0-9a-f-]{36}$/);
+  }
+  const { headers } = await managed.call('GET', '/api/accounts');
+  assert.equal(headers.get('cache-control'), 'no-store');
+});
+
+test('HEAD answers as GET does, without a body', async () => {
+  const head = await managed.call('HEAD', '/api/accounts');
+  const get = await managed.call('GET', '/api/accounts');
+  assert.deepEqual([head.status, head.body], [200, null]);
+  assert.equal(head.headers.get('content-length'), get.headers.get('content-length'));
+});
+
+test('the key is asked for before the body is read', async () => {
+  const answer = await managed.call('POST', '/api/accounts', { key: null, body: 'x'.repeat(100_000) });
+  refusedWith(answer, 401, 'invalid_api_key');
+});

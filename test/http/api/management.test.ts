@@ -1,0 +1,454 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import * as fc from 'fast-check';
+import { API_ENDPOINTS } from '../../../src/http/api/endpoints.ts';
+import { MODEL, until } from '../../harness.ts';
+import { testDatabases } from '../../servers.ts';
+import { first, refusedWith, startManaged, type Managed, type Told } from './manager.ts';
+
+for (const kind of testDatabases()) {
+  describe(kind.name, () => {
+    let managed: Managed;
+    before(async () => (managed = await startManaged(kind)));
+    after(() => managed[Symbol.asyncDispose]());
+
+    const call: Managed['call'] = (...args) => managed.call(...args);
+    const ok: Managed['ok'] = (...args) => managed.ok(...args);
+    const account = async (fields: object = {}): Promise<Told> =>
+      ok('POST', '/api/accounts', { body: { name: 'acme', ...fields } });
+    const key = async (fields: object = {}): Promise<Told> =>
+      ok('POST', '/api/keys', { body: { name: 'a', ...fields } });
+
+    test('an account is made, shown, changed and closed, and the audit log tells from where', async () => {
+      const made = await account({ plan: 'free' });
+      assert.match(made.created_at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+      assert.deepEqual([made.name, made.plan, made.status], ['acme', 'free', 'active']);
+      const path = `/api/accounts/${made.id}`;
+      assert.deepEqual(await ok('GET', path), made);
+      const changed = await ok('PATCH', path, { body: { name: 'Acme', plan: null, status: 'suspended' } });
+      assert.deepEqual(changed, { ...made, name: 'Acme', plan: null, status: 'suspended' });
+      assert.deepEqual(await ok('PATCH', path, { body: {} }), changed);
+      await ok('PATCH', path, { body: { status: 'closed' } });
+      refusedWith(await call('PATCH', path, { body: { status: 'active' } }), 400, 'invalid_value', 'id');
+
+      const { data } = await ok('GET', `/api/audit?account_id=${made.id}&action=account.close`);
+      const { actor, ip, subject, detail } = first(data);
+      assert.match(actor, /^key:key_[0-9a-f]{24}$/);
+      assert.deepEqual(
+        [ip, subject, detail],
+        ['127.0.0.1', `account:${made.id}`, { from: 'suspended', to: 'closed' }],
+      );
+    });
+
+    test('a key opens the door as soon as it is made, for its models, until it is revoked', async () => {
+      const { id: accountId } = await account();
+      const limits = {
+        requests_per_minute: 60,
+        usd_per_month: '9999.5',
+        burst: { requests: 5 },
+        models: { [MODEL]: { tokens_per_day: 100_000, burst: { tokens: 7 } } },
+      };
+      const expires = new Date(Date.now() + 3_600_000).toISOString();
+      const { key: text, ...made } = await key({
+        account_id: accountId,
+        allowed_models: [MODEL],
+        limits,
+        expires_at: expires,
+      });
+      assert.match(text, /^sk-sluice-/);
+      assert.deepEqual(
+        [made.account_id, made.kind, made.status, made.limits, made.allowed_models, made.expires_at],
+        [accountId, 'caller', 'live', limits, [MODEL], expires],
+      );
+      const path = `/api/keys/${made.id}`;
+      assert.deepEqual(await ok('GET', path), made);
+      assert.deepEqual((await ok('GET', `/api/keys?account_id=${accountId}`)).data, [made]);
+      assert.equal((await managed.generate(text)).status, 200);
+
+      const changed = await ok('PATCH', path, { body: { allowed_models: ['other/model'] } });
+      assert.deepEqual(changed, {
+        ...made,
+        allowed_models: ['other/model'],
+        last_used_at: changed.last_used_at,
+      });
+      assert.equal((await managed.generate(text)).status, 403);
+      const plain = { name: 'b', allowed_models: null, limits: null, expires_at: null };
+      const { last_used_at: _, ...cleared } = await ok('PATCH', path, { body: plain });
+      assert.deepEqual({ ...cleared, last_used_at: null }, { ...made, ...plain });
+      assert.equal((await managed.generate(text)).status, 200);
+
+      const revoked = await ok('POST', `${path}/revoke`);
+      assert.deepEqual([revoked.status, typeof revoked.revoked_at], ['revoked', 'string']);
+      assert.equal((await managed.generate(text)).status, 401);
+      assert.deepEqual(await ok('POST', `${path}/revoke`), revoked);
+      refusedWith(await call('PATCH', path, { body: { name: 'c' } }), 400, 'invalid_value', 'id');
+      const log = JSON.stringify(await ok('GET', `/api/audit?subject=key:${made.id}`));
+      assert.ok(!log.includes(text.slice(14, -4)) && !managed.test.log().includes(text.slice(14, -4)));
+    });
+
+    test('what an account or its key may not is refused from the moment that it is said', async () => {
+      const { id } = await account();
+      const { key: text, id: keyId } = await key({ account_id: id });
+      assert.equal((await managed.generate(text)).status, 200);
+      await ok('PATCH', `/api/accounts/${id}`, { body: { plan: 'tiny' } });
+      const refused = await managed.generate(text);
+      assert.deepEqual(
+        [refused.status, ((await refused.json()) as Told).error.code],
+        [429, 'insufficient_quota'],
+      );
+      await ok('PATCH', `/api/accounts/${id}`, { body: { plan: 'big' } });
+      await ok('PATCH', `/api/keys/${keyId}`, { body: { limits: { usd_per_month: '0.01' } } });
+      assert.equal((await managed.generate(text)).status, 429);
+      await ok('PATCH', `/api/keys/${keyId}`, { body: { limits: null } });
+      await ok('PATCH', `/api/accounts/${id}`, { body: { status: 'suspended' } });
+      assert.equal((await managed.generate(text)).status, 401);
+      await ok('PATCH', `/api/accounts/${id}`, { body: { status: 'active' } });
+      assert.equal((await managed.generate(text)).status, 200);
+    });
+
+    test('people are made, given parts in accounts, and forgotten', async () => {
+      const { id: accountId } = await account();
+      const email = `zoe-${accountId}@Example.com`;
+      const person = await ok('POST', '/api/people', { body: { name: 'Zoë', email } });
+      assert.equal(person.email, email.toLowerCase());
+      assert.ok((await ok('GET', '/api/people')).data.some((one) => one.id === person.id));
+      const path = `/api/accounts/${accountId}/members/${person.id}`;
+      const member = await ok('PUT', path, { body: { role: 'member' } });
+      assert.deepEqual([member.account_id, member.person, member.role], [accountId, person, 'member']);
+      const owner = await ok('PUT', path, { body: { role: 'owner' } });
+      assert.deepEqual((await ok('GET', `/api/accounts/${accountId}/members`)).data, [owner]);
+      assert.deepEqual(await ok('DELETE', path), { id: person.id, deleted: true });
+      refusedWith(await call('DELETE', path), 404, 'not_found', 'person_id');
+      await ok('PUT', path, { body: { role: 'owner' } });
+      assert.deepEqual(await ok('DELETE', `/api/people/${person.id}`), { id: person.id, deleted: true });
+      assert.deepEqual((await ok('GET', `/api/accounts/${accountId}/members`)).data, []);
+      refusedWith(await call('DELETE', `/api/people/${person.id}`), 404, 'not_found', 'person_id');
+      refusedWith(
+        await call('POST', '/api/people', { body: { name: 'a', email: 'nowhere' } }),
+        400,
+        'invalid_value',
+        'email',
+      );
+    });
+
+    test('plans are told with their limits and accounts', async () => {
+      const { data } = await ok('GET', '/api/plans');
+      assert.deepEqual(
+        data.map((plan) => ({ ...plan, accounts: 0 })),
+        [
+          {
+            name: 'free',
+            default: false,
+            accounts: 0,
+            limits: { requests_per_minute: 1000, models: { [MODEL]: { usd_per_month: '100000' } } },
+          },
+          { name: 'tiny', default: false, accounts: 0, limits: { tokens_per_day: 1 } },
+          { name: 'big', default: true, accounts: 0, limits: {} },
+        ],
+      );
+      assert.ok(first(data.slice(2)).accounts >= 1);
+    });
+
+    test('a request has a row, a receipt that adds up, and its place in usage and limits', async () => {
+      const { id: accountId } = await account({ plan: 'free' });
+      const limits = { usd_per_month: '9999', tokens_per_month: 100_000 };
+      const { key: text, id: keyId } = await key({ account_id: accountId, limits });
+      const clientId = `mine ${accountId}`;
+      const answer = await managed.generate(text, { 'x-client-request-id': clientId });
+      const { usage } = (await answer.json()) as { usage: Told };
+      assert.equal(answer.status, 200);
+      const requestId = answer.headers.get('x-request-id') ?? '';
+
+      const { data } = await ok('GET', `/api/requests?account_id=${accountId}`);
+      const row = first(data);
+      assert.deepEqual(
+        [data.length, row.id, row.client_request_id, row.key_id, row.model, row.plan, row.state],
+        [1, requestId, clientId, keyId, MODEL, 'free', 'settled'],
+      );
+      assert.deepEqual(
+        [row.prompt_tokens, row.completion_tokens, row.http_status, row.finish_reason, row.billed],
+        [usage.prompt_tokens, usage.completion_tokens, 200, 'length', true],
+      );
+      assert.deepEqual(row.price, { prompt: '500000', completion: '1000000' });
+      const cost = usage.prompt_tokens / 2 + usage.completion_tokens;
+      assert.equal(row.cost_usd, String(cost));
+
+      const receipt = await ok('GET', `/api/receipts/${requestId}`);
+      assert.deepEqual(receipt.request, row);
+      assert.deepEqual(receipt.cost, [
+        {
+          what: 'prompt',
+          tokens: usage.prompt_tokens,
+          usd_per_million: '500000',
+          usd: String(usage.prompt_tokens / 2),
+        },
+        {
+          what: 'completion',
+          tokens: usage.completion_tokens,
+          usd_per_million: '1000000',
+          usd: String(usage.completion_tokens),
+        },
+      ]);
+      assert.deepEqual([receipt.retries, receipt.interrupted], [0, false]);
+      const held = (receipt.limits as Told[]).map((limit) => [
+        limit.scope,
+        limit.model,
+        limit.limit,
+        limit.bound,
+      ]);
+      assert.deepEqual(
+        new Set(held.map(String)),
+        new Set(
+          [
+            ['account', null, 'requests_per_minute', 1000],
+            ['account', MODEL, 'usd_per_month', '100000'],
+            ['key', null, 'usd_per_month', '9999'],
+            ['key', null, 'tokens_per_month', 100_000],
+          ].map(String),
+        ),
+      );
+      assert.deepEqual(await ok('GET', `/api/receipts/${requestId}`, { key: text }), receipt);
+      const mine = `/api/receipts?client_request_id=${encodeURIComponent(clientId)}`;
+      assert.deepEqual((await ok('GET', mine, { key: text })).data, [receipt]);
+      assert.deepEqual((await ok('GET', `${mine}&account_id=${accountId}`)).data, [receipt]);
+      assert.deepEqual((await ok('GET', mine)).data, [], "the admin's own account has none");
+
+      const sums = await ok('GET', `/api/usage?by=account,model,key&account_id=${accountId}`);
+      const sum = first(sums.data);
+      assert.deepEqual(
+        [sum.account_id, sum.model, sum.key_id, sum.day, sum.requests, sum.cost_usd, sum.billed_tokens],
+        [accountId, MODEL, keyId, null, 1, String(cost), usage.total_tokens],
+      );
+      assert.ok(sum.ttft_ms.p50 > 0 && sum.ttft_ms.p50 <= sum.ttft_ms.p95);
+      const today = new Date(row.started_at).toISOString().slice(0, 10);
+      const days = await ok('GET', `/api/usage?by=day&key_id=${keyId}&from=${today}`);
+      assert.deepEqual(
+        days.data.map(({ day, requests }) => [day, requests]),
+        [[today, 1]],
+      );
+      assert.deepEqual(
+        (await ok('GET', `/api/usage?by=day&key_id=${keyId}&to=${today}&from=2026-01-01`)).data,
+        [],
+      );
+      assert.equal(
+        first((await ok('GET', `/api/usage?account_id=${accountId}&model=other/model`)).data).requests,
+        0,
+      );
+
+      const standing = `/api/limits?account_id=${accountId}&key_id=${keyId}`;
+      // What was reserved is given back after the answer.
+      await until(async () => {
+        const { data } = await ok('GET', standing);
+        return data.some((limit) => limit.limit === 'usd_per_month' && limit.used === String(cost));
+      });
+      const stands = (await ok('GET', `${standing}&model=${MODEL}`)).data;
+      const of = (scope: string, limit: string) =>
+        first(stands.filter((one) => one.scope === scope && one.limit === limit));
+      assert.deepEqual(
+        [of('account', 'usd_per_month').used, of('account', 'usd_per_month').bound],
+        [String(cost), '100000'],
+      );
+      assert.deepEqual(
+        [of('key', 'tokens_per_month').used, of('key', 'tokens_per_month').bound],
+        [usage.total_tokens, 100_000],
+      );
+      assert.match(of('key', 'tokens_per_month').resets_at, /^\d{4}-\d\d-01T00:00:00\.000Z$/);
+      assert.equal(of('account', 'requests_per_minute').bound, 1000);
+    });
+
+    test("a receipt is not there for another account's key, by its id or by the caller's own", async () => {
+      const { id: mine } = await account();
+      const { id: theirs } = await account();
+      const { key: text } = await key({ account_id: mine });
+      const { key: stranger } = await key({ account_id: theirs });
+      const answer = await managed.generate(text, { 'x-client-request-id': 'shared' });
+      await answer.text();
+      const id = answer.headers.get('x-request-id') ?? '';
+      assert.equal((await call('GET', `/api/receipts/${id}`, { key: text })).status, 200);
+      refusedWith(await call('GET', `/api/receipts/${id}`, { key: stranger }), 404, 'not_found', 'id');
+      const unknown = '01a2008d-96fe-71ff-ae7d-c1f32144809f';
+      for (const nothing of [unknown, 'x', 'key_0', '%00', "'", 'x'.repeat(65)]) {
+        refusedWith(await call('GET', `/api/receipts/${nothing}`, { key: stranger }), 404, 'not_found', 'id');
+      }
+      for (const path of ['?client_request_id=shared', `?client_request_id=shared&account_id=${mine}`]) {
+        assert.deepEqual((await ok('GET', `/api/receipts${path}`, { key: stranger })).data, []);
+      }
+      assert.equal((await ok('GET', '/api/receipts?client_request_id=shared', { key: text })).data.length, 1);
+      const { key: second } = await key({ account_id: mine });
+      assert.equal((await call('GET', `/api/receipts/${id}`, { key: second })).status, 200);
+    });
+
+    test('requests are told in pages, newest first, and by what is asked of them', async () => {
+      const { id: accountId } = await account();
+      const { key: text, id: keyId } = await key({ account_id: accountId });
+      const ids: string[] = [];
+      for (let index = 0; index < 7; index += 1) {
+        const answer = await managed.generate(text);
+        await answer.text();
+        ids.unshift(answer.headers.get('x-request-id') ?? '');
+      }
+      const list = (query: string) => ok('GET', `/api/requests?account_id=${accountId}${query}`);
+      await fc.assert(
+        fc.asyncProperty(fc.integer({ min: 1, max: 8 }), async (limit) => {
+          const told: string[] = [];
+          let cursor: string | null = '';
+          while (cursor !== null) {
+            const page = await list(`&limit=${limit}${cursor && `&cursor=${cursor}`}`);
+            told.push(...page.data.map(({ id }) => id));
+            assert.ok(page.data.length <= limit);
+            cursor = page.next_cursor;
+          }
+          assert.deepEqual(told, ids);
+        }),
+        { numRuns: 4 },
+      );
+      const from = new Date(Date.now() + 60_000).toISOString();
+      for (const [query, count] of [
+        [`&key_id=${keyId}`, 7],
+        ['&key_id=key_0', 0],
+        [`&model=${MODEL}&state=settled&status_class=2`, 7],
+        ['&state=open', 0],
+        ['&status_class=5', 0],
+        ['&error_code=hung_up', 0],
+        [`&from=${from}`, 0],
+        [`&to=${from}`, 7],
+        ['&from=2026-01-01T00:00:00%2B02:00', 7],
+      ] as const) {
+        assert.equal((await list(query)).data.length, count, query);
+      }
+    });
+
+    test('lists are told in pages that make up the whole', async () => {
+      for (let index = 0; index < 3; index += 1) await account();
+      for (const path of ['/api/accounts', '/api/keys', '/api/people', '/api/audit']) {
+        const whole = await ok('GET', `${path}?limit=1000`);
+        assert.equal(whole.next_cursor, null);
+        const told: unknown[] = [];
+        let cursor: string | null = '';
+        while (cursor !== null) {
+          const page = await ok('GET', `${path}?limit=2${cursor && `&cursor=${cursor}`}`);
+          told.push(...page.data);
+          cursor = page.next_cursor;
+        }
+        assert.deepEqual(told, whole.data, path);
+      }
+    });
+
+    test('every fault of a query or a body names its field', async () => {
+      const { id } = await account();
+      const { id: keyId } = await key({ account_id: id });
+      const cases: readonly (readonly [string, string, unknown, number, string, string | null])[] = [
+        ['POST', '/api/accounts', '{', 400, 'invalid_json', null],
+        ['POST', '/api/accounts', undefined, 400, 'invalid_json', null],
+        ['POST', '/api/accounts', [], 400, 'invalid_json', null],
+        ['POST', '/api/accounts', {}, 400, 'missing_required_parameter', 'name'],
+        ['POST', '/api/accounts', { name: 5 }, 400, 'invalid_type', 'name'],
+        ['POST', '/api/accounts', { name: null }, 400, 'invalid_type', 'name'],
+        ['POST', '/api/accounts', { name: ' ' }, 400, 'invalid_value', 'name'],
+        ['POST', '/api/accounts', { name: 'a', plan: 'gold' }, 400, 'invalid_value', 'plan'],
+        ['POST', '/api/accounts', { name: 'a', colour: 1 }, 400, 'unsupported_parameter', 'colour'],
+        ['PATCH', `/api/accounts/${id}`, { status: 'gone' }, 400, 'invalid_value', 'status'],
+        ['PATCH', '/api/accounts/default', { status: 'closed' }, 400, 'invalid_value', 'status'],
+        ['PATCH', '/api/accounts/acct_0', {}, 404, 'not_found', 'id'],
+        ['GET', '/api/accounts/acct_0', undefined, 404, 'not_found', 'id'],
+        ['GET', '/api/accounts/a%00b', undefined, 404, 'not_found', 'id'],
+        ['GET', '/api/accounts?limit=0', undefined, 400, 'invalid_value', 'limit'],
+        ['GET', '/api/accounts?limit=x', undefined, 400, 'invalid_type', 'limit'],
+        ['GET', '/api/accounts?limit=1&limit=2', undefined, 400, 'invalid_type', 'limit'],
+        ['GET', '/api/accounts?cursor=x', undefined, 400, 'invalid_value', 'cursor'],
+        ['GET', '/api/accounts?name=x', undefined, 400, 'unsupported_parameter', 'name'],
+        ['POST', '/api/keys', { name: 'a', account_id: 'acct_0' }, 400, 'invalid_value', 'account_id'],
+        ['POST', '/api/keys', { name: 'a', account_id: 'a\0' }, 400, 'invalid_value', 'account_id'],
+        ['POST', '/api/keys', { name: 'a', kind: 'root' }, 400, 'invalid_value', 'kind'],
+        ['POST', '/api/keys', { name: 'a', expires_at: 'soon' }, 400, 'invalid_value', 'expires_at'],
+        [
+          'POST',
+          '/api/keys',
+          { name: 'a', expires_at: '2020-01-01T00:00:00Z' },
+          400,
+          'invalid_value',
+          'expires_at',
+        ],
+        ['POST', '/api/keys', { name: 'a', allowed_models: [] }, 400, 'invalid_value', 'allowed_models'],
+        [
+          'POST',
+          '/api/keys',
+          { name: 'a', allowed_models: ['a/b', 'x'] },
+          400,
+          'invalid_value',
+          'allowed_models[1]',
+        ],
+        ['POST', '/api/keys', { name: 'a', limits: 5 }, 400, 'invalid_type', 'limits'],
+        [
+          'POST',
+          '/api/keys',
+          { name: 'a', limits: { tokens: 5 } },
+          400,
+          'unsupported_parameter',
+          'limits.tokens',
+        ],
+        [
+          'POST',
+          '/api/keys',
+          { name: 'a', limits: { usd_per_month: 5 } },
+          400,
+          'invalid_type',
+          'limits.usd_per_month',
+        ],
+        [
+          'POST',
+          '/api/keys',
+          { name: 'a', limits: { models: { 'a/b': { tokens_per_day: 0 } } } },
+          400,
+          'invalid_value',
+          'limits.models.a/b.tokens_per_day',
+        ],
+        ['PATCH', `/api/keys/${keyId}`, { kind: 'admin' }, 400, 'unsupported_parameter', 'kind'],
+        ['PATCH', '/api/keys/key_0', { name: 'a' }, 404, 'not_found', 'id'],
+        ['PATCH', `/api/keys/${managed.test.key}`, { name: 'a' }, 404, 'not_found', 'id'],
+        ['POST', `/api/keys/${managed.test.key}/revoke`, undefined, 404, 'not_found', 'id'],
+        ['GET', '/api/keys/key_0', undefined, 404, 'not_found', 'id'],
+        ['PUT', `/api/accounts/${id}/members/person_0`, { role: 'boss' }, 400, 'invalid_value', 'role'],
+        ['PUT', `/api/accounts/${id}/members/person_0`, { role: 'owner' }, 404, 'not_found', 'person_id'],
+        ['GET', '/api/accounts/acct_0/members', undefined, 404, 'not_found', 'id'],
+        ['GET', '/api/usage?by=day,day', undefined, 400, 'invalid_value', 'by'],
+        ['GET', '/api/usage?by=colour', undefined, 400, 'invalid_value', 'by'],
+        ['GET', '/api/usage?from=2026-02-30', undefined, 400, 'invalid_value', 'from'],
+        ['GET', '/api/usage?from=2026-02-02&to=2026-02-02', undefined, 400, 'invalid_value', 'to'],
+        ['GET', '/api/usage?model=a%00', undefined, 400, 'invalid_value', 'model'],
+        ['GET', '/api/limits', undefined, 400, 'missing_required_parameter', 'account_id'],
+        ['GET', '/api/limits?account_id=acct_0', undefined, 404, 'not_found', 'id'],
+        ['GET', `/api/limits?account_id=default&key_id=${keyId}`, undefined, 404, 'not_found', 'id'],
+        ['GET', '/api/requests?limit=201', undefined, 400, 'invalid_value', 'limit'],
+        ['GET', '/api/requests?cursor=x', undefined, 400, 'invalid_value', 'cursor'],
+        ['GET', '/api/requests?from=2026-01-01', undefined, 400, 'invalid_value', 'from'],
+        ['GET', '/api/requests?state=lost', undefined, 400, 'invalid_value', 'state'],
+        ['GET', '/api/receipts', undefined, 400, 'missing_required_parameter', 'client_request_id'],
+        [
+          'GET',
+          '/api/receipts?client_request_id=%C3%BC',
+          undefined,
+          400,
+          'invalid_value',
+          'client_request_id',
+        ],
+        ['GET', '/api/audit?action=%00', undefined, 400, 'invalid_value', 'action'],
+      ];
+      for (const [method, path, body, status, code, param] of cases) {
+        const answer = await call(method, path, { body });
+        try {
+          refusedWith(answer, status, code, param);
+        } catch (error) {
+          throw new Error(`${method} ${path} ${JSON.stringify(body)}: ${JSON.stringify(answer.body)}`, {
+            cause: error,
+          });
+        }
+      }
+    });
+
+    test('every endpoint has answered as its schema says', () => {
+      const all = API_ENDPOINTS.map(({ method, path }) => `${method} ${path}`);
+      assert.deepEqual([...managed.answered].sort(), all.sort());
+    });
+  });
+}
