@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,7 +7,9 @@ import type { FastifyInstance } from 'fastify';
 import { KeyStore } from './accounts/keys.ts';
 import { picoPerToken, type TokenPrice } from './accounts/ledger/cost.ts';
 import { openLedger } from './accounts/ledger/open-ledger.ts';
+import { openUsageHistory } from './accounts/ledger/history.ts';
 import type { Limits } from './accounts/limits/limits.ts';
+import { openMemoryLimits } from './accounts/limits/memory.ts';
 import { Plans, warnOfLostPlans } from './accounts/plans.ts';
 import { AccountStore } from './accounts/store.ts';
 import type { Config, ModelConfig, ReplicaConfig } from './config/schema.ts';
@@ -94,7 +96,7 @@ export class Service implements AsyncDisposable {
       if (model.replicas) serveReplicas(model, model.replicas, { config, secrets, log, router, owned });
       else models.push(serveEmbedded(model, { config, store, run, log, router, owned }));
     }
-    const limits = STUB_LIMITS;
+    const limits = owned.use(await openLimits(config, database, log));
     const plans = new Plans(config.file);
     await warnOfLostPlans(database, plans, log);
     const ledger = owned.use(
@@ -183,14 +185,16 @@ export class Service implements AsyncDisposable {
   }
 }
 
-const STUB_LIMITS: Limits = {
-  admit: () => ({ admitted: true, reservation: { tokens: 0, pico: 0n, heldAgainst: '[]' }, headers: [] }),
-  settle() {},
-  peek: () => [],
-  standing: () => Promise.resolve([]),
-  recount() {},
-  [Symbol.asyncDispose]: () => Promise.resolve(),
-};
+/** Limits are counted in this process, or together with all copies of the service in Valkey or Redis. */
+async function openLimits(config: Config, database: Database, log: Log): Promise<Limits> {
+  const history = openUsageHistory(database);
+  const { reservedShare, whenStoreIsAway } = config.file.limits;
+  if (config.valkeyUrl === null) return openMemoryLimits({ history, reservedShare });
+  // Loaded only where it is used: a service by itself starts without it.
+  const { openValkeyLimits } = await import('./accounts/limits/valkey.ts');
+  const options = { url: config.valkeyUrl, history, log, whenStoreIsAway, reservedShare };
+  return await openValkeyLimits({ ...options, copyId: randomUUID() });
+}
 
 interface Parts {
   config: Config;

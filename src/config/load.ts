@@ -168,7 +168,8 @@ function readUrl(
     const expected = `an address such as ${schemes[0]}://user:password@host/name`;
     faults.push(environmentFault(name, expected, scheme === undefined ? 'found none' : `found ${scheme}:`));
   }
-  return new Secret(text);
+  // Valkey's own names for what every client knows by Redis's.
+  return new Secret(text.replace(/^valkey/, 'redis'));
 }
 
 function environmentFault(name: string, expected: string, found: string): ConfigIssue {

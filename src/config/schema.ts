@@ -186,7 +186,7 @@ const EXAMPLE_PLANS = {
     tokensPerDay: 500_000,
     usdPerMonth: '5',
   },
-  standard: { requestsPerMinute: 6000, tokensPerMinute: 10_000_000, requestsInFlight: 1000 },
+  standard: { requestsPerMinute: 6000, tokensPerMinute: 100_000_000, requestsInFlight: 1000 },
   unlimited: {},
 };
 
@@ -317,7 +317,7 @@ const configFields = z.strictObject({
         .number()
         .min(0.001)
         .max(1)
-        .default(0.25)
+        .default(0.05)
         .describe(
           "Largest share of a minute's tokens that one request sets aside before its tokens are counted.",
         ),

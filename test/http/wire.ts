@@ -156,12 +156,14 @@ export function transcript(answer: WireAnswer): string {
   return mask(`${lines.join('\n')}\n\n${answer.body}`);
 }
 
-/** Ids and times, which are of one length each, so that a `content-length` is not touched by masking. */
+/** Ids and times, which are of one length each, so that a `content-length` is not touched by masking; and what is left of limits. */
 export function mask(text: string): string {
   return text
     .replaceAll(/[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}/g, '<uuid>')
     .replaceAll(/\b(chatcmpl|cmpl)-[0-9a-f]{32}\b/g, '$1-<id>')
-    .replaceAll(/"created":\d{10}\b/g, '"created":<time>');
+    .replaceAll(/"created":\d{10}\b/g, '"created":<time>')
+    .replaceAll(/^(x-ratelimit-remaining-\w+): \d+$/gm, '$1: <left>')
+    .replaceAll(/^(x-ratelimit-reset-\w+): [\dhms.]+$/gm, '$1: <duration>');
 }
 
 /** Asserts that an answer is the error of this code: status and type of the table, and all four fields in their order. */
