@@ -1,23 +1,35 @@
 import assert from 'node:assert/strict';
+import { randomUUIDv7 } from 'node:crypto';
 import { getEventListeners } from 'node:events';
 import { after, test } from 'node:test';
 import * as fc from 'fast-check';
+import { costOf } from '../../src/accounts/ledger/cost.ts';
 import { openReplica } from '../../src/engine/client.ts';
 import { ReplicaRefused, type Engine } from '../../src/engine/engine.ts';
 import type { Directive } from '../../src/engine/scripted/options.ts';
 import { ServiceError } from '../../src/errors.ts';
 import type { GenerationEvent, GenerationRequest } from '../../src/generation.ts';
-import { beginRecord, complete, type GenerationRecord } from '../../src/inference/complete.ts';
+import { complete } from '../../src/inference/complete.ts';
+import { HungUp } from '../../src/inference/hung-up.ts';
+import { GenerationRecord } from '../../src/inference/record.ts';
 import { Router, type QueueLimits } from '../../src/routing/router.ts';
 import { openScripted, Raw, REPLICA, sayHello } from '../engine/replicas.ts';
 import { chat, collect, MODEL, textOf } from '../engine/requests.ts';
 import { until } from '../harness.ts';
+import { openBooks } from './books.ts';
+
+/** Pico-dollars a token. */
+const PRICE = { prompt: 1, completion: 2 };
 
 /** Longer than any test. */
 const FOREVER = 1_000_000;
 
 const engine = await openScripted({ slots: 2 });
 after(() => engine[Symbol.asyncDispose]());
+
+/** Real ones: the ledger on SQLite, limits in this process. */
+const books = await openBooks();
+after(() => books[Symbol.asyncDispose]());
 
 /** A replica that nobody listens for. */
 const gone = openReplica({ ...REPLICA, name: 'gone', url: 'http://127.0.0.1:9' });
@@ -30,7 +42,7 @@ function routerTo(engines: readonly Engine[], queue: Partial<QueueLimits> = {}):
       id: MODEL,
       required: false,
       dialects: ['sluice'],
-      price: { prompt: 1, completion: 2 },
+      price: PRICE,
       card: () => null,
     },
     engines.map((each) => ({ engine: each, state: () => ({ state: 'ready' }) })),
@@ -39,15 +51,19 @@ function routerTo(engines: readonly Engine[], queue: Partial<QueueLimits> = {}):
 }
 
 interface Run extends AsyncIterable<GenerationEvent> {
+  requestId: string;
   record: GenerationRecord;
   stop: AbortController;
 }
 
 function run(router: Router, request: GenerationRequest): Run {
   const stop = new AbortController();
-  const record = beginRecord(performance.now());
-  const events = complete(router, request, stop, record);
-  return { record, stop, [Symbol.asyncIterator]: () => events };
+  const record = new GenerationRecord();
+  const requestId = randomUUIDv7();
+  const inference = { router, accounting: books, checkpointTokens: 256 };
+  const asker = { requestId, clientRequestId: null, caller: books.caller };
+  const events = complete(inference, asker, request, stop, record);
+  return { requestId, record, stop, [Symbol.asyncIterator]: () => events };
 }
 
 function assertGivenBack(router: Router): void {
@@ -133,7 +149,7 @@ test('a caller who goes while a replica refuses is not offered to the next', asy
   const generation = run(router, chat());
   const collected = collect(generation);
   await asked.promise;
-  const reason = new Error('the caller hung up');
+  const reason = new HungUp();
   generation.stop.abort(reason);
   await assert.rejects(collected, reason);
   assert.equal(second.bodies.length, 0);
@@ -213,26 +229,84 @@ test('however it ends, the place, the lease and the slot are given back', async 
       const router = routerTo([gone, engine], { maxWaitMs: 'startMs' in ending ? 20 : 600_000 });
       const generation = run(router, chat(ending, { stream }));
       const { stop, record } = generation;
-      const patience = endless ? setTimeout(() => stop.abort(new Error('enough')), 100) : undefined;
+      let seenAll = false;
+      const patience = endless ? setTimeout(() => stop.abort(new HungUp()), 100) : undefined;
       try {
         let seen = 0;
-        if (does === 'hangs up' && count === 0) stop.abort(new Error('gone'));
+        if (does === 'hangs up' && count === 0) stop.abort(new HungUp());
         for await (const _ of generation) {
           seen++;
           if (seen < count || does === 'reads on') continue;
           if (does === 'leaves') break;
-          stop.abort(new Error('gone'));
+          stop.abort(new HungUp());
         }
+        seenAll = does === 'reads on';
       } catch (error) {
         assert.ok(error instanceof ServiceError || error === stop.signal.reason, String(error));
       } finally {
         clearTimeout(patience);
       }
       assertGivenBack(router);
+      assert.equal(await books.inFlight(), 0);
+      const row = await books.row(generation.requestId);
+      // One that went before it was admitted has no row.
+      if (row) assert.equal(row.state, 'settled');
+      if (seenAll) assert.deepEqual([row?.billed, row?.cost], [1, costOf(record.usage, PRICE)]);
       assert.notEqual(record.endedAtMs, null);
       assert.equal(getEventListeners(stop.signal, 'abort').length, 0);
       await slotsAreFree();
     }),
     { numRuns: 60 },
   );
+});
+
+test('a whole answer is in the ledger before its last event is told, at the price of the moment', async () => {
+  const generation = run(routerTo([gone, engine]), chat({ text: 'one two three' }));
+  await collect(generation);
+  const row = await books.row(generation.requestId);
+  assert.deepEqual(
+    [row?.state, row?.billed, row?.completion_tokens, row?.finish_reason, row?.attempts, row?.delivered],
+    ['settled', 1, 3, 'stop', 2, 1],
+  );
+  assert.equal(row?.cost, costOf(generation.record.usage, PRICE));
+});
+
+test('a caller who hangs up pays for what was generated, and a fault of ours costs nothing', async () => {
+  const left = run(routerTo([engine]), chat({ tokens: 1000, tokenMs: 1 }));
+  await assert.rejects(async () => {
+    for await (const event of left) if (event.type === 'token') left.stop.abort(new HungUp());
+  }, HungUp);
+  const paid = await books.row(left.requestId);
+  assert.deepEqual([paid?.error_code, paid?.billed, paid?.delivered], ['hung_up', 1, 0]);
+  assert.ok((paid?.completion_tokens ?? 0) >= 1);
+  assert.equal(paid?.cost, costOf(left.record.usage, PRICE));
+
+  const broken = run(routerTo([engine]), chat({ tokens: 4, errorAfter: 2 }));
+  await assert.rejects(collect(broken), ServiceError);
+  const free = await books.row(broken.requestId);
+  assert.deepEqual([free?.state, free?.billed, free?.cost], ['settled', 0, 0n]);
+  assert.ok((free?.completion_tokens ?? 0) >= 1);
+  assert.ok(free?.error_code);
+});
+
+test('one whose limits say no has no row, takes no slot and leaves no place behind', async () => {
+  const router = routerTo([engine]);
+  await using poor = await openBooks({ requestsPerMinute: 1 });
+  const record = new GenerationRecord();
+  const ask = async (requestId: string) => {
+    const inference = { router, accounting: poor, checkpointTokens: 256 };
+    const asker = { requestId, clientRequestId: null, caller: poor.caller };
+    return await collect(complete(inference, asker, chat({ text: 'a' }), new AbortController(), record));
+  };
+  await ask(randomUUIDv7());
+  const requestId = randomUUIDv7();
+  await assert.rejects(ask(requestId), (error: unknown) => {
+    assert.ok(error instanceof ServiceError);
+    assert.equal(error.code, 'requests_per_minute');
+    assert.ok((error.retryAfterMs ?? 0) > 59_000 && (error.retryAfterMs ?? 0) <= 60_000);
+    return true;
+  });
+  assert.equal(await poor.row(requestId), undefined);
+  assert.ok(record.limitHeaders.includes('x-ratelimit-limit-requests'));
+  assertGivenBack(router);
 });

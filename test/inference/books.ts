@@ -1,0 +1,73 @@
+import type { AuthenticatedKey } from '../../src/accounts/keys.ts';
+import { openUsageHistory } from '../../src/accounts/ledger/history.ts';
+import { openLedger } from '../../src/accounts/ledger/open-ledger.ts';
+import { openMemoryLimits } from '../../src/accounts/limits/memory.ts';
+import { Plans } from '../../src/accounts/plans.ts';
+import { configSchema, type PlanLimits } from '../../src/config/schema.ts';
+import { openDatabase } from '../../src/database/database.ts';
+import { SILENT } from '../../src/log.ts';
+import type { Accounting } from '../../src/inference/account.ts';
+import { temporaryFolder } from '../harness.ts';
+
+/** What holds requests to a plan and counts them, with a key to ask by. */
+export interface Books extends Accounting, AsyncDisposable {
+  caller: AuthenticatedKey;
+  /** The row of a request, its money as a bigint; undefined: there is none. */
+  row(id: string): Promise<Row | undefined>;
+  /** Requests in flight by the limits. */
+  inFlight(): Promise<number>;
+}
+
+type Row = Awaited<ReturnType<typeof findRow>>;
+
+const CALLER: AuthenticatedKey = {
+  id: 'key_test',
+  accountId: 'default',
+  kind: 'caller',
+  name: 'test',
+  cacheScope: 'scope',
+  plan: null,
+  limits: null,
+  models: null,
+  expiresAt: Infinity,
+};
+
+/** A ledger on SQLite and limits in this process, under one plan. */
+export async function openBooks(limits: PlanLimits = { requestsInFlight: 1000 }): Promise<Books> {
+  await using owned = new AsyncDisposableStack();
+  const { path: home } = owned.use(await temporaryFolder());
+  const database = owned.use(await openDatabase({ home, url: null }));
+  const { ledger: settings } = configSchema.parse({});
+  const counted = owned.use(openMemoryLimits({ history: openUsageHistory(database), reservedShare: 0.05 }));
+  const ledger = owned.use(
+    await openLedger({ database, settings, log: SILENT, onFenced() {}, onReaped() {} }),
+  );
+  const plans = new Plans({ plans: { test: limits }, defaultPlan: 'test' });
+  const kept = owned.move();
+  return {
+    plans,
+    limits: counted,
+    ledger,
+    caller: CALLER,
+    row: (id) => findRow(database, id),
+    async inFlight() {
+      const standing = await counted.standing({
+        ...{ accountId: CALLER.accountId, keyId: CALLER.id, model: '', keyLimits: null },
+        ...{ plan: 'test', planLimits: limits },
+      });
+      return standing.find(({ limit }) => limit === 'requestsInFlight')?.used ?? 0;
+    },
+    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+  };
+}
+
+async function findRow({ kysely }: Awaited<ReturnType<typeof openDatabase>>, id: string) {
+  const row = await kysely
+    .selectFrom('ledger')
+    .select(['state', 'billed', 'prompt_tokens', 'completion_tokens', 'finish_reason', 'error_code'])
+    .select(['attempts', 'delivered'])
+    .select(({ cast }) => cast<string>('cost_pico', 'text').as('cost'))
+    .where('id', '=', id)
+    .executeTakeFirst();
+  return row && { ...row, cost: BigInt(row.cost) };
+}
