@@ -1,0 +1,96 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { send } from './program.ts';
+import type { Random } from './random.ts';
+import type { Stage } from './stage.ts';
+import { KINDS, type Blow, type Target } from './strikes.ts';
+
+/** Pause between two faults, in milliseconds. Many last longer, so that faults meet. */
+const GAP_MS = { least: 50, most: 1200 };
+
+/** Strikes a stage with faults whose order, targets and lengths a generator of random numbers gives. */
+export class Faults implements Disposable {
+  readonly counts = new Map<string, number>();
+  readonly #stage: Stage;
+  readonly #random: Random;
+  readonly #stop: AbortSignal;
+  /** Processes that are stopped now. */
+  readonly #frozen = new Set<number>();
+  /** The last blow on each target; resolves when it is over. */
+  readonly #underWay = new Map<string, Promise<void>>();
+
+  constructor(stage: Stage, random: Random, stop: AbortSignal) {
+    this.#stage = stage;
+    this.#random = random;
+    this.#stop = stop;
+  }
+
+  get struck(): number {
+    return this.counts.values().reduce((sum, count) => sum + count, 0);
+  }
+
+  /** So many faults, one after another but not each after the end of the one before. Resolves when all are over. */
+  async strike(count: number): Promise<void> {
+    for (let number = 0; number < count; number++) {
+      await this.#pause(this.#random.between(GAP_MS.least, GAP_MS.most));
+      await this.#next();
+    }
+    await Promise.all(this.#underWay.values());
+  }
+
+  /** Lets everything run that was stopped. */
+  [Symbol.dispose](): void {
+    for (const pid of this.#frozen) send('SIGCONT', pid);
+  }
+
+  /** Begins the next fault, once what it hits is not being hit. */
+  async #next(): Promise<void> {
+    const stage = this.#stage;
+    const kind = this.#random.weighted(KINDS.filter(({ target }) => countOf(target, stage) > 0));
+    const index = this.#random.between(0, countOf(kind.target, stage) - 1);
+    const lastsMs = this.#random.between(...kind.lastsMs);
+    const target = `${kind.target} ${index}`;
+    await this.#underWay.get(target);
+    this.counts.set(kind.name, (this.counts.get(kind.name) ?? 0) + 1);
+    const lasts = () => this.#pause(lastsMs);
+    const blow: Blow = {
+      stage,
+      index,
+      lasts,
+      random: this.#random.fork(String(this.struck)),
+      freeze: (pids) => this.#freeze(pids, lasts),
+    };
+    const over = kind.strike(blow);
+    // Who strikes the target next, or waits for the end, is told.
+    over.catch(() => {});
+    this.#underWay.set(target, over);
+  }
+
+  async #freeze(pids: readonly number[], lasts: () => Promise<void>): Promise<void> {
+    const stopped = pids.filter((pid) => send('SIGSTOP', pid));
+    for (const pid of stopped) this.#frozen.add(pid);
+    await lasts();
+    for (const pid of stopped) {
+      send('SIGCONT', pid);
+      this.#frozen.delete(pid);
+    }
+  }
+
+  async #pause(ms: number): Promise<void> {
+    await pause(ms, undefined, { signal: this.#stop });
+  }
+}
+
+/** How many there are of what a fault can hit. */
+function countOf(target: Target, stage: Stage): number {
+  switch (target) {
+    case 'copy':
+    case 'embedded':
+      return stage.copies.length;
+    case 'engine':
+      return stage.engines.length;
+    case 'disk':
+    case 'postgres':
+    case 'valkey':
+      return stage[target] === null ? 0 : 1;
+  }
+}

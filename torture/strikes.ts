@@ -1,0 +1,202 @@
+import { readFileSync } from 'node:fs';
+import { DatabaseSync } from 'node:sqlite';
+import { createClient } from '@redis/client';
+import type { TestServer } from '../test/server-process.ts';
+import { LEASE_MS } from './configuration.ts';
+import { childrenOf, send } from './program.ts';
+import type { Random } from './random.ts';
+import type { Stage } from './stage.ts';
+
+export type Target = 'copy' | 'embedded' | 'engine' | 'postgres' | 'valkey' | 'disk';
+
+interface Kind {
+  name: string;
+  weight: number;
+  target: Target;
+  /** How long it lasts, in milliseconds, where that is for us to say. */
+  lastsMs: readonly [least: number, most: number];
+  strike(blow: Blow): Promise<void>;
+}
+
+/** One fault on one target. */
+export interface Blow {
+  stage: Stage;
+  /** Of the copy or engine that it hits. */
+  index: number;
+  /** Resolves when the fault has lasted for long enough. */
+  lasts: () => Promise<void>;
+  /** Stops these processes for as long as the fault lasts. */
+  freeze: (pids: readonly number[]) => Promise<void>;
+  random: Random;
+}
+
+const MOMENT = [0, 0] as const;
+const WITHIN_LEASE = [50, LEASE_MS / 2] as const;
+const BEYOND_LEASE = [LEASE_MS * 1.2, LEASE_MS * 2] as const;
+
+/** Every kind of fault. */
+export const KINDS: readonly Kind[] = [
+  { name: 'service killed', weight: 6, target: 'copy', lastsMs: [0, 500], strike: killCopy },
+  { name: 'service killed for long', weight: 2, target: 'copy', lastsMs: BEYOND_LEASE, strike: killCopy },
+  { name: 'service told to stop', weight: 3, target: 'copy', lastsMs: [0, 200], strike: endCopy },
+  { name: 'service paused', weight: 8, target: 'copy', lastsMs: WITHIN_LEASE, strike: pauseCopy },
+  {
+    name: 'service paused beyond its lease',
+    weight: 6,
+    target: 'copy',
+    lastsMs: BEYOND_LEASE,
+    strike: pauseCopy,
+  },
+  { name: 'embedded engine killed', weight: 5, target: 'embedded', lastsMs: MOMENT, strike: killEmbedded },
+  {
+    name: 'embedded engine paused',
+    weight: 4,
+    target: 'embedded',
+    lastsMs: [50, 3000],
+    strike: pauseEmbedded,
+  },
+  { name: 'engine killed', weight: 6, target: 'engine', lastsMs: [0, 1000], strike: killEngine },
+  { name: 'engine paused', weight: 6, target: 'engine', lastsMs: [50, 4500], strike: pauseEngine },
+  { name: 'disk full', weight: 8, target: 'disk', lastsMs: [50, 2500], strike: fillDisk },
+  { name: 'database locked', weight: 4, target: 'disk', lastsMs: [50, 2500], strike: lockDatabase },
+  { name: 'PostgreSQL killed', weight: 5, target: 'postgres', lastsMs: [0, 1000], strike: killPostgres },
+  { name: 'PostgreSQL process killed', weight: 6, target: 'postgres', lastsMs: MOMENT, strike: killBackend },
+  { name: 'PostgreSQL session ended', weight: 6, target: 'postgres', lastsMs: MOMENT, strike: endSession },
+  { name: 'PostgreSQL paused', weight: 6, target: 'postgres', lastsMs: WITHIN_LEASE, strike: pausePostgres },
+  {
+    name: 'PostgreSQL paused beyond leases',
+    weight: 4,
+    target: 'postgres',
+    lastsMs: BEYOND_LEASE,
+    strike: pausePostgres,
+  },
+  { name: 'Valkey killed', weight: 5, target: 'valkey', lastsMs: [0, 1000], strike: killValkey },
+  { name: 'Valkey paused', weight: 5, target: 'valkey', lastsMs: [50, 3000], strike: pauseValkey },
+  { name: 'Valkey flushed', weight: 5, target: 'valkey', lastsMs: MOMENT, strike: flushValkey },
+];
+
+async function killCopy({ stage, index, lasts }: Blow): Promise<void> {
+  const program = at(stage.copies, index).program;
+  await program.down('SIGKILL');
+  await lasts();
+  program.up();
+}
+
+async function endCopy({ stage, index, lasts }: Blow): Promise<void> {
+  const program = at(stage.copies, index).program;
+  await program.down('SIGTERM');
+  await lasts();
+  program.up();
+}
+
+async function pauseCopy({ stage, index, freeze }: Blow): Promise<void> {
+  await freeze(pidsOf(at(stage.copies, index).program.pid));
+}
+
+async function killEmbedded({ stage, index }: Blow): Promise<void> {
+  for (const pid of embedded(stage, index)) send('SIGKILL', pid);
+}
+
+async function pauseEmbedded({ stage, index, freeze }: Blow): Promise<void> {
+  await freeze(embedded(stage, index));
+}
+
+async function killEngine({ stage, index, lasts }: Blow): Promise<void> {
+  const engine = at(stage.engines, index);
+  await engine.down('SIGKILL');
+  await lasts();
+  engine.up();
+}
+
+async function pauseEngine({ stage, index, freeze }: Blow): Promise<void> {
+  await freeze(pidsOf(at(stage.engines, index).pid));
+}
+
+async function fillDisk({ stage, lasts, random }: Blow): Promise<void> {
+  const pid = stage.copies[0]?.program.pid ?? null;
+  stage.disk?.fill(random.pick([0, 4096, 65_536, 262_144]), pid);
+  try {
+    await lasts();
+  } finally {
+    stage.disk?.free(pid);
+  }
+}
+
+/** As a shell of SQLite does in which somebody has begun a transaction. */
+async function lockDatabase({ stage, lasts }: Blow): Promise<void> {
+  using connection = new DatabaseSync(stage.sqliteFile, { timeout: 1000 });
+  try {
+    connection.exec('begin immediate');
+  } catch {
+    // Others had it locked all the while.
+    return;
+  }
+  await lasts();
+}
+
+async function killPostgres({ stage, lasts }: Blow): Promise<void> {
+  await restart(stage.postgres, lasts);
+}
+
+async function killBackend({ stage, random }: Blow): Promise<void> {
+  const pids = pidsOf(stage.postgres?.pid ?? null).flatMap(childrenOf);
+  if (pids.length > 0) send('SIGKILL', random.pick(pids));
+}
+
+async function endSession({ stage, random }: Blow): Promise<void> {
+  const sessions = pidsOf(stage.postgres?.pid ?? null)
+    .flatMap(childrenOf)
+    .filter((pid) => titleOf(pid).includes('127.0.0.1'));
+  if (sessions.length > 0) send('SIGTERM', random.pick(sessions));
+}
+
+async function pausePostgres({ stage, freeze }: Blow): Promise<void> {
+  const pids = pidsOf(stage.postgres?.pid ?? null);
+  await freeze([...pids, ...pids.flatMap(childrenOf)]);
+}
+
+async function killValkey({ stage, lasts }: Blow): Promise<void> {
+  await restart(stage.valkey, lasts);
+}
+
+async function pauseValkey({ stage, freeze }: Blow): Promise<void> {
+  await freeze(pidsOf(stage.valkey?.pid ?? null));
+}
+
+async function flushValkey({ stage }: Blow): Promise<void> {
+  const client = createClient({ url: stage.valkey?.url ?? '' });
+  client.on('error', () => {});
+  await client.connect();
+  await client.flushAll();
+  client.destroy();
+}
+
+async function restart(server: TestServer | null, lasts: () => Promise<void>): Promise<void> {
+  if (server === null) return;
+  send('SIGKILL', server.pid);
+  await lasts();
+  await server.start();
+}
+
+function embedded(stage: Stage, index: number): number[] {
+  return pidsOf(at(stage.copies, index).program.pid).flatMap(childrenOf);
+}
+
+function pidsOf(pid: number | null): number[] {
+  return pid === null ? [] : [pid];
+}
+
+/** How PostgreSQL calls a process of its own. */
+function titleOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+function at<T>(list: readonly T[], index: number): T {
+  const found = list[index];
+  if (found === undefined) throw new RangeError(`there is no ${index}th`);
+  return found;
+}
