@@ -1,6 +1,8 @@
+import { setImmediate as turn } from 'node:timers/promises';
+import { sql, type SelectQueryBuilder } from 'kysely';
 import type { Database } from '../../database/database.ts';
 import { firstIdAt } from '../../database/partitions.ts';
-import type { LedgerState } from '../../database/schema.ts';
+import type { LedgerState, Schema } from '../../database/schema.ts';
 import { selectRecords, toRecord, type LedgerRecord } from './record.ts';
 
 /** Which requests; what is left out, or null, does not narrow. */
@@ -22,16 +24,23 @@ export interface RequestFilter {
 export interface RequestPage {
   /** Newest first. */
   requests: LedgerRecord[];
-  /** Where the next page goes on: the id of the last row of this one; null: there is no more. */
+  /** What the next page comes `before`; null: there is no more. */
   next: string | null;
 }
 
 /** Most rows of one page. */
 export const MOST_REQUESTS = 200;
 
+/** Rows that one query looks through: on SQLite that holds up the event loop, for about ten milliseconds. */
+const WINDOW_ROWS = 4000;
+
+/** How long a page is looked for, in milliseconds, before it is given as it is. */
+const SEARCH_MS = 30;
+
 /**
  * A page of the log of requests, newest first: at most `limit` (1 to 200) that came before the one of the id
- * `before`. Rejects with a `DatabaseError`.
+ * `before`. Where few rows pass the filter a page may hold fewer, or none, and still tell where the next one goes
+ * on: no page takes long, however rare what is looked for. Rejects with a `DatabaseError`.
  */
 export async function readRequests(
   database: Database,
@@ -39,14 +48,46 @@ export async function readRequests(
   { limit, before = null }: { limit: number; before?: string | null },
 ): Promise<RequestPage> {
   const most = Math.min(Math.max(1, limit), MOST_REQUESTS);
-  let query = narrowed(database, filter);
-  if (before !== null) query = query.where('id', '<', before);
-  const rows = await query
+  const deadline = performance.now() + SEARCH_MS;
+  const requests: LedgerRecord[] = [];
+  let cursor = before;
+  for (;;) {
+    const from = await windowEnd(database, filter, cursor);
+    const rows = await narrowed(database, filter)
+      .$if(cursor !== null, (query) => query.where('id', '<', cursor ?? ''))
+      .$if(from !== null, (query) => query.where('id', '>=', from ?? ''))
+      .orderBy('id', 'desc')
+      .limit(most + 1 - requests.length)
+      .execute();
+    requests.push(...rows.map(toRecord));
+    if (requests.length > most) {
+      requests.pop();
+      return { requests, next: requests.at(-1)?.id ?? null };
+    }
+    if (from === null || performance.now() > deadline) return { requests, next: from };
+    cursor = from;
+    await turn();
+  }
+}
+
+/** The id of the last row to be looked through before the cursor; null: all that are left. */
+async function windowEnd(
+  database: Database,
+  filter: RequestFilter,
+  cursor: string | null,
+): Promise<string | null> {
+  // Of these there are few at any time, or one.
+  if (filter.state === 'open' || filter.requestId != null) return null;
+  const row = await database.kysely
+    .selectFrom('ledger')
+    .select('id')
+    .$call((query) => indexed(query, filter))
+    .$if(cursor !== null, (query) => query.where('id', '<', cursor ?? ''))
     .orderBy('id', 'desc')
-    .limit(most + 1)
-    .execute();
-  const requests = rows.slice(0, most).map(toRecord);
-  return { requests, next: rows.length > most ? (requests.at(-1)?.id ?? null) : null };
+    .offset(WINDOW_ROWS - 1)
+    .limit(1)
+    .executeTakeFirst();
+  return row?.id ?? null;
 }
 
 /** Rows of one page of an export. On SQLite a page holds up the event loop for some milliseconds. */
@@ -75,10 +116,9 @@ export async function* exportRequests(
 }
 
 function narrowed(database: Database, filter: RequestFilter) {
-  const { accountId, keyId, model, state, statusClass, errorCode, fromMs, toMs, requestId } = filter;
-  // An id says when its request came.
+  const { keyId, model, state, statusClass, errorCode, requestId } = filter;
   return selectRecords(database.kysely)
-    .$if(accountId != null, (query) => query.where('account_id', '=', String(accountId)))
+    .$call((query) => indexed(query, filter))
     .$if(keyId != null, (query) => query.where('key_id', '=', String(keyId)))
     .$if(model != null, (query) => query.where('model', '=', String(model)))
     .$if(state != null, (query) => query.where('state', '=', state ?? 'open'))
@@ -88,7 +128,19 @@ function narrowed(database: Database, filter: RequestFilter) {
         .where('http_status', '<', Number(statusClass) * 100 + 100),
     )
     .$if(errorCode != null, (query) => query.where('error_code', '=', String(errorCode)))
-    .$if(fromMs != null, (query) => query.where('id', '>=', firstIdAt(Number(fromMs))))
-    .$if(toMs != null, (query) => query.where('id', '<', firstIdAt(Number(toMs))))
     .$if(requestId != null, (query) => query.where('id', '=', String(requestId)));
+}
+
+/** What an index answers: the account, the time (an id tells when its request came), and whether it went wrong. */
+function indexed<O>(query: SelectQueryBuilder<Schema, 'ledger', O>, filter: RequestFilter) {
+  const { accountId, fromMs, toMs, statusClass, errorCode, state } = filter;
+  const failed = (statusClass ?? 0) >= 4 || errorCode != null || state === 'interrupted';
+  return query
+    .$if(accountId != null, (narrower) => narrower.where('account_id', '=', String(accountId)))
+    .$if(fromMs != null, (narrower) => narrower.where('id', '>=', firstIdAt(Number(fromMs))))
+    .$if(toMs != null, (narrower) => narrower.where('id', '<', firstIdAt(Number(toMs))))
+    .$if(failed, (narrower) =>
+      // In the words of the index `ledger_failed`.
+      narrower.where(sql<boolean>`(error_code is not null or state = 'interrupted')`),
+    );
 }

@@ -62,6 +62,9 @@ export async function createLedger(database: Transaction<Schema>, kind: Database
   await sql`
     create index ledger_client_request on ledger (account_id, client_request_id)
     where client_request_id is not null`.execute(database);
+  await sql`
+    create index ledger_failed on ledger (account_id, id)
+    where error_code is not null or state = 'interrupted'`.execute(database);
   await sql`create index ledger_open on ledger (epoch, account_id) where state = 'open'`.execute(database);
   await sql`
     create table usage_days (

@@ -1,0 +1,195 @@
+import { DatabaseSync } from 'node:sqlite';
+import { Client } from 'pg';
+import { bucketOf } from '../../src/accounts/ledger/histogram.ts';
+import { DAY_MS } from '../../src/accounts/ledger/days.ts';
+import { RollUps, type EndedRow } from '../../src/accounts/ledger/roll-ups.ts';
+import { ensurePartitions } from '../../src/database/partitions.ts';
+import type { TestDatabase } from '../../test/servers.ts';
+
+/** The account whose usage and log are asked for, and its share of all rows. */
+export const LARGE = 'acct_large';
+const LARGE_SHARE = 0.2;
+const ACCOUNTS = 1000;
+export const MODELS = ['bench/small', 'bench/medium', 'bench/large'];
+/** An error that one request in ten thousand ends with. */
+export const RARE = 'engine_unavailable';
+/** The rows are spread over so many days up to now. */
+export const DAYS = 60;
+
+const CHUNK = 20_000;
+
+const COLUMNS = {
+  id: 'text',
+  account_id: 'text',
+  key_id: 'text',
+  model: 'text',
+  started_at: 'int8',
+  ended_at: 'int8',
+  first_token_at: 'int8',
+  prompt_tokens: 'int8',
+  completion_tokens: 'int8',
+  cost_pico: 'int8',
+  error_code: 'text',
+  http_status: 'int8',
+  billed: 'int8',
+};
+type Row = (string | number | null)[];
+
+/** What all rows have in common, about as long as real ones. */
+const CONSTANTS = {
+  endpoint: "'chat'",
+  streamed: '1',
+  epoch: '0',
+  state: "'settled'",
+  plan: "'standard'",
+  limits: `'${JSON.stringify([{ scope: 'account', model: null, limit: 'tokensPerMinute', bound: 10_000_000, left: 9_999_000 }])}'`,
+  reserved_tokens: '4096',
+  reserved_pico: '2457600000',
+  price_prompt: '150000',
+  price_completion: '600000',
+  replica: "'engine'",
+  attempts: '1',
+  cached_tokens: '0',
+  usage_source: "'engine'",
+  finish_reason: "'stop'",
+  delivered: '1',
+};
+
+interface Sink extends AsyncDisposable {
+  rows(rows: readonly Row[]): Promise<void>;
+  rollUps(rollUps: RollUps): Promise<void>;
+}
+
+/** Writes rows with their roll-ups straight into the tables, and says how far it is. */
+export async function fill(
+  database: TestDatabase,
+  count: number,
+  onProgress: (done: number) => void,
+): Promise<void> {
+  const from = Date.now() - DAYS * DAY_MS;
+  for (let month = from; month < Date.now() + 31 * DAY_MS; month += 28 * DAY_MS)
+    await ensurePartitions(database, month);
+  await using sink =
+    database.place.kind === 'sqlite' ? sqlite(database.place.path) : await postgres(database);
+  const rollUps = new RollUps();
+  for (let done = 0; done < count;) {
+    const rows: Row[] = [];
+    for (; rows.length < CHUNK && done < count; done++)
+      rows.push(row(done, from + (done / count) * DAYS * DAY_MS, rollUps));
+    await sink.rows(rows);
+    onProgress(done);
+  }
+  await sink.rollUps(rollUps);
+}
+
+function row(number: number, atMs: number, rollUps: RollUps): Row {
+  const startedAt = Math.floor(atMs);
+  const large = Math.random() < LARGE_SHARE;
+  const account = large ? LARGE : `acct_${Math.floor(Math.random() * ACCOUNTS)}`;
+  const key = `${account}_key_${Math.floor(Math.random() * (large ? 5 : 2))}`;
+  const model = MODELS[Math.floor(Math.random() ** 2 * MODELS.length)] ?? '';
+  const failed = Math.random() < 1e-4;
+  const [prompt, completion] = [50 + Math.floor(Math.random() * 2000), 2 + Math.floor(Math.random() * 500)];
+  const ttftMs = 40 * Math.exp(Math.random() * 3);
+  const speed = 20 + Math.random() * 80;
+  const firstTokenAt = Math.floor(startedAt + ttftMs);
+  const endedAt = Math.floor(firstTokenAt + (completion / speed) * 1000);
+  const cost = failed ? 0 : prompt * 150_000 + completion * 600_000;
+  const ended: EndedRow = {
+    account_id: account,
+    key_id: key,
+    model,
+    started_at: startedAt,
+    state: 'settled',
+    error_code: failed ? RARE : null,
+    prompt_tokens: prompt,
+    cached_tokens: 0,
+    completion_tokens: completion,
+    billed: failed ? 0 : 1,
+    cost_pico: BigInt(cost),
+  };
+  rollUps.add(ended, failed ? null : bucketOf(ttftMs), failed ? null : bucketOf(speed));
+  const hex = startedAt.toString(16).padStart(12, '0');
+  const tail = number.toString(16).padStart(15, '0');
+  const id = `${hex.slice(0, 8)}-${hex.slice(8)}-7${tail.slice(0, 3)}-8000-${tail.slice(3)}`;
+  const times = [startedAt, endedAt, firstTokenAt];
+  return [
+    id,
+    account,
+    key,
+    model,
+    ...times,
+    prompt,
+    completion,
+    cost,
+    ended.error_code,
+    failed ? 503 : 200,
+    ended.billed,
+  ];
+}
+
+const NAMES = [...Object.keys(COLUMNS), ...Object.keys(CONSTANTS)].join(', ');
+const GIVEN = Object.values(CONSTANTS).join(', ');
+const USAGE_WIDTH = 13;
+const LATENCY_WIDTH = 7;
+const ADD_USAGE = `insert into usage_days (account_id, day, model, key_id, requests, errors, aborted, interrupted,
+  prompt_tokens, cached_tokens, completion_tokens, billed_tokens, cost_pico)`;
+const ADD_LATENCY = 'insert into latency_days (account_id, day, model, key_id, measure, bucket, count)';
+
+function sqlite(path: string): Sink {
+  const connection = new DatabaseSync(path);
+  connection.exec('pragma synchronous = off; pragma cache_size = -500000');
+  const marks = (count: number) => Array.from({ length: count }, () => '?').join(', ');
+  const insert = (sql: string, rows: readonly unknown[][]) => {
+    const statement = connection.prepare(sql);
+    connection.exec('begin');
+    for (const values of rows) statement.run(...(values as Row));
+    connection.exec('commit');
+  };
+  return {
+    async rows(rows) {
+      insert(`insert into ledger (${NAMES}) values (${marks(Object.keys(COLUMNS).length)}, ${GIVEN})`, [
+        ...rows,
+      ]);
+    },
+    async rollUps({ days, latencies }) {
+      insert(`${ADD_USAGE} values (${marks(USAGE_WIDTH)})`, days);
+      insert(`${ADD_LATENCY} values (${marks(LATENCY_WIDTH)})`, latencies);
+      connection.exec('analyze; pragma wal_checkpoint(truncate)');
+    },
+    async [Symbol.asyncDispose]() {
+      connection.close();
+    },
+  };
+}
+
+async function postgres(database: TestDatabase): Promise<Sink> {
+  const client = new Client({ connectionString: database.url?.reveal() });
+  await client.connect();
+  await client.query('set synchronous_commit = off');
+  const insert = async (
+    into: string,
+    types: readonly string[],
+    constants: string,
+    rows: readonly unknown[][],
+  ) => {
+    for (let start = 0; start < rows.length; start += CHUNK) {
+      const chunk = rows.slice(start, start + CHUNK);
+      const arrays = types.map((_, column) => chunk.map((values) => values[column]));
+      const given = types.map((type, column) => `$${column + 1}::${type}[]`).join(', ');
+      await client.query(`${into} select *${constants} from unnest(${given})`, arrays);
+    }
+  };
+  const key = ['text', 'int4', 'text', 'text'];
+  return {
+    rows: (rows) => insert(`insert into ledger (${NAMES})`, Object.values(COLUMNS), `, ${GIVEN}`, [...rows]),
+    async rollUps({ days, latencies }) {
+      await insert(ADD_USAGE, [...key, ...Array<string>(USAGE_WIDTH - key.length).fill('int8')], '', days);
+      await insert(ADD_LATENCY, [...key, 'text', 'int4', 'int8'], '', latencies);
+      // As autovacuum leaves them.
+      for (const table of ['ledger', 'usage_days', 'latency_days'])
+        await client.query(`vacuum analyze ${table}`);
+    },
+    [Symbol.asyncDispose]: () => client.end(),
+  };
+}

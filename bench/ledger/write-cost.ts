@@ -1,0 +1,85 @@
+import { randomUUIDv7 } from 'node:crypto';
+import { openLedger } from '../../src/accounts/ledger/open-ledger.ts';
+import type { OpenedRow, RunningCounts } from '../../src/accounts/ledger/ledger.ts';
+import { configSchema } from '../../src/config/schema.ts';
+import type { Database } from '../../src/database/database.ts';
+import { SILENT } from '../../src/log.ts';
+import { median } from '../statistics.ts';
+
+export interface WriteCost {
+  inFlight: number;
+  /** CPU of this process, all its threads, for opening and settling one request, in microseconds. */
+  cpuUs: number;
+  /** Median wait of an opening and of a settlement, in milliseconds. */
+  openMs: number;
+  settleMs: number;
+}
+
+/** What opening and settling costs with so many requests at once. */
+export async function writeCost(database: Database, inFlight: number, requests: number): Promise<WriteCost> {
+  await using ledger = await openLedger({
+    database,
+    settings: configSchema.parse({}).ledger,
+    log: SILENT,
+    onFenced: () => {},
+    onReaped: () => {},
+  });
+  const waits: Record<'open' | 'settle', number[]> = { open: [], settle: [] };
+  let left = requests;
+  const caller = async () => {
+    while (left-- > 0) {
+      const opened = row();
+      const began = performance.now();
+      await ledger.open(opened, COUNTS);
+      const ran = performance.now();
+      await ledger.settle(opened.id, { ...COUNTS, ...ENDED, endedAt: Date.now() });
+      waits.open.push(ran - began);
+      waits.settle.push(performance.now() - ran);
+    }
+  };
+  const before = process.cpuUsage();
+  await Promise.all(Array.from({ length: inFlight }, caller));
+  const { user, system } = process.cpuUsage(before);
+  return {
+    inFlight,
+    cpuUs: (user + system) / requests,
+    openMs: median(waits.open),
+    settleMs: median(waits.settle),
+  };
+}
+
+const COUNTS: RunningCounts = {
+  usage: { promptTokens: 500, completionTokens: 100, cachedTokens: 0 },
+  usageSource: 'engine',
+  replica: 'engine',
+  slotAt: Date.now(),
+  firstTokenAt: Date.now(),
+};
+
+const ENDED = {
+  attempts: 1,
+  finishReason: 'stop',
+  errorCode: null,
+  httpStatus: 200,
+  delivered: true,
+  billed: true,
+};
+
+function row(): OpenedRow {
+  return {
+    id: randomUUIDv7(),
+    clientRequestId: null,
+    accountId: `acct_${Math.floor(Math.random() * 10)}`,
+    keyId: 'key_1',
+    endpoint: 'chat',
+    model: 'bench/small',
+    streamed: true,
+    startedAt: Date.now(),
+    plan: 'standard',
+    limits: '[]',
+    reservedTokens: 4096,
+    reservedPico: 2_457_600_000n,
+    pricePrompt: 150_000,
+    priceCompletion: 600_000,
+  };
+}
