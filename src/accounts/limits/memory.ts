@@ -46,6 +46,9 @@ export class MemoryLimits implements Limits {
   readonly #reservedShare: number;
   readonly #clock: LimitsClock;
   readonly #accounts = new Map<string, Account>();
+  #now = { day: -Infinity, month: -Infinity };
+  /** The last day that was counted when the wall clock was set back. */
+  #countedBefore = -Infinity;
   #weight = 1;
   #scopes = 0;
   #sweepAt = SWEEP_AT;
@@ -73,7 +76,7 @@ export class MemoryLimits implements Limits {
     if (account.scopes.size > 0) {
       const now = this.#moment();
       for (const id of held.scopeIds()) {
-        account.scopes.get(id)?.settle(held, actual, held.limitsOf(id), this.#weight, now);
+        this.#scope(account, id, now)?.settle(held, actual, held.limitsOf(id), this.#weight, now);
       }
     } else if (account.live.size === 0 && account.reading === null) {
       this.#accounts.delete(held.accountId);
@@ -162,13 +165,8 @@ export class MemoryLimits implements Limits {
     const account = this.#accounts.get(demand.accountId);
     for (const limits of scopes) {
       const id = scopeId(limits.scope, demand.keyId, limits.model);
-      const state = account?.scopes.get(id);
+      const state = account && this.#scope(account, id, now);
       if (state === undefined || !state.known) return null;
-      if (state.isAheadOf(now)) {
-        // The wall clock was set back. The ledger knows what that day has seen.
-        account?.scopes.delete(id);
-        return null;
-      }
       state.advance(limits, now);
       states.push(state);
     }
@@ -198,6 +196,14 @@ export class MemoryLimits implements Limits {
     for (const state of unknown) state.learn(sumHistory(entries, state.keyId, state.model), now);
   }
 
+  /** After the wall clock was set back, a day that has been counted before is read from the ledger. */
+  #scope(account: Account, id: string, now: Moment): Scope | undefined {
+    const scope = account.scopes.get(id);
+    if (scope === undefined || scope.day === now.day || now.day > this.#countedBefore) return scope;
+    account.scopes.delete(id);
+    return undefined;
+  }
+
   #account(id: string): Account {
     let account = this.#accounts.get(id);
     if (account === undefined) {
@@ -224,11 +230,12 @@ export class MemoryLimits implements Limits {
 
   #moment(): Moment {
     const nowMs = this.#clock.now();
-    return {
-      elapsedMs: Math.floor(this.#clock.elapsed()),
-      day: utcDay(nowMs),
-      month: utcMonth(nowMs),
-    };
+    const day = utcDay(nowMs);
+    if (day !== this.#now.day) {
+      if (day < this.#now.day) this.#countedBefore = Math.max(this.#countedBefore, this.#now.day);
+      this.#now = { day, month: utcMonth(nowMs) };
+    }
+    return { elapsedMs: Math.floor(this.#clock.elapsed()), ...this.#now };
   }
 }
 

@@ -40,9 +40,9 @@ export class Scope implements Counts {
     for (const held of live) if (this.#covers(held)) this.#hold(held);
   }
 
-  /** Whether it counts a day that is still to come. */
-  isAheadOf(now: Moment): boolean {
-    return now.day < this.#at.day;
+  /** The UTC day that it counts. */
+  get day(): number {
+    return this.#at.day;
   }
 
   /** Brings the counters to this moment, under the limits that hold now. */
@@ -70,7 +70,7 @@ export class Scope implements Counts {
 
   /** Puts what was used in the place of what was held. */
   settle(held: Held, actual: Actual, admittedBy: ScopeLimits | undefined, weight: number, now: Moment): void {
-    if (!this.isAheadOf(now)) this.advance(this.#limits, now);
+    this.advance(this.#limits, now);
     this.running--;
     if (held.day === this.#at.day) {
       this.dayHeld -= held.tokens;

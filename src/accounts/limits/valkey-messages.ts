@@ -39,7 +39,7 @@ export function keyOf(accountId: string, scope: string): string {
 }
 
 /** The limits of a scope as `ADMIT` reads them; -1: none. */
-export function limitArguments(limits: ScopeLimits, reservedShare: number): readonly string[] {
+export function limitArguments(limits: ScopeLimits, reservedShare: number): string {
   const { requests, tokens, inFlight, dayTokens, monthTokens, monthNano } = limits;
   return [
     requests?.capacity ?? -1,
@@ -52,7 +52,7 @@ export function limitArguments(limits: ScopeLimits, reservedShare: number): read
     monthTokens ?? -1,
     monthNano ?? -1,
     lifetimeMs(limits),
-  ].map(String);
+  ].join(' ');
 }
 
 /** What `ADMIT` answered. */
@@ -84,7 +84,7 @@ export function learnArguments(
       Math.min(history.recentTokens, limits.tokens?.capacity ?? 0) * UNITS,
       lifetimeMs(limits),
     ];
-    args.push(tickets[index] ?? '', ...numbers.map(String));
+    args.push(tickets[index] ?? '', numbers.join(' '));
   }
   return args;
 }
@@ -93,7 +93,7 @@ export function learnArguments(
 export function settleArguments(held: Held, id: string, actual: Actual): string[] {
   const { day, month } = held;
   const used = [day, month, actual.tokens, nanoOfPico(actual.pico), actual.request ? 1 : 0];
-  const args = [id, ...used.map(String)];
+  const args = [id, used.join(' ')];
   for (const scope of held.scopeIds()) {
     const limits = held.limitsOf(scope);
     const numbers =
@@ -105,7 +105,7 @@ export function settleArguments(held: Held, id: string, actual: Actual): string[
             held.minuteTokensOf(limits),
             lifetimeMs(limits),
           ];
-    args.push(...numbers.map(String));
+    args.push(numbers.join(' '));
   }
   return args;
 }

@@ -49,6 +49,13 @@ local function month_of(day)
 end
 local this_month = month_of(today)
 
+-- Numbers travel several to an argument: each argument costs the sender more than it costs to part them here.
+local function numbers(packed)
+  local list = {}
+  for number in string.gmatch(packed, '%S+') do list[#list + 1] = tonumber(number) end
+  return list
+end
+
 local function text(number) return string.format('%.0f', number) end
 
 local FIELDS = {'g','w','b','d','m','ds','ms','ns','dh','mh','nh','rs','ts','at','f','od','om','on','ou','cs'}
@@ -124,7 +131,7 @@ end
 
 /**
  * Checks and takes all limits of a request, or only looks at them. Keys: the scopes. Arguments: mode (`take`,
- * `look`), generation, copy, its lease, name of the reservation, tokens, nano-dollars; then of each scope:
+ * `look`), generation, copy, its lease, name of the reservation, tokens, nano-dollars; then one for each scope:
  * requests' capacity and rate, tokens' capacity and rate and the most that a request takes of them, places in
  * flight, tokens of the day and of the month, nano-dollars, lifetime. -1: no such limit.
  *
@@ -136,9 +143,7 @@ local mode, generation, copy, lease, name = ARGV[1], tonumber(ARGV[2]), ARGV[3],
 local tokens, nano = tonumber(ARGV[6]), tonumber(ARGV[7])
 local scopes, unknown, room = {}, false, true
 for i, key in ipairs(KEYS) do
-  local s, base = load(key), 7 + (i - 1) * 10
-  local l = {}
-  for n = 1, 10 do l[n] = tonumber(ARGV[base + n]) end
+  local s, l = load(key), numbers(ARGV[7 + i])
   s.l, scopes[i] = l, s
   refill(s, l[2], l[4])
   if s.exists and bury(s, nil) then save(s, l[10]) end
@@ -191,44 +196,42 @@ return answer
 
 /**
  * Tells scopes what the ledger knows. Keys: the scopes. Arguments: generation, day and month for which it was asked;
- * then of each scope: ticket, settled tokens of the day, of the month, nano-dollars, the same three of open rows,
+ * then two for each scope: its ticket, and settled tokens of the day, of the month, nano-dollars, the same three of open rows,
  * units missing from the bucket of requests and of tokens, lifetime. A ticket that holds no longer changes nothing.
  */
 export const LEARN = script(`
 local generation, day, month = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 for i, key in ipairs(KEYS) do
-  local s, a = load(key), {}
-  for n = 1, 10 do a[n] = ARGV[3 + (i - 1) * 10 + n] end
-  if a[1] ~= '' and s.w == a[1] then
-    if s.d == day then s.ds = s.ds + tonumber(a[2]) end
-    if s.m == month then s.ms, s.ns = s.ms + tonumber(a[3]), s.ns + tonumber(a[4]) end
+  local s, ticket, a = load(key), ARGV[2 + 2 * i], numbers(ARGV[3 + 2 * i])
+  if ticket ~= '' and s.w == ticket then
+    if s.d == day then s.ds = s.ds + a[1] end
+    if s.m == month then s.ms, s.ns = s.ms + a[2], s.ns + a[3] end
     if s.b then
-      s.rs, s.ts, s.at = s.rs + tonumber(a[8]), s.ts + tonumber(a[9]), now
-      redis.call('HSET', key, 'od', s.d == day and a[5] or 0, 'om', s.m == month and a[6] or 0,
-        'on', s.m == month and a[7] or 0, 'ou', text(now + ${OPEN_ROWS_MS}))
+      s.rs, s.ts, s.at = s.rs + a[7], s.ts + a[8], now
+      redis.call('HSET', key, 'od', text(s.d == day and a[4] or 0), 'om', text(s.m == month and a[5] or 0),
+        'on', text(s.m == month and a[6] or 0), 'ou', text(now + ${OPEN_ROWS_MS}))
     end
     redis.call('HDEL', key, 'w', 'b')
     redis.call('HSET', key, 'g', generation)
-    save(s, a[10])
+    save(s, a[9])
   end
 end
 return 1
 `);
 
 /**
- * Puts what a request used in the place of what it held. Keys: the scopes. Arguments: name of the reservation, its
- * day and month, tokens and nano-dollars used, 1 where the request counts; then of each scope: rates of requests
+ * Puts what a request used in the place of what it held. Keys: the scopes. Arguments: name of the reservation; its
+ * day and month, tokens and nano-dollars used, 1 where the request counts; then one for each scope: rates of requests
  * and tokens, tokens of the minute that were taken, lifetime (-1 throughout: it was not held there). A store that
  * has forgotten the reservation gives nothing back.
  */
 export const SETTLE = script(`
-local name, day, month = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local tokens, nano, counts = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
+local name, used = ARGV[1], numbers(ARGV[2])
+local day, month, tokens, nano, counts = unpack(used)
 for i, key in ipairs(KEYS) do
-  local s, base = load(key), 6 + (i - 1) * 4
-  if s.exists then
-    local rate_r, rate_t = tonumber(ARGV[base + 1]), tonumber(ARGV[base + 2])
-    local taken, ttl = tonumber(ARGV[base + 3]), tonumber(ARGV[base + 4])
+  if redis.call('EXISTS', key) == 1 then
+    local s = load(key)
+    local rate_r, rate_t, taken, ttl = unpack(numbers(ARGV[2 + i]))
     local held = redis.call('HGET', key, 'l' .. name)
     if held then
       local t, n = string.match(held, '(%d+) (%d+)')
@@ -239,7 +242,7 @@ for i, key in ipairs(KEYS) do
     if month == s.m then s.ms, s.ns = s.ms + tokens, s.ns + nano end
     if ttl >= 0 then
       refill(s, rate_r, rate_t)
-      if held and counts == '0' then s.rs = math.max(0, s.rs - ${UNITS}) end
+      if held and counts == 0 then s.rs = math.max(0, s.rs - ${UNITS}) end
       if rate_t >= 0 then
         local beyond = tokens - taken
         if not held then beyond = math.max(0, beyond) end

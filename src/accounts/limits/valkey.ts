@@ -78,7 +78,7 @@ class ValkeyLimits implements Limits {
   readonly #timing: ValkeyTiming;
   readonly #local: MemoryLimits;
   readonly #connection: ValkeyConnection;
-  readonly #written = new WeakMap<ScopeLimits, readonly string[]>();
+  readonly #written = new WeakMap<ScopeLimits, string>();
   readonly #readings = new Map<string, Promise<void>>();
   #copy: string;
   #incarnation = 0;
@@ -223,7 +223,7 @@ class ValkeyLimits implements Limits {
         String(ask.tokens),
         String(ask.nano),
       ];
-      for (const limits of scopes) args.push(...this.#limitArguments(limits));
+      for (const limits of scopes) args.push(this.#limitArguments(limits));
       const answer = readAnswer(await this.#connection.evaluate(ADMIT, keys, args), stored);
       if ('room' in answer) return answer;
       await this.#tell(demand, scopes, keys, answer);
@@ -270,7 +270,7 @@ class ValkeyLimits implements Limits {
   }
 
   /** Written once for each scope of a plan. */
-  #limitArguments(limits: ScopeLimits): readonly string[] {
+  #limitArguments(limits: ScopeLimits): string {
     let written = this.#written.get(limits);
     if (written === undefined) {
       this.#written.set(limits, (written = limitArguments(limits, this.#options.reservedShare)));
