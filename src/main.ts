@@ -27,6 +27,18 @@ const COMMANDS: Readonly<Record<string, Listed>> = {
     summary: 'List the plans of the configuration, and how many accounts are on each.',
     load: () => import('./commands/plans.ts'),
   },
+  usage: {
+    summary: 'Sum up what was used, by day, model, key or account.',
+    load: () => import('./commands/usage.ts'),
+  },
+  ledger: {
+    summary: 'Export the ledger of requests.',
+    load: () => import('./commands/ledger.ts'),
+  },
+  receipt: {
+    summary: 'Tell all that is known of one request.',
+    load: () => import('./commands/receipt.ts'),
+  },
   audit: {
     summary: 'Show who changed which account, key or person.',
     load: () => import('./commands/audit.ts'),

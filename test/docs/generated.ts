@@ -14,6 +14,13 @@ import { readPage, ROOT } from './markdown.ts';
 const PAGES_OF_COMMANDS: readonly (readonly [string, string])[] = [
   ['sluice engine', 'docs/cli-engine.md'],
   ['sluice database', 'docs/databases.md'],
+  ['sluice accounts', 'docs/cli-accounts.md'],
+  ['sluice keys', 'docs/cli-accounts.md'],
+  ['sluice plans', 'docs/cli-accounts.md'],
+  ['sluice usage', 'docs/cli-usage.md'],
+  ['sluice ledger', 'docs/cli-usage.md'],
+  ['sluice receipt', 'docs/cli-usage.md'],
+  ['sluice audit', 'docs/cli-usage.md'],
 ];
 
 /** Page -> the names of its generated parts, in order, with what stands in them. */
@@ -22,7 +29,7 @@ export async function generatedParts(): Promise<ReadonlyMap<string, ReadonlyMap<
     ([name, text]) => [name, `\`\`\`text\n${text}\n\`\`\``] as const,
   );
   const pageOf = (name: string) =>
-    PAGES_OF_COMMANDS.find(([command]) => name.startsWith(`${command} `))?.[1] ?? 'docs/cli.md';
+    PAGES_OF_COMMANDS.find(([command]) => `${name} `.startsWith(`${command} `))?.[1] ?? 'docs/cli.md';
   const pages = new Map<string, ReadonlyMap<string, string>>([['docs/api.md', fieldTables()]]);
   for (const page of new Set(['docs/cli.md', ...PAGES_OF_COMMANDS.map(([, other]) => other)])) {
     pages.set(page, new Map(help.filter(([name]) => pageOf(name) === page)));

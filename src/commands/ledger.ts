@@ -1,0 +1,101 @@
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { InvalidArgumentError, Option, type Command } from 'commander';
+import type { LedgerRecord } from '../accounts/ledger/record.ts';
+import { exportRequests } from '../accounts/ledger/requests.ts';
+import { requestJson, type RequestJson } from '../http/api/ledger-json.ts';
+import { csvLine } from './csv.ts';
+import { openDatabaseHere } from './open.ts';
+
+/** `sluice ledger export`: every row of the ledger, streamed. */
+export function register(program: Command): void {
+  program
+    .command('ledger')
+    .description('Export the ledger of requests.')
+    .command('export')
+    .description('Print a line for every request, the oldest first. Never the prompt nor the answer.')
+    .option('--from <moment>', 'those that came then or later: a day in UTC, or ISO 8601', parseMoment)
+    .option('--to <moment>', 'those that came before', parseMoment)
+    .option('--account <account>', 'only those of this account')
+    .addOption(new Option('--format <format>', 'of a line').choices(['csv', 'jsonl']).default('csv'))
+    .addHelpText(
+      'after',
+      '\nExample:\n  $ sluice ledger export --from 2026-11-01 --to 2026-12-01 --format jsonl > november.jsonl',
+    )
+    .action(exportLedger);
+}
+
+interface Flags {
+  from?: number;
+  to?: number;
+  account?: string;
+  format: 'csv' | 'jsonl';
+}
+
+async function exportLedger({ from, to, account, format }: Flags): Promise<void> {
+  await using database = await openDatabaseHere();
+  const rows = exportRequests(database, { fromMs: from, toMs: to, accountId: account });
+  try {
+    await pipeline(Readable.from(chunks(rows, format)), process.stdout, { end: false });
+  } catch (error) {
+    // A reader such as `head` has read enough.
+    if (!(error instanceof Error && 'code' in error && error.code === 'EPIPE')) throw error;
+  }
+}
+
+/** Characters that are written in one go. */
+const CHUNK = 65_536;
+
+async function* chunks(
+  rows: AsyncIterable<LedgerRecord>,
+  format: Flags['format'],
+): AsyncGenerator<string, void> {
+  let text = format === 'csv' ? csvLine(COLUMNS.map(([name]) => name)) : '';
+  for await (const record of rows) {
+    const row = requestJson(record);
+    text +=
+      format === 'csv' ? csvLine(COLUMNS.map(([, valueOf]) => valueOf(row))) : `${JSON.stringify(row)}\n`;
+    if (text.length < CHUNK) continue;
+    yield text;
+    text = '';
+  }
+  if (text !== '') yield text;
+}
+
+type Column = readonly [name: string, valueOf: (row: RequestJson) => string | number | boolean | null];
+
+/** The fields of a row in the order of its JSON, those of its price one by one. */
+const COLUMNS: readonly Column[] = (
+  [
+    ...([
+      'id',
+      'client_request_id',
+      'account_id',
+      'key_id',
+      'endpoint',
+      'model',
+      'streamed',
+      'state',
+    ] as const),
+    ...(['plan', 'replica', 'attempts', 'started_at', 'slot_at', 'first_token_at', 'ended_at'] as const),
+    ...(['prompt_tokens', 'cached_tokens', 'completion_tokens', 'usage_source', 'billed'] as const),
+    ...(['cost_usd', 'finish_reason', 'error_code', 'http_status', 'delivered', 'checkpoint_at'] as const),
+  ] as const
+).flatMap((name): Column[] => {
+  const column: Column = [name, (row) => row[name]];
+  if (name !== 'cost_usd') return [column];
+  return [
+    ['price_prompt', ({ price }) => price.prompt],
+    ['price_completion', ({ price }) => price.completion],
+    column,
+  ];
+});
+
+/** A day in UTC, or a moment with its time zone, as Unix milliseconds. For commander. */
+function parseMoment(text: string): number {
+  const day = /^\d{4}-\d\d-\d\d$/.test(text);
+  const moment = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/.test(text);
+  const atMs = day || moment ? Date.parse(text) : Number.NaN;
+  if (!Number.isNaN(atMs)) return atMs;
+  throw new InvalidArgumentError('Expected a day such as 2026-11-21, or 2026-11-21T16:11:48Z.');
+}

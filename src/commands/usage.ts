@@ -1,0 +1,85 @@
+import { Option, type Command } from 'commander';
+import { readUsage, USAGE_DIMENSIONS, type UsageDimension } from '../accounts/ledger/usage.ts';
+import { usageQuestion } from '../accounts/usage-question.ts';
+import { usageJson, type UsageJson } from '../http/api/ledger-json.ts';
+import { csvLine } from './csv.ts';
+import { openDatabaseHere } from './open.ts';
+import { note, printJson, printTable } from './output.ts';
+
+/** `sluice usage`: what was used, from the sums of days. */
+export function register(program: Command): void {
+  program
+    .command('usage')
+    .description('Sum up what was used. Days are days in UTC.')
+    .option('--by <list>', `some of ${USAGE_DIMENSIONS.join(', ')}, with commas between`, 'day')
+    .option('--from <day>', 'the first day, such as 2026-11-21; left out: the first of this month')
+    .option('--to <day>', 'the day after the last one; left out: tomorrow')
+    .option('--account <account>', 'only what this account used')
+    .addOption(new Option('--json', 'print an array of objects').conflicts('csv'))
+    .option('--csv', 'print a line for each row, and one of names before')
+    .addHelpText(
+      'after',
+      '\nExample:\n  $ sluice usage --by day,model --from 2026-11-01 --to 2026-12-01 --account default',
+    )
+    .action(usage);
+}
+
+interface Flags {
+  by: string;
+  from?: string;
+  to?: string;
+  account?: string;
+  json?: true;
+  csv?: true;
+}
+
+async function usage(flags: Flags): Promise<void> {
+  const question = usageQuestion(flags, Date.now());
+  await using database = await openDatabaseHere();
+  const rows = (await readUsage(database, { ...question, accountId: flags.account })).map(usageJson);
+  if (flags.json) return printJson(rows);
+  if (flags.csv) return printCsv(rows);
+  if (rows.length === 0) return note('Nothing was used in this time.');
+  printTable(
+    [...question.by.map((dimension) => dimension.toUpperCase()), ...HEADINGS],
+    rows.map((row) => [...question.by.map((dimension) => named(row, dimension)), ...cells(row)]),
+  );
+}
+
+function named(row: UsageJson, dimension: UsageDimension): string {
+  const name = { day: row.day, model: row.model, key: row.key_id, account: row.account_id }[dimension];
+  return name ?? '-';
+}
+
+const HEADINGS = [
+  'REQUESTS',
+  'ERRORS',
+  'ABORTED',
+  'PROMPT',
+  'CACHED',
+  'COMPLETION',
+  'USD',
+  'TTFT MS',
+  'TOKENS/S',
+];
+
+function cells(row: UsageJson): string[] {
+  const counts = [row.requests, row.errors + row.interrupted, row.aborted];
+  const tokens = [row.prompt_tokens, row.cached_tokens, row.completion_tokens];
+  const medians = [row.ttft_ms, row.tokens_per_second].map((values) => values?.p50 ?? '-');
+  return [...counts, ...tokens, row.cost_usd, ...medians].map(String);
+}
+
+function printCsv(rows: readonly UsageJson[]): void {
+  const lines = rows.map(({ ttft_ms: ttft, tokens_per_second: speed, ...row }) => ({
+    ...row,
+    ttft_ms_p50: ttft?.p50 ?? null,
+    ttft_ms_p95: ttft?.p95 ?? null,
+    tokens_per_second_p50: speed?.p50 ?? null,
+    tokens_per_second_p95: speed?.p95 ?? null,
+  }));
+  const [first] = lines;
+  if (first === undefined) return note('Nothing was used in this time.');
+  process.stdout.write(csvLine(Object.keys(first)));
+  for (const line of lines) process.stdout.write(csvLine(Object.values(line)));
+}

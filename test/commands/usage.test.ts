@@ -1,0 +1,165 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { after, before, describe, test } from 'node:test';
+import * as fc from 'fast-check';
+import { csvLine } from '../../src/commands/csv.ts';
+import { MODEL, until } from '../harness.ts';
+import { startManaged, type Managed } from '../http/api/manager.ts';
+import { testDatabases } from '../servers.ts';
+import { run, start } from './program.ts';
+
+for (const kind of testDatabases()) {
+  describe(`beside a running service on ${kind.name}`, () => {
+    let managed: Managed;
+    let account: string;
+    const ids: string[] = [];
+    before(async () => {
+      managed = await startManaged(kind);
+      account = (
+        await run(['accounts', 'create', '--name', 'acme', '--plan', 'free'], managed.env)
+      ).stdout.trim();
+      const limits = ['--limit', 'tokensPerDay=100000', '--budget', '9999.5'];
+      const options = ['--name', 'a', '--account', account, ...limits];
+      const key = (await run(['keys', 'create', ...options], managed.env)).stdout.trim();
+      for (const clientId of ['one', 'two, "quoted"']) {
+        const answer = await managed.generate(key, { 'x-client-request-id': clientId });
+        assert.equal(answer.status, 200);
+        await answer.text();
+        ids.push(answer.headers.get('x-request-id') ?? '');
+      }
+    });
+    after(() => managed[Symbol.asyncDispose]());
+
+    test('usage is told as a table, as JSON and as CSV, and says where there is none', async () => {
+      const today = new Date().toISOString().slice(0, 10);
+      const args = ['usage', '--by', 'day,model', '--account', account];
+      const { code, stdout } = await run([...args, '--json'], managed.env);
+      assert.equal(code, 0);
+      const [row, ...more]: Record<string, unknown>[] = JSON.parse(stdout);
+      assert.deepEqual(more, []);
+      assert.deepEqual([row?.day, row?.model, row?.key_id, row?.requests], [today, MODEL, null, 2]);
+      const same = await managed.ok('GET', `/api/usage?by=day,model&account_id=${account}`);
+      assert.deepEqual(same.data, [row]);
+
+      const table = await run(args, managed.env);
+      assert.match(table.stdout, /^DAY +MODEL +REQUESTS +ERRORS +ABORTED +PROMPT +CACHED +COMPLETION +USD /);
+      assert.match(
+        table.stdout,
+        new RegExp(`^${today} +${MODEL} +2 +0 +0 +\\d+ +\\d+ +10 +[\\d.]+ +[\\d.]+ `, 'm'),
+      );
+      const csv = await run([...args, '--csv'], managed.env);
+      const [head = '', line = '', ...rest] = csv.stdout.split('\n');
+      assert.deepEqual(rest, ['']);
+      const named = Object.fromEntries(head.split(',').map((name, index) => [name, line.split(',')[index]]));
+      assert.deepEqual(
+        [named.day, named.requests, named.cost_usd, named.key_id],
+        [today, '2', row?.cost_usd, ''],
+      );
+      const none = await run(['usage', '--to', '2026-01-02', '--from', '2026-01-01'], managed.env);
+      assert.deepEqual([none.code, none.stdout, none.stderr], [0, '', 'Nothing was used in this time.\n']);
+    });
+
+    test('the ledger is exported line by line, the oldest first, exactly as the service tells it', async () => {
+      const args = ['ledger', 'export', '--account', account];
+      const { code, stdout } = await run([...args, '--format', 'jsonl'], managed.env);
+      assert.equal(code, 0);
+      const rows: unknown[] = stdout
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line));
+      const told = await managed.ok('GET', `/api/requests?account_id=${account}`);
+      assert.deepEqual(rows, told.data.toReversed());
+
+      const csv = await run(args, managed.env);
+      const [head = '', first = '', second = ''] = csv.stdout.split('\n');
+      assert.match(head, /^id,client_request_id,.*,price_prompt,price_completion,cost_usd,/);
+      assert.ok(first.startsWith(`${ids[0]},one,${account},key_`), first);
+      assert.ok(second.startsWith(`${ids[1]},"two, ""quoted""",${account},`), second);
+      assert.equal(first.split(',').length, head.split(',').length);
+      const none = await run(
+        [...args, '--from', '2026-01-01', '--to', '2026-01-02T00:00:00+02:00'],
+        managed.env,
+      );
+      assert.deepEqual([none.code, none.stdout], [0, `${head}\n`]);
+    });
+
+    test('a receipt is told for people and for programs', async () => {
+      const [id = ''] = ids;
+      const { code, stdout } = await run(['receipt', id], managed.env);
+      assert.equal(code, 0);
+      const told = await managed.ok('GET', `/api/receipts/${id}`);
+      for (const line of [
+        new RegExp(`^Request ${id}\n  caller's own id  one\n  account, key     ${account}, key_`),
+        new RegExp(`^  model            ${MODEL} at embedded:${MODEL}$`, 'm'),
+        /^ {2}state {12}settled, 200, length$/m,
+        /^ {2}stages {11}queue \d+ ms, prefill \d+ ms, decode \d+ ms$/m,
+        /^ {2}tokens {11}prompt \d+ \(\d+ cached\), completion 5, counted by the engine$/m,
+        /^completion +5 +1000000 +5$/m,
+        new RegExp(`^total +${told.request.cost_usd.replace('.', '\\.')}$`, 'm'),
+        /^requests_per_minute +account +all +1000 +999$/m,
+        new RegExp(`^usd_per_month +key +all +9999\\.5 +`, 'm'),
+      ]) {
+        assert.match(stdout, line);
+      }
+      const json = await run(['receipt', id, '--json'], managed.env);
+      assert.deepEqual(JSON.parse(json.stdout), told);
+      const unknown = await run(['receipt', '01a2008d-96fe-71ff-ae7d-c1f32144809f'], managed.env);
+      assert.deepEqual([unknown.code, unknown.stdout], [1, '']);
+      assert.match(unknown.stderr, /^There is no request of this id in the ledger\./);
+    });
+
+    test('what commands change holds in the service too', async () => {
+      const { stdout } = await run(['keys', 'create', '--name', 'b', '--account', account], managed.env);
+      const key = stdout.trim();
+      assert.equal((await managed.generate(key)).status, 200);
+      await run(['accounts', 'suspend', account], managed.env);
+      await until(async () => (await managed.generate(key)).status === 401);
+      await run(['accounts', 'resume', account], managed.env);
+      const { data } = await managed.ok('GET', `/api/audit?account_id=${account}&action=account.resume`);
+      assert.match(String(data[0]?.actor), /^cli:/);
+    });
+  });
+}
+
+test('exit 2 or 1 for a time or a sum that cannot be', async () => {
+  const env = { SLUICE_HOME: '/nonexistent' };
+  for (const [args, code] of [
+    [['usage', '--json', '--csv'], 2],
+    [['ledger', 'export', '--from', 'yesterday'], 2],
+    [['ledger', 'export', '--to', '2026-13-01'], 2],
+    [['ledger', 'export', '--format', 'xml'], 2],
+    [['receipt'], 2],
+    [['usage', '--by', 'colour'], 1],
+    [['usage', '--from', '2026-02-30'], 1],
+  ] as const) {
+    const ended = await run(args, env);
+    assert.deepEqual([ended.code, ended.stdout], [code, ''], args.join(' '));
+  }
+});
+
+test('a reader that has read enough ends an export without a word', async () => {
+  const [sqlite] = testDatabases();
+  assert.ok(sqlite);
+  await using database = await sqlite.open();
+  const child = start(['ledger', 'export'], database.env);
+  child.stdout?.destroy();
+  let stderr = '';
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+  const [code]: unknown[] = await once(child, 'close');
+  assert.deepEqual([code, stderr], [0, '']);
+});
+
+test('a line of CSV can be read back, whatever stands in it', () => {
+  const value = fc.oneof(fc.string(), fc.stringMatching(/^[",\r\na]*$/));
+  fc.assert(
+    fc.property(fc.array(value, { minLength: 1 }), (values) => {
+      assert.deepEqual(readCsvLine(csvLine(values)), values);
+    }),
+  );
+});
+
+function readCsvLine(line: string): string[] {
+  assert.ok(line.endsWith('\n'));
+  const fields = `,${line.slice(0, -1)}`.matchAll(/,(?:"((?:[^"]|"")*)"|([^",]*))/gy);
+  return [...fields].map(([, quoted, plain = '']) => quoted?.replaceAll('""', '"') ?? plain);
+}
