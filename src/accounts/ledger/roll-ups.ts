@@ -33,8 +33,6 @@ export class RollUps {
   readonly #latencies = new Map<string, LatencyCount>();
 
   add(row: EndedRow, ttftBucket: number | null, speedBucket: number | null): void {
-    const key: DayKey = [row.account_id, dayOf(row.started_at), row.model, row.key_id];
-    const name = key.join('\n');
     const settled = row.state === 'settled';
     const counts = [
       1,
@@ -46,15 +44,14 @@ export class RollUps {
       row.completion_tokens,
       row.billed === 1 ? row.prompt_tokens + row.completion_tokens : 0,
     ];
-    const day = this.#days.get(name);
-    if (day === undefined) {
-      this.#days.set(name, { key, counts, cost: row.cost_pico });
-    } else {
-      day.counts = day.counts.map((sum, index) => sum + (counts[index] ?? 0));
-      day.cost += row.cost_pico;
-    }
-    if (ttftBucket !== null) this.#count(name, key, 'ttft', ttftBucket);
-    if (speedBucket !== null) this.#count(name, key, 'speed', speedBucket);
+    this.#sum(row, counts, row.cost_pico, [ttftBucket, speedBucket], 1);
+  }
+
+  /** Makes an error of a row that had been added as billed. */
+  waive(row: EndedRow, ttftBucket: number | null, speedBucket: number | null): void {
+    const aborted = Number(row.error_code === HUNG_UP);
+    const counts = [0, 1, -aborted, 0, 0, 0, 0, -(row.prompt_tokens + row.completion_tokens)];
+    this.#sum(row, counts, -row.cost_pico, [ttftBucket, speedBucket], -1);
   }
 
   get days(): UsageSums[] {
@@ -65,11 +62,31 @@ export class RollUps {
     return sorted(this.#latencies);
   }
 
-  #count(name: string, key: DayKey, measure: 'ttft' | 'speed', bucket: number): void {
+  #sum(
+    row: EndedRow,
+    counts: number[],
+    cost: bigint,
+    [ttft, speed]: [ttft: number | null, speed: number | null],
+    times: 1 | -1,
+  ): void {
+    const key: DayKey = [row.account_id, dayOf(row.started_at), row.model, row.key_id];
+    const name = key.join('\n');
+    const day = this.#days.get(name);
+    if (day === undefined) {
+      this.#days.set(name, { key, counts, cost });
+    } else {
+      day.counts = day.counts.map((sum, index) => sum + (counts[index] ?? 0));
+      day.cost += cost;
+    }
+    if (ttft !== null) this.#count(name, key, 'ttft', ttft, times);
+    if (speed !== null) this.#count(name, key, 'speed', speed, times);
+  }
+
+  #count(name: string, key: DayKey, measure: 'ttft' | 'speed', bucket: number, times: number): void {
     const place = `${name}\n${measure}\n${bucket}`;
     const known = this.#latencies.get(place);
-    if (known === undefined) this.#latencies.set(place, [...key, measure, bucket, 1]);
-    else known[6]++;
+    if (known === undefined) this.#latencies.set(place, [...key, measure, bucket, times]);
+    else known[6] += times;
   }
 }
 

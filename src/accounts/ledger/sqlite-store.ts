@@ -10,6 +10,7 @@ import type { Batch } from './write.ts';
 /** What the writer's thread is asked. */
 export type SqliteCall =
   | ['write', epoch: number, batch: Batch]
+  | ['waive', settles: Batch['settles']]
   | ['register', leaseMs: number, pid: number]
   | ['beat', epoch: number, leaseMs: number]
   | ['reap', epoch: number, processStartedAt: number]
@@ -53,6 +54,10 @@ export class SqliteStore implements LedgerStore {
   write(epoch: number, batch: Batch): Promise<BatchAnswer | null> {
     // What `SqliteTables.write` returned.
     return this.#ask(['write', epoch, batch]) as Promise<BatchAnswer | null>;
+  }
+
+  async waive(settles: Batch['settles']): Promise<void> {
+    await this.#ask(['waive', settles]);
   }
 
   async reap(epoch: number): Promise<number> {

@@ -47,6 +47,8 @@ function run(open: SqliteTables, call: Exclude<SqliteCall, ['close']>): unknown 
   switch (call[0]) {
     case 'write':
       return open.write(call[1], call[2]);
+    case 'waive':
+      return open.waive(call[1]);
     case 'register':
       return open.register(call[1], call[2]);
     case 'beat':

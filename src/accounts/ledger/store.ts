@@ -15,6 +15,11 @@ export interface LedgerStore extends AsyncDisposable {
    */
   write(epoch: number, batch: Batch): Promise<BatchAnswer | null>;
   /**
+   * Takes back what these settlements cost, where they were written after all: their requests were told that they
+   * were not. Whoever lives or not, and as often as one likes.
+   */
+  waive(settles: Batch['settles']): Promise<void>;
+  /**
    * Ends the copies whose lease has ended, this one excepted, and settles their open rows as interrupted; the
    * number of those rows.
    */

@@ -106,6 +106,26 @@ export function settledValues(id: string, opened: Opened, ended: Settlement): Va
   return values(id, ttft, speed, 'settled', cost, ended);
 }
 
+/** Columns of a row whose request was told that it could not be settled in time. */
+export const WAIVED: ReadonlyMap<string, Value> = new Map<keyof typeof SETTLED, Value>([
+  ['billed', 0],
+  ['cost_pico', 0],
+  ['finish_reason', null],
+  ['error_code', 'storage_unavailable'],
+  ['http_status', 503],
+]);
+
+/** The values of a settlement at no cost; null: it has none. */
+export function waivedValues([id = null, , , ...row]: readonly Value[]): Value[] | null {
+  const columns = Object.keys(SETTLED);
+  if (row[columns.indexOf('billed')] !== 1) return null;
+  const waived = row.map((value, index) => {
+    const column = columns[index] ?? '';
+    return WAIVED.has(column) ? (WAIVED.get(column) ?? null) : value;
+  });
+  return [id, null, null, ...waived];
+}
+
 /** Ends a row that may have been opened although its opening was refused to the request: it never ran. */
 export function neverRanValues(id: string, atMs: number): Value[] {
   return values(id, null, null, 'interrupted', 0n, {
