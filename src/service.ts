@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { FastifyInstance } from 'fastify';
-import { KeyStore } from './accounts/keys.ts';
+import { KeyStore, type KeyClock } from './accounts/keys.ts';
 import { picoPerToken, type TokenPrice } from './accounts/ledger/cost.ts';
 import { openLedger } from './accounts/ledger/open-ledger.ts';
 import { openUsageHistory } from './accounts/ledger/history.ts';
@@ -43,6 +43,8 @@ export interface ServiceOptions {
   /** Where `HF_ENDPOINT`, `HF_TOKEN` and the proxies of downloads are looked up. */
   env: NodeJS.ProcessEnv;
   log: Log;
+  /** The clocks by which keys expire and grow stale, where they are not the machine's. */
+  keyClock?: KeyClock;
 }
 
 /**
@@ -78,13 +80,14 @@ export class Service implements AsyncDisposable {
    * Opens the database, starts every model and listens. Models may still be loading when it resolves.
    * Rejects with a `DatabaseError`, or Node's error where the address cannot be listened on; nothing stays open.
    */
-  static async open({ config, secrets, env, log }: ServiceOptions): Promise<Service> {
+  static async open({ config, secrets, env, log, keyClock }: ServiceOptions): Promise<Service> {
     await using owned = new AsyncDisposableStack();
     const database = owned.use(await openDatabase({ home: config.home, url: config.databaseUrl }));
     const activity = new Activity();
     const keys = owned.use(
       await KeyStore.open(database, log, {
         maxStaleMs: config.file.keys.maxStaleMs,
+        clock: keyClock,
         afterCheck: (known) => activity.abort(keyClosed(), (caller) => known.opens(caller)),
       }),
     );

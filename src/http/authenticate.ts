@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { AuthenticatedKey } from '../accounts/keys.ts';
 import { ServiceError } from '../errors.ts';
 import type { HttpContext } from './context.ts';
+import { noteCaller } from './limit-headers.ts';
 
 type Hook = (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void) => void;
 
@@ -24,6 +25,7 @@ export function acceptKey(context: HttpContext): Hook {
 function authenticate({ keys }: HttpContext, request: FastifyRequest, done: (error?: Error) => void): void {
   const decide = (caller: AuthenticatedKey | null) => {
     request.caller = caller;
+    if (caller) noteCaller(request);
     done(caller ? undefined : noValidKey());
   };
   try {

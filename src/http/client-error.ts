@@ -1,11 +1,20 @@
 import { randomUUIDv7 } from 'node:crypto';
 import type { Socket } from 'node:net';
-import { STATUS_CODES } from 'node:http';
+import { STATUS_CODES, type ServerResponse } from 'node:http';
+import type { FastifyRequest } from 'fastify';
 import { ServiceError } from '../errors.ts';
+import type { Accounting } from '../inference/account.ts';
 import { errorBody } from '../openai/error-body.ts';
+import { limitHeaders, requestOf } from './limit-headers.ts';
 
-/** What Node's HTTP parser refuses, in the shape of every other error. No request object exists here. */
-export function answerClientError(error: Error & { code?: string }, socket: Socket): void {
+/** What Node's HTTP parser refuses, in the shape of every other error. */
+export async function answerClientError(
+  accounting: Accounting,
+  error: Error & { code?: string },
+  socket: Socket,
+): Promise<void> {
+  const request = arriving(socket);
+  const limits = request ? await limitHeaders(accounting, request) : [];
   if (error.code === 'ECONNRESET' || !socket.writable || answerBegun(socket)) {
     socket.destroy();
     return;
@@ -14,7 +23,8 @@ export function answerClientError(error: Error & { code?: string }, socket: Sock
   const body = errorBody(fault);
   const head = [
     `HTTP/1.1 ${fault.status} ${STATUS_CODES[fault.status] ?? ''}`,
-    `x-request-id: ${randomUUIDv7()}`,
+    `x-request-id: ${request?.id ?? randomUUIDv7()}`,
+    ...pairs(limits),
     'content-type: application/json',
     `content-length: ${Buffer.byteLength(body)}`,
     'connection: close',
@@ -37,7 +47,21 @@ function translate(code: string | undefined): ServiceError {
 
 /** Whether a byte of an answer to this connection's current request has gone out: no second one may follow. */
 function answerBegun(socket: Socket): boolean {
+  return current(socket)?.headersSent === true;
+}
+
+/** The request whose body was still to come, if its caller was known. */
+function arriving(socket: Socket): FastifyRequest | undefined {
+  const response = current(socket);
+  return response ? requestOf(response.req) : undefined;
+}
+
+function current(socket: Socket): ServerResponse | null | undefined {
   // Node keeps the response that a socket is writing under this name; its own `clientError` default reads it too.
-  const current = (socket as Socket & { _httpMessage?: { headersSent: boolean } | null })._httpMessage;
-  return current?.headersSent === true;
+  return (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage;
+}
+
+/** A flat list of names and values as the lines of a head. */
+function pairs(headers: readonly string[]): string[] {
+  return headers.flatMap((name, index) => (index % 2 === 0 ? [`${name}: ${headers[index + 1]}`] : []));
 }

@@ -2,7 +2,6 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { AuthenticatedKey } from '../accounts/keys.ts';
 import { ServiceError } from '../errors.ts';
 import type { GenerationRequest } from '../generation.ts';
-import { peek } from '../inference/account.ts';
 import { complete } from '../inference/complete.ts';
 import { HungUp } from '../inference/hung-up.ts';
 import { GenerationRecord } from '../inference/record.ts';
@@ -15,6 +14,7 @@ import { DONE, StreamFormatter } from '../openai/stream.ts';
 import { parseTextRequest } from '../openai/text-request.ts';
 import { EventStream } from './event-stream.ts';
 import { answerJson, commonHeaders, refuse, type Exchange } from './exchange.ts';
+import { limitHeaders } from './limit-headers.ts';
 import { clientRequestId, logRequest, type RequestOutcome } from './request-log.ts';
 import type { HttpContext } from './context.ts';
 
@@ -64,7 +64,7 @@ export async function generate(
     const fault = asServiceError(error, exchange.requestId, context.log);
     note(outcome, fault);
     if (record.limitHeaders.length === 0 && !reply.raw.headersSent) {
-      record.limitHeaders = await peek(context.inference.accounting, caller, outcome.model).catch(() => []);
+      record.limitHeaders = await limitHeaders(context.inference.accounting, request, outcome.model);
     }
     if (fault instanceof ServiceError) refuse(exchange, fault, context.limits.drainBytes);
     else reply.raw.destroy();

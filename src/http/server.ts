@@ -8,6 +8,7 @@ import type { HttpContext } from './context.ts';
 import { refuse } from './exchange.ts';
 import { generate } from './generate.ts';
 import { registerHealth } from './health.ts';
+import { limitHeaders } from './limit-headers.ts';
 import { registerModels } from './models.ts';
 import { registerOpenApi } from './openapi.ts';
 import { methodsOf } from './paths.ts';
@@ -24,8 +25,9 @@ export function buildServer(context: HttpContext): FastifyInstance {
     return503OnClosing: false,
     http: { maxHeaderSize: limits.headerBytes, connectionsCheckingInterval: 1000 },
     requestTimeout: limits.bodyMs,
-    clientErrorHandler: answerClientError,
-    frameworkErrors: (error, request, reply) => answerFault(context, error, request, reply),
+    clientErrorHandler: (error, socket) =>
+      void answerClientError(context.inference.accounting, error, socket),
+    frameworkErrors: (error, request, reply) => void answerFault(context, error, request, reply),
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 1000 },
   });
   app.server.headersTimeout = limits.bodyMs;
@@ -56,21 +58,19 @@ export function buildServer(context: HttpContext): FastifyInstance {
   return app;
 }
 
-function answerFault(
+async function answerFault(
   context: HttpContext,
   error: unknown,
   request: FastifyRequest,
   reply: FastifyReply,
-): void {
+): Promise<void> {
   reply.hijack();
   const fault = translate(context, error, request);
   if (fault.status !== 401)
     context.log.info('refused', { requestId: request.id, code: fault.code, path: request.routeOptions.url });
-  refuse(
-    { request: request.raw, response: reply.raw, requestId: request.id },
-    fault,
-    context.limits.drainBytes,
-  );
+  const record = { limitHeaders: await limitHeaders(context.inference.accounting, request) };
+  const exchange = { request: request.raw, response: reply.raw, requestId: request.id, record };
+  refuse(exchange, fault, context.limits.drainBytes);
 }
 
 function translate({ log, limits }: HttpContext, error: unknown, request: FastifyRequest): ServiceError {

@@ -48,7 +48,7 @@ export function openApiDocument(info: { version: string; serverUrl: string }, pa
       '/readyz': {
         get: open('readiness', 'Say whether the service can generate.', {
           503: {
-            description: 'Not ready, and how far the models are, or stopping.',
+            description: 'Not ready, and how far the models are, without its database, or stopping.',
             ...json({ type: 'object' }),
           },
         }),
