@@ -14,7 +14,7 @@ const READING_MS = 5000;
  * For how long open rows of the ledger stand in for running requests that the store has forgotten; by then every
  * copy has said again what it runs. Milliseconds.
  */
-const OPEN_ROWS_MS = 5000;
+const OPEN_ROWS_MS = 3000;
 
 /**
  * Each scope of an account is one hash, and every script works on scopes of one account, whose id is the hash tag:

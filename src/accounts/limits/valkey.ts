@@ -87,7 +87,6 @@ class ValkeyLimits implements Limits {
   /** Whether something was used that the store does not know. */
   #missed = false;
   #generation = 0;
-  /** Copies as last seen, this one among them. */
   #copies = 1;
   #claimedAt = 0;
 
@@ -104,6 +103,11 @@ class ValkeyLimits implements Limits {
       onBeat: () => this.#beat(),
       onGone: () => this.#leave(),
     });
+  }
+
+  /** Copies of the service as last seen, this one among them. */
+  get copies(): number {
+    return this.#copies;
   }
 
   get tried(): Promise<void> {

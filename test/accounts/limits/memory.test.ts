@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import type { PlanLimits } from '../../../src/config/schema.ts';
 import { openMemoryLimits } from '../../../src/accounts/limits/memory.ts';
 import { demand, FakeLedger, Fleet, headersOf, type Request } from './fleet.ts';

@@ -1,0 +1,17 @@
+/** A copy of the service that asks for as much as it can get, and writes how much it got. */
+import { demand, FakeLedger, openCopy } from './fleet.ts';
+
+const limits = await openCopy(process.env['VALKEY_URL'] ?? '', new FakeLedger());
+const ask = demand({ requestsPerMinute: 1, burst: { requests: 100 }, tokensPerDay: 200 });
+let admitted = 0;
+for (let round = 0; round < 10; round++) {
+  const decisions = await Promise.all(Array.from({ length: 20 }, async () => limits.admit(ask)));
+  for (const decision of decisions) {
+    if (!decision.admitted) continue;
+    admitted++;
+    limits.settle(decision.reservation, { tokens: 1, pico: 0n, request: true });
+  }
+}
+await limits.standing(ask);
+process.stdout.write(String(admitted));
+await limits[Symbol.asyncDispose]();
