@@ -40,7 +40,7 @@ const COMMANDS: Readonly<Record<string, Listed>> = {
     load: () => import('./commands/receipt.ts'),
   },
   audit: {
-    summary: 'Show who changed which account, key or person.',
+    summary: 'Show who changed which account, key, plan or person.',
     load: () => import('./commands/audit.ts'),
   },
   database: {

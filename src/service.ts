@@ -11,6 +11,7 @@ import { openUsageHistory } from './accounts/ledger/history.ts';
 import type { Limits } from './accounts/limits/limits.ts';
 import { openMemoryLimits } from './accounts/limits/memory.ts';
 import { Plans, warnOfLostPlans } from './accounts/plans.ts';
+import { recordPlans } from './accounts/plan-history.ts';
 import { AccountStore } from './accounts/store.ts';
 import type { Config, ModelConfig, ReplicaConfig } from './config/schema.ts';
 import type { Secrets } from './config/load.ts';
@@ -101,6 +102,7 @@ export class Service implements AsyncDisposable {
     }
     const limits = owned.use(await openLimits(config, database, log));
     const plans = new Plans(config.file);
+    await recordPlans(database, plans);
     await warnOfLostPlans(database, plans, log);
     const ledger = owned.use(
       await openLedger({
@@ -161,6 +163,7 @@ export class Service implements AsyncDisposable {
     this.#log.info('configuration read again', { plans: Object.keys(file.plans) });
     if (waiting.length > 0)
       this.#log.warn('these fields take effect with the next start', { fields: waiting });
+    await recordPlans(this.#database, this.#plans);
     await warnOfLostPlans(this.#database, this.#plans, this.#log);
   }
 

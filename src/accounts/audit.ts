@@ -12,7 +12,7 @@ export interface Actor {
   ip: string | null;
 }
 
-/** What the service does of its own accord, such as the first key of a fresh home. */
+/** What the service does by itself: the first key of a fresh home, plans that its configuration has changed. */
 export const SERVICE: Actor = { id: 'service', ip: null };
 
 export type AuditAction =
@@ -28,7 +28,11 @@ export type AuditAction =
   | 'person.create'
   | 'person.delete'
   | 'member.set'
-  | 'member.remove';
+  | 'member.remove'
+  | 'plan.create'
+  | 'plan.change'
+  | 'plan.remove'
+  | 'plan.make_default';
 
 /** What was done, before it is written down. */
 export interface AuditNote {

@@ -80,13 +80,20 @@ export async function listPeople(database: Database, page: PageQuery = {}): Prom
  */
 export async function deletePerson(database: Database, id: string, by: Actor): Promise<void> {
   await database.kysely.transaction().execute(async (transaction) => {
+    // The person before their parts, in the order of `setMember`: two that wait for each other would never end.
+    const person = await transaction
+      .selectFrom('people')
+      .select('id')
+      .where('id', '=', id)
+      .$if(database.place.kind === 'postgres', (query) => query.forUpdate())
+      .executeTakeFirst();
+    if (person === undefined) throw noSuchPerson();
     const parts = await transaction
       .deleteFrom('memberships')
       .where('person_id', '=', id)
       .returning('account_id')
       .execute();
-    const { numDeletedRows } = await transaction.deleteFrom('people').where('id', '=', id).executeTakeFirst();
-    if (numDeletedRows === 0n) throw noSuchPerson();
+    await transaction.deleteFrom('people').where('id', '=', id).execute();
     const subject = `person:${id}`;
     for (const { account_id: accountId } of parts) {
       await appendAudit(transaction, by, { action: 'member.remove', subject, accountId, detail: {} });

@@ -8,7 +8,7 @@ import { isoTime, note, printJson, printTable, shortTime } from './output.ts';
 export function register(program: Command): void {
   program
     .command('audit')
-    .description('Show who changed which account, key or person.')
+    .description('Show who changed which account, key, plan or person.')
     .command('list')
     .description('List changes, the newest first.')
     .option('--account <account>', 'only those to this account and its keys')

@@ -25,7 +25,7 @@ export const auditEndpoints: readonly Endpoint[] = [
     method: 'GET',
     path: '/api/audit',
     operationId: 'listAudit',
-    summary: 'List who changed which account, key or person, the newest first.',
+    summary: 'List who changed which account, key, plan or person, the newest first.',
     query: z.strictObject({
       account_id: id.optional(),
       actor: filterText.optional(),

@@ -6,10 +6,10 @@ import type { AccountDatabase } from '../../accounts/store.ts';
 import type { Limits } from '../../accounts/limits/limits.ts';
 import type { ErrorCode } from '../../errors.ts';
 
-export type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE';
+type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE';
 
 /** What every endpoint of the management interface has at hand. */
-export interface Tools {
+interface Tools {
   database: AccountDatabase;
   plans: Plans;
   limits: Limits;
@@ -20,14 +20,14 @@ export interface Tools {
 }
 
 /** One call of an endpoint, its parts parsed. */
-export interface Call<Name extends string, Query, Body> extends Tools {
+interface Call<Name extends string, Query, Body> extends Tools {
   params: Readonly<Record<Name, string>>;
   query: Query;
   body: Body;
 }
 
 /** What the route, the parser and the OpenAPI document are made from. */
-export interface EndpointDescription {
+interface EndpointDescription {
   method: Method;
   /** With its parameters in braces: `/api/accounts/{id}`. */
   path: string;

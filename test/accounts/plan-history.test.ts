@@ -1,0 +1,47 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { listAudit } from '../../src/accounts/audit.ts';
+import { recordPlans } from '../../src/accounts/plan-history.ts';
+import { Plans } from '../../src/accounts/plans.ts';
+import type { Database } from '../../src/database/database.ts';
+import { testDatabases } from '../servers.ts';
+
+const first = { plans: { a: { tokensPerDay: 5 }, b: {} }, defaultPlan: 'b' };
+const second = { plans: { a: { tokensPerDay: 6 }, c: { usdPerMonth: '1' } }, defaultPlan: 'c' };
+
+async function told(database: Database) {
+  const { items } = await listAudit(database, { actor: 'service' });
+  return items.map(({ action, subject, detail }) => ({ action, subject, ...detail }));
+}
+
+for (const kind of testDatabases()) {
+  describe(kind.name, () => {
+    test('what the configuration changes of the plans is written down, plan by plan', async () => {
+      await using database = await kind.open();
+      const plans = new Plans(first);
+      await recordPlans(database, plans);
+      assert.deepEqual(await told(database), [], 'those of a fresh database are no change');
+      plans.replace(second);
+      await recordPlans(database, plans);
+      assert.deepEqual(
+        new Set(await told(database)),
+        new Set([
+          { action: 'plan.change', subject: 'plan:a', from: { tokensPerDay: 5 }, to: { tokensPerDay: 6 } },
+          { action: 'plan.remove', subject: 'plan:b', from: {}, to: null },
+          { action: 'plan.create', subject: 'plan:c', from: null, to: { usdPerMonth: '1' } },
+          { action: 'plan.make_default', subject: 'plan:c', from: 'b', to: 'c' },
+        ]),
+      );
+    });
+
+    test('however many copies read the same, it is written down once', async () => {
+      await using database = await kind.open();
+      // On SQLite one thread cannot wait for itself.
+      await using other = kind.name === 'SQLite' ? null : await database.again();
+      const copies = [database, other ?? database, database, other ?? database];
+      await Promise.all(copies.map((copy) => recordPlans(copy, new Plans(first))));
+      await Promise.all(copies.map((copy) => recordPlans(copy, new Plans(second))));
+      assert.equal((await told(database)).length, 4);
+    });
+  });
+}

@@ -1,0 +1,30 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { AccountStore } from '../../src/accounts/store.ts';
+import { DatabaseError } from '../../src/database/errors.ts';
+import { ServiceError } from '../../src/errors.ts';
+import { testDatabases } from '../servers.ts';
+
+test('503 without a word of where the database is when it fails, and every other fault as it is', async () => {
+  const [sqlite] = testDatabases();
+  assert.ok(sqlite);
+  await using database = await sqlite.open();
+  const store = new AccountStore(database);
+  const full = new DatabaseError('full', 'The database /home/me/sluice.db cannot grow.');
+  await assert.rejects(
+    store.use(() => Promise.reject(full)),
+    (error) => {
+      assert.ok(error instanceof ServiceError);
+      assert.deepEqual([error.code, error.retryAfterMs, error.cause], ['storage_unavailable', 1000, full]);
+      assert.doesNotMatch(error.message, /sluice\.db/);
+      return true;
+    },
+  );
+  for (const other of [new ServiceError('not_found', 'no'), new TypeError('a defect')]) {
+    await assert.rejects(
+      store.use(() => Promise.reject(other)),
+      other,
+    );
+  }
+  assert.equal(await store.use(async ({ place }) => place.kind), 'sqlite');
+});
