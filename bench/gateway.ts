@@ -1,13 +1,15 @@
 /**
- * CPU of a proxied JSON request and of a streamed chunk, and the memory of a live stream, against the least that
- * a proxy in Node can be (`gateway/bare-proxy.ts`), over a scripted upstream in a process of its own. Arms in
+ * CPU of a proxied JSON request and of a streamed chunk, the time that a proxy adds to a request, and the memory of
+ * a live stream, against the least that a proxy in Node can be (`gateway/bare-proxy.ts`), over a scripted upstream
+ * in a process of its own. Sluice checks keys, holds limits of every kind and keeps its ledger on SQLite. Arms in
  * turn, medians of several rounds, figures as multiples of the bare proxy. CPU is user + system of the arm's
  * process and its children, from the operating system (Linux).
  *
  *   npm run bench:gateway
  *
- * nginx, Portkey and LiteLLM are further arms where they are installed: on PATH, or where `--nginx`, `--portkey`
- * (its `start-server.js`) and `--litellm` say. `--only bare,sluice` measures these arms alone.
+ * With `--shared`, Sluice on PostgreSQL and Valkey (or Redis) is an arm more; their own CPU is not its. nginx, Portkey
+ * and LiteLLM are further arms where they are installed: on PATH, or where `--nginx`, `--portkey` (its
+ * `start-server.js`) and `--litellm` say. `--only bare,sluice` measures these arms alone.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { Agent, request, type IncomingMessage } from 'node:http';
@@ -18,7 +20,8 @@ import { parseArgs } from 'node:util';
 import { locate, PEERS, type Arm } from './gateway/peers.ts';
 import { cpuMicros, residentBytes } from './gateway/processes.ts';
 import { startPeer, startSluice } from './servers.ts';
-import { median } from './statistics.ts';
+import { median, quantile } from './statistics.ts';
+import { startPostgres, startValkey } from '../test/server-process.ts';
 
 const { values: options } = parseArgs({
   options: {
@@ -32,6 +35,7 @@ const { values: options } = parseArgs({
     portkey: { type: 'string' },
     litellm: { type: 'string' },
     only: { type: 'string' },
+    shared: { type: 'boolean', default: false },
   },
 });
 const rounds = Number(options.rounds);
@@ -90,6 +94,24 @@ async function chunkCost(arm: Arm): Promise<number> {
   return (cpuMicros(arm.server.pid) - before) / (streams * chunks);
 }
 
+/** Milliseconds that one request takes, at a quantile, with so many callers at once. */
+function requestTime(callers: number, fraction: number): (arm: Arm) => Promise<number> {
+  return async (arm) => {
+    const count = Math.ceil((callers === 1 ? 1000 : 4000) / arm.oneIn);
+    const times: number[] = [];
+    let next = 0;
+    const worker = async () => {
+      while (next++ < count) {
+        const sentAt = performance.now();
+        await send(arm, body);
+        times.push(performance.now() - sentAt);
+      }
+    };
+    await Promise.all(Array.from({ length: callers }, worker));
+    return quantile(times, fraction);
+  };
+}
+
 /** Resident bytes of one live stream, many held open at once. */
 async function streamMemory(arm: Arm): Promise<number> {
   const held = Math.ceil(Number(options.held) / arm.oneIn);
@@ -118,9 +140,24 @@ const here = (file: string) => join(import.meta.dirname, 'gateway', file);
 const node = process.execPath;
 await using upstream = await startPeer(node, (port) => [here('upstream.ts'), String(port)], '/v1/models');
 await using bare = await startPeer(node, (port) => [here('bare-proxy.ts'), String(port), upstream.url], '/');
-await using sluice = await startSluice(
-  `models:\n  - id: bench/model\n    replicas: [{url: '${upstream.url}', dialect: vllm}]\n`,
-);
+/** Every kind of limit, none of which is reached. */
+const config = `
+models:
+  - id: bench/model
+    replicas: [{url: '${upstream.url}', dialect: vllm}]
+    contextTokens: 4096
+    pricing: {prompt: '0.1', completion: '0.2'}
+plans:
+  bench:
+    requestsPerMinute: 1000000000
+    tokensPerMinute: 1000000000000
+    requestsInFlight: 1000000
+    tokensPerDay: 1000000000000
+    tokensPerMonth: 1000000000000
+    usdPerMonth: '999999'
+defaultPlan: bench
+`;
+await using sluice = await startSluice(config);
 const arms: Arm[] = [
   { name: 'bare', server: bare, headers: {}, oneIn: 1 },
   { name: 'sluice', server: sluice, headers: {}, oneIn: 1 },
@@ -130,6 +167,12 @@ const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'));
 await using peers = new AsyncDisposableStack();
 peers.defer(() => rm(folder, { recursive: true, force: true }));
 const wanted = options.only?.split(',');
+if (options.shared) {
+  const postgres = peers.use(await startPostgres());
+  const valkey = peers.use(await startValkey());
+  const env = { SLUICE_DATABASE_URL: postgres.url, SLUICE_VALKEY_URL: valkey.url };
+  arms.push({ name: 'shared', server: peers.use(await startSluice(config, env)), headers: {}, oneIn: 1 });
+}
 for (const name of ['nginx', 'portkey', 'litellm'] as const) {
   const program = options[name] ?? locate(PEERS[name].program);
   if (program === null || wanted?.includes(name) === false) continue;
@@ -146,7 +189,7 @@ async function compare(
   title: string,
   unit: string,
   cost: (arm: Arm) => Promise<number>,
-  { rounds, warm }: { rounds: number; warm: boolean },
+  { rounds, warm, added = false }: { rounds: number; warm: boolean; added?: boolean },
 ) {
   const figures = new Map<Arm, number[]>(arms.map((arm) => [arm, []]));
   const failures = new Map<Arm, string>();
@@ -168,8 +211,14 @@ async function compare(
   console.log(title);
   for (const [arm, values] of figures) {
     // Of each round by itself: a machine that others use is as slow for the arms of one round, and for no two rounds.
-    const ratio = median(values.map((value, round) => value / (base[round] ?? NaN)));
-    const words = `${median(values).toFixed(1).padStart(9)} ${unit}  ${ratio.toFixed(2)} x bare`;
+    const against = (value: number, round: number) => {
+      const bareValue = base[round] ?? NaN;
+      return added ? value - bareValue : value / bareValue;
+    };
+    const figure = median(values.map(against)).toFixed(2);
+    const words = `${median(values)
+      .toFixed(added ? 2 : 1)
+      .padStart(9)} ${unit}  ${added ? `${figure} more than bare` : `${figure} x bare`}`;
     console.log(`  ${arm.name.padEnd(8)} ${failures.get(arm) ?? words}`);
   }
 }
@@ -178,4 +227,7 @@ async function compare(
 await compare(`a live stream, ${options.held} held`, 'bytes ', streamMemory, { rounds: 1, warm: false });
 await compare('a proxied JSON request', 'us CPU', requestCost, { rounds, warm: true });
 await compare('a streamed chunk', 'us CPU', chunkCost, { rounds, warm: true });
+const timed = { rounds, warm: false, added: true };
+await compare('a request of 1 caller, p50', 'ms', requestTime(1, 0.5), timed);
+await compare('a request of 16 callers, p99', 'ms', requestTime(16, 0.99), timed);
 process.exit(0);

@@ -27,13 +27,16 @@ function start(program: string, args: readonly string[], env: NodeJS.ProcessEnv)
 
 const root = join(import.meta.dirname, '..');
 
-/** Starts Sluice with this configuration (YAML) in a fresh home, with one key, and waits until it is ready. */
-export async function startSluice(config: string): Promise<Server> {
+/**
+ * Starts Sluice with this configuration (YAML) in a fresh home, with one key, and waits until it is ready. `more` is
+ * for its environment.
+ */
+export async function startSluice(config: string, more: NodeJS.ProcessEnv = {}): Promise<Server> {
   const home = await mkdtemp(join(tmpdir(), 'sluice-bench-'));
   const file = join(home, 'sluice.yaml');
   await writeFile(file, config);
   const port = await freePort();
-  const env = { ...process.env, SLUICE_HOME: home, SLUICE_CONFIG: file, SLUICE_PORT: String(port) };
+  const env = { ...process.env, ...more, SLUICE_HOME: home, SLUICE_CONFIG: file, SLUICE_PORT: String(port) };
   const main = join(root, 'src/main.ts');
   const made = execFileSync(process.execPath, [main, 'keys', 'create', '--name', 'bench', '--json'], { env });
   // Our own command's documented output.
