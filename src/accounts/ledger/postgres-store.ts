@@ -78,7 +78,7 @@ export class PostgresStore implements LedgerStore {
 
 /** One statement for each kind of write, all of them sent at once; in a transaction where there is more than one. */
 async function write(query: Query, epoch: number, batch: Batch): Promise<BatchAnswer | null> {
-  const asked: [Statement, readonly unknown[][]][] = [];
+  const asked: [Statement, readonly unknown[]][] = [];
   if (batch.opens.length > 0) asked.push([statements.OPEN, columns(batch.opens)]);
   if (batch.checkpoints.length > 0) asked.push([statements.CHECKPOINT, columns(batch.checkpoints)]);
   if (batch.settles.length > 0) asked.push([statements.SETTLE, columns(batch.settles)]);
@@ -107,9 +107,18 @@ async function end(query: Query, epochs: number[], endsNow: boolean): Promise<nu
   return Number(interrupted.rows[0]?.rows);
 }
 
-/** Rows of values as one array a column. */
-function columns(rows: readonly (readonly Value[])[]): Value[][] {
-  return (rows[0] ?? []).map((_, index) => rows.map((row) => row[index] ?? null));
+/**
+ * Rows of values as one array a column, each in PostgreSQL's own words
+ * (https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO): `pg` takes four times as long for them.
+ */
+function columns(rows: readonly (readonly Value[])[]): string[] {
+  return (rows[0] ?? []).map((_, index) => `{${rows.map((row) => element(row[index] ?? null)).join(',')}}`);
+}
+
+function element(value: Value): string {
+  if (value === null) return 'NULL';
+  if (typeof value !== 'string') return String(value);
+  return `"${/["\\]/.test(value) ? value.replaceAll(/["\\]/g, String.raw`\$&`) : value}"`;
 }
 
 /** SQLSTATE classes 22 (data) and 23 (integrity). */

@@ -36,6 +36,19 @@ for (const databases of testDatabases()) {
       assert.deepEqual(latencies.map(({ measure }) => measure).sort(), ['speed', 'ttft']);
     });
 
+    test('text comes back as it was, whatever signs it is made of', async () => {
+      await using database = await databases.open();
+      await using ledger = await open(database);
+      const signs = ['"', '\\', '\\"', '{a,b}', 'NULL', "'", ' ', '', 'é\n\t🙂', ','];
+      const rows = signs.map((sign) => row({ clientRequestId: sign, limits: JSON.stringify([sign]) }));
+      await Promise.all(rows.map((one) => ledger.open(one, counts())));
+      for (const { id, clientRequestId, limits } of rows) {
+        const after = await standing(database, id);
+        assert.equal(after?.client_request_id, clientRequestId);
+        assert.equal(after?.limits, limits);
+      }
+    });
+
     test('a second settlement of a row is lost and counts nothing', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
