@@ -154,7 +154,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
         fc.nat(5),
         async (copies, flushAt) => {
           const accountId = `acct_${Math.random()}`;
-          const limits = { requestsPerMinute: 8, tokensPerDay: 200, usdPerMonth: '0.000200' };
+          const limits = { requestsPerMinute: 8, tokensPerDay: 130, usdPerMonth: '0.000130' };
           const ask = demand(limits, { accountId, worstTokens: 30, worstPico: 30_000_000n });
           const running: Request[] = [];
           let tokens = 0;
@@ -172,7 +172,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
               if (ended) tokens -= 10;
               await ended?.end(20, 20_000_000n);
             }
-            assert.ok(tokens <= 200, `${tokens} tokens`);
+            assert.ok(tokens <= 130, `${tokens} tokens`);
             assert.ok(admitted <= 8, `${admitted} requests`);
           }
           for (const request of running) await request.end(0);
