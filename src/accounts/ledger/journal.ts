@@ -1,7 +1,16 @@
 import { ServiceError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 import type { LedgerHealth, OpenedRow, RunningCounts, Settled, Settlement } from './ledger.ts';
-import { apart, idOf, motionOf, PendingWrites, toBatch, type Running, type Taken } from './pending-writes.ts';
+import {
+  apart,
+  idOf,
+  motionOf,
+  PendingWrites,
+  toBatch,
+  type Running,
+  type Taken,
+  type Settling,
+} from './pending-writes.ts';
 import { RefusedWriteError, type LedgerStore } from './store.ts';
 import { neverRanValues, settledValues, type Value } from './write.ts';
 
@@ -55,7 +64,7 @@ export class Journal {
   get health(): LedgerHealth {
     if (this.#fault === null) return { writable: true };
     const { since, reason } = this.#fault;
-    const waiting = this.#unwritten().length;
+    const waiting = (this.#taken?.settles.length ?? 0) + this.#pending.settles.length;
     return { writable: false, sinceMs: Math.round(performance.now() - since), waiting, reason };
   }
 
@@ -110,7 +119,7 @@ export class Journal {
   suspend(reason: string): void {
     this.#epoch = null;
     this.#failed(reason);
-    for (const settling of this.#pending.clear()) settling.resolve('lost');
+    for (const settling of this.#pending.clear()) this.#lost(settling);
     if (this.#isIdle) this.#whenIdle();
   }
 
@@ -135,25 +144,38 @@ export class Journal {
 
   #settle(values: Value[], resolve: (settled: Settled) => void, reject: (error: Error) => void): void {
     const { settleWaitMs } = this.#options;
-    this.#pending.settle({ values, resolve, reject, deadline: performance.now() + settleWaitMs });
+    const deadline = performance.now() + settleWaitMs;
+    this.#pending.settle({ values, resolve, reject, deadline, doubtful: false });
     // One timer for all of them: as a rule it finds nothing to do.
     this.#overdue ??= setTimeout(() => this.#tellOverdue(), settleWaitMs).unref();
     this.#wake();
   }
 
+  /**
+   * Tells requests that waited for too long that they could not be counted, and has them cost nothing. Those whose
+   * write is under way are told when it has ended: it may yet succeed.
+   */
   #tellOverdue(): void {
+    clearTimeout(this.#overdue);
     this.#overdue = undefined;
     const now = performance.now();
     let next = Infinity;
-    for (const { deadline, reject } of this.#unwritten()) {
-      if (deadline <= now) reject(this.#unavailable());
-      else next = Math.min(next, deadline);
+    for (const settling of this.#pending.settles) {
+      if (settling.deadline > now) {
+        next = Math.min(next, settling.deadline);
+      } else if (settling.deadline > -Infinity) {
+        this.#pending.waive(settling);
+        settling.deadline = -Infinity;
+        settling.reject(this.#unavailable());
+      }
     }
     if (next < Infinity) this.#overdue = setTimeout(() => this.#tellOverdue(), next - now).unref();
   }
 
-  #unwritten() {
-    return [...(this.#taken?.settles ?? []), ...this.#pending.settles];
+  /** Its row is another copy's now, if it is not written. */
+  #lost(settling: Settling): void {
+    this.#pending.waive(settling);
+    settling.resolve('lost');
   }
 
   get #isIdle(): boolean {
@@ -184,6 +206,7 @@ export class Journal {
   async #writeSome(epoch: number): Promise<void> {
     this.#taken = this.#pending.take();
     await this.#attempt(this.#taken, epoch);
+    if (this.#fault === null) await this.#waive();
     this.#taken = null;
     if (this.#isIdle) this.#whenIdle();
   }
@@ -197,6 +220,18 @@ export class Journal {
     } catch (error) {
       if (!(error instanceof RefusedWriteError)) this.#putBack(taken, error, epoch);
       else await this.#writeApart(taken, error, epoch);
+    }
+  }
+
+  /** Takes back what was written although its request was told otherwise; never rejects. */
+  async #waive(): Promise<void> {
+    const waived = [...this.#pending.waived];
+    if (waived.length === 0) return;
+    try {
+      await this.#options.store.waive(waived);
+      this.#pending.waivedAre(waived.length);
+    } catch (error) {
+      this.#failed(error instanceof Error ? error.message : String(error), error);
     }
   }
 
@@ -221,7 +256,7 @@ export class Journal {
 
   #fenced(taken: Taken, epoch: number): void {
     for (const { reject } of taken.opens) reject(this.#unavailable());
-    for (const { resolve } of taken.settles) resolve('lost');
+    for (const settling of taken.settles) this.#lost(settling);
     if (this.#epoch === epoch) this.#options.onFenced(epoch);
   }
 
@@ -234,8 +269,13 @@ export class Journal {
       if (this.#epoch === epoch) this.#settle(neverRanValues(row.id, Date.now()), ignore, ignore);
     }
     for (const running of taken.checkpoints) running.written = NaN;
-    if (this.#epoch === epoch) this.#pending.putBack(taken);
-    else for (const { resolve } of taken.settles) resolve('lost');
+    for (const settling of taken.settles) settling.doubtful = true;
+    if (this.#epoch === epoch) {
+      this.#pending.putBack(taken);
+      this.#tellOverdue();
+    } else {
+      for (const settling of taken.settles) this.#lost(settling);
+    }
   }
 
   /** One write that the database will never take must not keep the others from it. */

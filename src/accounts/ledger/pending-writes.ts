@@ -1,5 +1,12 @@
 import type { OpenedRow, RunningCounts, Settled } from './ledger.ts';
-import { checkpointValues, openedValues, type Batch, type Opened, type Value } from './write.ts';
+import {
+  checkpointValues,
+  openedValues,
+  waivedValues,
+  type Batch,
+  type Opened,
+  type Value,
+} from './write.ts';
 
 /** Most rows of one batch: bounds how long what comes meanwhile waits. */
 const BATCH_ROWS = 1000;
@@ -27,6 +34,8 @@ export interface Settling {
   deadline: number;
   resolve: (settled: Settled) => void;
   reject: (error: Error) => void;
+  /** Whether a write of it failed: it may be written all the same, if only the answer was lost. */
+  doubtful: boolean;
 }
 
 /** What one batch is made of. */
@@ -53,11 +62,16 @@ export class PendingWrites {
   #settles: Settling[] = [];
   #undelivered: string[] = [];
   readonly #checkpoints = new Map<string, Running>();
+  /** Values that settlements had whose requests were told that they are not written. */
+  #waived: (readonly Value[])[] = [];
 
   get isEmpty(): boolean {
-    return (
-      this.#opens.length + this.#settles.length + this.#undelivered.length + this.#checkpoints.size === 0
-    );
+    const rows = this.#opens.length + this.#settles.length + this.#undelivered.length;
+    return rows + this.#checkpoints.size + this.#waived.length === 0;
+  }
+
+  get waived(): Batch['settles'] {
+    return this.#waived;
   }
 
   /** How many requests wait to be opened or settled. */
@@ -84,6 +98,19 @@ export class PendingWrites {
 
   undelivered(id: string): void {
     this.#undelivered.push(id);
+  }
+
+  /** From now on it costs nothing, whatever was written of it: its request is told so. */
+  waive(settling: Settling): void {
+    const values = waivedValues(settling.values);
+    if (values === null) return;
+    if (settling.doubtful) this.#waived.push(settling.values);
+    settling.values = values;
+  }
+
+  /** So many of the first were written as of no cost. */
+  waivedAre(written: number): void {
+    this.#waived.splice(0, written);
   }
 
   /** Takes a batch off. */

@@ -1,5 +1,5 @@
 import type { Statement } from './postgres-connection.ts';
-import { CHECKPOINTED, HUNG_UP, OPENED, SETTLED } from './write.ts';
+import { CHECKPOINTED, HUNG_UP, OPENED, SETTLED, WAIVED, type Value } from './write.ts';
 
 /**
  * Every write holds the row of its own live instance (`$1`) until it commits, in a way that heartbeats do not wait
@@ -34,29 +34,36 @@ const SUMS = [
 const ENDED = `account_id, key_id, model, (started_at / 86400000)::int4 as day, ledger.state, ledger.error_code,
   ledger.prompt_tokens, ledger.cached_tokens, ledger.completion_tokens, ledger.billed, ledger.cost_pico`;
 
-/** Adds the rows of `ended` to their days, in the order of the keys: no two transactions wait crosswise. */
-const ADD_USAGE = `
+/** Sums of `ended` by day, added to what is there in the order of the keys: no two transactions wait crosswise. */
+const addUsage = (sums: string): string => `
   insert into usage_days (account_id, day, model, key_id, ${SUMS.join(', ')})
-  select account_id, day, model, key_id,
+  select account_id, day, model, key_id, ${sums}
+  from ended group by 1, 2, 3, 4 order by 1, 2, 3, 4
+  on conflict (account_id, day, model, key_id)
+  do update set ${SUMS.map((sum) => `${sum} = usage_days.${sum} + excluded.${sum}`).join(', ')}`;
+
+const addLatencies = (count: string): string => `
+  insert into latency_days (account_id, day, model, key_id, measure, bucket, count)
+  select account_id, day, model, key_id, measure, bucket, ${count}
+  from ended cross join lateral (values ('ttft', ttft), ('speed', speed)) as measured (measure, bucket)
+  where bucket is not null
+  group by 1, 2, 3, 4, 5, 6 order by 1, 2, 3, 4, 5, 6
+  on conflict (account_id, day, model, key_id, measure, bucket)
+  do update set count = latency_days.count + excluded.count`;
+
+const ADD_USAGE = addUsage(`
     count(*),
     count(*) filter (where state = 'settled' and error_code <> '${HUNG_UP}'),
     count(*) filter (where state = 'settled' and error_code = '${HUNG_UP}'),
     count(*) filter (where state = 'interrupted'),
     sum(prompt_tokens)::int8, sum(cached_tokens)::int8, sum(completion_tokens)::int8,
     sum(case when billed = 1 then prompt_tokens + completion_tokens else 0 end)::int8,
-    sum(cost_pico)::int8
-  from ended group by 1, 2, 3, 4 order by 1, 2, 3, 4
-  on conflict (account_id, day, model, key_id)
-  do update set ${SUMS.map((sum) => `${sum} = usage_days.${sum} + excluded.${sum}`).join(', ')}`;
+    sum(cost_pico)::int8`);
 
-const ADD_LATENCIES = `
-  insert into latency_days (account_id, day, model, key_id, measure, bucket, count)
-  select account_id, day, model, key_id, measure, bucket, count(*)
-  from ended cross join lateral (values ('ttft', ttft), ('speed', speed)) as measured (measure, bucket)
-  where bucket is not null
-  group by 1, 2, 3, 4, 5, 6 order by 1, 2, 3, 4, 5, 6
-  on conflict (account_id, day, model, key_id, measure, bucket)
-  do update set count = latency_days.count + excluded.count`;
+/** Makes errors of rows that had been added as billed. */
+const WAIVE_USAGE = addUsage(`
+    0, count(*), -count(*) filter (where error_code = '${HUNG_UP}'), 0, 0, 0, 0,
+    -sum(prompt_tokens + completion_tokens)::int8, -sum(cost_pico)::int8`);
 
 /** Their first parameter is the epoch; the others are arrays, one a column. */
 export const OPEN: Statement = {
@@ -88,8 +95,22 @@ export const SETTLE: Statement = {
       from ${given({ id: 'text', ttft: 'int8', speed: 'int8', ...SETTLED })}, live
       where ledger.id = given.id and ledger.epoch = live.epoch and ${IS_OPEN}
       returning ledger.id, ${ENDED}, given.ttft, given.speed),
-    days as (${ADD_USAGE}), latencies as (${ADD_LATENCIES})
+    days as (${ADD_USAGE}), latencies as (${addLatencies('count(*)')})
     ${IS_LIVE}, array (select unnest($2::text[]) except select id from ended) as missing`,
+};
+
+/** Of rows that were settled with just these values; whichever copy it was. */
+export const WAIVE: Statement = {
+  name: 'ledger_waive',
+  text: `
+    with ended as (
+      update ledger set ${[...WAIVED].map(([name, value]) => `${name} = ${literal(value)}`).join(', ')}
+      from ${given({ id: 'text', ttft: 'int8', speed: 'int8', ...SETTLED }, 1)}
+      where ledger.id = given.id and ledger.state = 'settled' and ledger.billed = 1
+      returning account_id, key_id, ledger.model, (ledger.started_at / 86400000)::int4 as day, given.ttft,
+        given.speed, given.error_code, given.prompt_tokens, given.completion_tokens, given.cost_pico),
+    days as (${WAIVE_USAGE}), latencies as (${addLatencies('-count(*)')})
+    select`,
 };
 
 export const UNDELIVERED: Statement = {
@@ -141,8 +162,12 @@ function assignments(columns: Readonly<Record<string, string>>): string {
     .join(', ');
 }
 
-/** The parameters from `$2` on as rows. */
-function given(columns: Readonly<Record<string, string>>): string {
-  const arrays = Object.values(columns).map((type, index) => `$${index + 2}::${type}[]`);
+function literal(value: Value): string {
+  return typeof value === 'string' ? `'${value}'` : String(value);
+}
+
+/** The parameters from the `first` on as rows. */
+function given(columns: Readonly<Record<string, string>>, first = 2): string {
+  const arrays = Object.values(columns).map((type, index) => `$${index + first}::${type}[]`);
   return `unnest(${arrays.join(', ')}) as given (${Object.keys(columns).join(', ')})`;
 }

@@ -48,6 +48,10 @@ export class PostgresStore implements LedgerStore {
     }
   }
 
+  async waive(settles: Batch['settles']): Promise<void> {
+    await this.#writer.use((query) => query(statements.WAIVE, columns(settles)));
+  }
+
   async reap(epoch: number): Promise<number> {
     return await this.#beside.transaction(async (query) => {
       const { rows } = await query<{ epoch: number }>(statements.EXPIRED, [epoch]);

@@ -1,7 +1,7 @@
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { RollUps, type EndedRow } from './roll-ups.ts';
 import type { BatchAnswer } from './store.ts';
-import { CHECKPOINTED, OPENED, SETTLED, type Batch, type Value } from './write.ts';
+import { CHECKPOINTED, OPENED, SETTLED, WAIVED, type Batch, type Value } from './write.ts';
 
 /** How long a transaction waits for another process's lock, in milliseconds. */
 const BUSY_MS = 5000;
@@ -58,6 +58,22 @@ export class SqliteTables {
       for (const id of batch.undelivered) undelivered.run(id, epoch);
       return { lost };
     });
+  }
+
+  /** As `LedgerStore.waive`. */
+  waive(settles: Batch['settles']): null {
+    this.#transaction(() => {
+      const rollUps = new RollUps();
+      for (const [id = null, ttft, speed, ...row] of settles) {
+        // The columns of RETURNING.
+        const told = this.#statements.waive.get(...WAIVED.values(), id) as unknown as
+          | OpenedColumns
+          | undefined;
+        if (told !== undefined) rollUps.waive(ended(told, row), bucket(ttft), bucket(speed));
+      }
+      this.#feed(rollUps);
+    });
+    return null;
   }
 
   /**
@@ -181,6 +197,12 @@ function prepare(connection: DatabaseSync) {
     settle: inArrays(
       connection.prepare(
         `update ledger set ${assignments(SETTLED)} where id = ? and epoch = ? and state = 'open' returning ${told}`,
+      ),
+    ),
+    waive: inArrays(
+      connection.prepare(
+        `update ledger set ${[...WAIVED.keys()].map((name) => `${name} = ?`).join(', ')}
+           where id = ? and state = 'settled' and billed = 1 returning ${told}`,
       ),
     ),
     settledBy: connection.prepare("select 1 from ledger where id = ? and epoch = ? and state = 'settled'"),

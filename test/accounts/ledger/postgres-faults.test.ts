@@ -99,6 +99,32 @@ describe('the ledger on a PostgreSQL that goes away', { skip: withoutPostgres },
     assert.equal((await sums(database))[0]?.requests, 1);
   });
 
+  test('a settlement whose answer is lost for too long is told as not counted, and costs nothing', async () => {
+    await using database = await databases.open();
+    await using path = await way(database);
+    await using ledger = await open(path.database, { settleWaitMs: 100 });
+    const running = row();
+    await ledger.open(running, counts());
+    path.mute();
+    const { startedAt } = running;
+    const ended = settlement({ firstTokenAt: startedAt + 10, endedAt: startedAt + 500 });
+    const settled = assert.rejects(ledger.settle(running.id, ended), { code: 'storage_unavailable' });
+    await until(async () => (await standing(database, running.id))?.billed === 1);
+    path.cut();
+    await settled;
+    path.restore();
+    await until(async () => (await standing(database, running.id))?.billed === 0);
+    const after = await standing(database, running.id);
+    assert.deepEqual([after?.state, after?.cost, after?.error_code], ['settled', '0', 'storage_unavailable']);
+    const [day] = await sums(database);
+    assert.deepEqual([day?.requests, day?.errors, day?.billed_tokens, day?.cost], [1, 1, 0, '0']);
+    const latencies = await database.kysely.selectFrom('latency_days').select('count').execute();
+    assert.deepEqual(
+      latencies.map(({ count }) => count),
+      [0, 0],
+    );
+  });
+
   test('a row whose opening was refused because its answer was lost ends without cost', async () => {
     await using database = await databases.open();
     await using path = await way(database);

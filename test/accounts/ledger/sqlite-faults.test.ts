@@ -8,7 +8,8 @@ import { promisify } from 'node:util';
 import { SqliteStore } from '../../../src/accounts/ledger/sqlite-store.ts';
 import { temporaryFolder, until } from '../../harness.ts';
 import { testDatabases } from '../../servers.ts';
-import { counts, open, row, settlement, standing, states } from './books.ts';
+import { openedValues, settledValues } from '../../../src/accounts/ledger/write.ts';
+import { counts, open, row, settlement, standing, states, sums } from './books.ts';
 
 const [databases] = testDatabases();
 assert.equal(databases?.name, 'SQLite');
@@ -60,8 +61,36 @@ test('a lock that another process holds too long is waited out without a turn of
   other.exec('rollback');
   other.close();
   await until(() => ledger.health.writable);
-  assert.equal((await standing(database, running.id))?.state, 'settled');
+  // Its request was told that it could not be counted.
+  const after = await standing(database, running.id);
+  assert.deepEqual([after?.state, after?.error_code, after?.billed], ['settled', 'storage_unavailable', 0]);
   assert.deepEqual(await states(database), { settled: 1 });
+});
+
+test('what was settled although its request was told otherwise is taken back once', async () => {
+  await using database = await databases.open();
+  await using store = new SqliteStore(join(database.home, 'sluice.db'));
+  const epoch = await store.register(10_000);
+  const opened = row();
+  const price = { prompt: opened.pricePrompt, completion: opened.priceCompletion };
+  const ended = settlement({ firstTokenAt: opened.startedAt + 10, endedAt: opened.startedAt + 500 });
+  const values = settledValues(opened.id, { startedAt: opened.startedAt, price }, ended);
+  const nothing = { opens: [], checkpoints: [], settles: [], undelivered: [] };
+  await store.write(epoch, { ...nothing, opens: [openedValues(opened)] });
+  await store.waive([values]);
+  assert.equal((await standing(database, opened.id))?.state, 'open');
+  await store.write(epoch, { ...nothing, settles: [values] });
+  await store.waive([values]);
+  await store.waive([values]);
+  const after = await standing(database, opened.id);
+  assert.deepEqual([after?.billed, after?.cost, after?.error_code], [0, '0', 'storage_unavailable']);
+  const [day] = await sums(database);
+  assert.deepEqual([day?.requests, day?.errors, day?.billed_tokens, day?.cost], [1, 1, 0, '0']);
+  const latencies = await database.kysely.selectFrom('latency_days').select('count').execute();
+  assert.deepEqual(
+    latencies.map(({ count }) => count),
+    [0, 0],
+  );
 });
 
 test('a writing thread that dies is started again', async () => {
