@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { after, test } from 'node:test';
 import { scripted } from '../../src/engine/scripted/options.ts';
 import { chat, MODEL, runCli, scriptedYaml, spawnService, startService, until } from '../harness.ts';
-import { exchange, requestText, transcript } from './wire.ts';
+import { Management } from '../management.ts';
+import { exchange, requestText, transcript, Wire } from './wire.ts';
 
 /**
  * Every shape of the wire, byte by byte, against a file of `golden/`. Ids and times are masked there, and Node's own
@@ -112,7 +114,10 @@ const cases: Cases = {
   'readyz-admin': ['GET /readyz', { Authorization: `Bearer ${admin.key.reveal()}` }],
 };
 
-/** Services in which other answers are the right ones: one whose model loads, one that stops, one of narrow limits. */
+/**
+ * Services in which other answers are the right ones: one whose model loads, one that stops, one of narrow limits, one
+ * of small plans, one whose database another process holds.
+ */
 const loading = await spawnService(scriptedYaml({ loadMs: 1_000_000 }));
 after(() => loading[Symbol.asyncDispose]());
 const made = await runCli(['keys', 'create', '--name', 'test'], loading.env);
@@ -127,6 +132,65 @@ const late = { Authorization: `Bearer ${stopping.key}` };
 const narrow = await startService(scriptedYaml({}, 'limits: {bodyMs: 100, bodyBytes: 1024}\n'));
 after(() => narrow[Symbol.asyncDispose]());
 const strict = { Authorization: `Bearer ${narrow.key}` };
+
+const metered = await startService(
+  scriptedYaml(
+    { contextTokens: 200 },
+    `plans:
+  open: {}
+  requests: {requestsPerMinute: 1}
+  bursts: {requestsPerMinute: 1, burst: {requests: 2}}
+  model: {models: {${MODEL}: {requestsPerMinute: 1}}}
+  tokens: {requestsPerMinute: 100, tokensPerMinute: 10}
+  single: {requestsInFlight: 1}
+  small: {tokensPerDay: 10}
+  spent: {tokensPerMonth: 210}
+  poor: {usdPerMonth: '0.01'}
+defaultPlan: open
+`,
+  ).replace('    engine:', `    pricing: {prompt: '100', completion: '100'}\n    engine:`),
+);
+after(() => metered[Symbol.asyncDispose]());
+const manager = await Management.of(metered);
+const PLANS = ['requests', 'bursts', 'model', 'tokens', 'single', 'small', 'spent', 'poor'] as const;
+const callers = new Map<string, Record<string, string>>();
+for (const plan of PLANS) {
+  const { key: text } = await manager.caller(plan);
+  callers.set(plan, { Authorization: `Bearer ${text}`, 'Content-Type': 'application/json' });
+}
+const on = (plan: (typeof PLANS)[number]) => callers.get(plan) ?? {};
+const allowing = await manager.caller('requests', { allowed_models: ['test/other'] });
+const elsewhere = { Authorization: `Bearer ${allowing.key}` };
+const limited = await manager.caller(null, { limits: { requests_per_minute: 1 } });
+const keyed = { Authorization: `Bearer ${limited.key}` };
+// What one minute, day or month allows is used up before the cases come.
+for (const headers of [
+  on('requests'),
+  on('bursts'),
+  on('bursts'),
+  on('model'),
+  on('tokens'),
+  on('spent'),
+  keyed,
+]) {
+  const used = await exchange(metered.url, requestText(CHAT, headers, chat(hello, { max_tokens: 2 })));
+  assert.equal(used.status, 200, used.body);
+}
+const running = await Wire.open(metered.url);
+after(() => running[Symbol.dispose]());
+running.send(requestText(CHAT, on('single'), chat(scripted({ tokenMs: 1_000_000 }), { stream: true })));
+assert.equal((await running.head()).status, 200);
+
+const locked = await startService();
+after(() => locked[Symbol.asyncDispose]());
+const lockedAdmin = await locked.service.keys.create({ name: 'admin', kind: 'admin' });
+const kept = { Authorization: `Bearer ${locked.key}` };
+const lock = new DatabaseSync(join(locked.home, 'sluice.db'));
+lock.exec('begin immediate');
+after(() => lock.close());
+// The first one finds out, when SQLite has waited for as long as it does.
+const found = await exchange(locked.url, requestText(CHAT, kept, chat(hello)));
+assert.equal(found.status, 503);
 
 const states: [url: string, cases: Cases][] = [
   [service.url, cases],
@@ -157,6 +221,36 @@ const states: [url: string, cases: Cases][] = [
       'headers-too-large': ['GET /v1/models', { 'X-Long': 'x'.repeat(20_000) }],
     },
   ],
+  [
+    metered.url,
+    {
+      'limit-requests': [CHAT, on('requests'), chat(hello)],
+      'limit-requests-stream': [CHAT, on('requests'), chat(hello, { stream: true })],
+      'limit-requests-text': [TEXT, on('requests'), text()],
+      'limit-requests-from-a-page': [CHAT, { ...on('requests'), ...browser }, chat(hello)],
+      'limit-requests-burst': [CHAT, on('bursts'), chat(hello)],
+      'limit-requests-of-model': [CHAT, on('model'), chat(hello)],
+      'limit-requests-of-key': [CHAT, keyed, chat(hello)],
+      'limit-tokens': [CHAT, on('tokens'), chat(hello)],
+      'limit-in-flight': [CHAT, on('single'), chat(hello)],
+      'limit-never': [CHAT, on('small'), chat(hello, { max_tokens: 50 })],
+      'limit-used-up': [CHAT, on('spent'), chat(hello, { max_tokens: 9 })],
+      'limit-usd': [CHAT, on('poor'), chat(hello)],
+      'limited-bad-request': [CHAT, on('tokens'), chat(hello, { temperature: 3 })],
+      'model-not-allowed': [CHAT, elsewhere, chat(hello)],
+      'models-allowed': ['GET /v1/models', elsewhere],
+      'model-of-others': [`GET /v1/models/${MODEL}`, elsewhere],
+    },
+  ],
+  [
+    locked.url,
+    {
+      'storage-chat': [CHAT, kept, chat(hello)],
+      'storage-chat-stream': [CHAT, kept, chat(hello, { stream: true })],
+      'storage-readyz': ['GET /readyz'],
+      'storage-models': ['GET /v1/models', kept],
+    },
+  ],
 ];
 
 for (const [url, each] of states) {
@@ -173,6 +267,18 @@ for (const [url, each] of states) {
     });
   }
 }
+
+test('an admin is told why the ledger cannot be written', async () => {
+  const asked = requestText('GET /readyz', { Authorization: `Bearer ${lockedAdmin.key.reveal()}` });
+  const { status, body } = await exchange(locked.url, asked);
+  assert.equal(status, 503);
+  const { ledger, ...rest } = JSON.parse(body) as Record<string, unknown> & {
+    ledger: { sinceMs: number; reason: string };
+  };
+  assert.deepEqual([rest.status, rest.running], ['storage_unavailable', 0]);
+  assert.ok(ledger.sinceMs >= 0);
+  assert.match(ledger.reason, /is locked by another process/);
+});
 
 test('each file of golden/ is the answer to a request here', () => {
   const names = states.flatMap(([, each]) => Object.keys(each)).map((name) => `${name}.http`);

@@ -156,14 +156,22 @@ export function transcript(answer: WireAnswer): string {
   return mask(`${lines.join('\n')}\n\n${answer.body}`);
 }
 
-/** Ids and times, which are of one length each, so that a `content-length` is not touched by masking; and what is left of limits. */
+/**
+ * Ids and times, which are of one length each, so that a `content-length` is not touched by masking; what is left of
+ * limits; and how long to wait, with the length of a body that says it.
+ */
 export function mask(text: string): string {
-  return text
+  const waits = text.includes('Try again in ');
+  return (waits ? text.replace(/^content-length: \d+$/m, 'content-length: <length>') : text)
     .replaceAll(/[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}/g, '<uuid>')
     .replaceAll(/\b(chatcmpl|cmpl)-[0-9a-f]{32}\b/g, '$1-<id>')
     .replaceAll(/"created":\d{10}\b/g, '"created":<time>')
     .replaceAll(/^(x-ratelimit-remaining-\w+): \d+$/gm, '$1: <left>')
-    .replaceAll(/^(x-ratelimit-reset-\w+): [\dhms.]+$/gm, '$1: <duration>');
+    .replaceAll(/^(x-ratelimit-reset-\w+): [\dhms.]+$/gm, '$1: <duration>')
+    .replaceAll(/Try again in [\dhms.]+\./g, 'Try again in <duration>.')
+    .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, '<time>')
+    .replaceAll(/^(retry-after): (?!1$)\d+$/gm, '$1: <seconds>')
+    .replaceAll(/^(retry-after-ms): (?!1000$)\d+$/gm, '$1: <milliseconds>');
 }
 
 /** Asserts that an answer is the error of this code: status and type of the table, and all four fields in their order. */
