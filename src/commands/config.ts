@@ -71,8 +71,8 @@ function format(config: Config): string {
     `# SLUICE_HOST=${config.host}`,
     `# SLUICE_PORT=${config.port}`,
     `# SLUICE_HOME=${config.home}`,
-    `# SLUICE_DATABASE_URL=${config.databaseUrl ?? ''}`,
-    `# SLUICE_VALKEY_URL=${config.valkeyUrl ?? ''}`,
+    `# SLUICE_DATABASE_URL=${String(config.databaseUrl ?? '')}`,
+    `# SLUICE_VALKEY_URL=${String(config.valkeyUrl ?? '')}`,
   ];
   return `${environment.join('\n')}\n${withoutCredentials(stringify(config.file)).trimEnd()}`;
 }
