@@ -25,11 +25,7 @@ export interface Reservation {
   readonly heldAgainst: string;
 }
 
-export type DenialCode =
-  | 'requests_per_minute'
-  | 'tokens_per_minute'
-  | 'concurrent_requests'
-  | 'insufficient_quota';
+type DenialCode = 'requests_per_minute' | 'tokens_per_minute' | 'concurrent_requests' | 'insufficient_quota';
 
 /** A limit that said no, with its numbers: a value, not an error. */
 export interface Denial {

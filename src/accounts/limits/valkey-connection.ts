@@ -50,11 +50,12 @@ export class ValkeyConnection implements AsyncDisposable {
   /** Resolves at the first end of a connecting, good or bad. */
   readonly tried: Promise<void>;
 
+  /** Throws a `TypeError` for an address that is none. */
   constructor(options: ValkeyConnectionOptions) {
     this.#options = options;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.tried = promise;
-    this.#running = this.#run(resolve);
+    this.#running = this.#run(connect(options.url, options.timing.answerMs), resolve);
   }
 
   /** Whether commands can be sent. */
@@ -93,12 +94,11 @@ export class ValkeyConnection implements AsyncDisposable {
     }
   }
 
-  async #run(tried: () => void): Promise<void> {
+  async #run(first: Client, tried: () => void): Promise<void> {
     const { url, timing, log } = this.#options;
     const { signal } = this.#ending;
     let failing = false;
-    while (!signal.aborted) {
-      const client = connect(url, timing.answerMs);
+    for (let client = first; !signal.aborted; client = connect(url, timing.answerMs)) {
       try {
         await within(2 * timing.answerMs, client.connect());
         if (signal.aborted) {
@@ -152,6 +152,10 @@ export class ValkeyConnection implements AsyncDisposable {
 const NO_SCRIPT = Symbol('NOSCRIPT');
 
 function connect(url: Secret, answerMs: number) {
+  // The driver's own error has the address in it, and so perhaps a password.
+  if (!/^rediss?:$/.test(URL.parse(url.reveal())?.protocol ?? '')) {
+    throw new TypeError('expected an address such as redis://host:6379 or rediss://:password@host:6379/0');
+  }
   const client = createClient({
     url: url.reveal(),
     disableOfflineQueue: true,

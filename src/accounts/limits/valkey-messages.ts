@@ -3,7 +3,7 @@ import type { Held } from './held.ts';
 import { sumHistory } from './history.ts';
 import type { Actual, HistoryEntry } from './limits.ts';
 import { nanoOfPico } from './money.ts';
-import { largestShare, scopeId, UNITS, type ScopeLimits } from './scope-limits.ts';
+import { largestShare, UNITS, type ScopeLimits } from './scope-limits.ts';
 
 /** How a reservation is called in the store, and the copy that holds it there. */
 export interface StoredName {
@@ -110,15 +110,25 @@ export function settleArguments(held: Held, id: string, actual: Actual): string[
   return args;
 }
 
-/** What running requests hold, for `CLAIM`: by key its lifetime, and pairs of a name and what it holds. */
-export function claimsOf(running: Iterable<Held>): Map<string, { ttl: number; pairs: string[] }> {
-  const claims = new Map<string, { ttl: number; pairs: string[] }>();
+/** What running requests hold of one scope. */
+export interface Claim {
+  /** Milliseconds; -1: they were admitted when it had no limits, and it matters only if it has some now. */
+  lifetimeMs: number;
+  /** Pairs of a name and what it holds. */
+  pairs: string[];
+}
+
+/** What running requests hold, for `CLAIM`, by key. */
+export function claimsOf(running: Iterable<Held>): Map<string, Claim> {
+  const claims = new Map<string, Claim>();
   for (const held of running) {
     if (held.stored === null) continue;
-    for (const limits of held.scopes) {
-      const key = keyOf(held.accountId, scopeId(limits.scope, held.keyId, limits.model));
-      const claim = claims.get(key) ?? { ttl: lifetimeMs(limits), pairs: [] };
+    for (const scope of held.scopeIds()) {
+      const key = keyOf(held.accountId, scope);
+      const claim = claims.get(key) ?? { lifetimeMs: -1, pairs: [] };
       claims.set(key, claim);
+      const limits = held.limitsOf(scope);
+      if (limits) claim.lifetimeMs = Math.max(claim.lifetimeMs, lifetimeMs(limits));
       claim.pairs.push(held.stored.id, `${held.tokens} ${held.nano} ${held.day} ${held.month}`);
     }
   }

@@ -259,20 +259,24 @@ return 1
 
 /**
  * Says what a copy runs, whether the store knows it already or not, and takes out what `dead` held. Keys: one scope.
- * Arguments: copy, its lease, dead copy or `''`, lifetime; then pairs of a reservation's name and what it holds.
+ * Arguments: copy, its lease, dead copy or `''`, lifetime (-1: only if the scope is there); then pairs of a reservation's name and what it holds.
  */
 export const CLAIM = script(`
 local copy, lease, dead, ttl = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 local s = load(KEYS[1])
-if s.exists then bury(s, dead) elseif #ARGV > 4 then redis.call('HSET', KEYS[1], 'b', '1') end
+if not s.exists then
+  if ttl < 0 then return 0 end
+  redis.call('HSET', KEYS[1], 'b', '1')
+end
+bury(s, dead)
 for i = 5, #ARGV, 2 do
   if redis.call('HSETNX', KEYS[1], 'l' .. ARGV[i], ARGV[i + 1]) == 1 then
     local t, n, d, m = string.match(ARGV[i + 1], '(%d+) (%d+) (%d+) (%d+)')
     hold(s, 1, tonumber(t), tonumber(n), tonumber(d), tonumber(m))
   end
 end
-if #ARGV > 4 then renew(s, copy, lease) end
-if s.exists or #ARGV > 4 then save(s, math.max(redis.call('PTTL', KEYS[1]), ttl)) end
+renew(s, copy, lease)
+save(s, math.max(redis.call('PTTL', KEYS[1]), ttl))
 return 1
 `);
 

@@ -309,7 +309,7 @@ class ValkeyLimits implements Limits {
   async #beat(): Promise<void> {
     const before = this.#generation;
     await this.#signOfLife();
-    const due = performance.now() - this.#claimedAt > this.#timing.leaseMs / 3;
+    const due = performance.now() - this.#claimedAt > this.#timing.leaseMs / 5;
     // A generation that is not the one before may be that of a store that has forgotten everything.
     if (due || this.#generation !== before) await this.#claim('');
   }
@@ -332,16 +332,14 @@ class ValkeyLimits implements Limits {
   async #claim(dead: string): Promise<void> {
     this.#claimedAt = performance.now();
     for (const held of this.#local.live()) {
-      if (held.stored?.copy !== this.#copy) held.stored = this.#newName();
+      if (held.scopes.length > 0 && held.stored?.copy !== this.#copy) held.stored = this.#newName();
     }
-    const { leaseMs } = this.#timing;
     const sent: Promise<unknown>[] = [];
-    for (const [key, { ttl, pairs }] of claimsOf(this.#local.live())) {
+    for (const [key, { lifetimeMs, pairs }] of claimsOf(this.#local.live())) {
+      const whose = [this.#copy, String(this.#timing.leaseMs), dead, String(lifetimeMs)];
       for (let at = 0; at < pairs.length; at += 2 * CLAIMED_AT_ONCE) {
         const some = pairs.slice(at, at + 2 * CLAIMED_AT_ONCE);
-        sent.push(
-          this.#connection.evaluate(CLAIM, [key], [this.#copy, String(leaseMs), dead, String(ttl), ...some]),
-        );
+        sent.push(this.#connection.evaluate(CLAIM, [key], [...whose, ...some]));
       }
     }
     await Promise.all(sent);

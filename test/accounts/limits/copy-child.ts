@@ -1,7 +1,7 @@
 /** A copy of the service that asks for as much as it can get, and writes how much it got. */
 import { demand, FakeLedger, openCopy } from './fleet.ts';
 
-const limits = await openCopy(process.env['VALKEY_URL'] ?? '', new FakeLedger());
+const limits = await openCopy(process.argv[2] ?? '', new FakeLedger());
 const ask = demand({ requestsPerMinute: 1, burst: { requests: 100 }, tokensPerDay: 200 });
 let admitted = 0;
 for (let round = 0; round < 10; round++) {

@@ -11,7 +11,7 @@ import { ADMIT } from '../../../src/accounts/limits/valkey-scripts.ts';
 import { run, until } from '../../harness.ts';
 import { startValkey } from '../../server-process.ts';
 import { valkeyUrl, withoutValkey } from '../../servers.ts';
-import { demand, FakeLedger, Fleet, openCopy, type Request } from './fleet.ts';
+import { demand, FakeLedger, Fleet, openCopy, TIMING, type Request } from './fleet.ts';
 
 /** Several copies on one Valkey, and a connection beside them. */
 async function open(copies: number, whenStoreIsAway: 'local' | 'refuse' = 'local', url?: string) {
@@ -183,14 +183,18 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
   });
 
   test('after the store forgot, places in flight are claimed anew', async () => {
-    await using store = await open(2);
+    await using store = await open(0);
+    // Long before the lease has to be renewed.
+    const timing = { ...TIMING, leaseMs: 600_000 };
+    const copies = await Promise.all([1, 2].map(() => openCopy(store.url, store.ledger, { timing })));
+    await using fleet = new Fleet(store.ledger, copies);
     const ask = demand({ requestsInFlight: 2 });
-    const requests = [await store.fleet.run(ask, 0), await store.fleet.run(ask, 1)];
+    const requests = [await fleet.run(ask, 0), await fleet.run(ask, 1)];
     await store.client.flushDb();
-    await until(async () => (await used(store.fleet.copies[0], ask)) === 2);
-    await store.fleet.refused(ask);
+    await until(async () => (await used(copies[0], ask)) === 2);
+    await fleet.refused(ask);
     for (const request of requests) await request.end(1);
-    assert.equal(await used(store.fleet.copies[0], ask), 0);
+    assert.equal(await used(copies[0], ask), 0);
   });
 
   test('what a dead copy holds is given back when nothing was heard of it for its lease', async () => {
@@ -214,8 +218,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
   test('two processes give away one plan between them', async () => {
     await using store = await open(0);
     const child = join(import.meta.dirname, 'copy-child.ts');
-    const env = { ...process.env, VALKEY_URL: store.url };
-    const ended = await Promise.all([1, 2].map(() => run(process.execPath, [child], env)));
+    const ended = await Promise.all([1, 2].map(() => run(process.execPath, [child, store.url], process.env)));
     const admitted = ended.map(({ stdout, stderr }) => {
       assert.match(stdout, /^\d+$/, stderr);
       return Number(stdout);
@@ -354,6 +357,27 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     await request.end(10);
     // Its row stood in for it while the store did not know it, and does so for some seconds.
     await until(async () => (await fleet.admit(ask)).admitted);
+  });
+
+  test('a limit that is new counts what runs, also when its rows no longer stand in for it', async () => {
+    await using store = await open(1);
+    const ask = demand({ requestsPerMinute: 100 }, { worstTokens: 60 });
+    const running = await store.fleet.run(ask);
+    const models = { 'test/model': { tokensPerDay: 100, requestsInFlight: 1 } };
+    const stricter = { ...ask, planLimits: { requestsPerMinute: 100, models } };
+    const inFlight = async () => {
+      const standing = await store.fleet.copies[0]?.standing(stricter);
+      return standing?.find(({ limit }) => limit === 'requestsInFlight')?.used;
+    };
+    await until(async () => (await inFlight()) === 1);
+    await store.fleet.refused(stricter);
+    await running.end(50);
+    assert.equal(await inFlight(), 0);
+  });
+
+  test('an address that is none is refused without showing it', async () => {
+    const opening = openCopy('http://:hush@127.0.0.1', new FakeLedger());
+    await assert.rejects(opening, (error) => error instanceof TypeError && !error.message.includes('hush'));
   });
 
   test('what was admitted alone is never lost, however often the store goes away', async () => {
