@@ -10,7 +10,10 @@ export async function createAccounts(database: Transaction<Schema>, kind: Databa
   await sql`alter table accounts add column plan ${text}`.execute(database);
   await sql`alter table keys add column allowed_models ${text}`.execute(database);
   await sql`alter table keys add column limits ${text}`.execute(database);
-  await sql`create index keys_account on keys (account_id)`.execute(database);
+  // Lists go page by page in the order in which things were made.
+  await sql`create index accounts_created on accounts (created_at, id)`.execute(database);
+  await sql`create index keys_created on keys (created_at, id)`.execute(database);
+  await sql`create index keys_account on keys (account_id, created_at, id)`.execute(database);
   await sql`
     create table people (
       id ${text} not null primary key,
