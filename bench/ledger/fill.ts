@@ -1,7 +1,7 @@
 import { DatabaseSync } from 'node:sqlite';
 import { Client } from 'pg';
 import { bucketOf } from '../../src/accounts/ledger/histogram.ts';
-import { DAY_MS } from '../../src/accounts/ledger/days.ts';
+import { DAY_MS, dayOf } from '../../src/accounts/ledger/days.ts';
 import { RollUps, type EndedRow } from '../../src/accounts/ledger/roll-ups.ts';
 import { ensurePartitions } from '../../src/database/partitions.ts';
 import type { TestDatabase } from '../../test/servers.ts';
@@ -9,7 +9,7 @@ import type { TestDatabase } from '../../test/servers.ts';
 /** The account whose usage and log are asked for, and its share of all rows. */
 export const LARGE = 'acct_large';
 const LARGE_SHARE = 0.2;
-const ACCOUNTS = 1000;
+const ACCOUNTS = 300;
 export const MODELS = ['bench/small', 'bench/medium', 'bench/large'];
 /** An error that one request in ten thousand ends with. */
 export const RARE = 'engine_unavailable';
@@ -58,6 +58,8 @@ const CONSTANTS = {
 interface Sink extends AsyncDisposable {
   rows(rows: readonly Row[]): Promise<void>;
   rollUps(rollUps: RollUps): Promise<void>;
+  /** Leaves the tables as they would be after a while. */
+  finish(): Promise<void>;
 }
 
 /** Writes rows with their roll-ups straight into the tables, and says how far it is. */
@@ -71,15 +73,24 @@ export async function fill(
     await ensurePartitions(database, month);
   await using sink =
     database.place.kind === 'sqlite' ? sqlite(database.place.path) : await postgres(database);
-  const rollUps = new RollUps();
+  let [day, rollUps] = [dayOf(from), new RollUps()];
   for (let done = 0; done < count;) {
     const rows: Row[] = [];
-    for (; rows.length < CHUNK && done < count; done++)
-      rows.push(row(done, from + (done / count) * DAYS * DAY_MS, rollUps));
+    while (rows.length < CHUNK && done < count) {
+      const atMs = from + (done / count) * DAYS * DAY_MS;
+      if (dayOf(atMs) > day) break;
+      rows.push(row(done++, atMs, rollUps));
+    }
     await sink.rows(rows);
+    if (rows.length < CHUNK) {
+      // The day is over: no later row adds to its sums.
+      await sink.rollUps(rollUps);
+      [day, rollUps] = [day + 1, new RollUps()];
+    }
     onProgress(done);
   }
   await sink.rollUps(rollUps);
+  await sink.finish();
 }
 
 function row(number: number, atMs: number, rollUps: RollUps): Row {
@@ -155,6 +166,8 @@ function sqlite(path: string): Sink {
     async rollUps({ days, latencies }) {
       insert(`${ADD_USAGE} values (${marks(USAGE_WIDTH)})`, days);
       insert(`${ADD_LATENCY} values (${marks(LATENCY_WIDTH)})`, latencies);
+    },
+    async finish() {
       connection.exec('analyze; pragma wal_checkpoint(truncate)');
     },
     async [Symbol.asyncDispose]() {
@@ -186,7 +199,8 @@ async function postgres(database: TestDatabase): Promise<Sink> {
     async rollUps({ days, latencies }) {
       await insert(ADD_USAGE, [...key, ...Array<string>(USAGE_WIDTH - key.length).fill('int8')], '', days);
       await insert(ADD_LATENCY, [...key, 'text', 'int4', 'int8'], '', latencies);
-      // As autovacuum leaves them.
+    },
+    async finish() {
       for (const table of ['ledger', 'usage_days', 'latency_days'])
         await client.query(`vacuum analyze ${table}`);
     },
