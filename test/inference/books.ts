@@ -52,8 +52,12 @@ export async function openBooks(limits: PlanLimits = { requestsInFlight: 1000 })
     row: (id) => findRow(database, id),
     async inFlight() {
       const standing = await counted.standing({
-        ...{ accountId: CALLER.accountId, keyId: CALLER.id, model: '', keyLimits: null },
-        ...{ plan: 'test', planLimits: limits },
+        accountId: CALLER.accountId,
+        keyId: CALLER.id,
+        keyLimits: null,
+        model: '',
+        plan: 'test',
+        planLimits: limits,
       });
       return standing.find(({ limit }) => limit === 'requestsInFlight')?.used ?? 0;
     },
@@ -66,7 +70,7 @@ async function findRow({ kysely }: Awaited<ReturnType<typeof openDatabase>>, id:
     .selectFrom('ledger')
     .select(['state', 'billed', 'prompt_tokens', 'completion_tokens', 'finish_reason', 'error_code'])
     .select(['attempts', 'delivered'])
-    .select(({ cast }) => cast<string>('cost_pico', 'text').as('cost'))
+    .select((select) => select.cast<string>('cost_pico', 'text').as('cost'))
     .where('id', '=', id)
     .executeTakeFirst();
   return row && { ...row, cost: BigInt(row.cost) };
