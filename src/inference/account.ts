@@ -37,7 +37,7 @@ export interface Outcome {
 }
 
 /** A limit said no. */
-export class LimitReached extends ServiceError {
+class LimitReached extends ServiceError {
   constructor({ code, message, retryAfterMs }: Denial) {
     super(code, message, retryAfterMs === null ? {} : { retryAfterMs });
     this.name = 'LimitReached';

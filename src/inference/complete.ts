@@ -151,10 +151,10 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
   }
 
   /** What ended the request is told, whether or not its row could be written: the ledger says that by itself. */
-  async #end(error: unknown): Promise<never> {
+  async #end(reason: unknown): Promise<never> {
     this.#release();
-    await this.#account.settle(outcomeOf(error)).catch(() => {});
-    throw error;
+    await this.#account.settle(outcomeOf(reason)).catch(() => {});
+    throw reason;
   }
 
   #leaveQueue(): void {
