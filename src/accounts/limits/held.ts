@@ -8,6 +8,13 @@ export interface Admitted {
   month: number;
 }
 
+/** A scope in which a request counts. */
+export interface Counted {
+  id: string;
+  /** The limits of the scope by which it was admitted; undefined: it had none then. */
+  admittedBy: ScopeLimits | undefined;
+}
+
 /** What one running request holds of its limits. */
 export class Held implements Reservation {
   readonly accountId: string;
@@ -41,24 +48,24 @@ export class Held implements Reservation {
     this.#reservedShare = ask.reservedShare;
   }
 
-  /** Counts in these scopes, whichever of them have limits now. */
-  scopeIds(): readonly string[] {
-    const { keyId, model } = this;
+  /** The four scopes that it counts in, whichever of them have limits now. */
+  counted(): readonly Counted[] {
+    const { model } = this;
     return [
-      scopeId('account', keyId, null),
-      scopeId('account', keyId, model),
-      scopeId('key', keyId, null),
-      scopeId('key', keyId, model),
+      this.#counted('account', null),
+      this.#counted('account', model),
+      this.#counted('key', null),
+      this.#counted('key', model),
     ];
-  }
-
-  /** The limits of that scope that it was admitted by; undefined: it had none then. */
-  limitsOf(id: string): ScopeLimits | undefined {
-    return this.scopes.find((limits) => scopeId(limits.scope, this.keyId, limits.model) === id);
   }
 
   /** The tokens of a minute that it took beforehand. */
   minuteTokensOf(limits: ScopeLimits): number {
     return limits.tokens === null ? 0 : minuteTokens(limits.tokens, this.tokens, this.#reservedShare);
+  }
+
+  #counted(scope: 'account' | 'key', model: string | null): Counted {
+    const admittedBy = this.scopes.find((limits) => limits.scope === scope && limits.model === model);
+    return { id: scopeId(scope, this.keyId, model), admittedBy };
   }
 }

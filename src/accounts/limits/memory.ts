@@ -75,8 +75,8 @@ export class MemoryLimits implements Limits {
     account.live.delete(held);
     if (account.scopes.size > 0) {
       const now = this.#moment();
-      for (const id of held.scopeIds()) {
-        this.#scope(account, id, now)?.settle(held, actual, held.limitsOf(id), this.#weight, now);
+      for (const { id, admittedBy } of held.counted()) {
+        this.#scope(account, id, now)?.settle(held, actual, admittedBy, this.#weight, now);
       }
     } else if (account.live.size === 0 && account.reading === null) {
       this.#accounts.delete(held.accountId);

@@ -94,8 +94,7 @@ export function settleArguments(held: Held, id: string, actual: Actual): string[
   const { day, month } = held;
   const used = [day, month, actual.tokens, nanoOfPico(actual.pico), actual.request ? 1 : 0];
   const args = [id, used.join(' ')];
-  for (const scope of held.scopeIds()) {
-    const limits = held.limitsOf(scope);
+  for (const { admittedBy: limits } of held.counted()) {
     const numbers =
       limits === undefined
         ? [-1, -1, 0, -1]
@@ -123,12 +122,11 @@ export function claimsOf(running: Iterable<Held>): Map<string, Claim> {
   const claims = new Map<string, Claim>();
   for (const held of running) {
     if (held.stored === null) continue;
-    for (const scope of held.scopeIds()) {
-      const key = keyOf(held.accountId, scope);
+    for (const { id, admittedBy } of held.counted()) {
+      const key = keyOf(held.accountId, id);
       const claim = claims.get(key) ?? { lifetimeMs: -1, pairs: [] };
       claims.set(key, claim);
-      const limits = held.limitsOf(scope);
-      if (limits) claim.lifetimeMs = Math.max(claim.lifetimeMs, lifetimeMs(limits));
+      if (admittedBy) claim.lifetimeMs = Math.max(claim.lifetimeMs, lifetimeMs(admittedBy));
       claim.pairs.push(held.stored.id, `${held.tokens} ${held.nano} ${held.day} ${held.month}`);
     }
   }

@@ -268,7 +268,7 @@ class ValkeyLimits implements Limits {
   async #settle(held: Held, id: string, actual: Actual): Promise<void> {
     await this.#connection.evaluate(
       SETTLE,
-      held.scopeIds().map((scope) => keyOf(held.accountId, scope)),
+      held.counted().map((scope) => keyOf(held.accountId, scope.id)),
       settleArguments(held, id, actual),
     );
   }
