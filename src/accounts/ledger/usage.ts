@@ -122,7 +122,7 @@ async function read(database: Database, query: UsageQuery) {
     from latency_days where ${where} ${grouped}`.execute(database.kysely);
   const buckets = new Map<string, Histograms>();
   for (const row of counted.rows) {
-    buckets.set(nameOf(row), { ttft: summed(row.ttft ?? ''), speed: summed(row.speed ?? '') });
+    buckets.set(nameOf(row), { ttft: parsed(row.ttft ?? ''), speed: parsed(row.speed ?? '') });
   }
   return { rows, buckets };
 }
@@ -135,17 +135,43 @@ function counts(measure: keyof Histograms) {
   return sql`string_agg(bucket || ':' || count, ',') filter (where measure = ${sql.lit(measure)}) as ${sql.ref(measure)}`;
 }
 
-/** Such a text with each bucket once, ascending. */
-function summed(text: string): BucketCount[] {
-  const sums = new Map<number, number>();
-  for (let at = 0; at < text.length;) {
-    const colon = text.indexOf(':', at);
-    const comma = text.indexOf(',', colon);
-    const end = comma < 0 ? text.length : comma;
-    const bucket = Number(text.slice(at, colon));
-    sums.set(bucket, (sums.get(bucket) ?? 0) + Number(text.slice(colon + 1, end)));
-    at = end + 1;
+const MINUS = 45;
+const ZERO = 48;
+const COLON = 58;
+const COMMA = 44;
+
+/** Such a text, ascending. Sign by sign: there can be tens of thousands of buckets in it. */
+function parsed(text: string): BucketCount[] {
+  const found: BucketCount[] = [];
+  let bucket = 0;
+  let number = 0;
+  let sign = 1;
+  let last = -Infinity;
+  let ascending = true;
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code === MINUS) {
+      sign = -1;
+    } else if (code === COLON) {
+      bucket = sign * number;
+      number = 0;
+      sign = 1;
+    } else if (code !== COMMA) {
+      number = number * 10 + code - ZERO;
+    }
+    if (code !== COMMA && at < text.length - 1) continue;
+    found.push({ bucket, count: sign * number });
+    ascending &&= bucket > last;
+    last = bucket;
+    number = 0;
+    sign = 1;
   }
+  return ascending ? found : merged(found);
+}
+
+function merged(found: readonly BucketCount[]): BucketCount[] {
+  const sums = new Map<number, number>();
+  for (const { bucket, count } of found) sums.set(bucket, (sums.get(bucket) ?? 0) + count);
   return [...sums].map(([bucket, count]) => ({ bucket, count })).sort((a, b) => a.bucket - b.bucket);
 }
 
