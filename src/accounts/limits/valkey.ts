@@ -84,8 +84,8 @@ class ValkeyLimits implements Limits {
   #incarnation = 0;
   #reservations = 0;
   #up = false;
-  /** Whether something was used that the store does not know. */
-  #missed = false;
+  /** Whether something may have been used that the store does not know: at first, by the process before this one. */
+  #missed = true;
   #generation = 0;
   #copies = 1;
   #claimedAt = 0;
@@ -153,6 +153,8 @@ class ValkeyLimits implements Limits {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    // Commands are answered in order: what was settled before has arrived then.
+    if (this.#connection.open) await this.#signOfLife(0).catch(() => {});
     await this.#connection[Symbol.asyncDispose]();
   }
 
@@ -314,12 +316,13 @@ class ValkeyLimits implements Limits {
     if (due || this.#generation !== before) await this.#claim('');
   }
 
-  async #signOfLife(): Promise<void> {
+  /** Also tells, by the generation, that settled usage has to be read anew where some was missed. */
+  async #signOfLife(forMs = this.#timing.beatMs + 2 * this.#timing.answerMs): Promise<void> {
     const raise = this.#missed;
     this.#missed = false;
     try {
       const keys = ['{sluice}:copies', '{sluice}:generation'];
-      const args = [this.#copy, String(this.#timing.beatMs + 2 * this.#timing.answerMs), raise ? '1' : '0'];
+      const args = [this.#copy, String(forMs), raise ? '1' : '0'];
       const answer = await this.#connection.evaluate(BEAT, keys, args);
       [this.#generation, this.#copies] = answer as [number, number]; // What the script answers.
     } catch (error) {

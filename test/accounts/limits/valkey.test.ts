@@ -377,6 +377,19 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     assert.equal(await inFlight(), 0);
   });
 
+  test('what is settled just before a copy ends is not lost, and the copy is not counted any more', async () => {
+    await using store = await open(1);
+    const ask = demand({ tokensPerDay: 1000 }, { worstTokens: 10 });
+    await store.fleet.run(ask);
+    const ending = new Fleet(store.ledger, [await openCopy(store.url, store.ledger)]);
+    await until(() => copiesSeen(store.fleet) === 2);
+    const requests = await Promise.all(Array.from({ length: 20 }, () => ending.run(ask)));
+    for (const request of requests) void request.end(3);
+    await ending[Symbol.asyncDispose]();
+    assert.equal(await used(store.fleet.copies[0], ask), 70);
+    await until(() => copiesSeen(store.fleet) === 1);
+  });
+
   test('an address that is none is refused without showing it', async () => {
     const opening = openCopy('http://:hush@127.0.0.1', new FakeLedger());
     await assert.rejects(opening, (error) => error instanceof TypeError && !error.message.includes('hush'));
