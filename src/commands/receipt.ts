@@ -79,6 +79,7 @@ function ms(time: number | null): string {
 
 function printCost({ request, cost }: ReceiptJson): void {
   print('');
+  if (request.state === 'open') return print('It runs: nothing is charged yet.');
   printTable(
     ['COST', 'TOKENS', 'USD PER MILLION', 'USD'],
     [

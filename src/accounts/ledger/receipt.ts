@@ -5,7 +5,7 @@ import { selectRecords, toRecord, type LedgerRecord } from './record.ts';
 /** All that is known of one request. */
 export interface Receipt {
   request: LedgerRecord;
-  /** How `request.costPico` came about: the lines add up to it. */
+  /** How `request.costPico` came about: the lines add up to it. None while it runs: nothing is charged yet. */
   cost: CostLine[];
   /** The limits it was held against, as the limits wrote them. */
   heldAgainst: unknown;
@@ -60,9 +60,10 @@ export async function readReceiptsOf(
 
 function toReceipt(request: LedgerRecord): Receipt {
   const { startedAt, slotAt, firstTokenAt, endedAt, pricePrompt, priceCompletion } = request;
+  const price = { prompt: pricePrompt, completion: priceCompletion };
   return {
     request,
-    cost: costLines(request, { prompt: pricePrompt, completion: priceCompletion }, request.billed),
+    cost: request.state === 'open' ? [] : costLines(request, price, request.billed),
     heldAgainst: JSON.parse(request.limits),
     stages: {
       queueMs: between(startedAt, slotAt),

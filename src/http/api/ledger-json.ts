@@ -36,7 +36,9 @@ export const request = component(
     cached_tokens: tokens.describe('Prompt tokens that a prefix cache held.'),
     completion_tokens: tokens,
     usage_source: z.enum(['engine', 'estimated']).nullable().describe('Where the counts come from.'),
-    billed: z.boolean().describe('Whether the caller pays: not for what our fault ended.'),
+    billed: z
+      .boolean()
+      .describe('Whether the caller pays, told once it has ended: not for what our fault ended.'),
     price: z.object({ prompt: perMillion, completion: perMillion }).describe('When it started.'),
     cost_usd: usd,
     finish_reason: z.string().nullable(),
@@ -82,7 +84,7 @@ export const receipt = component(
           usd,
         }),
       )
-      .describe('How the cost came about: the lines add up to it.'),
+      .describe('How the cost came about: the lines add up to it. None while the request runs.'),
     limits: z.array(heldLimit).describe('The limits it was held against, and what it left of each.'),
     stages: z
       .object({ queue_ms: milliseconds, prefill_ms: milliseconds, decode_ms: milliseconds })

@@ -256,6 +256,22 @@ for (const kind of testDatabases()) {
       assert.equal(of('account', 'requests_per_minute').bound, 1000);
     });
 
+    test('a request that runs is told as far as it is, and its receipt charges nothing yet', async () => {
+      const { id: accountId } = await account();
+      const { key: text } = await key({ account_id: accountId });
+      const stream = await managed.stream(text);
+      const running = await ok('GET', `/api/requests?account_id=${accountId}&state=open`);
+      const row = first(running.data);
+      assert.deepEqual([row.id, row.cost_usd, row.billed], [stream.requestId, '0', false]);
+      const receipt = await ok('GET', `/api/receipts/${row.id}`, { key: text });
+      assert.deepEqual([receipt.request.state, receipt.cost, receipt.interrupted], ['open', [], false]);
+      await stream.hangUp();
+      await until(async () => {
+        const { data } = await ok('GET', `/api/requests?account_id=${accountId}&error_code=hung_up`);
+        return data.length === 1 && data[0]?.state === 'settled' && data[0].billed;
+      });
+    });
+
     test("a receipt is not there for another account's key, by its id or by the caller's own", async () => {
       const { id: mine } = await account();
       const { id: theirs } = await account();

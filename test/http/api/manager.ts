@@ -81,19 +81,29 @@ export interface Managed extends AsyncDisposable {
   ok(method: string, path: string, options?: CallOptions): Promise<Told>;
   /** Has the model say something. */
   generate(key: string, headers?: Record<string, string>): Promise<Response>;
+  /** Has the model say much, as a stream of which the first bytes have come. */
+  stream(key: string): Promise<{ requestId: string; hangUp(): Promise<void> }>;
   /** `GET /api/accounts/{id}` and the like, for every endpoint that has answered well. */
   answered: Set<string>;
 }
+
+/** A model that says much, and slowly. */
+const SLOW_MODEL = 'test/slow';
 
 /** Two tokens of prompt cost a dollar, and so does one of an answer. */
 const YAML = `
 models:
   - id: ${MODEL}
+    required: true
     engine:
       file: 'scripted:${JSON.stringify({ tokens: 8 })}'
     pricing:
       prompt: '500000'
       completion: '1000000'
+  - id: ${SLOW_MODEL}
+    required: true
+    engine:
+      file: 'scripted:${JSON.stringify({ tokens: 100_000, tokenMs: 10 })}'
 plans:
   free: { requestsPerMinute: 1000, models: { ${MODEL}: { usdPerMonth: '100000' } } }
   tiny: { tokensPerDay: 1 }
@@ -144,6 +154,28 @@ export async function startManaged(kind: TestDatabases): Promise<Managed> {
         headers: { authorization: `Bearer ${key}`, ...headers },
         body: JSON.stringify({ model: MODEL, messages: [{ role: 'user', content: 'hello' }], max_tokens: 5 }),
       }),
+    async stream(key) {
+      const gone = new AbortController();
+      const answer = await fetch(`${test.url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key}` },
+        body: JSON.stringify({
+          model: SLOW_MODEL,
+          messages: [{ role: 'user', content: 'hello' }],
+          stream: true,
+        }),
+        signal: gone.signal,
+      });
+      const reader = answer.body?.getReader();
+      assert.equal((await reader?.read())?.done, false, String(answer.status));
+      return {
+        requestId: answer.headers.get('x-request-id') ?? '',
+        async hangUp() {
+          gone.abort();
+          await reader?.closed.catch(() => {});
+        },
+      };
+    },
     answered,
     [Symbol.asyncDispose]: () => kept.disposeAsync(),
   };
