@@ -77,6 +77,11 @@ export class Books {
     this.#counts.set(name, this.count(name) + 1);
   }
 
+  /** How often callers had an answer, or a part of one. */
+  get answers(): number {
+    return this.count('whole') + this.count('hung-up') + this.count('lost');
+  }
+
   /** Of one ending; those with an error code are told apart by it. */
   count(ending: string): number {
     return this.#counts.get(ending) ?? 0;

@@ -5,7 +5,13 @@ import type { Stage } from './stage.ts';
 import { KINDS, type Blow, type Target } from './strikes.ts';
 
 /** Pause between two faults, in milliseconds. Many last longer, so that faults meet. */
-const GAP_MS = { least: 50, most: 1200 };
+const GAP_MS = { least: 50, most: 600 };
+
+/**
+ * Most faults wait until the callers have had some answers since the last one, up to so many and for so long: where
+ * nothing works, nothing can be lost. The others come while the service may still be on the ground.
+ */
+const ANSWERS = { most: 15, share: 0.75, longestMs: 3000 };
 
 /** Strikes a stage with faults whose order, targets and lengths a generator of random numbers gives. */
 export class Faults implements Disposable {
@@ -13,25 +19,36 @@ export class Faults implements Disposable {
   readonly #stage: Stage;
   readonly #random: Random;
   readonly #stop: AbortSignal;
+  readonly #answers: () => number;
   /** Processes that are stopped now. */
   readonly #frozen = new Set<number>();
   /** The last blow on each target; resolves when it is over. */
   readonly #underWay = new Map<string, Promise<void>>();
 
-  constructor(stage: Stage, random: Random, stop: AbortSignal) {
+  /** `answers` says how many callers have had so far. */
+  constructor(stage: Stage, random: Random, stop: AbortSignal, answers: () => number) {
     this.#stage = stage;
     this.#random = random;
     this.#stop = stop;
+    this.#answers = answers;
   }
 
   get struck(): number {
     return this.counts.values().reduce((sum, count) => sum + count, 0);
   }
 
-  /** So many faults, one after another but not each after the end of the one before. Resolves when all are over. */
-  async strike(count: number): Promise<void> {
-    for (let number = 0; number < count; number++) {
-      await this.#pause(this.#random.between(GAP_MS.least, GAP_MS.most));
+  /**
+   * So many faults, one after another but not each after the end of the one before, or until it is enough. Resolves
+   * when all are over.
+   */
+  async strike(count: number, enough: AbortSignal): Promise<void> {
+    for (let number = 0; number < count && !enough.aborted; number++) {
+      const [gapMs, answers] = [
+        this.#random.between(GAP_MS.least, GAP_MS.most),
+        this.#random.chance(ANSWERS.share) ? this.#random.between(1, ANSWERS.most) : 0,
+      ];
+      await this.#pause(gapMs);
+      await this.#answered(answers);
       await this.#next();
     }
     await Promise.all(this.#underWay.values());
@@ -40,6 +57,13 @@ export class Faults implements Disposable {
   /** Lets everything run that was stopped. */
   [Symbol.dispose](): void {
     for (const pid of this.#frozen) send('SIGCONT', pid);
+  }
+
+  /** Waits until so many more answers have come. */
+  async #answered(count: number): Promise<void> {
+    const wanted = this.#answers() + count;
+    const deadline = performance.now() + ANSWERS.longestMs;
+    while (this.#answers() < wanted && performance.now() < deadline) await this.#pause(20);
   }
 
   /** Begins the next fault, once what it hits is not being hit. */

@@ -29,9 +29,14 @@ const program = new Command('npm run torture --')
 const flags = program.opts<Flags>();
 if (flags.database === 'sqlite' && (flags.copies ?? 1) !== 1) program.error('SQLite is for one copy.');
 
+const enough = new AbortController();
 const stop = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-  process.once(signal, () => stop.abort(new Error(`ended by ${signal}`)));
+  process.on(signal, () => {
+    if (enough.signal.aborted) return stop.abort(new Error(`ended by ${signal}`));
+    console.log('No more faults; what has happened is compared. The same again ends at once.');
+    enough.abort();
+  });
 }
 const { faults, database, callers, seed = Math.floor(Math.random() * 1e9) } = flags;
 const copies = database === 'sqlite' ? 1 : (flags.copies ?? 2);
@@ -43,6 +48,7 @@ try {
     copies,
     callers,
     seed,
+    enough: enough.signal,
     stop: stop.signal,
     onProgress: tell(faults),
   });

@@ -30,6 +30,8 @@ export interface TortureOptions extends StageOptions {
   /** Callers at once. */
   callers: number;
   seed: number;
+  /** No more faults: what has happened is compared. */
+  enough: AbortSignal;
   /** Called some times a second. */
   onProgress?: (progress: Progress) => void;
 }
@@ -51,11 +53,11 @@ export interface Outcome extends Progress {
 
 /** A whole run: a stage, faults and callers at once, then the comparison. Rejects where `stop` ended it. */
 export async function torture(options: TortureOptions): Promise<Outcome> {
-  const { seed, stop, onProgress = () => {} } = options;
+  const { seed, enough, stop, onProgress = () => {} } = options;
   const random = new Random(seed);
   await using stage = await setStage(options);
   const books = new Books();
-  using faults = new Faults(stage, random.fork('faults'), stop);
+  using faults = new Faults(stage, random.fork('faults'), stop, () => books.answers);
   const progress = () => ({ struck: faults.struck, faults: faults.counts, books });
   const telling = setInterval(() => onProgress(progress()), 250);
   try {
@@ -72,7 +74,7 @@ export async function torture(options: TortureOptions): Promise<Outcome> {
         AbortSignal.any([curtain.signal, stop]),
       ),
     );
-    await faults.strike(options.faults);
+    await faults.strike(options.faults, enough);
     curtain.abort();
     await Promise.all(calling);
     await stage.healthy();
