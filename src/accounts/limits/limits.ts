@@ -64,8 +64,8 @@ export interface Limits extends AsyncDisposable {
   /** The headers of a request that was refused before it asked for anything: what `admit` would say of the rest. */
   peek(demand: Omit<Demand, 'worstTokens' | 'worstPico'>): RateLimitHeaders | Promise<RateLimitHeaders>;
   /**
-   * What remains now of each limit of an account's plan and, where `keyId` is given, of the key's own. For the
-   * console and the command line.
+   * What remains now of each limit of an account's plan and, where `keyLimits` are given, of the key's own, for all
+   * models and for the one that is named; `''`: for every model that has limits of its own.
    */
   standing(demand: Omit<Demand, 'worstTokens' | 'worstPico'>): Promise<LimitStanding[]>;
   /** Forgets what is remembered of calendar periods, so that it is read from the ledger anew. */

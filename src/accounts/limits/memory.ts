@@ -14,7 +14,7 @@ import type {
   UsageHistory,
 } from './limits.ts';
 import { nanoOfPico } from './money.ts';
-import { scopeId, scopesOf, type ScopeLimits } from './scope-limits.ts';
+import { scopeId, scopesOf, scopesOfAllModels, type ScopeLimits } from './scope-limits.ts';
 import { Scope, type Moment } from './scope.ts';
 import { headersOf, heldAgainst, standingOf } from './standing.ts';
 
@@ -84,7 +84,8 @@ export class MemoryLimits implements Limits {
   }
 
   async standing(demand: Asked): Promise<LimitStanding[]> {
-    const { scopes, states } = await this.#look(demand);
+    const scopes = demand.model === '' ? scopesOfAllModels(demand) : scopesOf(demand);
+    const states = await this.#look(demand, scopes);
     return standingOf(scopes, states, this.#clock.now());
   }
 
@@ -92,7 +93,7 @@ export class MemoryLimits implements Limits {
     const scopes = scopesOf(demand);
     const states = this.#known(demand, scopes, this.#moment());
     if (states !== null) return headersOf(scopes, states);
-    return this.#look(demand).then(({ states }) => headersOf(scopes, states));
+    return this.#look(demand, scopes).then((found) => headersOf(scopes, found));
   }
 
   recount(): void {
@@ -149,11 +150,10 @@ export class MemoryLimits implements Limits {
     }
   }
 
-  async #look(demand: Asked): Promise<{ scopes: readonly ScopeLimits[]; states: readonly Scope[] }> {
-    const scopes = scopesOf(demand);
+  async #look(demand: Asked, scopes: readonly ScopeLimits[]): Promise<readonly Scope[]> {
     for (;;) {
       const states = this.#known(demand, scopes, this.#moment());
-      if (states !== null) return { scopes, states };
+      if (states !== null) return states;
       await this.#read(demand, scopes);
     }
   }

@@ -35,13 +35,25 @@ export interface ScopeLimits {
 
 /**
  * What a request is held against, at most four: the account and the key, each for all models and for the one it
- * names. Where the demand names no model (`''`), all models that have limits of their own.
+ * names (`''`: none).
  */
-export function scopesOf(demand: Pick<Demand, 'model' | 'planLimits' | 'keyLimits'>): readonly ScopeLimits[] {
+export function scopesOf(demand: Holder): readonly ScopeLimits[] {
   const account = scopesIn('account', demand.planLimits, demand.model);
   if (demand.keyLimits === null) return account;
   return [...account, ...scopesIn('key', demand.keyLimits, demand.model)];
 }
+
+/** The same for every model that has limits of its own. */
+export function scopesOfAllModels({ planLimits, keyLimits }: Holder): readonly ScopeLimits[] {
+  const { models: ofPlan = {} } = planLimits;
+  const { models: ofKey = {} } = keyLimits ?? {};
+  const holders = [...new Set(['', ...Object.keys(ofPlan), ...Object.keys(ofKey)])].map((model) => {
+    return scopesOf({ model, planLimits, keyLimits });
+  });
+  return [...new Set(holders.flat())];
+}
+
+type Holder = Pick<Demand, 'model' | 'planLimits' | 'keyLimits'>;
 
 /** Tells the counters of an account's scopes apart. */
 export function scopeId(scope: 'account' | 'key', keyId: string, model: string | null): string {
@@ -78,12 +90,13 @@ function scopesIn(scope: 'account' | 'key', limits: PlanLimits, model: string): 
   let byModel = READ[scope].get(limits);
   if (byModel === undefined) READ[scope].set(limits, (byModel = new Map()));
   // Models without limits of their own share one entry: there are as many entries as the limits name models.
-  const named = model === '' || (limits.models !== undefined && Object.hasOwn(limits.models, model));
-  const entry = named ? model : ' ';
+  const own = limits.models && Object.hasOwn(limits.models, model) ? limits.models[model] : undefined;
+  const entry = own ? model : '';
   let scopes = byModel.get(entry);
   if (scopes === undefined) {
-    const models = Object.entries(limits.models ?? {}).filter(([id]) => model === '' || id === model);
-    scopes = [...read(scope, null, limits), ...models.flatMap(([id, own]) => read(scope, id, own))];
+    // Every list has the same object for all models.
+    const all = entry === '' ? read(scope, null, limits) : scopesIn(scope, limits, '');
+    scopes = own ? [...all, ...read(scope, model, own)] : all;
     byModel.set(entry, scopes);
   }
   return scopes;

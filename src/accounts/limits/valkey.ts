@@ -16,7 +16,7 @@ import type {
   UsageHistory,
 } from './limits.ts';
 import { askOf, MemoryLimits } from './memory.ts';
-import { scopeId, scopesOf, type ScopeLimits } from './scope-limits.ts';
+import { scopeId, scopesOf, scopesOfAllModels, type ScopeLimits } from './scope-limits.ts';
 import { headersOf, heldAgainst, standingOf } from './standing.ts';
 import {
   claimsOf,
@@ -134,8 +134,8 @@ class ValkeyLimits implements Limits {
   }
 
   async standing(demand: Asked): Promise<LimitStanding[]> {
-    const scopes = scopesOf(demand);
-    if (!this.#up) return this.#local.standing(demand);
+    const scopes = demand.model === '' ? scopesOfAllModels(demand) : scopesOf(demand);
+    if (!this.#up || scopes.length === 0) return this.#local.standing(demand);
     const { counts, nowMs } = await this.#look(demand, scopes);
     return standingOf(scopes, counts, nowMs);
   }

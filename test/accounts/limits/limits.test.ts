@@ -285,6 +285,9 @@ for (const kind of KINDS) {
         assert.equal(headers['x-ratelimit-remaining-requests'], '5');
       }
       assert.deepEqual(await copy?.peek(demand({})), []);
+      const models = { 'test/model': { requestsPerMinute: 1 } };
+      const unnamed = demand({ requestsPerMinute: 5, models }, { model: '' });
+      assert.equal(headersOf((await copy?.peek(unnamed)) ?? [])['x-ratelimit-remaining-requests'], '5');
     });
 
     test('a standing without a model tells the limits of all models', async () => {

@@ -113,6 +113,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     const key = 'sluice:{acct_1}:a';
     const [day, month] = await store.client.hmGet(key, ['d', 'm']);
     // As if all of it had happened in a day of the month before.
+    for (const row of store.ledger.rows) row.startedAt -= 31 * 86_400_000;
     await store.client.hSet(key, { d: Number(day) - 31, m: Number(month) - 1 });
     await store.fleet.run(ask, 1);
     assert.equal(await used(store.fleet.copies[0], ask), 60);
