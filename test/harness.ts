@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
+import type { KeyClock } from '../src/accounts/keys.ts';
 import { prepareHome } from '../src/config/home.ts';
 import { loadConfig, loadSecrets } from '../src/config/load.ts';
 import type { EngineHealth } from '../src/engine/engine.ts';
@@ -36,7 +37,11 @@ export async function temporaryFolder(): Promise<{ path: string } & AsyncDisposa
 }
 
 /** Starts the service in this process, on a free port and a fresh home, and waits until it is ready. */
-export async function startService(yaml = scriptedYaml(), env: NodeJS.ProcessEnv = {}): Promise<TestService> {
+export async function startService(
+  yaml = scriptedYaml(),
+  env: NodeJS.ProcessEnv = {},
+  keyClock?: KeyClock,
+): Promise<TestService> {
   await using owned = new AsyncDisposableStack();
   const { path: home } = owned.use(await temporaryFolder());
   const file = join(home, 'sluice.yaml');
@@ -58,7 +63,8 @@ export async function startService(yaml = scriptedYaml(), env: NodeJS.ProcessEnv
     },
   });
   const log = openLog(config.file.logLevel, destination);
-  const service = owned.use(await Service.open({ config, secrets: loadSecrets(config, all), env: all, log }));
+  const secrets = loadSecrets(config, all);
+  const service = owned.use(await Service.open({ config, secrets, env: all, log, keyClock }));
   await ready(service);
   const { key } = await service.keys.create({ name: 'test' });
   const kept = owned.move();

@@ -86,6 +86,13 @@ export class Wire implements Disposable {
     return size === 0 ? null : bytes.subarray(0, size).toString();
   }
 
+  /** Reads what is left of a chunked body, to its end. */
+  async restOfBody(): Promise<string> {
+    let text = '';
+    for (let chunk = await this.chunk(); chunk !== null; chunk = await this.chunk()) text += chunk;
+    return text;
+  }
+
   /** Resolves once the server has closed its side, or the connection is gone, with what came and was not read. */
   async rest(): Promise<string> {
     while (!this.#over) await this.#more();
@@ -130,6 +137,19 @@ export async function exchange(
 ): Promise<WireAnswer> {
   using wire = await Wire.open(url);
   return await wire.send(request).answer(method);
+}
+
+/** Asserts that a stream ends with an error frame of this code and `[DONE]`; the completion tokens that it tells. */
+export function assertEndsWith(stream: string, code: ErrorCode): number {
+  const frames = stream.split('\n\n');
+  assert.deepEqual(frames.slice(-2), ['data: [DONE]', ''], stream);
+  // What else the frame may be, the assertion tells.
+  const { error, usage } = JSON.parse((frames.at(-3) ?? '').slice('data: '.length)) as {
+    error?: { code: string };
+    usage?: { completion_tokens: number };
+  };
+  assert.equal(error?.code, code, stream);
+  return usage?.completion_tokens ?? NaN;
 }
 
 /** A request as bytes. A body that is an object goes as JSON, with its length. */
