@@ -150,7 +150,7 @@ models:
 plans:
   bench:
     requestsPerMinute: 1000000000
-    tokensPerMinute: 1000000000000
+    tokensPerMinute: 100000000000
     requestsInFlight: 1000000
     tokensPerDay: 1000000000000
     tokensPerMonth: 1000000000000

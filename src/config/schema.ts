@@ -142,6 +142,8 @@ const model = z
       : value,
   );
 
+/** Of a minute; buckets count finer than in whole numbers, and stay exact up to here. */
+const rate = z.int().min(1).max(100_000_000_000);
 const count = z.int().min(1).max(1_000_000_000_000);
 
 const usd = z
@@ -149,8 +151,8 @@ const usd = z
   .regex(/^\d{1,6}(\.\d{1,6})?$/, 'expected a decimal string with at most 6 decimals, such as "25.00"');
 
 const limitFields = {
-  requestsPerMinute: count.optional().describe('Requests a minute, as a bucket that refills steadily.'),
-  tokensPerMinute: count
+  requestsPerMinute: rate.optional().describe('Requests a minute, as a bucket that refills steadily.'),
+  tokensPerMinute: rate
     .optional()
     .describe('Prompt and completion tokens a minute, as a bucket that refills steadily.'),
   requestsInFlight: z.int().min(1).max(1_000_000).optional().describe('Requests that run at once.'),
@@ -161,8 +163,8 @@ const limitFields = {
     .describe('USD of a UTC calendar month, a decimal string with at most 6 decimals.'),
   burst: z
     .strictObject({
-      requests: count.optional().describe("Most requests the bucket holds. Left out: one minute's worth."),
-      tokens: count.optional().describe("Most tokens the bucket holds. Left out: one minute's worth."),
+      requests: rate.optional().describe("Most requests the bucket holds. Left out: one minute's worth."),
+      tokens: rate.optional().describe("Most tokens the bucket holds. Left out: one minute's worth."),
     })
     .optional()
     .describe("How much of a minute's limits may be used at once."),
