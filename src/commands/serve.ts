@@ -81,7 +81,9 @@ function reloadOnChange(service: Service, { configPath }: Config, log: Log): Dis
       log.error('the configuration was not read again', { error: error.message });
     }
   };
-  const again = () => void reload();
+  // One after the other: of two that overlap, the one that read the older file could be the last.
+  let last = Promise.resolve();
+  const again = () => void (last = last.then(reload));
   process.on('SIGHUP', again);
   const watcher = configPath === null ? null : watchFile(configPath, again);
   return {
