@@ -1,6 +1,9 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, statfsSync } from 'node:fs';
 
+/** Programs that every Linux has. */
+const [MOUNT, UNMOUNT, LIMIT] = ['mount', 'umount', 'prlimit'] as const;
+
 /** The disk of a SQLite home, which can be made full. */
 export interface Disk extends Disposable {
   /** Leaves so many bytes free, or takes all writes beyond them from the process. */
@@ -12,7 +15,7 @@ export interface Disk extends Disposable {
 /** Where the user may mount: a small filesystem of its own at `path`. Elsewhere a bound on the files of a process. */
 export function openDisk(path: string): Disk {
   mkdirSync(path, { recursive: true, mode: 0o700 });
-  const mount = (...options: string[]) => execFileSync('mount', [...options, path], { stdio: 'ignore' });
+  const mount = (...options: string[]) => execFileSync(MOUNT, [...options, path], { stdio: 'ignore' });
   try {
     mount('-t', 'tmpfs', '-o', `size=${ROOMY_BYTES},mode=700`, 'tmpfs');
   } catch {
@@ -33,7 +36,7 @@ export function openDisk(path: string): Disk {
       mount('-o', `remount,size=${ROOMY_BYTES}`);
     },
     // Lazily: a process that was killed a moment ago may still have its files there.
-    [Symbol.dispose]: () => execFileSync('umount', ['--lazy', path]),
+    [Symbol.dispose]: () => execFileSync(UNMOUNT, ['--lazy', path]),
   };
 }
 
@@ -58,7 +61,7 @@ class BoundedFiles implements Disk {
   #bound(pid: number | null, bytes: string): void {
     if (pid === null) return;
     try {
-      execFileSync('prlimit', ['--pid', String(pid), `--fsize=${bytes}:`], { stdio: 'ignore' });
+      execFileSync(LIMIT, ['--pid', String(pid), `--fsize=${bytes}:`], { stdio: 'ignore' });
     } catch {
       // It has ended meanwhile, and the next has no bound.
     }

@@ -66,7 +66,8 @@ export interface Ledger extends AsyncDisposable {
   checkpoint(id: string): void;
   /**
    * Settles the row and adds it to the roll-ups, in one transaction. Rejects with a `ServiceError`
-   * `storage_unavailable` when it could not be written within `ledger.settleWaitMs`; it is tried on until it is.
+   * `storage_unavailable` when it could not be written within `ledger.settleWaitMs` and the attempt under way then;
+   * it is tried on until it is, as of no cost.
    */
   settle(id: string, settlement: Settlement): Promise<Settled>;
   /** Notes that the last bytes of a settled answer did not reach the caller. Never throws; nobody waits for it. */
