@@ -7,6 +7,7 @@ import type { Finding } from './doctor/finding.ts';
 import { lookAtHome, lookAtPort } from './doctor/places.ts';
 import { lookAtEngine, lookAtModels, lookAtPip } from './doctor/engine.ts';
 import { lookAtMachine } from './doctor/machine.ts';
+import { lookAtServers } from './doctor/servers.ts';
 import { note, print, printJson } from './output.ts';
 
 /** `sluice doctor`: what this machine offers the service, and what to do about each fault. Changes nothing. */
@@ -46,6 +47,7 @@ async function examine(env: NodeJS.ProcessEnv): Promise<readonly Finding[]> {
     ...(usesEngine ? [lookAtEngine(), await lookAtPip(env)] : []),
     ...(await lookAtModels(config)),
     await lookAtHome(config.home),
+    ...(await lookAtServers(config)),
     await lookAtPort(config.host, config.port),
   ];
 }

@@ -8,6 +8,7 @@ import { test } from 'node:test';
 import type { Finding } from '../../src/commands/doctor/finding.ts';
 import { cpuQuota, memoryLimit, physicalCores, type ReadLimit } from '../../src/commands/doctor/machine.ts';
 import { lookAtHome, lookAtPort } from '../../src/commands/doctor/places.ts';
+import { testDatabases, valkeyUrl, withoutValkey } from '../servers.ts';
 import { folder, run } from './program.ts';
 
 async function listening(server: Server): Promise<number> {
@@ -28,6 +29,37 @@ test('doctor looks at everything a service needs, changes nothing, and exits 0 w
     assert.equal(finding.advice === null, finding.status === 'good', finding.found);
   assert.equal(code, findings.some((finding) => finding.status === 'fault') ? 1 : 0);
   assert.equal(existsSync(home), false);
+});
+
+test('doctor tries the servers that the environment names, and repeats no password', async (t) => {
+  const [, postgres] = testDatabases();
+  await using place = await postgres?.place();
+  const there = {
+    ...(place && { SLUICE_DATABASE_URL: place.env.SLUICE_DATABASE_URL }),
+    ...(withoutValkey ? {} : { SLUICE_VALKEY_URL: await valkeyUrl() }),
+  };
+  const away = {
+    SLUICE_DATABASE_URL: 'postgres://user:hidden-one@127.0.0.1:9/none',
+    SLUICE_VALKEY_URL: 'redis://:hidden-two@127.0.0.1:9',
+  };
+  for (const [env, statuses] of [
+    [there, ['good', 'good']],
+    [away, ['fault', 'note']],
+  ] as const) {
+    const { stdout } = await run(['doctor', '--json'], {
+      SLUICE_HOME: folder(t),
+      SLUICE_PORT: '0',
+      ...env,
+    });
+    const findings: Finding[] = JSON.parse(stdout);
+    const found = findings.filter(({ subject }) => subject === 'database' || subject === 'limits');
+    assert.deepEqual(
+      found.map(({ status }) => status),
+      statuses.slice(0, Object.keys(env).length),
+      stdout,
+    );
+    assert.doesNotMatch(stdout, /hidden/);
+  }
 });
 
 test('doctor exits 1 with what to do when the service could not start', async (t) => {
