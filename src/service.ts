@@ -83,7 +83,13 @@ export class Service implements AsyncDisposable {
    */
   static async open({ config, secrets, env, log, keyClock }: ServiceOptions): Promise<Service> {
     await using owned = new AsyncDisposableStack();
-    const database = owned.use(await openDatabase({ home: config.home, url: config.databaseUrl }));
+    const database = owned.use(
+      await openDatabase({
+        home: config.home,
+        url: config.databaseUrl,
+        onMigration: (migration) => log.info('changing the tables of the database', { migration }),
+      }),
+    );
     const activity = new Activity();
     const keys = owned.use(
       await KeyStore.open(database, log, {
