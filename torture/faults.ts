@@ -11,7 +11,7 @@ const GAP_MS = { least: 50, most: 600 };
  * Most faults wait until the callers have had some answers since the last one, up to so many and for so long: where
  * nothing works, nothing can be lost. The others come while the service may still be on the ground.
  */
-const ANSWERS = { most: 15, share: 0.75, longestMs: 3000 };
+const ANSWERS = { most: 8, share: 0.75, longestMs: 1500 };
 
 /** Strikes a stage with faults whose order, targets and lengths a generator of random numbers gives. */
 export class Faults implements Disposable {
