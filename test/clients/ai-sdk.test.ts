@@ -8,6 +8,7 @@ import {
   fillQueue,
   FOREVER,
   killEngine,
+  limitedKeys,
   MORTAL,
   REAL,
   SCRIPTED,
@@ -33,6 +34,7 @@ function provider(options: { apiKey?: string; fetch?: typeof fetch } = {}) {
   });
 }
 
+const keys = await limitedKeys(service);
 const sluice = provider();
 const model = sluice(SCRIPTED);
 const ONCE = { maxRetries: 0 };
@@ -113,6 +115,8 @@ const REFUSALS: readonly [object, readonly [number, string, string | null, boole
   [{ temperature: 3 }, [400, 'invalid_value', 'temperature', false]],
   [{ prompt: TOO_LONG }, [400, 'context_length_exceeded', 'messages', false]],
   [{ model: provider({ apiKey: 'sk-sluice-no' })(SCRIPTED) }, [401, 'invalid_api_key', null, false]],
+  [{ model: provider({ apiKey: keys.elsewhere })(SCRIPTED) }, [403, 'model_not_allowed', 'model', false]],
+  [{ model: provider({ apiKey: keys.spent })(SCRIPTED) }, [429, 'insufficient_quota', null, true]],
   [{ model: sluice('acme/missing') }, [404, 'model_not_found', 'model', false]],
   [{ prompt: TOO_LARGE }, [413, 'request_too_large', null, false]],
   [{ prompt: scripted({ error: 'internal_error' }) }, [500, 'internal_error', null, true]],
@@ -150,6 +154,17 @@ describe('the AI SDK, refused', () => {
     assert.match(JSON.stringify(error) + String(error), /The service failed; the request id is/);
   });
 
+  test('more than its plan allows a minute, with the headers that say what is left', async () => {
+    const brief = provider({ apiKey: await keys.brief() })(SCRIPTED);
+    await generateText({ model: brief, prompt: 'Hi', ...ONCE });
+    const error = await rejection(generateText({ model: brief, prompt: 'Hi', ...ONCE }));
+    assert.ok(APICallError.isInstance(error), String(error));
+    const { error: told } = JSON.parse(error.responseBody ?? '{}') as ErrorBody;
+    assert.deepEqual([error.statusCode, told.code, error.isRetryable], [429, 'requests_per_minute', true]);
+    assert.equal(error.responseHeaders?.['x-ratelimit-remaining-requests'], '0');
+    assert.ok(Number(error.responseHeaders?.['retry-after-ms']) > 0);
+  });
+
   test('gives up after its own number of tries', async () => {
     const { fetch, statuses } = watchedFetch();
     const prompt = scripted({ error: 'engine_unavailable' });
@@ -169,6 +184,16 @@ describe('the AI SDK tries again by itself', () => {
     const { text } = await generateText({ model: provider({ fetch })(SCRIPTED), prompt });
     assert.equal(text, 'at last');
     assert.deepEqual(statuses, [503, 200]);
+  });
+
+  test('when its plan allows no more for a moment, and is answered when it has waited as told', async () => {
+    const apiKey = await keys.brief();
+    const { fetch, statuses } = watchedFetch();
+    const brief = provider({ apiKey, fetch })(SCRIPTED);
+    await generateText({ model: brief, prompt: 'Hi' });
+    const { text } = await generateText({ model: brief, prompt: scripted({ text: 'at last' }) });
+    assert.equal(text, 'at last');
+    assert.deepEqual(statuses, [200, 429, 200]);
   });
 
   test('when the engine has died', async () => {

@@ -1,6 +1,7 @@
 import { DEFAULT_MODEL_ID } from '../../src/config/schema.ts';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
 import { startService, until, type TestService } from '../harness.ts';
+import { Management } from '../management.ts';
 
 /** The model that follows directives. It has one slot, and one request may wait for it. */
 export const SCRIPTED = 'test/scripted';
@@ -25,7 +26,33 @@ export const TOO_LARGE = 'x'.repeat(70_000);
 /** More than the scripted model's context. */
 export const TOO_LONG = 'word '.repeat(5000);
 
-const LIMITS = 'queue: {maxRequests: 1}\nlimits: {bodyBytes: 65536, bodyMs: 1000}\n';
+const LIMITS = `queue: {maxRequests: 1}
+limits: {bodyBytes: 65536, bodyMs: 1000}
+plans:
+  open: {}
+  brief: {requestsPerMinute: 30, burst: {requests: 1}}
+  spent: {tokensPerDay: 1}
+defaultPlan: open
+`;
+
+/** Keys that may use less than that of the service. */
+export interface LimitedKeys {
+  /** One request, then the next after two seconds. It has not been used. */
+  brief: () => Promise<string>;
+  /** Nothing, today or any day. */
+  spent: string;
+  /** Another model than those there are. */
+  elsewhere: string;
+}
+
+export async function limitedKeys(test: TestService): Promise<LimitedKeys> {
+  const manager = await Management.of(test);
+  return {
+    brief: async () => (await manager.caller('brief')).key,
+    spent: (await manager.caller('spent')).key,
+    elsewhere: (await manager.caller(null, { allowed_models: ['acme/other'] })).key,
+  };
+}
 
 /** A service with these models, for the client libraries to call. */
 export async function startForClients(): Promise<TestService> {

@@ -9,6 +9,7 @@ import {
   fillQueue,
   FOREVER,
   killEngine,
+  limitedKeys,
   MORTAL,
   REAL,
   SCRIPTED,
@@ -31,6 +32,7 @@ function open(fields: Fields = {}, options: { fetch?: typeof fetch } = {}): Chat
 }
 
 const chat = open();
+const keys = await limitedKeys(service);
 
 describe('LangChain, with the real model', WITH_MODEL, () => {
   const real = () => open({ model: REAL, temperature: 0, maxTokens: 8 });
@@ -107,6 +109,8 @@ describe('LangChain, stopped', () => {
 const REFUSALS: readonly [Fields, string, readonly [number, string, string | null]][] = [
   [{ temperature: 3 }, 'Hi', [400, 'invalid_value', 'temperature']],
   [{ apiKey: 'sk-sluice-no' }, 'Hi', [401, 'invalid_api_key', null]],
+  [{ apiKey: keys.elsewhere }, 'Hi', [403, 'model_not_allowed', 'model']],
+  [{ apiKey: keys.spent }, 'Hi', [429, 'insufficient_quota', null]],
   [{ model: 'acme/missing' }, 'Hi', [404, 'model_not_found', 'model']],
   [{}, TOO_LARGE, [413, 'request_too_large', null]],
   [{}, scripted({ error: 'internal_error' }), [500, 'internal_error', null]],
@@ -122,6 +126,20 @@ describe('LangChain, refused', () => {
         assert.deepEqual([status, code, param], expected);
     });
   }
+
+  test('more than its plan allows a minute', async () => {
+    const brief = open({ apiKey: await keys.brief() });
+    await brief.invoke('Hi');
+    const { status, code, headers } = await rejection(brief.invoke('Hi'));
+    assert.deepEqual([status, code], [429, 'requests_per_minute']);
+    assert.ok(Number(headers?.get('retry-after-ms')) > 0);
+  });
+
+  test('more than its plan allows at all, which it does not try again', async () => {
+    const { fetch, statuses } = watchedFetch();
+    const { code } = await rejection(open({ apiKey: keys.spent, maxRetries: 2 }, { fetch }).invoke('Hi'));
+    assert.deepEqual([code, statuses], ['insufficient_quota', [429]]);
+  });
 
   test('a prompt that is too long is an error of LangChain’s own', async () => {
     await assert.rejects(chat.invoke(TOO_LONG), (error) => ContextOverflowError.isInstance(error));
@@ -149,6 +167,16 @@ describe('LangChain tries again by itself', () => {
     assert.deepEqual(statuses, [503, 200]);
   });
 
+  test('when its plan allows no more for a moment', async () => {
+    const { fetch, statuses } = watchedFetch();
+    const brief = open({ apiKey: await keys.brief(), maxRetries: 5 }, { fetch });
+    await brief.invoke('Hi');
+    const answer = await brief.invoke(scripted({ text: 'at last' }));
+    assert.equal(answer.content, 'at last');
+    // It takes whole seconds, and may be early.
+    assert.deepEqual([statuses[0], statuses[1], statuses.at(-1)], [200, 429, 200]);
+  });
+
   test('when the engine has died', async () => {
     await killEngine(service);
     const { fetch, statuses } = watchedFetch();
@@ -164,6 +192,7 @@ interface Refusal {
   status?: number;
   code?: string;
   param?: string | null;
+  headers?: Headers;
 }
 
 /** What a call of the library is rejected with: the error of the openai library, which LangChain passes on. */

@@ -9,6 +9,8 @@ import OpenAI, {
   BadRequestError,
   InternalServerError,
   NotFoundError,
+  PermissionDeniedError,
+  RateLimitError,
 } from 'openai';
 import { zodResponseFormat } from 'openai/helpers/zod';
 import { z } from 'zod';
@@ -16,6 +18,7 @@ import {
   fillQueue,
   FOREVER,
   killEngine,
+  limitedKeys,
   MORTAL,
   REAL,
   says,
@@ -39,6 +42,7 @@ function open(options: ClientOptions = {}): OpenAI {
 }
 
 const client = open();
+const keys = await limitedKeys(service);
 
 /** A whole answer of the scripted model. */
 function ask(fields: ChatFields, by = client): Promise<OpenAI.ChatCompletion> {
@@ -215,6 +219,44 @@ describe('openai for Node, refused', () => {
     }
   });
 
+  test('more than its plan allows a minute', async () => {
+    const brief = open({ apiKey: await keys.brief() });
+    await ask({}, brief);
+    for (const stream of [false, true]) {
+      const error = await refusal(ask({ stream } as ChatFields, brief));
+      assert.deepEqual(
+        [error.constructor, error.status, error.code, error.type],
+        [RateLimitError, 429, 'requests_per_minute', 'rate_limit_error'],
+      );
+      assert.match(error.message, /The plan "brief" allows 30 requests a minute/);
+      const waitMs = Number(error.headers?.get('retry-after-ms'));
+      assert.ok(waitMs > 0 && waitMs <= 2000, String(waitMs));
+      assert.equal(error.headers?.get('x-ratelimit-limit-requests'), '1');
+      assert.equal(error.headers?.get('x-ratelimit-remaining-requests'), '0');
+    }
+  });
+
+  test('more than its plan allows at all, which it does not try again', async () => {
+    const { fetch, statuses } = watchedFetch();
+    const error = await refusal(ask({}, open({ apiKey: keys.spent, fetch, maxRetries: 2 })));
+    assert.deepEqual(
+      [error.constructor, error.status, error.code, error.headers?.get('x-should-retry')],
+      [RateLimitError, 429, 'insufficient_quota', 'false'],
+    );
+    assert.deepEqual(statuses, [429]);
+  });
+
+  test('a model that its key may not use', async () => {
+    const elsewhere = open({ apiKey: keys.elsewhere });
+    const error = await refusal(ask({}, elsewhere));
+    assert.deepEqual(
+      [error.constructor, error.status, error.code, error.param],
+      [PermissionDeniedError, 403, 'model_not_allowed', 'model'],
+    );
+    assert.equal((await refusal(elsewhere.models.retrieve(SCRIPTED))).constructor, PermissionDeniedError);
+    assert.deepEqual((await elsewhere.models.list()).data, []);
+  });
+
   test('a model and a path that are not there', async () => {
     const model = await refusal(client.models.retrieve('acme/missing'));
     assert.deepEqual([model.constructor, model.code], [NotFoundError, 'model_not_found']);
@@ -264,6 +306,15 @@ describe('openai for Node tries again by itself', () => {
     assert.equal(answer.choices[0]?.message.content, 'back again');
     assert.equal(statuses[0], 503);
     assert.equal(statuses.at(-1), 200);
+  });
+
+  test('when its plan allows no more for a moment, and is answered when it has waited as told', async () => {
+    const apiKey = await keys.brief();
+    await ask({}, open({ apiKey }));
+    const { fetch, statuses } = watchedFetch();
+    const answer = await ask({ messages: says({ text: 'at last' }) }, open({ apiKey, fetch, maxRetries: 2 }));
+    assert.equal(answer.choices[0]?.message.content, 'at last');
+    assert.deepEqual(statuses, [429, 200]);
   });
 
   test('when its body did not arrive in time', async () => {

@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, describe, test } from 'node:test';
-import { fillQueue, killEngine, REAL, slotsFree, startForClients } from './fixture.ts';
+import { fillQueue, killEngine, limitedKeys, REAL, slotsFree, startForClients } from './fixture.ts';
 
 const python = process.env.SLUICE_TEST_PYTHON;
 const SCRIPT = join(import.meta.dirname, 'openai_python.py');
@@ -17,7 +17,9 @@ describe('openai for Python', { skip: python === undefined && 'SLUICE_TEST_PYTHO
   after(() => service[Symbol.asyncDispose]());
 
   let full: AsyncDisposable | null = null;
-  const controls: Record<string, () => Promise<void>> = {
+  const keys = await limitedKeys(service);
+  const controls: Record<string, () => Promise<string | void>> = {
+    '/brief-key': keys.brief,
     '/fill': async () => void (full = await fillQueue(service)),
     '/release': async () => full?.[Symbol.asyncDispose](),
     '/kill': () => killEngine(service),
@@ -26,7 +28,7 @@ describe('openai for Python', { skip: python === undefined && 'SLUICE_TEST_PYTHO
   const control = createServer((request, response) => {
     const done = controls[request.url ?? '']?.() ?? Promise.reject(new Error('no such control'));
     done.then(
-      () => response.end(),
+      (answer) => response.end(answer ?? ''),
       () => response.writeHead(500).end(),
     );
   }).listen(0, '127.0.0.1');
@@ -38,6 +40,8 @@ describe('openai for Python', { skip: python === undefined && 'SLUICE_TEST_PYTHO
     ...process.env,
     SLUICE_URL: service.url,
     SLUICE_KEY: service.key,
+    SLUICE_SPENT_KEY: keys.spent,
+    SLUICE_ELSEWHERE_KEY: keys.elsewhere,
     SLUICE_CONTROL: `http://127.0.0.1:${port}`,
     ...(process.env.SLUICE_TEST_MODEL === undefined ? {} : { SLUICE_REAL_MODEL: REAL }),
   };

@@ -1,7 +1,9 @@
 """The official Python client against a running service: `openai-python.test.ts` starts the service and this.
 
-SLUICE_URL and SLUICE_KEY say where it is. SLUICE_CONTROL is an address at which the test that started this does what a
-caller cannot: `/fill` and `/release` the queue of the scripted model, `/kill` an engine, wait until all `/slots-free`.
+SLUICE_URL and SLUICE_KEY say where it is. SLUICE_SPENT_KEY is of an account that may use nothing, SLUICE_ELSEWHERE_KEY
+may use another model than those there are. SLUICE_CONTROL is an address at which the test that started this does what a
+caller cannot: `/fill` and `/release` the queue of the scripted model, `/kill` an engine, wait until all
+`/slots-free`, make a `/brief-key` with which one request goes and the next after two seconds.
 """
 
 import asyncio
@@ -16,6 +18,8 @@ from pydantic import BaseModel
 
 URL = os.environ["SLUICE_URL"]
 KEY = os.environ["SLUICE_KEY"]
+SPENT_KEY = os.environ["SLUICE_SPENT_KEY"]
+ELSEWHERE_KEY = os.environ["SLUICE_ELSEWHERE_KEY"]
 CONTROL = os.environ["SLUICE_CONTROL"]
 REAL = os.environ.get("SLUICE_REAL_MODEL")
 SCRIPTED = "test/scripted"
@@ -35,8 +39,8 @@ def says(what: str | dict) -> list[dict]:
     return [{"role": "user", "content": what if isinstance(what, str) else "scripted:" + json.dumps(what)}]
 
 
-def control(what: str) -> None:
-    urllib.request.urlopen(f"{CONTROL}/{what}").read()
+def control(what: str) -> str:
+    return urllib.request.urlopen(f"{CONTROL}/{what}").read().decode()
 
 
 def options(**more) -> dict:
@@ -93,6 +97,16 @@ class Checks:
         self.assertEqual((error.status_code, error.code, error.param), (status, code, param))
         self.assertRegex(error.request_id, r"^[0-9a-f-]{36}$")
         self.assertEqual("retry-after" in error.response.headers, status == 503)
+
+    def check_limited(self, error, code: str) -> None:
+        self.assertIs(type(error), openai.RateLimitError)
+        self.assertEqual((error.status_code, error.code, error.type), (429, code, "rate_limit_error"))
+
+    def check_brief(self, error) -> None:
+        self.check_limited(error, "requests_per_minute")
+        headers = error.response.headers
+        self.assertEqual(headers["x-ratelimit-remaining-requests"], "0")
+        self.assertTrue(0 < int(headers["retry-after-ms"]) <= 2000)
 
     def check_broken(self, error, said: int) -> None:
         self.assertEqual(said, 3)
@@ -161,6 +175,35 @@ class Sync(Checks, unittest.TestCase):
     def test_a_service_that_is_not_there(self) -> None:
         with self.assertRaises(openai.APIConnectionError):
             self.client.with_options(base_url="http://127.0.0.1:1/v1").chat.completions.create(**CHAT)
+
+    def test_limits_of_a_plan(self) -> None:
+        with openai.OpenAI(**options(api_key=control("brief-key"))) as brief:
+            brief.chat.completions.create(**CHAT)
+            with self.assertRaises(openai.RateLimitError) as caught:
+                brief.chat.completions.create(**CHAT)
+            self.check_brief(caught.exception)
+            statuses = []
+            http = openai.DefaultHttpxClient(event_hooks={"response": [lambda r: statuses.append(r.status_code)]})
+            with brief.with_options(max_retries=5, http_client=http) as patient:
+                patient.chat.completions.create(**CHAT)
+            self.assertEqual((statuses[0], statuses[-1]), (429, 200))
+
+    def test_a_limit_that_waiting_does_not_help_against(self) -> None:
+        statuses = []
+        http = openai.DefaultHttpxClient(event_hooks={"response": [lambda r: statuses.append(r.status_code)]})
+        with openai.OpenAI(**options(api_key=SPENT_KEY, max_retries=2, http_client=http)) as spent:
+            with self.assertRaises(openai.RateLimitError) as caught:
+                spent.chat.completions.create(**CHAT)
+        self.check_limited(caught.exception, "insufficient_quota")
+        self.assertEqual(statuses, [429])
+
+    def test_a_model_that_the_key_may_not_use(self) -> None:
+        elsewhere = self.client.with_options(api_key=ELSEWHERE_KEY)
+        for ask in (lambda: elsewhere.chat.completions.create(**CHAT), lambda: elsewhere.models.retrieve(SCRIPTED)):
+            with self.assertRaises(openai.PermissionDeniedError) as caught:
+                ask()
+            self.check_refusal(caught.exception, openai.PermissionDeniedError, 403, "model_not_allowed", "model")
+        self.assertEqual(list(elsewhere.models.list()), [])
 
     def test_tries_again_when_the_queue_is_full(self) -> None:
         control("fill")
@@ -239,6 +282,19 @@ class Async(Checks, unittest.IsolatedAsyncioTestCase):
             async for chunk in await self.client.chat.completions.create(**BROKEN):
                 said += bool(chunk.choices[0].delta.content)
         self.check_broken(caught.exception, said)
+
+    async def test_limits_of_a_plan(self) -> None:
+        key = await asyncio.to_thread(control, "brief-key")
+        async with openai.AsyncOpenAI(**options(api_key=key)) as brief:
+            await brief.chat.completions.create(**CHAT)
+            with self.assertRaises(openai.RateLimitError) as caught:
+                await brief.chat.completions.create(**CHAT)
+            self.check_brief(caught.exception)
+            await brief.with_options(max_retries=5).chat.completions.create(**CHAT)
+        spent = self.client.with_options(api_key=SPENT_KEY, max_retries=2)
+        with self.assertRaises(openai.RateLimitError) as caught:
+            await spent.chat.completions.create(**CHAT)
+        self.check_limited(caught.exception, "insufficient_quota")
 
     async def test_tries_again_when_the_queue_is_full(self) -> None:
         await asyncio.to_thread(control, "fill")
