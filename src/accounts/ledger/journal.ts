@@ -12,15 +12,15 @@ import {
   type Settling,
 } from './pending-writes.ts';
 import { RefusedWriteError, type LedgerStore } from './store.ts';
-import { neverRanValues, settledValues, type Value } from './write.ts';
+import { neverRanValues, ownerOf, settledValues, type Owner, type Value } from './write.ts';
 
 /** Pauses between attempts while writing fails, in milliseconds: the first, doubled up to the longest. */
 const PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1000;
 
 /** From so many requests on commits are at least so many milliseconds apart. */
-const MANY = 24;
-const PACE_MS = 3;
+const MANY = 20;
+const PACE_MS = 4;
 
 /** A fault that comes back within so many milliseconds is taken for the same one. */
 const RELAPSE_MS = 10_000;
@@ -99,7 +99,7 @@ export class Journal {
     // Whoever ended an older epoch has settled all its rows.
     if (running === undefined || running.epoch !== this.#epoch) return Promise.resolve('lost');
     const values = settledValues(id, running, settlement);
-    return new Promise((resolve, reject) => this.#settle(values, resolve, reject));
+    return new Promise((resolve, reject) => this.#settle(values, running.owner, resolve, reject));
   }
 
   /** As `Ledger.undelivered`. */
@@ -123,6 +123,11 @@ export class Journal {
     if (this.#isIdle) this.#whenIdle();
   }
 
+  /** Opens nothing until the database takes a heartbeat again: it has not taken this one. */
+  missedBeat(error: unknown): void {
+    this.#failed(error instanceof Error ? error.message : String(error), error);
+  }
+
   /** Opens no more and writes what there is, with a last checkpoint of what runs still; for `settleWaitMs` at most. */
   async close(): Promise<void> {
     this.#closing = true;
@@ -142,10 +147,15 @@ export class Journal {
     clearTimeout(this.#overdue);
   }
 
-  #settle(values: Value[], resolve: (settled: Settled) => void, reject: (error: Error) => void): void {
+  #settle(
+    values: Value[],
+    owner: Owner,
+    resolve: (settled: Settled) => void,
+    reject: (error: Error) => void,
+  ): void {
     const { settleWaitMs } = this.#options;
     const deadline = performance.now() + settleWaitMs;
-    this.#pending.settle({ values, resolve, reject, deadline, doubtful: false });
+    this.#pending.settle({ values, owner, resolve, reject, deadline, doubtful: false });
     // One timer for all of them: as a rule it finds nothing to do.
     this.#overdue ??= setTimeout(() => this.#tellOverdue(), settleWaitMs).unref();
     this.#wake();
@@ -240,6 +250,7 @@ export class Journal {
       const { id, startedAt, pricePrompt: prompt, priceCompletion: completion } = row;
       this.#running.set(id, {
         id,
+        owner: ownerOf(row),
         startedAt,
         counts,
         epoch,
@@ -266,7 +277,9 @@ export class Journal {
     for (const { row, reject } of taken.opens) {
       reject(this.#unavailable(error));
       // It may be there all the same, if only the answer was lost.
-      if (this.#epoch === epoch) this.#settle(neverRanValues(row.id, Date.now()), ignore, ignore);
+      if (this.#epoch === epoch) {
+        this.#settle(neverRanValues(row.id, Date.now()), ownerOf(row), ignore, ignore);
+      }
     }
     for (const running of taken.checkpoints) running.written = NaN;
     for (const settling of taken.settles) settling.doubtful = true;

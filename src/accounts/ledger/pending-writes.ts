@@ -5,6 +5,7 @@ import {
   waivedValues,
   type Batch,
   type Opened,
+  type Owner,
   type Value,
 } from './write.ts';
 
@@ -14,6 +15,7 @@ const BATCH_ROWS = 1000;
 /** A row that is open, from its opening to its settlement. */
 export interface Running extends Opened {
   id: string;
+  owner: Owner;
   counts: RunningCounts;
   epoch: number;
   /** `motionOf` its counts when they were last written. */
@@ -30,6 +32,7 @@ export interface Opening {
 /** A settlement, kept until it is written even when nobody waits for it any more. */
 export interface Settling {
   values: readonly Value[];
+  owner: Owner;
   /** Until when its request waits, on the clock of `performance.now`. */
   deadline: number;
   resolve: (settled: Settled) => void;
@@ -153,6 +156,7 @@ export function toBatch(taken: Taken): Batch {
       return checkpointValues(running.id, running.counts, now);
     }),
     settles: taken.settles.map(({ values }) => values),
+    owners: taken.settles.map(({ owner }) => owner),
     undelivered: taken.undelivered,
   };
 }

@@ -1,13 +1,13 @@
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { RollUps, type EndedRow } from './roll-ups.ts';
 import type { BatchAnswer } from './store.ts';
-import { CHECKPOINTED, OPENED, SETTLED, WAIVED, type Batch, type Value } from './write.ts';
+import { CHECKPOINTED, OPENED, SETTLED, WAIVED, type Batch, type Owner, type Value } from './write.ts';
 
 /** How long a transaction waits for another process's lock, in milliseconds. */
 const BUSY_MS = 5000;
 
 /** Pages in the write-ahead log after which a commit brings them into the database. */
-const CHECKPOINT_PAGES = 1000;
+const CHECKPOINT_PAGES = 4000;
 
 /** Rows that one call of `prune` deletes at most, so that the writes behind it wait no longer than for a batch. */
 export const PRUNED_AT_ONCE = 1000;
@@ -54,7 +54,7 @@ export class SqliteTables {
       for (const row of batch.opens) open.run(...row, epoch);
       // The id comes first in a row of values and last in the statement.
       for (const [id = null, ...row] of batch.checkpoints) checkpoint.run(...row, id, epoch);
-      const lost = this.#settle(epoch, batch.settles);
+      const lost = this.#settle(epoch, batch);
       for (const id of batch.undelivered) undelivered.run(id, epoch);
       return { lost };
     });
@@ -66,9 +66,7 @@ export class SqliteTables {
       const rollUps = new RollUps();
       for (const [id = null, ttft, speed, ...row] of settles) {
         // The columns of RETURNING.
-        const told = this.#statements.waive.get(...WAIVED.values(), id) as unknown as
-          | OpenedColumns
-          | undefined;
+        const told = this.#statements.waive.get(...WAIVED.values(), id) as unknown as Owner | undefined;
         if (told !== undefined) rollUps.waive(ended(told, row), bucket(ttft), bucket(speed));
       }
       this.#feed(rollUps);
@@ -113,15 +111,15 @@ export class SqliteTables {
     return this.#statements.isLive.get(epoch) !== undefined;
   }
 
-  #settle(epoch: number, settles: readonly (readonly Value[])[]): string[] {
+  #settle(epoch: number, { settles, owners }: Batch): string[] {
     const { settle, settledBy } = this.#statements;
     const lost: string[] = [];
     const rollUps = new RollUps();
-    for (const [id = null, ttft, speed, ...row] of settles) {
-      // The columns of RETURNING.
-      const told = settle.get(...row, id, epoch) as unknown as OpenedColumns | undefined;
-      if (told !== undefined) rollUps.add(ended(told, row), bucket(ttft), bucket(speed));
-      else if (settledBy.get(id, epoch) === undefined) lost.push(String(id));
+    for (const [index, [id = null, ttft, speed, ...row]] of settles.entries()) {
+      const owner = owners[index];
+      if (owner !== undefined && settle.run(...row, id, epoch).changes === 1) {
+        rollUps.add(ended(owner, row), bucket(ttft), bucket(speed));
+      } else if (settledBy.get(id, epoch) === undefined) lost.push(String(id));
     }
     this.#feed(rollUps);
     return lost;
@@ -132,7 +130,7 @@ export class SqliteTables {
     if (this.#statements.bury.run(epoch).changes === 0) return 0;
     const rollUps = new RollUps();
     // The columns of RETURNING.
-    const rows = this.#statements.interrupt.all(endedAt, epoch) as unknown as [...OpenedColumns, ...Counts][];
+    const rows = this.#statements.interrupt.all(endedAt, epoch) as unknown as [...Owner, ...Counts][];
     for (const [account, key, model, startedAt, ...counts] of rows) {
       rollUps.add(ended([account, key, model, startedAt], ['interrupted', ...counts]), null, null);
     }
@@ -194,10 +192,8 @@ function prepare(connection: DatabaseSync) {
     checkpoint: connection.prepare(
       `update ledger set ${assignments(CHECKPOINTED)} where id = ? and epoch = ? and state = 'open'`,
     ),
-    settle: inArrays(
-      connection.prepare(
-        `update ledger set ${assignments(SETTLED)} where id = ? and epoch = ? and state = 'open' returning ${told}`,
-      ),
+    settle: connection.prepare(
+      `update ledger set ${assignments(SETTLED)} where id = ? and epoch = ? and state = 'open'`,
     ),
     waive: inArrays(
       connection.prepare(
@@ -244,7 +240,6 @@ function inArrays(statement: StatementSync): StatementSync {
   return statement;
 }
 
-type OpenedColumns = [account: string, key: string, model: string, startedAt: number];
 type Counts = [promptTokens: number, cachedTokens: number, completionTokens: number];
 
 const STATE = placeOf('state');
@@ -260,7 +255,7 @@ function placeOf(column: keyof typeof SETTLED): number {
 }
 
 /** What the roll-ups want, from what the row said of its opening and the values it was settled with, all or the first. */
-function ended([account_id, key_id, model, started_at]: OpenedColumns, settled: readonly Value[]): EndedRow {
+function ended([account_id, key_id, model, started_at]: Owner, settled: readonly Value[]): EndedRow {
   const cost = settled[COST_PICO];
   return {
     account_id,

@@ -64,8 +64,17 @@ export interface Batch {
   opens: readonly (readonly Value[])[];
   checkpoints: readonly (readonly Value[])[];
   settles: readonly (readonly Value[])[];
+  /** Whose those rows are, in the same order: on SQLite it would cost more to ask for it. */
+  owners: readonly Owner[];
   /** Ids of settled rows whose last bytes did not reach their callers. */
   undelivered: readonly string[];
+}
+
+/** What the sums of a day go by. */
+export type Owner = [account: string, key: string, model: string, startedAt: number];
+
+export function ownerOf({ accountId, keyId, model, startedAt }: OpenedRow): Owner {
+  return [accountId, keyId, model, startedAt];
 }
 
 /** `error_code` of a request whose caller hung up. */

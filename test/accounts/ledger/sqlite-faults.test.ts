@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 import { SqliteStore } from '../../../src/accounts/ledger/sqlite-store.ts';
 import { temporaryFolder, until } from '../../harness.ts';
 import { testDatabases } from '../../servers.ts';
-import { openedValues, settledValues } from '../../../src/accounts/ledger/write.ts';
+import { openedValues, ownerOf, settledValues } from '../../../src/accounts/ledger/write.ts';
 import { counts, open, row, settlement, standing, states, sums } from './books.ts';
 
 const [databases] = testDatabases();
@@ -75,11 +75,11 @@ test('what was settled although its request was told otherwise is taken back onc
   const price = { prompt: opened.pricePrompt, completion: opened.priceCompletion };
   const ended = settlement({ firstTokenAt: opened.startedAt + 10, endedAt: opened.startedAt + 500 });
   const values = settledValues(opened.id, { startedAt: opened.startedAt, price }, ended);
-  const nothing = { opens: [], checkpoints: [], settles: [], undelivered: [] };
+  const nothing = { opens: [], checkpoints: [], settles: [], owners: [], undelivered: [] };
   await store.write(epoch, { ...nothing, opens: [openedValues(opened)] });
   await store.waive([values]);
   assert.equal((await standing(database, opened.id))?.state, 'open');
-  await store.write(epoch, { ...nothing, settles: [values] });
+  await store.write(epoch, { ...nothing, settles: [values], owners: [ownerOf(opened)] });
   await store.waive([values]);
   await store.waive([values]);
   const after = await standing(database, opened.id);
