@@ -14,6 +14,8 @@ export interface InstanceOptions {
   keepDays: number | undefined;
   /** This copy is live under a new epoch. */
   onLive: (epoch: number) => void;
+  /** The database took no heartbeat. */
+  onMissedBeat: (error: unknown) => void;
   /** Another copy has ended this one's epoch and settled all rows under it. */
   onFenced: () => void;
   /** Rows of copies that had ended were settled; how many. */
@@ -81,6 +83,7 @@ export class Instance {
       this.#silent = false;
     } catch (error) {
       this.#warn('the database took no heartbeat', error);
+      if (!this.#stopped && epoch === this.#epoch) this.#options.onMissedBeat(error);
     }
   }
 

@@ -43,6 +43,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
     leaseMs,
     keepDays,
     onLive: (epoch) => journal.resume(epoch),
+    onMissedBeat: (error) => journal.missedBeat(error),
     onFenced: () => {
       journal.suspend('Another copy of the service took this one for dead; it is being registered again.');
       options.onFenced();

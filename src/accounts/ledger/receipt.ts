@@ -1,4 +1,5 @@
 import type { Database } from '../../database/database.ts';
+import { readHeldLimits, type HeldLimit } from '../limits/held-against.ts';
 import { costLines, type CostLine } from './cost.ts';
 import { selectRecords, toRecord, type LedgerRecord } from './record.ts';
 
@@ -7,8 +8,7 @@ export interface Receipt {
   request: LedgerRecord;
   /** How `request.costPico` came about: the lines add up to it. None while it runs: nothing is charged yet. */
   cost: CostLine[];
-  /** The limits it was held against, as the limits wrote them. */
-  heldAgainst: unknown;
+  heldAgainst: HeldLimit[];
   /** How long each stage took, in milliseconds; null: it did not come to its end, or is not known. */
   stages: {
     /** Until an engine gave it a slot. */
@@ -64,7 +64,7 @@ function toReceipt(request: LedgerRecord): Receipt {
   return {
     request,
     cost: request.state === 'open' ? [] : costLines(request, price, request.billed),
-    heldAgainst: JSON.parse(request.limits),
+    heldAgainst: readHeldLimits(request.limits),
     stages: {
       queueMs: between(startedAt, slotAt),
       prefillMs: between(slotAt, firstTokenAt),

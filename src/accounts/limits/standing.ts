@@ -1,6 +1,7 @@
 import { endOfDay, endOfMonth } from './calendar.ts';
 import { bucketLeft, bucketResetMs, type Counts } from './counts.ts';
 import { writeDuration } from './duration.ts';
+import { writeHeldLimit } from './held-against.ts';
 import type { LimitStanding, RateLimitHeaders } from './limits.ts';
 import { usdOfNano } from './money.ts';
 import { LIMIT_NAMES, type Bucket, type ScopeLimits } from './scope-limits.ts';
@@ -41,7 +42,7 @@ export function headersOf(scopes: readonly ScopeLimits[], counts: readonly Count
 
 /**
  * The limits that a request was held against, for its receipt: what each allows and what it left, money as decimal
- * strings. Written by hand, because every request pays for it.
+ * strings. Written by hand, because every request pays for it; `readHeldLimits` reads it.
  */
 export function heldAgainst(scopes: readonly ScopeLimits[], counts: readonly Counts[]): string {
   const parts: string[] = [];
@@ -50,11 +51,9 @@ export function heldAgainst(scopes: readonly ScopeLimits[], counts: readonly Cou
     const used = counts[index];
     if (!limits || !used) continue;
     const { requests, tokens, inFlight, dayTokens, monthTokens, monthNano } = limits;
-    const model = limits.model === null ? 'null' : `"${limits.model}"`;
+    const { scope, model } = limits;
     const add = (name: keyof typeof LIMIT_NAMES, bound: string | number, left: string | number): void => {
-      parts.push(
-        `{"scope":"${limits.scope}","model":${model},"limit":"${LIMIT_NAMES[name]}","bound":${bound},"left":${left}}`,
-      );
+      parts.push(writeHeldLimit({ scope, model, limit: LIMIT_NAMES[name], bound, left }));
     };
     if (requests !== null) add('requests', requests.perMinute, bucketLeft(requests, used.requestsSpent));
     if (tokens !== null) add('tokens', tokens.perMinute, bucketLeft(tokens, used.tokensSpent));
@@ -65,7 +64,7 @@ export function heldAgainst(scopes: readonly ScopeLimits[], counts: readonly Cou
     }
     if (monthNano !== null) {
       const rest = usdOfNano(left(monthNano, used.nanoSettled, used.nanoHeld));
-      add('monthNano', `"${usdOfNano(monthNano)}"`, `"${rest}"`);
+      add('monthNano', usdOfNano(monthNano), rest);
     }
   }
   return `[${parts.join(',')}]`;

@@ -162,8 +162,7 @@ export function receiptJson({ request, cost, heldAgainst, stages, ...rest }: Rec
   return {
     request: requestJson(request),
     cost: cost.map(costLineJson),
-    // The limits wrote it, and nobody has changed it since.
-    limits: (heldAgainst as HeldLimit[]).map((held) => ({ ...held, limit: LIMIT_WORDS[held.limit] })),
+    limits: heldAgainst.map((held) => ({ ...held, limit: LIMIT_WORDS[held.limit] })),
     stages: { queue_ms: stages.queueMs, prefill_ms: stages.prefillMs, decode_ms: stages.decodeMs },
     retries: rest.retries,
     interrupted: rest.interrupted,
@@ -188,15 +187,6 @@ export function usageJson(row: UsageRow): UsageJson {
     ttft_ms: percentilesJson(row.ttftMs),
     tokens_per_second: percentilesJson(row.tokensPerSecond),
   };
-}
-
-/** One limit as a row of the ledger has it. */
-interface HeldLimit {
-  scope: 'account' | 'key';
-  model: string | null;
-  limit: LimitName;
-  bound: number | string;
-  left: number | string;
 }
 
 function costLineJson({ what, tokens, pricePico, pico }: CostLine): ReceiptJson['cost'][number] {

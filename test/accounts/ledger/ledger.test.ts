@@ -10,7 +10,7 @@ for (const databases of testDatabases()) {
     test('a request is opened before it runs and settled once, with its cost and its day', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
-      const opened = row({ clientRequestId: 'mine', limits: '[{"limit":"tokensPerDay"}]' });
+      const opened = row({ clientRequestId: 'mine', limits: '[["account",null,"tokensPerDay",5,2]]' });
       await ledger.open(opened, counts());
       const before = await standing(database, opened.id);
       assert.equal(before?.state, 'open');

@@ -162,13 +162,15 @@ for (const databases of testDatabases()) {
       const startedAt = Date.now();
       const one = await settled(
         ledger,
-        { startedAt, limits: '[{"limit":"tokensPerDay","bound":5}]', clientRequestId: 'mine' },
+        { startedAt, limits: '[["account",null,"tokensPerDay",5,2]]', clientRequestId: 'mine' },
         { slotAt: startedAt + 5, firstTokenAt: startedAt + 25, endedAt: startedAt + 125, attempts: 3 },
       );
       const receipt = await readReceipt(database, one.id, 'acct_1');
       assert.ok(receipt);
       assert.deepEqual(receipt.stages, { queueMs: 5, prefillMs: 20, decodeMs: 100 });
-      assert.deepEqual(receipt.heldAgainst, [{ limit: 'tokensPerDay', bound: 5 }]);
+      assert.deepEqual(receipt.heldAgainst, [
+        { scope: 'account', model: null, limit: 'tokensPerDay', bound: 5, left: 2 },
+      ]);
       assert.equal(receipt.retries, 2);
       assert.equal(receipt.interrupted, false);
       assert.equal(

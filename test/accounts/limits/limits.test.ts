@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { readHeldLimits } from '../../../src/accounts/limits/held-against.ts';
 import { demand, headersOf, KINDS } from './fleet.ts';
 
 const USD = 1_000_000_000_000n;
@@ -268,7 +269,7 @@ for (const kind of KINDS) {
       assert.equal(headers['x-ratelimit-limit-tokens'], '10000');
       assert.equal(headers['x-ratelimit-remaining-tokens'], '9900');
       assert.equal(headers['x-ratelimit-reset-tokens'], '600ms');
-      assert.deepEqual(JSON.parse(request.reservation.heldAgainst), [
+      assert.deepEqual(readHeldLimits(request.reservation.heldAgainst), [
         { scope: 'account', model: null, limit: 'requestsPerMinute', bound: 600, left: 599 },
         { scope: 'account', model: null, limit: 'tokensPerMinute', bound: 10_000, left: 9900 },
         { scope: 'account', model: null, limit: 'usdPerMonth', bound: '25', left: '24.75' },
