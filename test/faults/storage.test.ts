@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, test } from 'node:test';
@@ -17,7 +19,8 @@ const SLOW: Directive = { tokens: 40, tokenMs: 50 };
 /** A database that can go away and come back. */
 interface Fickle extends AsyncDisposable {
   env: NodeJS.ProcessEnv;
-  leave(): void;
+  /** Resolves when nothing can be written any more. */
+  leave(): Promise<void>;
   comeBack(): Promise<void>;
 }
 
@@ -37,7 +40,7 @@ for (const { name, skip, open } of kinds) {
       let text = (await stream.chunk()) ?? '';
       using whole = await it.send(caller, SLOW, false);
       await until(() => it.running() === 2);
-      it.database.leave();
+      await it.database.leave();
 
       await until(async () => (await it.ask(caller)).status === 503);
       for (const fields of [{}, { stream: true }]) {
@@ -70,6 +73,15 @@ for (const { name, skip, open } of kinds) {
       await it.assertKept();
     });
 
+    test('is told by /readyz though nobody asks for a generation', async () => {
+      await using it = await Serving.start(await open(), 'ledger: {leaseMs: 1500}\n');
+      await it.database.leave();
+      await until(async () => (await it.readyz()).status === 503);
+      assert.equal((await it.readyz()).body, '{"status":"storage_unavailable","progress":[]}');
+      await it.database.comeBack();
+      await until(async () => (await it.readyz()).status === 200);
+    });
+
     test('an answer that would wait longer than ledger.settleWaitMs ends with storage_unavailable, and costs nothing', async () => {
       await using it = await Serving.start(await open(), 'ledger: {settleWaitMs: 100}\n');
       const caller = await it.manager.caller();
@@ -77,7 +89,7 @@ for (const { name, skip, open } of kinds) {
       const streamId = idOf(await stream.head());
       using whole = await it.send(caller, SLOW, false);
       await until(() => it.running() === 2);
-      it.database.leave();
+      await it.database.leave();
       const refused = await whole.answer();
       assertError(refused, 'storage_unavailable');
       assert.equal(assertEndsWith(await stream.restOfBody(), 'storage_unavailable'), 40);
@@ -188,7 +200,7 @@ async function lockable(): Promise<Fickle> {
   };
   return {
     env: place.env,
-    leave() {
+    async leave() {
       lock = new DatabaseSync(join(place.home, 'sluice.db'), { timeout: 5000 });
       lock.exec('begin immediate');
     },
@@ -206,10 +218,25 @@ async function stoppable(): Promise<Fickle> {
   const server = await startPostgres();
   return {
     env: { SLUICE_DATABASE_URL: server.url },
-    leave() {
+    async leave() {
       process.kill(server.pid, 'SIGQUIT');
+      // Its port is closed when the last of its processes has gone.
+      await until(() => refusesConnections(server.url));
     },
     comeBack: () => server.start(),
     [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
   };
+}
+
+async function refusesConnections(url: string): Promise<boolean> {
+  const { hostname, port } = new URL(url);
+  const socket = connect({ host: hostname, port: Number(port) });
+  try {
+    await once(socket, 'connect');
+    return false;
+  } catch {
+    return true;
+  } finally {
+    socket.destroy();
+  }
 }
