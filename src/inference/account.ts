@@ -68,12 +68,12 @@ export class Account {
     const { limits, ledger, plans } = this.#accounting;
     const { caller, requestId, clientRequestId } = this.#asker;
     const { price } = this.#model;
-    const { promptTokens, completionTokens } = worstCase(request, this.#model);
+    const worst = worstCase(request, this.#model);
     const plan = planOf(plans, caller);
     const decision = await limits.admit({
       ...asked(caller, plan, request.model),
-      worstTokens: promptTokens + completionTokens,
-      worstPico: costOf({ promptTokens, completionTokens, cachedTokens: 0 }, price),
+      worstTokens: worst.tokens,
+      worstPico: worst.pico,
     });
     this.#record.limitHeaders = decision.headers;
     if (!decision.admitted) throw new LimitReached(decision.denial);

@@ -1,10 +1,13 @@
+import { costOf } from '../accounts/ledger/cost.ts';
 import type { GenerationRequest } from '../generation.ts';
 import type { ServedModel } from '../routing/router.ts';
 
-/** The most tokens that a request can use. */
+/** The most that a request can use. */
 export interface WorstCase {
-  promptTokens: number;
-  completionTokens: number;
+  /** Prompt and completion tokens together. */
+  tokens: number;
+  /** Pico-dollars. */
+  pico: bigint;
 }
 
 /** What a template may write around each message, and around all of them, in tokens. */
@@ -15,16 +18,48 @@ const TOKENS_A_REQUEST = 256;
 const UNKNOWN_CONTEXT = 131_072;
 
 /**
- * A bound that is known before anything is counted: a token has at least one byte, a prompt is never longer than
- * the context, and a completion never longer than what was asked for or what the model gives.
+ * A bound that is known before anything is counted: a token has at least one byte, prompt and completion share the
+ * context, and a completion is never longer than what was asked for or what the model gives. Which of the two costs
+ * more when it is as long as it can be depends on their prices.
  */
 export function worstCase(request: GenerationRequest, model: ServedModel): WorstCase {
   const card = model.card();
   const context = card?.context_length ?? UNKNOWN_CONTEXT;
   const longest = Math.min(request.maxTokens ?? Infinity, card?.max_completion_tokens ?? context, context);
-  const prompts = request.kind === 'chat' ? [chatTokens(request.messages)] : request.prompts.map(textTokens);
-  const promptTokens = prompts.reduce((sum, tokens) => sum + Math.min(tokens, context), 0);
-  return { promptTokens, completionTokens: longest * request.choices * prompts.length };
+  const { choices } = request;
+  if (request.kind === 'chat') return worstOf(chatTokens(request.messages), choices, longest, context, model);
+  let tokens = 0;
+  let pico = 0n;
+  for (const prompt of request.prompts) {
+    const one = worstOf(textTokens(prompt), choices, longest, context, model);
+    tokens += one.tokens;
+    pico += one.pico;
+  }
+  return { tokens, pico };
+}
+
+/** The worse of the longest prompt with what it leaves, and the longest completion with what that leaves. */
+function worstOf(
+  prompt: number,
+  choices: number,
+  longest: number,
+  context: number,
+  { price }: ServedModel,
+): WorstCase {
+  const promptTokens = Math.min(prompt, context);
+  const short = use(promptTokens, Math.min(longest, context - promptTokens) * choices, price);
+  const long = use(Math.min(promptTokens, context - longest), longest * choices, price);
+  return {
+    tokens: Math.max(short.tokens, long.tokens),
+    pico: short.pico > long.pico ? short.pico : long.pico,
+  };
+}
+
+function use(promptTokens: number, completionTokens: number, price: ServedModel['price']): WorstCase {
+  return {
+    tokens: promptTokens + completionTokens,
+    pico: costOf({ promptTokens, completionTokens, cachedTokens: 0 }, price),
+  };
 }
 
 /** About four characters a token: for what ended before anybody had counted its prompt. */

@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { costOf } from '../../src/accounts/ledger/cost.ts';
+import type { ModelCard } from '../../src/generation.ts';
+import { worstCase } from '../../src/inference/worst-case.ts';
+import type { ServedModel } from '../../src/routing/router.ts';
+import { chat } from '../engine/requests.ts';
+
+/** A model as far as the bound looks at it. */
+function modelOf(context: number, most: number, price: ServedModel['price']): ServedModel {
+  // Only these two fields of a card are read.
+  const card = { context_length: context, max_completion_tokens: most } as ModelCard;
+  return { id: 'a/b', required: false, dialects: ['sluice'], price, card: () => card };
+}
+
+const cases = fc.record({
+  text: fc.string({ maxLength: 300, unit: 'binary' }),
+  maxTokens: fc.option(fc.integer({ min: 1, max: 600 })),
+  choices: fc.integer({ min: 1, max: 3 }),
+  context: fc.integer({ min: 2, max: 500 }),
+  most: fc.integer({ min: 1, max: 500 }),
+  prompt: fc.nat(1000),
+  completion: fc.nat(1000),
+  /** Where the real counts lie between none and all that is possible. */
+  promptShare: fc.double({ min: 0, max: 1, noNaN: true }),
+  completionShare: fc.double({ min: 0, max: 1, noNaN: true }),
+});
+
+test('no counts that a request can come to are above its worst case', () => {
+  fc.assert(
+    fc.property(cases, (given) => {
+      const { text, maxTokens, choices, context, most, prompt, completion } = given;
+      const price = { prompt, completion };
+      const content = text.toWellFormed();
+      const messages = [{ role: 'user' as const, content }];
+      const request = { ...chat(), messages, maxTokens, choices };
+      const worst = worstCase(request, modelOf(context, Math.min(most, context), price));
+      const promptTokens = Math.min(
+        Math.ceil(given.promptShare * (Buffer.byteLength(content) + 272)),
+        context - 1,
+      );
+      const longest = Math.min(maxTokens ?? Infinity, most, context - promptTokens);
+      const completionTokens = Math.floor(given.completionShare * longest) * choices;
+      assert.ok(promptTokens + completionTokens <= worst.tokens);
+      assert.ok(costOf({ promptTokens, completionTokens, cachedTokens: 0 }, price) <= worst.pico);
+    }),
+    { numRuns: 2000 },
+  );
+});
+
+test('one choice never sets more aside than the context', () => {
+  const model = modelOf(200, 200, { prompt: 1, completion: 2 });
+  const request = { ...chat({ text: 'x'.repeat(1000) }), maxTokens: null };
+  assert.equal(worstCase(request, model).tokens, 200);
+});
