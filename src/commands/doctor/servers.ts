@@ -7,12 +7,11 @@ import type { Finding } from './finding.ts';
 const ANSWER_MS = 5000;
 
 /** The servers that the environment names for several copies of the service; nothing where it names none. */
-export async function lookAtServers({ databaseUrl, valkeyUrl }: Config): Promise<Finding[]> {
-  const [database, store] = await Promise.all([
-    databaseUrl === null ? [] : [lookAtDatabase(databaseUrl)],
-    valkeyUrl === null ? [] : [lookAtStore(valkeyUrl)],
-  ]);
-  return await Promise.all([...database, ...store]);
+export function lookAtServers({ databaseUrl, valkeyUrl }: Config): Promise<Finding[]> {
+  const looks: Promise<Finding>[] = [];
+  if (databaseUrl !== null) looks.push(lookAtDatabase(databaseUrl));
+  if (valkeyUrl !== null) looks.push(lookAtStore(valkeyUrl));
+  return Promise.all(looks);
 }
 
 async function lookAtDatabase(url: Secret): Promise<Finding> {

@@ -4,7 +4,6 @@ import { DAY_MS } from '../../accounts/ledger/days.ts';
 import type { Receipt } from '../../accounts/ledger/receipt.ts';
 import type { LedgerRecord } from '../../accounts/ledger/record.ts';
 import type { Percentiles, UsageRow } from '../../accounts/ledger/usage.ts';
-import type { LimitName } from '../../accounts/limits/limits.ts';
 import { LIMIT_WORDS } from './limits-json.ts';
 import { component, iso, time, usd } from './schemas.ts';
 
