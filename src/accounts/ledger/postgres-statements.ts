@@ -1,4 +1,5 @@
 import type { Statement } from './postgres-connection.ts';
+import { USAGE_SUMS } from './roll-ups.ts';
 import { CHECKPOINTED, HUNG_UP, OPENED, SETTLED, WAIVED, type Value } from './write.ts';
 
 /**
@@ -18,29 +19,17 @@ const IS_LIVE = 'select exists (select from live) as live';
 
 const NOW_MS = '(extract(epoch from clock_timestamp()) * 1000)::int8';
 
-const SUMS = [
-  'requests',
-  'errors',
-  'aborted',
-  'interrupted',
-  'prompt_tokens',
-  'cached_tokens',
-  'completion_tokens',
-  'billed_tokens',
-  'cost_pico',
-];
-
 /** What the roll-ups want of a row that has ended. */
 const ENDED = `account_id, key_id, model, (started_at / 86400000)::int4 as day, ledger.state, ledger.error_code,
   ledger.prompt_tokens, ledger.cached_tokens, ledger.completion_tokens, ledger.billed, ledger.cost_pico`;
 
 /** Sums of `ended` by day, added to what is there in the order of the keys: no two transactions wait crosswise. */
 const addUsage = (sums: string): string => `
-  insert into usage_days (account_id, day, model, key_id, ${SUMS.join(', ')})
+  insert into usage_days (account_id, day, model, key_id, ${USAGE_SUMS.join(', ')})
   select account_id, day, model, key_id, ${sums}
   from ended group by 1, 2, 3, 4 order by 1, 2, 3, 4
   on conflict (account_id, day, model, key_id)
-  do update set ${SUMS.map((sum) => `${sum} = usage_days.${sum} + excluded.${sum}`).join(', ')}`;
+  do update set ${USAGE_SUMS.map((sum) => `${sum} = usage_days.${sum} + excluded.${sum}`).join(', ')}`;
 
 const addLatencies = (count: string): string => `
   insert into latency_days (account_id, day, model, key_id, measure, bucket, count)

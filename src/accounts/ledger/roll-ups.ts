@@ -16,6 +16,19 @@ export interface EndedRow {
   cost_pico: bigint;
 }
 
+/** The sums of `usage_days`, in the order in which `UsageSums` has them. */
+export const USAGE_SUMS = [
+  'requests',
+  'errors',
+  'aborted',
+  'interrupted',
+  'prompt_tokens',
+  'cached_tokens',
+  'completion_tokens',
+  'billed_tokens',
+  'cost_pico',
+];
+
 type DayKey = [account: string, day: number, model: string, key: string];
 
 /** A row to add to `usage_days`: its key, then its sums in the order of the columns. */

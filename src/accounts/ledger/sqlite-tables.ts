@@ -1,5 +1,5 @@
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
-import { RollUps, type EndedRow } from './roll-ups.ts';
+import { RollUps, USAGE_SUMS, type EndedRow } from './roll-ups.ts';
 import type { BatchAnswer } from './store.ts';
 import { CHECKPOINTED, OPENED, SETTLED, WAIVED, type Batch, type Owner, type Value } from './write.ts';
 
@@ -161,17 +161,6 @@ type Statements = ReturnType<typeof prepare>;
 
 function prepare(connection: DatabaseSync) {
   const opened = Object.keys(OPENED);
-  const sums = [
-    'requests',
-    'errors',
-    'aborted',
-    'interrupted',
-    'prompt_tokens',
-    'cached_tokens',
-    'completion_tokens',
-    'billed_tokens',
-    'cost_pico',
-  ];
   const told = 'account_id, key_id, model, started_at';
   return {
     begin: connection.prepare('begin immediate'),
@@ -215,10 +204,10 @@ function prepare(connection: DatabaseSync) {
       "delete from ledger where id in (select id from ledger where id < ? and state <> 'open' order by id limit ?)",
     ),
     addUsage: connection.prepare(
-      `insert into usage_days (account_id, day, model, key_id, ${sums.join(', ')})
-       values (?, ?, ?, ?, ${sums.map(() => '?').join(', ')})
+      `insert into usage_days (account_id, day, model, key_id, ${USAGE_SUMS.join(', ')})
+       values (?, ?, ?, ?, ${USAGE_SUMS.map(() => '?').join(', ')})
        on conflict (account_id, day, model, key_id)
-       do update set ${sums.map((sum) => `${sum} = ${sum} + excluded.${sum}`).join(', ')}`,
+       do update set ${USAGE_SUMS.map((sum) => `${sum} = ${sum} + excluded.${sum}`).join(', ')}`,
     ),
     addLatency: connection.prepare(
       `insert into latency_days (account_id, day, model, key_id, measure, bucket, count)
