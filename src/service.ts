@@ -87,6 +87,7 @@ export class Service implements AsyncDisposable {
       await openDatabase({
         home: config.home,
         url: config.databaseUrl,
+        threads: true,
         onMigration: (migration) => log.info('changing the tables of the database', { migration }),
       }),
     );

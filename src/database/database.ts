@@ -17,6 +17,12 @@ export interface Database extends AsyncDisposable {
    */
   readonly background: Kysely<Schema>;
   /**
+   * The same tables for questions that may take long. On SQLite with `threads` they are read in a thread and the
+   * event loop goes on; on PostgreSQL over connections of their own, so that no request waits for one of those. Both
+   * then refuse to write.
+   */
+  readonly reports: Kysely<Schema>;
+  /**
    * A number that rises with every commit that changes who may do what: keys and accounts, but not when a key was
    * last used. For polling: 2 µs on SQLite, a query on PostgreSQL that waits for no other's.
    */
@@ -28,6 +34,11 @@ export interface DatabaseOptions {
   home: string;
   /** PostgreSQL; null: SQLite in the home. */
   url: Secret | null;
+  /**
+   * Whether others wait for this process's event loop. Only then does SQLite read reports in a thread: to start it
+   * takes as long as a command may take. Default: false.
+   */
+  threads?: boolean;
   /** Told the name of each migration before it is applied: one may take long where there are many rows. */
   onMigration?: (name: string) => void;
 }
@@ -36,8 +47,13 @@ export interface DatabaseOptions {
  * Opens the database, makes it where it is not there yet, and brings its tables to the newest version. Several
  * processes may have it open, and open it, at once. Rejects with a `DatabaseError`.
  */
-export async function openDatabase({ home, url, onMigration }: DatabaseOptions): Promise<Database> {
-  if (url === null) return await openSqlite(sqlitePath(home), onMigration);
+export async function openDatabase({
+  home,
+  url,
+  threads = false,
+  onMigration,
+}: DatabaseOptions): Promise<Database> {
+  if (url === null) return await openSqlite(sqlitePath(home), { threads, onMigration });
   // Loaded only where it is used: a service on SQLite starts without it.
   const { openPostgres } = await import('./postgres.ts');
   return await openPostgres(url, onMigration);

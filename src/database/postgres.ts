@@ -19,12 +19,16 @@ interface Bounds {
   statementMs: number;
   /** How long it may wait for a lock of others. */
   lockMs: number;
+  /** Whether the server refuses what writes. */
+  readOnly?: boolean;
 }
 
 /** What people and other programs wait for. */
 const MAIN: Bounds = { connections: 10, statementMs: 10_000, lockMs: 5000 };
 /** Two connections, so that the poll of who may do what does not stand behind the writing of when keys were used. */
 const BACKGROUND: Bounds = { connections: 2, statementMs: 2000, lockMs: 100 };
+/** What may take long has no connection of those that requests need. */
+const REPORTS: Bounds = { connections: 4, statementMs: 10_000, lockMs: 5000, readOnly: true };
 /** One migration may have much to rewrite, and another process's may have to be waited for. */
 const MIGRATION: Bounds = { connections: 1, statementMs: 0, lockMs: 0 };
 
@@ -49,11 +53,13 @@ export async function openPostgres(url: Secret, onMigration?: (name: string) => 
     await migrate(connect(url, MIGRATION, patient), 'postgres', name, onMigration);
   }
   const background = connect(url, BACKGROUND, owned);
+  const reports = connect(url, REPORTS, owned);
   const kept = owned.move();
   return {
     place: { kind: 'postgres' as const, url },
     kysely,
     background,
+    reports,
     accessRevision: async () => {
       const { value } = await background
         .selectFrom('settings')
@@ -111,6 +117,7 @@ function connect(url: Secret, bounds: Bounds, owned: AsyncDisposableStack): Kyse
     // A server that is stopped or cut off does not keep its own bounds.
     query_timeout: bounds.statementMs === 0 ? 0 : bounds.statementMs + LATE_MS,
     lock_timeout: bounds.lockMs,
+    ...(bounds.readOnly && { verify: refuseWrites }),
     stream: () => {
       const socket = new Socket();
       sockets.add(socket);
@@ -130,6 +137,11 @@ function connect(url: Secret, bounds: Bounds, owned: AsyncDisposableStack): Kyse
 }
 
 function ignore(): void {}
+
+/** The pool hands a new connection out when this is done. */
+function refuseWrites(client: PoolClient, done: (error?: Error) => void): void {
+  client.query('set default_transaction_read_only = on', done);
+}
 
 /** Faults after which a new connection may fare better: the server is another one, or a standby has become one. */
 const ANEW: ReadonlySet<DatabaseFault> = new Set<DatabaseFault>(['away', 'unwritable']);

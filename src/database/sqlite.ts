@@ -6,18 +6,25 @@ import { asDatabaseError, DatabaseError } from './errors.ts';
 import { migrate } from './migrations.ts';
 import { ACCESS_REVISION, type Schema } from './schema.ts';
 import { NodeSqliteDialect } from './sqlite-dialect.ts';
+import { SqliteReaderDialect } from './sqlite-reader.ts';
 
 /** How long a statement waits for another process's lock, in milliseconds. */
 const BUSY_MS = 5000;
+
+interface Options {
+  /** Whether reports are read in a thread. */
+  threads: boolean;
+  onMigration: ((name: string) => void) | undefined;
+}
 
 /**
  * The `Database` in a file, which is made (mode 0600) where it is not there yet. Its folder exists. Rejects with a
  * `DatabaseError`.
  */
-export async function openSqlite(path: string, onMigration?: (name: string) => void) {
+export async function openSqlite(path: string, options: Options) {
   try {
     protect(path);
-    return await open(path, onMigration);
+    return await open(path, options);
   } catch (error) {
     throw asDatabaseError(error, path);
   }
@@ -38,18 +45,20 @@ function protect(path: string): void {
   }
 }
 
-async function open(path: string, onMigration?: (name: string) => void) {
+async function open(path: string, { threads, onMigration }: Options) {
   const main = await connect(path, BUSY_MS);
   const kysely = new Kysely<Schema>({ dialect: new NodeSqliteDialect(main, path) });
   try {
     await migrate(kysely, 'sqlite', path, onMigration);
     const side = await connect(path, 0);
     const background = new Kysely<Schema>({ dialect: new NodeSqliteDialect(side, path) });
+    const reports = threads ? new Kysely<Schema>({ dialect: new SqliteReaderDialect(path) }) : kysely;
     const revision = side.prepare('select value from settings where name = ?');
     return {
       place: { kind: 'sqlite' as const, path },
       kysely,
       background,
+      reports,
       accessRevision: () => {
         try {
           return Number(revision.get(ACCESS_REVISION)?.value);
@@ -58,6 +67,7 @@ async function open(path: string, onMigration?: (name: string) => void) {
         }
       },
       async [Symbol.asyncDispose]() {
+        await reports.destroy();
         await background.destroy();
         await kysely.destroy();
         // Kysely closes only connections it has used.

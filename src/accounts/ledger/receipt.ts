@@ -33,7 +33,7 @@ export async function readReceipt(
   requestId: string,
   accountId: string | null,
 ): Promise<Receipt | null> {
-  const row = await selectRecords(database.kysely)
+  const row = await selectRecords(database.reports)
     .where('id', '=', requestId)
     .$if(accountId !== null, (query) => query.where('account_id', '=', accountId ?? ''))
     .executeTakeFirst();
@@ -49,7 +49,7 @@ export async function readReceiptsOf(
   accountId: string,
   clientRequestId: string,
 ): Promise<Receipt[]> {
-  const rows = await selectRecords(database.kysely)
+  const rows = await selectRecords(database.reports)
     .where('account_id', '=', accountId)
     .where('client_request_id', '=', clientRequestId)
     .orderBy('id', 'desc')

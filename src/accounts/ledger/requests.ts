@@ -1,4 +1,3 @@
-import { setImmediate as turn } from 'node:timers/promises';
 import { sql, type SelectQueryBuilder } from 'kysely';
 import type { Database } from '../../database/database.ts';
 import { firstIdAt } from '../../database/partitions.ts';
@@ -31,7 +30,7 @@ export interface RequestPage {
 /** Most rows of one page. */
 export const MOST_REQUESTS = 200;
 
-/** Rows that one query looks through: on SQLite that holds up the event loop, for about ten milliseconds. */
+/** Rows that one query looks through: about ten milliseconds, for which others may wait for the connection. */
 const WINDOW_ROWS = 4000;
 
 /** How long a page is looked for, in milliseconds, before it is given as it is. */
@@ -66,7 +65,6 @@ export async function readRequests(
     }
     if (from === null || performance.now() > deadline) return { requests, next: from };
     cursor = from;
-    await turn();
   }
 }
 
@@ -78,7 +76,7 @@ async function windowEnd(
 ): Promise<string | null> {
   // Of these there are few at any time, or one.
   if (filter.state === 'open' || filter.requestId != null) return null;
-  const row = await database.kysely
+  const row = await database.reports
     .selectFrom('ledger')
     .select('id')
     .$call((query) => indexed(query, filter))
@@ -90,7 +88,7 @@ async function windowEnd(
   return row?.id ?? null;
 }
 
-/** Rows of one page of an export. On SQLite a page holds up the event loop for some milliseconds. */
+/** Rows of one page of an export: to take it over from the database holds up the event loop for some milliseconds. */
 const EXPORT_ROWS = 500;
 
 /**
@@ -117,7 +115,7 @@ export async function* exportRequests(
 
 function narrowed(database: Database, filter: RequestFilter) {
   const { keyId, model, state, statusClass, errorCode, requestId } = filter;
-  return selectRecords(database.kysely)
+  return selectRecords(database.reports)
     .$call((query) => indexed(query, filter))
     .$if(keyId != null, (query) => query.where('key_id', '=', String(keyId)))
     .$if(model != null, (query) => query.where('model', '=', String(model)))

@@ -1,0 +1,173 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
+import { Kysely, sql } from 'kysely';
+import { openDatabase } from '../../src/database/database.ts';
+import type { Schema } from '../../src/database/schema.ts';
+import { SqliteReaderDialect } from '../../src/database/sqlite-reader.ts';
+import { testDatabases, type TestDatabases } from '../servers.ts';
+import { fault, plain } from './faults.ts';
+
+/** A new database as the service opens it. */
+async function open(databases: TestDatabases) {
+  await using owned = new AsyncDisposableStack();
+  const place = owned.use(await databases.place());
+  const database = owned.use(await openDatabase({ ...place, threads: true }));
+  const kept = owned.move();
+  return { ...database, home: place.home, [Symbol.asyncDispose]: () => kept.disposeAsync() };
+}
+
+/** Takes long on either database, and gives its last number. */
+const long = (rows: number) => sql<{ last: number }>`
+  with recursive count(n) as (select 1 union all select n + 1 from count where n < ${sql.lit(rows)})
+  select max(n) as last from count`;
+
+for (const databases of testDatabases()) {
+  describe(`reports on ${databases.name}`, () => {
+    test('they read what the main connection has written, as it would', async () => {
+      await using database = await open(databases);
+      const values = { account_id: 'ä', day: 1, model: 'm', key_id: "'", requests: 9007199254740991 };
+      const zeros = { errors: 0, aborted: 0, interrupted: 0, prompt_tokens: 0, cached_tokens: 0 };
+      await database.kysely
+        .insertInto('usage_days')
+        .values({ ...values, ...zeros, completion_tokens: 0, billed_tokens: 0, cost_pico: 2n ** 63n - 1n })
+        .execute();
+      const [there, here] = await Promise.all(
+        [database.reports, database.kysely].map(async (kysely) => {
+          const { rows } = await sql`
+            select account_id, key_id, requests, cast(cost_pico as text) as cost, null as missing, 0.5 as half
+            from usage_days where account_id = ${'ä'} and day < ${2}`.execute(kysely);
+          return plain(rows);
+        }),
+      );
+      assert.equal(here?.length, 1);
+      assert.deepEqual(there, here);
+    });
+
+    test('the event loop turns while a long query runs', async () => {
+      await using database = await open(databases);
+      // So that turns are not those of the start.
+      await sql`select 1`.execute(database.reports);
+      let turns = 0;
+      let running = true;
+      const turn = () => {
+        turns++;
+        if (running) setImmediate(turn);
+      };
+      setImmediate(turn);
+      const { rows } = await long(300_000).execute(database.reports);
+      running = false;
+      assert.equal(rows[0]?.last, 300_000);
+      assert.ok(turns > 10, `${turns} turns`);
+    });
+
+    test('queries that are asked at once each get their own answer, and one that fails no other’s', async () => {
+      await using database = await open(databases);
+      const numbers = Array.from({ length: 20 }, (_, index) => index);
+      const answers = await Promise.allSettled(
+        numbers.map((number) =>
+          number === 7
+            ? sql<{ number: number }>`select 1 as number from nowhere`.execute(database.reports)
+            : sql<{ number: number }>`select cast(${number} as integer) as number`.execute(database.reports),
+        ),
+      );
+      assert.deepEqual(
+        answers.map((answer) => (answer.status === 'fulfilled' ? answer.value.rows[0]?.number : 'failed')),
+        numbers.map((number) => (number === 7 ? 'failed' : number)),
+      );
+    });
+
+    test('they refuse to write', async () => {
+      await using database = await open(databases);
+      const rename = database.reports.updateTable('accounts').set({ name: 'B' });
+      await assert.rejects(rename.execute(), fault('unwritable'));
+      const account = await database.kysely.selectFrom('accounts').select('name').executeTakeFirstOrThrow();
+      assert.equal(account.name, 'Default');
+    });
+
+    test('what the database reports comes as a fault of it, and what is too large for a number as it does elsewhere', async () => {
+      await using database = await open(databases);
+      await assert.rejects(sql`select 1 from nowhere`.execute(database.reports), fault('failed', /nowhere/));
+      await assert.rejects(
+        sql`select cast('9007199254740993' as bigint) as big`.execute(database.reports),
+        RangeError,
+      );
+      await sql`select 1`.execute(database.reports);
+    });
+  });
+}
+
+const [sqlite] = testDatabases();
+assert.equal(sqlite?.name, 'SQLite');
+
+test('without threads SQLite reads reports on its main connection', async () => {
+  await using database = await sqlite.open();
+  assert.equal(database.reports, database.kysely);
+});
+
+test('a transaction of reports on SQLite sees one state of the tables, and nothing goes between', async () => {
+  await using database = await open(sqlite);
+  const names = (kysely: Kysely<Schema>) => kysely.selectFrom('accounts').select('name').execute();
+  await database.reports.transaction().execute(async (transaction) => {
+    const before = await names(transaction);
+    await database.kysely.updateTable('accounts').set({ name: 'B' }).execute();
+    assert.deepEqual(await names(transaction), before);
+  });
+  assert.deepEqual(plain(await names(database.reports)), [{ name: 'B' }]);
+});
+
+test('a value that SQLite has no type for is refused by the thread too', async () => {
+  await using database = await open(sqlite);
+  await assert.rejects(sql`select ${new Date()}`.execute(database.reports), /SQLite has no type for a Date/);
+  await assert.rejects(sql`select ${Symbol('a')}`.execute(database.reports), /could not be cloned/);
+  await sql`select 1`.execute(database.reports);
+});
+
+test('a file that is away is told as a fault, and read when it is there again', async () => {
+  await using place = await sqlite.place();
+  const reports = new Kysely<Schema>({ dialect: new SqliteReaderDialect(join(place.home, 'sluice.db')) });
+  const names = () => reports.selectFrom('accounts').select('name').execute();
+  await assert.rejects(names(), fault('unwritable', /cannot be opened/));
+  await using _database = await openDatabase(place);
+  assert.equal((await names()).length, 1);
+  await reports.destroy();
+});
+
+test('a thread that dies fails the query it was asked, and the next one has a new thread', async () => {
+  await using database = await open(sqlite);
+  const thread = pathToFileURL(join(import.meta.dirname, 'dying-reader.ts'));
+  const path = join(database.home, 'sluice.db');
+  const reports = new Kysely<Schema>({ dialect: new SqliteReaderDialect(path, thread) });
+  const ask = (name: string) => sql<{ name: string }>`select 1 as ${sql.id(name)}`.execute(reports);
+  const answers = await Promise.allSettled([ask('one'), ask('die'), ask('two')]);
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    ['fulfilled', 'rejected', 'fulfilled'],
+  );
+  await assert.rejects(ask('die'), fault('failed', /thread that reads .* has died/));
+  await ask('three');
+  await reports.destroy();
+});
+
+test('closing waits for the query that runs', async () => {
+  const database = await open(sqlite);
+  const running = long(100_000).execute(database.reports);
+  await sql`select 1`.execute(database.kysely);
+  await database[Symbol.asyncDispose]();
+  assert.equal((await running).rows[0]?.last, 100_000);
+});
+
+test('a thread that nobody asks keeps no process alive', async () => {
+  await using place = await sqlite.place();
+  const module = (path: string) => JSON.stringify(pathToFileURL(join(import.meta.dirname, path)).href);
+  const program = `import(${module('../../src/database/database.ts')}).then(async ({ openDatabase }) => {
+    const database = await openDatabase({ home: ${JSON.stringify(place.home)}, url: null, threads: true });
+    await database.reports.selectFrom('accounts').selectAll().execute();
+    console.log('asked');
+  });`;
+  const { stdout } = await promisify(execFile)(process.execPath, ['--eval', program], { timeout: 60_000 });
+  assert.equal(stdout, 'asked\n');
+});
