@@ -1,7 +1,8 @@
+import { setImmediate as turn } from 'node:timers/promises';
 import { sql } from 'kysely';
 import type { Database } from '../../database/database.ts';
 import { halfSums, wholeSum } from './money-sum.ts';
-import { percentile, type BucketCount } from './histogram.ts';
+import { percentile } from './histogram.ts';
 
 /** By what usage is summed. */
 export const USAGE_DIMENSIONS = ['day', 'model', 'key', 'account'] as const;
@@ -77,10 +78,12 @@ interface Sums extends RowKey {
  * are summed by, in the order asked for. Rejects with a `DatabaseError`.
  */
 export async function readUsage(database: Database, query: UsageQuery): Promise<UsageRow[]> {
-  const { rows: sums, buckets } = await read(database, query);
-  return sums.map((row) => {
-    const histograms = buckets.get(nameOf(row));
-    return {
+  const sums = await readSums(database, query);
+  const histograms = await readHistograms(database, query);
+  const rows: UsageRow[] = [];
+  for (const row of sums) {
+    const { ttft = [], speed = [] } = histograms.get(nameOf(row, query.by)) ?? {};
+    rows.push({
       day: row.day ?? null,
       model: row.model ?? null,
       keyId: row.key_id ?? null,
@@ -94,45 +97,85 @@ export async function readUsage(database: Database, query: UsageQuery): Promise<
       completionTokens: row.completion_tokens,
       billedTokens: row.billed_tokens,
       costPico: wholeSum(row),
-      ttftMs: percentiles(histograms?.ttft),
-      tokensPerSecond: percentiles(histograms?.speed),
-    };
-  });
+      ttftMs: await percentiles(ttft),
+      tokensPerSecond: await percentiles(speed),
+    });
+  }
+  return rows;
 }
 
-type Histograms = Record<'ttft' | 'speed', BucketCount[]>;
-
-async function read(database: Database, query: UsageQuery) {
+async function readSums(database: Database, query: UsageQuery): Promise<Sums[]> {
   const by = query.by.map((dimension) => sql.ref(COLUMNS[dimension]));
-  const named = by.map((column) => sql`${column},`);
-  const where = narrowed(query);
   const grouped = by.length > 0 ? sql`group by ${sql.join(by)} order by ${sql.join(by)}` : sql``;
   const sum = (column: string) =>
     sql`cast(coalesce(sum(${sql.ref(column)}), 0) as bigint) as ${sql.ref(column)}`;
   const { rows } = await sql<Sums>`
-    select ${sql.join(named, sql` `)}
-      ${sql.join([
-        ...['requests', 'errors', 'aborted', 'interrupted'].map(sum),
-        ...['prompt_tokens', 'cached_tokens', 'completion_tokens', 'billed_tokens'].map(sum),
-        ...halfSums(sql`cost_pico`),
-      ])}
-    from usage_days where ${where} ${grouped}`.execute(database.kysely);
-  const counted = await sql<RowKey & Record<keyof Histograms, string | null>>`
-    select ${sql.join(named, sql` `)} ${counts('ttft')}, ${counts('speed')}
-    from latency_days where ${where} ${grouped}`.execute(database.kysely);
-  const buckets = new Map<string, Histograms>();
-  for (const row of counted.rows) {
-    buckets.set(nameOf(row), { ttft: parsed(row.ttft ?? ''), speed: parsed(row.speed ?? '') });
+    select ${sql.join([
+      ...by,
+      ...['requests', 'errors', 'aborted', 'interrupted'].map(sum),
+      ...['prompt_tokens', 'cached_tokens', 'completion_tokens', 'billed_tokens'].map(sum),
+      ...halfSums(sql`cost_pico`),
+    ])}
+    from usage_days where ${narrowed(query)} ${grouped}`.execute(database.reports);
+  return rows;
+}
+
+/** Histograms that together are one, each as a text of its buckets. */
+type Histograms = Record<'ttft' | 'speed', string[]>;
+
+/** The order of the primary key. */
+const KEY_ORDER: readonly UsageDimension[] = ['account', 'day', 'model', 'key'];
+
+/**
+ * The histograms of each row, by its name. They are read in the order in which they lie, and so in smaller groups
+ * than those asked for: to sort the buckets of all accounts takes longer than all else.
+ */
+async function readHistograms(database: Database, query: UsageQuery): Promise<Map<string, Histograms>> {
+  const deepest = Math.max(0, ...query.by.map((dimension) => KEY_ORDER.indexOf(dimension)));
+  const group = sql.join(KEY_ORDER.slice(0, deepest + 1).map((dimension) => sql.ref(COLUMNS[dimension])));
+  const where = narrowed(query);
+  // An account at a time, or else the days of all time would be read.
+  const accounts = sql`account_id in (select account_id from usage_days where ${where})`;
+  const { rows } = await sql<RowKey & Record<keyof Histograms, string | null>>`
+    select ${group}, ${buckets('ttft')}, ${buckets('speed')}
+    from latency_days where ${where} and ${accounts} group by ${group}`.execute(database.reports);
+  const found = new Map<string, Histograms>();
+  for (const row of rows) {
+    const name = nameOf(row, query.by);
+    const histograms = found.get(name) ?? { ttft: [], speed: [] };
+    found.set(name, histograms);
+    if (row.ttft !== null) histograms.ttft.push(row.ttft);
+    if (row.speed !== null) histograms.speed.push(row.speed);
   }
-  return { rows, buckets };
+  return found;
 }
 
 /**
- * All buckets of a row as one text, `12:3,14:1,12:2`: there are a hundred times as many of them as rows, and most of
- * what a row costs is to hand it over.
+ * All buckets of a group as one text, `12:3,14:1,12:2`: there are a hundred times as many of them as groups, and most
+ * of what a row costs is to hand it over.
  */
-function counts(measure: keyof Histograms) {
+function buckets(measure: keyof Histograms) {
   return sql`string_agg(bucket || ':' || count, ',') filter (where measure = ${sql.lit(measure)}) as ${sql.ref(measure)}`;
+}
+
+/** Characters that are read, by all who read, before others have their turn: about a millisecond. */
+const CHARACTERS_A_TURN = 200_000;
+let untilTurn = CHARACTERS_A_TURN;
+
+async function percentiles(texts: readonly string[]): Promise<Percentiles | null> {
+  const counts = new Map<number, number>();
+  for (const text of texts) {
+    add(counts, text);
+    untilTurn -= text.length;
+    if (untilTurn > 0) continue;
+    untilTurn = CHARACTERS_A_TURN;
+    await turn();
+  }
+  const ascending = [...counts]
+    .map(([bucket, count]) => ({ bucket, count }))
+    .sort((a, b) => a.bucket - b.bucket);
+  const [p50, p95] = [percentile(ascending, 0.5), percentile(ascending, 0.95)];
+  return p50 === null || p95 === null ? null : { p50, p95 };
 }
 
 const MINUS = 45;
@@ -140,39 +183,25 @@ const ZERO = 48;
 const COLON = 58;
 const COMMA = 44;
 
-/** Such a text, ascending. Sign by sign: there can be tens of thousands of buckets in it. */
-function parsed(text: string): BucketCount[] {
-  const found: BucketCount[] = [];
+/** Adds the buckets of such a text. Sign by sign: there can be millions of buckets in all. */
+function add(counts: Map<number, number>, text: string): void {
   let bucket = 0;
   let number = 0;
   let sign = 1;
-  let last = -Infinity;
-  let ascending = true;
-  for (let at = 0; at < text.length; at++) {
-    const code = text.charCodeAt(at);
+  for (let at = 0; at <= text.length; at++) {
+    const code = at < text.length ? text.charCodeAt(at) : COMMA;
     if (code === MINUS) {
       sign = -1;
     } else if (code === COLON) {
       bucket = sign * number;
+      [number, sign] = [0, 1];
+    } else if (code === COMMA) {
+      counts.set(bucket, (counts.get(bucket) ?? 0) + number);
       number = 0;
-      sign = 1;
-    } else if (code !== COMMA) {
+    } else {
       number = number * 10 + code - ZERO;
     }
-    if (code !== COMMA && at < text.length - 1) continue;
-    found.push({ bucket, count: sign * number });
-    ascending &&= bucket > last;
-    last = bucket;
-    number = 0;
-    sign = 1;
   }
-  return ascending ? found : merged(found);
-}
-
-function merged(found: readonly BucketCount[]): BucketCount[] {
-  const sums = new Map<number, number>();
-  for (const { bucket, count } of found) sums.set(bucket, (sums.get(bucket) ?? 0) + count);
-  return [...sums].map(([bucket, count]) => ({ bucket, count })).sort((a, b) => a.bucket - b.bucket);
 }
 
 function narrowed({ fromDay, toDay, accountId, keyId, model }: UsageQuery) {
@@ -183,11 +212,6 @@ function narrowed({ fromDay, toDay, accountId, keyId, model }: UsageQuery) {
   return sql.join(conditions, sql` and `);
 }
 
-function nameOf({ day, model, key_id, account_id }: RowKey): string {
-  return [day, model, key_id, account_id].join('\n');
-}
-
-function percentiles(ascending: readonly BucketCount[] = []): Percentiles | null {
-  const [p50, p95] = [percentile(ascending, 0.5), percentile(ascending, 0.95)];
-  return p50 === null || p95 === null ? null : { p50, p95 };
+function nameOf(key: RowKey, by: readonly UsageDimension[]): string {
+  return by.map((dimension) => key[COLUMNS[dimension]]).join('\n');
 }

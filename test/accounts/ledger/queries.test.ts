@@ -88,6 +88,48 @@ for (const databases of testDatabases()) {
       near(row?.tokensPerSecond?.p95, 100 / 6);
     });
 
+    test('percentiles of accounts, days, models and keys together are those of all their answers', async () => {
+      await using database = await databases.open();
+      await using ledger = await open(database);
+      const noon = Date.UTC(2026, 4, 31, 12);
+      const day = dayOf(noon);
+      // A second to 40 seconds until the first token, and 0.5 to 20 tokens a second, in turn over all that tells apart.
+      await Promise.all(
+        Array.from({ length: 40 }, (_, index) => {
+          const startedAt = noon + (index % 2) * 86_400_000;
+          const firstTokenAt = startedAt + 1000 * (index + 1);
+          const opened = {
+            startedAt,
+            accountId: `acct_${index % 3}`,
+            model: `a/${index % 5}`,
+            keyId: `key_${index % 4}`,
+          };
+          const usage = { promptTokens: 1, completionTokens: 101, cachedTokens: 0 };
+          const endedAt = firstTokenAt + Math.round(200_000 / (index + 1));
+          return settled(ledger, opened, { usage, firstTokenAt, endedAt });
+        }),
+      );
+      const near = (told: number | undefined, exact: number) =>
+        assert.ok(Math.abs((told ?? NaN) - exact) <= 0.02 * exact, `${told} for ${exact}`);
+      const [all] = await readUsage(database, { by: [], fromDay: day, toDay: day + 2 });
+      near(all?.ttftMs?.p50, 20_000);
+      near(all?.ttftMs?.p95, 38_000);
+      near(all?.tokensPerSecond?.p50, 10);
+      near(all?.tokensPerSecond?.p95, 19);
+      const byDay = await readUsage(database, { by: ['day'], fromDay: day, toDay: day + 2 });
+      byDay.forEach((row, index) => near(row.ttftMs?.p50, 19_000 + 1000 * index));
+      assert.equal(byDay.length, 2);
+      const byKey = await readUsage(database, { by: ['key'], fromDay: day, toDay: day + 2 });
+      byKey.forEach((row, index) => near(row.ttftMs?.p95, 37_000 + 1000 * index));
+      assert.equal(byKey.length, 4);
+      const byModel = await readUsage(database, { by: ['model', 'day'], fromDay: day, toDay: day + 2 });
+      near(byModel[0]?.tokensPerSecond?.p50, 5.5);
+      assert.equal(byModel.length, 10);
+      const narrow = { accountId: 'acct_0', model: 'a/0', fromDay: day, toDay: day + 2 };
+      const [one] = await readUsage(database, { ...narrow, by: ['account'] });
+      near(one?.ttftMs?.p95, 31_000);
+    });
+
     test('sums of money that pass 64 bits are whole', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
