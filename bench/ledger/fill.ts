@@ -42,7 +42,7 @@ const CONSTANTS = {
   epoch: '0',
   state: "'settled'",
   plan: "'standard'",
-  limits: `'${JSON.stringify([{ scope: 'account', model: null, limit: 'tokensPerMinute', bound: 10_000_000, left: 9_999_000 }])}'`,
+  limits: `'${JSON.stringify([['account', null, 'tokensPerMinute', 10_000_000, 9_999_000]])}'`,
   reserved_tokens: '4096',
   reserved_pico: '2457600000',
   price_prompt: '150000',
