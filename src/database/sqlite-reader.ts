@@ -104,6 +104,7 @@ class ReaderConnection implements DatabaseConnection {
   #worker: Worker | null = null;
   /** Whose answer is next: Kysely asks one query at a time. */
   #waiting: Waiting | null = null;
+  #ending = false;
 
   constructor(path: string, thread: URL) {
     this.#path = path;
@@ -121,7 +122,8 @@ class ReaderConnection implements DatabaseConnection {
       // Whoever wrote the query says what its rows are.
       return { rows: (await promise) as R[] };
     } finally {
-      worker.unref();
+      // Its end is waited for.
+      if (!this.#ending) worker.unref();
     }
   }
 
@@ -133,6 +135,7 @@ class ReaderConnection implements DatabaseConnection {
   async end(): Promise<void> {
     const worker = this.#worker;
     if (worker === null) return;
+    this.#ending = true;
     worker.ref();
     const ended = new Promise((resolve) => worker.once('exit', resolve));
     worker.postMessage(null);
