@@ -236,7 +236,11 @@ export class KeyStore implements AsyncDisposable {
    */
   async #madeSince(hash: string): Promise<AuthenticatedKey | null> {
     try {
-      if ((await this.#database.accessRevision()) === this.#revision) return null;
+      const revision = await this.#database.accessRevision();
+      // A poll may have loaded it while the database was asked.
+      const loaded = this.#live.get(hash);
+      if (loaded !== undefined) return this.#admitted(loaded);
+      if (revision === this.#revision) return null;
       const row = await this.#liveRows().where('keys.hash', '=', hash).executeTakeFirst();
       return row === undefined ? null : this.#admitted(this.#toKey(row));
     } catch (error) {

@@ -150,6 +150,28 @@ test('a flood of unknown keys reads no table until something is committed', asyn
   assert.equal(reads, 1);
 });
 
+test('a key that a poll loads in the moment in which the database is asked for it opens too', async (t) => {
+  const home = folder(t);
+  await using database = await openDatabase({ home, url: null });
+  await using elsewhere = await openDatabase({ home, url: null });
+  let meanwhile: (() => Promise<void>) | null = null;
+  const watched: Database = {
+    ...database,
+    accessRevision: async () => {
+      const revision = await database.accessRevision();
+      const poll = meanwhile;
+      meanwhile = null;
+      await poll?.();
+      return revision;
+    },
+    [Symbol.asyncDispose]: () => Promise.resolve(),
+  };
+  await using keys = await KeyStore.open(watched, SILENT, { maxStaleMs: 5000 });
+  const { key, record } = await createKey(elsewhere, { name: 'a' });
+  meanwhile = () => keys.refresh();
+  assert.equal((await keys.authenticate(`Bearer ${key.reveal()}`))?.id, record.id);
+});
+
 test('the poll runs by itself', async (t) => {
   const home = folder(t);
   await using database = await openDatabase({ home, url: null });
