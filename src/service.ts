@@ -16,6 +16,7 @@ import { AccountStore } from './accounts/store.ts';
 import type { Config, ModelConfig, ReplicaConfig } from './config/schema.ts';
 import type { Secrets } from './config/load.ts';
 import { openDatabase, type Database } from './database/database.ts';
+import { FIRST_MIGRATION } from './database/migrations.ts';
 import { openReplica } from './engine/client.ts';
 import { EmbeddedReplica } from './engine/embedded.ts';
 import { RemoteReplica } from './engine/remote.ts';
@@ -88,7 +89,7 @@ export class Service implements AsyncDisposable {
         home: config.home,
         url: config.databaseUrl,
         threads: true,
-        onMigration: (migration) => log.info('changing the tables of the database', { migration }),
+        onMigration: tellOfMigrations(log),
       }),
     );
     const activity = new Activity();
@@ -196,6 +197,15 @@ export class Service implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#owned.disposeAsync();
   }
+}
+
+/** A long migration is no hang; a new database is made in no time, and nobody has to hear of it. */
+function tellOfMigrations(log: Log): (migration: string) => void {
+  let made = false;
+  return (migration) => {
+    made ||= migration === FIRST_MIGRATION;
+    if (!made) log.info('changing the tables of the database', { migration });
+  };
 }
 
 /** Limits are counted in this process, or together with all copies of the service in Valkey or Redis. */

@@ -9,9 +9,12 @@ import type { Schema } from './schema.ts';
 /** Brings the tables of either database from the version before to its own. Never changed once released. */
 type Migration = (database: Transaction<Schema>, kind: DatabaseKind) => Promise<void>;
 
+/** The one that only a new database has not had. */
+export const FIRST_MIGRATION = '0001_keys';
+
 /** Forward only, in this order. */
 const MIGRATIONS: ReadonlyMap<string, Migration> = new Map([
-  ['0001_keys', createKeys],
+  [FIRST_MIGRATION, createKeys],
   ['0002_accounts', createAccounts],
   ['0003_ledger', createLedger],
 ]);
