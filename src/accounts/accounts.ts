@@ -6,7 +6,7 @@ import { DEFAULT_ACCOUNT_ID, type AccountStatus, type Schema } from '../database
 import { ServiceError } from '../errors.ts';
 import { appendAudit, type Actor, type AuditAction } from './audit.ts';
 import { checkedName } from './name.ts';
-import { pageLimit, pageOf, placeCursor, placeOf, type Page, type PageQuery } from './page.ts';
+import { oldestFirst, type Page, type PageQuery } from './page.ts';
 import type { Plan, Plans } from './plans.ts';
 
 /** What is known of an account. Times in Unix milliseconds. */
@@ -73,18 +73,7 @@ export async function getAccount(database: Database, id: string): Promise<Accoun
 
 /** A page of all accounts, the oldest first. Throws a `ServiceError` `invalid_value` (param `limit` or `cursor`). */
 export async function listAccounts(database: Database, page: PageQuery = {}): Promise<Page<AccountRecord>> {
-  const limit = pageLimit(page);
-  const after = placeOf(page);
-  let rows = database.kysely
-    .selectFrom('accounts')
-    .selectAll()
-    .orderBy('created_at')
-    .orderBy('id')
-    .limit(limit + 1);
-  if (after !== null) {
-    rows = rows.where((is) => is(is.refTuple('created_at', 'id'), '>', is.tuple(after.createdAt, after.id)));
-  }
-  return pageOf((await rows.execute()).map(toRecord), limit, placeCursor);
+  return await oldestFirst(database.kysely.selectFrom('accounts').selectAll(), toRecord, page);
 }
 
 /** A plan, and who is on it. */

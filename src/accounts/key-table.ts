@@ -9,7 +9,7 @@ import { columnsOf, readable, type KeyChange } from './key-fields.ts';
 import { createKeyText, isWellFormed, visibleParts } from './key-format.ts';
 import { hashKey } from './key-hash.ts';
 import { toRecord, type KeyKind, type KeyRecord } from './key-record.ts';
-import { pageLimit, pageOf, placeCursor, placeOf, type Page, type PageQuery } from './page.ts';
+import { oldestFirst, type Page, type PageQuery } from './page.ts';
 
 export interface NewKey extends KeyChange {
   name: string;
@@ -81,19 +81,9 @@ export async function listKeyPage(
   { accountId }: { accountId?: string | undefined },
   page: PageQuery = {},
 ): Promise<Page<KeyRecord>> {
-  const limit = pageLimit(page);
-  const after = placeOf(page);
-  let rows = database.kysely
-    .selectFrom('keys')
-    .selectAll()
-    .orderBy('created_at')
-    .orderBy('id')
-    .limit(limit + 1);
-  if (accountId !== undefined) rows = rows.where('account_id', '=', accountId);
-  if (after !== null) {
-    rows = rows.where((is) => is(is.refTuple('created_at', 'id'), '>', is.tuple(after.createdAt, after.id)));
-  }
-  return pageOf((await rows.execute()).map(toRecord), limit, placeCursor);
+  const keys = database.kysely.selectFrom('keys').selectAll();
+  const rows = accountId === undefined ? keys : keys.where('account_id', '=', accountId);
+  return await oldestFirst(rows, toRecord, page);
 }
 
 /** The key of this id. Rejects with a `ServiceError` `not_found`. */

@@ -1,3 +1,5 @@
+import { sql, type SelectQueryBuilder } from 'kysely';
+import type { Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
 
 /** Which part of a list is wanted. */
@@ -40,6 +42,30 @@ export interface Place {
   /** Unix milliseconds. */
   createdAt: number;
   id: string;
+}
+
+/** The lists that are ordered by when their rows were made, then by id. */
+type Listed = 'accounts' | 'keys' | 'people';
+
+/**
+ * A page of such a list, the oldest first, of rows that may have been narrowed already. Throws a `ServiceError`
+ * `invalid_value` (param `limit` or `cursor`).
+ */
+export async function oldestFirst<Table extends Listed, Row, Item extends Place>(
+  rows: SelectQueryBuilder<Schema, Table, Row>,
+  toItem: (row: Row) => Item,
+  page: PageQuery,
+): Promise<Page<Item>> {
+  const limit = pageLimit(page);
+  const after = placeOf(page);
+  let query = rows
+    .orderBy(sql`created_at`)
+    .orderBy(sql`id`)
+    .limit(limit + 1);
+  if (after !== null) {
+    query = query.where(sql<boolean>`(created_at, id) > (${after.createdAt}, ${after.id})`);
+  }
+  return pageOf((await query.execute()).map(toItem), limit, placeCursor);
 }
 
 /** Text that names a place; callers send it back and read nothing in it. */

@@ -6,7 +6,7 @@ import { ServiceError } from '../errors.ts';
 import { getAccount } from './accounts.ts';
 import { appendAudit, type Actor } from './audit.ts';
 import { checkedName } from './name.ts';
-import { pageLimit, pageOf, placeCursor, placeOf, type Page, type PageQuery } from './page.ts';
+import { oldestFirst, pageLimit, pageOf, placeCursor, placeOf, type Page, type PageQuery } from './page.ts';
 
 /** Somebody who may use the console. Times in Unix milliseconds. */
 export interface PersonRecord {
@@ -60,18 +60,7 @@ export async function createPerson(
 
 /** A page of all people, the oldest first. Throws a `ServiceError` `invalid_value` (param `limit` or `cursor`). */
 export async function listPeople(database: Database, page: PageQuery = {}): Promise<Page<PersonRecord>> {
-  const limit = pageLimit(page);
-  const after = placeOf(page);
-  let rows = database.kysely
-    .selectFrom('people')
-    .selectAll()
-    .orderBy('created_at')
-    .orderBy('id')
-    .limit(limit + 1);
-  if (after !== null) {
-    rows = rows.where((is) => is(is.refTuple('created_at', 'id'), '>', is.tuple(after.createdAt, after.id)));
-  }
-  return pageOf((await rows.execute()).map(toRecord), limit, placeCursor);
+  return await oldestFirst(database.kysely.selectFrom('people').selectAll(), toRecord, page);
 }
 
 /**
