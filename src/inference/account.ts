@@ -1,7 +1,7 @@
 import type { AuthenticatedKey } from '../accounts/keys.ts';
 import { costOf } from '../accounts/ledger/cost.ts';
 import type { Ledger } from '../accounts/ledger/ledger.ts';
-import type { Demand, Denial, Limits, Reservation } from '../accounts/limits/limits.ts';
+import type { Actual, Demand, Denial, Limits, Reservation } from '../accounts/limits/limits.ts';
 import type { Plan, Plans } from '../accounts/plans.ts';
 import { ServiceError } from '../errors.ts';
 import type { GenerationRequest } from '../generation.ts';
@@ -114,12 +114,9 @@ export class Account {
   async settle(outcome: Outcome): Promise<void> {
     const { limits, ledger } = this.#accounting;
     const record = this.#record;
-    let billed = outcome.billed;
+    let actual = NOTHING;
     try {
-      if (!this.#opened) {
-        billed = false;
-        return;
-      }
+      if (!this.#opened) return;
       const settled = await ledger.settle(this.#asker.requestId, {
         replica: record.replica,
         attempts: record.attempts,
@@ -132,30 +129,26 @@ export class Account {
         errorCode: outcome.code,
         httpStatus: outcome.status,
         delivered: outcome.delivered,
-        billed,
+        billed: outcome.billed,
       });
       if (settled === 'lost') {
-        billed = false;
         throw new ServiceError('storage_unavailable', 'The service could not keep count of this request.');
       }
-    } catch (error) {
-      billed = false;
-      throw error;
+      if (outcome.billed) actual = this.#used();
     } finally {
-      if (this.#reservation) {
-        const { promptTokens, completionTokens } = record.usage;
-        const actual = billed
-          ? {
-              tokens: promptTokens + completionTokens,
-              pico: costOf(record.usage, this.#model.price),
-              request: true,
-            }
-          : { tokens: 0, pico: 0n, request: false };
-        limits.settle(this.#reservation, actual);
-      }
+      if (this.#reservation) limits.settle(this.#reservation, actual);
     }
   }
+
+  #used(): Actual {
+    const { usage } = this.#record;
+    const tokens = usage.promptTokens + usage.completionTokens;
+    return { tokens, pico: costOf(usage, this.#model.price), request: true };
+  }
 }
+
+/** What a request has used that our fault, or its own, has ended. */
+const NOTHING: Actual = { tokens: 0, pico: 0n, request: false };
 
 /** What the limits say to a request that was refused before it asked for anything. */
 export async function peek(
