@@ -8,21 +8,31 @@ export interface Plan {
   readonly limits: PlanLimits;
 }
 
+type PlansFile = Pick<ConfigFile, 'plans' | 'defaultPlan'>;
+
+interface Planned {
+  byName: ReadonlyMap<string, Plan>;
+  /** Of accounts that have none of their own. */
+  standard: Plan;
+}
+
+function planned({ plans, defaultPlan }: PlansFile): Planned {
+  const byName = new Map(Object.entries(plans).map(([name, limits]) => [name, { name, limits }]));
+  // The schema refuses a default that is none of the plans.
+  return { byName, standard: byName.get(defaultPlan) as Plan };
+}
+
 /** The plans of the configuration as they hold now: a reload replaces them while requests run. */
 export class Plans {
-  #plans: ReadonlyMap<string, Plan> = new Map();
-  #default: Plan;
+  #now: Planned;
 
-  constructor(file: Pick<ConfigFile, 'plans' | 'defaultPlan'>) {
-    this.#default = this.replace(file);
+  constructor(file: PlansFile) {
+    this.#now = planned(file);
   }
 
   /** Puts these plans in the place of those before; requests that were admitted keep what they have. */
-  replace(file: Pick<ConfigFile, 'plans' | 'defaultPlan'>): Plan {
-    this.#plans = new Map(Object.entries(file.plans).map(([name, limits]) => [name, { name, limits }]));
-    // The schema refuses a default that is none of the plans.
-    this.#default = this.#plans.get(file.defaultPlan) as Plan;
-    return this.#default;
+  replace(file: PlansFile): void {
+    this.#now = planned(file);
   }
 
   /**
@@ -30,17 +40,18 @@ export class Plans {
    * more: nobody may use more than their plan because a line is missing.
    */
   of(name: string | null): Plan | null {
-    return name === null ? this.#default : (this.#plans.get(name) ?? null);
+    const { byName, standard } = this.#now;
+    return name === null ? standard : (byName.get(name) ?? null);
   }
 
   /** Every plan, in the order of the configuration. */
   list(): Plan[] {
-    return [...this.#plans.values()];
+    return [...this.#now.byName.values()];
   }
 
   /** Name of the plan of accounts that have none of their own. */
   get defaultName(): string {
-    return this.#default.name;
+    return this.#now.standard.name;
   }
 }
 

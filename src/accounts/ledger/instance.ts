@@ -143,6 +143,7 @@ export class Instance {
   }
 }
 
-function asError(error: unknown): Error {
+/** What was thrown, for the log. */
+export function asError(error: unknown): Error {
   return error instanceof Error ? error : new Error(String(error));
 }

@@ -2,7 +2,7 @@ import type { ConfigFile } from '../../config/schema.ts';
 import type { Database } from '../../database/database.ts';
 import { ensurePartitions } from '../../database/partitions.ts';
 import type { Log } from '../../log.ts';
-import { Instance } from './instance.ts';
+import { asError, Instance } from './instance.ts';
 import { Journal } from './journal.ts';
 import type { Ledger } from './ledger.ts';
 import { SqliteStore } from './sqlite-store.ts';
@@ -78,8 +78,4 @@ async function openStore(database: Database): Promise<LedgerStore> {
   // Loaded only where it is used: a service on SQLite starts without it.
   const { PostgresStore } = await import('./postgres-store.ts');
   return new PostgresStore(database, database.place.url);
-}
-
-function asError(error: unknown): Error {
-  return error instanceof Error ? error : new Error(String(error));
 }
