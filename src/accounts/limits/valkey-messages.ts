@@ -65,12 +65,12 @@ export function readAnswer(reply: unknown, stored: StoredName): Answer | Unknown
 
 /** What the ledger knows, for `LEARN`. */
 export function learnArguments(
-  { generation, day, month, keyId }: { generation: number; day: number; month: number; keyId: string },
+  { day, month, keyId }: { day: number; month: number; keyId: string },
   scopes: readonly ScopeLimits[],
   tickets: readonly string[],
   entries: readonly HistoryEntry[],
 ): string[] {
-  const args = [generation, day, month].map(String);
+  const args = [day, month].map(String);
   for (const [index, limits] of scopes.entries()) {
     const history = sumHistory(entries, limits.scope === 'key' ? keyId : null, limits.model);
     const numbers = [

@@ -22,7 +22,8 @@ const OPEN_ROWS_MS = 3000;
  *
  * - `g`: the generation in which `ds`, `ms`, `ns` (settled tokens of the day, of the month, nano-dollars of the
  *   month) were read from the ledger; without it they are unknown and only gather what is settled meanwhile
- * - `w`, `b`: ticket of the reading that is under way, and whether the hash was made for it
+ * - `w`, `b`: ticket of the reading that is under way, `milliseconds generation` at which and for which it began, and
+ *   whether the hash was made for it
  * - `d`, `m`: the UTC day and month they belong to; `dh`, `mh`, `nh`: the same three, held by running requests
  * - `rs`, `ts`, `at`: units missing from the buckets at that millisecond; `f`: running requests
  * - `od`, `om`, `on`, `ou`: what open rows have reserved, counted until that millisecond
@@ -165,9 +166,10 @@ if unknown then
   for i, s in ipairs(scopes) do
     local ticket = ''
     if not s.g or s.g < generation then
+      local begun, wanted = string.match(s.w or '', '(%d+) (%d+)')
       ticket = s.w
-      if s.g or not s.w or now - tonumber(s.w) > ${READING_MS} then
-        ticket = text(now)
+      if s.g or not ticket or now - tonumber(begun) > ${READING_MS} or tonumber(wanted) < generation then
+        ticket = text(now) .. ' ' .. text(generation)
         s.ds, s.ms, s.ns = 0, 0, 0
         redis.call('HDEL', s.key, 'g')
         redis.call('HSET', s.key, 'w', ticket)
@@ -195,14 +197,16 @@ return answer
 `);
 
 /**
- * Tells scopes what the ledger knows. Keys: the scopes. Arguments: generation, day and month for which it was asked;
- * then two for each scope: its ticket, and settled tokens of the day, of the month, nano-dollars, the same three of open rows,
+ * Tells scopes what the ledger knows. Keys: the scopes. Arguments: day and month for which it was asked; then two for
+ * each scope: its ticket, and settled tokens of the day, of the month, nano-dollars, the same three of open rows,
  * units missing from the bucket of requests and of tokens, lifetime. A ticket that holds no longer changes nothing.
+ * What is told is of the ticket's generation, whoever read it: a copy that has not heard of that one yet would
+ * otherwise undo the reading of one that has, and the other way round.
  */
 export const LEARN = script(`
-local generation, day, month = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local day, month = tonumber(ARGV[1]), tonumber(ARGV[2])
 for i, key in ipairs(KEYS) do
-  local s, ticket, a = load(key), ARGV[2 + 2 * i], numbers(ARGV[3 + 2 * i])
+  local s, ticket, a = load(key), ARGV[1 + 2 * i], numbers(ARGV[2 + 2 * i])
   if ticket ~= '' and s.w == ticket then
     if s.d == day then s.ds = s.ds + a[1] end
     if s.m == month then s.ms, s.ns = s.ms + a[2], s.ns + a[3] end
@@ -212,7 +216,7 @@ for i, key in ipairs(KEYS) do
         'on', text(s.m == month and a[6] or 0), 'ou', text(now + ${OPEN_ROWS_MS}))
     end
     redis.call('HDEL', key, 'w', 'b')
-    redis.call('HSET', key, 'g', generation)
+    redis.call('HSET', key, 'g', string.match(ticket, '%d+$'))
     save(s, a[9])
   end
 end

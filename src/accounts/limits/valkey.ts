@@ -260,10 +260,9 @@ class ValkeyLimits implements Limits {
     keys: readonly string[],
     { nowMs, day, month, tickets }: Unknown,
   ): Promise<void> {
-    const generation = this.#generation;
     const recentMs = Math.max(...scopes.map(({ refillMs }) => refillMs));
     const entries = await readHistory(this.#options.history, demand.accountId, nowMs, recentMs);
-    const args = learnArguments({ generation, day, month, keyId: demand.keyId }, scopes, tickets, entries);
+    const args = learnArguments({ day, month, keyId: demand.keyId }, scopes, tickets, entries);
     await this.#connection.evaluate(LEARN, keys, args);
   }
 

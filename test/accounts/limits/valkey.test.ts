@@ -63,6 +63,20 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     assert.equal(decisions.filter(({ admitted }) => admitted).length, 8);
   });
 
+  test('a copy that has not heard of the newest generation undoes nobody’s reading of the ledger', async () => {
+    const url = await valkeyUrl();
+    const ledger = new FakeLedger();
+    const timing = { ...TIMING, beatMs: 60_000 };
+    // Each raises the generation as it comes, and hears of another's with its next beat only.
+    const copies = [await openCopy(url, ledger, { timing }), await openCopy(url, ledger, { timing })];
+    await using fleet = new Fleet(ledger, copies);
+    for (let account = 0; account < 100; account++) {
+      const ask = demand({ tokensPerDay: 1000 }, { accountId: `acct_${account}` });
+      await Promise.all([1, 0, 0, 1, 0].map((copy) => fleet.run(ask, copy)));
+    }
+    assert.ok(ledger.reads <= 400, `${ledger.reads} readings of 100 accounts`);
+  });
+
   test('who waits as long as told is admitted, on the clock of the store', async () => {
     await using store = await open(2);
     const ask = demand({ requestsPerMinute: 240, burst: { requests: 1 } });
