@@ -29,6 +29,7 @@ const SHARED = new Set([
   'version.ts',
   'write-queue.ts',
   'config/schema.ts',
+  'config/plan.ts',
 ]);
 
 /** The composition roots: they see everything. */

@@ -20,14 +20,19 @@ export function scriptedYaml(engine: object = {}, rest = ''): string {
   return `models:\n  - id: ${MODEL}\n    engine:\n      file: 'scripted:${JSON.stringify(engine)}'\n${rest}`;
 }
 
-export interface TestService extends AsyncDisposable {
+export interface OpenedService extends AsyncDisposable {
   service: Service;
   url: string;
-  /** A key that callers may use. */
-  key: string;
   home: string;
+  /** With it a command works on the same home. */
+  env: NodeJS.ProcessEnv;
   /** Everything written to the log so far. */
   log(): string;
+}
+
+export interface TestService extends OpenedService {
+  /** A key that callers may use. */
+  key: string;
 }
 
 /** A folder that goes away with the test. */
@@ -42,6 +47,20 @@ export async function startService(
   env: NodeJS.ProcessEnv = {},
   keyClock?: KeyClock,
 ): Promise<TestService> {
+  await using owned = new AsyncDisposableStack();
+  const opened = owned.use(await openService(yaml, env, keyClock));
+  await ready(opened.service);
+  const { key } = await opened.service.keys.create({ name: 'test' });
+  const kept = owned.move();
+  return { ...opened, key: key.reveal(), [Symbol.asyncDispose]: () => kept.disposeAsync() };
+}
+
+/** As `startService`, without waiting for its models and without any key: as a first start leaves it. */
+export async function openService(
+  yaml = scriptedYaml(),
+  env: NodeJS.ProcessEnv = {},
+  keyClock?: KeyClock,
+): Promise<OpenedService> {
   await using owned = new AsyncDisposableStack();
   const { path: home } = owned.use(await temporaryFolder());
   const file = join(home, 'sluice.yaml');
@@ -65,14 +84,12 @@ export async function startService(
   const log = openLog(config.file.logLevel, destination);
   const secrets = loadSecrets(config, all);
   const service = owned.use(await Service.open({ config, secrets, env: all, log, keyClock }));
-  await ready(service);
-  const { key } = await service.keys.create({ name: 'test' });
   const kept = owned.move();
   return {
     service,
     url: service.url,
-    key: key.reveal(),
     home: config.home,
+    env: all,
     log: () => lines.join(''),
     [Symbol.asyncDispose]: () => kept.disposeAsync(),
   };

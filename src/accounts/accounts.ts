@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Selectable, Transaction } from 'kysely';
-import type { PlanLimits } from '../config/schema.ts';
+import type { PlanLimits } from '../config/plan.ts';
 import type { Database } from '../database/database.ts';
 import { DEFAULT_ACCOUNT_ID, type AccountStatus, type Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';

@@ -1,4 +1,4 @@
-import type { PlanLimits } from '../config/schema.ts';
+import type { PlanLimits } from '../config/plan.ts';
 import type { Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
 import type { Selectable } from 'kysely';

@@ -1,4 +1,4 @@
-import type { PlanLimits } from '../config/schema.ts';
+import type { PlanLimits } from '../config/plan.ts';
 
 /** A key's own limits as the column `limits` has them; they were checked when they were written. */
 export function readLimits(text: string | null): PlanLimits | null {

@@ -1,5 +1,5 @@
 import type { Selectable } from 'kysely';
-import type { PlanLimits } from '../config/schema.ts';
+import type { PlanLimits } from '../config/plan.ts';
 import type { Schema } from '../database/schema.ts';
 import { readLimits, readModels } from './key-limits.ts';
 

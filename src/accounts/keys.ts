@@ -4,7 +4,7 @@ import type { Selectable } from 'kysely';
 import type { Database } from '../database/database.ts';
 import { DatabaseError } from '../database/errors.ts';
 import { CACHE_SCOPE_SECRET, type Schema } from '../database/schema.ts';
-import type { PlanLimits } from '../config/schema.ts';
+import type { PlanLimits } from '../config/plan.ts';
 import { ServiceError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { Secret } from '../secret.ts';

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { PlanLimits } from '../config/schema.ts';
+import type { PlanLimits } from '../config/plan.ts';
 import type { Database } from '../database/database.ts';
 import { appendAudit, SERVICE, type AuditNote } from './audit.ts';
 import type { Plans } from './plans.ts';

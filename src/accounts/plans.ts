@@ -1,4 +1,5 @@
-import type { ConfigFile, PlanLimits } from '../config/schema.ts';
+import type { ConfigFile } from '../config/schema.ts';
+import type { PlanLimits } from '../config/plan.ts';
 import type { Database } from '../database/database.ts';
 import type { Log } from '../log.ts';
 

@@ -3,7 +3,7 @@ import type { KeyChange } from '../accounts/key-fields.ts';
 import { keyStatus, type KeyKind, type KeyRecord } from '../accounts/key-record.ts';
 import { changeKey, createKey, listKeyPage, revokeKey } from '../accounts/key-table.ts';
 import { everyItem } from '../accounts/page.ts';
-import { modelId } from '../config/schema.ts';
+import { modelId } from '../config/plan.ts';
 import { DEFAULT_ACCOUNT_ID } from '../database/schema.ts';
 import { parseDuration } from './duration.ts';
 import { editLimits, LIMIT_NAMES, parseBudget, parseLimit, type LimitEdit } from './limit-options.ts';

@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from 'commander';
-import { planSchema, type PlanLimits } from '../config/schema.ts';
+import { planSchema, type PlanLimits } from '../config/plan.ts';
 
 /** One limit to be set, or taken away, as `--limit` and `--budget` say it. */
 export interface LimitEdit {

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { planUse } from '../accounts/accounts.ts';
-import type { PlanLimits } from '../config/schema.ts';
+import type { PlanLimits } from '../config/plan.ts';
 import { openDatabaseHere, plansHere } from './open.ts';
 import { printJson, printTable } from './output.ts';
 

@@ -1,4 +1,4 @@
-import type { PlanLimits } from '../../config/schema.ts';
+import type { PlanLimits } from '../../config/plan.ts';
 
 /** What a request asks of its limits. */
 export interface Demand {

@@ -1,4 +1,4 @@
-import type { PlanLimits } from '../../config/schema.ts';
+import type { PlanLimits } from '../../config/plan.ts';
 import type { Demand, LimitName } from './limits.ts';
 import { nanoOfUsd } from './money.ts';
 

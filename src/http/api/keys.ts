@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { MAX_MODELS } from '../../accounts/key-fields.ts';
 import { keyStatus, type KeyRecord } from '../../accounts/key-record.ts';
 import { changeKey, createKey, getKey, listKeyPage, noSuchKey, revokeKey } from '../../accounts/key-table.ts';
-import { modelId } from '../../config/schema.ts';
+import { modelId } from '../../config/plan.ts';
 import { endpoint, type Endpoint } from './endpoint.ts';
 import { limits, limitsJson, limitsOf } from './limits-json.ts';
 import { component, id, iso, moment, pageJson, pageOf, pageQuery, time } from './schemas.ts';

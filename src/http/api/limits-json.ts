@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { LimitName } from '../../accounts/limits/limits.ts';
-import { modelId, planSchema, type PlanLimits } from '../../config/schema.ts';
+import { modelId, planSchema, type PlanLimits } from '../../config/plan.ts';
 import { component } from './schemas.ts';
 
 const { shape } = planSchema;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import type { PlanLimits } from '../../../src/config/schema.ts';
+import type { PlanLimits } from '../../../src/config/plan.ts';
 import type {
   Actual,
   Decision,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import * as fc from 'fast-check';
-import type { PlanLimits } from '../../../src/config/schema.ts';
+import type { PlanLimits } from '../../../src/config/plan.ts';
 import { openMemoryLimits } from '../../../src/accounts/limits/memory.ts';
 import { demand, FakeLedger, Fleet, headersOf, type Request } from './fleet.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import * as fc from 'fast-check';
-import type { PlanLimits } from '../../../src/config/schema.ts';
+import type { PlanLimits } from '../../../src/config/plan.ts';
 import { demand, headersOf, KINDS, MEMORY, VALKEY, type Fleet, type Request } from './fleet.ts';
 
 /** What callers do at once: each number says who asks which copy for how much, or which running request ends how. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { planSchema } from '../../../src/config/schema.ts';
+import { planSchema } from '../../../src/config/plan.ts';
 import { LIMIT_WORDS, limits, limitsJson, limitsOf } from '../../../src/http/api/limits-json.ts';
 
 /** `requestsPerMinute` as `requests_per_minute`. */

@@ -1,0 +1,49 @@
+import { z } from 'zod';
+
+/** What the id of a model looks like. */
+export const modelId = z
+  .string()
+  .max(200)
+  .regex(
+    /^[A-Za-z0-9][A-Za-z0-9._-]*\/[A-Za-z0-9][A-Za-z0-9._:-]*$/,
+    'expected <namespace>/<model_name>, of letters, digits, ".", "_", "-" and ":"',
+  );
+
+/** Of a minute; buckets count finer than in whole numbers, and stay exact up to here. */
+const rate = z.int().min(1).max(100_000_000_000);
+const count = z.int().min(1).max(1_000_000_000_000);
+
+const usd = z
+  .string()
+  .regex(/^\d{1,6}(\.\d{1,6})?$/, 'expected a decimal string with at most 6 decimals, such as "25.00"');
+
+const limitFields = {
+  requestsPerMinute: rate.optional().describe('Requests a minute, as a bucket that refills steadily.'),
+  tokensPerMinute: rate
+    .optional()
+    .describe('Prompt and completion tokens a minute, as a bucket that refills steadily.'),
+  requestsInFlight: z.int().min(1).max(1_000_000).optional().describe('Requests that run at once.'),
+  tokensPerDay: count.optional().describe('Prompt and completion tokens of a UTC day.'),
+  tokensPerMonth: count.optional().describe('Prompt and completion tokens of a UTC calendar month.'),
+  usdPerMonth: usd
+    .optional()
+    .describe('USD of a UTC calendar month, a decimal string with at most 6 decimals.'),
+  burst: z
+    .strictObject({
+      requests: rate.optional().describe("Most requests the bucket holds. Left out: one minute's worth."),
+      tokens: rate.optional().describe("Most tokens the bucket holds. Left out: one minute's worth."),
+    })
+    .optional()
+    .describe("How much of a minute's limits may be used at once."),
+};
+
+/** Limits of a plan or of a key: for all models together, and for single ones beside that. */
+export const planSchema = z.strictObject({
+  ...limitFields,
+  models: z
+    .record(modelId, z.strictObject(limitFields))
+    .optional()
+    .describe('Further limits for single models, by model id, with the same fields.'),
+});
+
+export type PlanLimits = z.output<typeof planSchema>;
