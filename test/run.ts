@@ -8,6 +8,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, globSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { findChromium } from './console/chromium.ts';
 import { hasPostgres, hasValkey, startPostgres, startValkey, type TestServer } from './server-process.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -21,6 +22,10 @@ demand(env.SLUICE_TEST_MODEL, 'The default model could not be fetched: the tests
 demand(
   env.SLUICE_TEST_PYTHON,
   'There is no Python 3.11 or newer with venv and pip, or the client could not be installed: its tests are skipped.',
+);
+demand(
+  findChromium(),
+  'There is no Chromium on the PATH, and CHROMIUM_PATH names none: the tests of the console are skipped.',
 );
 
 await using servers = new AsyncDisposableStack();
