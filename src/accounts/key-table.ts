@@ -46,6 +46,8 @@ export async function createKey(
     last_used_at: null,
     allowed_models: null,
     limits: null,
+    purpose: 'api',
+    last_used_ip: null,
     ...columns,
   };
   await database.kysely.transaction().execute(async (transaction) => {

@@ -38,10 +38,11 @@ export async function createPerson(
   const name = checkedName(wanted.name, 'person');
   const email = checkedEmail(wanted.email);
   const id = `person_${randomBytes(12).toString('hex')}`;
+  const now = Date.now();
   return await database.kysely.transaction().execute(async (transaction) => {
     const row = await transaction
       .insertInto('people')
-      .values({ id, name, email, created_at: Date.now() })
+      .values({ id, name, email, created_at: now, updated_at: now })
       .onConflict((conflict) => conflict.column('email').doNothing())
       .returningAll()
       .executeTakeFirst();

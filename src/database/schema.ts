@@ -10,6 +10,13 @@ export interface Schema {
   accounts: AccountsTable;
   people: PeopleTable;
   memberships: MembershipsTable;
+  credentials: CredentialsTable;
+  sessions: SessionsTable;
+  verifications: VerificationsTable;
+  second_factors: SecondFactorsTable;
+  recovery_codes: RecoveryCodesTable;
+  attempts: AttemptsTable;
+  invitations: InvitationsTable;
   keys: KeysTable;
   settings: SettingsTable;
   instances: InstancesTable;
@@ -20,6 +27,8 @@ export interface Schema {
 }
 
 type Fixed<T> = ColumnType<T, T, never>;
+/** Has a default in the database. */
+type Defaulted<T> = ColumnType<T, T | undefined, T>;
 /** Written as a bigint; to be read through a cast to text. */
 type Pico = ColumnType<never, bigint, bigint>;
 
@@ -41,7 +50,14 @@ interface PeopleTable {
   name: string;
   /** In lower case; unique. */
   email: string;
+  /** 1: a provider or a message to the address has proved that it is theirs. */
+  email_verified: Defaulted<number>;
+  /** 1: may manage the whole service. */
+  operator: Defaulted<number>;
+  /** 1: has a second factor, without which no session of theirs is worth anything. */
+  two_factor: Defaulted<number>;
   created_at: Fixed<number>;
+  updated_at: Defaulted<number>;
 }
 
 export type Role = 'owner' | 'member';
@@ -52,6 +68,90 @@ interface MembershipsTable {
   person_id: Fixed<string>;
   role: Role;
   created_at: Fixed<number>;
+}
+
+/** One way in which a person can sign in: a password, or who they are at a provider. */
+interface CredentialsTable {
+  id: Fixed<string>;
+  person_id: Fixed<string>;
+  /** Id of a provider of the configuration; `credential`: the password. */
+  provider: Fixed<string>;
+  /** Who they are there, by a name that never changes; of the password, the person's own id. */
+  subject: Fixed<string>;
+  /** scrypt, with its salt; null: not a password. */
+  password_hash: string | null;
+  created_at: Fixed<number>;
+  updated_at: number;
+}
+
+/** Who is signed in to the console. */
+interface SessionsTable {
+  id: Fixed<string>;
+  /** SHA-256 of what the cookie carries, 64 lower-case hexadecimal digits: who reads this table is nobody by it. */
+  token_hash: Fixed<string>;
+  person_id: Fixed<string>;
+  /** 1: the second factor is still to be given, and nothing else is opened by it. */
+  pending: Fixed<number>;
+  ip: Fixed<string | null>;
+  user_agent: Fixed<string | null>;
+  created_at: Fixed<number>;
+  /** Right to the minute. */
+  last_active_at: number;
+  expires_at: number;
+}
+
+/** What somebody has to come back with: the state of a sign-in at a provider, a link to a new password. */
+interface VerificationsTable {
+  id: Fixed<string>;
+  /** SHA-256 of it where it is a secret. */
+  identifier: Fixed<string>;
+  value: string;
+  created_at: Fixed<number>;
+  updated_at: number;
+  expires_at: number;
+}
+
+/** The authenticator app of a person. */
+interface SecondFactorsTable {
+  person_id: Fixed<string>;
+  /** Base32, as the app has it. */
+  secret: string;
+  /** 0: the person has not shown yet that their app has it. */
+  confirmed: number;
+  /** The newest step of 30 seconds whose code was taken: none is taken twice. */
+  last_step: number;
+  created_at: number;
+}
+
+/** Each opens the way of a second factor once, and is gone. */
+interface RecoveryCodesTable {
+  person_id: Fixed<string>;
+  /** SHA-256, 64 lower-case hexadecimal digits. */
+  hash: Fixed<string>;
+}
+
+/** How often something was tried that may not be tried at will. */
+interface AttemptsTable {
+  /** What is tried, and the hash of by whom or for whom. */
+  name: Fixed<string>;
+  count: number;
+  /** When the count begins anew. */
+  until: number;
+}
+
+/** Somebody who may act for an account once they accept. Gone when they do, or when it is withdrawn. */
+interface InvitationsTable {
+  id: Fixed<string>;
+  /** SHA-256 of what the link carries, 64 lower-case hexadecimal digits. */
+  token_hash: Fixed<string>;
+  account_id: Fixed<string>;
+  /** In lower case. */
+  email: Fixed<string>;
+  role: Fixed<Role>;
+  /** As an actor of the audit log. */
+  invited_by: Fixed<string>;
+  created_at: Fixed<number>;
+  expires_at: Fixed<number>;
 }
 
 interface KeysTable {
@@ -75,7 +175,13 @@ interface KeysTable {
   allowed_models: string | null;
   /** JSON of limits of its own, below the plan's, in the form a plan has in the configuration; null: none. */
   limits: string | null;
+  /** `playground`: made by the console for itself, for an hour. */
+  purpose: ColumnType<KeyPurpose, KeyPurpose | undefined, never>;
+  /** Address of the last request with it; written with `last_used_at`. */
+  last_used_ip: string | null;
 }
+
+export type KeyPurpose = 'api' | 'playground';
 
 /** What the service keeps about itself, such as the secret from which cache scopes are made. */
 interface SettingsTable {
@@ -206,3 +312,6 @@ export const CACHE_SCOPE_SECRET = 'cache_scope_secret';
 
 /** Row of `settings`: a number that triggers raise with every change of who may do what. */
 export const ACCESS_REVISION = 'access_revision';
+
+/** Row of `settings`: 256 random bits in hexadecimal, made once; cookies of the console are signed with it. */
+export const AUTH_SECRET = 'auth_secret';

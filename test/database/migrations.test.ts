@@ -68,6 +68,8 @@ for (const databases of testDatabases()) {
           last_used_at: null,
           allowed_models: null,
           limits: null,
+          purpose: 'api',
+          last_used_ip: null,
         },
         {
           id: 'key_2',
@@ -83,6 +85,8 @@ for (const databases of testDatabases()) {
           last_used_at: 4,
           allowed_models: null,
           limits: null,
+          purpose: 'api',
+          last_used_ip: null,
         },
       ]);
       const accounts = await database.kysely.selectFrom('accounts').selectAll().orderBy('id').execute();
@@ -91,8 +95,11 @@ for (const databases of testDatabases()) {
         { id: 'default', name: 'Default', status: 'active', created_at: 1795305920147, plan: null },
       ]);
       const settings = await database.kysely.selectFrom('settings').selectAll().orderBy('name').execute();
+      const secret = settings.find(({ name }) => name === 'auth_secret')?.value;
+      assert.match(secret ?? '', /^[0-9a-f]{64}$/);
       assert.deepEqual(plain(settings), [
         { name: 'access_revision', value: '1' },
+        { name: 'auth_secret', value: secret },
         { name: 'cache_scope_secret', value: '5'.repeat(64) },
       ]);
     });
@@ -110,13 +117,42 @@ for (const databases of testDatabases()) {
       assert.deepEqual(await names(old), found);
     });
 
+    test('people of the version before keep all that they had, and have nothing new', async () => {
+      await using place = await databases.place();
+      await makeOldest(place);
+      await using old = await openDatabase(place);
+      // Back to where the migration before has left it.
+      await change(place, BEFORE_IDENTITY);
+      await change(
+        place,
+        `insert into people (id, name, email, created_at) values ('person_1', 'Zoe', 'zoe@example.com', 7);
+         insert into memberships (account_id, person_id, role, created_at) values ('acme', 'person_1', 'owner', 8)`,
+      );
+      await using database = await openDatabase(place);
+      assert.deepEqual(plain(await database.kysely.selectFrom('people').selectAll().execute()), [
+        {
+          id: 'person_1',
+          name: 'Zoe',
+          email: 'zoe@example.com',
+          created_at: 7,
+          email_verified: 0,
+          operator: 0,
+          two_factor: 0,
+          updated_at: 7,
+        },
+      ]);
+      assert.equal((await old.kysely.selectFrom('memberships').selectAll().execute()).length, 1);
+      await database.kysely.deleteFrom('people').execute();
+      assert.deepEqual(await database.kysely.selectFrom('memberships').selectAll().execute(), []);
+    });
+
     test('a migration that fails leaves the database as it was', async () => {
       await using place = await databases.place();
       await makeOldest(place);
       // In the way of the last migration, after those before it have done their part.
-      await change(place, 'create table latency_days (x integer)');
-      await assert.rejects(openDatabase(place), fault('failed', /latency_days/));
-      await change(place, 'drop table latency_days');
+      await change(place, 'create table invitations (x integer)');
+      await assert.rejects(openDatabase(place), fault('failed', /invitations/));
+      await change(place, 'drop table invitations');
       await using database = await openDatabase(place);
       const keys = await database.kysely.selectFrom('keys').select('id').execute();
       assert.equal(keys.length, 2);
@@ -129,6 +165,24 @@ for (const databases of testDatabases()) {
     });
   });
 }
+
+/** Takes away what the newest migration makes. */
+const BEFORE_IDENTITY = `
+  ${[
+    'invitations',
+    'attempts',
+    'recovery_codes',
+    'second_factors',
+    'verifications',
+    'sessions',
+    'credentials',
+  ]
+    .map((table) => `drop table ${table};`)
+    .join('')}
+  ${['email_verified', 'operator', 'two_factor', 'updated_at'].map((column) => `alter table people drop column ${column};`).join('')}
+  ${['purpose', 'last_used_ip'].map((column) => `alter table keys drop column ${column};`).join('')}
+  delete from settings where name = 'auth_secret';
+  delete from migrations where name = '0004_identity'`;
 
 const OBJECTS = {
   sqlite: "select type || ' ' || name as name from sqlite_master order by 1",
