@@ -61,7 +61,8 @@ describe('a backup', () => {
       const count = (like: string) =>
         Number(copy.prepare('select count(*) as n from settings where name like ?').get(like)?.n);
       assert.equal(count('n%'), 40_000);
-      const [first, second] = [count('a%') - 1, count('b%')];
+      // The service's own begin with an a as well: the access revision and the secret of the console's cookies.
+      const [first, second] = [count('a%') - 2, count('b%')];
       assert.ok(first === second || first === second + 1, `${first} and ${second}`);
       copy.close();
     } finally {
