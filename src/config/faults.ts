@@ -57,7 +57,13 @@ function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
 const MAX_FOUND = 60;
 
 /** People put keys where their names, or addresses, belong; those are not repeated. */
-const NOT_REPEATED: ReadonlySet<PropertyKey> = new Set(['apiKeyEnv', 'url', 'publicUrl']);
+const NOT_REPEATED: ReadonlySet<PropertyKey> = new Set([
+  'apiKeyEnv',
+  'clientSecretEnv',
+  'passwordEnv',
+  'url',
+  'publicUrl',
+]);
 
 function foundWords(found: unknown, path: readonly PropertyKey[]): string {
   if (NOT_REPEATED.has(path.at(-1) ?? '')) return '';

@@ -4,17 +4,18 @@ import { dirname, resolve } from 'node:path';
 import { Secret } from '../secret.ts';
 import { ConfigError, type ConfigIssue } from './errors.ts';
 import { faultsOf } from './faults.ts';
+import { writePath } from './fields.ts';
 import { homeOf } from './home.ts';
 import { configSchema, type Config, type ConfigFile } from './schema.ts';
 import { parseYaml, type YamlFile } from './yaml.ts';
 
-/** The keys sent to replicas, by the name of the environment variable that holds them (`apiKeyEnv`). */
+/** Keys and passwords sent to other servers, by the name of the environment variable that holds each. */
 export type Secrets = ReadonlyMap<string, Secret>;
 
 /**
  * All settings: `SLUICE_HOST`, `SLUICE_PORT`, `SLUICE_HOME`, `SLUICE_DATABASE_URL`, `SLUICE_VALKEY_URL`, and the file
  * that `SLUICE_CONFIG` names. A variable that is empty counts as not set. Nothing is made or changed. Rejects with a `ConfigError` that lists every fault at
- * once, those of the variables that `apiKeyEnv` names among them.
+ * once, those of the variables that hold secrets among them.
  */
 export async function loadConfig(env: NodeJS.ProcessEnv): Promise<Config> {
   const faults: ConfigIssue[] = [];
@@ -42,13 +43,30 @@ export function databaseOf(env: NodeJS.ProcessEnv): { home: string; url: Secret 
 
 /** The secrets that a configuration names, which `loadConfig` has seen to be there. They are kept apart from it. */
 export function loadSecrets(config: Config, env: NodeJS.ProcessEnv): Secrets {
-  const replicas = config.file.models.flatMap((model) => model.replicas ?? []);
   return new Map(
-    replicas.flatMap(({ apiKeyEnv }) => {
-      const text = apiKeyEnv === undefined ? undefined : env[apiKeyEnv];
-      return apiKeyEnv !== undefined && text ? [[apiKeyEnv, new Secret(text)] as const] : [];
+    variablesOf(config.file).flatMap(({ name }) => {
+      const text = env[name];
+      return text ? [[name, new Secret(text)] as const] : [];
     }),
   );
+}
+
+/** The environment variables that hold secrets, by the fields that name them. */
+function variablesOf({ models, signIn, smtp }: ConfigFile): { path: PropertyKey[]; name: string }[] {
+  const all = [
+    ...models.flatMap(({ replicas = [] }, m) =>
+      replicas.map(({ apiKeyEnv }, r) => ({
+        path: ['models', m, 'replicas', r, 'apiKeyEnv'],
+        name: apiKeyEnv,
+      })),
+    ),
+    ...signIn.providers.map(({ clientSecretEnv }, p) => ({
+      path: ['signIn', 'providers', p, 'clientSecretEnv'],
+      name: clientSecretEnv,
+    })),
+    { path: ['smtp', 'passwordEnv'], name: smtp?.passwordEnv },
+  ];
+  return all.flatMap(({ path, name }) => (name === undefined ? [] : [{ path, name }]));
 }
 
 /** The file with its defaults; null, with what is wrong in `faults`, when it cannot be used. */
@@ -87,19 +105,17 @@ function absolute(model: Model, base: string): Model {
 }
 
 function missingSecrets(file: ConfigFile, env: NodeJS.ProcessEnv, yaml: YamlFile): ConfigIssue[] {
-  return file.models.flatMap((model, m) =>
-    (model.replicas ?? []).flatMap((replica, r) => {
-      if (replica.apiKeyEnv === undefined || env[replica.apiKeyEnv]) return [];
-      return [
-        {
-          path: `models[${m}].replicas[${r}].apiKeyEnv`,
-          ...yaml.locate(['models', m, 'replicas', r, 'apiKeyEnv']),
-          expected: 'the name of an environment variable that is set',
-          message: `the environment variable ${nameOnly(replica.apiKeyEnv)} is not set`,
-        },
-      ];
-    }),
-  );
+  return variablesOf(file).flatMap(({ path, name }) => {
+    if (env[name]) return [];
+    return [
+      {
+        path: writePath(path),
+        ...yaml.locate(path),
+        expected: 'the name of an environment variable that is set',
+        message: `the environment variable ${nameOnly(name)} is not set`,
+      },
+    ];
+  });
 }
 
 /** People put the key itself where its variable's name belongs; what does not look like a name is not repeated. */

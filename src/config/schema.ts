@@ -2,6 +2,7 @@ import { isIP } from 'node:net';
 import { z } from 'zod';
 import { DIALECTS } from '../generation.ts';
 import type { Secret } from '../secret.ts';
+import { consoleSchema, signInSchema, smtpSchema, variableName } from './sign-in.ts';
 import { modelId, planSchema } from './plan.ts';
 
 /**
@@ -64,9 +65,7 @@ const replica = z.strictObject({
   dialect: z
     .enum(DIALECTS)
     .describe('Which server it is: `vllm`, `sglang`, `llama-server`, `tgi` or `sluice`.'),
-  apiKeyEnv: z
-    .string()
-    .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'expected the name of an environment variable')
+  apiKeyEnv: variableName
     .optional()
     .describe('Name of the environment variable that holds the key sent to it. Left out: no key is sent.'),
   model: z.string().min(1).optional().describe("The model's name at the replica. Left out: the id here."),
@@ -315,6 +314,9 @@ const configFields = z.strictObject({
     })
     .prefault({})
     .describe('Watching the engines.'),
+  console: consoleSchema,
+  signIn: signInSchema,
+  smtp: smtpSchema,
 });
 
 export const configSchema = configFields.refine((file) => file.defaultPlan in file.plans, {
@@ -326,6 +328,8 @@ export const configSchema = configFields.refine((file) => file.defaultPlan in fi
 export type ConfigFile = z.output<typeof configSchema>;
 export type ModelConfig = ConfigFile['models'][number];
 export type EngineConfig = NonNullable<ModelConfig['engine']>;
+export type ProviderConfig = ConfigFile['signIn']['providers'][number];
+export type SmtpConfig = NonNullable<ConfigFile['smtp']>;
 export type ReplicaConfig = NonNullable<ModelConfig['replicas']>[number];
 
 /** All settings of the service: the file, and what the environment says beside it. */

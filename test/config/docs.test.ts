@@ -64,7 +64,11 @@ test('config.example.yaml with the first # taken from its settings loads and set
     configFields().flatMap((field) => (set.has(field.path) ? [] : [field.path])),
     [],
   );
-  const loaded = await loadConfig({ SLUICE_CONFIG: path, VLLM_API_KEY: 'x' });
+  const secrets = ['VLLM_API_KEY', 'GOOGLE_CLIENT_SECRET', 'COMPANY_CLIENT_SECRET', 'SMTP_PASSWORD'];
+  const loaded = await loadConfig({
+    SLUICE_CONFIG: path,
+    ...Object.fromEntries(secrets.map((name) => [name, 'x'])),
+  });
   assert.equal(loaded.file.models.length, 3);
 });
 

@@ -239,6 +239,61 @@ test('the variables that apiKeyEnv names must be set, and become secrets apart f
   assert.equal(loadSecrets(await loadConfig({}), env).size, 0);
 });
 
+const MAIL = 'smtp: {host: mail.example.org, from: "Sluice <sluice@example.org>"';
+
+test('mail has a server, an address that it comes from, and a name together with its password', async () => {
+  assert.deepEqual((await load(`${MAIL}}\n`)).file.smtp, {
+    host: 'mail.example.org',
+    port: 587,
+    secure: false,
+    from: 'Sluice <sluice@example.org>',
+  });
+  for (const [content, path] of [
+    [`smtp: {host: x}\n`, 'smtp.from'],
+    [`smtp: {host: x, from: "zoe@example.org\\r\\nBcc: all@example.org"}\n`, 'smtp.from'],
+    [`${MAIL}, port: 65536}\n`, 'smtp.port'],
+    [`${MAIL}, secure: 1}\n`, 'smtp.secure'],
+    [`${MAIL}, user: x}\n`, 'smtp.passwordEnv'],
+    [`${MAIL}, passwordEnv: MAIL_PASSWORD}\n`, 'smtp.passwordEnv'],
+    [`${MAIL}, user: x, passwordEnv: MAIL_PASSWORD}\n`, 'smtp.passwordEnv'],
+  ] as const) {
+    assert.deepEqual(
+      (await issues(content)).map((issue) => issue.path),
+      [path],
+      content,
+    );
+  }
+  const env = { MAIL_PASSWORD: 'hunter3' };
+  const config = await load(`${MAIL}, user: x, passwordEnv: MAIL_PASSWORD}\n`, env);
+  assert.equal(loadSecrets(config, env).get('MAIL_PASSWORD')?.reveal(), 'hunter3');
+});
+
+const PROVIDER = (fields: string) =>
+  `signIn: {providers: [{name: X, clientId: c, clientSecretEnv: C, ${fields}}]}\n`;
+
+test('Google and GitHub are known; any other provider has an address, and each a name of its own', async () => {
+  const env = { C: 'hunter4' };
+  const google = await load(PROVIDER('id: google'), env);
+  assert.equal(google.file.signIn.providers[0]?.id, 'google');
+  assert.equal(loadSecrets(google, env).get('C')?.reveal(), 'hunter4');
+  for (const [fields, path] of [
+    ['id: gogle', 'signIn.providers[0].issuer'],
+    ['id: google, issuer: "https://x"', 'signIn.providers[0].issuer'],
+    ['id: credential, issuer: "https://x"', 'signIn.providers[0].id'],
+    ['id: A b, issuer: "https://x"', 'signIn.providers[0].id'],
+    ['id: google}, {id: google, name: Y, clientId: d, clientSecretEnv: C', 'signIn.providers[1].id'],
+  ] as const) {
+    assert.deepEqual(
+      (await issues(PROVIDER(fields), env)).map((issue) => issue.path),
+      [path],
+      fields,
+    );
+  }
+  assert.deepEqual(await faults(PROVIDER('id: google')), [
+    '1:62 signIn.providers[0].clientSecretEnv: the environment variable C is not set',
+  ]);
+});
+
 test('a key or a password written where it does not belong is not repeated by the error', async () => {
   const secret = 'sk_live_c4n4ry';
   for (const content of [
@@ -293,7 +348,8 @@ test('no bytes make loading fail otherwise than with a ConfigError', async () =>
 
 test('a wrong value of any type at any field is told with the path of the field and its line', async () => {
   const leaves = configFields().filter(
-    (field) => !field.path.includes('[]') && !['models', 'publicUrl', 'defaultPlan'].includes(field.path),
+    // Of mail, most fields take any text and none stands alone.
+    (field) => !/\[\]|^smtp\.|^(models|publicUrl|defaultPlan)$/.test(field.path),
   );
   await fc.assert(
     fc.asyncProperty(
