@@ -1,0 +1,25 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync, readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+
+const root = join(import.meta.dirname, '..', '..');
+const built = join(root, 'console', 'dist', 'index.html');
+
+/** Builds the console where what it is built from is newer than what was built. Throws where that fails. */
+export function buildConsole(): void {
+  if (existsSync(built) && newest() <= statSync(built).mtimeMs) return;
+  const { status } = spawnSync('npm', ['run', '--silent', 'build:console'], { cwd: root, stdio: 'inherit' });
+  if (status !== 0) throw new Error('the console could not be built');
+}
+
+/** When a source of the console was last changed, Unix milliseconds. */
+function newest(): number {
+  return ['console/src', 'console/public', 'console/index.html', 'console/vite.config.ts', 'package.json']
+    .map((path) => join(root, path))
+    .flatMap((path) =>
+      statSync(path).isDirectory()
+        ? readdirSync(path, { recursive: true, encoding: 'utf8' }).map((name) => join(path, name))
+        : [path],
+    )
+    .reduce((latest, path) => Math.max(latest, statSync(path).mtimeMs), 0);
+}

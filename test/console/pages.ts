@@ -1,0 +1,69 @@
+import type { Page } from 'playwright-core';
+
+/** Who looks: nobody yet, the operator of a seeded service, or the one of a service where nothing has happened. */
+export type Looker = 'nobody' | 'operator' | 'newcomer';
+
+/** A page of the console in one of its states. */
+export interface ConsolePage {
+  /** Of its screenshots. */
+  name: string;
+  path: string;
+  by: Looker;
+  /** Brings the page into the state, from where its address leads. */
+  into?: (page: Page) => Promise<void>;
+}
+
+/** Every page and the states of it that a designer wants to see. */
+export const PAGES: readonly ConsolePage[] = [
+  { name: 'setup', path: '/setup', by: 'nobody' },
+  { name: 'sign-in', path: '/sign-in', by: 'nobody' },
+  { name: 'reset-password', path: '/reset-password', by: 'nobody' },
+  { name: 'invitation', path: '/invitation', by: 'nobody' },
+  { name: 'keys-empty', path: '/keys', by: 'newcomer' },
+  { name: 'usage-empty', path: '/usage', by: 'newcomer' },
+  { name: 'requests-empty', path: '/requests', by: 'newcomer' },
+  { name: 'keys', path: '/keys', by: 'operator' },
+  { name: 'keys-create', path: '/keys', by: 'operator', into: press(/create|new key/i) },
+  { name: 'usage', path: '/usage', by: 'operator' },
+  { name: 'requests', path: '/requests', by: 'operator' },
+  { name: 'receipt', path: '/requests', by: 'operator', into: firstLinkOfTable },
+  { name: 'playground', path: '/playground', by: 'operator' },
+  { name: 'models', path: '/models', by: 'operator' },
+  { name: 'operator-accounts', path: '/operator/accounts', by: 'operator' },
+  { name: 'operator-plans', path: '/operator/plans', by: 'operator' },
+  { name: 'operator-engines', path: '/operator/engines', by: 'operator' },
+  { name: 'operator-load', path: '/operator/load', by: 'operator' },
+  { name: 'operator-audit', path: '/operator/audit', by: 'operator' },
+  { name: 'operator-health', path: '/operator/health', by: 'operator' },
+  { name: 'settings', path: '/settings', by: 'operator' },
+  { name: 'docs', path: '/docs', by: 'operator' },
+  { name: 'not-found', path: '/no-such-page', by: 'operator' },
+];
+
+/** Opens the page and waits until it shows what it has: fonts are there, nothing loads and nothing is busy. */
+export async function open(page: Page, { path, into }: Pick<ConsolePage, 'path' | 'into'>): Promise<void> {
+  await page.goto(path);
+  await settle(page);
+  if (into === undefined) return;
+  await into(page);
+  await settle(page);
+}
+
+/** Live pages are never quiet for long; this is how long they are given, in milliseconds. */
+const QUIET_MS = 3000;
+
+async function settle(page: Page): Promise<void> {
+  await page.waitForLoadState('networkidle', { timeout: QUIET_MS }).catch(() => {});
+  await page
+    .waitForFunction('document.querySelector(\'[aria-busy="true"]\') === null', null, { timeout: QUIET_MS })
+    .catch(() => {});
+  await page.evaluate('document.fonts.ready.then(() => {})');
+}
+
+function press(name: RegExp): (page: Page) => Promise<void> {
+  return (page) => page.getByRole('main').getByRole('button', { name }).first().click();
+}
+
+async function firstLinkOfTable(page: Page): Promise<void> {
+  await page.getByRole('main').getByRole('row').nth(1).getByRole('link').first().click();
+}

@@ -1,0 +1,102 @@
+/**
+ * Pictures of every page of the console at three widths in both schemes, with lifelike data, in
+ * `screenshots/`.
+ *
+ *   npm run screenshots -- --page keys --page usage --width 360 --scheme dark
+ */
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import type { BrowserContext } from 'playwright-core';
+import { openDatabase } from '../../src/database/database.ts';
+import { until, type OpenedService } from '../harness.ts';
+import { openBrowser, SCHEMES, sidewaysScroll, WIDTHS, type View } from './browser.ts';
+import { seedYaml } from './models.ts';
+import { open, PAGES, type Looker } from './pages.ts';
+import { seed } from './seed.ts';
+import { openConsole, setUp, setupLink } from './service.ts';
+import { keepBusy } from './busy.ts';
+
+const { values: options } = parseArgs({
+  options: {
+    page: { type: 'string', multiple: true },
+    width: { type: 'string', multiple: true, default: WIDTHS.map(String) },
+    scheme: { type: 'string', multiple: true, default: [...SCHEMES] },
+    out: { type: 'string', default: join(import.meta.dirname, '..', '..', 'screenshots') },
+  },
+});
+const pages = PAGES.filter(({ name }) => options.page?.some((given) => name.startsWith(given)) ?? true);
+const views = SCHEMES.filter((scheme) => options.scheme.includes(scheme)).flatMap((scheme) =>
+  WIDTHS.filter((width) => options.width.includes(String(width))).map((width): Required<View> => ({
+    scheme,
+    width,
+  })),
+);
+if (pages.length === 0 || views.length === 0) {
+  console.error(`The pages are ${PAGES.map(({ name }) => name).join(', ')}.`);
+  process.exit(1);
+}
+
+await mkdir(options.out, { recursive: true });
+await using browser = await openBrowser();
+await using fresh = await openConsole();
+await using seeded = await openConsole(seedYaml());
+let failed = 0;
+
+// Before anybody has set the fresh service up.
+await shoot('nobody', fresh, null);
+if (pages.some(({ by }) => by === 'newcomer')) {
+  await using newcomer = await browser.visit(fresh.url);
+  await setUp(newcomer.context, fresh);
+  await shoot('newcomer', fresh, newcomer.context);
+}
+if (pages.some(({ by }) => by === 'operator')) {
+  await using operator = await browser.visit(seeded.url);
+  const operatorId = await setUp(operator.context, seeded);
+  await fill(operatorId);
+  await using _busy = await keepBusy(seeded);
+  await shoot('operator', seeded, operator.context);
+}
+console.log(`${options.out}: ${pages.length} pages, ${views.length} views`);
+process.exitCode = failed > 0 ? 1 : 0;
+
+async function fill(operatorId: string): Promise<void> {
+  const began = performance.now();
+  await using database = await openDatabase({ home: seeded.home, url: null });
+  const requests = await seed(database, { operatorId });
+  console.log(`seeded ${requests} requests in ${((performance.now() - began) / 1000).toFixed(1)} s`);
+  await until(() => seeded.service.router.cards().length >= 4);
+}
+
+/** Takes what this looker sees, with the cookies of that context. */
+async function shoot(looker: Looker, service: OpenedService, signedIn: BrowserContext | null): Promise<void> {
+  const theirs = pages.filter(({ by }) => by === looker);
+  if (theirs.length === 0) return;
+  const state = await signedIn?.storageState();
+  for (const view of views) {
+    await using visitor = await browser.visit(service.url, view);
+    if (state !== undefined) await visitor.context.addCookies(state.cookies);
+    for (const page of theirs) {
+      visitor.faults.length = 0;
+      const began = performance.now();
+      const name = `${page.name}-${view.width}-${view.scheme}`;
+      const notes = [];
+      try {
+        const path = page.name === 'setup' ? `/setup${new URL(await setupLink(service)).hash}` : page.path;
+        await open(visitor.page, { ...page, path });
+      } catch (error) {
+        failed++;
+        notes.push(firstLine(error));
+      }
+      const sideways = await sidewaysScroll(visitor.page);
+      if (sideways > 0) notes.push(`scrolls ${sideways} px sideways`);
+      await visitor.page.screenshot({ path: join(options.out, `${name}.png`), fullPage: true });
+      const took = ((performance.now() - began) / 1000).toFixed(1);
+      console.log([`${name} ${took} s`, ...notes, ...visitor.faults.map(firstLine)].join('\n    '));
+    }
+  }
+}
+
+function firstLine(error: unknown): string {
+  return String(error).split('\n', 1)[0] ?? '';
+}

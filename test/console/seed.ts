@@ -1,0 +1,283 @@
+/**
+ * Lifelike weeks for the console: accounts, people, keys in every state, requests with the rhythms of days and
+ * weeks, and an audit log. The same each time, but for the moment from which it counts back.
+ */
+import { hash } from 'node:crypto';
+import type { Insertable } from 'kysely';
+import { DAY_MS } from '../../src/accounts/ledger/days.ts';
+import { SqliteStore } from '../../src/accounts/ledger/sqlite-store.ts';
+import type { LedgerStore } from '../../src/accounts/ledger/store.ts';
+import {
+  checkpointValues,
+  openedValues,
+  ownerOf,
+  settledValues,
+  type Batch,
+} from '../../src/accounts/ledger/write.ts';
+import type { Database } from '../../src/database/database.ts';
+import { DEFAULT_ACCOUNT_ID, type Schema } from '../../src/database/schema.ts';
+import { Random } from '../../torture/random.ts';
+import { SEED_ACCOUNTS, SEED_KEYS, SEED_PEOPLE, type SeedKey } from './cast.ts';
+import { traffic, uuidAt, type SeedRequest, type Source } from './traffic.ts';
+
+/** Days that the seeded requests go back: a month, and the one before it to compare with. */
+const SEED_DAYS = 60;
+
+export interface SeedOptions {
+  /** About so many requests. */
+  requests?: number;
+  /** The first operator, who owns the default account and has made most of what is there. */
+  operatorId?: string;
+}
+
+/**
+ * Fills a database whose tables are there. The ledger is written as a copy of the service would, so that its sums
+ * agree with its rows. Resolves with the number of requests. SQLite alone.
+ */
+export async function seed(
+  database: Database,
+  { requests = 56_000, operatorId = 'person_operator' }: SeedOptions = {},
+): Promise<number> {
+  if (database.place.kind !== 'sqlite') throw new TypeError('only SQLite is seeded');
+  const now = Date.now();
+  const random = new Random(20);
+  await seedAccounts(database, now);
+  await seedPeople(database, now);
+  await seedKeys(database, random.fork('keys'), now);
+  await seedAudit(database, random.fork('audit'), operatorId, now);
+  await using store = new SqliteStore(database.place.path);
+  return await seedLedger(store, random.fork('traffic'), requests, now);
+}
+
+async function seedAccounts({ kysely }: Database, now: number): Promise<void> {
+  for (const { id, name, plan, status, daysAgo } of SEED_ACCOUNTS) {
+    const created_at = now - daysAgo * DAY_MS;
+    const row = { id, name, plan, status, created_at };
+    const changed = { name, plan, status };
+    const keepingTime = kysely.insertInto('accounts').values(row);
+    await keepingTime.onConflict((conflict) => conflict.column('id').doUpdateSet(changed)).execute();
+  }
+}
+
+async function seedPeople({ kysely }: Database, now: number): Promise<void> {
+  for (const [index, { name, email, accounts }] of SEED_PEOPLE.entries()) {
+    const created_at = now - (70 - 5 * index) * DAY_MS;
+    const person_id = personId(index);
+    await kysely
+      .insertInto('people')
+      .values({ id: person_id, name, email, created_at, updated_at: created_at, email_verified: 1 })
+      .execute();
+    for (const [account_id, role] of Object.entries(accounts)) {
+      await kysely.insertInto('memberships').values({ account_id, person_id, role, created_at }).execute();
+    }
+  }
+}
+
+/** Of the person at that place in the cast. */
+function personId(index: number): string {
+  return `person_${hash('sha256', `person ${index}`).slice(0, 24)}`;
+}
+
+type KeyRow = Insertable<Schema['keys']>;
+
+async function seedKeys({ kysely }: Database, random: Random, now: number): Promise<void> {
+  await kysely
+    .insertInto('keys')
+    .values(SEED_KEYS.map((key) => keyRow(random, key, now)))
+    .execute();
+}
+
+function keyRow(random: Random, key: SeedKey, now: number): KeyRow {
+  const at = (daysAgo: number | undefined) =>
+    daysAgo === undefined ? null : Math.round(now - daysAgo * DAY_MS);
+  const letters = () => random.between(36 ** 3, 36 ** 4 - 1).toString(36);
+  return {
+    id: keyId(key),
+    account_id: key.account,
+    kind: key.kind ?? 'caller',
+    name: key.name,
+    hash: hash('sha256', keyId(key)),
+    prefix: `sk-sluice-${letters()}`,
+    last_four: letters(),
+    created_at: now - key.daysAgo * DAY_MS,
+    expires_at: at(key.expiresDaysAgo),
+    revoked_at: at(key.revokedDaysAgo),
+    last_used_at: key.usedDaysAgo === undefined ? null : Math.round(now - key.usedDaysAgo * DAY_MS),
+    last_used_ip: key.usedDaysAgo === undefined ? null : (key.ip ?? '203.0.113.24'),
+    allowed_models: key.models === undefined ? null : JSON.stringify(key.models),
+    limits: key.limits === undefined ? null : JSON.stringify(key.limits),
+  };
+}
+
+function keyId({ account, name }: Pick<SeedKey, 'account' | 'name'>): string {
+  return `key_${hash('sha256', `${account} ${name}`).slice(0, 24)}`;
+}
+
+/** Further keys of an account, for lists that are long. */
+export async function seedManyKeys({ kysely }: Database, count: number): Promise<void> {
+  const random = new Random(21);
+  const now = Date.now();
+  const rows = Array.from({ length: count }, (_, index) => {
+    const daysAgo = 1 + (60 * (count - index)) / count;
+    const name = `tenant-${String(index + 1).padStart(5, '0')}`;
+    return keyRow(
+      random,
+      { account: DEFAULT_ACCOUNT_ID, name, daysAgo, usedDaysAgo: daysAgo * random.fraction() },
+      now,
+    );
+  });
+  for (let start = 0; start < rows.length; start += CHUNK) {
+    await kysely
+      .insertInto('keys')
+      .values(rows.slice(start, start + CHUNK))
+      .execute();
+  }
+}
+
+/** What the operator did, from the first account on. */
+async function seedAudit(
+  { kysely }: Database,
+  random: Random,
+  operatorId: string,
+  now: number,
+): Promise<void> {
+  const operator = `person:${operatorId}`;
+  const plan = SEED_ACCOUNTS.map(({ plan: to }) => ({ from: null, to }));
+  const entries = [
+    ...SEED_ACCOUNTS.flatMap(({ id, name, daysAgo, status }, index) => [
+      {
+        daysAgo,
+        action: 'account.create',
+        subject: `account:${id}`,
+        account: id,
+        detail: { name, plan: null },
+      },
+      {
+        daysAgo: daysAgo - 0.01,
+        action: 'account.set_plan',
+        subject: `account:${id}`,
+        account: id,
+        detail: plan[index],
+      },
+      ...(status === 'active'
+        ? []
+        : [
+            {
+              daysAgo: 3.2,
+              action: status === 'closed' ? 'account.close' : 'account.suspend',
+              subject: `account:${id}`,
+              account: id,
+              detail: { from: 'active', to: status },
+            },
+          ]),
+    ]),
+    ...SEED_PEOPLE.flatMap(({ accounts }, index) =>
+      Object.entries(accounts).map(([account, role]) => ({
+        daysAgo: 70 - 5 * index,
+        action: 'member.set',
+        subject: `person:${personId(index)}`,
+        account,
+        detail: { role },
+      })),
+    ),
+    ...SEED_KEYS.flatMap((key) => {
+      const entry = { subject: `key:${keyId(key)}`, account: key.account, detail: {} };
+      const made = {
+        ...entry,
+        daysAgo: key.daysAgo,
+        action: 'key.create',
+        detail: { kind: key.kind ?? 'caller' },
+      };
+      const { revokedDaysAgo } = key;
+      return revokedDaysAgo === undefined
+        ? [made]
+        : [made, { ...entry, daysAgo: revokedDaysAgo, action: 'key.revoke' }];
+    }),
+  ];
+  const rows = entries.map(({ daysAgo, action, subject, account, detail }) => {
+    const at = Math.round(now - daysAgo * DAY_MS);
+    const actor = random.chance(0.8) ? operator : 'cli:ops';
+    return {
+      id: uuidAt(random, at),
+      at,
+      actor,
+      ip: actor === operator ? '198.51.100.7' : null,
+      action,
+      subject,
+      account_id: account,
+      detail: JSON.stringify(detail),
+    };
+  });
+  await kysely.insertInto('audit').values(rows).execute();
+}
+
+/** Rows that one statement or one batch writes. */
+const CHUNK = 1000;
+
+/** No copy that seeds lives longer, in milliseconds. */
+const LEASE_MS = 120_000;
+
+async function seedLedger(store: LedgerStore, random: Random, count: number, now: number): Promise<number> {
+  // The youngest requests are a few minutes old: all of them have ended.
+  const toMs = now - 180_000;
+  const fromMs = toMs - SEED_DAYS * DAY_MS;
+  const sources = SEED_KEYS.filter(({ weight }) => weight !== undefined).map((key) => toSource(key, now));
+  const epoch = await store.register(LEASE_MS);
+  // Of a copy whose lease has ended: what it leaves open, the other settles as interrupted.
+  const dead = await store.register(-1);
+  let written = 0;
+  const write = async (chunk: readonly SeedRequest[]) => {
+    await store.write(dead, interrupted(chunk.filter((request) => request.interrupted)));
+    await store.write(epoch, settled(chunk.filter((request) => !request.interrupted)));
+    written += chunk.length;
+  };
+  let chunk: SeedRequest[] = [];
+  for (const request of traffic(random, sources, { count, fromMs, toMs })) {
+    if (request.ended.endedAt > now) continue;
+    chunk.push(request);
+    if (chunk.length < CHUNK) continue;
+    await write(chunk);
+    chunk = [];
+  }
+  await write(chunk);
+  await store.reap(epoch);
+  await store.retire(epoch);
+  return written;
+}
+
+function toSource(key: SeedKey, now: number): Source {
+  const { account, weight = 0, rhythm = 'office', models, daysAgo, usedDaysAgo = 0 } = key;
+  const plan = SEED_ACCOUNTS.find(({ id }) => id === account)?.plan ?? 'standard';
+  return {
+    accountId: account,
+    keyId: keyId(key),
+    plan,
+    weight,
+    rhythm,
+    models: models ?? null,
+    fromMs: now - daysAgo * DAY_MS,
+    toMs: now - usedDaysAgo * DAY_MS,
+  };
+}
+
+const NOTHING: Batch = { opens: [], checkpoints: [], settles: [], owners: [], undelivered: [] };
+
+function settled(requests: readonly SeedRequest[]): Batch {
+  return {
+    ...NOTHING,
+    opens: requests.map(({ row }) => openedValues(row)),
+    settles: requests.map(({ row, ended }) => {
+      const price = { prompt: row.pricePrompt, completion: row.priceCompletion };
+      return settledValues(row.id, { startedAt: row.startedAt, price }, ended);
+    }),
+    owners: requests.map(({ row }) => ownerOf(row)),
+  };
+}
+
+function interrupted(requests: readonly SeedRequest[]): Batch {
+  return {
+    ...NOTHING,
+    opens: requests.map(({ row }) => openedValues(row)),
+    checkpoints: requests.map(({ row, ended }) => checkpointValues(row.id, ended, ended.endedAt)),
+  };
+}

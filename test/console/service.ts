@@ -1,0 +1,74 @@
+/** The real service with its console, and people who sign in to it. */
+import assert from 'node:assert/strict';
+import type { BrowserContext } from 'playwright-core';
+import { openService, runCli, type OpenedService } from '../harness.ts';
+import { buildConsole } from './build.ts';
+
+/** Who signs in, and with what. */
+export interface Credentials {
+  name: string;
+  email: string;
+  password: string;
+}
+
+/** The first operator of every service in these tests. */
+export const OPERATOR: Credentials = {
+  name: 'Zoë Lindqvist',
+  email: 'zoe@acme.example',
+  password: 'correct horse battery staple',
+};
+
+/** A service on a fresh home, with the console as it is built from the sources; its models may still be loading. */
+export function openConsole(yaml?: string, env: NodeJS.ProcessEnv = {}): Promise<OpenedService> {
+  buildConsole();
+  return openService(yaml, env);
+}
+
+/** A set-up link, as an operator at the machine gets it; it names the address of this service. */
+export async function setupLink({ url, env }: Pick<OpenedService, 'url' | 'env'>): Promise<string> {
+  const { code, stdout, stderr } = await runCli(['setup-link'], env);
+  assert.equal(code, 0, stderr);
+  const token = /#(\S+)/.exec(stdout)?.[1];
+  assert.ok(token, `no link in: ${stdout}`);
+  // The command knows the port of the configuration, not the free one that a test listens on.
+  return `${url}/setup#${token}`;
+}
+
+/** Makes the first operator, who is signed in to this context from then on; the id of the person. */
+export async function setUp(
+  context: BrowserContext,
+  service: Pick<OpenedService, 'url' | 'env'>,
+  person = OPERATOR,
+): Promise<string> {
+  const token = new URL(await setupLink(service)).hash.slice(1);
+  await post(context, service.url, '/api/setup', { token, ...person });
+  return await personId(context, service.url);
+}
+
+/** Signs a person in to this context. */
+export async function signIn(context: BrowserContext, url: string, person = OPERATOR): Promise<void> {
+  const { email, password } = person;
+  const { status } = await post(context, url, '/api/sign-in', { email, password });
+  assert.equal(status, 'signed_in');
+}
+
+/** What a change answers that is made with the cookies of this context, as the console would; anything but 2xx fails. */
+export async function post(
+  context: BrowserContext,
+  url: string,
+  path: string,
+  data: object,
+): Promise<Record<string, unknown>> {
+  const answer = await context.request.post(url + path, { data, headers: { origin: url } });
+  assert.ok(answer.ok(), `POST ${path}: ${answer.status()} ${await answer.text()}`);
+  // Every answer of the management interface is an object.
+  return (await answer.json()) as Record<string, unknown>;
+}
+
+async function personId(context: BrowserContext, url: string): Promise<string> {
+  const answer = await context.request.get(`${url}/api/session`);
+  // As the contract has it.
+  const { person } = (await answer.json()) as { person: { id: string } | null };
+  assert.ok(person, 'nobody is signed in');
+  return person.id;
+}

@@ -1,0 +1,198 @@
+import { DAY_MS } from '../../src/accounts/ledger/days.ts';
+import { costOf, picoPerToken } from '../../src/accounts/ledger/cost.ts';
+import type { OpenedRow, Settlement } from '../../src/accounts/ledger/ledger.ts';
+import { HUNG_UP } from '../../src/accounts/ledger/write.ts';
+import { writeHeldLimit } from '../../src/accounts/limits/held-against.ts';
+import type { Random } from '../../torture/random.ts';
+import { SEED_MODELS } from './models.ts';
+
+const HOUR_MS = 3_600_000;
+
+/** When a key is used: in office hours of Europe, day and night with a swell, or by a job at night. */
+export type Rhythm = 'office' | 'steady' | 'nightly';
+
+/** A key as a source of requests. */
+export interface Source {
+  accountId: string;
+  keyId: string;
+  plan: string;
+  /** Its share of all requests, against the others. */
+  weight: number;
+  rhythm: Rhythm;
+  /** Ids of the models that it may use; null: all. */
+  models: readonly string[] | null;
+  /** Unix milliseconds: it is used from here to there. */
+  fromMs: number;
+  toMs: number;
+}
+
+/** A request as the ledger gets to know it; one that was interrupted never ends. */
+export interface SeedRequest {
+  row: OpenedRow;
+  ended: Settlement;
+  interrupted: boolean;
+}
+
+/** An outage, as every month has one: no replica of the largest model for two hours, nine days ago. */
+const OUTAGE = { model: 'meta-llama/Llama-3.3-70B-Instruct', daysAgo: 9, hours: 2 };
+
+/** About `count` requests of these sources from `fromMs` to `toMs`, hour after hour; within an hour in any order. */
+export function* traffic(
+  random: Random,
+  sources: readonly Source[],
+  { count, fromMs, toMs }: { count: number; fromMs: number; toMs: number },
+): Generator<SeedRequest> {
+  const hours = Math.floor((toMs - fromMs) / HOUR_MS);
+  const loads = Array.from({ length: hours }, (_, hour) => {
+    const at = fromMs + hour * HOUR_MS;
+    const growth = 0.75 + (0.5 * hour) / hours;
+    return sources
+      .filter((source) => source.fromMs <= at && at + HOUR_MS <= source.toMs)
+      .map((source) => ({ source, weight: source.weight * growth * swell(source.rhythm, at) }));
+  });
+  const total = loads.flat().reduce((sum, { weight }) => sum + weight, 0);
+  for (const [hour, load] of loads.entries()) {
+    const weight = load.reduce((sum, one) => sum + one.weight, 0);
+    const expected = (count * weight * (0.8 + 0.4 * random.fraction())) / total;
+    const requests = Math.floor(expected) + Number(random.chance(expected % 1));
+    for (let request = 0; request < requests; request++) {
+      const startedAt = Math.floor(fromMs + (hour + random.fraction()) * HOUR_MS);
+      yield seedRequest(random, random.weighted(load).source, startedAt, toMs);
+    }
+  }
+}
+
+/** How busy a key is at a moment; about 1 in the mean of a week. */
+function swell(rhythm: Rhythm, atMs: number): number {
+  const date = new Date(atMs);
+  const hour = date.getUTCHours();
+  const weekend = date.getUTCDay() % 6 === 0;
+  switch (rhythm) {
+    case 'office':
+      return (0.08 + 3.4 * Math.exp(-(((hour - 12.5) / 4) ** 2))) * (weekend ? 0.15 : 1);
+    case 'steady':
+      return (1 + 0.55 * Math.sin(((hour - 8) / 24) * 2 * Math.PI)) * (weekend ? 0.8 : 1);
+    case 'nightly':
+      return hour === 2 || hour === 3 ? 11 : 0.02;
+  }
+}
+
+function seedRequest(random: Random, source: Source, startedAt: number, toMs: number): SeedRequest {
+  const known = SEED_MODELS.filter(({ id }) => source.models?.includes(id) ?? true);
+  const model = random.weighted(known);
+  const price = { prompt: picoPerToken(model.prompt), completion: picoPerToken(model.completion) };
+  const promptTokens = Math.min(Math.round(logNormal(random, 620, 0.9)), model.contextTokens / 2);
+  const wanted = Math.round(logNormal(random, 210, 0.8)) + 1;
+  const maxTokens = random.pick([256, 512, 1024, 2048]);
+  const fate = fateOf(random, model.id, startedAt, toMs);
+  const completionTokens = Math.ceil(
+    Math.min(wanted, maxTokens) * (fate === 'whole' ? 1 : random.fraction()),
+  );
+  const slotAt =
+    startedAt + Math.round(random.chance(0.06) ? logNormal(random, 700, 0.9) : random.between(0, 4));
+  const firstTokenAt = slotAt + Math.round(logNormal(random, model.ttftMs, 0.35) + promptTokens / 12);
+  const decodeMs = (completionTokens / (model.speed * (0.75 + 0.5 * random.fraction()))) * 1000;
+  const cachedTokens = random.chance(0.55) ? Math.floor(promptTokens * (0.2 + 0.7 * random.fraction())) : 0;
+  const refused = fate !== 'whole' && fate !== HUNG_UP && fate !== 'interrupted';
+  const usage = refused
+    ? { promptTokens: 0, cachedTokens: 0, completionTokens: 0 }
+    : { promptTokens, cachedTokens, completionTokens };
+  const reserved = { promptTokens, cachedTokens: 0, completionTokens: maxTokens };
+  return {
+    interrupted: fate === 'interrupted',
+    row: {
+      id: uuidAt(random, startedAt),
+      clientRequestId: random.chance(0.1) ? `req-${random.between(100_000, 999_999)}` : null,
+      accountId: source.accountId,
+      keyId: source.keyId,
+      endpoint: random.chance(0.93) ? 'chat' : 'text',
+      model: model.id,
+      streamed: random.chance(0.7),
+      startedAt,
+      plan: source.plan,
+      limits: heldLimits(random, source.plan),
+      reservedTokens: promptTokens + maxTokens,
+      reservedPico: costOf(reserved, price),
+      pricePrompt: price.prompt,
+      priceCompletion: price.completion,
+    },
+    ended: {
+      usage,
+      usageSource: refused ? null : 'engine',
+      replica: refused ? null : `embedded:${model.id}`,
+      slotAt: refused ? null : slotAt,
+      firstTokenAt: refused ? null : firstTokenAt,
+      endedAt: refused ? startedAt + random.between(3, 400) : Math.round(firstTokenAt + decodeMs),
+      attempts: fate === 'engine_unavailable' ? random.between(0, 2) : 1 + Number(random.chance(0.01)),
+      finishReason: fate !== 'whole' ? null : wanted > maxTokens ? 'length' : 'stop',
+      errorCode: fate === 'whole' || fate === 'interrupted' ? null : fate,
+      httpStatus: STATUS[fate],
+      delivered: fate !== HUNG_UP,
+      billed: !refused,
+    },
+  };
+}
+
+/** How a request ends, with the status that its caller sees. */
+const STATUS = {
+  whole: 200,
+  [HUNG_UP]: 200,
+  interrupted: 200,
+  engine_unavailable: 503,
+  queue_full: 503,
+  internal_error: 500,
+  context_length_exceeded: 400,
+};
+type Fate = keyof typeof STATUS;
+
+const FATES: readonly { fate: Fate; weight: number }[] = [
+  { fate: 'whole', weight: 9730 },
+  { fate: HUNG_UP, weight: 180 },
+  { fate: 'context_length_exceeded', weight: 40 },
+  { fate: 'queue_full', weight: 25 },
+  { fate: 'internal_error', weight: 10 },
+  { fate: 'engine_unavailable', weight: 10 },
+  { fate: 'interrupted', weight: 5 },
+];
+
+function fateOf(random: Random, model: string, startedAt: number, toMs: number): Fate {
+  const outageMs = startedAt - (toMs - OUTAGE.daysAgo * DAY_MS);
+  const out = model === OUTAGE.model && outageMs >= 0 && outageMs < OUTAGE.hours * HOUR_MS;
+  if (out && random.chance(0.7)) return 'engine_unavailable';
+  return random.weighted(FATES).fate;
+}
+
+function heldLimits(random: Random, plan: string): string {
+  const scope = 'account';
+  const held = [
+    { limit: 'requestsPerMinute', bound: plan === 'scale' ? 6000 : 600 },
+    { limit: 'tokensPerMinute', bound: plan === 'scale' ? 4_000_000 : 400_000 },
+  ] as const;
+  const written = held.map(({ limit, bound }) =>
+    writeHeldLimit({
+      scope,
+      model: null,
+      limit,
+      bound,
+      left: Math.floor(bound * (1 - random.fraction() / 4)),
+    }),
+  );
+  return `[${written.join(',')}]`;
+}
+
+/** A number whose logarithm is normally distributed around that of the median. */
+function logNormal(random: Random, median: number, sigma: number): number {
+  const radius = Math.sqrt(-2 * Math.log(1 - random.fraction()));
+  return median * Math.exp(sigma * radius * Math.cos(2 * Math.PI * random.fraction()));
+}
+
+/** A UUIDv7 of that moment. */
+export function uuidAt(random: Random, atMs: number): string {
+  const digits = (count: number) =>
+    random
+      .between(0, 16 ** count - 1)
+      .toString(16)
+      .padStart(count, '0');
+  const time = atMs.toString(16).padStart(12, '0');
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${digits(3)}-8${digits(3)}-${digits(12)}`;
+}
