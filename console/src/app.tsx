@@ -1,0 +1,100 @@
+import { Suspense } from 'react';
+import { Redirect, Route, Switch, useLocation, useSearch } from 'wouter';
+import { useRead } from './api/queries.ts';
+import { Button } from './components/button.tsx';
+import { Page } from './components/page.tsx';
+import { Spinner } from './components/spinner.tsx';
+import { Empty, Failed } from './components/states.tsx';
+import { PAGES } from './pages.tsx';
+import { SessionProvider, type SignedIn } from './shell/session.tsx';
+import { Shell } from './shell/shell.tsx';
+import { Compass } from 'lucide-react';
+
+/** The console: which page, for whom. */
+export function App() {
+  return (
+    <Suspense fallback={<Waiting />}>
+      <Switch>
+        {PAGES.filter(({ access }) => access === 'open').map(({ path, page }) => (
+          <Route key={path} path={path} component={page} />
+        ))}
+        <Route>
+          <Inside />
+        </Route>
+      </Switch>
+    </Suspense>
+  );
+}
+
+/** What is for people who have signed in; others are sent to do so, and come back to where they wanted to go. */
+function Inside() {
+  const session = useRead('getSession', undefined, { everyMs: 60_000 });
+  const [path] = useLocation();
+  const search = useSearch();
+  if (session.isPending) return <Waiting />;
+  if (session.data === undefined) {
+    return (
+      <div className="flex min-h-dvh items-center justify-center">
+        <Failed error={session.error} retry={() => void session.refetch()} />
+      </div>
+    );
+  }
+  const { person } = session.data;
+  if (person === null) {
+    const wanted = search === '' ? path : `${path}?${search}`;
+    return <Redirect replace to={path === '/' ? '/sign-in' : `/sign-in?to=${encodeURIComponent(wanted)}`} />;
+  }
+  return <Pages session={{ ...session.data, person }} />;
+}
+
+function Pages({ session }: { session: SignedIn }) {
+  const { person } = session;
+  return (
+    <SessionProvider session={session}>
+      <Shell>
+        <Suspense fallback={<Waiting />}>
+          <Switch>
+            <Route path="/">
+              <Redirect
+                replace
+                to={session.accounts.length === 0 && person.operator ? '/operator/load' : '/keys'}
+              />
+            </Route>
+            {PAGES.filter(
+              ({ access }) => access === 'signed-in' || (access === 'operator' && person.operator),
+            ).map(({ path, page }) => (
+              <Route key={path} path={path} component={page} />
+            ))}
+            <Route>
+              <NotFound />
+            </Route>
+          </Switch>
+        </Suspense>
+      </Shell>
+    </SessionProvider>
+  );
+}
+
+function NotFound() {
+  const [, navigate] = useLocation();
+  return (
+    <Page title="Nothing here">
+      <Empty
+        icon={Compass}
+        title="There is no such page"
+        action={<Button onClick={() => navigate('/')}>To the first page</Button>}
+      >
+        The address may have been mistyped, or the page is for others.
+      </Empty>
+    </Page>
+  );
+}
+
+function Waiting() {
+  return (
+    <div role="status" className="flex min-h-[60dvh] items-center justify-center text-ink-3">
+      <Spinner className="size-5" />
+      <span className="sr-only">Loading</span>
+    </div>
+  );
+}

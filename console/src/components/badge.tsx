@@ -1,0 +1,51 @@
+import type { ReactNode } from 'react';
+
+export type Tone = 'good' | 'warn' | 'bad' | 'accent' | 'neutral';
+
+const TONES: Record<Tone, string> = {
+  good: 'bg-good-soft text-good',
+  warn: 'bg-warn-soft text-warn',
+  bad: 'bg-bad-soft text-bad',
+  accent: 'bg-accent-soft text-accent',
+  neutral: 'bg-sunken text-ink-2',
+};
+
+const DOTS: Record<Tone, string> = {
+  good: 'bg-good',
+  warn: 'bg-warn',
+  bad: 'bg-bad',
+  accent: 'bg-accent',
+  neutral: 'bg-ink-3',
+};
+
+/** A word for the state of something. The word says it; the colour only repeats it. */
+export function Badge({ tone = 'neutral', children }: { tone?: Tone; children: ReactNode }) {
+  return (
+    <span
+      className={`inline-flex h-5 items-center rounded-full px-2 text-2xs font-medium whitespace-nowrap ${TONES[tone]}`}
+    >
+      {children}
+    </span>
+  );
+}
+
+/** The same as a dot and a word; `live` for what goes on now. */
+export function Status({
+  tone,
+  live = false,
+  children,
+}: {
+  tone: Tone;
+  live?: boolean;
+  children: ReactNode;
+}) {
+  return (
+    <span className="inline-flex items-center gap-2 whitespace-nowrap text-ink-2">
+      <span
+        className={`size-2 shrink-0 rounded-full ${DOTS[tone]} ${live ? 'animate-pulse-soft' : ''}`}
+        aria-hidden="true"
+      />
+      {children}
+    </span>
+  );
+}

@@ -1,0 +1,102 @@
+import type { ComponentProps, ReactNode } from 'react';
+import { Link } from '../shell/link.tsx';
+import { classNames } from './class-names.ts';
+import { Spinner } from './spinner.tsx';
+
+type Kind = 'primary' | 'plain' | 'quiet' | 'danger';
+type Size = 'small' | 'medium';
+
+interface Look {
+  /** `primary` once on a page; `danger` for what cannot be undone. */
+  kind?: Kind | undefined;
+  size?: Size | undefined;
+}
+
+const KINDS: Record<Kind, string> = {
+  primary: 'bg-accent text-accent-ink hover:bg-accent-hover',
+  plain: 'bg-surface text-ink border border-line-strong hover:bg-hover',
+  quiet: 'text-ink-2 hover:bg-hover hover:text-ink',
+  danger: 'bg-bad text-bad-ink hover:bg-bad-hover',
+};
+
+const SIZES: Record<Size, string> = {
+  small: 'h-7 px-2.5 text-xs gap-1.5 rounded-md',
+  medium: 'h-9 px-3.5 text-sm gap-2 rounded-lg',
+};
+
+function looks({ kind = 'plain', size = 'medium' }: Look): string {
+  return classNames(
+    'inline-flex shrink-0 items-center justify-center font-medium whitespace-nowrap select-none transition-colors',
+    'disabled:opacity-50 disabled:pointer-events-none aria-disabled:opacity-50 aria-disabled:pointer-events-none',
+    KINDS[kind],
+    SIZES[size],
+  );
+}
+
+type ButtonProps = ComponentProps<'button'> & Look & { busy?: boolean; icon?: ReactNode };
+
+/** A button with words. While `busy` it turns and cannot be pressed again; its width stays. */
+export function Button({
+  kind,
+  size,
+  busy = false,
+  icon,
+  className,
+  children,
+  disabled,
+  ...rest
+}: ButtonProps) {
+  return (
+    <button
+      type="button"
+      className={classNames(looks({ kind, size }), className)}
+      disabled={disabled || busy}
+      aria-busy={busy || undefined}
+      {...rest}
+    >
+      {busy ? <Spinner /> : icon}
+      {children}
+    </button>
+  );
+}
+
+/** A link that looks like a button: it goes somewhere. */
+export function ButtonLink({
+  kind,
+  size,
+  icon,
+  className,
+  children,
+  ...rest
+}: ComponentProps<typeof Link> & Look & { icon?: ReactNode }) {
+  return (
+    <Link className={classNames(looks({ kind, size }), className)} {...rest}>
+      {icon}
+      {children}
+    </Link>
+  );
+}
+
+/** A button of a picture alone; `label` says what it does, to all who hover and to those who do not see. */
+export function IconButton({
+  label,
+  className,
+  children,
+  ...rest
+}: ComponentProps<'button'> & { label: string }) {
+  return (
+    <button
+      type="button"
+      aria-label={label}
+      title={label}
+      className={classNames(
+        'inline-flex size-8 shrink-0 items-center justify-center rounded-md text-ink-2 transition-colors hover:bg-hover hover:text-ink',
+        'disabled:opacity-50 disabled:pointer-events-none',
+        className,
+      )}
+      {...rest}
+    >
+      {children}
+    </button>
+  );
+}

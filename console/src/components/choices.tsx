@@ -1,0 +1,85 @@
+import { Checkbox as BaseCheckbox } from '@base-ui/react/checkbox';
+import { Switch as BaseSwitch } from '@base-ui/react/switch';
+import { Toggle } from '@base-ui/react/toggle';
+import { ToggleGroup } from '@base-ui/react/toggle-group';
+import { Check } from 'lucide-react';
+import type { ReactNode } from 'react';
+import { classNames } from './class-names.ts';
+
+interface OnOffProps {
+  checked: boolean;
+  onChange: (checked: boolean) => void;
+  disabled?: boolean;
+  children: ReactNode;
+}
+
+/** On or off, taken with the rest of a form. */
+export function Checkbox({ checked, onChange, disabled = false, children }: OnOffProps) {
+  return (
+    <label className="flex items-start gap-2.5 text-sm text-ink">
+      <BaseCheckbox.Root
+        checked={checked}
+        disabled={disabled}
+        onCheckedChange={(isChecked) => onChange(isChecked)}
+        className="mt-[3px] flex size-4 shrink-0 items-center justify-center rounded border border-line-strong bg-surface data-checked:border-accent data-checked:bg-accent data-disabled:opacity-50"
+      >
+        <BaseCheckbox.Indicator>
+          <Check className="size-3 text-accent-ink" strokeWidth={3} aria-hidden="true" />
+        </BaseCheckbox.Indicator>
+      </BaseCheckbox.Root>
+      <span className="min-w-0">{children}</span>
+    </label>
+  );
+}
+
+/** On or off, at once. */
+export function Switch({ checked, onChange, disabled = false, children }: OnOffProps) {
+  return (
+    <label className="flex items-center justify-between gap-3 text-sm text-ink">
+      <span className="min-w-0">{children}</span>
+      <BaseSwitch.Root
+        checked={checked}
+        disabled={disabled}
+        onCheckedChange={(isChecked) => onChange(isChecked)}
+        className="flex h-5 w-9 shrink-0 items-center rounded-full bg-line-strong p-0.5 transition-colors data-checked:bg-accent data-disabled:opacity-50"
+      >
+        <BaseSwitch.Thumb className="size-4 rounded-full bg-surface transition-transform data-checked:translate-x-4" />
+      </BaseSwitch.Root>
+    </label>
+  );
+}
+
+interface SegmentedProps<Value extends string> {
+  label: string;
+  value: Value;
+  choices: readonly { value: Value; label: ReactNode }[];
+  onChange: (value: Value) => void;
+}
+
+/** One of a few, all in sight. */
+export function Segmented<Value extends string>({ label, value, choices, onChange }: SegmentedProps<Value>) {
+  return (
+    <ToggleGroup
+      aria-label={label}
+      value={[value]}
+      onValueChange={([chosen]) => {
+        // Pressing the chosen one again chooses nothing: it stays.
+        if (chosen !== undefined) onChange(chosen as Value); // Only the values below can be pressed.
+      }}
+      className="inline-flex h-8 items-center gap-0.5 rounded-lg bg-sunken p-0.5"
+    >
+      {choices.map((choice) => (
+        <Toggle
+          key={choice.value}
+          value={choice.value}
+          className={classNames(
+            'inline-flex h-7 items-center gap-1.5 rounded-md px-2.5 text-xs font-medium whitespace-nowrap text-ink-2 transition-colors hover:text-ink',
+            'data-pressed:bg-surface data-pressed:text-ink data-pressed:shadow-[0_1px_2px_oklch(0_0_0/0.12)]',
+          )}
+        >
+          {choice.label}
+        </Toggle>
+      ))}
+    </ToggleGroup>
+  );
+}

@@ -1,0 +1,78 @@
+import { Dialog as Base } from '@base-ui/react/dialog';
+import { X } from 'lucide-react';
+import type { ReactNode } from 'react';
+import { classNames } from './class-names.ts';
+
+interface DialogProps {
+  open: boolean;
+  onClose: () => void;
+  title: ReactNode;
+  /** One or two sentences below the title. */
+  hint?: ReactNode;
+  /** At its foot, the main one last. */
+  actions?: ReactNode;
+  size?: 'small' | 'medium' | 'large';
+  /** From the right edge, the whole height: for details of a row. */
+  side?: boolean;
+  /** Only its buttons close it: for what would be lost. */
+  modal?: boolean;
+  children?: ReactNode;
+}
+
+const SIZES = { small: 'sm:max-w-md', medium: 'sm:max-w-xl', large: 'sm:max-w-3xl' };
+
+/** A window above the page: it keeps the focus, closes with Escape, and gives the focus back. */
+export function Dialog({
+  open,
+  onClose,
+  title,
+  hint,
+  actions,
+  size = 'small',
+  side = false,
+  modal = false,
+  children,
+}: DialogProps) {
+  return (
+    <Base.Root open={open} onOpenChange={(isOpen) => !isOpen && onClose()} disablePointerDismissal={modal}>
+      <Base.Portal>
+        <Base.Backdrop className="fixed inset-0 z-40 bg-backdrop transition-opacity duration-150 data-ending-style:opacity-0 data-starting-style:opacity-0" />
+        <Base.Popup
+          className={classNames(
+            'fixed z-40 flex flex-col border-line bg-raised shadow-popup outline-none transition duration-200',
+            side
+              ? 'inset-y-0 right-0 w-full border-l data-ending-style:translate-x-6 data-ending-style:opacity-0 data-starting-style:translate-x-6 data-starting-style:opacity-0 sm:w-[34rem] sm:max-w-[calc(100vw-2rem)]'
+              : classNames(
+                  'inset-x-0 bottom-0 max-h-[92dvh] w-full rounded-t-2xl border data-ending-style:translate-y-3 data-ending-style:opacity-0 data-starting-style:translate-y-3 data-starting-style:opacity-0',
+                  'sm:inset-x-auto sm:top-1/2 sm:bottom-auto sm:left-1/2 sm:-translate-x-1/2 sm:-translate-y-1/2 sm:rounded-2xl',
+                  SIZES[size],
+                ),
+          )}
+        >
+          <header className="flex items-start justify-between gap-4 px-5 pt-5 sm:px-6">
+            <div className="min-w-0">
+              <Base.Title className="text-base font-semibold tracking-tight break-words">{title}</Base.Title>
+              {hint !== undefined && (
+                <Base.Description className="mt-1 text-sm text-ink-3">{hint}</Base.Description>
+              )}
+            </div>
+            {!modal && (
+              <Base.Close
+                aria-label="Close"
+                className="-mt-1 -mr-2 inline-flex size-8 shrink-0 items-center justify-center rounded-md text-ink-3 hover:bg-hover"
+              >
+                <X className="size-4" aria-hidden="true" />
+              </Base.Close>
+            )}
+          </header>
+          <div className="min-h-0 flex-1 overflow-y-auto px-5 py-4 sm:px-6">{children}</div>
+          {actions !== undefined && (
+            <footer className="flex flex-wrap justify-end gap-2 border-t border-line px-5 py-4 sm:px-6">
+              {actions}
+            </footer>
+          )}
+        </Base.Popup>
+      </Base.Portal>
+    </Base.Root>
+  );
+}

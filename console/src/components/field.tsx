@@ -1,0 +1,70 @@
+import { Field as Base } from '@base-ui/react/field';
+import type { ComponentProps, ReactNode } from 'react';
+import { classNames } from './class-names.ts';
+
+/** How what one types in looks, wherever one does. */
+export const INPUT = classNames(
+  'w-full rounded-lg border border-line-strong bg-surface px-3 text-sm text-ink placeholder:text-ink-3',
+  'focus-visible:outline-2 focus-visible:-outline-offset-1 focus-visible:outline-accent',
+  'data-invalid:border-bad disabled:bg-sunken disabled:text-ink-3',
+);
+
+interface FieldProps {
+  label: ReactNode;
+  /** Beside the label, such as "optional". */
+  aside?: ReactNode;
+  hint?: ReactNode;
+  /** What is wrong with it; null: nothing. */
+  error?: string | null | undefined;
+  className?: string | undefined;
+  children: ReactNode;
+}
+
+/** A label, what is typed in or chosen, a hint, and what is wrong with it, joined for screen readers. */
+export function Field({ label, aside, hint, error, className, children }: FieldProps) {
+  return (
+    <Base.Root invalid={Boolean(error)} className={classNames('flex min-w-0 flex-col gap-1.5', className)}>
+      <div className="flex items-baseline justify-between gap-3">
+        <Base.Label className="text-xs font-medium text-ink-2">{label}</Base.Label>
+        {aside !== undefined && <span className="text-xs text-ink-3">{aside}</span>}
+      </div>
+      {children}
+      {error ? (
+        <Base.Error match className="text-xs text-bad">
+          {error}
+        </Base.Error>
+      ) : (
+        hint !== undefined && (
+          <Base.Description className="text-xs leading-5 text-ink-3">{hint}</Base.Description>
+        )
+      )}
+    </Base.Root>
+  );
+}
+
+type TextFieldProps = Omit<FieldProps, 'children'> &
+  Omit<ComponentProps<'input'>, 'children' | 'className'> & { mono?: boolean };
+
+/** One line of text. */
+export function TextField({ label, aside, hint, error, className, mono = false, ...input }: TextFieldProps) {
+  return (
+    <Field {...{ label, aside, hint, error, className }}>
+      <Base.Control className={classNames(INPUT, 'h-9', mono && 'font-mono text-xs')} {...input} />
+    </Field>
+  );
+}
+
+type TextAreaProps = Omit<FieldProps, 'children'> &
+  Omit<ComponentProps<'textarea'>, 'children' | 'className'> & { mono?: boolean };
+
+/** Several lines of text. */
+export function TextArea({ label, aside, hint, error, className, mono = false, ...area }: TextAreaProps) {
+  return (
+    <Field {...{ label, aside, hint, error, className }}>
+      <Base.Control
+        render={<textarea {...area} />}
+        className={classNames(INPUT, 'min-h-20 resize-y py-2 leading-5', mono && 'font-mono text-xs')}
+      />
+    </Field>
+  );
+}

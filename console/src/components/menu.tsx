@@ -1,0 +1,67 @@
+import { Menu as Base } from '@base-ui/react/menu';
+import type { ReactElement, ReactNode } from 'react';
+import { classNames } from './class-names.ts';
+import { POPUP } from './popup.ts';
+
+interface MenuProps {
+  /** The button that opens it, with a name of its own. */
+  trigger: ReactElement<Record<string, unknown>>;
+  align?: 'start' | 'end';
+  side?: 'top' | 'bottom';
+  children: ReactNode;
+}
+
+/** Things to do with what the button belongs to. */
+export function Menu({ trigger, align = 'end', side = 'bottom', children }: MenuProps) {
+  return (
+    <Base.Root>
+      <Base.Trigger render={trigger} />
+      <Base.Portal>
+        <Base.Positioner sideOffset={4} align={align} side={side} className="z-50 outline-none">
+          <Base.Popup className={classNames(POPUP, 'min-w-44')}>{children}</Base.Popup>
+        </Base.Positioner>
+      </Base.Portal>
+    </Base.Root>
+  );
+}
+
+interface MenuItemProps {
+  icon?: ReactNode;
+  danger?: boolean;
+  disabled?: boolean;
+  /** An element to be rendered in its place, such as a link. */
+  render?: ReactElement<Record<string, unknown>>;
+  onClick?: () => void;
+  children: ReactNode;
+}
+
+/** One of them. */
+export function MenuItem({
+  icon,
+  danger = false,
+  disabled = false,
+  render,
+  onClick,
+  children,
+}: MenuItemProps) {
+  return (
+    <Base.Item
+      disabled={disabled}
+      render={render}
+      onClick={onClick}
+      className={classNames(
+        'flex cursor-default items-center gap-2.5 rounded-md px-2.5 py-1.5 text-sm outline-none select-none data-disabled:opacity-50 data-highlighted:bg-hover',
+        '[&_svg]:size-4 [&_svg]:shrink-0',
+        danger ? 'text-bad' : 'text-ink [&_svg]:text-ink-3',
+      )}
+    >
+      {icon}
+      {children}
+    </Base.Item>
+  );
+}
+
+/** A line between groups of them. */
+export function MenuSeparator() {
+  return <Base.Separator className="mx-1 my-1 h-px bg-line" />;
+}

@@ -1,0 +1,83 @@
+import { Select as Base } from '@base-ui/react/select';
+import { Check, ChevronsUpDown } from 'lucide-react';
+import type { ReactNode } from 'react';
+import { classNames } from './class-names.ts';
+import { POPUP } from './popup.ts';
+
+export interface Choice<Value extends string> {
+  value: Value;
+  label: ReactNode;
+  /** Below the label, in small. */
+  hint?: ReactNode;
+  disabled?: boolean;
+}
+
+interface SelectProps<Value extends string> {
+  /** Says what is chosen, to those who do not see it; inside a `Field` its label does. */
+  label?: string;
+  value: Value;
+  choices: readonly Choice<Value>[];
+  onChange: (value: Value) => void;
+  className?: string;
+  small?: boolean;
+  disabled?: boolean;
+}
+
+/** One of several. */
+export function Select<Value extends string>(props: SelectProps<Value>) {
+  const { label, value, choices, onChange, className, small = false, disabled = false } = props;
+  return (
+    <Base.Root
+      items={choices.map(({ value, label }) => ({ value, label }))}
+      value={value}
+      disabled={disabled}
+      onValueChange={(chosen) => {
+        if (chosen !== null) onChange(chosen);
+      }}
+    >
+      <Base.Trigger
+        aria-label={label}
+        className={classNames(
+          'inline-flex min-w-0 items-center justify-between gap-2 border border-line-strong bg-surface text-ink transition-colors hover:bg-hover',
+          small ? 'h-8 rounded-md px-2.5 text-xs' : 'h-9 rounded-lg px-3 text-sm',
+          'data-disabled:opacity-50',
+          className,
+        )}
+      >
+        <Base.Value className="truncate" />
+        <Base.Icon>
+          <ChevronsUpDown className="size-3.5 text-ink-3" aria-hidden="true" />
+        </Base.Icon>
+      </Base.Trigger>
+      <Base.Portal>
+        <Base.Positioner sideOffset={4} alignItemWithTrigger={false} className="z-50 outline-none">
+          <Base.Popup
+            className={classNames(
+              POPUP,
+              'max-h-[min(24rem,var(--available-height))] min-w-[var(--anchor-width)] overflow-y-auto',
+            )}
+          >
+            {choices.map((choice) => (
+              <Base.Item
+                key={choice.value}
+                value={choice.value}
+                disabled={choice.disabled}
+                className="grid cursor-default grid-cols-[1fr_auto] items-center gap-3 rounded-md px-2.5 py-1.5 text-sm outline-none select-none data-disabled:opacity-50 data-highlighted:bg-hover"
+              >
+                <Base.ItemText className="min-w-0">
+                  {choice.label}
+                  {choice.hint !== undefined && (
+                    <span className="block text-xs text-ink-3">{choice.hint}</span>
+                  )}
+                </Base.ItemText>
+                <Base.ItemIndicator>
+                  <Check className="size-3.5 text-accent" aria-hidden="true" />
+                </Base.ItemIndicator>
+              </Base.Item>
+            ))}
+          </Base.Popup>
+        </Base.Positioner>
+      </Base.Portal>
+    </Base.Root>
+  );
+}

@@ -1,0 +1,100 @@
+import { CircleAlert, type LucideIcon } from 'lucide-react';
+import type { ReactNode } from 'react';
+import type { ApiError } from '../api/client.ts';
+import { Button } from './button.tsx';
+
+/** Where something will stand once it is there; as large as that, so that nothing moves. */
+export function Skeleton({ className = 'h-4 w-24' }: { className?: string }) {
+  return <span className={`block animate-pulse-soft rounded-md bg-sunken ${className}`} aria-hidden="true" />;
+}
+
+/** Rows of a list that is being read. */
+export function SkeletonRows({ rows = 6 }: { rows?: number }) {
+  return (
+    <div role="status" className="divide-y divide-line">
+      <span className="sr-only">Loading</span>
+      {Array.from({ length: rows }, (_, index) => (
+        <div key={index} className="flex h-13 items-center gap-6 px-4 sm:px-5">
+          <Skeleton className="h-4 w-1/4" />
+          <Skeleton className="h-4 w-1/6" />
+          <Skeleton className="ml-auto h-4 w-20" />
+        </div>
+      ))}
+    </div>
+  );
+}
+
+/** There is nothing yet: says what would stand here, and leads to the first step. */
+export function Empty({
+  icon: Icon,
+  title,
+  children,
+  action,
+}: {
+  icon: LucideIcon;
+  title: string;
+  children?: ReactNode;
+  action?: ReactNode;
+}) {
+  return (
+    <div className="flex flex-col items-center px-6 py-14 text-center">
+      <span className="mb-4 flex size-11 items-center justify-center rounded-full bg-accent-soft text-accent">
+        <Icon className="size-5" aria-hidden="true" />
+      </span>
+      <h3 className="text-sm font-semibold">{title}</h3>
+      {children !== undefined && <div className="mt-1 max-w-md text-sm text-ink-3">{children}</div>}
+      {action !== undefined && <div className="mt-5">{action}</div>}
+    </div>
+  );
+}
+
+/** Something could not be read: what the service said, and a way to ask again. */
+export function Failed({ error, retry }: { error: ApiError; retry?: () => void }) {
+  return (
+    <div role="alert" className="flex flex-col items-center px-6 py-12 text-center">
+      <span className="mb-4 flex size-11 items-center justify-center rounded-full bg-bad-soft text-bad">
+        <CircleAlert className="size-5" aria-hidden="true" />
+      </span>
+      <h3 className="text-sm font-semibold">This could not be read</h3>
+      <p className="mt-1 max-w-md text-sm text-ink-3">{error.message}</p>
+      {error.requestId !== null && <p className="mt-1 font-mono text-2xs text-ink-3">{error.requestId}</p>}
+      {retry !== undefined && (
+        <Button className="mt-5" onClick={retry}>
+          Try again
+        </Button>
+      )}
+    </div>
+  );
+}
+
+/** A word to the reader inside a page. */
+export function Notice({
+  tone = 'accent',
+  title,
+  children,
+  action,
+}: {
+  tone?: 'accent' | 'warn' | 'bad' | 'good';
+  title?: string;
+  children: ReactNode;
+  action?: ReactNode;
+}) {
+  const tones = {
+    accent: 'bg-accent-soft text-ink',
+    good: 'bg-good-soft text-ink',
+    warn: 'bg-warn-soft text-ink',
+    bad: 'bg-bad-soft text-ink',
+  };
+  return (
+    <div
+      role={tone === 'bad' ? 'alert' : 'note'}
+      className={`flex flex-wrap items-center justify-between gap-3 rounded-lg px-4 py-3 text-sm ${tones[tone]}`}
+    >
+      <div className="min-w-0">
+        {title !== undefined && <p className="font-semibold">{title}</p>}
+        <div className="text-ink-2">{children}</div>
+      </div>
+      {action}
+    </div>
+  );
+}

@@ -1,0 +1,48 @@
+import { Tabs as Base } from '@base-ui/react/tabs';
+import type { ReactNode } from 'react';
+
+export interface Tab<Value extends string> {
+  value: Value;
+  label: ReactNode;
+  content: ReactNode;
+}
+
+interface TabsProps<Value extends string> {
+  /** Left out: the first one is shown at first, and nobody but the tabs knows which is. */
+  value?: Value;
+  onChange?: (value: Value) => void;
+  label: string;
+  tabs: readonly Tab<Value>[];
+  /** Beside the tabs, at the end of their line. */
+  aside?: ReactNode;
+}
+
+/** Several things in one place, one seen at a time. */
+export function Tabs<Value extends string>({ value, onChange, label, tabs, aside }: TabsProps<Value>) {
+  return (
+    <Base.Root
+      {...(value === undefined ? { defaultValue: tabs[0]?.value } : { value })}
+      onValueChange={(chosen: Value) => onChange?.(chosen)}
+    >
+      <div className="flex items-center justify-between gap-3 border-b border-line">
+        <Base.List aria-label={label} className="relative -mb-px flex gap-1 overflow-x-auto">
+          {tabs.map((tab) => (
+            <Base.Tab
+              key={tab.value}
+              value={tab.value}
+              className="h-10 border-b-2 border-transparent px-3 text-sm font-medium whitespace-nowrap text-ink-3 transition-colors hover:text-ink focus-visible:-outline-offset-2 data-active:border-accent data-active:text-ink"
+            >
+              {tab.label}
+            </Base.Tab>
+          ))}
+        </Base.List>
+        {aside}
+      </div>
+      {tabs.map((tab) => (
+        <Base.Panel key={tab.value} value={tab.value} className="outline-none">
+          {tab.content}
+        </Base.Panel>
+      ))}
+    </Base.Root>
+  );
+}

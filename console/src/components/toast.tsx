@@ -1,0 +1,56 @@
+import { Toast } from '@base-ui/react/toast';
+import { CircleAlert, CircleCheck, X } from 'lucide-react';
+
+const manager = Toast.createToastManager();
+
+/** Says what happened, in a corner, to screen readers too; it goes away by itself. */
+export const say = {
+  good: (title: string, undo?: { label: string; run: () => void }) => {
+    manager.add({
+      title,
+      type: 'good',
+      ...(undo && { actionProps: { children: undo.label, onClick: undo.run } }),
+    });
+  },
+  bad: (title: string) => {
+    manager.add({ title, type: 'bad', priority: 'high', timeout: 10_000 });
+  },
+};
+
+/** Where they stand: once, around everything. */
+export function Toasts() {
+  return (
+    <Toast.Provider toastManager={manager} timeout={5000}>
+      <Toast.Portal>
+        <Toast.Viewport className="fixed inset-x-4 bottom-4 z-50 flex flex-col gap-2 sm:left-auto sm:w-96">
+          <List />
+        </Toast.Viewport>
+      </Toast.Portal>
+    </Toast.Provider>
+  );
+}
+
+function List() {
+  const { toasts } = Toast.useToastManager();
+  return toasts.map((toast) => (
+    <Toast.Root
+      key={toast.id}
+      toast={toast}
+      className="flex animate-rise items-center gap-3 rounded-lg border border-line bg-raised py-2.5 pr-2 pl-3.5 shadow-popup"
+    >
+      {toast.type === 'bad' ? (
+        <CircleAlert className="size-4 shrink-0 text-bad" aria-hidden="true" />
+      ) : (
+        <CircleCheck className="size-4 shrink-0 text-good" aria-hidden="true" />
+      )}
+      <Toast.Title className="min-w-0 flex-1 text-sm break-words text-ink" />
+      <Toast.Action className="h-7 rounded-md px-2 text-xs font-medium text-accent hover:bg-hover" />
+      <Toast.Close
+        aria-label="Close"
+        className="inline-flex size-7 items-center justify-center rounded-md text-ink-3 hover:bg-hover"
+      >
+        <X className="size-4" aria-hidden="true" />
+      </Toast.Close>
+    </Toast.Root>
+  ));
+}

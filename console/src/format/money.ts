@@ -1,0 +1,24 @@
+/**
+ * An amount as people read it: cents where it has them, and as many further digits as a small amount needs to show
+ * three that count. `usd` is a decimal string, and is never put through a float.
+ */
+export function money(usd: string): string {
+  const [whole = '0', fraction = ''] = usd.replace('-', '').split('.');
+  const sign = usd.startsWith('-') ? '−' : '';
+  const grouped = whole.replaceAll(/\B(?=(\d{3})+$)/g, ',');
+  const zeros = /^0*/.exec(fraction)?.[0].length ?? 0;
+  const digits = whole === '0' && zeros < fraction.length ? Math.max(2, zeros + 3) : 2;
+  const kept = fraction.slice(0, digits).replace(/0+$/, '').padEnd(2, '0');
+  return `${sign}$${grouped}.${kept}`;
+}
+
+/** Price of a million tokens from that of one, both decimal strings, such as `0.0000005` -> `0.50`. */
+export function perMillion(usdPerToken: string): string {
+  const [whole = '0', fraction = ''] = usdPerToken.split('.');
+  const digits = fraction.padEnd(6, '0');
+  const dollars = `${whole}${digits.slice(0, 6)}`.replace(/^0+(?=\d)/, '');
+  return money(`${dollars}.${digits.slice(6)}`);
+}
+
+/** An amount as a number for charts and orderings alone: it is not exact. */
+export const inexact = (usd: string): number => Number(usd);

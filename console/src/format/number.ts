@@ -1,0 +1,28 @@
+const WHOLE = new Intl.NumberFormat(undefined);
+const COMPACT = new Intl.NumberFormat(undefined, { notation: 'compact', maximumFractionDigits: 1 });
+const PERCENT = new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 1 });
+const ONE = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
+
+/** Such as `1,234,567`. */
+export const whole = (value: number): string => WHOLE.format(value);
+
+/** Such as `1.2M`; the exact number belongs beside it or on hover. */
+export const compact = (value: number): string => COMPACT.format(value);
+
+/** A share from 0 to 1, such as `12.5%`. */
+export const percent = (share: number): string => PERCENT.format(share);
+
+/** With one digit after the point, such as `41.3`. */
+export const oneDigit = (value: number): string => ONE.format(value);
+
+/** Bytes in units of 1024, such as `93.8 MiB`. */
+export function bytes(count: number): string {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let value = count;
+  let unit = 0;
+  while (value >= 1024 && unit < units.length - 1) {
+    value /= 1024;
+    unit++;
+  }
+  return `${unit === 0 ? value : ONE.format(value)} ${units[unit] ?? ''}`;
+}

@@ -1,0 +1,44 @@
+const DATE_TIME = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
+const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+const DAY = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' });
+const RELATIVE = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto', style: 'short' });
+
+/** A moment in the reader's time zone, to the minute. `at` is ISO 8601. */
+export const dateTime = (at: string): string => DATE_TIME.format(new Date(at));
+
+/** The same to the second. */
+export const exactTime = (at: string): string => EXACT.format(new Date(at));
+
+/** The day of it. */
+export const dayOf = (at: string): string => DAY.format(new Date(at));
+
+/** The same moment in UTC, as logs have it. */
+export const utc = (at: string): string => `${new Date(at).toISOString().slice(0, 19).replace('T', ' ')} UTC`;
+
+const STEPS = [
+  ['year', 31_536_000],
+  ['month', 2_592_000],
+  ['day', 86_400],
+  ['hour', 3600],
+  ['minute', 60],
+] as const;
+
+/** How long before or after `nowMs` a moment is, such as "3 min ago" or "in 2 days". */
+export function ago(at: string, nowMs: number): string {
+  const seconds = (Date.parse(at) - nowMs) / 1000;
+  for (const [unit, length] of STEPS) {
+    if (Math.abs(seconds) >= length) return RELATIVE.format(Math.trunc(seconds / length), unit);
+  }
+  return seconds > 1 ? 'in less than a minute' : 'just now';
+}
+
+/** A length of time in the unit that suits it: `840 ms`, `3.2 s`, `4 min 10 s`, `2 h 5 min`. */
+export function duration(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 10_000) return `${(ms / 1000).toFixed(2)} s`;
+  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
+  const minutes = Math.floor(ms / 60_000);
+  if (minutes < 60) return `${minutes} min ${Math.floor((ms % 60_000) / 1000)} s`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
+}

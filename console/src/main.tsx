@@ -1,0 +1,24 @@
+import { CSPProvider } from '@base-ui/react/csp-provider';
+import { Tooltip } from '@base-ui/react/tooltip';
+import { QueryClientProvider } from '@tanstack/react-query';
+import { StrictMode } from 'react';
+import { createRoot } from 'react-dom/client';
+import { queryClient } from './api/queries.ts';
+import { App } from './app.tsx';
+import { Toasts } from './components/toast.tsx';
+import './styles.css';
+
+const root = document.querySelector('#root');
+if (root === null) throw new TypeError('the page has no root');
+createRoot(root).render(
+  <StrictMode>
+    <CSPProvider disableStyleElements>
+      <QueryClientProvider client={queryClient}>
+        <Tooltip.Provider delay={300}>
+          <App />
+          <Toasts />
+        </Tooltip.Provider>
+      </QueryClientProvider>
+    </CSPProvider>
+  </StrictMode>,
+);

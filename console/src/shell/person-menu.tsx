@@ -1,0 +1,56 @@
+import { ChevronsUpDown, LogOut, Monitor, Moon, Settings, Sun } from 'lucide-react';
+import { useAction } from '../api/queries.ts';
+import { Menu, MenuItem, MenuSeparator } from '../components/menu.tsx';
+import { useAppearance } from './appearance.ts';
+import { Link } from './link.tsx';
+import { useSession } from './session.tsx';
+
+/** The person, and what concerns them alone: settings, appearance, the way out. */
+export function PersonMenu() {
+  const { person } = useSession();
+  const [appearance, choose] = useAppearance();
+  const signOut = useAction('signOut');
+  const next = { system: 'light', light: 'dark', dark: 'system' } as const;
+  const icons = { system: <Monitor />, light: <Sun />, dark: <Moon /> };
+  return (
+    <Menu
+      side="top"
+      align="start"
+      trigger={
+        <button
+          type="button"
+          className="flex h-11 w-full items-center gap-2.5 rounded-lg px-2 text-left transition-colors hover:bg-hover"
+        >
+          <span
+            className="flex size-7 shrink-0 items-center justify-center rounded-full bg-accent-soft text-xs font-semibold text-accent"
+            aria-hidden="true"
+          >
+            {person.name.slice(0, 1).toUpperCase()}
+          </span>
+          <span className="min-w-0 flex-1">
+            <span className="block truncate text-sm leading-4 font-medium">{person.name}</span>
+            <span className="block truncate text-2xs text-ink-3">{person.email}</span>
+          </span>
+          <ChevronsUpDown className="size-3.5 shrink-0 text-ink-3" aria-hidden="true" />
+        </button>
+      }
+    >
+      <MenuItem icon={<Settings />} render={<Link to="/settings" />}>
+        Settings
+      </MenuItem>
+      <MenuItem icon={icons[appearance]} onClick={() => choose(next[appearance])}>
+        Appearance: {appearance}
+      </MenuItem>
+      <MenuSeparator />
+      <MenuItem
+        icon={<LogOut />}
+        onClick={() => {
+          // All that was read goes with the person who read it.
+          signOut.mutate(undefined, { onSuccess: () => location.assign('/sign-in') });
+        }}
+      >
+        Sign out
+      </MenuItem>
+    </Menu>
+  );
+}

@@ -1,0 +1,130 @@
+import { Dialog } from '@base-ui/react/dialog';
+import { Menu as MenuIcon, X } from 'lucide-react';
+import { useEffect, useRef, useState, type ReactNode } from 'react';
+import { useLocation } from 'wouter';
+import { AccountSwitch } from './account-switch.tsx';
+import { Link } from './link.tsx';
+import { Logo } from './logo.tsx';
+import { NAVIGATION } from './navigation.ts';
+import { PersonMenu } from './person-menu.tsx';
+import { useSession } from './session.tsx';
+
+/** What stands around every page of somebody who has signed in. */
+export function Shell({ children }: { children: ReactNode }) {
+  const main = useRef<HTMLElement>(null);
+  const [path] = useLocation();
+  const arrived = useRef(path);
+  useEffect(() => {
+    // As with a page that the browser loads: from the top, and read out from its beginning.
+    if (arrived.current === path) return;
+    arrived.current = path;
+    main.current?.focus({ preventScroll: true });
+  }, [path]);
+  return (
+    <div className="min-h-dvh lg:grid lg:grid-cols-[15rem_minmax(0,1fr)]">
+      <a
+        href="#main"
+        className="sr-only focus:not-sr-only focus:fixed focus:top-3 focus:left-3 focus:z-50 focus:rounded-md focus:bg-raised focus:px-3 focus:py-2 focus:text-sm focus:font-medium"
+      >
+        Skip to the page
+      </a>
+      <aside className="sticky top-0 hidden h-dvh flex-col border-r border-line bg-surface lg:flex">
+        <Side />
+      </aside>
+      <TopBar />
+      <main ref={main} id="main" tabIndex={-1} className="min-w-0 outline-none">
+        {children}
+      </main>
+    </div>
+  );
+}
+
+/** On narrow windows: the name, and a button that opens what stands at the side of wide ones. */
+function TopBar() {
+  const [open, setOpen] = useState(false);
+  const [path] = useLocation();
+  useEffect(() => setOpen(false), [path]);
+  return (
+    <header className="sticky top-0 z-30 flex h-14 items-center justify-between border-b border-line bg-surface px-4 lg:hidden">
+      <Link to="/" className="flex items-center gap-2.5 text-[0.9375rem] font-semibold tracking-tight">
+        <Logo /> Sluice
+      </Link>
+      <Dialog.Root open={open} onOpenChange={setOpen}>
+        <Dialog.Trigger
+          aria-label="Menu"
+          className="inline-flex size-9 items-center justify-center rounded-md text-ink-2 hover:bg-hover"
+        >
+          <MenuIcon className="size-5" aria-hidden="true" />
+        </Dialog.Trigger>
+        <Dialog.Portal>
+          <Dialog.Backdrop className="fixed inset-0 z-40 bg-backdrop" />
+          <Dialog.Popup className="fixed inset-y-0 left-0 z-40 flex w-72 max-w-[85vw] flex-col border-r border-line bg-surface outline-none">
+            <Dialog.Title className="sr-only">Menu</Dialog.Title>
+            <Dialog.Close
+              aria-label="Close"
+              className="absolute top-3 right-3 inline-flex size-8 items-center justify-center rounded-md text-ink-3 hover:bg-hover"
+            >
+              <X className="size-4" aria-hidden="true" />
+            </Dialog.Close>
+            <Side />
+          </Dialog.Popup>
+        </Dialog.Portal>
+      </Dialog.Root>
+    </header>
+  );
+}
+
+function Side() {
+  const { person } = useSession();
+  const [path] = useLocation();
+  const groups = NAVIGATION.filter(({ operator }) => !operator || person.operator);
+  return (
+    <>
+      <div className="flex h-14 shrink-0 items-center px-4">
+        <Link
+          to="/"
+          className="flex items-center gap-2.5 rounded-md text-[0.9375rem] font-semibold tracking-tight"
+        >
+          <Logo /> Sluice
+        </Link>
+      </div>
+      <div className="px-3 pb-2">
+        <AccountSwitch />
+      </div>
+      <nav aria-label="Pages" className="flex-1 overflow-y-auto px-3 py-2">
+        {groups.map(({ label, entries }) => (
+          <div key={label ?? ''} className="mb-4">
+            {label !== null && (
+              <p className="mb-1 px-2 text-2xs font-medium tracking-wide text-ink-3 uppercase">{label}</p>
+            )}
+            <ul className="space-y-0.5">
+              {entries.map((entry) => {
+                const here = path === entry.path || path.startsWith(`${entry.path}/`);
+                return (
+                  <li key={entry.path}>
+                    <Link
+                      to={entry.path}
+                      aria-current={here ? 'page' : undefined}
+                      className={`flex h-8 items-center gap-2.5 rounded-md px-2 text-sm transition-colors ${
+                        here ? 'bg-hover font-medium text-ink' : 'text-ink-2 hover:bg-hover hover:text-ink'
+                      }`}
+                    >
+                      <entry.icon
+                        className={`size-4 shrink-0 ${here ? 'text-accent' : 'text-ink-3'}`}
+                        aria-hidden="true"
+                      />
+                      {entry.label}
+                    </Link>
+                  </li>
+                );
+              })}
+            </ul>
+          </div>
+        ))}
+      </nav>
+      <div className="border-t border-line p-3">
+        <PersonMenu />
+      </div>
+    </>
+  );
+}

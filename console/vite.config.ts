@@ -1,0 +1,46 @@
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
+import tailwindcss from '@tailwindcss/vite';
+import react from '@vitejs/plugin-react';
+import { defineConfig, type Plugin } from 'vite';
+
+/** `sluice serve` of a clone; `npm run dev:console` sends it what is not the console's. */
+const SERVICE = process.env.SLUICE_URL ?? 'http://127.0.0.1:8080';
+
+export default defineConfig({
+  root: import.meta.dirname,
+  plugins: [react(), tailwindcss(), compressed()],
+  build: {
+    outDir: 'dist',
+    emptyOutDir: true,
+    // The policy allows no `data:` in scripts and styles, and no inline script.
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    reportCompressedSize: false,
+  },
+  server: {
+    proxy: Object.fromEntries(['/api', '/v1', '/openapi.json', '/readyz'].map((path) => [path, SERVICE])),
+  },
+});
+
+/** Compresses each file once, when it is built, so that the service only sends it. */
+function compressed(): Plugin {
+  return {
+    name: 'compressed',
+    apply: 'build',
+    writeBundle({ dir = '' }) {
+      for (const name of readdirSync(dir, { recursive: true, encoding: 'utf8' })) {
+        if (!/\.(?:js|css|html|svg)$/.test(name)) continue;
+        const file = join(dir, name);
+        const bytes = readFileSync(file);
+        writeFileSync(`${file}.gz`, gzipSync(bytes, { level: 9 }));
+        const params = {
+          [constants.BROTLI_PARAM_QUALITY]: 11,
+          [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
+        };
+        writeFileSync(`${file}.br`, brotliCompressSync(bytes, { params }));
+      }
+    },
+  };
+}
