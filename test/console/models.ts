@@ -15,7 +15,7 @@ interface SeedModel {
   ttftMs: number;
   speed: number;
   /** How the service finds it at its start. */
-  state: 'ready' | 'loading' | 'down';
+  state: 'ready' | 'loading' | 'downloading' | 'down';
 }
 
 export const SEED_MODELS: readonly SeedModel[] = [
@@ -91,6 +91,18 @@ export const SEED_MODELS: readonly SeedModel[] = [
     speed: 55,
     state: 'down',
   },
+  {
+    id: 'HuggingFaceTB/SmolLM2-360M-Instruct',
+    weight: 0,
+    prompt: '0.02',
+    completion: '0.04',
+    contextTokens: 8192,
+    quantization: 'Q4_K_M',
+    instructType: 'chatml',
+    ttftMs: 60,
+    speed: 180,
+    state: 'downloading',
+  },
 ];
 
 /** The plans of the seeded accounts. */
@@ -112,35 +124,42 @@ export const SEED_PLANS = {
   },
 };
 
-/** No machine is loaded for longer than a look at it takes, in milliseconds. */
-const FOR_EVER = 1_000_000;
+/** The file that is being downloaded, and how much of it has come: the hub of the tests drips from there on. */
+export const DOWNLOAD = {
+  name: 'smollm2-360m-instruct-q4_k_m.gguf',
+  totalBytes: 270_590_880,
+  receivedBytes: 97_412_736,
+};
+
+/** Loading takes so long that each look sees it under way, in milliseconds. */
+const LOAD_MS = 900_000;
 
 /** The configuration of a seeded service. */
 export function seedYaml(): string {
-  const models = SEED_MODELS.map(({ id, prompt, completion, state, ...model }) => ({
-    id,
-    pricing: { prompt, completion },
+  const models = SEED_MODELS.map((model) => ({
+    id: model.id,
+    pricing: { prompt: model.prompt, completion: model.completion },
     quantization: model.quantization,
     instructType: model.instructType,
     contextTokens: model.contextTokens,
-    ...(state === 'down'
-      ? // Nothing listens at the port of the discard protocol.
-        { replicas: [{ url: 'http://127.0.0.1:9', dialect: 'vllm' }] }
-      : { engine: { slots: 8, contextTokens: model.contextTokens, file: rehearsed(model, state) } }),
+    ...source(model),
   }));
   // JSON is YAML.
   return JSON.stringify({ models, plans: SEED_PLANS, defaultPlan: 'standard' });
 }
 
-function rehearsed(
-  { ttftMs, speed }: Pick<SeedModel, 'ttftMs' | 'speed'>,
-  state: SeedModel['state'],
-): string {
-  const options = {
-    tokens: 160,
-    prefillMs: ttftMs,
-    tokenMs: Math.round(1000 / speed),
-    loadMs: state === 'loading' ? FOR_EVER : 0,
-  };
-  return `scripted:${JSON.stringify(options)}`;
+function source({ state, contextTokens, ttftMs, speed }: SeedModel): object {
+  switch (state) {
+    case 'down':
+      // Nothing listens at the port of the discard protocol.
+      return { replicas: [{ url: 'http://127.0.0.1:9', dialect: 'vllm' }] };
+    case 'downloading':
+      return { engine: { contextTokens, file: `hf:owner/repo/${DOWNLOAD.name}` } };
+    case 'ready':
+    case 'loading': {
+      const loadMs = state === 'loading' ? LOAD_MS : 0;
+      const rehearsed = { tokens: 160, prefillMs: ttftMs, tokenMs: Math.round(1000 / speed), loadMs };
+      return { engine: { contextTokens, file: `scripted:${JSON.stringify(rehearsed)}` } };
+    }
+  }
 }

@@ -7,15 +7,11 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import type { BrowserContext } from 'playwright-core';
-import { openDatabase } from '../../src/database/database.ts';
-import { until, type OpenedService } from '../harness.ts';
-import { openBrowser, SCHEMES, sidewaysScroll, WIDTHS, type View } from './browser.ts';
-import { seedYaml } from './models.ts';
-import { open, PAGES, type Looker } from './pages.ts';
-import { seed } from './seed.ts';
-import { openConsole, setUp, setupLink } from './service.ts';
+import type { OpenedService } from '../harness.ts';
 import { keepBusy } from './busy.ts';
+import { openBrowser, SCHEMES, sidewaysScroll, WIDTHS, type View } from './browser.ts';
+import { open, PAGES, type Looker } from './pages.ts';
+import { openConsole, openLifelike, setUp, setupLink, type Lifelike } from './service.ts';
 
 const { values: options } = parseArgs({
   options: {
@@ -39,43 +35,30 @@ if (pages.length === 0 || views.length === 0) {
 
 await mkdir(options.out, { recursive: true });
 await using browser = await openBrowser();
-await using fresh = await openConsole();
-await using seeded = await openConsole(seedYaml());
 let failed = 0;
-
-// Before anybody has set the fresh service up.
-await shoot('nobody', fresh, null);
-if (pages.some(({ by }) => by === 'newcomer')) {
+if (pages.some(({ by }) => by !== 'operator')) {
+  await using fresh = await openConsole();
+  // Before anybody has set it up.
+  await shoot('nobody', fresh, []);
   await using newcomer = await browser.visit(fresh.url);
   await setUp(newcomer.context, fresh);
-  await shoot('newcomer', fresh, newcomer.context);
+  await shoot('newcomer', fresh, await newcomer.context.cookies());
 }
 if (pages.some(({ by }) => by === 'operator')) {
-  await using operator = await browser.visit(seeded.url);
-  const operatorId = await setUp(operator.context, seeded);
-  await fill(operatorId);
-  await using _busy = await keepBusy(seeded);
-  await shoot('operator', seeded, operator.context);
+  await using lifelike = await openLifelike(browser);
+  await using _busy = await keepBusy(lifelike);
+  await shoot('operator', lifelike, lifelike.cookies);
 }
 console.log(`${options.out}: ${pages.length} pages, ${views.length} views`);
 process.exitCode = failed > 0 ? 1 : 0;
 
-async function fill(operatorId: string): Promise<void> {
-  const began = performance.now();
-  await using database = await openDatabase({ home: seeded.home, url: null });
-  const requests = await seed(database, { operatorId });
-  console.log(`seeded ${requests} requests in ${((performance.now() - began) / 1000).toFixed(1)} s`);
-  await until(() => seeded.service.router.cards().length >= 4);
-}
-
 /** Takes what this looker sees, with the cookies of that context. */
-async function shoot(looker: Looker, service: OpenedService, signedIn: BrowserContext | null): Promise<void> {
+async function shoot(looker: Looker, service: OpenedService, cookies: Lifelike['cookies']): Promise<void> {
   const theirs = pages.filter(({ by }) => by === looker);
   if (theirs.length === 0) return;
-  const state = await signedIn?.storageState();
   for (const view of views) {
     await using visitor = await browser.visit(service.url, view);
-    if (state !== undefined) await visitor.context.addCookies(state.cookies);
+    await visitor.context.addCookies(cookies);
     for (const page of theirs) {
       visitor.faults.length = 0;
       const began = performance.now();

@@ -1,8 +1,13 @@
 /** The real service with its console, and people who sign in to it. */
 import assert from 'node:assert/strict';
 import type { BrowserContext } from 'playwright-core';
-import { openService, runCli, type OpenedService } from '../harness.ts';
+import { openDatabase } from '../../src/database/database.ts';
+import { openService, runCli, until, type OpenedService } from '../harness.ts';
+import { FakeHub } from '../models/fake-hub.ts';
 import { buildConsole } from './build.ts';
+import type { TestBrowser } from './browser.ts';
+import { DOWNLOAD, SEED_MODELS, seedYaml } from './models.ts';
+import { seed } from './seed.ts';
 
 /** Who signs in, and with what. */
 export interface Credentials {
@@ -22,6 +27,41 @@ export const OPERATOR: Credentials = {
 export function openConsole(yaml?: string, env: NodeJS.ProcessEnv = {}): Promise<OpenedService> {
   buildConsole();
   return openService(yaml, env);
+}
+
+/** A seeded service whose operator has signed in. */
+export interface Lifelike extends OpenedService {
+  /** The cookies of the operator's browser. */
+  cookies: Awaited<ReturnType<BrowserContext['cookies']>>;
+}
+
+/** A service that has been in use for weeks, with models in every state, and its operator at the console. */
+export async function openLifelike(browser: TestBrowser, requests?: number): Promise<Lifelike> {
+  await using owned = new AsyncDisposableStack();
+  const hub = owned.use(await stallingHub());
+  const service = owned.use(await openConsole(seedYaml(), { HF_ENDPOINT: hub.endpoint }));
+  await using operator = await browser.visit(service.url);
+  const operatorId = await setUp(operator.context, service);
+  {
+    await using database = await openDatabase({ home: service.home, url: null });
+    await seed(database, { operatorId, requests });
+  }
+  const ready = SEED_MODELS.filter(({ state }) => state === 'ready').length;
+  await until(() => service.service.router.cards().length >= ready);
+  const cookies = await operator.context.cookies();
+  const kept = owned.move();
+  return { ...service, cookies, [Symbol.asyncDispose]: () => kept.disposeAsync() };
+}
+
+/** A hub that sends a part of the file and then next to nothing. */
+async function stallingHub(): Promise<FakeHub> {
+  const hub = await FakeHub.open();
+  const { name, totalBytes, receivedBytes } = DOWNLOAD;
+  hub.files.set(name, Buffer.alloc(receivedBytes));
+  hub.linkedSha256 = '0'.repeat(64);
+  hub.linkedSize = totalBytes;
+  hub.script = [{ claim: totalBytes, stallAfter: receivedBytes, dripMs: 5000 }];
+  return hub;
 }
 
 /** A set-up link, as an operator at the machine gets it; it names the address of this service. */

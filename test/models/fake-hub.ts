@@ -114,6 +114,10 @@ export class FakeHub implements AsyncDisposable {
       return;
     }
     response.write(body.subarray(0, act.cutAfter ?? act.stallAfter));
+    if (act.dripMs !== undefined) {
+      const drip = setInterval(() => response.write(Buffer.alloc(1)), act.dripMs);
+      response.once('close', () => clearInterval(drip));
+    }
     if (act.cutAfter === undefined) return;
     // What a client has received and not yet read is lost when its connection is cut.
     await this.arrived(start + act.cutAfter, () => response.destroyed);
@@ -139,6 +143,8 @@ export interface Act {
   cutAfter?: number;
   /** Bytes after which nothing more comes. */
   stallAfter?: number;
+  /** With `stallAfter`: a byte comes all the same whenever so many milliseconds have passed. */
+  dripMs?: number;
   /** Sends other bytes of the same length. */
   corrupt?: boolean;
   /** A length claimed instead of the true one. */

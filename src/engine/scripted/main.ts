@@ -4,6 +4,9 @@ import { ScriptedEngine } from './engine.ts';
 import { SCRIPTED_DEFAULTS, type ScriptedOptions } from './options.ts';
 import { spoil } from './spoil.ts';
 
+/** How often it says how far it is while it plays loading, in milliseconds. */
+const STEP_MS = 250;
+
 /** The scripted engine as a child program. */
 await runEngineChild<Partial<ScriptedOptions>>({ load, mayRetry: () => true, beforeAnswer: spoil });
 
@@ -12,8 +15,11 @@ async function load(
   onProgress: (fraction: number) => void,
 ): Promise<LoadedEngine> {
   const options = { ...SCRIPTED_DEFAULTS, ...given };
-  onProgress(0);
-  await sleep(options.loadMs);
+  const steps = Math.max(1, Math.ceil(options.loadMs / STEP_MS));
+  for (let step = 0; step < steps; step++) {
+    onProgress(step / steps);
+    await sleep(options.loadMs / steps);
+  }
   onProgress(1);
   return {
     engine: new ScriptedEngine(options),
