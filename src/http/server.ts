@@ -4,6 +4,7 @@ import { ServiceError } from '../errors.ts';
 import { registerApi } from './api/register.ts';
 import { requireKey } from './authenticate.ts';
 import { answerClientError } from './client-error.ts';
+import { answerPage, asksForPage, registerConsole } from './console.ts';
 import type { HttpContext } from './context.ts';
 import { refuse } from './exchange.ts';
 import { generate } from './generate.ts';
@@ -42,7 +43,9 @@ export function buildServer(context: HttpContext): FastifyInstance {
     done();
   });
   app.setErrorHandler((error, request, reply) => answerFault(context, error, request, reply));
-  app.setNotFoundHandler((request, reply) => answerUnknown(context, request, reply));
+  app.setNotFoundHandler((request, reply) =>
+    asksForPage(request) ? answerPage(reply) : answerUnknown(context, request, reply),
+  );
 
   const admit = requireKey(context);
   app.post('/v1/chat/completions', { onRequest: admit }, (request, reply) =>
@@ -55,6 +58,7 @@ export function buildServer(context: HttpContext): FastifyInstance {
   registerHealth(app, context);
   registerApi(app, context);
   registerOpenApi(app, context);
+  registerConsole(app);
   return app;
 }
 
