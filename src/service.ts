@@ -135,6 +135,7 @@ export class Service implements AsyncDisposable {
       stream: config.file.stream,
       writes: new WriteQueue(),
       requireKeyForModels: config.file.requireKeyForModels,
+      consoleEnabled: config.file.console.enabled,
       trustedProxies: config.file.trustedProxies,
       publicUrl: () => config.file.publicUrl ?? addressOf(app, config.host),
       version: VERSION,

@@ -9,6 +9,7 @@ import { openLog, type Log } from '../log.ts';
 import { isReady } from '../routing/readiness.ts';
 import { Service } from '../service.ts';
 import { VERSION } from '../version.ts';
+import { ensureConsole } from './console-build.ts';
 import { StartDisplay } from './start-display.ts';
 import { welcome } from './welcome.ts';
 
@@ -52,6 +53,7 @@ async function serve(): Promise<void> {
 
 async function run(config: Config, stop: AbortSignal): Promise<number> {
   const log = openLog(config.file.logLevel);
+  if (config.file.console.enabled) await ensureConsole((line) => console.log(line));
   await using service = await Service.open({
     config,
     secrets: loadSecrets(config, process.env),

@@ -18,6 +18,8 @@ export interface HttpContext {
   stream: ConfigFile['stream'];
   writes: WriteQueue;
   requireKeyForModels: boolean;
+  /** Whether the console's pages are served. */
+  consoleEnabled: boolean;
   trustedProxies: readonly string[];
   /** The address callers use; asked late, since the port may be any free one. */
   publicUrl(): string;

@@ -44,7 +44,9 @@ export function buildServer(context: HttpContext): FastifyInstance {
   });
   app.setErrorHandler((error, request, reply) => answerFault(context, error, request, reply));
   app.setNotFoundHandler((request, reply) =>
-    asksForPage(request) ? answerPage(reply) : answerUnknown(context, request, reply),
+    context.consoleEnabled && asksForPage(request)
+      ? answerPage(reply)
+      : answerUnknown(context, request, reply),
   );
 
   const admit = requireKey(context);
@@ -58,7 +60,7 @@ export function buildServer(context: HttpContext): FastifyInstance {
   registerHealth(app, context);
   registerApi(app, context);
   registerOpenApi(app, context);
-  registerConsole(app);
+  if (context.consoleEnabled) registerConsole(app);
   return app;
 }
 
