@@ -7,7 +7,8 @@
 import { parseArgs } from 'node:util';
 import { dayOf } from '../src/accounts/ledger/days.ts';
 import { readRequests, type RequestFilter } from '../src/accounts/ledger/requests.ts';
-import { readUsage, type UsageDimension } from '../src/accounts/ledger/usage.ts';
+import type { UsageDimension } from '../src/accounts/ledger/dimensions.ts';
+import { readUsage } from '../src/accounts/ledger/usage.ts';
 import { firstIdAt } from '../src/database/partitions.ts';
 import { testDatabases, type TestDatabase } from '../test/servers.ts';
 import { DAYS, fill, LARGE, MODELS, RARE } from './ledger/fill.ts';

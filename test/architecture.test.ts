@@ -14,9 +14,10 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   database: [],
   accounts: ['database'],
   config: [],
+  identity: ['accounts', 'database'],
   routing: ['engine'],
   inference: ['routing', 'accounts', 'engine'],
-  http: ['inference', 'openai', 'accounts', 'routing'],
+  http: ['inference', 'openai', 'accounts', 'identity', 'routing'],
   commands: ['openai', 'models', 'engine', 'database', 'accounts', 'config', 'routing', 'inference', 'http'],
 };
 

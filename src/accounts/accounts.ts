@@ -189,7 +189,8 @@ function checkedStatus(id: string, status: AccountStatus): AccountStatus {
   );
 }
 
-function noSuchAccount(): ServiceError {
+/** The fault of an account that is not there. */
+export function noSuchAccount(): ServiceError {
   return new ServiceError('not_found', 'There is no such account.', { param: 'id' });
 }
 

@@ -2,6 +2,7 @@ import type { PlanLimits } from '../config/plan.ts';
 import type { Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
 import type { Selectable } from 'kysely';
+import { MAX_MODELS } from './bounds.ts';
 import { checkedName } from './name.ts';
 
 /** What can be changed of a key; what is left out stays as it is. */
@@ -21,9 +22,6 @@ export type KeyColumns = Pick<
   Selectable<Schema['keys']>,
   'name' | 'expires_at' | 'allowed_models' | 'limits'
 >;
-
-/** Most models that one key names. */
-export const MAX_MODELS = 100;
 
 /**
  * The columns that hold a change. Throws a `ServiceError` `invalid_value` (param `name`, `expires_at` or

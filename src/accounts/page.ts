@@ -1,6 +1,7 @@
 import { sql, type SelectQueryBuilder } from 'kysely';
 import type { Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
+import { DEFAULT_PAGE, MAX_PAGE } from './bounds.ts';
 
 /** Which part of a list is wanted. */
 export interface PageQuery {
@@ -16,9 +17,6 @@ export interface Page<T> {
   /** To be sent back for the items that follow; null: there are none yet. */
   nextCursor: string | null;
 }
-
-export const DEFAULT_PAGE = 50;
-export const MAX_PAGE = 1000;
 
 /** How many items a page has. Throws a `ServiceError` `invalid_value` (param `limit`). */
 export function pageLimit({ limit = DEFAULT_PAGE }: PageQuery): number {

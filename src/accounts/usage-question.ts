@@ -1,6 +1,7 @@
 import { ServiceError } from '../errors.ts';
 import { DAY_MS, dayOf } from './ledger/days.ts';
-import { USAGE_DIMENSIONS, type UsageDimension, type UsageQuery } from './ledger/usage.ts';
+import { USAGE_DIMENSIONS, type UsageDimension } from './ledger/dimensions.ts';
+import type { UsageQuery } from './ledger/usage.ts';
 
 /** What usage is asked for, in words. */
 export interface UsageWords {

@@ -1,6 +1,6 @@
 import { InvalidArgumentError, type Command } from 'commander';
 import { listAudit, type AuditRecord } from '../accounts/audit.ts';
-import { DEFAULT_PAGE, MAX_PAGE } from '../accounts/page.ts';
+import { DEFAULT_PAGE, MAX_PAGE } from '../accounts/bounds.ts';
 import { openDatabaseHere } from './open.ts';
 import { isoTime, note, printJson, printTable, shortTime } from './output.ts';
 

@@ -1,5 +1,6 @@
 import { Option, type Command } from 'commander';
-import { readUsage, USAGE_DIMENSIONS, type UsageDimension } from '../accounts/ledger/usage.ts';
+import { readUsage } from '../accounts/ledger/usage.ts';
+import { USAGE_DIMENSIONS, type UsageDimension } from '../accounts/ledger/dimensions.ts';
 import { usageQuestion } from '../accounts/usage-question.ts';
 import { usageJson, type UsageJson } from '../http/api/ledger-json.ts';
 import { csvLine } from './csv.ts';

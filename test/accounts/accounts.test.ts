@@ -11,7 +11,8 @@ import {
   planNamed,
 } from '../../src/accounts/accounts.ts';
 import { appendAudit, listAudit, SERVICE, type Actor } from '../../src/accounts/audit.ts';
-import { everyItem, MAX_PAGE, type Page, type PageQuery } from '../../src/accounts/page.ts';
+import { MAX_PAGE } from '../../src/accounts/bounds.ts';
+import { everyItem, type Page, type PageQuery } from '../../src/accounts/page.ts';
 import { Plans } from '../../src/accounts/plans.ts';
 import { testDatabases } from '../servers.ts';
 import { refused } from './refused.ts';

@@ -2,6 +2,7 @@ import { sql, type SelectQueryBuilder } from 'kysely';
 import type { Database } from '../../database/database.ts';
 import { firstIdAt } from '../../database/partitions.ts';
 import type { LedgerState, Schema } from '../../database/schema.ts';
+import { MOST_REQUESTS } from '../bounds.ts';
 import { selectRecords, toRecord, type LedgerRecord } from './record.ts';
 
 /** Which requests; what is left out, or null, does not narrow. */
@@ -26,9 +27,6 @@ export interface RequestPage {
   /** What the next page comes `before`; null: there is no more. */
   next: string | null;
 }
-
-/** Most rows of one page. */
-export const MOST_REQUESTS = 200;
 
 /** Rows that one query looks through: about ten milliseconds, for which others may wait for the connection. */
 const WINDOW_ROWS = 4000;

@@ -2,11 +2,8 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { sql } from 'kysely';
 import type { Database } from '../../database/database.ts';
 import { halfSums, wholeSum } from './money-sum.ts';
+import type { UsageDimension } from './dimensions.ts';
 import { percentile } from './histogram.ts';
-
-/** By what usage is summed. */
-export const USAGE_DIMENSIONS = ['day', 'model', 'key', 'account'] as const;
-export type UsageDimension = (typeof USAGE_DIMENSIONS)[number];
 
 export interface UsageQuery {
   /** None: one row for all. */

@@ -1,9 +1,10 @@
 import { z } from 'zod';
 import type { ErrorCode } from '../../errors.ts';
 import { errorAnswers, type DocumentPart } from '../../openai/openapi.ts';
+import type { Access } from './contract/operation.ts';
 import type { Endpoint } from './endpoint.ts';
 import { API_ENDPOINTS } from './endpoints.ts';
-import { named } from './schemas.ts';
+import { named } from './contract/schemas.ts';
 
 type Json = Record<string, unknown>;
 
@@ -34,6 +35,26 @@ const COMMON: readonly ErrorCode[] = [
   'storage_unavailable',
   'shutting_down',
 ];
+/** What else an endpoint can say to those who may not call it. */
+const ERRORS_OF: Readonly<Record<Access, readonly ErrorCode[]>> = {
+  open: [],
+  'signed-in': ['sign_in_required'],
+  any: [],
+  account: [],
+  member: ['admin_required'],
+  owner: ['admin_required', 'owner_required'],
+  operator: ['admin_required'],
+};
+const PERSON = { session: [] };
+const SECURITY_OF: Readonly<Record<Access, readonly Record<string, never[]>[]>> = {
+  open: [],
+  'signed-in': [PERSON],
+  any: [{ key: [] }, PERSON],
+  account: [{ key: [] }, PERSON],
+  member: [{ admin: [] }, PERSON],
+  owner: [{ admin: [] }, PERSON],
+  operator: [{ admin: [] }, PERSON],
+};
 const OF_QUERY: readonly ErrorCode[] = ['invalid_value', 'invalid_type', 'unsupported_parameter'];
 const OF_BODY: readonly ErrorCode[] = [
   'invalid_json',
@@ -47,7 +68,7 @@ function operation(endpoint: Endpoint): Json {
   const { operationId, summary, access, status, query, body, answer, errors } = endpoint;
   const codes = new Set([
     ...(body ? OF_BODY : query ? OF_QUERY : []),
-    ...(access === 'admin' ? (['admin_required'] as const) : []),
+    ...ERRORS_OF[access],
     ...errors,
     ...COMMON,
   ]);
@@ -55,10 +76,13 @@ function operation(endpoint: Endpoint): Json {
     operationId,
     summary,
     tags: ['management'],
-    security: [access === 'admin' ? { admin: [] } : { key: [] }],
+    security: SECURITY_OF[access],
     parameters: [...pathParameters(endpoint), ...queryParameters(endpoint)],
     ...(body && { requestBody: { required: true, ...json(body) } }),
-    responses: { [status]: { description: 'The answer.', ...json(answer) }, ...errorAnswers([...codes]) },
+    responses: {
+      [status]: { description: 'The answer.', ...(answer && json(answer)) },
+      ...errorAnswers([...codes]),
+    },
   };
 }
 

@@ -1,46 +1,10 @@
-import { z } from 'zod';
-import type { LimitName } from '../../accounts/limits/limits.ts';
-import { modelId, planSchema, type PlanLimits } from '../../config/plan.ts';
-import { component } from './schemas.ts';
-
-const { shape } = planSchema;
-
-/** Limits of the configuration under the names that they have here. */
-const limitFields = {
-  requests_per_minute: shape.requestsPerMinute,
-  tokens_per_minute: shape.tokensPerMinute,
-  requests_in_flight: shape.requestsInFlight,
-  tokens_per_day: shape.tokensPerDay,
-  tokens_per_month: shape.tokensPerMonth,
-  usd_per_month: shape.usdPerMonth,
-  burst: shape.burst,
-};
-
-/** Limits of a plan or of a key, for all models together and for single ones. */
-export const limits = component(
-  'Limits',
-  z.strictObject({
-    ...limitFields,
-    models: z
-      .record(modelId, z.strictObject(limitFields))
-      .optional()
-      .describe('Further limits for single models, by model id.'),
-  }),
-);
+import type { z } from 'zod';
+import type { PlanLimits } from '../../config/plan.ts';
+import type { limits } from './contract/limits.ts';
 
 type LimitsJson = z.output<typeof limits>;
 type FieldsJson = Omit<LimitsJson, 'models'>;
 type Fields = Omit<PlanLimits, 'models'>;
-
-/** What each limit is called here. */
-export const LIMIT_WORDS = {
-  requestsPerMinute: 'requests_per_minute',
-  tokensPerMinute: 'tokens_per_minute',
-  requestsInFlight: 'requests_in_flight',
-  tokensPerDay: 'tokens_per_day',
-  tokensPerMonth: 'tokens_per_month',
-  usdPerMonth: 'usd_per_month',
-} as const satisfies Record<LimitName, keyof FieldsJson>;
 
 /** Limits as they are answered; null stays null. */
 export function limitsJson({ models, ...all }: PlanLimits): LimitsJson {

@@ -4,6 +4,8 @@ import { parseJsonBody } from '../../openai/json-body.ts';
 import { requireKey } from '../authenticate.ts';
 import type { HttpContext } from '../context.ts';
 import { answerJson } from '../exchange.ts';
+import { principalOfKey } from '../principal.ts';
+import { checkCaller, checkedAccount } from './access.ts';
 import type { Endpoint } from './endpoint.ts';
 import { API_ENDPOINTS } from './endpoints.ts';
 import { parse } from './parse.ts';
@@ -15,15 +17,21 @@ export function registerApi(app: FastifyInstance, context: HttpContext): void {
     app.route({
       method: endpoint.method,
       url: endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'),
-      onRequest: endpoint.access === 'admin' ? [admit, requireAdmin] : [admit],
+      onRequest: [
+        admit,
+        (request, _reply, done) => {
+          try {
+            const { caller, ip } = request;
+            checkCaller(endpoint, caller && principalOfKey(caller, ip));
+            done();
+          } catch (error) {
+            done(error as ServiceError); // It throws nothing else.
+          }
+        },
+      ],
       handler: (request, reply) => answer(context, endpoint, request, reply),
     });
   }
-}
-
-function requireAdmin(request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void {
-  if (request.caller?.kind === 'admin') done();
-  else done(new ServiceError('admin_required', 'This takes a key of the kind `admin`.'));
 }
 
 const EMPTY = new Uint8Array(0);
@@ -34,25 +42,39 @@ async function answer(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<void> {
-  const { caller } = request;
-  if (caller === null) throw new TypeError('a route of the management interface is open to all');
+  const principal = request.caller && principalOfKey(request.caller, request.ip);
   const { plans, limits } = context.inference.accounting;
   const bytes = request.body instanceof Uint8Array ? request.body : EMPTY;
-  const call = {
-    plans,
-    limits,
-    caller,
-    actor: { id: `key:${caller.id}`, ip: request.ip },
+  const parts = {
     params: paramsOf(request),
     query: endpoint.query && parse(endpoint.query, request.query),
     body: endpoint.body && parse(endpoint.body, parseJsonBody(bytes)),
   };
-  const body = await context.accounts.use((database) => endpoint.handle({ database, ...call }));
+  const answerHeaders = ['cache-control', 'no-store'];
+  const body = await context.accounts.use(async (database) => {
+    const { account } = endpoint;
+    const accountId =
+      account && principal
+        ? checkedAccount(endpoint, principal, await account.find({ database, ...parts }), account.missing)
+        : null;
+    return await endpoint.handle({
+      ...parts,
+      database,
+      plans,
+      limits,
+      context,
+      request: { headers: request.headers, ip: request.ip },
+      answerHeaders,
+      principal,
+      actor: principal?.actor,
+      accountId,
+    });
+  });
   // What was changed holds here at once. Where that fails the change is made all the same, and the poll sees it.
   if (endpoint.method !== 'GET') await context.keys.refresh().catch(() => {});
   reply.hijack();
   const exchange = { request: request.raw, response: reply.raw, requestId: request.id };
-  answerJson(exchange, endpoint.status, JSON.stringify(body), ['cache-control', 'no-store']);
+  answerJson(exchange, endpoint.status, JSON.stringify(body), answerHeaders);
 }
 
 /** What stands in a path for its parameters. What cannot be an id is that of nothing. */

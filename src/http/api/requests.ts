@@ -1,50 +1,24 @@
-import { z } from 'zod';
 import { readReceipt, readReceiptsOf } from '../../accounts/ledger/receipt.ts';
-import { MOST_REQUESTS, readRequests } from '../../accounts/ledger/requests.ts';
-import { DEFAULT_PAGE, invalidCursor } from '../../accounts/page.ts';
+import { readRequests } from '../../accounts/ledger/requests.ts';
+import { invalidCursor } from '../../accounts/page.ts';
+import type { AccountDatabase } from '../../accounts/store.ts';
 import { ServiceError } from '../../errors.ts';
-import { endpoint, type Endpoint } from './endpoint.ts';
-import { receipt, receiptJson, request, requestJson } from './ledger-json.ts';
-import { filterText, id, moment, pageJson, pageOf, pageQuery } from './schemas.ts';
+import { requestOperations } from './contract/requests.ts';
+import { endpoints } from './endpoint.ts';
+import { pageJson } from './json.ts';
+import { receiptJson, requestJson } from './ledger-json.ts';
+import { inQuery } from './of-account.ts';
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** The log of requests, and what is known of each. */
-export const requestEndpoints: readonly Endpoint[] = [
-  endpoint({
-    method: 'GET',
-    path: '/api/requests',
-    operationId: 'listRequests',
-    summary: 'List requests, the newest first.',
-    query: z.strictObject({
-      account_id: id.optional(),
-      key_id: id.optional(),
-      model: filterText.optional(),
-      state: z.enum(['open', 'settled', 'interrupted']).optional(),
-      status_class: z.coerce
-        .number()
-        .int()
-        .min(2)
-        .max(5)
-        .optional()
-        .describe('First digit of the HTTP status.'),
-      error_code: filterText.optional().describe('Code of an error, or `hung_up`.'),
-      from: moment.optional().describe('Those that came then or later; ISO 8601 with a time zone.'),
-      to: moment.optional().describe('Those that came before; ISO 8601 with a time zone.'),
-      ...pageQuery,
-      limit: z.coerce
-        .number()
-        .int()
-        .min(1)
-        .max(MOST_REQUESTS)
-        .default(DEFAULT_PAGE)
-        .describe('Most elements of the page.'),
-    }),
-    answer: pageOf('RequestPage', request),
-    handle: async ({ database, query }) => {
+export const requestEndpoints = endpoints(requestOperations, {
+  listRequests: {
+    account: inQuery,
+    handle: async ({ database, accountId, query }) => {
       if (query.cursor !== undefined && !UUID.test(query.cursor)) throw invalidCursor();
       const filter = {
-        accountId: query.account_id,
+        accountId,
         keyId: query.key_id,
         model: query.model,
         state: query.state,
@@ -56,47 +30,35 @@ export const requestEndpoints: readonly Endpoint[] = [
       const page = await readRequests(database, filter, { limit: query.limit, before: query.cursor ?? null });
       return pageJson({ items: page.requests, nextCursor: page.next }, requestJson);
     },
-  }),
-  endpoint({
-    method: 'GET',
-    path: '/api/receipts/{id}',
-    operationId: 'getReceipt',
-    summary: 'Tell all that is known of one request. Any live key of its account may ask.',
-    access: 'any',
-    answer: receipt,
-    errors: ['not_found'],
-    handle: async ({ database, caller, params }) => {
-      const found = UUID.test(params.id)
-        ? await readReceipt(database, params.id, caller.kind === 'admin' ? null : caller.accountId)
-        : null;
-      if (found !== null) return receiptJson(found);
-      throw new ServiceError('not_found', 'No request of this id is in the ledger for this key.', {
-        param: 'id',
-      });
+  },
+  getReceipt: {
+    account: {
+      find: async ({ database, params }) => (await receiptNamed(database, params.id)).request.accountId,
+      missing: noSuchRequest,
     },
-  }),
-  endpoint({
-    method: 'GET',
-    path: '/api/receipts',
-    operationId: 'listReceipts',
-    summary:
-      "Tell all that is known of the requests that carried a caller's own id, the newest first, 200 at most.",
-    access: 'any',
-    query: z.strictObject({
-      client_request_id: z
-        .string()
-        .regex(/^[\x20-\x7e]{1,512}$/, 'expected 1 to 512 printable ASCII characters')
-        .describe('What the caller sent as `x-client-request-id`.'),
-      account_id: id
-        .optional()
-        .describe("Left out: the key's own account. Others' are there for admins alone."),
-    }),
-    answer: pageOf('ReceiptPage', receipt),
-    handle: async ({ database, caller, query }) => {
-      const accountId = query.account_id ?? caller.accountId;
-      const allowed = caller.kind === 'admin' || accountId === caller.accountId;
-      const items = allowed ? await readReceiptsOf(database, accountId, query.client_request_id) : [];
+    handle: async ({ database, params }) => receiptJson(await receiptNamed(database, params.id)),
+  },
+  listReceipts: {
+    account: inQuery,
+    handle: async ({ database, principal, accountId, query }) => {
+      const account = accountId ?? principal.key?.accountId;
+      if (account === undefined) {
+        throw new ServiceError('missing_required_parameter', "'account_id' must be there.", {
+          param: 'account_id',
+        });
+      }
+      const items = await readReceiptsOf(database, account, query.client_request_id);
       return pageJson({ items, nextCursor: null }, receiptJson);
     },
-  }),
-];
+  },
+});
+
+async function receiptNamed(database: AccountDatabase, id: string) {
+  const found = UUID.test(id) ? await readReceipt(database, id, null) : null;
+  if (found === null) throw noSuchRequest();
+  return found;
+}
+
+function noSuchRequest(): ServiceError {
+  return new ServiceError('not_found', 'No request of this id is in the ledger for you.', { param: 'id' });
+}

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { planSchema } from '../../../src/config/plan.ts';
-import { LIMIT_WORDS, limits, limitsJson, limitsOf } from '../../../src/http/api/limits-json.ts';
+import { LIMIT_WORDS, limits } from '../../../src/http/api/contract/limits.ts';
+import { limitsJson, limitsOf } from '../../../src/http/api/limits-json.ts';
 
 /** `requestsPerMinute` as `requests_per_minute`. */
 const snake = (name: string) => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);

@@ -286,8 +286,11 @@ for (const kind of testDatabases()) {
       for (const nothing of [unknown, 'x', 'key_0', '%00', "'", 'x'.repeat(65)]) {
         refusedWith(await call('GET', `/api/receipts/${nothing}`, { key: stranger }), 404, 'not_found', 'id');
       }
-      for (const path of ['?client_request_id=shared', `?client_request_id=shared&account_id=${mine}`]) {
-        assert.deepEqual((await ok('GET', `/api/receipts${path}`, { key: stranger })).data, []);
+      const shared = '/api/receipts?client_request_id=shared';
+      assert.deepEqual((await ok('GET', shared, { key: stranger })).data, []);
+      for (const other of [mine, 'acct_none']) {
+        const refused = await call('GET', `${shared}&account_id=${other}`, { key: stranger });
+        refusedWith(refused, 404, 'not_found', 'account_id');
       }
       assert.equal((await ok('GET', '/api/receipts?client_request_id=shared', { key: text })).data.length, 1);
       const { key: second } = await key({ account_id: mine });

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { DEFAULT_PAGE, MAX_PAGE, type Page } from '../../accounts/page.ts';
+import { DEFAULT_PAGE, MAX_PAGE } from '../../../accounts/bounds.ts';
 
 /** Schemas that stand in the OpenAPI document under a name of their own. */
 export const named = z.registry<{ id: string }>();
@@ -33,7 +33,7 @@ export const usd = z.string().describe('USD, a decimal string.');
 /** Parameters of every list. */
 export const pageQuery = {
   limit: z.coerce
-    .number()
+    .number<number>()
     .int()
     .min(1)
     .max(MAX_PAGE)
@@ -55,20 +55,5 @@ export function pageOf<T extends z.ZodType>(id: string, element: T) {
   return component(id, z.object({ data: z.array(element), next_cursor: nextCursor }));
 }
 
-/** A page as it is answered. */
-export function pageJson<T, E>(
-  page: Page<T>,
-  toJson: (item: T) => E,
-): { data: E[]; next_cursor: string | null } {
-  return { data: page.items.map(toJson), next_cursor: page.nextCursor };
-}
-
 /** The answer to everything that deletes. */
 export const deleted = component('Deleted', z.object({ id: z.string(), deleted: z.literal(true) }));
-
-/** Unix milliseconds as they are answered. */
-export function iso(unixMs: number): string;
-export function iso(unixMs: number | null): string | null;
-export function iso(unixMs: number | null): string | null {
-  return unixMs === null ? null : new Date(unixMs).toISOString();
-}

@@ -1,0 +1,3 @@
+/** By what usage is summed. */
+export const USAGE_DIMENSIONS = ['day', 'model', 'key', 'account'] as const;
+export type UsageDimension = (typeof USAGE_DIMENSIONS)[number];

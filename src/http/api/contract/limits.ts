@@ -1,0 +1,53 @@
+import { z } from 'zod';
+import { modelId, planSchema, type PlanLimits } from '../../../config/plan.ts';
+import { component } from './schemas.ts';
+
+const { shape } = planSchema;
+
+/** Limits of the configuration under the names that they have here. */
+const fields = {
+  requests_per_minute: shape.requestsPerMinute,
+  tokens_per_minute: shape.tokensPerMinute,
+  requests_in_flight: shape.requestsInFlight,
+  tokens_per_day: shape.tokensPerDay,
+  tokens_per_month: shape.tokensPerMonth,
+  usd_per_month: shape.usdPerMonth,
+  burst: shape.burst,
+};
+
+/** Limits of a plan or of a key, for all models together and for single ones. */
+export const limits = component(
+  'Limits',
+  z.strictObject({
+    ...fields,
+    models: z
+      .record(modelId, z.strictObject(fields))
+      .optional()
+      .describe('Further limits for single models, by model id.'),
+  }),
+);
+
+/** What each limit is called here. */
+export const LIMIT_WORDS = {
+  requestsPerMinute: 'requests_per_minute',
+  tokensPerMinute: 'tokens_per_minute',
+  requestsInFlight: 'requests_in_flight',
+  tokensPerDay: 'tokens_per_day',
+  tokensPerMonth: 'tokens_per_month',
+  usdPerMonth: 'usd_per_month',
+} as const satisfies Record<Exclude<keyof PlanLimits, 'burst' | 'models'>, keyof typeof fields>;
+
+const amount = z
+  .union([z.int(), z.string()])
+  .describe('Requests or tokens; for `usd_per_month` USD, a decimal string.');
+
+/** What every limit says of itself. */
+export const limitFields = {
+  scope: z.enum(['account', 'key']).describe("Whether it is the account's plan that sets it, or the key."),
+  model: z.string().nullable().describe('Null: all models.'),
+  limit: z.enum(Object.values(LIMIT_WORDS)),
+  bound: amount,
+};
+
+/** A limit that a request was held against. */
+export const heldLimit = component('HeldLimit', z.object({ ...limitFields, left: amount }));

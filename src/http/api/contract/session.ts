@@ -1,0 +1,176 @@
+import { z } from 'zod';
+import { operations } from './operation.ts';
+import { role } from './people.ts';
+import { component, time } from './schemas.ts';
+
+/** The answer to what has been done and has nothing to tell. */
+export const done = component('Done', z.object({ done: z.literal(true) }));
+
+/** A password that is to be. */
+export const newPassword = z
+  .string()
+  .min(10, 'expected at least 10 characters')
+  .max(128, 'expected at most 128 characters')
+  .describe('10 to 128 characters.');
+
+/** A password as somebody remembers it. */
+export const password = z.string().max(128);
+
+/** An e-mail address as somebody types it. */
+export const email = z.string().max(254);
+
+/** The secret of a link, which stands in its fragment. */
+export const linkToken = z.string().max(100).describe("What stands behind the `#` of the link's address.");
+
+const me = component(
+  'SignedInPerson',
+  z.object({
+    id: z.string(),
+    name: z.string(),
+    email: z.string(),
+    operator: z.boolean().describe('May manage the whole service.'),
+    two_factor: z.boolean().describe('Has a second factor.'),
+    has_password: z.boolean(),
+    providers: z.array(z.string()).describe('Ids of the providers that they have signed in with.'),
+    created_at: time,
+  }),
+);
+
+const session = component(
+  'Session',
+  z.object({
+    person: me.nullable().describe('Null: nobody is signed in.'),
+    accounts: z
+      .array(
+        z.object({
+          id: z.string(),
+          name: z.string(),
+          role,
+          plan: z.string().nullable().describe('Null: the default plan.'),
+          status: z.enum(['active', 'suspended', 'closed']),
+        }),
+      )
+      .describe('Accounts that the person acts for, those longest joined first.'),
+    setup_needed: z.boolean().describe('There is no operator yet.'),
+    sign_in: z.object({
+      providers: z.array(z.object({ id: z.string(), name: z.string() })),
+      password_reset: z.boolean().describe('A forgotten password can be replaced by e-mail.'),
+      second_factor_due: z
+        .boolean()
+        .describe('Somebody has signed in with this browser, but for their second factor.'),
+    }),
+    public_url: z.string().describe('The address that callers use, without `/v1`.'),
+    version: z.string().describe('Of the service.'),
+  }),
+);
+
+const signedIn = component(
+  'SignInAnswer',
+  z.object({
+    status: z
+      .enum(['signed_in', 'second_factor'])
+      .describe('`second_factor`: nobody is signed in until the second factor is given.'),
+  }),
+);
+
+/** Signing in and out. Cookies carry the session; no body ever does. */
+export const sessionOperations = operations({
+  getSession: {
+    method: 'GET',
+    path: '/api/session',
+    summary: 'Say who is signed in, which accounts they act for, and how one can sign in.',
+    access: 'open',
+    answer: session,
+  },
+  setUp: {
+    method: 'POST',
+    path: '/api/setup',
+    summary: 'Make the first operator, with the token of a set-up link, and sign them in.',
+    access: 'open',
+    body: component(
+      'SetUp',
+      z.strictObject({
+        token: linkToken,
+        name: z.string().describe('1 to 100 characters.'),
+        email,
+        password: newPassword,
+      }),
+    ),
+    answer: done,
+    errors: ['invalid_link', 'too_many_attempts'],
+  },
+  signIn: {
+    method: 'POST',
+    path: '/api/sign-in',
+    summary: 'Sign in with a password.',
+    access: 'open',
+    body: component('SignIn', z.strictObject({ email, password })),
+    answer: signedIn,
+    errors: ['wrong_credentials', 'too_many_attempts'],
+  },
+  signInSecondFactor: {
+    method: 'POST',
+    path: '/api/sign-in/second-factor',
+    summary: 'Complete a sign-in with the second factor. Each code is taken once.',
+    access: 'open',
+    body: component(
+      'SecondFactor',
+      z.strictObject({ code: z.string().max(50), kind: z.enum(['totp', 'recovery']) }),
+    ),
+    answer: signedIn,
+    errors: ['sign_in_required', 'wrong_credentials', 'too_many_attempts'],
+  },
+  signInWithProvider: {
+    method: 'POST',
+    path: '/api/sign-in/provider',
+    summary: 'Begin a sign-in with a provider, which the browser is to visit.',
+    access: 'open',
+    body: component(
+      'SignInWithProvider',
+      z.strictObject({
+        provider: z.string().max(50).describe('Id of a provider of the session.'),
+        return_to: z
+          .string()
+          .max(2000)
+          .optional()
+          .describe('Path of the page to come back to. Left out: `/`.'),
+      }),
+    ),
+    answer: component('ProviderAddress', z.object({ url: z.string() })),
+    errors: ['not_found', 'provider_unavailable', 'too_many_attempts'],
+  },
+  finishProviderSignIn: {
+    method: 'GET',
+    path: '/api/auth/callback/{provider}',
+    summary: 'Where a provider sends the browser back to.',
+    access: 'open',
+    status: 303,
+    query: z.looseObject({}),
+    answer: null,
+  },
+  signOut: {
+    method: 'POST',
+    path: '/api/sign-out',
+    summary: 'End the session of this browser.',
+    access: 'open',
+    answer: done,
+  },
+  forgotPassword: {
+    method: 'POST',
+    path: '/api/password/forgot',
+    summary: 'Send a link to a new password. The answer is the same whether somebody has the address or not.',
+    access: 'open',
+    body: component('ForgottenPassword', z.strictObject({ email })),
+    answer: done,
+    errors: ['not_configured', 'too_many_attempts'],
+  },
+  resetPassword: {
+    method: 'POST',
+    path: '/api/password/reset',
+    summary: 'Set a new password with the token of such a link. It ends every session of the person.',
+    access: 'open',
+    body: component('NewPassword', z.strictObject({ token: linkToken, password: newPassword })),
+    answer: done,
+    errors: ['invalid_link', 'too_many_attempts'],
+  },
+});
