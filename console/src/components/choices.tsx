@@ -64,7 +64,7 @@ export function Segmented<Value extends string>({ label, value, choices, onChang
       value={[value]}
       onValueChange={([chosen]) => {
         // Pressing the chosen one again chooses nothing: it stays.
-        if (chosen !== undefined) onChange(chosen as Value); // Only the values below can be pressed.
+        if (chosen !== undefined) onChange(chosen);
       }}
       className="inline-flex h-8 items-center gap-0.5 rounded-lg bg-sunken p-0.5"
     >

@@ -12,21 +12,22 @@ interface TimeProps {
 
 /** A moment in the reader's own time; in UTC on hover. */
 export function Time({ at, relative = false, never = 'Never' }: TimeProps) {
-  useMinute(relative);
+  const nowMs = useNow(relative);
   if (at === null) return <span className="text-ink-3">{never}</span>;
   return (
     <time dateTime={at} title={`${dateTime(at)} (${utc(at)})`} className="whitespace-nowrap tabular-nums">
-      {relative ? ago(at, Date.now()) : dateTime(at)}
+      {relative ? ago(at, nowMs) : dateTime(at)}
     </time>
   );
 }
 
-/** Draws anew with every minute, since distances grow. */
-function useMinute(active: boolean): void {
-  const [, draw] = useState(0);
+/** The time as it was half a minute ago at most, since distances grow. */
+function useNow(active: boolean): number {
+  const [nowMs, setNow] = useState(() => Date.now());
   useEffect(() => {
     if (!active) return;
-    const timer = setInterval(() => draw((count) => count + 1), 30_000);
+    const timer = setInterval(() => setNow(Date.now()), 30_000);
     return () => clearInterval(timer);
   }, [active]);
+  return nowMs;
 }

@@ -1,6 +1,6 @@
 import { Dialog } from '@base-ui/react/dialog';
 import { Menu as MenuIcon, X } from 'lucide-react';
-import { useEffect, useRef, useState, type ReactNode } from 'react';
+import { useEffect, useRef, type ReactNode } from 'react';
 import { useLocation } from 'wouter';
 import { AccountSwitch } from './account-switch.tsx';
 import { Link } from './link.tsx';
@@ -31,7 +31,8 @@ export function Shell({ children }: { children: ReactNode }) {
       <aside className="sticky top-0 hidden h-dvh flex-col border-r border-line bg-surface lg:flex">
         <Side />
       </aside>
-      <TopBar />
+      {/* Anew with each page: whoever chose one has done with the menu. */}
+      <TopBar key={path} />
       <main ref={main} id="main" tabIndex={-1} className="min-w-0 outline-none">
         {children}
       </main>
@@ -41,15 +42,12 @@ export function Shell({ children }: { children: ReactNode }) {
 
 /** On narrow windows: the name, and a button that opens what stands at the side of wide ones. */
 function TopBar() {
-  const [open, setOpen] = useState(false);
-  const [path] = useLocation();
-  useEffect(() => setOpen(false), [path]);
   return (
     <header className="sticky top-0 z-30 flex h-14 items-center justify-between border-b border-line bg-surface px-4 lg:hidden">
       <Link to="/" className="flex items-center gap-2.5 text-[0.9375rem] font-semibold tracking-tight">
         <Logo /> Sluice
       </Link>
-      <Dialog.Root open={open} onOpenChange={setOpen}>
+      <Dialog.Root>
         <Dialog.Trigger
           aria-label="Menu"
           className="inline-flex size-9 items-center justify-center rounded-md text-ink-2 hover:bg-hover"
