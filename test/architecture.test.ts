@@ -41,6 +41,11 @@ interface Import {
   to: string;
 }
 
+const consoleSource = join(root, 'console', 'src');
+const consoleFiles = readdirSync(consoleSource, { recursive: true, encoding: 'utf8' })
+  .filter((file) => /\.tsx?$/.test(file))
+  .map((file) => file.replaceAll('\\', '/'));
+
 const files = readdirSync(source, { recursive: true, encoding: 'utf8' })
   .filter((file) => file.endsWith('.ts'))
   .map((file) => file.replaceAll('\\', '/'));
@@ -92,10 +97,42 @@ test('no file imports itself by a circle of others', () => {
 });
 
 test('no file is longer than 400 lines', () => {
-  const long = files
-    .map((file) => ({ file, lines: readFileSync(join(source, file), 'utf8').split('\n').length - 1 }))
+  const paths = [
+    ...files.map((file) => join(source, file)),
+    ...consoleFiles.map((file) => join(consoleSource, file)),
+  ];
+  const long = paths
+    .map((file) => ({ file, lines: readFileSync(file, 'utf8').split('\n').length - 1 }))
     .filter(({ lines }) => lines > 400);
   assert.deepEqual(long, []);
+});
+
+test('the console knows of the service nothing but the types of its contract', () => {
+  const outward = consoleFiles.flatMap((file) => {
+    const text = readFileSync(join(consoleSource, file), 'utf8');
+    return [...text.matchAll(/^(import|export)( type)?[^;]*?from '(\.[^']+)';/gms)]
+      .map(([, , type, specifier = '']) => ({
+        file,
+        type: type !== undefined,
+        to: relative(root, resolve(consoleSource, dirname(file), specifier)).replaceAll('\\', '/'),
+      }))
+      .filter(({ to }) => !to.startsWith('console/'));
+  });
+  assert.ok(outward.length > 0, 'nothing was found to look at');
+  assert.deepEqual(
+    outward.filter(({ type, to }) => !type || to !== 'src/http/api/contract.ts'),
+    [],
+  );
+});
+
+test('only the client of the console asks the service, but for what is generated and what describes it', () => {
+  const asking = consoleFiles.filter((file) =>
+    /\bfetch\(/.test(readFileSync(join(consoleSource, file), 'utf8')),
+  );
+  assert.deepEqual(
+    asking.filter((file) => !file.startsWith('api/')),
+    [],
+  );
 });
 
 test('no file only passes on what others export', () => {
