@@ -1,0 +1,35 @@
+/**
+ * Takes the text of an event stream in whatever pieces it comes, and gives the data of the events that each piece
+ * completes. Lines end in LF, CR LF or CR; comments and fields other than `data` are passed over; an event that the
+ * stream breaks off in is none. As https://html.spec.whatwg.org/multipage/server-sent-events.html has it.
+ */
+export class EventReader {
+  /** A line that has not ended yet. */
+  #line = '';
+  #data: string[] = [];
+  /** The last piece ended in CR: an LF at the start of the next one belongs to it. */
+  #afterCr = false;
+
+  /** The data of the events that this piece completes, in their order. */
+  push(piece: string): string[] {
+    const events: string[] = [];
+    let start = this.#afterCr && piece.startsWith('\n') ? 1 : 0;
+    if (piece !== '') this.#afterCr = piece.endsWith('\r');
+    for (const { 0: ending, index } of piece.matchAll(/\r\n|\n|\r/g)) {
+      if (index < start) continue;
+      this.#end(this.#line + piece.slice(start, index), events);
+      this.#line = '';
+      start = index + ending.length;
+    }
+    this.#line += piece.slice(start);
+    return events;
+  }
+
+  #end(line: string, events: string[]): void {
+    if (line === '') {
+      if (this.#data.length > 0) events.push(this.#data.join('\n'));
+      this.#data = [];
+    } else if (line === 'data') this.#data.push('');
+    else if (line.startsWith('data:')) this.#data.push(line.slice(line[5] === ' ' ? 6 : 5));
+  }
+}
