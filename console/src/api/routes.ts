@@ -37,6 +37,7 @@ export const ROUTES: {
   signIn: 'POST /api/sign-in',
   signInSecondFactor: 'POST /api/sign-in/second-factor',
   signInWithProvider: 'POST /api/sign-in/provider',
+  finishProviderSignIn: 'GET /api/auth/callback/{provider}',
   signOut: 'POST /api/sign-out',
   forgotPassword: 'POST /api/password/forgot',
   resetPassword: 'POST /api/password/reset',
