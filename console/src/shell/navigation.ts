@@ -41,7 +41,7 @@ export const NAVIGATION: readonly Group[] = [
     ],
   },
   {
-    label: 'Usage',
+    label: 'Account',
     operator: false,
     entries: [
       { path: '/usage', label: 'Usage', icon: ChartColumn },
