@@ -6,6 +6,7 @@ import { ServiceError } from '../errors.ts';
 import { getAccount } from './accounts.ts';
 import { appendAudit, type Actor } from './audit.ts';
 import { checkedName } from './name.ts';
+import { refuseLastOperator } from './operators.ts';
 import { oldestFirst, pageLimit, pageOf, placeCursor, placeOf, type Page, type PageQuery } from './page.ts';
 
 /** Somebody who may use the console. Times in Unix milliseconds. */
@@ -14,6 +15,10 @@ export interface PersonRecord {
   name: string;
   /** In lower case. */
   email: string;
+  /** May manage the whole service. */
+  operator: boolean;
+  /** Has a second factor. */
+  twoFactor: boolean;
   createdAt: number;
 }
 
@@ -27,7 +32,7 @@ export interface MemberRecord {
 }
 
 /**
- * Makes a person. Rejects with a `ServiceError` `invalid_value`: param `name`, or `email` where it is none or
+ * Makes a person, for an operator. Rejects with a `ServiceError` `invalid_value`: param `name`, or `email` where it is none or
  * somebody else's.
  */
 export async function createPerson(
@@ -42,7 +47,8 @@ export async function createPerson(
   return await database.kysely.transaction().execute(async (transaction) => {
     const row = await transaction
       .insertInto('people')
-      .values({ id, name, email, created_at: now, updated_at: now })
+      // Who makes people vouches for their addresses.
+      .values({ id, name, email, email_verified: 1, created_at: now, updated_at: now })
       .onConflict((conflict) => conflict.column('email').doNothing())
       .returningAll()
       .executeTakeFirst();
@@ -59,6 +65,13 @@ export async function createPerson(
   });
 }
 
+/** The person of this id. Rejects with a `ServiceError` `not_found`. */
+export async function getPerson(database: Database, id: string): Promise<PersonRecord> {
+  const row = await database.kysely.selectFrom('people').selectAll().where('id', '=', id).executeTakeFirst();
+  if (row === undefined) throw noSuchPerson();
+  return toRecord(row);
+}
+
 /** A page of all people, the oldest first. Throws a `ServiceError` `invalid_value` (param `limit` or `cursor`). */
 export async function listPeople(database: Database, page: PageQuery = {}): Promise<Page<PersonRecord>> {
   return await oldestFirst(database.kysely.selectFrom('people').selectAll(), toRecord, page);
@@ -66,7 +79,7 @@ export async function listPeople(database: Database, page: PageQuery = {}): Prom
 
 /**
  * Forgets a person and every part that they have in an account. Accounts, keys, ledger and audit log stay.
- * Rejects with a `ServiceError` `not_found`.
+ * Rejects with a `ServiceError` `not_found`, or `last_operator`.
  */
 export async function deletePerson(database: Database, id: string, by: Actor): Promise<void> {
   await database.kysely.transaction().execute(async (transaction) => {
@@ -78,6 +91,7 @@ export async function deletePerson(database: Database, id: string, by: Actor): P
       .$if(database.place.kind === 'postgres', (query) => query.forUpdate())
       .executeTakeFirst();
     if (person === undefined) throw noSuchPerson();
+    await refuseLastOperator(database, transaction, id);
     const parts = await transaction
       .deleteFrom('memberships')
       .where('person_id', '=', id)
@@ -186,8 +200,11 @@ export async function listMembers(
 
 const MAX_EMAIL = 254;
 
-/** The least that an address has; whether it reaches anybody only a message to it could tell. */
-function checkedEmail(text: string): string {
+/**
+ * An e-mail address as it is kept, in lower case, with the least that one has; whether it reaches anybody only a
+ * message to it could tell. Throws a `ServiceError` `invalid_value` (param `email`).
+ */
+export function checkedEmail(text: string): string {
   const email = text.trim().toLowerCase();
   if (email.length > MAX_EMAIL || !/^[^\s@\p{Cc}\p{Cf}]+@[^\s@\p{Cc}\p{Cf}]+$/u.test(email)) {
     throw new ServiceError(
@@ -205,5 +222,5 @@ function noSuchPerson(): ServiceError {
 
 function toRecord(row: Selectable<Schema['people']>): PersonRecord {
   const { id, name, email, created_at: createdAt } = row;
-  return { id, name, email, createdAt };
+  return { id, name, email, operator: row.operator === 1, twoFactor: row.two_factor === 1, createdAt };
 }

@@ -1,6 +1,6 @@
 import type { Actor } from '../accounts/audit.ts';
 import type { AuthenticatedKey } from '../accounts/keys.ts';
-import type { SignedIn } from '../identity/identity.ts';
+import type { SignedIn } from '../identity/signed-in.ts';
 
 interface PrincipalBase {
   /** The same for the audit log. */

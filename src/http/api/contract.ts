@@ -1,21 +1,27 @@
 import type { accountOperations } from './contract/accounts.ts';
 import type { auditOperations } from './contract/audit.ts';
+import type { invitationOperations } from './contract/invitations.ts';
 import type { keyOperations } from './contract/keys.ts';
+import type { meOperations } from './contract/me.ts';
 import type { BodyOf, Operation, Params, QueryOf, Wire } from './contract/operation.ts';
 import type { peopleOperations } from './contract/people.ts';
 import type { playgroundOperations } from './contract/playground.ts';
 import type { requestOperations } from './contract/requests.ts';
 import type { serviceOperations } from './contract/service.ts';
+import type { sessionOperations } from './contract/session.ts';
 import type { usageOperations } from './contract/usage.ts';
 
 /** Every operation of the management interface by its id, as its schemas say it. */
 type All = typeof accountOperations &
   typeof auditOperations &
+  typeof invitationOperations &
   typeof keyOperations &
+  typeof meOperations &
   typeof peopleOperations &
   typeof playgroundOperations &
   typeof requestOperations &
   typeof serviceOperations &
+  typeof sessionOperations &
   typeof usageOperations;
 
 /**

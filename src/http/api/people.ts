@@ -1,7 +1,9 @@
 import type { z } from 'zod';
+import { setOperator } from '../../accounts/operators.ts';
 import {
   createPerson,
   deletePerson,
+  getPerson,
   listMembers,
   listPeople,
   removeMember,
@@ -18,6 +20,10 @@ import { inPath } from './of-account.ts';
 export const peopleEndpoints = endpoints(peopleOperations, {
   listPeople: async ({ database, query }) => pageJson(await listPeople(database, query), personJson),
   createPerson: async ({ database, actor, body }) => personJson(await createPerson(database, body, actor)),
+  changePerson: async ({ database, actor, params, body }) => {
+    await setOperator(database, params.id, body.operator, actor);
+    return personJson(await getPerson(database, params.id));
+  },
   deletePerson: async ({ database, actor, params }) => {
     await deletePerson(database, params.id, actor);
     return { id: params.id, deleted: true as const };
@@ -43,8 +49,9 @@ export const peopleEndpoints = endpoints(peopleOperations, {
   },
 });
 
-function personJson({ id, name, email, createdAt }: PersonRecord): z.input<typeof person> {
-  return { id, name, email, created_at: iso(createdAt) };
+function personJson(record: PersonRecord): z.input<typeof person> {
+  const { id, name, email, operator, twoFactor, createdAt } = record;
+  return { id, name, email, operator, two_factor: twoFactor, created_at: iso(createdAt) };
 }
 
 function memberJson({ accountId, person, role, createdAt }: MemberRecord): z.input<typeof member> {

@@ -9,6 +9,8 @@ export const person = component(
     id: z.string(),
     name: z.string(),
     email: z.string().describe('In lower case; no two people have the same.'),
+    operator: z.boolean().describe('May manage the whole service.'),
+    two_factor: z.boolean().describe('Has a second factor.'),
     created_at: time,
   }),
 );
@@ -51,13 +53,25 @@ export const peopleOperations = operations({
     ),
     answer: person,
   },
+  changePerson: {
+    method: 'PATCH',
+    path: '/api/people/{id}',
+    summary: 'Make a person an operator, or one no more.',
+    access: 'operator',
+    body: component(
+      'PersonChange',
+      z.strictObject({ operator: z.boolean().describe('May manage the whole service.') }),
+    ),
+    answer: person,
+    errors: ['not_found', 'last_operator'],
+  },
   deletePerson: {
     method: 'DELETE',
     path: '/api/people/{id}',
     summary: 'Forget a person. Accounts, keys, ledger and audit log stay.',
     access: 'operator',
     answer: deleted,
-    errors: ['not_found'],
+    errors: ['not_found', 'last_operator'],
   },
   listMembers: {
     method: 'GET',

@@ -4,6 +4,8 @@ import type { Role } from '../database/schema.ts';
 export interface SignedIn {
   /** Of the session, for lists of them; never the token that the cookie carries. */
   sessionId: string;
+  /** When they signed in, Unix milliseconds. */
+  since: number;
   person: {
     id: string;
     name: string;

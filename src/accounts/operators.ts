@@ -1,0 +1,62 @@
+import type { Transaction } from 'kysely';
+import type { Database } from '../database/database.ts';
+import type { Schema } from '../database/schema.ts';
+import { ServiceError } from '../errors.ts';
+import { appendAudit, type Actor } from './audit.ts';
+
+/** Whether anybody may manage the whole service from the console. */
+export async function hasOperator({ kysely }: Pick<Database, 'kysely'>): Promise<boolean> {
+  const row = await kysely.selectFrom('people').select('id').where('operator', '=', 1).executeTakeFirst();
+  return row !== undefined;
+}
+
+/**
+ * Makes a person an operator, or one no more; who is so already stays so, and nothing is written down. Rejects with
+ * a `ServiceError` `not_found`, or `last_operator`.
+ */
+export async function setOperator(
+  database: Database,
+  personId: string,
+  operator: boolean,
+  by: Actor,
+): Promise<void> {
+  await database.kysely.transaction().execute(async (transaction) => {
+    if (!operator) await refuseLastOperator(database, transaction, personId);
+    const wanted = operator ? 1 : 0;
+    const { numUpdatedRows } = await transaction
+      .updateTable('people')
+      .set({ operator: wanted, updated_at: Date.now() })
+      .where('id', '=', personId)
+      .where('operator', '<>', wanted)
+      .executeTakeFirst();
+    if (numUpdatedRows === 0n) {
+      const known = await transaction.selectFrom('people').select('id').where('id', '=', personId).execute();
+      if (known.length > 0) return;
+      throw new ServiceError('not_found', 'There is no such person.', { param: 'id' });
+    }
+    await appendAudit(transaction, by, {
+      action: operator ? 'person.make_operator' : 'person.unmake_operator',
+      subject: `person:${personId}`,
+      accountId: null,
+      detail: {},
+    });
+  });
+}
+
+/** Keeps the last operator from going. Rejects with a `ServiceError` `last_operator`. */
+export async function refuseLastOperator(
+  { place }: Database,
+  transaction: Transaction<Schema>,
+  personId: string,
+): Promise<void> {
+  const operators = await transaction
+    .selectFrom('people')
+    .select('id')
+    .where('operator', '=', 1)
+    .orderBy('id')
+    // Of two that go at once, the second one waits and sees that it is the last.
+    .$if(place.kind === 'postgres', (query) => query.forUpdate())
+    .execute();
+  if (operators.length !== 1 || operators[0]?.id !== personId) return;
+  throw new ServiceError('last_operator', 'This is the last operator; make somebody else one first.');
+}
