@@ -1,0 +1,145 @@
+import assert from 'node:assert/strict';
+import { after, mock, test } from 'node:test';
+import { ApiError } from '../../console/src/api/client.ts';
+import { generate, type GenerateCall, type GenerateEvent } from '../../console/src/api/generate.ts';
+import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
+import { atRest, chat, MODEL, startService } from '../harness.ts';
+
+const service = await startService();
+after(() => service[Symbol.asyncDispose]());
+
+// In a page an address without a host is one of the service that the page is from.
+const fetched = globalThis.fetch;
+mock.method(globalThis, 'fetch', (path: string, init: RequestInit) => fetched(service.url + path, init));
+
+const ask = (directive: Directive, more: Partial<GenerateCall> = {}): GenerateCall => ({
+  endpoint: 'chat',
+  body: { ...chat(scripted(directive)) },
+  key: service.key,
+  ...more,
+});
+
+async function eventsOf(call: GenerateCall): Promise<GenerateEvent[]> {
+  return await Array.fromAsync(generate(call));
+}
+
+/** The events without what is different each time. */
+function told(events: readonly GenerateEvent[]): unknown[] {
+  return events.map((event) => {
+    if (event.type === 'text') return [event.choice, event.text];
+    if (event.type === 'finish') return [event.choice, event.reason];
+    return event.type === 'fault' ? event.error.code : event.type;
+  });
+}
+
+const textOf = (events: readonly GenerateEvent[]): string =>
+  events.map((event) => (event.type === 'text' ? event.text : '')).join('');
+
+test('a streamed chat is told as it comes, with its request, its times and its usage', async () => {
+  const events = await eventsOf(ask({ text: 'Zwölf Ärzte 🥼', cachedTokens: 2 }));
+  assert.deepEqual(told(events).slice(0, 2), ['taken', 'first_token']);
+  assert.deepEqual(told(events).slice(-3), [[0, 'stop'], 'usage', 'end']);
+  assert.equal(textOf(events), 'Zwölf Ärzte 🥼');
+  const usage = events.find((event) => event.type === 'usage')?.usage;
+  assert.ok(usage && usage.promptTokens > 2 && usage.completionTokens > 0);
+  assert.equal(usage.cachedTokens, 2);
+  const [taken, first] = events;
+  assert.ok(taken?.type === 'taken' && /^[\da-f-]{36}$/.test(taken.requestId ?? ''));
+  const end = events.at(-1);
+  assert.ok(first?.type === 'first_token' && end?.type === 'end');
+  assert.ok(first.ttftMs > 0 && first.ttftMs <= end.totalMs);
+});
+
+test('a whole answer comes in the same events', async () => {
+  const events = await eventsOf(ask({ text: 'at once' }, { stream: false }));
+  assert.deepEqual(told(events), ['taken', [0, 'at once'], [0, 'stop'], 'usage', 'end']);
+});
+
+test('several choices are told apart', async () => {
+  const call = ask({ text: 'a b' });
+  const events = await eventsOf({ ...call, body: { ...call.body, n: 2 } });
+  for (const choice of [0, 1]) {
+    const mine = events.filter((event) => event.type === 'text' && event.choice === choice);
+    assert.equal(textOf(mine), 'a b');
+  }
+});
+
+test('a text completion streams as a chat does', async () => {
+  const body = { model: MODEL, prompt: scripted({ text: 'and so on' }) };
+  const events = await eventsOf({ endpoint: 'text', body, key: service.key });
+  assert.equal(textOf(events), 'and so on');
+});
+
+test('log probabilities of both endpoints have one shape', async () => {
+  const likely = { logprobs: true, top_logprobs: 2 };
+  const shapes = [];
+  for (const call of [
+    ask({ tokens: 3 }, { body: { ...chat(scripted({ tokens: 3 })), ...likely } }),
+    ask({}, { endpoint: 'text', body: { model: MODEL, prompt: scripted({ tokens: 3 }), logprobs: 2 } }),
+  ]) {
+    const tokens = (await eventsOf(call)).flatMap((event) => (event.type === 'text' ? event.logprobs : []));
+    assert.equal(tokens.length, 3);
+    shapes.push(tokens.map(({ token, logprob, top }) => [typeof token, logprob <= 0, top.length]));
+  }
+  assert.deepEqual(shapes[0], shapes[1]);
+});
+
+test('a no of the service is thrown before any event, with its code, field and request', async () => {
+  const call = ask({});
+  await assert.rejects(eventsOf({ ...call, body: { ...call.body, temperature: 9 } }), (error) => {
+    assert.ok(error instanceof ApiError);
+    assert.deepEqual([error.status, error.code, error.param], [400, 'invalid_value', 'temperature']);
+    assert.ok(error.requestId);
+    return true;
+  });
+});
+
+test('a fault in the middle is told after the text that came, with what was used', async () => {
+  const events = await eventsOf(ask({ tokens: 9, errorAfter: 3 }));
+  assert.notEqual(textOf(events), '');
+  assert.deepEqual(told(events).slice(-3), ['usage', 'internal_error', 'end']);
+});
+
+test('a service that cannot be reached is told as such', async () => {
+  const reject = mock.method(globalThis, 'fetch', () => Promise.reject(new TypeError('fetch failed')));
+  try {
+    await assert.rejects(eventsOf(ask({})), { code: 'unreachable', status: 0 });
+  } finally {
+    reject.mock.restore();
+  }
+});
+
+test('a stream that breaks off is a fault, and the text that came stays', async () => {
+  const half = 'data: {"choices":[{"index":0,"delta":{"content":"ha"},"finish_reason":null}]}\n\ndata: {"cho';
+  const cut = mock.method(globalThis, 'fetch', () => Promise.resolve(new Response(half)));
+  try {
+    assert.deepEqual(told(await eventsOf(ask({}))), [
+      'taken',
+      'first_token',
+      [0, 'ha'],
+      'unreachable',
+      'end',
+    ]);
+  } finally {
+    cut.mock.restore();
+  }
+});
+
+test('an abort throws its reason, and the service stops generating', async () => {
+  const stop = new AbortController();
+  const call = ask({ tokens: 1_000_000, tokenMs: 5 }, { signal: stop.signal });
+  await assert.rejects(
+    async () => {
+      for await (const event of generate(call)) if (event.type === 'text') stop.abort(new Error('enough'));
+    },
+    { message: 'enough' },
+  );
+  await atRest(service);
+});
+
+test('whoever stops reading hangs up', async () => {
+  for await (const event of generate(ask({ tokens: 1_000_000, tokenMs: 5 }))) {
+    if (event.type === 'text') break;
+  }
+  await atRest(service);
+});
