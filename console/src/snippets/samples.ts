@@ -1,0 +1,194 @@
+import { curl, variableOf } from './curl.ts';
+import { fieldsOf, literal, PYTHON, TYPESCRIPT } from './literal.ts';
+
+/** The same call in one language. */
+export interface Sample {
+  language: 'curl' | 'Python' | 'TypeScript';
+  text: string;
+}
+
+interface SampleInput {
+  /** Address of the service as callers use it, without `/v1`: `public_url` of the session. */
+  baseUrl: string;
+  /** An API key, or `$NAME` of the environment variable that holds it. */
+  key: string;
+  /** The body of the request: a chat where it has `messages`, else a text completion. */
+  request: Readonly<Record<string, unknown>>;
+}
+
+/** Where the key is, in snippets that show none. */
+export const KEY_VARIABLE = '$SLUICE_API_KEY';
+
+/** Exactly this request by curl, and by OpenAI's own clients for Python and TypeScript. */
+export function samplesOf({ baseUrl, key, request }: SampleInput): Sample[] {
+  const chat = request['messages'] !== undefined;
+  const base = `${baseUrl.replace(/\/+$/, '')}/v1`;
+  const call: ClientCall = {
+    base,
+    key,
+    method: chat ? 'chat.completions.create' : 'completions.create',
+    // What the clients have no name for goes another way than the rest.
+    named: fieldsOf(request).filter(([name]) => (chat ? CHAT_FIELDS : TEXT_FIELDS).has(name)),
+    others: fieldsOf(request).filter(([name]) => !(chat ? CHAT_FIELDS : TEXT_FIELDS).has(name)),
+    chat,
+    streams: request['stream'] === true,
+    many:
+      (typeof request['n'] === 'number' && request['n'] > 1) ||
+      (Array.isArray(request['prompt']) && request['prompt'].length > 1),
+    usageApart: readField(request['stream_options'], 'include_usage') === true,
+  };
+  const url = `${base}/${chat ? 'chat/completions' : 'completions'}`;
+  return [
+    {
+      language: 'curl',
+      text: curl({ method: 'POST', url, key, body: request, streams: call.streams }),
+    },
+    { language: 'Python', text: python(call) },
+    { language: 'TypeScript', text: typescript(call) },
+  ];
+}
+
+type Fields = readonly (readonly [string, unknown])[];
+
+interface ClientCall {
+  base: string;
+  key: string;
+  method: string;
+  named: Fields;
+  others: Fields;
+  chat: boolean;
+  streams: boolean;
+  /** There is more than one choice. */
+  many: boolean;
+  /** The last chunk of a stream holds the usage and no choice. */
+  usageApart: boolean;
+}
+
+/** Fields that both clients, also those of some time ago, have a name for. */
+const BOTH = [
+  'model',
+  'stream',
+  'stream_options',
+  'max_tokens',
+  'temperature',
+  'top_p',
+  'seed',
+  'presence_penalty',
+  'frequency_penalty',
+  'logit_bias',
+  'stop',
+  'n',
+  'logprobs',
+  'user',
+];
+const CHAT_FIELDS = new Set([
+  ...BOTH,
+  'messages',
+  'max_completion_tokens',
+  'top_logprobs',
+  'response_format',
+  'metadata',
+  'store',
+  'service_tier',
+  'parallel_tool_calls',
+]);
+const TEXT_FIELDS = new Set([...BOTH, 'prompt', 'echo', 'best_of', 'suffix']);
+
+function python(call: ClientCall): string {
+  const variable = variableOf(call.key);
+  const key = variable === null ? PYTHON.string(call.key) : `os.environ[${PYTHON.string(variable)}]`;
+  const fields = call.named.map(([name, value]) => argument(`${name}=`, value));
+  if (call.others.length > 0) fields.push(argument('extra_body=', Object.fromEntries(call.others)));
+  const result = call.streams ? 'stream' : 'completion';
+  return [
+    ...(variable === null ? [] : ['import os']),
+    'from openai import OpenAI',
+    '',
+    `client = OpenAI(base_url=${PYTHON.string(call.base)}, api_key=${key})`,
+    '',
+    `${result} = client.${call.method}(`,
+    ...fields,
+    ')',
+    ...pythonPrint(call),
+  ].join('\n');
+}
+
+function argument(start: string, value: unknown): string {
+  return `    ${start}${literal(value, PYTHON, 1, 5 + start.length)},`;
+}
+
+function pythonPrint({ chat, streams, many, usageApart }: ClientCall): string[] {
+  if (!streams) {
+    const text = chat ? 'message.content' : 'text';
+    return many
+      ? ['for choice in completion.choices:', `    print(choice.index, choice.${text})`]
+      : [`print(completion.choices[0].${text})`];
+  }
+  const text = chat ? 'delta.content or ""' : 'text';
+  if (many) {
+    return [
+      'for chunk in stream:',
+      '    for choice in chunk.choices:',
+      `        print(choice.index, choice.${text})`,
+    ];
+  }
+  const print = `print(chunk.choices[0].${text}, end="", flush=True)`;
+  return usageApart
+    ? ['for chunk in stream:', '    if chunk.choices:', `        ${print}`]
+    : ['for chunk in stream:', `    ${print}`];
+}
+
+function typescript(call: ClientCall): string {
+  const variable = variableOf(call.key);
+  const key = variable === null ? TYPESCRIPT.string(call.key) : `process.env.${variable}`;
+  const fields = call.named.map(([name, value]) => {
+    const start = TYPESCRIPT.key(name);
+    return `  ${start}${literal(value, TYPESCRIPT, 1, 3 + start.length)},`;
+  });
+  if (call.others.length > 0) {
+    // Spread, since the types of the client refuse a field that they do not know only where it is written out.
+    fields.push(
+      '  // The client has no types for these:',
+      `  ...${literal(Object.fromEntries(call.others), TYPESCRIPT, 1, 6)},`,
+    );
+  }
+  const result = call.streams ? 'stream' : 'completion';
+  return [
+    "import OpenAI from 'openai';",
+    '',
+    'const client = new OpenAI({',
+    `  baseURL: ${TYPESCRIPT.string(call.base)},`,
+    `  apiKey: ${key},`,
+    '});',
+    '',
+    `const ${result} = await client.${call.method}({`,
+    ...fields,
+    '});',
+    ...typescriptPrint(call),
+  ].join('\n');
+}
+
+function typescriptPrint({ chat, streams, many }: ClientCall): string[] {
+  if (!streams) {
+    const text = chat ? 'message.content' : 'text';
+    return many
+      ? [`for (const choice of completion.choices) console.log(choice.index, choice.${text});`]
+      : [`console.log(completion.choices[0]?.${text});`];
+  }
+  const text = chat ? 'delta.content' : 'text';
+  return many
+    ? [
+        'for await (const chunk of stream) {',
+        `  for (const choice of chunk.choices) console.log(choice.index, choice.${text}${chat ? " ?? ''" : ''});`,
+        '}',
+      ]
+    : [
+        'for await (const chunk of stream) {',
+        `  process.stdout.write(chunk.choices[0]?.${text} ?? '');`,
+        '}',
+      ];
+}
+
+function readField(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
+}

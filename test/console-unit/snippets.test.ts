@@ -1,0 +1,206 @@
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { text } from 'node:stream/consumers';
+import { after, before, describe, test } from 'node:test';
+import { curl } from '../../console/src/snippets/curl.ts';
+import { literal, JSON_SYNTAX, PYTHON, TYPESCRIPT } from '../../console/src/snippets/literal.ts';
+import { KEY_VARIABLE, samplesOf, type Sample } from '../../console/src/snippets/samples.ts';
+import { ROOT } from '../docs/markdown.ts';
+import { MODEL, startService, type TestService } from '../harness.ts';
+
+const python = process.env.SLUICE_TEST_PYTHON ?? 'python3';
+const WITH_CURL = { skip: fails('curl', '--version') && 'no curl' };
+const WITH_PYTHON = { skip: fails(python, '-c', '') && 'no Python' };
+const WITH_CLIENT = {
+  skip:
+    fails(python, '-c', 'import openai') &&
+    'no Python with the package openai (SLUICE_TEST_PYTHON names one)',
+};
+
+/** What means something to one of the three languages, to a shell, or to a template of one. */
+const AWKWARD = [
+  `it's`,
+  `"quoted"`,
+  `both ' and "`,
+  `$HOME \${HOME} $(id) \`id\``,
+  `back\\slash \\n \\' \\"`,
+  'line\nbreak\r\ttab',
+  'null \0 bell \u0007 delete \u007f next \u0085',
+  'separators \u2028 \u2029',
+  'Zürich 東京 😀 \u202e',
+  '#{x} {{x}} %s %(x)s !x !!',
+  '@file',
+  '-flag',
+  '',
+];
+
+const NESTED = {
+  strings: AWKWARD,
+  ...Object.fromEntries(AWKWARD.map((name) => [name, true])),
+  ['__proto__']: { a: 1 },
+  numbers: [0, -1, 0.5, 1e21, 1e-7, 9007199254740991],
+  constants: [true, false, null],
+  empty: [{}, [], ''],
+  deep: { a: [{ b: [{ c: ['x'.repeat(80), 'y'.repeat(80)] }] }] },
+};
+
+describe('literals', () => {
+  test('JSON as people write it is the same value', () => {
+    assert.deepEqual(JSON.parse(literal(NESTED, JSON_SYNTAX)), JSON.parse(JSON.stringify(NESTED)));
+  });
+
+  test('TypeScript is the same value', async () => {
+    const program = `process.stdout.write(JSON.stringify(${literal(NESTED, TYPESCRIPT)}));`;
+    const { code, stdout, stderr } = await run([process.execPath, '--input-type=module', '-'], program);
+    assert.equal(code, 0, stderr);
+    assert.equal(stdout, JSON.stringify(NESTED));
+  });
+
+  test('Python is the same value', WITH_PYTHON, async () => {
+    const program = `import json\nprint(json.dumps(${literal(NESTED, PYTHON)}))`;
+    const { code, stdout, stderr } = await run([python, '-'], program);
+    assert.equal(code, 0, stderr);
+    assert.deepEqual(JSON.parse(stdout), JSON.parse(JSON.stringify(NESTED)));
+  });
+
+  test('the shell hands curl the same body', WITH_CURL, async () => {
+    const command = curl({ method: 'POST', url: 'http://x/v1', key: null, body: NESTED });
+    const program = `curl() { printf '%s' "\${@: -1}"; }\n${command}`;
+    const { code, stdout, stderr } = await run(['bash', '-eu', '-s'], program);
+    assert.equal(code, 0, stderr);
+    assert.deepEqual(JSON.parse(stdout), JSON.parse(JSON.stringify(NESTED)));
+  });
+
+  test('what fits stands on one line, what does not is broken', () => {
+    assert.equal(literal({ role: 'user', content: 'Hi' }, TYPESCRIPT), `{ role: 'user', content: 'Hi' }`);
+    assert.equal(literal({ a: 'x'.repeat(90) }, PYTHON), `{\n    "a": "${'x'.repeat(90)}",\n}`);
+    assert.equal(literal({ a: undefined, b: 1 }, JSON_SYNTAX), '{"b": 1}');
+  });
+});
+
+describe('samples', () => {
+  const baseUrl = 'https://sluice.example/';
+  const request = { model: MODEL, messages: [{ role: 'user', content: 'Hi' }], top_k: 40, temperature: 0 };
+
+  test('a key that is shown stands in each; a variable is read from the environment', () => {
+    for (const { text } of samplesOf({ baseUrl, key: 'sk-sluice-abc', request })) {
+      assert.match(text, /sk-sluice-abc/);
+      assert.doesNotMatch(text, /environ|process\.env|\$/);
+    }
+    const [command, py, ts] = samplesOf({ baseUrl, key: KEY_VARIABLE, request });
+    assert.match(command?.text ?? '', /-H "Authorization: Bearer \$SLUICE_API_KEY"/);
+    assert.match(py?.text ?? '', /^import os\n[^]*api_key=os\.environ\["SLUICE_API_KEY"\]/);
+    assert.match(ts?.text ?? '', /apiKey: process\.env\.SLUICE_API_KEY,/);
+  });
+
+  test('what the clients have no name for goes beside the rest', () => {
+    const [command, py, ts] = samplesOf({ baseUrl, key: KEY_VARIABLE, request });
+    assert.match(command?.text ?? '', /"top_k": 40, "temperature": 0|"top_k": 40,\n/);
+    assert.match(py?.text ?? '', /\n {4}temperature=0,\n {4}extra_body=\{"top_k": 40\},\n\)/);
+    assert.match(ts?.text ?? '', /\n {2}temperature: 0,\n.*\n {2}\.\.\.\{ top_k: 40 \},\n\}\);/);
+  });
+
+  test('the address has one /v1', () => {
+    for (const { text } of samplesOf({ baseUrl, key: KEY_VARIABLE, request })) {
+      assert.match(text, /https:\/\/sluice\.example\/v1["'/]/);
+    }
+  });
+});
+
+/** What each of them says to the scripted model, and what must be printed. */
+const REQUESTS: Readonly<Record<string, { request: Record<string, unknown>; prints: RegExp }>> = {
+  'a chat with fields that the clients do not know': {
+    request: {
+      model: MODEL,
+      messages: [
+        { role: 'system', content: `You're "short".\n` },
+        { role: 'user', content: AWKWARD.join(' ').replaceAll('\0', '') },
+      ],
+      temperature: 0.7,
+      top_k: 40,
+      repetition_penalty: 1.1,
+      stop: ["'", '"'],
+      logit_bias: { 17: -100 },
+      user: 'somebody',
+    },
+    prints: /\w+ \w+/,
+  },
+  'a streamed chat': {
+    request: {
+      model: MODEL,
+      messages: [{ role: 'user', content: 'Hi' }],
+      stream: true,
+      stream_options: { include_usage: true },
+      max_completion_tokens: 8,
+    },
+    prints: /\w+/,
+  },
+  'several choices, streamed': {
+    request: { model: MODEL, messages: [{ role: 'user', content: 'Hi' }], n: 2, stream: true, max_tokens: 4 },
+    prints: /1/,
+  },
+  'a text completion': {
+    request: { model: MODEL, prompt: "It's", max_tokens: 4, min_p: 0.05 },
+    prints: /\w+/,
+  },
+  'text completions of several prompts': {
+    request: { model: MODEL, prompt: ['One', 'Two'], max_tokens: 4, stream: false },
+    prints: /1/,
+  },
+};
+
+describe('samples that are run', () => {
+  let service: TestService;
+  before(async () => {
+    service = await startService();
+  });
+  after(() => service[Symbol.asyncDispose]());
+
+  for (const [index, [name, { request, prints }]] of Object.entries(REQUESTS).entries()) {
+    for (const language of ['curl', 'Python', 'TypeScript'] as const) {
+      const needs = { curl: WITH_CURL, Python: WITH_CLIENT, TypeScript: {} }[language];
+      test(`${name}, in ${language}`, needs, async () => {
+        const key = index % 2 === 0 ? service.key : KEY_VARIABLE;
+        const sample = samplesOf({ baseUrl: service.url, key, request }).find(
+          (one) => one.language === language,
+        );
+        assert.ok(sample);
+        const { code, stdout, stderr } = await runSample(sample, service.key);
+        assert.equal(code, 0, `${sample.text}\n${stdout}\n${stderr}`);
+        assert.match(stdout, prints);
+        assert.doesNotMatch(stdout, /"error"/);
+      });
+    }
+  }
+});
+
+function runSample({ language, text }: Sample, key: string): Promise<Ended> {
+  const program = {
+    curl: ['bash', '-euo', 'pipefail', '-s'],
+    Python: [python, '-'],
+    TypeScript: [process.execPath, '--input-type=module-typescript', '-'],
+  }[language];
+  return run(program, text, { SLUICE_API_KEY: key });
+}
+
+interface Ended {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+async function run([program = '', ...args]: readonly string[], input: string, env = {}): Promise<Ended> {
+  // Bare imports are looked up from the working folder.
+  const child = spawn(program, args, { cwd: ROOT, env: { ...process.env, ...env } });
+  const ended = new Promise<number | null>((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', resolve);
+  });
+  child.stdin.end(input);
+  const [stdout, stderr, code] = await Promise.all([text(child.stdout), text(child.stderr), ended]);
+  return { code, stdout, stderr };
+}
+
+function fails(program: string, ...args: string[]): boolean {
+  return spawnSync(program, args).status !== 0;
+}
