@@ -1,0 +1,62 @@
+import { OTPField } from '@base-ui/react/otp-field';
+import { useId } from 'react';
+import { classNames } from './class-names.ts';
+import { INPUT } from './field.tsx';
+import { useFocus } from './focus.ts';
+
+const DIGITS = 6;
+
+/**
+ * The six digits of an authenticator app, a box each; pasted and filled in at once as well. The form around it is
+ * submitted with the last digit.
+ */
+export function CodeField({
+  label,
+  value,
+  onChange,
+  error,
+  focus = false,
+}: {
+  label: string;
+  value: string;
+  onChange: (code: string) => void;
+  /** What is wrong with it; null: nothing. */
+  error?: string | null;
+  /** Takes the focus when it appears. */
+  focus?: boolean;
+}) {
+  const id = useId();
+  const first = useFocus<HTMLInputElement>(focus);
+  return (
+    <div className="flex flex-col gap-1.5">
+      <label htmlFor={id} className="text-xs font-medium text-ink-2">
+        {label}
+      </label>
+      <OTPField.Root
+        id={id}
+        length={DIGITS}
+        autoSubmit
+        required
+        value={value}
+        onValueChange={onChange}
+        aria-describedby={error ? `${id}-error` : undefined}
+        className="grid max-w-72 grid-cols-6 gap-2"
+      >
+        {Array.from({ length: DIGITS }, (_, index) => (
+          <OTPField.Input
+            key={index}
+            ref={index === 0 ? first : undefined}
+            aria-label={index === 0 ? undefined : `Digit ${index + 1} of ${DIGITS}`}
+            aria-invalid={error ? true : undefined}
+            className={classNames(INPUT, 'h-11 px-0 text-center font-mono text-base aria-invalid:border-bad')}
+          />
+        ))}
+      </OTPField.Root>
+      {error && (
+        <p id={`${id}-error`} role="alert" className="text-xs text-bad">
+          {error}
+        </p>
+      )}
+    </div>
+  );
+}

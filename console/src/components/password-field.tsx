@@ -1,0 +1,82 @@
+import { Field as Base } from '@base-ui/react/field';
+import { Eye, EyeOff } from 'lucide-react';
+import { useState, type ComponentProps, type ReactNode } from 'react';
+import { IconButton } from './button.tsx';
+import { classNames } from './class-names.ts';
+import { Field, INPUT } from './field.tsx';
+import { strengthOf } from './password-strength.ts';
+
+type PasswordFieldProps = Omit<ComponentProps<'input'>, 'children' | 'className' | 'type'> & {
+  label: string;
+  /** Beside the label. */
+  aside?: ReactNode;
+  hint?: ReactNode;
+  /** What is wrong with it; null: nothing. */
+  error?: string | null;
+};
+
+/** A password, hidden until its reader wants to see it. */
+export function PasswordField({ label, aside, hint, error, ...input }: PasswordFieldProps) {
+  const [shown, setShown] = useState(false);
+  return (
+    <Field {...{ label, aside, hint, error }}>
+      <div className="relative">
+        <Base.Control
+          type={shown ? 'text' : 'password'}
+          spellCheck={false}
+          autoCapitalize="none"
+          autoComplete="current-password"
+          maxLength={128}
+          required
+          className={classNames(INPUT, 'h-9 pr-10')}
+          {...input}
+        />
+        <IconButton
+          label={shown ? 'Hide password' : 'Show password'}
+          className="absolute top-0.5 right-0.5"
+          onClick={() => setShown(!shown)}
+        >
+          {shown ? (
+            <EyeOff className="size-4" aria-hidden="true" />
+          ) : (
+            <Eye className="size-4" aria-hidden="true" />
+          )}
+        </IconButton>
+      </div>
+    </Field>
+  );
+}
+
+const BARS = ['bg-bad', 'bg-bad', 'bg-warn', 'bg-good', 'bg-good'];
+
+/** A password that is to be: the rule for it, and how far it is there. */
+export function NewPasswordField({
+  known,
+  ...field
+}: Omit<PasswordFieldProps, 'hint' | 'value'> & {
+  value: string;
+  /** What others know of the person: a password should not be made of it. */
+  known: readonly string[];
+}) {
+  const { level, word } = strengthOf(field.value, known);
+  return (
+    <PasswordField
+      autoComplete="new-password"
+      minLength={10}
+      {...field}
+      hint={
+        <span className="flex items-center gap-3">
+          <span className="flex w-24 shrink-0 gap-1" aria-hidden="true">
+            {[1, 2, 3, 4].map((bar) => (
+              <span
+                key={bar}
+                className={`h-1 flex-1 rounded-full transition-colors ${bar <= level ? BARS[level] : 'bg-hover'}`}
+              />
+            ))}
+          </span>
+          <span aria-live="polite">{word}</span>
+        </span>
+      }
+    />
+  );
+}
