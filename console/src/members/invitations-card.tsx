@@ -1,0 +1,112 @@
+import { useState } from 'react';
+import type { Element } from '../api/client.ts';
+import { useAction, useList } from '../api/queries.ts';
+import { Button } from '../components/button.tsx';
+import { Card } from '../components/card.tsx';
+import { Confirm } from '../components/confirm.tsx';
+import { Failed } from '../components/states.tsx';
+import { More, Table, type Column } from '../components/table.tsx';
+import { Time } from '../components/time.tsx';
+import { ROLES } from './roles.ts';
+
+type Invitation = Element<'listInvitations'>;
+
+const COLUMNS: readonly Column<Invitation>[] = [
+  {
+    name: 'email',
+    heading: 'Address',
+    grow: true,
+    cell: ({ email, role, expires_at }) => (
+      <>
+        <span className="block truncate font-medium">{email}</span>
+        <span className="block truncate text-xs text-ink-3">
+          {ROLES[role].label}
+          <span className="sm:hidden">
+            , expires <Time at={expires_at} relative />
+          </span>
+        </span>
+      </>
+    ),
+  },
+  {
+    name: 'invited',
+    heading: 'Invited',
+    from: 'md',
+    cell: ({ created_at }) => <Time at={created_at} relative />,
+  },
+  {
+    name: 'expires',
+    heading: 'Expires',
+    from: 'sm',
+    cell: ({ expires_at }) => <Time at={expires_at} relative />,
+  },
+];
+
+function withdrawColumn(onWithdraw: (invitation: Invitation) => void): Column<Invitation> {
+  return {
+    name: 'actions',
+    heading: <span className="sr-only">Actions</span>,
+    cell: (invitation) => (
+      <Button
+        size="small"
+        aria-label={`Withdraw the invitation of ${invitation.email}`}
+        onClick={() => onWithdraw(invitation)}
+      >
+        Withdraw
+      </Button>
+    ),
+  };
+}
+
+/** Invitations of an account that nobody has accepted yet; nothing where there are none. */
+export function InvitationsCard({ accountId }: { accountId: string }) {
+  const invitations = useList('listInvitations', { query: { account_id: accountId } });
+  const [withdrawn, setWithdrawn] = useState<Invitation | null>(null);
+  const withdraw = useAction('withdrawInvitation', {
+    changes: ['listInvitations'],
+    done: 'The invitation is withdrawn: its link opens nothing any more.',
+  });
+  const { items } = invitations;
+  if (items === undefined && invitations.error === null) return null;
+  if (items?.length === 0) return null;
+  return (
+    <Card title="Pending invitations" hint="Each is good for 7 days, and for one address." flush>
+      {items === undefined ? (
+        invitations.error !== null && <Failed error={invitations.error} retry={invitations.refetch} />
+      ) : (
+        <>
+          <Table
+            label="Pending invitations"
+            columns={[...COLUMNS, withdrawColumn(setWithdrawn)]}
+            rows={items}
+            keyOf={({ id }) => id}
+          />
+          {invitations.hasMore && (
+            <More
+              shown={items.length}
+              what="invitations"
+              hasMore
+              busy={invitations.isReadingMore}
+              onMore={invitations.more}
+            />
+          )}
+        </>
+      )}
+      <Confirm
+        open={withdrawn !== null}
+        onClose={() => setWithdrawn(null)}
+        title="Withdraw this invitation?"
+        action="Withdraw"
+        busy={withdraw.isPending}
+        onConfirm={() => {
+          if (withdrawn !== null)
+            withdraw.mutate({ params: { id: withdrawn.id } }, { onSuccess: () => setWithdrawn(null) });
+        }}
+      >
+        <p>
+          The link that {withdrawn?.email} has opens nothing any more. You can invite them again at any time.
+        </p>
+      </Confirm>
+    </Card>
+  );
+}

@@ -1,0 +1,165 @@
+import { UserMinus, Users } from 'lucide-react';
+import { useState, type ReactNode } from 'react';
+import type { Element } from '../api/client.ts';
+import { useAction, useList } from '../api/queries.ts';
+import { Badge } from '../components/badge.tsx';
+import { IconButton } from '../components/button.tsx';
+import { Card } from '../components/card.tsx';
+import { Confirm } from '../components/confirm.tsx';
+import { Select } from '../components/select.tsx';
+import { Empty, Failed, SkeletonRows } from '../components/states.tsx';
+import { More, Table, type Column } from '../components/table.tsx';
+import { Time } from '../components/time.tsx';
+import { useSession } from '../shell/session.tsx';
+import { ROLE_CHOICES, ROLES, type Role } from './roles.ts';
+
+type Member = Element<'listMembers'>;
+
+const PERSON: Column<Member> = {
+  name: 'person',
+  heading: 'Person',
+  grow: true,
+  cell: (member) => <Person {...member.person} />,
+};
+
+const ROLE: Column<Member> = { name: 'role', heading: 'Role', cell: ({ role }) => ROLES[role].label };
+
+const SINCE: Column<Member> = {
+  name: 'since',
+  heading: 'Since',
+  from: 'sm',
+  cell: ({ created_at }) => <Time at={created_at} relative />,
+};
+
+function roleColumn(onChange: (member: Member, role: Role) => void): Column<Member> {
+  return {
+    name: 'role',
+    heading: 'Role',
+    cell: (member) => (
+      <Select
+        small
+        label={`Role of ${member.person.name}`}
+        className="w-28"
+        value={member.role}
+        choices={ROLE_CHOICES}
+        onChange={(role) => onChange(member, role)}
+      />
+    ),
+  };
+}
+
+function removeColumn(onRemove: (member: Member) => void): Column<Member> {
+  return {
+    name: 'actions',
+    heading: <span className="sr-only">Actions</span>,
+    cell: (member) => (
+      <IconButton label={`Remove ${member.person.name}`} onClick={() => onRemove(member)}>
+        <UserMinus className="size-4" aria-hidden="true" />
+      </IconButton>
+    ),
+  };
+}
+
+function Person({ id, name, email }: Member['person']) {
+  const { person } = useSession();
+  return (
+    <>
+      <span className="flex items-center gap-2">
+        <span className="truncate font-medium">{name}</span>
+        {id === person.id && <Badge tone="accent">You</Badge>}
+      </span>
+      <span className="block truncate text-xs text-ink-3">{email}</span>
+    </>
+  );
+}
+
+interface MembersCardProps {
+  account: { id: string; name: string };
+  /** The reader may change roles and remove people. */
+  editable: boolean;
+  /** Such as the button that invites. */
+  actions?: ReactNode;
+}
+
+/** Who acts for an account, and as what. */
+export function MembersCard({ account, editable, actions }: MembersCardProps) {
+  const members = useList('listMembers', { params: { id: account.id }, query: {} });
+  const [leaving, setLeaving] = useState<Member | null>(null);
+  const setMember = useAction('setMember', {
+    changes: ['listMembers', 'getSession'],
+    done: ({ person: { name }, role }) => `${name} is ${role === 'owner' ? 'an owner' : 'a member'} now.`,
+  });
+  const columns = editable
+    ? [
+        PERSON,
+        roleColumn((member, role) =>
+          setMember.mutate({ params: { id: account.id, person_id: member.person.id }, body: { role } }),
+        ),
+        SINCE,
+        removeColumn(setLeaving),
+      ]
+    : [PERSON, ROLE, SINCE];
+  return (
+    <Card title="Members" hint="People who act for this account in the console." actions={actions} flush>
+      {members.items === undefined ? (
+        members.error === null ? (
+          <SkeletonRows rows={3} />
+        ) : (
+          <Failed error={members.error} retry={members.refetch} />
+        )
+      ) : members.items.length === 0 ? (
+        <Empty icon={Users} title="Nobody acts for this account">
+          Its keys work all the same. Invite somebody who can see its usage and make further keys.
+        </Empty>
+      ) : (
+        <>
+          <Table label="Members" columns={columns} rows={members.items} keyOf={({ person: { id } }) => id} />
+          {members.hasMore && (
+            <More
+              shown={members.items.length}
+              what="members"
+              hasMore
+              busy={members.isReadingMore}
+              onMore={members.more}
+            />
+          )}
+        </>
+      )}
+      <RemoveMember account={account} member={leaving} onClose={() => setLeaving(null)} />
+    </Card>
+  );
+}
+
+interface RemoveMemberProps {
+  account: { id: string; name: string };
+  /** Null: nobody is to leave. */
+  member: Member | null;
+  onClose: () => void;
+}
+
+function RemoveMember({ account, member, onClose }: RemoveMemberProps) {
+  const { person } = useSession();
+  const remove = useAction('removeMember', {
+    changes: ['listMembers', 'getSession'],
+    done: `They act for ${account.name} no more.`,
+  });
+  const self = member?.person.id === person.id;
+  return (
+    <Confirm
+      open={member !== null}
+      onClose={onClose}
+      title={self ? `Leave ${account.name}?` : `Remove ${member?.person.name ?? ''}?`}
+      action={self ? 'Leave' : 'Remove'}
+      busy={remove.isPending}
+      onConfirm={() => {
+        if (member === null) return;
+        remove.mutate({ params: { id: account.id, person_id: member.person.id } }, { onSuccess: onClose });
+      }}
+    >
+      <p>
+        {self ? 'You' : 'They'} no longer see the keys, usage and requests of {account.name}. Keys that{' '}
+        {self ? 'you' : 'they'} made go on working; revoke those that are to end.
+      </p>
+    </Confirm>
+  );
+}
