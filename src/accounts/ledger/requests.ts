@@ -3,7 +3,9 @@ import type { Database } from '../../database/database.ts';
 import { firstIdAt } from '../../database/partitions.ts';
 import type { LedgerState, Schema } from '../../database/schema.ts';
 import { MOST_REQUESTS } from '../bounds.ts';
+import type { RequestOutcome } from './dimensions.ts';
 import { selectRecords, toRecord, type LedgerRecord } from './record.ts';
+import { HUNG_UP } from './write.ts';
 
 /** Which requests; what is left out, or null, does not narrow. */
 export interface RequestFilter {
@@ -11,6 +13,8 @@ export interface RequestFilter {
   keyId?: string | null;
   model?: string | null;
   state?: LedgerState | null;
+  /** How it ended, in the words of `usage`. */
+  outcome?: RequestOutcome | null;
   /** First digit of the HTTP status. */
   statusClass?: 2 | 3 | 4 | 5 | null;
   /** Code of the error, or `hung_up`. */
@@ -112,9 +116,10 @@ export async function* exportRequests(
 }
 
 function narrowed(database: Database, filter: RequestFilter) {
-  const { keyId, model, state, statusClass, errorCode, requestId } = filter;
+  const { keyId, model, state, outcome, statusClass, errorCode, requestId } = filter;
   return selectRecords(database.reports)
     .$call((query) => indexed(query, filter))
+    .$if(outcome != null, (query) => query.where(endedAs(outcome ?? 'completed')))
     .$if(keyId != null, (query) => query.where('key_id', '=', String(keyId)))
     .$if(model != null, (query) => query.where('model', '=', String(model)))
     .$if(state != null, (query) => query.where('state', '=', state ?? 'open'))
@@ -127,10 +132,27 @@ function narrowed(database: Database, filter: RequestFilter) {
     .$if(requestId != null, (query) => query.where('id', '=', String(requestId)));
 }
 
+function endedAs(outcome: RequestOutcome) {
+  switch (outcome) {
+    case 'completed':
+      return sql<boolean>`state = 'settled' and error_code is null`;
+    case 'error':
+      return sql<boolean>`state = 'settled' and error_code <> ${HUNG_UP}`;
+    case 'hung_up':
+      return sql<boolean>`state = 'settled' and error_code = ${HUNG_UP}`;
+    case 'interrupted':
+      return sql<boolean>`state = 'interrupted'`;
+  }
+}
+
 /** What an index answers: the account, the time (an id tells when its request came), and whether it went wrong. */
 function indexed<O>(query: SelectQueryBuilder<Schema, 'ledger', O>, filter: RequestFilter) {
-  const { accountId, fromMs, toMs, statusClass, errorCode, state } = filter;
-  const failed = (statusClass ?? 0) >= 4 || errorCode != null || state === 'interrupted';
+  const { accountId, fromMs, toMs, outcome, statusClass, errorCode, state } = filter;
+  const failed =
+    (statusClass ?? 0) >= 4 ||
+    errorCode != null ||
+    state === 'interrupted' ||
+    (outcome != null && outcome !== 'completed');
   return query
     .$if(accountId != null, (narrower) => narrower.where('account_id', '=', String(accountId)))
     .$if(fromMs != null, (narrower) => narrower.where('id', '>=', firstIdAt(Number(fromMs))))

@@ -22,6 +22,7 @@ export const requestEndpoints = endpoints(requestOperations, {
         keyId: query.key_id,
         model: query.model,
         state: query.state,
+        outcome: query.outcome,
         statusClass: query.status_class as 2 | 3 | 4 | 5 | undefined, // The schema bounds it.
         errorCode: query.error_code,
         fromMs: query.from === undefined ? null : Date.parse(query.from),

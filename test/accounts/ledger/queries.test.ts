@@ -174,6 +174,7 @@ for (const databases of testDatabases()) {
       const plain = await settled(ledger);
       const other = await settled(ledger, { keyId: 'key_2', model: 'b/b' });
       const failed = await settled(ledger, {}, { errorCode: 'queue_full', httpStatus: 503, billed: false });
+      const left = await settled(ledger, {}, { errorCode: 'hung_up' });
       const running = row();
       await ledger.open(running, counts());
       const ids = async (filter: Parameters<typeof readRequests>[1]) =>
@@ -183,9 +184,13 @@ for (const databases of testDatabases()) {
       assert.deepEqual(await ids({ statusClass: 5 }), [failed.id]);
       assert.deepEqual(await ids({ errorCode: 'queue_full' }), [failed.id]);
       assert.deepEqual(await ids({ state: 'open' }), [running.id]);
+      assert.deepEqual((await ids({ outcome: 'completed' })).sort(), [plain.id, other.id].sort());
+      assert.deepEqual(await ids({ outcome: 'error' }), [failed.id]);
+      assert.deepEqual(await ids({ outcome: 'hung_up' }), [left.id]);
+      assert.deepEqual(await ids({ outcome: 'interrupted' }), []);
       assert.deepEqual(await ids({ requestId: plain.id }), [plain.id]);
       assert.deepEqual(await ids({ fromMs: Date.now() + 60_000 }), []);
-      assert.deepEqual((await ids({ toMs: Date.now() + 60_000 })).length, 4);
+      assert.deepEqual((await ids({ toMs: Date.now() + 60_000 })).length, 5);
       assert.deepEqual(await ids({ keyId: null, model: null, state: null }), await ids({}));
     });
 

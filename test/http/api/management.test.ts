@@ -327,6 +327,8 @@ for (const kind of testDatabases()) {
         ['&key_id=key_0', 0],
         [`&model=${MODEL}&state=settled&status_class=2`, 7],
         ['&state=open', 0],
+        ['&outcome=completed', 7],
+        ['&outcome=error', 0],
         ['&status_class=5', 0],
         ['&error_code=hung_up', 0],
         [`&from=${from}`, 0],

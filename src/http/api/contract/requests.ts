@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { DEFAULT_PAGE, MOST_REQUESTS } from '../../../accounts/bounds.ts';
+import { REQUEST_OUTCOMES } from '../../../accounts/ledger/dimensions.ts';
 import { receipt, request } from './ledger.ts';
 import { operations } from './operation.ts';
 import { filterText, id, moment, pageOf, pageQuery } from './schemas.ts';
@@ -16,6 +17,10 @@ export const requestOperations = operations({
       key_id: id.optional(),
       model: filterText.optional(),
       state: z.enum(['open', 'settled', 'interrupted']).optional(),
+      outcome: z
+        .enum(REQUEST_OUTCOMES)
+        .optional()
+        .describe('How it ended, as the sums of usage count it; a caller who hung up is no error.'),
       status_class: z.coerce
         .number<number>()
         .int()
