@@ -45,6 +45,11 @@ export const ERRORS = {
     'permission_error',
     'Managing the service takes a key of the kind `admin`, or a person who is an operator.',
   ],
+  origin_not_allowed: [
+    403,
+    'permission_error',
+    'A change without a key that a page of another address than the console asked for.',
+  ],
   owner_required: [403, 'permission_error', 'This takes an owner of the account.'],
   model_not_found: [404, 'invalid_request_error', 'No model of that id is served here.'],
   not_found: [404, 'invalid_request_error', 'Nothing of that id is here, or not for this key.'],

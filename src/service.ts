@@ -130,6 +130,7 @@ export class Service implements AsyncDisposable {
       },
       keys,
       accounts: new AccountStore(database),
+      identity: { signedIn: () => Promise.resolve(null) },
       activity,
       limits: config.file.limits,
       stream: config.file.stream,

@@ -8,9 +8,12 @@ type Hook = (request: FastifyRequest, reply: FastifyReply, done: (error?: Error)
 
 /** Authenticates before the body is read, and refuses while the service stops. */
 export function requireKey(context: HttpContext): Hook {
-  return (request, _reply, done) => {
-    authenticate(context, request, (error) => done(error ?? refusedWhileStopping(context)));
-  };
+  return (request, _reply, done) => admit(context, request, done);
+}
+
+/** Sets `request.caller` from the key that is sent, or says why the request goes no further. */
+export function admit(context: HttpContext, request: FastifyRequest, done: (error?: Error) => void): void {
+  authenticate(context, request, (error) => done(error ?? refusedWhileStopping(context)));
 }
 
 /** Lets a request without a key pass; a key that is sent and is wrong is refused all the same. */
@@ -46,7 +49,8 @@ function noValidKey(): ServiceError {
   );
 }
 
-function refusedWhileStopping({ activity }: HttpContext): ServiceError | undefined {
+/** What is said to whoever asks for something new while the service stops; `undefined` while it does not. */
+export function refusedWhileStopping({ activity }: HttpContext): ServiceError | undefined {
   if (!activity.draining) return undefined;
   return new ServiceError('shutting_down', 'The service is stopping; try again.', { retryAfterMs: 1000 });
 }

@@ -45,6 +45,12 @@ export function answerJson(exchange: Exchange, status: number, body: string, ext
   exchange.response.end(body, bytes === body.length ? 'latin1' : 'utf8');
 }
 
+/** Answers without a body and ends the response. */
+export function answerNothing(exchange: Exchange, status: number, extra: string[]): void {
+  exchange.response.writeHead(status, [...commonHeaders(exchange), 'content-length', '0', ...extra]);
+  exchange.response.end();
+}
+
 function jsonHeaders(exchange: Exchange, bytes: number, extra: readonly string[]): string[] {
   const headers = commonHeaders(exchange);
   headers.push('content-type', 'application/json', 'content-length', String(bytes), ...extra);

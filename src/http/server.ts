@@ -34,6 +34,7 @@ export function buildServer(context: HttpContext): FastifyInstance {
   app.server.headersTimeout = limits.bodyMs;
   app.server.maxConnections = limits.connections;
   app.decorateRequest('caller', null);
+  app.decorateRequest('principal', null);
   app.removeAllContentTypeParsers();
   // Bodies stay bytes here, whatever type they claim: the codec decides what is JSON. The claim is taken away
   // first, because Fastify refuses one that has not the form of a media type.
@@ -79,11 +80,14 @@ async function answerFault(
   refuse(exchange, fault, context.limits.drainBytes);
 }
 
-function translate({ log, limits }: HttpContext, error: unknown, request: FastifyRequest): ServiceError {
+function translate({ log }: HttpContext, error: unknown, request: FastifyRequest): ServiceError {
   if (error instanceof ServiceError) return error;
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') {
-    return new ServiceError('request_too_large', `The body is larger than ${limits.bodyBytes} bytes.`);
+    return new ServiceError(
+      'request_too_large',
+      `The body is larger than ${request.routeOptions.bodyLimit} bytes.`,
+    );
   }
   if (code === 'FST_ERR_BAD_URL' || code === 'FST_ERR_ASYNC_CONSTRAINT') {
     return new ServiceError('unknown_url', 'The path is not valid.');

@@ -1,38 +1,38 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ServiceError } from '../../errors.ts';
 import { parseJsonBody } from '../../openai/json-body.ts';
-import { requireKey } from '../authenticate.ts';
 import type { HttpContext } from '../context.ts';
-import { answerJson } from '../exchange.ts';
-import { principalOfKey } from '../principal.ts';
+import { answerJson, answerNothing } from '../exchange.ts';
+import { checkOrigin } from '../origin.ts';
 import { checkCaller, checkedAccount } from './access.ts';
 import type { Endpoint } from './endpoint.ts';
 import { API_ENDPOINTS } from './endpoints.ts';
+import { identify } from './identify.ts';
 import { parse } from './parse.ts';
 
 /** The management interface: everything below `/api/`. */
 export function registerApi(app: FastifyInstance, context: HttpContext): void {
-  const admit = requireKey(context);
   for (const endpoint of API_ENDPOINTS) {
     app.route({
       method: endpoint.method,
       url: endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'),
-      onRequest: [
-        admit,
-        (request, _reply, done) => {
-          try {
-            const { caller, ip } = request;
-            checkCaller(endpoint, caller && principalOfKey(caller, ip));
-            done();
-          } catch (error) {
-            done(error as ServiceError); // It throws nothing else.
-          }
-        },
-      ],
+      // Nobody needs much to say who they are.
+      ...(endpoint.access === 'open' && { bodyLimit: OPEN_BODY_BYTES }),
+      // Before the body is read.
+      onRequest: async (request) => {
+        request.principal = await identify(context, request);
+        checkCaller(endpoint, request.principal);
+        if (endpoint.method !== 'GET' && request.principal?.key == null) {
+          checkOrigin(request, context.publicUrl());
+        }
+      },
       handler: (request, reply) => answer(context, endpoint, request, reply),
     });
   }
 }
+
+/** Most bytes of a body from somebody who need not be known. */
+const OPEN_BODY_BYTES = 16_384;
 
 const EMPTY = new Uint8Array(0);
 
@@ -42,7 +42,7 @@ async function answer(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<void> {
-  const principal = request.caller && principalOfKey(request.caller, request.ip);
+  const { principal } = request;
   const { plans, limits } = context.inference.accounting;
   const bytes = request.body instanceof Uint8Array ? request.body : EMPTY;
   const parts = {
@@ -74,7 +74,8 @@ async function answer(
   if (endpoint.method !== 'GET') await context.keys.refresh().catch(() => {});
   reply.hijack();
   const exchange = { request: request.raw, response: reply.raw, requestId: request.id };
-  answerJson(exchange, endpoint.status, JSON.stringify(body), answerHeaders);
+  if (endpoint.answer === null) answerNothing(exchange, endpoint.status, answerHeaders);
+  else answerJson(exchange, endpoint.status, JSON.stringify(body), answerHeaders);
 }
 
 /** What stands in a path for its parameters. What cannot be an id is that of nothing. */

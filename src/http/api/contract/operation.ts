@@ -32,7 +32,7 @@ export interface Operation {
   summary: string;
   access: Access;
   /** Of the answer when all is well; 200 unless said otherwise. */
-  status?: 200 | 201 | 204 | 303;
+  status?: 200 | 201 | 303;
   query?: z.ZodObject;
   body?: z.ZodObject;
   /** Null: the answer has no body. */
