@@ -1,5 +1,154 @@
-import { Page } from '../../components/page.tsx';
+import { useEffect } from 'react';
+import { useLocation } from 'wouter';
+import type { Answer } from '../../api/client.ts';
+import { useAction, useRead } from '../../api/queries.ts';
+import { Button, ButtonLink } from '../../components/button.tsx';
+import { FormFault } from '../../components/form-fault.tsx';
+import { Front } from '../../components/front.tsx';
+import { Failed, Skeleton } from '../../components/states.tsx';
+import { Time } from '../../components/time.tsx';
+import { rememberAccount } from '../../shell/account.ts';
+import { useFragmentToken } from '../../shell/fragment.ts';
+import { useNobody } from '../../shell/nobody.ts';
+import { NewPersonForm } from './new-person-form.tsx';
+import { PasswordForm } from './password-form.tsx';
+import { SecondFactor } from './second-factor.tsx';
 
+/** Where the link of an invitation leads: what it is to, and how to accept it. */
 export default function InvitationPage() {
-  return <Page title="InvitationPage">{null}</Page>;
+  const token = useFragmentToken();
+  return token === '' ? <NoInvitation used={false} /> : <Invitation key={token} token={token} />;
+}
+
+function Invitation({ token }: { token: string }) {
+  const session = useRead('getSession', undefined);
+  // It changes nothing: it is no read because the token goes in a body, so that it stands in no address.
+  const { mutate: look, data: invitation, error } = useAction('lookAtInvitation', { quiet: true });
+  useEffect(() => look({ body: { token } }), [look, token]);
+  useNobody(session.data?.person === null);
+  if (error?.code === 'invalid_link') return <NoInvitation used />;
+  const fault = error ?? session.error;
+  if (session.data === undefined || invitation === undefined) {
+    return (
+      <Front title="Invitation">
+        {fault === null ? (
+          <div role="status" className="space-y-4">
+            <span className="sr-only">Loading</span>
+            <Skeleton className="h-11 w-full" />
+            <Skeleton className="h-9 w-full" />
+          </div>
+        ) : (
+          <Failed
+            error={fault}
+            retry={() => {
+              look({ body: { token } });
+              void session.refetch();
+            }}
+          />
+        )}
+      </Front>
+    );
+  }
+  return <Accept token={token} session={session.data} invitation={invitation} />;
+}
+
+interface AcceptProps {
+  token: string;
+  session: Answer<'getSession'>;
+  invitation: Answer<'lookAtInvitation'>;
+}
+
+/** The one step that is next for whoever looks: sign out, sign in, say who they are, or accept. */
+function Accept({ token, session, invitation }: AcceptProps) {
+  const [, navigate] = useLocation();
+  const accept = useAction('acceptInvitation', {
+    changes: ['getSession'],
+    done: `You act for ${invitation.account_name} now.`,
+    quiet: true,
+  });
+  const signOut = useAction('signOut', { changes: ['getSession'] });
+  const enter = ({ account_id: id }: Answer<'acceptInvitation'>) => {
+    rememberAccount(id);
+    navigate(`/keys?account=${encodeURIComponent(id)}`);
+  };
+  const { person, sign_in: signIn } = session;
+  const isTheirs = person?.email.toLowerCase() === invitation.email.toLowerCase();
+  if (person === null && invitation.known && signIn.second_factor_due) {
+    return <SecondFactor onStartOver={() => signOut.mutate(undefined)} />;
+  }
+  return (
+    <Front title={`Join ${invitation.account_name}`} hint={<Summary invitation={invitation} />}>
+      {person !== null && !isTheirs ? (
+        <div className="space-y-4 text-sm text-ink-2">
+          <p>
+            You are signed in as <strong className="font-medium text-ink">{person.email}</strong>. Sign out to
+            go on as whom the invitation is for.
+          </p>
+          <Button className="w-full" busy={signOut.isPending} onClick={() => signOut.mutate(undefined)}>
+            Sign out
+          </Button>
+        </div>
+      ) : invitation.known && person !== null ? (
+        <div className="space-y-4">
+          <FormFault error={accept.error} />
+          <Button
+            kind="primary"
+            className="w-full"
+            busy={accept.isPending}
+            onClick={() => accept.mutate({ body: { token } }, { onSuccess: enter })}
+          >
+            Accept
+          </Button>
+        </div>
+      ) : invitation.known ? (
+        <div className="space-y-4">
+          <p className="text-sm text-ink-2">You have been here before. Sign in, and then accept.</p>
+          <PasswordForm email={invitation.email} onForgot={null} />
+          {signIn.providers.length > 0 && (
+            <p className="text-xs text-ink-3">
+              If you sign in with {signIn.providers.map(({ name }) => name).join(' or ')}, do that first, then
+              open the link of the invitation again.
+            </p>
+          )}
+        </div>
+      ) : (
+        <NewPersonForm
+          email={invitation.email}
+          action="Join"
+          busy={accept.isPending}
+          error={accept.error}
+          onSubmit={({ name, password }) =>
+            accept.mutate({ body: { token, name, password } }, { onSuccess: enter })
+          }
+        />
+      )}
+    </Front>
+  );
+}
+
+function Summary({ invitation }: Pick<AcceptProps, 'invitation'>) {
+  return (
+    <p>
+      <span className="break-words">{invitation.email}</span> is invited as{' '}
+      {invitation.role === 'owner' ? 'an owner' : 'a member'}. The invitation expires{' '}
+      <Time at={invitation.expires_at} relative />.
+    </p>
+  );
+}
+
+function NoInvitation({ used }: { used: boolean }) {
+  return (
+    <Front
+      title={used ? 'This invitation works no more' : 'Open the link of your invitation'}
+      hint={
+        used
+          ? 'It was accepted, withdrawn or replaced, or has expired. Whoever sent it can send another.'
+          : 'What lets you in stands in that link alone, and a reload forgets it.'
+      }
+    >
+      <ButtonLink to="/sign-in" className="w-full">
+        To signing in
+      </ButtonLink>
+    </Front>
+  );
 }

@@ -1,5 +1,79 @@
-import { Page } from '../../components/page.tsx';
+import { useState } from 'react';
+import { useAction, useRead } from '../../api/queries.ts';
+import { Button, ButtonLink } from '../../components/button.tsx';
+import { faultAt, FormFault } from '../../components/form-fault.tsx';
+import { useFocus } from '../../components/focus.ts';
+import { Front } from '../../components/front.tsx';
+import { NewPasswordField } from '../../components/password-field.tsx';
+import { useFragmentToken } from '../../shell/fragment.ts';
 
+const FIELDS = ['password'];
+
+/** Where the link in a mail leads: a new password in place of a forgotten one. */
 export default function ResetPasswordPage() {
-  return <Page title="ResetPasswordPage">{null}</Page>;
+  const token = useFragmentToken();
+  return token === '' ? <NoLink used={false} /> : <ResetForm key={token} token={token} />;
+}
+
+function ResetForm({ token }: { token: string }) {
+  const [password, setPassword] = useState('');
+  const reset = useAction('resetPassword', { changes: ['getSession'], quiet: true });
+  const first = useFocus<HTMLInputElement>();
+  if (reset.isSuccess) {
+    return (
+      <Front title="The new password is set" hint="Everywhere you were signed in, you are not any more.">
+        <ButtonLink kind="primary" to="/sign-in" className="w-full">
+          Sign in
+        </ButtonLink>
+      </Front>
+    );
+  }
+  if (reset.error?.code === 'invalid_link') return <NoLink used />;
+  return (
+    <Front title="A new password" hint="It ends every session of yours, on every device.">
+      <form
+        className="space-y-4"
+        onSubmit={(event) => {
+          event.preventDefault();
+          reset.mutate({ body: { token, password } });
+        }}
+      >
+        <NewPasswordField
+          ref={first}
+          label="New password"
+          known={[]}
+          value={password}
+          onChange={(event) => setPassword(event.target.value)}
+          error={faultAt(reset.error, 'password')}
+        />
+        <FormFault error={reset.error} fields={FIELDS} />
+        <Button kind="primary" type="submit" className="w-full" busy={reset.isPending}>
+          Set the password
+        </Button>
+      </form>
+    </Front>
+  );
+}
+
+function NoLink({ used }: { used: boolean }) {
+  const session = useRead('getSession', undefined);
+  const canReset = session.data?.sign_in.password_reset === true;
+  return (
+    <Front
+      title={used ? 'This link works no more' : 'Open the link from the mail'}
+      hint={
+        used
+          ? 'It was used, or replaced by a newer one, or has expired.'
+          : 'What sets a new password stands in that link alone, and a reload forgets it.'
+      }
+    >
+      <ButtonLink
+        kind={used ? 'primary' : 'plain'}
+        to={canReset ? '/sign-in?forgot' : '/sign-in'}
+        className="w-full"
+      >
+        {canReset ? 'Ask for a new link' : 'To signing in'}
+      </ButtonLink>
+    </Front>
+  );
 }

@@ -1,0 +1,76 @@
+import { useState } from 'react';
+import type { ApiError } from '../../api/client.ts';
+import { Button } from '../../components/button.tsx';
+import { TextField } from '../../components/field.tsx';
+import { faultAt, FormFault } from '../../components/form-fault.tsx';
+import { useFocus } from '../../components/focus.ts';
+import { NewPasswordField } from '../../components/password-field.tsx';
+
+const FIELDS = ['name', 'email', 'password'];
+
+/** What somebody says of themselves. */
+export interface NewPerson {
+  name: string;
+  email: string;
+  password: string;
+}
+
+interface NewPersonFormProps {
+  /** Settled already; left out: it is asked for. */
+  email?: string;
+  /** On the button. */
+  action: string;
+  busy: boolean;
+  error: ApiError | null;
+  onSubmit: (person: NewPerson) => void;
+}
+
+/** Asks somebody who is new for a name, an address and a password. */
+export function NewPersonForm({ email: fixed, action, busy, error, onSubmit }: NewPersonFormProps) {
+  const [name, setName] = useState('');
+  const [typed, setTyped] = useState('');
+  const [password, setPassword] = useState('');
+  const first = useFocus<HTMLInputElement>();
+  const email = fixed ?? typed;
+  return (
+    <form
+      className="space-y-4"
+      onSubmit={(event) => {
+        event.preventDefault();
+        onSubmit({ name, email, password });
+      }}
+    >
+      <TextField
+        ref={first}
+        label="Name"
+        autoComplete="name"
+        required
+        maxLength={100}
+        value={name}
+        onChange={(event) => setName(event.target.value)}
+        error={faultAt(error, 'name')}
+      />
+      <TextField
+        label="E-mail"
+        type="email"
+        autoComplete="username"
+        required
+        readOnly={fixed !== undefined}
+        value={email}
+        onChange={(event) => setTyped(event.target.value)}
+        error={faultAt(error, 'email')}
+      />
+      <NewPasswordField
+        label="Password"
+        known={[name, email]}
+        value={password}
+        onChange={(event) => setPassword(event.target.value)}
+        error={faultAt(error, 'password')}
+      />
+      <FormFault error={error} fields={FIELDS} />
+      <Button kind="primary" type="submit" className="w-full" busy={busy}>
+        {action}
+      </Button>
+    </form>
+  );
+}

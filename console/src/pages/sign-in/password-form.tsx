@@ -1,0 +1,74 @@
+import { useState } from 'react';
+import { useAction } from '../../api/queries.ts';
+import { Button } from '../../components/button.tsx';
+import { TextField } from '../../components/field.tsx';
+import { faultAt, FormFault } from '../../components/form-fault.tsx';
+import { useFocus } from '../../components/focus.ts';
+import { PasswordField } from '../../components/password-field.tsx';
+
+const FIELDS = ['email', 'password'];
+
+/** Signs in with a password. What follows, the second factor or the console, the session then says. */
+export function PasswordForm({
+  email: fixed,
+  onForgot,
+  onSecondFactor,
+}: {
+  /** Whose password: left out, it is typed in. */
+  email?: string;
+  /** Null: forgotten passwords cannot be replaced here. */
+  onForgot: (() => void) | null;
+  /** The password was right, and a code is to follow. */
+  onSecondFactor?: () => void;
+}) {
+  const [typed, setTyped] = useState('');
+  const [password, setPassword] = useState('');
+  const signIn = useAction('signIn', { changes: ['getSession'], quiet: true });
+  const first = useFocus<HTMLInputElement>(fixed === undefined);
+  const email = fixed ?? typed;
+  return (
+    <form
+      className="space-y-4"
+      onSubmit={(event) => {
+        event.preventDefault();
+        signIn.mutate(
+          { body: { email, password } },
+          { onSuccess: ({ status }) => status === 'second_factor' && onSecondFactor?.() },
+        );
+      }}
+    >
+      <TextField
+        ref={first}
+        label="E-mail"
+        type="email"
+        autoComplete="username"
+        required
+        readOnly={fixed !== undefined}
+        value={email}
+        onChange={(event) => setTyped(event.target.value)}
+        error={faultAt(signIn.error, 'email')}
+      />
+      <PasswordField
+        label="Password"
+        value={password}
+        onChange={(event) => setPassword(event.target.value)}
+        error={faultAt(signIn.error, 'password')}
+        aside={
+          onForgot && (
+            <button
+              type="button"
+              className="font-medium text-accent underline-offset-2 hover:underline"
+              onClick={onForgot}
+            >
+              Forgot password?
+            </button>
+          )
+        }
+      />
+      <FormFault error={signIn.error} fields={FIELDS} />
+      <Button kind="primary" type="submit" className="w-full" busy={signIn.isPending}>
+        Sign in
+      </Button>
+    </form>
+  );
+}

@@ -1,0 +1,39 @@
+import type { Answer } from '../../api/client.ts';
+import { useAction } from '../../api/queries.ts';
+import { Button } from '../../components/button.tsx';
+
+type Provider = Answer<'getSession'>['sign_in']['providers'][number];
+
+/** Other ways in, below that by password; nothing where there are none. */
+export function Providers({ providers, returnTo }: { providers: readonly Provider[]; returnTo: string }) {
+  const signIn = useAction('signInWithProvider');
+  if (providers.length === 0) return null;
+  return (
+    <div className="space-y-2">
+      <p className="flex items-center gap-3 pb-2 text-xs text-ink-3">
+        <span className="h-px flex-1 bg-line" />
+        or
+        <span className="h-px flex-1 bg-line" />
+      </p>
+      {providers.map(({ id, name }) => {
+        const isChosen = signIn.variables?.body.provider === id;
+        return (
+          <Button
+            key={id}
+            className="w-full"
+            // Also once the answer is there: until the browser has left for the provider.
+            busy={isChosen && (signIn.isPending || signIn.isSuccess)}
+            onClick={() =>
+              signIn.mutate(
+                { body: { provider: id, return_to: returnTo } },
+                { onSuccess: ({ url }) => location.assign(url) },
+              )
+            }
+          >
+            Continue with {name}
+          </Button>
+        );
+      })}
+    </div>
+  );
+}

@@ -1,0 +1,81 @@
+import { useState } from 'react';
+import { useAction } from '../../api/queries.ts';
+import { Button } from '../../components/button.tsx';
+import { CodeField } from '../../components/code-field.tsx';
+import { TextField } from '../../components/field.tsx';
+import { useFocus } from '../../components/focus.ts';
+import { FormFault } from '../../components/form-fault.tsx';
+import { Front } from '../../components/front.tsx';
+
+/** The second step of signing in, by an authenticator app or a recovery code. */
+export function SecondFactor({ onStartOver }: { onStartOver: () => void }) {
+  const [kind, setKind] = useState<'totp' | 'recovery'>('totp');
+  const isTotp = kind === 'totp';
+  return (
+    <Front
+      title="Second factor"
+      hint={
+        isTotp
+          ? 'The six digits that your authenticator app shows now.'
+          : 'One of the codes that you kept when you turned two factors on. Each works once.'
+      }
+      below={
+        <button
+          type="button"
+          className="font-medium text-accent underline-offset-2 hover:underline"
+          onClick={onStartOver}
+        >
+          Sign in as somebody else
+        </button>
+      }
+    >
+      <CodeForm key={kind} kind={kind} onOther={() => setKind(isTotp ? 'recovery' : 'totp')} />
+    </Front>
+  );
+}
+
+function CodeForm({ kind, onOther }: { kind: 'totp' | 'recovery'; onOther: () => void }) {
+  const [code, setCode] = useState('');
+  // A wrong code is of no more use: the boxes are emptied, and wait for the next one.
+  const [tries, setTries] = useState(0);
+  const signIn = useAction('signInSecondFactor', { changes: ['getSession'], quiet: true });
+  const recovery = useFocus<HTMLInputElement>();
+  return (
+    <form
+      className="space-y-4"
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (signIn.isPending) return;
+        const onError = () => {
+          if (kind === 'recovery') return;
+          setCode('');
+          setTries(tries + 1);
+        };
+        signIn.mutate({ body: { code: code.trim(), kind } }, { onError });
+      }}
+    >
+      {kind === 'totp' ? (
+        <CodeField key={tries} label="Code" value={code} onChange={setCode} focus />
+      ) : (
+        <TextField
+          ref={recovery}
+          label="Recovery code"
+          mono
+          autoComplete="off"
+          autoCapitalize="none"
+          spellCheck={false}
+          required
+          value={code}
+          onChange={(event) => setCode(event.target.value)}
+        />
+      )}
+      <FormFault error={signIn.error} />
+      <Button kind="primary" type="submit" className="w-full" busy={signIn.isPending}>
+        Sign in
+      </Button>
+      <Button kind="quiet" className="w-full" onClick={onOther}>
+        {kind === 'totp' ? 'Use a recovery code' : 'Use the authenticator app'}
+      </Button>
+    </form>
+  );
+}
