@@ -1,11 +1,11 @@
 import { useEffect, useId, useState, type SubmitEvent } from 'react';
 import { useAction } from '../api/queries.ts';
 import { Button } from '../components/button.tsx';
-import { Code } from '../components/code.tsx';
 import { Dialog } from '../components/dialog.tsx';
 import { Field, TextField } from '../components/field.tsx';
+import { faultAt, FormFault } from '../components/form-fault.tsx';
 import { Select } from '../components/select.tsx';
-import { Notice } from '../components/states.tsx';
+import { ShownOnce } from '../components/shown-once.tsx';
 import { Time } from '../components/time.tsx';
 import { ROLE_CHOICES, ROLES, type Role } from './roles.ts';
 
@@ -43,7 +43,7 @@ export function InviteDialog({
       hint={
         made === null
           ? 'They get a link that makes them a person of this account. It is good for 7 days.'
-          : `Whoever opens it as ${made.email} acts for ${account.name}. It cannot be shown again.`
+          : `Whoever opens it as ${made.email} acts for ${account.name} from then on.`
       }
       actions={
         made === null ? (
@@ -68,15 +68,13 @@ export function InviteDialog({
           onInvite={(wanted) => invite.mutate({ body: { account_id: account.id, ...wanted } })}
         />
       ) : (
-        <div className="space-y-3">
-          <Code text={made.link} what="link" label="Link of the invitation" />
-          <p className="text-sm text-ink-2">
-            {made.mailed
-              ? `It was also sent to ${made.email}. `
-              : 'No e-mail was sent: the link is all they get. '}
-            It expires <Time at={made.expires_at} />, and making another one for this address voids it.
-          </p>
-        </div>
+        <ShownOnce text={made.link} what="link" label="Link of the invitation">
+          {made.mailed
+            ? `It was also sent to ${made.email}. `
+            : 'No e-mail was sent: hand the link on yourself. '}
+          It cannot be shown again and expires <Time at={made.expires_at} />. Another one for this address
+          makes it void.
+        </ShownOnce>
       )}
     </Dialog>
   );
@@ -106,12 +104,12 @@ function InviteForm({ id, role: first, error, onInvite }: InviteFormProps) {
         autoComplete="off"
         value={email}
         onChange={({ target }) => setEmail(target.value)}
-        error={error?.param === 'email' ? error.message : null}
+        error={faultAt(error, 'email')}
       />
       <Field label="Role" hint={ROLES[role].meaning}>
         <Select value={role} onChange={setRole} choices={ROLE_CHOICES} />
       </Field>
-      {error !== null && error.param !== 'email' && <Notice tone="bad">{error.message}</Notice>}
+      <FormFault error={error} fields={['email']} />
     </form>
   );
 }

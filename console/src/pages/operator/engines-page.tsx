@@ -1,5 +1,57 @@
+import { Cpu } from 'lucide-react';
+import { useRead } from '../../api/queries.ts';
+import { Card } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
+import { Empty, Failed, SkeletonRows } from '../../components/states.tsx';
+import { Table } from '../../components/table.tsx';
+import { useQueryState } from '../../shell/query.ts';
+import { engineColumns, keyOfEngine, type Engine } from './engine-columns.tsx';
+import { EngineDialog } from './engine-dialog.tsx';
+import { Live } from './live.tsx';
 
+const EVERY_MS = 2000;
+
+/** Every replica of every model, as it stands now. */
 export default function EnginesPage() {
-  return <Page title="EnginesPage">{null}</Page>;
+  const engines = useRead('listEngines', undefined, { everyMs: EVERY_MS });
+  const [query, change] = useQueryState();
+  const open = query.get('engine');
+  const show = (engine: Engine) => change({ engine: keyOfEngine(engine) });
+  const items = engines.data?.data;
+  return (
+    <Page
+      wide
+      title="Engines"
+      hint="Every replica of every model: what it does, and how far it is on its way."
+      actions={<Live query={engines} />}
+    >
+      <Card flush>
+        {items === undefined ? (
+          engines.error === null ? (
+            <SkeletonRows />
+          ) : (
+            <Failed error={engines.error} retry={() => void engines.refetch()} />
+          )
+        ) : items.length === 0 ? (
+          <Empty icon={Cpu} title="No model is configured">
+            Models and their replicas stand in the configuration file: docs/models.md and docs/replicas.md say
+            how.
+          </Empty>
+        ) : (
+          <Table
+            label="Engines"
+            columns={engineColumns(show)}
+            rows={items}
+            keyOf={keyOfEngine}
+            onOpen={show}
+            isOpen={(engine) => keyOfEngine(engine) === open}
+          />
+        )}
+      </Card>
+      <EngineDialog
+        engine={items?.find((engine) => keyOfEngine(engine) === open) ?? null}
+        onClose={() => change({ engine: null })}
+      />
+    </Page>
+  );
 }

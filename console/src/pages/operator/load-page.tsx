@@ -1,5 +1,117 @@
+import type { ReactNode } from 'react';
+import type { Answer } from '../../api/client.ts';
+import { useRead } from '../../api/queries.ts';
+import { Card, Figure } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
+import { Failed, Notice, Skeleton } from '../../components/states.tsx';
+import { oneDigit, percent, whole } from '../../format/number.ts';
+import { duration } from '../../format/time.ts';
+import { Live } from './live.tsx';
+import { ChartSpace, LoadCharts } from './load-charts.tsx';
+import { recent } from './load-figures.ts';
+import { LoadModels } from './load-models.tsx';
 
+const EVERY_MS = 1000;
+
+/** Seconds that rates of now, and shares and medians, are taken over. */
+const RATE_SPAN = 10;
+const SHARE_SPAN = 60;
+
+/** What the service does now, second by second. */
 export default function LoadPage() {
-  return <Page title="LoadPage">{null}</Page>;
+  const load = useRead('readLoad', undefined, { everyMs: EVERY_MS });
+  return (
+    <Page
+      title="Load"
+      hint="What the service does now, and did in the last five minutes."
+      actions={<Live query={load} />}
+    >
+      <div className="space-y-4">
+        {load.data === undefined ? (
+          load.error === null ? (
+            <Waiting />
+          ) : (
+            <Card>
+              <Failed error={load.error} retry={() => void load.refetch()} />
+            </Card>
+          )
+        ) : (
+          <Now load={load.data} />
+        )}
+        <LoadModels everyMs={2 * EVERY_MS} />
+      </div>
+    </Page>
+  );
+}
+
+function Now({ load }: { load: Answer<'readLoad'> }) {
+  const rates = recent(load.seconds, RATE_SPAN);
+  const shares = recent(load.seconds, SHARE_SPAN);
+  return (
+    <>
+      {load.copies > 1 && (
+        <Notice>
+          {load.copies} copies of the service live. These are the numbers of <strong>{load.copy}</strong>, the
+          one that answers now; another visit may reach another one.
+        </Notice>
+      )}
+      <Figures>
+        <Figure label="In flight" value={whole(load.in_flight)} note="at replicas, now" />
+        <Figure label="Waiting" value={whole(load.waiting)} note="for a slot, now" />
+        <Figure
+          label="Requests"
+          value={oneDigit(rates.requestsPerSecond)}
+          unit="/s"
+          note={`last ${RATE_SPAN} s`}
+        />
+        <Figure
+          label="Tokens"
+          value={
+            rates.tokensPerSecond < 10
+              ? oneDigit(rates.tokensPerSecond)
+              : whole(Math.round(rates.tokensPerSecond))
+          }
+          unit="/s"
+          note={`last ${RATE_SPAN} s`}
+        />
+        <Figure
+          label="Errors"
+          value={shares.errorShare === null ? '–' : percent(shares.errorShare)}
+          note={shares.errorShare === null ? 'no request ended' : 'last minute'}
+        />
+        <Figure
+          label="Time to first token"
+          value={shares.ttftMs === null ? '–' : duration(shares.ttftMs)}
+          note={shares.ttftMs === null ? 'no answer began' : 'median, last minute'}
+        />
+      </Figures>
+      <LoadCharts seconds={load.seconds} />
+      {load.copies === 1 && (
+        <p className="text-xs text-ink-3">Numbers of {load.copy}, the only copy of the service that lives.</p>
+      )}
+    </>
+  );
+}
+
+function Figures({ children }: { children: ReactNode }) {
+  return (
+    <Card>
+      <dl className="grid grid-cols-2 gap-x-4 gap-y-5 sm:grid-cols-3 lg:grid-cols-6">{children}</dl>
+    </Card>
+  );
+}
+
+/** As large as what comes. */
+function Waiting() {
+  return (
+    <div role="status" className="space-y-4">
+      <span className="sr-only">Loading</span>
+      <Card>
+        <Skeleton className="h-[4.5rem] w-full" />
+      </Card>
+      <Card title="Requests per second">
+        <ChartSpace />
+      </Card>
+    </div>
+  );
 }

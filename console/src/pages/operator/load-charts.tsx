@@ -1,0 +1,99 @@
+import { lazy, Suspense, useMemo } from 'react';
+import type { Answer } from '../../api/client.ts';
+import { Card } from '../../components/card.tsx';
+import { Skeleton } from '../../components/states.tsx';
+import { duration } from '../../format/time.ts';
+import { compact, oneDigit } from '../../format/number.ts';
+import { smooth } from './load-figures.ts';
+import { clock } from './words.ts';
+
+const Chart = lazy(() => import('../../charts/chart.tsx'));
+
+/** Seconds over which a rate is the mean. */
+const SPAN = 5;
+const HEIGHT = 180;
+
+/** The last five minutes, drawn. */
+export function LoadCharts({ seconds }: { seconds: Answer<'readLoad'>['seconds'] }) {
+  const { times, requests, tokens, ttft } = useMemo(() => {
+    const rate = (label: string, colour: number, values: number[], shape: 'line' | 'area') => ({
+      label,
+      colour,
+      shape,
+      values: smooth(values, SPAN),
+    });
+    return {
+      times: seconds.map(({ at }) => Date.parse(at) / 1000),
+      requests: [
+        rate(
+          'Requests',
+          1,
+          seconds.map(({ requests }) => requests),
+          'area',
+        ),
+        rate(
+          'Errors',
+          5,
+          seconds.map(({ errors }) => errors),
+          'line',
+        ),
+      ],
+      tokens: [
+        rate(
+          'Prompt',
+          3,
+          seconds.map(({ prompt_tokens }) => prompt_tokens),
+          'line',
+        ),
+        rate(
+          'Completion',
+          1,
+          seconds.map(({ completion_tokens }) => completion_tokens),
+          'area',
+        ),
+      ],
+      ttft: [
+        {
+          label: 'Median',
+          colour: 2,
+          shape: 'line' as const,
+          values: seconds.map(({ ttft_ms: ttftMs }) => ttftMs),
+        },
+      ],
+    };
+  }, [seconds]);
+  const shared = { times, formatTime: (unixSeconds: number) => clock(unixSeconds * 1000), height: HEIGHT };
+  return (
+    <div className="grid gap-4 lg:grid-cols-2">
+      <Card
+        title="Requests per second"
+        hint="Those that ended, and those of them with an error."
+        className="lg:col-span-2"
+      >
+        <Suspense fallback={<ChartSpace />}>
+          <Chart {...shared} label="Requests and errors per second" series={requests} format={oneDigit} />
+        </Suspense>
+      </Card>
+      <Card title="Tokens per second" hint="Of requests as they end.">
+        <Suspense fallback={<ChartSpace />}>
+          <Chart
+            {...shared}
+            label="Prompt and completion tokens per second"
+            series={tokens}
+            format={compact}
+          />
+        </Suspense>
+      </Card>
+      <Card title="Time to first token" hint="The median of each second.">
+        <Suspense fallback={<ChartSpace />}>
+          <Chart {...shared} label="Median time to first token" series={ttft} format={duration} />
+        </Suspense>
+      </Card>
+    </div>
+  );
+}
+
+/** As high as a chart with its legend. */
+export function ChartSpace() {
+  return <Skeleton className="h-[208px] w-full" />;
+}

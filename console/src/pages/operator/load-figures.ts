@@ -1,0 +1,40 @@
+import type { Answer } from '../../api/client.ts';
+
+type Second = Answer<'readLoad'>['seconds'][number];
+
+/** Numbers of the last seconds taken together. */
+interface Recent {
+  requestsPerSecond: number;
+  tokensPerSecond: number;
+  /** Of the requests that ended, 0 to 1; null: none did. */
+  errorShare: number | null;
+  /** Median of what the seconds had, in milliseconds; null: none had one. */
+  ttftMs: number | null;
+}
+
+/** Sums up the last `span` of these seconds. */
+export function recent(seconds: readonly Second[], span: number): Recent {
+  const last = seconds.slice(-span);
+  const requests = sum(last, ({ requests }) => requests);
+  const tokens = sum(last, ({ prompt_tokens: prompt, completion_tokens: completion }) => prompt + completion);
+  const times = last.flatMap(({ ttft_ms: ttftMs }) => ttftMs ?? []).toSorted((a, b) => a - b);
+  return {
+    requestsPerSecond: last.length > 0 ? requests / last.length : 0,
+    tokensPerSecond: last.length > 0 ? tokens / last.length : 0,
+    errorShare: requests > 0 ? sum(last, ({ errors }) => errors) / requests : null,
+    ttftMs: times[Math.floor(times.length / 2)] ?? null,
+  };
+}
+
+/** For every second the mean of it and those before it, so that a line moves and does not jump. */
+export function smooth(values: readonly number[], span: number): number[] {
+  let running = 0;
+  return values.map((value, index) => {
+    running += value - (index >= span ? (values[index - span] ?? 0) : 0);
+    return running / Math.min(span, index + 1);
+  });
+}
+
+function sum(seconds: readonly Second[], of: (second: Second) => number): number {
+  return seconds.reduce((total, second) => total + of(second), 0);
+}

@@ -1,0 +1,75 @@
+import { Boxes } from 'lucide-react';
+import type { Element } from '../../api/client.ts';
+import { useList } from '../../api/queries.ts';
+import { Card } from '../../components/card.tsx';
+import { Empty, Failed, SkeletonRows } from '../../components/states.tsx';
+import { Table, type Column } from '../../components/table.tsx';
+import { whole } from '../../format/number.ts';
+import { TextLink } from '../../shell/link.tsx';
+import { EngineStatus } from './engine-status.tsx';
+
+type Model = Element<'listServedModels'>;
+
+const COLUMNS: readonly Column<Model>[] = [
+  {
+    name: 'model',
+    heading: 'Model',
+    grow: true,
+    cell: (model) => (
+      <>
+        <span className="block truncate font-medium" title={model.id}>
+          {model.id}
+        </span>
+        <span className="block text-xs sm:hidden">
+          <EngineStatus engine={model} />
+        </span>
+      </>
+    ),
+  },
+  { name: 'state', heading: 'State', from: 'sm', cell: (model) => <EngineStatus engine={model} /> },
+  {
+    name: 'replicas',
+    heading: 'Replicas ready',
+    numeric: true,
+    from: 'md',
+    cell: ({ replicas, replicas_ready: ready }) => `${ready} of ${replicas}`,
+  },
+  {
+    name: 'in-flight',
+    heading: 'In flight',
+    numeric: true,
+    cell: ({ in_flight: inFlight }) => whole(inFlight),
+  },
+  { name: 'waiting', heading: 'Waiting', numeric: true, cell: ({ waiting }) => whole(waiting) },
+];
+
+/** What each model has to do now. */
+export function LoadModels({ everyMs }: { everyMs: number }) {
+  const models = useList('listServedModels', undefined, { everyMs });
+  return (
+    <Card
+      title="Models"
+      hint={
+        <>
+          Requests that replicas have, and those that wait for a slot. Each replica stands under{' '}
+          <TextLink to="/operator/engines">Engines</TextLink>.
+        </>
+      }
+      flush
+    >
+      {models.items === undefined ? (
+        models.error === null ? (
+          <SkeletonRows rows={3} />
+        ) : (
+          <Failed error={models.error} retry={models.refetch} />
+        )
+      ) : models.items.length === 0 ? (
+        <Empty icon={Boxes} title="No model is configured">
+          Models stand in the configuration file: docs/models.md says how.
+        </Empty>
+      ) : (
+        <Table label="Models" columns={COLUMNS} rows={models.items} keyOf={({ id }) => id} />
+      )}
+    </Card>
+  );
+}
