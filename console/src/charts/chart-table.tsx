@@ -1,0 +1,53 @@
+import { TextLink } from '../shell/link.tsx';
+import type { Series } from './series.ts';
+
+interface ChartTableProps {
+  /** What it shows. */
+  label: string;
+  /** Unix seconds. */
+  times: readonly number[];
+  series: readonly Series[];
+  format: (value: number) => string;
+  formatTime: (unixSeconds: number) => string;
+  /** What a time leads to. */
+  linkOf?: ((index: number) => string) | undefined;
+}
+
+/** The numbers of a chart. */
+export function ChartTable({ label, times, series, format, formatTime, linkOf }: ChartTableProps) {
+  const cell = 'px-3 py-1.5 first:pl-0 last:pr-0';
+  return (
+    <table className="w-full text-xs">
+      <caption className="sr-only">{label}</caption>
+      <thead>
+        <tr className="border-b border-line text-ink-3">
+          <th scope="col" className={`${cell} text-left font-medium`}>
+            Time
+          </th>
+          {series.map(({ label }) => (
+            <th key={label} scope="col" className={`${cell} text-right font-medium`}>
+              {label}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {times.map((time, index) => (
+          <tr key={time} className="border-b border-line last:border-0">
+            <th scope="row" className={`${cell} text-left font-normal whitespace-nowrap`}>
+              {linkOf ? <TextLink to={linkOf(index)}>{formatTime(time)}</TextLink> : formatTime(time)}
+            </th>
+            {series.map(({ label, values }) => {
+              const value = values[index];
+              return (
+                <td key={label} className={`${cell} text-right whitespace-nowrap tabular-nums`}>
+                  {value === null || value === undefined ? '–' : format(value)}
+                </td>
+              );
+            })}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}

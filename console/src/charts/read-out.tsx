@@ -1,0 +1,66 @@
+import type { ReactNode } from 'react';
+import type { Series } from './series.ts';
+import { Swatch } from './swatch.tsx';
+
+interface ReadOutProps {
+  time: string;
+  series: readonly Series[];
+  /** Of the time that is read out, of so many. */
+  index: number;
+  of: number;
+  /** Its column, in pixels from the left of the chart. */
+  left: number;
+  width: number;
+  format: (value: number) => string;
+}
+
+/** The numbers of one time, beside its column, which is marked. It lies above the chart and moves nothing. */
+export function ReadOut({ time, series, index, of, left, width, format }: ReadOutProps) {
+  const bars = series.filter(({ shape }) => shape === 'bar');
+  const sum = bars.reduce((total, { values }) => total + (values[index] ?? 0), 0);
+  const isLeft = index < of / 2;
+  return (
+    <div className="pointer-events-none absolute inset-0 z-10">
+      <div className="absolute top-2 bottom-6 rounded-sm bg-ink/6" style={{ left, width }} />
+      <div
+        className="absolute top-2 w-max max-w-[min(16rem,60%)] rounded-lg border border-line bg-raised px-3 py-2 text-xs shadow-popup"
+        style={isLeft ? { left: left + width + 6 } : { right: `calc(100% - ${left - 6}px)` }}
+      >
+        <p className="mb-1 font-medium text-ink">{time}</p>
+        {/* A stack is read from its top, as it stands. */}
+        {series.toReversed().map((one) => (
+          <Line key={one.label} label={one.label} value={one.values[index]} format={format}>
+            <Swatch series={one} />
+          </Line>
+        ))}
+        {bars.length > 1 && (
+          <div className="mt-1 border-t border-line pt-1">
+            <Line label="Together" value={sum} format={format} />
+          </div>
+        )}
+      </div>
+    </div>
+  );
+}
+
+function Line({
+  label,
+  value,
+  format,
+  children,
+}: {
+  label: string;
+  value: number | null | undefined;
+  format: (value: number) => string;
+  children?: ReactNode;
+}) {
+  return (
+    <p className="flex items-center gap-2 text-ink-2">
+      {children}
+      <span className="min-w-0 truncate">{label}</span>
+      <span className="ml-auto pl-3 font-medium text-ink tabular-nums">
+        {value === null || value === undefined ? '–' : format(value)}
+      </span>
+    </p>
+  );
+}

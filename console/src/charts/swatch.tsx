@@ -1,0 +1,10 @@
+import type { Series } from './series.ts';
+
+/** The colour of a series: a square, or for what is faint a piece of its line. */
+export function Swatch({ series: { colour, faint = false } }: { series: Pick<Series, 'colour' | 'faint'> }) {
+  return faint ? (
+    <span className="w-3 shrink-0 border-t border-dashed border-ink-3" />
+  ) : (
+    <span className="size-2 shrink-0 rounded-[3px]" style={{ background: `var(--series-${colour})` }} />
+  );
+}
