@@ -9,10 +9,12 @@ interface CopyProps {
   what: string;
   /** With words beside the picture. */
   words?: boolean;
+  /** Called once it is on the clipboard. */
+  onCopied?: (() => void) | undefined;
 }
 
 /** Puts text on the clipboard, and says that it is there. */
-export function CopyButton({ text, what, words = false }: CopyProps) {
+export function CopyButton({ text, what, words = false, onCopied }: CopyProps) {
   const [copied, setCopied] = useState(false);
   useEffect(() => {
     if (!copied) return;
@@ -23,6 +25,7 @@ export function CopyButton({ text, what, words = false }: CopyProps) {
     try {
       await navigator.clipboard.writeText(text);
       setCopied(true);
+      onCopied?.();
       say.good(`The ${what} is on the clipboard.`);
     } catch {
       // Browsers close the clipboard to pages that come over plain HTTP from another machine.

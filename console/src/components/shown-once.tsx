@@ -7,6 +7,7 @@ export function ShownOnce({
   text,
   what,
   label,
+  onCopied,
   children,
 }: {
   text: string;
@@ -14,6 +15,8 @@ export function ShownOnce({
   what: string;
   /** Of the text, for screen readers. */
   label: string;
+  /** Called once the button has put it on the clipboard. */
+  onCopied?: () => void;
   /** That it cannot be shown again, and what to do with it. */
   children: ReactNode;
 }) {
@@ -28,7 +31,7 @@ export function ShownOnce({
         >
           {text}
         </code>
-        <CopyButton text={text} what={what} words />
+        <CopyButton text={text} what={what} words onCopied={onCopied} />
       </div>
       <p className="flex items-start gap-2.5 border-t border-line bg-warn-soft px-4 py-3 text-xs leading-5 text-ink-2">
         <TriangleAlert className="mt-0.5 size-4 shrink-0 text-warn" aria-hidden="true" />
