@@ -1,6 +1,6 @@
 import type { Selectable } from 'kysely';
 import type { PlanLimits } from '../config/plan.ts';
-import type { Schema } from '../database/schema.ts';
+import type { KeyPurpose, Schema } from '../database/schema.ts';
 import { readLimits, readModels } from './key-limits.ts';
 
 export type KeyKind = 'caller' | 'admin';
@@ -10,6 +10,7 @@ export interface KeyRecord {
   id: string;
   accountId: string;
   kind: KeyKind;
+  purpose: KeyPurpose;
   name: string;
   /** First characters of the key. */
   prefix: string;
@@ -20,6 +21,8 @@ export interface KeyRecord {
   revokedAt: number | null;
   /** Right to the minute; null: never used. */
   lastUsedAt: number | null;
+  /** The address that it was last used from; null: not known. */
+  lastUsedIp: string | null;
   /** Ids of the models that it may use; null: all. */
   allowedModels: readonly string[] | null;
   /** Its own limits, below the plan's; null: none. */
@@ -39,6 +42,7 @@ export function toRecord(row: Selectable<Schema['keys']>): KeyRecord {
     id: row.id,
     accountId: row.account_id,
     kind: row.kind,
+    purpose: row.purpose,
     name: row.name,
     prefix: row.prefix,
     lastFour: row.last_four,
@@ -46,6 +50,7 @@ export function toRecord(row: Selectable<Schema['keys']>): KeyRecord {
     expiresAt: row.expires_at,
     revokedAt: row.revoked_at,
     lastUsedAt: row.last_used_at,
+    lastUsedIp: row.last_used_ip,
     allowedModels: models === null ? null : [...models],
     limits: readLimits(row.limits),
   };

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Selectable, Transaction } from 'kysely';
 import type { Database } from '../database/database.ts';
-import { DEFAULT_ACCOUNT_ID, type Schema } from '../database/schema.ts';
+import { DEFAULT_ACCOUNT_ID, type KeyPurpose, type Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
 import type { Secret } from '../secret.ts';
 import { appendAudit, SERVICE, type Actor } from './audit.ts';
@@ -15,6 +15,8 @@ export interface NewKey extends KeyChange {
   name: string;
   /** `caller` unless said otherwise. */
   kind?: KeyKind | undefined;
+  /** `api` unless said otherwise. */
+  purpose?: KeyPurpose | undefined;
   /** The account `default` unless said otherwise. */
   accountId?: string | undefined;
 }
@@ -29,13 +31,14 @@ export async function createKey(
   by: Actor = SERVICE,
 ): Promise<{ key: Secret; record: KeyRecord }> {
   const columns = columnsOf({ expiresAt: null, allowedModels: null, limits: null, ...wanted });
-  const { kind = 'caller', accountId = DEFAULT_ACCOUNT_ID } = wanted;
+  const { kind = 'caller', purpose = 'api', accountId = DEFAULT_ACCOUNT_ID } = wanted;
   const key = createKeyText();
   const { prefix, lastFour } = visibleParts(key);
   const row: KeyRow = {
     id: `key_${randomBytes(12).toString('hex')}`,
     account_id: accountId,
     kind,
+    purpose,
     name: wanted.name,
     hash: hashKey(key.reveal()),
     prefix,
@@ -44,10 +47,9 @@ export async function createKey(
     expires_at: null,
     revoked_at: null,
     last_used_at: null,
+    last_used_ip: null,
     allowed_models: null,
     limits: null,
-    purpose: 'api',
-    last_used_ip: null,
     ...columns,
   };
   await database.kysely.transaction().execute(async (transaction) => {
@@ -57,7 +59,7 @@ export async function createKey(
       action: 'key.create',
       subject: `key:${row.id}`,
       accountId,
-      detail: { kind, ...readable(columns) },
+      detail: { kind, purpose, ...readable(columns) },
     });
   });
   return { key, record: toRecord(row) };
@@ -75,15 +77,16 @@ export async function listKeys(database: Database): Promise<KeyRecord[]> {
 }
 
 /**
- * A page of the keys of an account, or of all, the oldest first; revoked ones are among them. Throws a
+ * A page of the keys of an account, or of all, that were made for this purpose (`api` unless said otherwise), the
+ * oldest first; revoked ones are among them. Throws a
  * `ServiceError` `invalid_value` (param `limit` or `cursor`).
  */
 export async function listKeyPage(
   database: Database,
-  { accountId }: { accountId?: string | undefined },
+  { accountId, purpose = 'api' }: { accountId?: string | undefined; purpose?: KeyPurpose | undefined },
   page: PageQuery = {},
 ): Promise<Page<KeyRecord>> {
-  const keys = database.kysely.selectFrom('keys').selectAll();
+  const keys = database.kysely.selectFrom('keys').selectAll().where('purpose', '=', purpose);
   const rows = accountId === undefined ? keys : keys.where('account_id', '=', accountId);
   return await oldestFirst(rows, toRecord, page);
 }

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Selectable } from 'kysely';
+import { sql, type Selectable } from 'kysely';
 import type { Database } from '../database/database.ts';
 import { DatabaseError } from '../database/errors.ts';
 import { CACHE_SCOPE_SECRET, type Schema } from '../database/schema.ts';
@@ -71,7 +71,8 @@ export class KeyStore implements AsyncDisposable {
   #polling: Promise<void> | null = null;
   #writing: Promise<void> | null = null;
   #failing = false;
-  #used = new Set<string>();
+  /** Keys that were used since this was last written, and the address of the last use. */
+  #used = new Map<string, string | null>();
 
   private constructor(database: Database, log: Log, options: KeyStoreOptions, scopeSecret: Secret) {
     this.#database = database;
@@ -108,20 +109,21 @@ export class KeyStore implements AsyncDisposable {
   }
 
   /**
-   * Who sent this `Authorization` header; null for every header that opens nothing, whatever is wrong with it. At
-   * once for keys in memory; a promise only where the database has to be asked.
+   * Who sent this `Authorization` header, from this address; null for every header that opens nothing, whatever is
+   * wrong with it. At once for keys in memory; a promise only where the database has to be asked.
    * Throws, or rejects with, a `ServiceError` `storage_unavailable` once the keys are no longer `fresh`, and for a
    * key that is not in memory while the database cannot be asked for it.
    */
   authenticate(
     authorization: string | undefined,
+    ip: string | null = null,
   ): AuthenticatedKey | null | Promise<AuthenticatedKey | null> {
     if (!this.fresh) throw cannotCheck();
     const text = bearerToken(authorization);
     if (text === null || !isWellFormed(text)) return null;
     const hash = hashKey(text);
     const found = this.#live.get(hash);
-    return found === undefined ? this.#madeSince(hash) : this.#admitted(found);
+    return found === undefined ? this.#madeSince(hash, ip) : this.#admitted(found, ip);
   }
 
   /** Whether the keys in memory were true within the last `maxStaleMs`. */
@@ -175,7 +177,7 @@ export class KeyStore implements AsyncDisposable {
   }
 
   /**
-   * Writes down which keys were used since the last time, in the moments in which nobody else writes. What cannot be
+   * Writes down which keys were used since the last time, and from where, in the moments in which nobody else writes. What cannot be
    * written is kept for the next time: nobody waits for it and no request fails by it.
    */
   async writeLastUsed(): Promise<void> {
@@ -183,17 +185,28 @@ export class KeyStore implements AsyncDisposable {
     this.#used.clear();
     try {
       for (let start = 0; start < used.length; start += LAST_USED_BATCH) {
-        const ids = used.slice(start, start + LAST_USED_BATCH);
+        const batch = used.slice(start, start + LAST_USED_BATCH);
+        const addresses = sql.join(
+          batch.map(([id, ip]) => sql`when ${id} then ${ip}`),
+          sql` `,
+        );
         await betweenOthers(() =>
           this.#database.background
             .updateTable('keys')
-            .set({ last_used_at: this.#clock.now() })
-            .where('id', 'in', ids)
+            .set({
+              last_used_at: this.#clock.now(),
+              last_used_ip: sql<string | null>`coalesce(case id ${addresses} end, last_used_ip)`,
+            })
+            .where(
+              'id',
+              'in',
+              batch.map(([id]) => id),
+            )
             .execute(),
         );
       }
     } catch (error) {
-      for (const id of used) this.#used.add(id);
+      for (const [id, ip] of used) this.#used.set(id, this.#used.get(id) ?? ip);
       this.#log.warn('the last use of keys could not be written yet', { error: error as Error });
     }
   }
@@ -224,9 +237,9 @@ export class KeyStore implements AsyncDisposable {
     }
   }
 
-  #admitted(key: AuthenticatedKey): AuthenticatedKey | null {
+  #admitted(key: AuthenticatedKey, ip: string | null): AuthenticatedKey | null {
     if (key.expiresAt <= this.#clock.now()) return null;
-    this.#used.add(key.id);
+    this.#used.set(key.id, ip);
     return key;
   }
 
@@ -234,15 +247,15 @@ export class KeyStore implements AsyncDisposable {
    * The live key of this hash if it was made after those in memory were loaded. Unknown keys are cheap, however
    * many come: a question for the revision each, and a look into an index only while a change waits for its poll.
    */
-  async #madeSince(hash: string): Promise<AuthenticatedKey | null> {
+  async #madeSince(hash: string, ip: string | null): Promise<AuthenticatedKey | null> {
     try {
       const revision = await this.#database.accessRevision();
       // A poll may have loaded it while the database was asked.
       const loaded = this.#live.get(hash);
-      if (loaded !== undefined) return this.#admitted(loaded);
+      if (loaded !== undefined) return this.#admitted(loaded, ip);
       if (revision === this.#revision) return null;
       const row = await this.#liveRows().where('keys.hash', '=', hash).executeTakeFirst();
-      return row === undefined ? null : this.#admitted(this.#toKey(row));
+      return row === undefined ? null : this.#admitted(this.#toKey(row), ip);
     } catch (error) {
       throw cannotCheck(error);
     }

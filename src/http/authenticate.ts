@@ -32,7 +32,7 @@ function authenticate({ keys }: HttpContext, request: FastifyRequest, done: (err
     done(caller ? undefined : noValidKey());
   };
   try {
-    const found = keys.authenticate(request.headers.authorization);
+    const found = keys.authenticate(request.headers.authorization, request.ip);
     if (found instanceof Promise) found.then(decide, done);
     else decide(found);
   } catch (error) {

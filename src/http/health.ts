@@ -15,7 +15,7 @@ export function registerHealth(app: FastifyInstance, context: HttpContext): void
   });
   app.get('/readyz', async (request, reply) => {
     const { authorization } = request.headers;
-    const caller = authorization === undefined ? null : await callerOf(keys, authorization);
+    const caller = authorization === undefined ? null : await callerOf(keys, authorization, request.ip);
     const models = router.overview();
     const status = statusOf({
       draining: activity.draining,
@@ -34,9 +34,9 @@ export function registerHealth(app: FastifyInstance, context: HttpContext): void
 }
 
 /** Nobody is known while keys cannot be checked; whether the service is ready is told all the same. */
-async function callerOf(keys: KeyStore, authorization: string): Promise<AuthenticatedKey | null> {
+async function callerOf(keys: KeyStore, authorization: string, ip: string): Promise<AuthenticatedKey | null> {
   try {
-    return await keys.authenticate(authorization);
+    return await keys.authenticate(authorization, ip);
   } catch {
     return null;
   }

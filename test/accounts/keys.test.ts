@@ -264,7 +264,7 @@ test('last use is written in batches and at the end, and a locked database only 
     await using keys = await KeyStore.open(database, SILENT, { maxStaleMs: 5000, clock });
     const { key } = await keys.create({ name: 'a' });
     await keys.create({ name: 'unused' });
-    await keys.authenticate(`Bearer ${key.reveal()}`);
+    await keys.authenticate(`Bearer ${key.reveal()}`, '192.0.2.7');
     const other = new DatabaseSync(join(home, 'sluice.db'));
     other.exec('begin immediate');
     await keys.writeLastUsed();
@@ -272,14 +272,23 @@ test('last use is written in batches and at the end, and a locked database only 
     other.exec('rollback');
     other.close();
     await keys.writeLastUsed();
-    assert.equal((await keys.list())[0]?.lastUsedAt, clock.unix);
+    const [used] = await keys.list();
+    assert.deepEqual([used?.lastUsedAt, used?.lastUsedIp], [clock.unix, '192.0.2.7']);
     clock.unix += 1000;
     await keys.authenticate(`Bearer ${key.reveal()}`);
   }
-  const rows = await database.kysely.selectFrom('keys').select('last_used_at').orderBy('name').execute();
+  const rows = await database.kysely
+    .selectFrom('keys')
+    .select(['last_used_at', 'last_used_ip'])
+    .orderBy('name')
+    .execute();
   assert.deepEqual(
-    rows.map((row) => row.last_used_at),
-    [clock.unix, null],
+    rows.map((row) => [row.last_used_at, row.last_used_ip]),
+    [
+      [clock.unix, '192.0.2.7'],
+      [null, null],
+    ],
+    'a use from nobody knows where keeps the address',
   );
 });
 

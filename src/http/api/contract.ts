@@ -5,7 +5,6 @@ import type { keyOperations } from './contract/keys.ts';
 import type { meOperations } from './contract/me.ts';
 import type { BodyOf, Operation, Params, QueryOf, Wire } from './contract/operation.ts';
 import type { peopleOperations } from './contract/people.ts';
-import type { playgroundOperations } from './contract/playground.ts';
 import type { requestOperations } from './contract/requests.ts';
 import type { serviceOperations } from './contract/service.ts';
 import type { sessionOperations } from './contract/session.ts';
@@ -18,7 +17,6 @@ type All = typeof accountOperations &
   typeof keyOperations &
   typeof meOperations &
   typeof peopleOperations &
-  typeof playgroundOperations &
   typeof requestOperations &
   typeof serviceOperations &
   typeof sessionOperations &

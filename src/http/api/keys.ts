@@ -16,12 +16,15 @@ const ofKey = {
   missing: noSuchKey,
 };
 
+/** How long a key of the playground lives, in milliseconds. */
+const PLAYGROUND_MS = 3_600_000;
+
 /** API keys. */
 export const keyEndpoints = endpoints(keyOperations, {
   listKeys: {
     account: inQuery,
     handle: async ({ database, accountId, query }) => {
-      const filter = { accountId: accountId ?? undefined };
+      const filter = { accountId: accountId ?? undefined, purpose: query.purpose };
       return pageJson(await listKeyPage(database, filter, query), keyJson);
     },
   },
@@ -50,6 +53,18 @@ export const keyEndpoints = endpoints(keyOperations, {
     handle: async ({ database, actor, params }) =>
       keyJson(found(await revokeKey(database, idOnly(params.id), actor))),
   },
+  createPlaygroundKey: {
+    account: inBody,
+    handle: async ({ database, actor, body }) => {
+      const expiresAt = Date.now() + PLAYGROUND_MS;
+      const { key, record } = await createKey(
+        database,
+        { name: 'Playground', purpose: 'playground', accountId: body.account_id, expiresAt },
+        actor,
+      );
+      return { id: record.id, key: key.reveal(), expires_at: iso(expiresAt) };
+    },
+  },
 });
 
 function settingsOf({ expires_at: expiry, allowed_models: allowedModels, limits }: KeySettings) {
@@ -76,7 +91,7 @@ function keyJson(record: KeyRecord): z.input<typeof key> {
     id: record.id,
     account_id: record.accountId,
     kind: record.kind,
-    purpose: 'api',
+    purpose: record.purpose,
     name: record.name,
     prefix: record.prefix,
     last_four: record.lastFour,
@@ -87,6 +102,6 @@ function keyJson(record: KeyRecord): z.input<typeof key> {
     expires_at: iso(record.expiresAt),
     revoked_at: iso(record.revokedAt),
     last_used_at: iso(record.lastUsedAt),
-    last_used_ip: null,
+    last_used_ip: record.lastUsedIp,
   };
 }

@@ -86,6 +86,21 @@ for (const kind of testDatabases()) {
       assert.ok(!log.includes(text.slice(14, -4)) && !managed.test.log().includes(text.slice(14, -4)));
     });
 
+    test('a key of the playground works for an hour, and is listed only where it is asked for', async () => {
+      const { id: accountId } = await account({ plan: 'free' });
+      const before = Date.now();
+      const made = await ok('POST', '/api/playground-keys', { body: { account_id: accountId } });
+      const lifeMs = Date.parse(made.expires_at) - before;
+      assert.ok(lifeMs >= 3_600_000 && lifeMs < 3_700_000, String(lifeMs));
+      const list = (query: string) => ok('GET', `/api/keys?account_id=${accountId}${query}`);
+      assert.deepEqual((await list('')).data, []);
+      const [kept] = (await list('&purpose=playground')).data;
+      assert.deepEqual([kept?.id, kept?.kind, kept?.status], [made.id, 'caller', 'live']);
+      assert.equal((await managed.generate(made.key)).status, 200);
+      await ok('PATCH', `/api/accounts/${accountId}`, { body: { plan: 'tiny' } });
+      assert.equal((await managed.generate(made.key)).status, 429, 'on the limits of its account');
+    });
+
     test('what an account or its key may not is refused from the moment that it is said', async () => {
       const { id } = await account();
       const { key: text, id: keyId } = await key({ account_id: id });
@@ -120,6 +135,12 @@ for (const kind of testDatabases()) {
       assert.deepEqual(await ok('DELETE', path), { id: person.id, deleted: true });
       refusedWith(await call('DELETE', path), 404, 'not_found', 'person_id');
       await ok('PUT', path, { body: { role: 'owner' } });
+      const raised = await ok('PATCH', `/api/people/${person.id}`, { body: { operator: true } });
+      assert.deepEqual(raised, { ...person, operator: true });
+      const last = await call('PATCH', `/api/people/${person.id}`, { body: { operator: false } });
+      refusedWith(last, 409, 'last_operator');
+      const { id: other } = await ok('POST', '/api/people', { body: { name: 'a', email: `a-${email}` } });
+      await ok('PATCH', `/api/people/${other}`, { body: { operator: true } });
       assert.deepEqual(await ok('DELETE', `/api/people/${person.id}`), { id: person.id, deleted: true });
       assert.deepEqual((await ok('GET', `/api/accounts/${accountId}/members`)).data, []);
       refusedWith(await call('DELETE', `/api/people/${person.id}`), 404, 'not_found', 'person_id');

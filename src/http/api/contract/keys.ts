@@ -110,4 +110,17 @@ export const keyOperations = operations({
     answer: key,
     errors: ['not_found'],
   },
+  createPlaygroundKey: {
+    method: 'POST',
+    path: '/api/playground-keys',
+    summary: "Make a caller's key that lives for an hour, for trying models out on an account's limits.",
+    access: 'member',
+    status: 201,
+    body: component('NewPlaygroundKey', z.strictObject({ account_id: id })),
+    answer: component(
+      'PlaygroundKey',
+      z.object({ id: z.string(), key: z.string().describe('The key, `sk-sluice-…`.'), expires_at: time }),
+    ),
+    errors: ['not_found'],
+  },
 });
