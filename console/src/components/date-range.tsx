@@ -1,0 +1,123 @@
+import { Popover } from '@base-ui/react/popover';
+import { CalendarDays, Check, ChevronsUpDown } from 'lucide-react';
+import { lazy, Suspense, useState } from 'react';
+import { classNames } from './class-names.ts';
+import { isNamedRange, NAMED_RANGES, type Days, type NamedRange } from './date-range-days.ts';
+import { useToday } from './date-range-today.ts';
+import { POPUP } from './popup.ts';
+import { Spinner } from './spinner.tsx';
+
+const Calendar = lazy(() => import('./date-range-calendar.tsx'));
+
+interface DateRangeProps {
+  /** The range as it is named on the button, such as "Last 7 days". */
+  text: string;
+  /** Null: another one than those that have a name. */
+  range: NamedRange | 'any' | null;
+  /** The days that it has, if it is of days. */
+  days: Days | null;
+  /** Whether all of time can be chosen. */
+  any?: boolean;
+  onRange: (range: NamedRange | 'any') => void;
+  onDays: (days: Days) => void;
+}
+
+const ENTRY =
+  'flex h-8 w-full items-center justify-between gap-3 rounded-md px-2.5 text-left text-sm whitespace-nowrap hover:bg-hover aria-pressed:font-medium';
+
+/** Chooses days: by the name of a range, or in a calendar, which is loaded when it is opened. */
+export function DateRange({ text, range, days, any = false, onRange, onDays }: DateRangeProps) {
+  const [open, setOpen] = useState(false);
+  const [custom, setCustom] = useState(false);
+  const today = useToday();
+  const names = Object.keys(NAMED_RANGES).filter(isNamedRange);
+  const choices = [...(any ? (['any'] as const) : []), ...names];
+  return (
+    <Popover.Root
+      open={open}
+      onOpenChange={(isOpen) => {
+        setOpen(isOpen);
+        setCustom(isOpen && range === null);
+      }}
+    >
+      <Popover.Trigger className="inline-flex h-9 min-w-0 items-center gap-2 rounded-lg border border-line-strong bg-surface px-3 text-sm text-ink transition-colors hover:bg-hover">
+        <CalendarDays className="size-4 shrink-0 text-ink-3" aria-hidden="true" />
+        <span className="sr-only">Time range: </span>
+        <span className="truncate">{text}</span>
+        <ChevronsUpDown className="size-3.5 shrink-0 text-ink-3" aria-hidden="true" />
+      </Popover.Trigger>
+      <Popover.Portal>
+        <Popover.Positioner sideOffset={4} align="end" collisionPadding={12} className="z-50 outline-none">
+          <Popover.Popup
+            aria-label="Time range"
+            className={classNames(
+              POPUP,
+              'flex max-h-[var(--available-height)] max-w-[var(--available-width)] flex-col overflow-y-auto sm:flex-row',
+            )}
+          >
+            <div
+              className={classNames('shrink-0 sm:w-44', custom && 'grid grid-cols-2 sm:block')}
+              role="group"
+              aria-label="Ranges"
+            >
+              {choices.map((name) => (
+                <button
+                  key={name}
+                  type="button"
+                  aria-pressed={!custom && range === name}
+                  className={ENTRY}
+                  onClick={() => {
+                    onRange(name);
+                    setOpen(false);
+                  }}
+                >
+                  {name === 'any' ? 'Any time' : NAMED_RANGES[name]}
+                  {!custom && range === name && <Chosen />}
+                </button>
+              ))}
+              <button
+                type="button"
+                aria-pressed={custom}
+                aria-expanded={custom}
+                className={ENTRY}
+                onClick={() => setCustom(true)}
+              >
+                Other days
+                {custom && <Chosen />}
+              </button>
+              <p className="px-2.5 py-1.5 text-2xs text-ink-3">Days begin at midnight UTC.</p>
+            </div>
+            {custom && (
+              <div className="border-t border-line p-3 sm:ml-1 sm:border-t-0 sm:border-l">
+                <Suspense fallback={<CalendarWaiting />}>
+                  <Calendar
+                    days={days}
+                    today={today}
+                    onDays={(chosen) => {
+                      onDays(chosen);
+                      setOpen(false);
+                    }}
+                  />
+                </Suspense>
+              </div>
+            )}
+          </Popover.Popup>
+        </Popover.Positioner>
+      </Popover.Portal>
+    </Popover.Root>
+  );
+}
+
+function Chosen() {
+  return <Check className="size-3.5 text-accent" aria-hidden="true" />;
+}
+
+/** As large as the calendar. */
+function CalendarWaiting() {
+  return (
+    <div role="status" className="flex h-[23.5rem] w-64 items-center justify-center text-ink-3">
+      <Spinner className="size-5" />
+      <span className="sr-only">Loading the calendar</span>
+    </div>
+  );
+}
