@@ -2,7 +2,6 @@ import { useState } from 'react';
 import { Redirect, useLocation, useSearch } from 'wouter';
 import type { Answer } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
-import { Code } from '../../components/code.tsx';
 import { Front } from '../../components/front.tsx';
 import { Failed, Notice, Skeleton } from '../../components/states.tsx';
 import { useNobody } from '../../shell/nobody.ts';
@@ -12,6 +11,7 @@ import { faultOfProvider } from './provider-faults.ts';
 import { Providers } from './providers.tsx';
 import { returnPath } from './return-path.ts';
 import { SecondFactor } from './second-factor.tsx';
+import { SetupLink } from './setup-link.tsx';
 
 /** The way in: password or provider, second factor, forgotten password. */
 export default function SignInPage() {
@@ -74,17 +74,11 @@ function Ways({
 
 function SetupNeeded() {
   return (
-    <Front title="Nobody has set this service up yet">
-      <div className="space-y-4 text-sm text-ink-2">
-        <p>
-          Its first operator is made by a link that works once. On a terminal <code>npm start</code> has
-          printed it; this prints a new one, on the machine that the service runs on:
-        </p>
-        <Code text="sluice setup-link" what="command" label="Command that prints a set-up link" />
-        <p className="text-xs text-ink-3">
-          From a clone it is <code>npm run sluice setup-link</code>. The link is good for 60 minutes.
-        </p>
-      </div>
+    <Front
+      title="Nobody has set this service up yet"
+      hint="Its first operator is made with a link, which the service prints when it is started on a terminal."
+    >
+      <SetupLink />
     </Front>
   );
 }

@@ -1,0 +1,81 @@
+import type { ReactNode } from 'react';
+import { useRead } from '../../api/queries.ts';
+import { Notice, Skeleton } from '../../components/states.tsx';
+import { money } from '../../format/money.ts';
+import { oneDigit, whole } from '../../format/number.ts';
+import { duration } from '../../format/time.ts';
+import type { FirstCall } from './first-call.ts';
+
+/** The answer as it arrives, and what it took. */
+export function AnswerOf({ call }: { call: FirstCall }) {
+  const { state, text, error } = call;
+  const isRunning = state === 'running';
+  return (
+    <section aria-label="Answer" className="rounded-lg border border-line">
+      {/* Read out once it is whole, not token by token. */}
+      <p
+        aria-live="polite"
+        aria-busy={isRunning}
+        className="min-h-20 p-4 text-sm whitespace-pre-wrap break-words"
+      >
+        {text === '' && state !== 'done' ? (
+          <span className="text-ink-3">
+            {isRunning ? 'Waiting for the first token' : 'The answer appears here.'}
+          </span>
+        ) : (
+          text
+        )}
+        {isRunning && text !== '' && (
+          <span className="ml-0.5 inline-block h-4 w-1.5 animate-pulse-soft bg-accent align-text-bottom" />
+        )}
+      </p>
+      {error !== null && (
+        <div className="px-4 pb-4">
+          <Notice tone="bad">{error.message}</Notice>
+        </div>
+      )}
+      <Figures call={call} />
+    </section>
+  );
+}
+
+/** What stands where a figure is not known yet. */
+const NONE = '–';
+
+function Figures({ call: { state, ttftMs, totalMs, usage, requestId } }: { call: FirstCall }) {
+  const hasEnded = state === 'done';
+  const receipt = useRead(
+    'getReceipt',
+    { params: { id: requestId ?? '' } },
+    { enabled: hasEnded && requestId !== null },
+  );
+  const decodeMs = totalMs !== null && ttftMs !== null ? totalMs - ttftMs : 0;
+  const speed = usage !== null && decodeMs > 0 ? (usage.completionTokens - 1) / (decodeMs / 1000) : null;
+  return (
+    <dl className="grid grid-cols-2 gap-x-4 gap-y-3 border-t border-line px-4 py-3 sm:grid-cols-4">
+      <Figure label="First token after">{ttftMs === null ? NONE : duration(ttftMs)}</Figure>
+      <Figure label="Speed">{speed === null ? NONE : `${oneDigit(speed)} tokens/s`}</Figure>
+      <Figure label="Tokens">
+        {usage === null ? NONE : `${whole(usage.promptTokens)} in, ${whole(usage.completionTokens)} out`}
+      </Figure>
+      <Figure label="Cost">
+        {receipt.data !== undefined ? (
+          money(receipt.data.request.cost_usd)
+        ) : receipt.isFetching ? (
+          <Skeleton className="h-4 w-16" />
+        ) : (
+          NONE
+        )}
+      </Figure>
+    </dl>
+  );
+}
+
+function Figure({ label, children }: { label: string; children: ReactNode }) {
+  return (
+    <div className="min-w-0">
+      <dt className="text-2xs text-ink-3">{label}</dt>
+      <dd className="text-sm font-medium tabular-nums">{children}</dd>
+    </div>
+  );
+}

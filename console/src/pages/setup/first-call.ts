@@ -1,0 +1,82 @@
+import { useCallback, useEffect, useReducer, useRef } from 'react';
+import { ApiError } from '../../api/client.ts';
+import { generate, type GenerateEvent, type Usage } from '../../api/generate.ts';
+
+/** A call as far as it has come. */
+export interface FirstCall {
+  state: 'idle' | 'running' | 'done' | 'failed';
+  text: string;
+  /** Time to the first token. */
+  ttftMs: number | null;
+  usage: Usage | null;
+  totalMs: number | null;
+  /** Under which its receipt is found. */
+  requestId: string | null;
+  error: ApiError | null;
+}
+
+const IDLE: FirstCall = {
+  state: 'idle',
+  text: '',
+  ttftMs: null,
+  usage: null,
+  totalMs: null,
+  requestId: null,
+  error: null,
+};
+
+type Step = GenerateEvent | { type: 'sent' } | { type: 'refused'; error: ApiError };
+
+function next(call: FirstCall, step: Step): FirstCall {
+  switch (step.type) {
+    case 'sent':
+      return { ...IDLE, state: 'running' };
+    case 'taken':
+      return { ...call, requestId: step.requestId };
+    case 'first_token':
+      return { ...call, ttftMs: step.ttftMs };
+    case 'text':
+      return { ...call, text: call.text + step.text };
+    case 'finish':
+      return call;
+    case 'usage':
+      return { ...call, usage: step.usage };
+    case 'fault':
+      return { ...call, error: step.error };
+    case 'end':
+      return { ...call, state: call.error === null ? 'done' : 'failed', totalMs: step.totalMs };
+    case 'refused':
+      return { ...call, state: 'failed', error: step.error };
+  }
+}
+
+/** Sends a chat from the browser with the key, and follows the answer as it comes; leaving the page hangs up. */
+export function useFirstCall(apiKey: string): [FirstCall, (body: Readonly<Record<string, unknown>>) => void] {
+  const [call, dispatch] = useReducer(next, IDLE);
+  const running = useRef<AbortController>(null);
+  useEffect(() => () => running.current?.abort(), []);
+  const send = useCallback(
+    (body: Readonly<Record<string, unknown>>) => {
+      const controller = new AbortController();
+      running.current = controller;
+      dispatch({ type: 'sent' });
+      void follow({ apiKey, body, signal: controller.signal }, dispatch);
+    },
+    [apiKey],
+  );
+  return [call, send];
+}
+
+async function follow(
+  given: { apiKey: string; body: Readonly<Record<string, unknown>>; signal: AbortSignal },
+  tell: (step: Step) => void,
+): Promise<void> {
+  const { apiKey: key, body, signal } = given;
+  try {
+    for await (const event of generate({ endpoint: 'chat', body, key, signal })) tell(event);
+  } catch (error) {
+    if (signal.aborted) return;
+    if (!(error instanceof ApiError)) throw error;
+    tell({ type: 'refused', error });
+  }
+}
