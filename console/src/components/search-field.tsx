@@ -1,0 +1,28 @@
+import { Search } from 'lucide-react';
+import { classNames } from './class-names.ts';
+import { INPUT } from './field.tsx';
+
+interface SearchFieldProps {
+  /** What is searched, to those who do not see the picture, and to all while nothing is typed. */
+  label: string;
+  value: string;
+  onChange: (value: string) => void;
+  className?: string;
+}
+
+/** Narrows a list while one types. */
+export function SearchField({ label, value, onChange, className }: SearchFieldProps) {
+  return (
+    <span className={classNames('relative block', className)}>
+      <Search className="pointer-events-none absolute top-2 left-2.5 size-4 text-ink-3" aria-hidden="true" />
+      <input
+        type="search"
+        aria-label={label}
+        placeholder={label}
+        value={value}
+        onChange={({ target }) => onChange(target.value)}
+        className={classNames(INPUT, 'h-8 rounded-md pr-2 pl-8 text-xs')}
+      />
+    </span>
+  );
+}

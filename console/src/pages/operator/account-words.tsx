@@ -1,0 +1,29 @@
+import type { Element } from '../../api/client.ts';
+import { Status, type Tone } from '../../components/badge.tsx';
+
+export type Account = Element<'listAccounts'>;
+type AccountStatus = Account['status'];
+
+/** The states of an account, in words. */
+export const STATUS_WORDS: Readonly<Record<AccountStatus, string>> = {
+  active: 'Active',
+  suspended: 'Suspended',
+  closed: 'Closed',
+};
+
+const TONES: Readonly<Record<AccountStatus, Tone>> = { active: 'good', suspended: 'warn', closed: 'neutral' };
+
+/** The state of an account. */
+export function AccountState({ status }: { status: AccountStatus }) {
+  return <Status tone={TONES[status]}>{STATUS_WORDS[status]}</Status>;
+}
+
+/** The plan that an account is on; the default one where it has none of its own. */
+export function PlanName({ plan, standard }: { plan: string | null; standard: string | undefined }) {
+  if (plan !== null) return <span className="truncate">{plan}</span>;
+  return (
+    <span className="truncate">
+      {standard ?? ''} <span className="text-xs text-ink-3">default</span>
+    </span>
+  );
+}

@@ -1,0 +1,128 @@
+import { Layers, SearchX } from 'lucide-react';
+import { useEffect } from 'react';
+import { useList, useRead } from '../../api/queries.ts';
+import { Button } from '../../components/button.tsx';
+import { Card } from '../../components/card.tsx';
+import { SearchField } from '../../components/search-field.tsx';
+import { Select } from '../../components/select.tsx';
+import { Empty, Failed, SkeletonRows } from '../../components/states.tsx';
+import { More, Table } from '../../components/table.tsx';
+import { useLocation } from 'wouter';
+import { useHrefWithAccount } from '../../shell/account.ts';
+import { useQueryState } from '../../shell/query.ts';
+import { STATUS_WORDS, type Account } from './account-words.tsx';
+import { accountColumns } from './accounts-columns.tsx';
+
+/** Most that one answer has: what is searched is searched in the page. */
+const PAGE = 1000;
+const ANY = 'any';
+
+/** All accounts, with what each has used this month. */
+export function AccountsList({ onNew }: { onNew: () => void }) {
+  const accounts = useList('listAccounts', { query: { limit: PAGE } });
+  const usage = useRead('readUsage', { query: { by: 'account' } });
+  const plans = useRead('listPlans', undefined);
+  const [query, change] = useQueryState();
+  const [, navigate] = useLocation();
+  const hrefOf = useHrefWithAccount();
+  const standard = plans.data?.data.find((plan) => plan.default)?.name;
+  const wanted = { text: query.get('q') ?? '', status: query.get('status'), plan: query.get('plan') };
+  const narrowed = wanted.text !== '' || wanted.status !== null || wanted.plan !== null;
+  const { items, hasMore, isReadingMore, more } = accounts;
+  useEffect(() => {
+    // Only among all of them is the one that is looked for surely found.
+    if (narrowed && hasMore && !isReadingMore) more();
+  });
+  const shown = items?.filter((account) => matches(account, wanted, standard));
+  const used = new Map(usage.data?.data.map((row) => [row.account_id, row]));
+  const forget = () => change({ q: null, status: null, plan: null });
+  return (
+    <Card flush className="mt-4">
+      <Filters plans={plans.data?.data.map(({ name }) => name) ?? []} />
+      {items === undefined || shown === undefined ? (
+        accounts.error === null ? (
+          <SkeletonRows />
+        ) : (
+          <Failed error={accounts.error} retry={accounts.refetch} />
+        )
+      ) : items.length === 0 ? (
+        <Empty
+          icon={Layers}
+          title="There are no accounts yet"
+          action={<Button onClick={onNew}>New account</Button>}
+        >
+          Keys belong to an account, and its plan limits what all of them use together.
+        </Empty>
+      ) : shown.length === 0 && !hasMore ? (
+        <Empty
+          icon={SearchX}
+          title="No account is like that"
+          action={<Button onClick={forget}>Show all</Button>}
+        />
+      ) : (
+        <>
+          <Table
+            label="Accounts"
+            columns={accountColumns({ used, standard, isRead: usage.data !== undefined })}
+            rows={shown}
+            keyOf={({ id }) => id}
+            onOpen={({ id }) => navigate(hrefOf(`/operator/accounts/${id}`))}
+          />
+          <More
+            shown={shown.length}
+            what={shown.length === 1 ? 'account' : 'accounts'}
+            hasMore={hasMore}
+            busy={isReadingMore}
+            onMore={more}
+          />
+        </>
+      )}
+    </Card>
+  );
+}
+
+interface Wanted {
+  text: string;
+  status: string | null;
+  plan: string | null;
+}
+
+function matches(account: Account, { text, status, plan }: Wanted, standard: string | undefined): boolean {
+  if (status !== null && account.status !== status) return false;
+  if (plan !== null && (account.plan ?? standard) !== plan) return false;
+  const words = text.trim().toLowerCase();
+  return account.name.toLowerCase().includes(words) || account.id.includes(words);
+}
+
+function Filters({ plans }: { plans: readonly string[] }) {
+  const [query, change] = useQueryState();
+  const plan = query.get('plan');
+  const names = plan === null || plans.includes(plan) ? plans : [plan, ...plans];
+  return (
+    <div className="flex flex-wrap items-center gap-2 border-b border-line p-3 sm:px-5">
+      <SearchField
+        label="Search by name or id"
+        className="w-full sm:w-64"
+        value={query.get('q') ?? ''}
+        onChange={(q) => change({ q }, { replace: true })}
+      />
+      <Select
+        small
+        label="Status"
+        value={query.get('status') ?? ANY}
+        choices={[
+          { value: ANY, label: 'Any status' },
+          ...Object.entries(STATUS_WORDS).map(([value, label]) => ({ value, label })),
+        ]}
+        onChange={(status) => change({ status: status === ANY ? null : status })}
+      />
+      <Select
+        small
+        label="Plan"
+        value={plan ?? ''}
+        choices={[{ value: '', label: 'Any plan' }, ...names.map((name) => ({ value: name, label: name }))]}
+        onChange={(name) => change({ plan: name })}
+      />
+    </div>
+  );
+}

@@ -1,0 +1,76 @@
+import { SearchX, Users } from 'lucide-react';
+import { useEffect, useState } from 'react';
+import type { Element } from '../../api/client.ts';
+import { useList } from '../../api/queries.ts';
+import { Card } from '../../components/card.tsx';
+import { SearchField } from '../../components/search-field.tsx';
+import { Empty, Failed, SkeletonRows } from '../../components/states.tsx';
+import { More, Table } from '../../components/table.tsx';
+import { useQueryState } from '../../shell/query.ts';
+import { useSession } from '../../shell/session.tsx';
+import { PersonChange, type Change } from './person-change.tsx';
+import { peopleColumns } from './people-columns.tsx';
+
+const PAGE = 1000;
+
+/** All people: which of them are operators, and how one is made. */
+export function PeopleList() {
+  const { person: self } = useSession();
+  const people = useList('listPeople', { query: { limit: PAGE } });
+  const [query, change] = useQueryState();
+  const [asked, setAsked] = useState<Change | null>(null);
+  const text = query.get('q') ?? '';
+  const { items, hasMore, isReadingMore, more } = people;
+  useEffect(() => {
+    if (text !== '' && hasMore && !isReadingMore) more();
+  });
+  const shown = items?.filter((person) => matches(person, text));
+  const operators = hasMore ? null : (items?.filter(({ operator }) => operator).length ?? null);
+  return (
+    <Card flush className="mt-4">
+      <div className="border-b border-line p-3 sm:px-5">
+        <SearchField
+          label="Search by name or address"
+          className="w-full sm:w-64"
+          value={text}
+          onChange={(q) => change({ q }, { replace: true })}
+        />
+      </div>
+      {items === undefined || shown === undefined ? (
+        people.error === null ? (
+          <SkeletonRows />
+        ) : (
+          <Failed error={people.error} retry={people.refetch} />
+        )
+      ) : items.length === 0 ? (
+        <Empty icon={Users} title="There is nobody yet">
+          People come by an invitation to an account.
+        </Empty>
+      ) : shown.length === 0 && !hasMore ? (
+        <Empty icon={SearchX} title="Nobody has such a name or address" />
+      ) : (
+        <>
+          <Table
+            label="People"
+            columns={peopleColumns({ selfId: self.id, operators, onAsk: setAsked })}
+            rows={shown}
+            keyOf={({ id }) => id}
+          />
+          <More
+            shown={shown.length}
+            what={shown.length === 1 ? 'person' : 'people'}
+            hasMore={hasMore}
+            busy={isReadingMore}
+            onMore={more}
+          />
+        </>
+      )}
+      <PersonChange change={asked} onClose={() => setAsked(null)} />
+    </Card>
+  );
+}
+
+function matches({ name, email, id }: Element<'listPeople'>, text: string): boolean {
+  const words = text.trim().toLowerCase();
+  return name.toLowerCase().includes(words) || email.includes(words) || id.includes(words);
+}
