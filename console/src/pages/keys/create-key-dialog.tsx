@@ -1,0 +1,93 @@
+import { useId, useState } from 'react';
+import type { Answer } from '../../api/client.ts';
+import { useAction } from '../../api/queries.ts';
+import { Button } from '../../components/button.tsx';
+import { Dialog } from '../../components/dialog.tsx';
+import type { CurrentAccount } from '../../shell/account.ts';
+import { CreatedKey } from './created-key.tsx';
+import { NEW_KEY } from './key-draft.ts';
+import { KeyForm } from './key-form.tsx';
+
+interface CreateKeyDialogProps {
+  account: CurrentAccount;
+  open: boolean;
+  onClose: () => void;
+}
+
+/** Makes a key, then shows it this once. */
+export function CreateKeyDialog({ account, open, onClose }: CreateKeyDialogProps) {
+  const [created, setCreated] = useState<Answer<'createKey'> | null>(null);
+  return created === null ? (
+    <NewKey account={account} open={open} onClose={onClose} onCreated={setCreated} />
+  ) : (
+    <CreatedKey
+      created={created}
+      onClose={() => {
+        // The key itself is nowhere any more.
+        setCreated(null);
+        onClose();
+      }}
+    />
+  );
+}
+
+function NewKey({
+  account,
+  open,
+  onClose,
+  onCreated,
+}: CreateKeyDialogProps & { onCreated: (created: Answer<'createKey'>) => void }) {
+  const form = useId();
+  const create = useAction('createKey', {
+    changes: ['listKeys'],
+    done: ({ name }) => `The key ${name} is made.`,
+    quiet: true,
+  });
+  return (
+    <Dialog
+      open={open}
+      onClose={() => {
+        create.reset();
+        onClose();
+      }}
+      size="medium"
+      title="Create an API key"
+      hint={`It spends on the account ${account.name}.`}
+      actions={
+        <>
+          <Button
+            onClick={() => {
+              create.reset();
+              onClose();
+            }}
+          >
+            Cancel
+          </Button>
+          <Button kind="primary" type="submit" form={form} busy={create.isPending}>
+            Create key
+          </Button>
+        </>
+      }
+    >
+      <KeyForm
+        id={form}
+        initial={NEW_KEY}
+        before={null}
+        error={create.error}
+        onSubmit={({ name, admin }, settings) =>
+          create.mutate(
+            {
+              body: {
+                account_id: account.id,
+                name: name.trim(),
+                ...(admin && { kind: 'admin' }),
+                ...settings,
+              },
+            },
+            { onSuccess: onCreated },
+          )
+        }
+      />
+    </Dialog>
+  );
+}

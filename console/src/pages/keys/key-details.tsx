@@ -1,0 +1,153 @@
+import { ChartColumn, ListTree, Pencil } from 'lucide-react';
+import type { ReactNode } from 'react';
+import type { Element } from '../../api/client.ts';
+import { useRead } from '../../api/queries.ts';
+import { Badge } from '../../components/badge.tsx';
+import { Button, ButtonLink } from '../../components/button.tsx';
+import { Figure } from '../../components/card.tsx';
+import { CopyButton } from '../../components/copy.tsx';
+import { Failed, Skeleton } from '../../components/states.tsx';
+import { Time } from '../../components/time.tsx';
+import { money } from '../../format/money.ts';
+import { compact, whole } from '../../format/number.ts';
+import { KeyLimits } from './key-limits.tsx';
+import { KeyState, MaskedKey } from './key-state.tsx';
+
+type Key = Element<'listKeys'>;
+
+/** Everything of a key: what it is, what it has used this month, what is left of its limits. */
+export function KeyDetails({ of: key, onEdit }: { of: Key; onEdit: () => void }) {
+  return (
+    <div className="space-y-7">
+      <Facts of={key} onEdit={onEdit} />
+      <Part title="This month">
+        <KeyUsage of={key} />
+      </Part>
+      {key.status === 'live' && (
+        <Part title="Limits">
+          <KeyLimits of={key} />
+        </Part>
+      )}
+    </div>
+  );
+}
+
+function Part({ title, children }: { title: string; children: ReactNode }) {
+  return (
+    <section>
+      <h3 className="mb-3 text-sm font-semibold">{title}</h3>
+      {children}
+    </section>
+  );
+}
+
+function Facts({ of: key, onEdit }: { of: Key; onEdit: () => void }) {
+  return (
+    <div>
+      <div className="mb-4 flex min-h-9 items-center justify-between gap-3">
+        <span className="flex flex-wrap items-center gap-3 text-sm">
+          <KeyState of={key} />
+          {key.kind === 'admin' && <Badge tone="warn">Admin</Badge>}
+          {key.purpose === 'playground' && <Badge>Playground</Badge>}
+        </span>
+        {key.status === 'live' && (
+          <Button size="small" icon={<Pencil className="size-3.5" aria-hidden="true" />} onClick={onEdit}>
+            Edit
+          </Button>
+        )}
+      </div>
+      <dl className="grid grid-cols-[7rem_minmax(0,1fr)] gap-x-4 gap-y-2.5 text-sm">
+        <Fact label="Key">
+          <MaskedKey of={key} />
+        </Fact>
+        <Fact label="Id">
+          <span className="flex items-center gap-1">
+            <code className="truncate font-mono text-xs">{key.id}</code>
+            <span className="-my-1.5">
+              <CopyButton text={key.id} what="id" />
+            </span>
+          </span>
+        </Fact>
+        <Fact label="Created">
+          <Time at={key.created_at} />
+        </Fact>
+        <Fact label="Last used">
+          <Time at={key.last_used_at} relative />
+          {key.last_used_ip !== null && (
+            <span className="text-ink-3">
+              {' '}
+              from <code className="font-mono text-xs break-all">{key.last_used_ip}</code>
+            </span>
+          )}
+        </Fact>
+        {key.status === 'revoked' ? (
+          <Fact label="Revoked">
+            <Time at={key.revoked_at} />
+          </Fact>
+        ) : (
+          <Fact label={key.status === 'expired' ? 'Expired' : 'Expires'}>
+            <Time at={key.expires_at} />
+          </Fact>
+        )}
+        <Fact label="Models">
+          {key.allowed_models === null ? (
+            'All'
+          ) : (
+            <ul className="space-y-0.5">
+              {key.allowed_models.map((id) => (
+                <li key={id} className="font-mono text-xs leading-5 break-all">
+                  {id}
+                </li>
+              ))}
+            </ul>
+          )}
+        </Fact>
+      </dl>
+    </div>
+  );
+}
+
+function Fact({ label, children }: { label: string; children: ReactNode }) {
+  return (
+    <>
+      <dt className="text-ink-3">{label}</dt>
+      <dd className="min-w-0">{children}</dd>
+    </>
+  );
+}
+
+function KeyUsage({ of: { id, account_id } }: { of: Key }) {
+  const read = useRead('readUsage', { query: { account_id, key_id: id } });
+  if (read.data === undefined && read.error !== null) {
+    return <Failed error={read.error} retry={() => void read.refetch()} />;
+  }
+  const sum = read.data?.data[0];
+  const tokens = (sum?.prompt_tokens ?? 0) + (sum?.completion_tokens ?? 0);
+  const value = (text: string) => (read.isPending ? <Skeleton className="h-6 w-14" /> : text);
+  return (
+    <>
+      <dl className="grid grid-cols-2 gap-4 rounded-lg border border-line p-4 sm:grid-cols-4">
+        <Figure label="Spend" value={value(money(sum?.cost_usd ?? '0'))} />
+        <Figure label="Requests" value={value(compact(sum?.requests ?? 0))} />
+        <Figure label="Tokens" value={value(compact(tokens))} />
+        <Figure label="Errors" value={value(whole(sum?.errors ?? 0))} />
+      </dl>
+      <div className="mt-3 flex flex-wrap gap-2">
+        <ButtonLink
+          size="small"
+          to={`/requests?key=${id}`}
+          icon={<ListTree className="size-3.5" aria-hidden="true" />}
+        >
+          Its requests
+        </ButtonLink>
+        <ButtonLink
+          size="small"
+          to={`/usage?key=${id}`}
+          icon={<ChartColumn className="size-3.5" aria-hidden="true" />}
+        >
+          Its usage
+        </ButtonLink>
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,87 @@
+import { useId, useState } from 'react';
+import type { Element } from '../../api/client.ts';
+import { useAction, useRead } from '../../api/queries.ts';
+import { Button } from '../../components/button.tsx';
+import { Dialog } from '../../components/dialog.tsx';
+import { Failed, Skeleton } from '../../components/states.tsx';
+import { draftOf } from './key-draft.ts';
+import { KeyDetails } from './key-details.tsx';
+import { KeyForm } from './key-form.tsx';
+import { RevokeKey } from './revoke-key.tsx';
+
+type Key = Element<'listKeys'>;
+
+interface KeyDialogProps {
+  /** Of the key that is looked at; null: none is. */
+  id: string | null;
+  /** The same key as the list has it, until it is read by itself. */
+  listed: Key | undefined;
+  editing: boolean;
+  onEdit: (editing: boolean) => void;
+  onClose: () => void;
+}
+
+/** One key, from the side: to be looked at, changed or revoked. */
+export function KeyDialog({ id, listed, editing, onEdit, onClose }: KeyDialogProps) {
+  const read = useRead('getKey', { params: { id: id ?? '' } }, { enabled: id !== null });
+  const form = useId();
+  const [revoking, setRevoking] = useState<Key | null>(null);
+  const change = useAction('changeKey', {
+    changes: ['listKeys', 'getKey', 'readLimits'],
+    done: ({ name }) => `The key ${name} is changed.`,
+    quiet: true,
+  });
+  const key = read.data ?? listed;
+  const changes = editing && key?.status === 'live';
+  const endEdit = () => {
+    change.reset();
+    onEdit(false);
+  };
+  return (
+    <Dialog
+      side
+      open={id !== null}
+      onClose={changes ? endEdit : onClose}
+      modal={changes}
+      title={changes ? `Edit ${key.name}` : (key?.name ?? 'Key')}
+      actions={
+        changes ? (
+          <>
+            <Button onClick={endEdit}>Cancel</Button>
+            <Button kind="primary" type="submit" form={form} busy={change.isPending}>
+              Save
+            </Button>
+          </>
+        ) : key?.status === 'live' ? (
+          <Button kind="danger" onClick={() => setRevoking(key)}>
+            Revoke key
+          </Button>
+        ) : undefined
+      }
+    >
+      {key === undefined ? (
+        read.error === null ? (
+          <Skeleton className="h-64 w-full" />
+        ) : (
+          <Failed error={read.error} retry={() => void read.refetch()} />
+        )
+      ) : changes ? (
+        <KeyForm
+          id={form}
+          initial={draftOf(key)}
+          before={key}
+          error={change.error}
+          onSubmit={({ name }, settings) =>
+            change.mutate(
+              { params: { id: key.id }, body: { name: name.trim(), ...settings } },
+              { onSuccess: endEdit },
+            )
+          }
+        />
+      ) : (
+        <KeyDetails of={key} onEdit={() => onEdit(true)} />
+      )}
+      <RevokeKey target={revoking} onClose={() => setRevoking(null)} />
+    </Dialog>
+  );
+}

@@ -1,0 +1,86 @@
+import type { Element } from '../../api/client.ts';
+import { useRead } from '../../api/queries.ts';
+import { Meter } from '../../components/meter.tsx';
+import { Failed, Skeleton } from '../../components/states.tsx';
+import { Time } from '../../components/time.tsx';
+import { limitAmount, limitLabel } from '../../format/limits.ts';
+
+type Key = Element<'listKeys'>;
+type Standing = Element<'readLimits'>;
+
+/** What remains of a key's limits and of those of its account, live. */
+export function KeyLimits({ of: key }: { of: Key }) {
+  const read = useRead(
+    'readLimits',
+    { query: { account_id: key.account_id, key_id: key.id } },
+    { everyMs: 10_000 },
+  );
+  if (read.data === undefined) {
+    return read.error === null ? (
+      <Skeleton className="h-24 w-full" />
+    ) : (
+      <Failed error={read.error} retry={() => void read.refetch()} />
+    );
+  }
+  const own = read.data.data.filter(({ scope }) => scope === 'key');
+  const shared = read.data.data.filter(({ scope }) => scope === 'account');
+  const single = Object.keys(key.limits?.models ?? {});
+  return (
+    <div className="space-y-5">
+      <Standings title="Its own" standings={own} none="It has none for all models together." />
+      {single.length > 0 && (
+        <p className="text-xs text-ink-3">It has further ones for {single.join(', ')} alone.</p>
+      )}
+      <Standings
+        title="Of the account, shared by all of its keys"
+        standings={shared}
+        none="The plan of the account sets none."
+      />
+    </div>
+  );
+}
+
+function Standings({
+  title,
+  standings,
+  none,
+}: {
+  title: string;
+  standings: readonly Standing[];
+  none: string;
+}) {
+  return (
+    <section>
+      <h4 className="mb-2.5 text-xs font-medium text-ink-3">{title}</h4>
+      {standings.length === 0 ? (
+        <p className="text-sm text-ink-3">{none}</p>
+      ) : (
+        <ul className="space-y-3.5">
+          {standings.map((standing) => (
+            <li key={`${standing.model ?? ''} ${standing.limit}`}>
+              <OneLimit standing={standing} />
+            </li>
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}
+
+function OneLimit({ standing: { limit, model, bound, used, resets_at } }: { standing: Standing }) {
+  return (
+    <>
+      <Meter
+        label={model === null ? limitLabel(limit) : `${limitLabel(limit)}, ${model}`}
+        used={Number(used)}
+        bound={Number(bound)}
+        text={`${limitAmount(limit, used)} of ${limitAmount(limit, bound)} used`}
+      />
+      {resets_at !== null && Number(used) > 0 && (
+        <p className="mt-1 text-2xs text-ink-3">
+          Whole again <Time at={resets_at} relative />
+        </p>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,145 @@
+import { KeyRound, Search, SearchX } from 'lucide-react';
+import { useDeferredValue, useMemo, useState } from 'react';
+import type { Element } from '../../api/client.ts';
+import { useRead } from '../../api/queries.ts';
+import { Button } from '../../components/button.tsx';
+import { Card } from '../../components/card.tsx';
+import { Segmented } from '../../components/choices.tsx';
+import { INPUT } from '../../components/field.tsx';
+import { Empty } from '../../components/states.tsx';
+import type { CurrentAccount } from '../../shell/account.ts';
+import { useQueryState } from '../../shell/query.ts';
+import { KeysTable } from './keys-table.tsx';
+import { RevokeKey } from './revoke-key.tsx';
+
+type Key = Element<'listKeys'>;
+
+const STATES = [
+  { value: 'live', label: 'Live' },
+  { value: 'ended', label: 'Revoked and expired' },
+] as const;
+
+/** With fewer than this, names are found by looking. */
+const MANY = 8;
+
+interface KeysCardProps {
+  account: CurrentAccount;
+  /** All of the account, the newest first. */
+  keys: readonly Key[];
+  onCreate: () => void;
+}
+
+/** The keys of an account, narrowed by what the address says. */
+export function KeysCard({ account, keys, onCreate }: KeysCardProps) {
+  const [query, change] = useQueryState();
+  const [revoking, setRevoking] = useState<Key | null>(null);
+  const usage = useRead('readUsage', { query: { account_id: account.id, by: 'key' } }, { everyMs: 60_000 });
+  const spend = useMemo(
+    () => usage.data && new Map(usage.data.data.map(({ key_id, cost_usd }) => [key_id ?? '', cost_usd])),
+    [usage.data],
+  );
+  const state = query.get('state') === 'ended' ? 'ended' : 'live';
+  const search = query.get('q') ?? '';
+  const wanted = useDeferredValue(search).trim().toLowerCase();
+  const seen = useMemo(
+    () =>
+      keys.filter(
+        (key) =>
+          (key.status === 'live') === (state === 'live') &&
+          (wanted === '' ||
+            key.name.toLowerCase().includes(wanted) ||
+            key.last_four.toLowerCase() === wanted ||
+            key.id === wanted),
+      ),
+    [keys, state, wanted],
+  );
+  const hrefOf = ({ id }: Key) => {
+    const to = new URLSearchParams(query);
+    to.set('key', id);
+    return `/keys?${to}`;
+  };
+  return (
+    <Card flush>
+      <div className="flex flex-wrap items-center justify-between gap-3 border-b border-line px-4 py-3 sm:px-5">
+        <Segmented
+          label="State"
+          value={state}
+          choices={STATES}
+          onChange={(chosen) => change({ state: chosen === 'live' ? null : chosen })}
+        />
+        {(keys.length > MANY || search !== '') && (
+          <SearchField value={search} onChange={(q) => change({ q }, { replace: true })} />
+        )}
+      </div>
+      {seen.length === 0 ? (
+        <NoneSeen {...{ state, search, onCreate }} onClear={() => change({ q: null })} />
+      ) : (
+        <>
+          <KeysTable
+            keys={seen}
+            spend={spend}
+            openId={query.get('key')}
+            hrefOf={hrefOf}
+            onOpen={({ id }) => change({ key: id })}
+            onEdit={({ id }) => change({ key: id, edit: '1' })}
+            onRevoke={setRevoking}
+          />
+          <p role="status" className="border-t border-line px-4 py-3 text-xs text-ink-3 tabular-nums sm:px-5">
+            {seen.length} {seen.length === 1 ? 'key' : 'keys'}. Spend is that of this calendar month in UTC.
+          </p>
+        </>
+      )}
+      <RevokeKey target={revoking} onClose={() => setRevoking(null)} />
+    </Card>
+  );
+}
+
+function SearchField({ value, onChange }: { value: string; onChange: (value: string) => void }) {
+  return (
+    <label className="relative w-full sm:w-64">
+      <span className="sr-only">Search keys by name or last four characters</span>
+      <Search className="pointer-events-none absolute top-2 left-2.5 size-4 text-ink-3" aria-hidden="true" />
+      <input
+        type="search"
+        className={`${INPUT} h-8 pl-8`}
+        placeholder="Name or last four"
+        value={value}
+        onChange={(event) => onChange(event.target.value)}
+      />
+    </label>
+  );
+}
+
+function NoneSeen({
+  state,
+  search,
+  onClear,
+  onCreate,
+}: {
+  state: 'live' | 'ended';
+  search: string;
+  onClear: () => void;
+  onCreate: () => void;
+}) {
+  if (search !== '') {
+    return (
+      <Empty
+        icon={SearchX}
+        title="No key is called so"
+        action={<Button onClick={onClear}>Clear the search</Button>}
+      >
+        Names and last four characters of the {state === 'live' ? 'live' : 'revoked and expired'} keys were
+        looked through.
+      </Empty>
+    );
+  }
+  return state === 'live' ? (
+    <Empty icon={KeyRound} title="No key is live" action={<Button onClick={onCreate}>Create a key</Button>}>
+      All keys of this account are revoked or have expired.
+    </Empty>
+  ) : (
+    <Empty icon={KeyRound} title="None yet">
+      Keys that are revoked or expire stand here, so that what they used can still be seen.
+    </Empty>
+  );
+}

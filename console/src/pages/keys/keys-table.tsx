@@ -1,0 +1,140 @@
+import { ChartColumn, Ellipsis, Eye, ListTree, Pencil, Trash2 } from 'lucide-react';
+import type { Element } from '../../api/client.ts';
+import { Badge } from '../../components/badge.tsx';
+import { IconButton } from '../../components/button.tsx';
+import { Menu, MenuItem, MenuSeparator } from '../../components/menu.tsx';
+import { Table, type Column } from '../../components/table.tsx';
+import { Time } from '../../components/time.tsx';
+import { money } from '../../format/money.ts';
+import { Link } from '../../shell/link.tsx';
+import { KeyState, MaskedKey } from './key-state.tsx';
+
+type Key = Element<'listKeys'>;
+
+interface KeysTableProps {
+  keys: readonly Key[];
+  /** USD of this month by the id of a key, decimal strings; undefined: not read yet. */
+  spend: ReadonlyMap<string, string> | undefined;
+  /** Of the key that is open. */
+  openId: string | null;
+  /** Where a key is looked at. */
+  hrefOf: (key: Key) => string;
+  onOpen: (key: Key) => void;
+  onEdit: (key: Key) => void;
+  onRevoke: (key: Key) => void;
+}
+
+/** Keys, one a line. */
+export function KeysTable(props: KeysTableProps) {
+  return (
+    <Table
+      label="API keys"
+      columns={columnsOf(props)}
+      rows={props.keys}
+      keyOf={({ id }) => id}
+      onOpen={props.onOpen}
+      isOpen={({ id }) => id === props.openId}
+    />
+  );
+}
+
+function columnsOf({ spend, hrefOf, onOpen, onEdit, onRevoke }: KeysTableProps): Column<Key>[] {
+  const spent = ({ id }: Key) => (spend === undefined ? '' : money(spend.get(id) ?? '0'));
+  return [
+    {
+      name: 'name',
+      heading: 'Name',
+      grow: true,
+      cell: (key) => (
+        <>
+          <span className="flex items-center gap-2">
+            <Link to={hrefOf(key)} className="truncate rounded-sm font-medium hover:underline">
+              {key.name}
+            </Link>
+            {key.kind === 'admin' && <Badge tone="warn">Admin</Badge>}
+            {key.status !== 'live' && (
+              <span className="sm:hidden">
+                <Badge tone={key.status === 'revoked' ? 'bad' : 'neutral'}>
+                  {key.status === 'revoked' ? 'Revoked' : 'Expired'}
+                </Badge>
+              </span>
+            )}
+          </span>
+          <span className="block truncate">
+            <MaskedKey of={key} />
+          </span>
+        </>
+      ),
+    },
+    {
+      name: 'created',
+      heading: 'Created',
+      from: 'xl',
+      cell: ({ created_at }) => <Time at={created_at} relative />,
+    },
+    {
+      name: 'used',
+      heading: 'Last used',
+      from: 'md',
+      cell: ({ last_used_at, last_used_ip }) => (
+        <>
+          <Time at={last_used_at} relative />
+          {last_used_ip !== null && (
+            <code className="block max-w-36 truncate font-mono text-2xs text-ink-3">{last_used_ip}</code>
+          )}
+        </>
+      ),
+    },
+    {
+      name: 'expires',
+      heading: 'Expires',
+      from: 'lg',
+      cell: ({ expires_at }) => <Time at={expires_at} relative />,
+    },
+    { name: 'spend', heading: 'This month', numeric: true, cell: spent },
+    { name: 'state', heading: 'State', from: 'sm', cell: (key) => <KeyState of={key} /> },
+    {
+      name: 'actions',
+      heading: <span className="sr-only">Actions</span>,
+      cell: (key) => <Actions of={key} {...{ onOpen, onEdit, onRevoke }} />,
+    },
+  ];
+}
+
+function Actions({
+  of: key,
+  onOpen,
+  onEdit,
+  onRevoke,
+}: { of: Key } & Pick<KeysTableProps, 'onOpen' | 'onEdit' | 'onRevoke'>) {
+  return (
+    <Menu
+      trigger={
+        <IconButton label={`Actions for ${key.name}`}>
+          <Ellipsis className="size-4" aria-hidden="true" />
+        </IconButton>
+      }
+    >
+      <MenuItem icon={<Eye />} onClick={() => onOpen(key)}>
+        Details
+      </MenuItem>
+      <MenuItem icon={<ListTree />} render={<Link to={`/requests?key=${key.id}`} />}>
+        Requests
+      </MenuItem>
+      <MenuItem icon={<ChartColumn />} render={<Link to={`/usage?key=${key.id}`} />}>
+        Usage
+      </MenuItem>
+      {key.status === 'live' && (
+        <>
+          <MenuSeparator />
+          <MenuItem icon={<Pencil />} onClick={() => onEdit(key)}>
+            Edit
+          </MenuItem>
+          <MenuItem icon={<Trash2 />} danger onClick={() => onRevoke(key)}>
+            Revoke
+          </MenuItem>
+        </>
+      )}
+    </Menu>
+  );
+}

@@ -1,0 +1,39 @@
+import { TextField } from '../../components/field.tsx';
+import { limitLabel, type LimitName } from '../../format/limits.ts';
+import type { KeyDraft } from './key-draft.ts';
+
+interface LimitFieldsProps {
+  limits: KeyDraft['limits'];
+  onChange: (limits: KeyDraft['limits']) => void;
+  faultAt: (param: string) => string | null;
+}
+
+/** The limits beside the budget, with what each counts. */
+const FIELDS: readonly { name: LimitName; unit: string }[] = [
+  { name: 'requests_per_minute', unit: 'requests' },
+  { name: 'tokens_per_minute', unit: 'tokens' },
+  { name: 'requests_in_flight', unit: 'requests' },
+  { name: 'tokens_per_day', unit: 'tokens, UTC' },
+  { name: 'tokens_per_month', unit: 'tokens, UTC' },
+];
+
+/** What a key may use at most, each field for itself; what is left empty is bounded by the account's plan alone. */
+export function LimitFields({ limits, onChange, faultAt }: LimitFieldsProps) {
+  return (
+    <div className="grid gap-4 sm:grid-cols-2">
+      {FIELDS.map(({ name, unit }) => (
+        <TextField
+          key={name}
+          label={limitLabel(name)}
+          aside={unit}
+          inputMode="numeric"
+          autoComplete="off"
+          placeholder="No limit"
+          value={limits[name]}
+          error={faultAt(`limits.${name}`)}
+          onChange={(event) => onChange({ ...limits, [name]: event.target.value })}
+        />
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,76 @@
+import type { Element } from '../../api/client.ts';
+import { useAction, useRead } from '../../api/queries.ts';
+import { Confirm } from '../../components/confirm.tsx';
+import { Skeleton } from '../../components/states.tsx';
+import { Time } from '../../components/time.tsx';
+import { whole } from '../../format/number.ts';
+
+type Key = Element<'listKeys'>;
+
+interface RevokeKeyProps {
+  /** Null: nothing is asked. */
+  target: Key | null;
+  onClose: () => void;
+}
+
+/** Asks before a key is revoked, and says what will stop working then. */
+export function RevokeKey({ target, onClose }: RevokeKeyProps) {
+  const revoke = useAction('revokeKey', {
+    changes: ['listKeys', 'getKey'],
+    done: ({ name }) => `The key ${name} is revoked.`,
+  });
+  return (
+    <Confirm
+      open={target !== null}
+      onClose={onClose}
+      title={`Revoke ${target?.name ?? 'the key'}?`}
+      action="Revoke key"
+      busy={revoke.isPending}
+      onConfirm={() => {
+        if (target !== null) revoke.mutate({ params: { id: target.id } }, { onSuccess: onClose });
+      }}
+    >
+      {target !== null && <WhatBreaks target={target} />}
+    </Confirm>
+  );
+}
+
+function WhatBreaks({ target }: { target: Key }) {
+  const { id, account_id, last_used_at, last_used_ip } = target;
+  const days = useRead('readUsage', { query: { account_id, key_id: id, by: 'day' } });
+  const today = new Date().toISOString().slice(0, 10);
+  const rows = days.data?.data;
+  const month = rows?.reduce((sum, { requests }) => sum + requests, 0) ?? 0;
+  const ofToday = rows?.find(({ day }) => day === today)?.requests ?? 0;
+  if (last_used_at === null) {
+    return <p>It was never used, so nothing stops working. It cannot be made valid again.</p>;
+  }
+  return (
+    <>
+      <p>
+        It was last used <Time at={last_used_at} relative />
+        {last_used_ip !== null && (
+          <>
+            {' '}
+            from <code className="font-mono text-xs break-all">{last_used_ip}</code>
+          </>
+        )}
+        .{' '}
+        {rows === undefined ? (
+          days.isPending && <Skeleton className="mt-1 h-4 w-64" />
+        ) : (
+          <>
+            It has made <strong>{requests(ofToday)}</strong> today and <strong>{requests(month)}</strong> this
+            month (UTC).
+          </>
+        )}
+      </p>
+      <p>
+        Whatever uses it is refused within a second, and what it generates now is ended. This cannot be
+        undone.
+      </p>
+    </>
+  );
+}
+
+const requests = (count: number): string => `${whole(count)} ${count === 1 ? 'request' : 'requests'}`;
