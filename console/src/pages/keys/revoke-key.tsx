@@ -1,3 +1,4 @@
+import { useState } from 'react';
 import type { Element } from '../../api/client.ts';
 import { useAction, useRead } from '../../api/queries.ts';
 import { Confirm } from '../../components/confirm.tsx';
@@ -38,7 +39,7 @@ export function RevokeKey({ target, onClose }: RevokeKeyProps) {
 function WhatBreaks({ target }: { target: Key }) {
   const { id, account_id, last_used_at, last_used_ip } = target;
   const days = useRead('readUsage', { query: { account_id, key_id: id, by: 'day' } });
-  const today = new Date().toISOString().slice(0, 10);
+  const [today] = useState(() => new Date().toISOString().slice(0, 10));
   const rows = days.data?.data;
   const month = rows?.reduce((sum, { requests }) => sum + requests, 0) ?? 0;
   const ofToday = rows?.find(({ day }) => day === today)?.requests ?? 0;
