@@ -3,6 +3,7 @@ import {
   QueryClient,
   useInfiniteQuery,
   useMutation,
+  useQueries,
   useQuery,
   useQueryClient,
   type QueryKey,
@@ -25,26 +26,61 @@ export const queryClient = new QueryClient({
 
 const keyOf = (operation: Operation, given: unknown): QueryKey => [operation, given ?? null];
 
-interface ReadOptions {
-  /** Asked anew after so many milliseconds, for as long as the page is seen. */
-  everyMs?: number;
+/** Of what is read in pages: it has another form than one answer of the same operation. */
+export const pagesKey = (operation: Operation, given: unknown): QueryKey => [
+  ...keyOf(operation, given),
+  'pages',
+];
+
+interface ReadOptions<Data = unknown> {
+  /** Asked anew after so many milliseconds, for as long as the page is seen; it may depend on what was answered. */
+  everyMs?: number | ((answer: Data | undefined) => number | false);
   enabled?: boolean;
   /** Shows what was read with other arguments until this is there: for filters and ranges. */
   keep?: boolean;
+  /** Stays as it was read for as long as it is seen, unless it is asked for anew. */
+  still?: boolean;
+}
+
+/** The same for the library. */
+function optionsOf<Data>({ enabled = true, everyMs, keep, still }: ReadOptions<Data>) {
+  return {
+    enabled,
+    ...(everyMs !== undefined && {
+      refetchInterval:
+        typeof everyMs === 'number'
+          ? everyMs
+          : ({ state }: { state: { data: Data | undefined } }) => everyMs(state.data),
+    }),
+    ...(keep && { placeholderData: keepPreviousData }),
+    ...(still && { staleTime: Infinity, gcTime: 0, refetchOnWindowFocus: false }),
+  };
 }
 
 /** Reads from the service: what was read before is shown at once, and asked for anew. */
 export function useRead<Op extends Operation>(
   operation: Op,
   given: Arguments<Op> | undefined,
-  options: ReadOptions = {},
+  options: ReadOptions<Answer<Op>> = {},
 ) {
   return useQuery<Answer<Op>, ApiError>({
     queryKey: keyOf(operation, given),
     queryFn: ({ signal }) => call(operation, given, signal),
-    enabled: options.enabled ?? true,
-    ...(options.everyMs === undefined ? {} : { refetchInterval: options.everyMs }),
-    ...(options.keep ? { placeholderData: keepPreviousData } : {}),
+    ...optionsOf(options),
+  });
+}
+
+/** Reads several of a kind; each is undefined until it is there, or where it cannot be read. */
+export function useReads<Op extends Operation>(
+  operation: Op,
+  all: readonly Arguments<Op>[],
+): (Answer<Op> | undefined)[] {
+  return useQueries({
+    queries: all.map((given) => ({
+      queryKey: keyOf(operation, given),
+      queryFn: ({ signal }: { signal: AbortSignal }) => call(operation, given, signal),
+    })),
+    combine: (reads) => reads.map(({ data }) => data),
   });
 }
 
@@ -60,11 +96,11 @@ type Paged = { [Op in Operation]: Answer<Op> extends PageOf<unknown> ? Op : neve
 export function useList<Op extends Paged>(
   operation: Op,
   given: Arguments<Op> | undefined,
-  options: ReadOptions = {},
+  options: Omit<ReadOptions, 'everyMs'> & { everyMs?: number } = {},
 ) {
   type Item = Answer<Op> extends PageOf<infer One> ? One : never;
   const list = useInfiniteQuery<PageOf<Item>, ApiError, Item[], QueryKey, string | null>({
-    queryKey: keyOf(operation, given),
+    queryKey: pagesKey(operation, given),
     queryFn: async ({ pageParam, signal }) => {
       const { query, ...rest } = (given ?? {}) as { query?: object };
       const page = { ...rest, query: { ...query, ...(pageParam === null ? {} : { cursor: pageParam }) } };
@@ -73,9 +109,7 @@ export function useList<Op extends Paged>(
     initialPageParam: null,
     getNextPageParam: (last) => last.next_cursor,
     select: ({ pages }) => pages.flatMap(({ data }) => data),
-    enabled: options.enabled ?? true,
-    ...(options.everyMs === undefined ? {} : { refetchInterval: options.everyMs }),
-    ...(options.keep ? { placeholderData: keepPreviousData } : {}),
+    ...optionsOf(options),
   });
   return {
     items: list.data,
