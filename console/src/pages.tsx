@@ -27,9 +27,9 @@ export const PAGES: readonly PageRoute[] = [
   { path: '/models', access: 'signed-in', page: lazy(() => import('./pages/models/models-page.tsx')) },
   { path: '/docs', access: 'signed-in', page: lazy(() => import('./pages/docs/docs-page.tsx')) },
   { path: '/usage', access: 'signed-in', page: lazy(() => import('./pages/usage/usage-page.tsx')) },
-  { path: '/requests', access: 'signed-in', page: lazy(() => import('./pages/requests/requests-page.tsx')) },
   {
-    path: '/requests/:id',
+    // One page with and without an open row, so that the list stays as it is behind it.
+    path: '/requests/:id?',
     access: 'signed-in',
     page: lazy(() => import('./pages/requests/requests-page.tsx')),
   },

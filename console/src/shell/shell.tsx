@@ -1,6 +1,6 @@
 import { Dialog } from '@base-ui/react/dialog';
 import { Menu as MenuIcon, X } from 'lucide-react';
-import { useEffect, useRef, type ReactNode } from 'react';
+import { useEffect, useRef, type ReactNode, type RefObject } from 'react';
 import { useLocation } from 'wouter';
 import { AccountSwitch } from './account-switch.tsx';
 import { Link } from './link.tsx';
@@ -13,13 +13,7 @@ import { useSession } from './session.tsx';
 export function Shell({ children }: { children: ReactNode }) {
   const main = useRef<HTMLElement>(null);
   const [path] = useLocation();
-  const arrived = useRef(path);
-  useEffect(() => {
-    // As with a page that the browser loads: from the top, and read out from its beginning.
-    if (arrived.current === path) return;
-    arrived.current = path;
-    main.current?.focus({ preventScroll: true });
-  }, [path]);
+  useArrival(main, path);
   return (
     <div className="min-h-dvh lg:grid lg:grid-cols-[15rem_minmax(0,1fr)]">
       <a
@@ -38,6 +32,31 @@ export function Shell({ children }: { children: ReactNode }) {
       </main>
     </div>
   );
+}
+
+/**
+ * As with a page that the browser loads: seen from the top, and read out from its beginning. On the way back the
+ * browser knows where one was.
+ */
+function useArrival(main: RefObject<HTMLElement | null>, path: string): void {
+  // A row that opens above its list leaves that in place.
+  const page = path.replace(/^\/requests\/.*/, '/requests');
+  const seen = useRef(page);
+  const backTo = useRef('');
+  useEffect(() => {
+    const note = () => {
+      backTo.current = location.pathname;
+    };
+    addEventListener('popstate', note);
+    return () => removeEventListener('popstate', note);
+  }, []);
+  useEffect(() => {
+    if (seen.current === page) return;
+    seen.current = page;
+    if (backTo.current !== location.pathname) scrollTo(0, 0);
+    backTo.current = '';
+    main.current?.focus({ preventScroll: true });
+  }, [main, page]);
 }
 
 /** On narrow windows: the name, and a button that opens what stands at the side of wide ones. */
