@@ -12,6 +12,7 @@ import { useFragmentToken } from '../../shell/fragment.ts';
 import { useNobody } from '../../shell/nobody.ts';
 import { NewPersonForm } from './new-person-form.tsx';
 import { PasswordForm } from './password-form.tsx';
+import { Providers } from './providers.tsx';
 import { SecondFactor } from './second-factor.tsx';
 
 /** Where the link of an invitation leads: what it is to, and how to accept it. */
@@ -104,23 +105,27 @@ function Accept({ token, session, invitation }: AcceptProps) {
         <div className="space-y-4">
           <p className="text-sm text-ink-2">You have been here before. Sign in, and then accept.</p>
           <PasswordForm email={invitation.email} onForgot={null} />
+          <Providers providers={signIn.providers} returnTo="/invitation" />
           {signIn.providers.length > 0 && (
             <p className="text-xs text-ink-3">
-              If you sign in with {signIn.providers.map(({ name }) => name).join(' or ')}, do that first, then
-              open the link of the invitation again.
+              After signing in with a provider, open the link of the invitation again.
             </p>
           )}
         </div>
       ) : (
-        <NewPersonForm
-          email={invitation.email}
-          action="Join"
-          busy={accept.isPending}
-          error={accept.error}
-          onSubmit={({ name, password }) =>
-            accept.mutate({ body: { token, name, password } }, { onSuccess: enter })
-          }
-        />
+        <div className="space-y-5">
+          <NewPersonForm
+            email={invitation.email}
+            action="Join"
+            busy={accept.isPending}
+            error={accept.error}
+            onSubmit={({ name, password }) =>
+              accept.mutate({ body: { token, name, password } }, { onSuccess: enter })
+            }
+          />
+          {/* Who comes by one that vouches for the address is let in to what it is invited to. */}
+          <Providers providers={signIn.providers} returnTo="/" />
+        </div>
       )}
     </Front>
   );

@@ -1,9 +1,18 @@
-/** What went wrong at a provider, by the code in the address that its answer leads back to. */
-const FAULTS: Readonly<Record<string, string>> = {
-  access_denied: 'The provider did not let you through, or you cancelled.',
-};
+/** What the service says went wrong at a provider, in the address that it sends the browser back to. */
+const FAULTS: ReadonlyMap<string, string> = new Map([
+  ['cancelled', 'The provider was not asked to let you in: the sign-in was cancelled there.'],
+  ['not_invited', 'Nobody has invited this address yet. Ask somebody who is inside for an invitation.'],
+  [
+    'email_not_verified',
+    'The provider does not vouch for your e-mail address. Confirm it there, and try again.',
+  ],
+  [
+    'not_linked',
+    'Somebody here has this address, and has not signed in with this provider before. Sign in with the password.',
+  ],
+]);
 
-/** The same in words; codes that are new to us are told as they are. */
+/** The same in words, whatever stands in the address. */
 export function faultOfProvider(code: string): string {
-  return FAULTS[code] ?? `Signing in with the provider did not work (${code.slice(0, 60)}).`;
+  return FAULTS.get(code) ?? 'Signing in with the provider did not work. Try again, or sign in another way.';
 }

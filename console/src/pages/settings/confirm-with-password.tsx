@@ -1,0 +1,91 @@
+import { useId, useState, type ReactNode } from 'react';
+import type { ApiError } from '../../api/client.ts';
+import { Button } from '../../components/button.tsx';
+import { Dialog } from '../../components/dialog.tsx';
+import { faultAt } from '../../components/form-fault.tsx';
+import { useFocus } from '../../components/focus.ts';
+import { PasswordField } from '../../components/password-field.tsx';
+import { useSession } from '../../shell/session.tsx';
+import { ConfirmationFault } from './confirmation-fault.tsx';
+
+/** What is done once it is confirmed: an action of `useAction` whose body is a confirmation. */
+interface Confirmed<Result> {
+  mutate: (given: { body: { password?: string } }, options: { onSuccess: (answer: Result) => void }) => void;
+  isPending: boolean;
+  error: ApiError | null;
+  reset: () => void;
+}
+
+interface ConfirmWithPasswordProps<Result> {
+  open: boolean;
+  onClose: () => void;
+  title: string;
+  /** What will happen. */
+  children: ReactNode;
+  /** The verb on the button. */
+  verb: string;
+  danger?: boolean;
+  action: Confirmed<Result>;
+  onDone: (answer: Result) => void;
+}
+
+/** Asks for the password before what changes who may sign in. People without one only say yes. */
+export function ConfirmWithPassword<Result>(props: ConfirmWithPasswordProps<Result>) {
+  const { open, onClose, title, verb, danger = false, action } = props;
+  const form = useId();
+  const close = () => {
+    action.reset();
+    onClose();
+  };
+  return (
+    <Dialog
+      open={open}
+      onClose={close}
+      title={title}
+      actions={
+        <>
+          <Button onClick={close}>Cancel</Button>
+          <Button kind={danger ? 'danger' : 'primary'} type="submit" form={form} busy={action.isPending}>
+            {verb}
+          </Button>
+        </>
+      }
+    >
+      <Confirmation id={form} {...props} />
+    </Dialog>
+  );
+}
+
+/** In the window, so that a password goes with it when it is closed. */
+function Confirmation<Result>({
+  id,
+  children,
+  action,
+  onDone,
+}: ConfirmWithPasswordProps<Result> & { id: string }) {
+  const { person } = useSession();
+  const [password, setPassword] = useState('');
+  const first = useFocus<HTMLInputElement>();
+  return (
+    <form
+      id={id}
+      className="space-y-4"
+      onSubmit={(event) => {
+        event.preventDefault();
+        action.mutate({ body: person.has_password ? { password } : {} }, { onSuccess: onDone });
+      }}
+    >
+      <div className="space-y-2 text-sm text-ink-2">{children}</div>
+      {person.has_password && (
+        <PasswordField
+          ref={first}
+          label="Your password"
+          value={password}
+          onChange={(event) => setPassword(event.target.value)}
+          error={faultAt(action.error, 'password')}
+        />
+      )}
+      <ConfirmationFault error={action.error} fields={['password']} />
+    </form>
+  );
+}

@@ -1,0 +1,75 @@
+import { useState } from 'react';
+import { useAction } from '../../api/queries.ts';
+import { Button } from '../../components/button.tsx';
+import { Card } from '../../components/card.tsx';
+import { faultAt } from '../../components/form-fault.tsx';
+import { NewPasswordField, PasswordField } from '../../components/password-field.tsx';
+import { useSession } from '../../shell/session.tsx';
+import { ConfirmationFault } from './confirmation-fault.tsx';
+
+const FIELDS = ['current_password', 'new_password'];
+
+/** Changes the password, or sets the first one of somebody who came by a provider. */
+export function Password() {
+  const { person } = useSession();
+  const [current, setCurrent] = useState('');
+  const [wanted, setWanted] = useState('');
+  const change = useAction('changePassword', {
+    changes: ['getSession', 'listSessions'],
+    done: 'The new password is set. Your other sessions have ended.',
+    quiet: true,
+  });
+  return (
+    <Card
+      title="Password"
+      hint={
+        person.has_password
+          ? 'A new one ends every other session of yours.'
+          : 'You sign in with a provider and have no password yet. One lets you in without the provider too.'
+      }
+    >
+      <form
+        className="max-w-md space-y-4"
+        onSubmit={(event) => {
+          event.preventDefault();
+          change.mutate(
+            {
+              body: {
+                new_password: wanted,
+                ...(person.has_password && { current_password: current }),
+              },
+            },
+            {
+              onSuccess: () => {
+                setCurrent('');
+                setWanted('');
+              },
+            },
+          );
+        }}
+      >
+        {/* Tells password managers whose password this is. */}
+        <input type="hidden" name="username" autoComplete="username" value={person.email} readOnly />
+        {person.has_password && (
+          <PasswordField
+            label="Current password"
+            value={current}
+            onChange={(event) => setCurrent(event.target.value)}
+            error={faultAt(change.error, 'current_password')}
+          />
+        )}
+        <NewPasswordField
+          label="New password"
+          known={[person.name, person.email]}
+          value={wanted}
+          onChange={(event) => setWanted(event.target.value)}
+          error={faultAt(change.error, 'new_password')}
+        />
+        <ConfirmationFault error={change.error} fields={FIELDS} />
+        <Button type="submit" busy={change.isPending}>
+          {person.has_password ? 'Change password' : 'Set password'}
+        </Button>
+      </form>
+    </Card>
+  );
+}

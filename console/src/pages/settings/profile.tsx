@@ -1,0 +1,60 @@
+import { useState } from 'react';
+import { useAction } from '../../api/queries.ts';
+import { Badge } from '../../components/badge.tsx';
+import { Button } from '../../components/button.tsx';
+import { Card } from '../../components/card.tsx';
+import { TextField } from '../../components/field.tsx';
+import { faultAt, FormFault } from '../../components/form-fault.tsx';
+import { Time } from '../../components/time.tsx';
+import { useSession } from '../../shell/session.tsx';
+
+/** Name and address of the person. */
+export function Profile() {
+  const { person } = useSession();
+  const [name, setName] = useState(person.name);
+  const change = useAction('changeMe', {
+    changes: ['getSession', 'listMembers', 'listPeople'],
+    done: 'Your name is changed.',
+    quiet: true,
+  });
+  return (
+    <Card
+      title="Profile"
+      hint={
+        <>
+          Here since <Time at={person.created_at} />.
+        </>
+      }
+      actions={person.operator && <Badge tone="accent">Operator</Badge>}
+    >
+      <form
+        className="max-w-md space-y-4"
+        onSubmit={(event) => {
+          event.preventDefault();
+          change.mutate({ body: { name } }, { onSuccess: (me) => setName(me.name) });
+        }}
+      >
+        <TextField
+          label="Name"
+          autoComplete="name"
+          required
+          maxLength={100}
+          value={name}
+          onChange={(event) => setName(event.target.value)}
+          error={faultAt(change.error, 'name')}
+        />
+        <TextField
+          label="E-mail"
+          type="email"
+          readOnly
+          value={person.email}
+          hint="You sign in with it. It cannot be changed."
+        />
+        <FormFault error={change.error} fields={['name']} />
+        <Button type="submit" busy={change.isPending} disabled={name.trim() === person.name}>
+          Save
+        </Button>
+      </form>
+    </Card>
+  );
+}

@@ -1,0 +1,42 @@
+import { Download } from 'lucide-react';
+import { Button } from '../../components/button.tsx';
+import { CopyButton } from '../../components/copy.tsx';
+import { Notice } from '../../components/states.tsx';
+
+/** Codes that open the way once each, in the one moment in which they can be seen. */
+export function RecoveryCodes({ codes }: { codes: readonly string[] }) {
+  const text = codes.join('\n');
+  return (
+    <div className="space-y-4">
+      <ul
+        aria-label="Recovery codes"
+        className="grid grid-cols-2 gap-x-6 gap-y-1.5 rounded-lg bg-sunken p-4 font-mono text-xs"
+      >
+        {codes.map((code) => (
+          <li key={code} className="select-all">
+            {code}
+          </li>
+        ))}
+      </ul>
+      <div className="flex flex-wrap gap-2">
+        <CopyButton text={text} what="codes" words />
+        <Button icon={<Download className="size-4" aria-hidden="true" />} onClick={() => download(text)}>
+          Download
+        </Button>
+      </div>
+      <Notice tone="warn">
+        This is the only time that you see them. Keep them where your device is not.
+      </Notice>
+    </div>
+  );
+}
+
+function download(text: string): void {
+  const lines = [`Recovery codes of ${location.host}. Each lets you in once.`, '', text, ''];
+  const url = URL.createObjectURL(new Blob([lines.join('\n')], { type: 'text/plain' }));
+  const link = document.createElement('a');
+  link.href = url;
+  link.download = 'sluice-recovery-codes.txt';
+  link.click();
+  URL.revokeObjectURL(url);
+}
