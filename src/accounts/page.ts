@@ -43,7 +43,7 @@ export interface Place {
 }
 
 /** The lists that are ordered by when their rows were made, then by id. */
-type Listed = 'accounts' | 'keys' | 'people';
+type Listed = 'accounts' | 'invitations' | 'keys' | 'people';
 
 /**
  * A page of such a list, the oldest first, of rows that may have been narrowed already. Throws a `ServiceError`

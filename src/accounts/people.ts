@@ -3,7 +3,7 @@ import type { Selectable } from 'kysely';
 import type { Database } from '../database/database.ts';
 import type { Role, Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
-import { getAccount } from './accounts.ts';
+import { getAccount, type AccountRecord } from './accounts.ts';
 import { appendAudit, type Actor } from './audit.ts';
 import { checkedName } from './name.ts';
 import { refuseLastOperator } from './operators.ts';
@@ -196,6 +196,23 @@ export async function listMembers(
     createdAt: row.since,
   }));
   return pageOf(members, limit, ({ createdAt, person }) => placeCursor({ createdAt, id: person.id }));
+}
+
+/** An account that a person acts for, and as what. */
+export interface PartRecord extends Omit<AccountRecord, 'createdAt'> {
+  role: Role;
+}
+
+/** The accounts that a person acts for, those longest joined first. */
+export async function accountsOf({ kysely }: Database, personId: string): Promise<PartRecord[]> {
+  return await kysely
+    .selectFrom('memberships')
+    .innerJoin('accounts', 'accounts.id', 'memberships.account_id')
+    .select(['accounts.id', 'accounts.name', 'accounts.plan', 'accounts.status', 'memberships.role'])
+    .where('person_id', '=', personId)
+    .orderBy('memberships.created_at')
+    .orderBy('accounts.id')
+    .execute();
 }
 
 const MAX_EMAIL = 254;

@@ -2,6 +2,7 @@ import { ServiceError } from '../errors.ts';
 import { DAY_MS, dayOf } from './ledger/days.ts';
 import { USAGE_DIMENSIONS, type UsageDimension } from './ledger/dimensions.ts';
 import type { UsageQuery } from './ledger/usage.ts';
+import { MOST_DAYS_OF_HOURS } from './ledger/usage-hours.ts';
 
 /** What usage is asked for, in words. */
 export interface UsageWords {
@@ -22,7 +23,15 @@ export function usageQuestion(
   const fromDay =
     from === undefined ? dayOf(Date.UTC(now.getUTCFullYear(), now.getUTCMonth())) : parseDay(from, 'from');
   const toDay = to === undefined ? dayOf(nowMs) + 1 : parseDay(to, 'to');
-  if (toDay > fromDay) return { by: dimensionsOf(by), fromDay, toDay };
+  const dimensions = dimensionsOf(by);
+  if (dimensions.includes('hour') && toDay - fromDay > MOST_DAYS_OF_HOURS) {
+    throw new ServiceError(
+      'invalid_value',
+      `Hours are told of at most ${MOST_DAYS_OF_HOURS} days; ask with \`from\` and \`to\` for fewer.`,
+      { param: 'by' },
+    );
+  }
+  if (toDay > fromDay) return { by: dimensions, fromDay, toDay };
   throw new ServiceError('invalid_value', "'to' is the day after the last one, so it is after 'from'.", {
     param: 'to',
   });

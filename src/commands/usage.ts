@@ -48,7 +48,9 @@ async function usage(flags: Flags): Promise<void> {
 }
 
 function named(row: UsageJson, dimension: UsageDimension): string {
-  const name = { day: row.day, model: row.model, key: row.key_id, account: row.account_id }[dimension];
+  const name = { hour: row.hour, day: row.day, model: row.model, key: row.key_id, account: row.account_id }[
+    dimension
+  ];
   return name ?? '-';
 }
 

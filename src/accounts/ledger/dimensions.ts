@@ -1,5 +1,5 @@
 /** By what usage is summed. */
-export const USAGE_DIMENSIONS = ['day', 'model', 'key', 'account'] as const;
+export const USAGE_DIMENSIONS = ['hour', 'day', 'model', 'key', 'account'] as const;
 export type UsageDimension = (typeof USAGE_DIMENSIONS)[number];
 
 /** How requests end, as the sums of a day count them. */

@@ -1,3 +1,5 @@
+import { sql, type RawBuilder } from 'kysely';
+
 /**
  * Histograms with logarithmic buckets, as DDSketch has them (https://arxiv.org/abs/1908.10693): a bucket is known by
  * its index alone, histograms are added by adding their counts, and every value is within `ERROR` of what stands
@@ -15,6 +17,13 @@ const MOST = 1e12;
 /** Index of the bucket of a value, such as milliseconds or tokens a second: a whole number, negative below 1. */
 export function bucketOf(value: number): number {
   return Math.ceil(Math.log(Math.min(Math.max(value, LEAST), MOST)) / LOG_GAMMA);
+}
+
+/** The same in SQL, of an expression that gives a number. */
+export function bucketSql(value: RawBuilder<unknown>): RawBuilder<unknown> {
+  const real = sql`cast(${value} as double precision)`;
+  const bounded = sql`case when ${real} < ${sql.lit(LEAST)} then ${sql.lit(LEAST)} else ${real} end`;
+  return sql`cast(ceil(ln(${bounded}) / ${sql.lit(LOG_GAMMA)}) as integer)`;
 }
 
 /** What stands for the values of a bucket: none of them is more than 2% away. */

@@ -4,6 +4,7 @@ import type { Database } from '../../database/database.ts';
 import { halfSums, wholeSum } from './money-sum.ts';
 import type { UsageDimension } from './dimensions.ts';
 import { percentile } from './histogram.ts';
+import { latenciesOfHours, usageOfHours } from './usage-hours.ts';
 
 export interface UsageQuery {
   /** None: one row for all. */
@@ -24,7 +25,9 @@ export interface Percentiles {
 }
 
 export interface UsageRow {
-  /** What was not asked for is null. */
+  /** Hours since 1970-01-01 in UTC. What was not asked for is null. */
+  hour: number | null;
+  /** Days since then. */
   day: number | null;
   model: string | null;
   keyId: string | null;
@@ -47,10 +50,11 @@ export interface UsageRow {
   tokensPerSecond: Percentiles | null;
 }
 
-const COLUMNS = { day: 'day', model: 'model', key: 'key_id', account: 'account_id' } as const;
+const COLUMNS = { hour: 'hour', day: 'day', model: 'model', key: 'key_id', account: 'account_id' } as const;
 
 /** The key of a row: what was asked for; the rest is not there. */
 interface RowKey {
+  hour?: number;
   day?: number;
   model?: string;
   key_id?: string;
@@ -71,8 +75,8 @@ interface Sums extends RowKey {
 }
 
 /**
- * Sums over days, from the roll-ups: exact, and as quick with millions of requests as with ten. Ordered by what they
- * are summed by, in the order asked for. Rejects with a `DatabaseError`.
+ * Sums over days, from the roll-ups: exact, and as quick with millions of requests as with ten. Hours are summed from
+ * the requests themselves, so ask for few days of them. Ordered by what they are summed by, in the order asked for. Rejects with a `DatabaseError`.
  */
 export async function readUsage(database: Database, query: UsageQuery): Promise<UsageRow[]> {
   const sums = await readSums(database, query);
@@ -81,6 +85,7 @@ export async function readUsage(database: Database, query: UsageQuery): Promise<
   for (const row of sums) {
     const { ttft = [], speed = [] } = histograms.get(nameOf(row, query.by)) ?? {};
     rows.push({
+      hour: row.hour ?? null,
       day: row.day ?? null,
       model: row.model ?? null,
       keyId: row.key_id ?? null,
@@ -106,6 +111,7 @@ async function readSums(database: Database, query: UsageQuery): Promise<Sums[]> 
   const grouped = by.length > 0 ? sql`group by ${sql.join(by)} order by ${sql.join(by)}` : sql``;
   const sum = (column: string) =>
     sql`cast(coalesce(sum(${sql.ref(column)}), 0) as bigint) as ${sql.ref(column)}`;
+  const table = byHour(query) ? usageOfHours(query) : sql`usage_days`;
   const { rows } = await sql<Sums>`
     select ${sql.join([
       ...by,
@@ -113,7 +119,7 @@ async function readSums(database: Database, query: UsageQuery): Promise<Sums[]> 
       ...['prompt_tokens', 'cached_tokens', 'completion_tokens', 'billed_tokens'].map(sum),
       ...halfSums(sql`cost_pico`),
     ])}
-    from usage_days where ${narrowed(query)} ${grouped}`.execute(database.reports);
+    from ${table} where ${narrowed(query)} ${grouped}`.execute(database.reports);
   return rows;
 }
 
@@ -128,17 +134,39 @@ const KEY_ORDER: readonly UsageDimension[] = ['account', 'day', 'model', 'key'];
  * than those asked for: to sort the buckets of all accounts takes longer than all else.
  */
 async function readHistograms(database: Database, query: UsageQuery): Promise<Map<string, Histograms>> {
+  if (byHour(query)) return await readHistogramsOfHours(database, query);
   const deepest = Math.max(0, ...query.by.map((dimension) => KEY_ORDER.indexOf(dimension)));
   const group = sql.join(KEY_ORDER.slice(0, deepest + 1).map((dimension) => sql.ref(COLUMNS[dimension])));
   const where = narrowed(query);
   // An account at a time, or else the days of all time would be read.
   const accounts = sql`account_id in (select account_id from usage_days where ${where})`;
-  const { rows } = await sql<RowKey & Record<keyof Histograms, string | null>>`
+  const { rows } = await sql<HistogramRow>`
     select ${group}, ${buckets('ttft')}, ${buckets('speed')}
     from latency_days where ${where} and ${accounts} group by ${group}`.execute(database.reports);
+  return collected(rows, query.by);
+}
+
+async function readHistogramsOfHours(
+  database: Database,
+  query: UsageQuery,
+): Promise<Map<string, Histograms>> {
+  const group = sql.join(query.by.map((dimension) => sql.ref(COLUMNS[dimension])));
+  const { rows } = await sql<HistogramRow>`
+    select ${group}, ${buckets('ttft')}, ${buckets('speed')}
+    from ${latenciesOfHours(query)} where ${narrowed(query)} group by ${group}`.execute(database.reports);
+  return collected(rows, query.by);
+}
+
+function byHour({ by }: UsageQuery): boolean {
+  return by.includes('hour');
+}
+
+type HistogramRow = RowKey & Record<keyof Histograms, string | null>;
+
+function collected(rows: readonly HistogramRow[], by: readonly UsageDimension[]): Map<string, Histograms> {
   const found = new Map<string, Histograms>();
   for (const row of rows) {
-    const name = nameOf(row, query.by);
+    const name = nameOf(row, by);
     const histograms = found.get(name) ?? { ttft: [], speed: [] };
     found.set(name, histograms);
     if (row.ttft !== null) histograms.ttft.push(row.ttft);

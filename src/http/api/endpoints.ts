@@ -1,9 +1,12 @@
 import { accountEndpoints } from './accounts.ts';
 import { auditEndpoints } from './audit.ts';
 import type { Endpoint } from './endpoint.ts';
+import { invitationEndpoints } from './invitations.ts';
 import { keyEndpoints } from './keys.ts';
+import { meEndpoints } from './me.ts';
 import { peopleEndpoints } from './people.ts';
 import { requestEndpoints } from './requests.ts';
+import { sessionEndpoints } from './session.ts';
 import { usageEndpoints } from './usage.ts';
 
 /** Every endpoint of the management interface, in the order of its document. */
@@ -13,6 +16,9 @@ export const API_ENDPOINTS: readonly Endpoint[] = [
   ...usageEndpoints,
   ...requestEndpoints,
   ...peopleEndpoints,
+  ...invitationEndpoints,
+  ...sessionEndpoints,
+  ...meEndpoints,
   ...auditEndpoints,
 ];
 

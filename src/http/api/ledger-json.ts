@@ -4,6 +4,7 @@ import { DAY_MS } from '../../accounts/ledger/days.ts';
 import type { Receipt } from '../../accounts/ledger/receipt.ts';
 import type { LedgerRecord } from '../../accounts/ledger/record.ts';
 import type { Percentiles, UsageRow } from '../../accounts/ledger/usage.ts';
+import { HOUR_MS } from '../../accounts/ledger/usage-hours.ts';
 import type { receipt, request, usageRow } from './contract/ledger.ts';
 import { LIMIT_WORDS } from './contract/limits.ts';
 import { iso } from './json.ts';
@@ -62,6 +63,7 @@ export function receiptJson({ request, cost, heldAgainst, stages, ...rest }: Rec
 
 export function usageJson(row: UsageRow): UsageJson {
   return {
+    hour: row.hour === null ? null : iso(row.hour * HOUR_MS),
     day: row.day === null ? null : dayText(row.day),
     model: row.model,
     key_id: row.keyId,

@@ -5,6 +5,7 @@ import { dayOf } from '../../../src/accounts/ledger/days.ts';
 import { openUsageHistory } from '../../../src/accounts/ledger/history.ts';
 import { readReceipt, readReceiptsOf } from '../../../src/accounts/ledger/receipt.ts';
 import { exportRequests, readRequests } from '../../../src/accounts/ledger/requests.ts';
+import { firstIdAt } from '../../../src/database/partitions.ts';
 import { readUsage } from '../../../src/accounts/ledger/usage.ts';
 import type { Ledger, OpenedRow, Settlement } from '../../../src/accounts/ledger/ledger.ts';
 import { testDatabases } from '../../servers.ts';
@@ -86,6 +87,55 @@ for (const databases of testDatabases()) {
       near(row?.ttftMs?.p95, 950);
       near(row?.tokensPerSecond?.p50, 100 / 51);
       near(row?.tokensPerSecond?.p95, 100 / 6);
+    });
+
+    test('hours add up to the days that they are of, also in how requests ended', async () => {
+      await using database = await databases.open();
+      await using ledger = await open(database);
+      const midnight = Date.UTC(2026, 4, 31);
+      const day = dayOf(midnight);
+      const ends = [
+        {},
+        { errorCode: 'internal_error', billed: false, httpStatus: 500 },
+        { errorCode: 'hung_up', delivered: false },
+      ];
+      await Promise.all(
+        Array.from({ length: 60 }, (_, index) => {
+          // The first came a second before its day, and started on it.
+          const startedAt = midnight + index * 30 * 60_000;
+          const id = firstIdAt(startedAt - (index === 0 ? 1000 : 0)).replace(/\d{3}$/, String(100 + index));
+          const firstTokenAt = startedAt + 100 * (index + 1);
+          const ended = { ...ends[index % 3], firstTokenAt, endedAt: firstTokenAt + 1000 * (index + 1) };
+          return settled(ledger, { id, startedAt, model: `a/${index % 2}` }, ended);
+        }),
+      );
+      const asked = { fromDay: day, toDay: day + 1, accountId: 'acct_1' };
+      const hours = await readUsage(database, { ...asked, by: ['hour', 'model'] });
+      assert.deepEqual(
+        hours.map(({ hour, model, requests }) => [hour, model, requests]),
+        Array.from({ length: 48 }, (_, index) => [day * 24 + Math.floor(index / 2), `a/${index % 2}`, 1]),
+      );
+      const ofDay = await readUsage(database, { ...asked, by: ['day'] });
+      const total = (field: 'requests' | 'errors' | 'aborted' | 'billedTokens' | 'promptTokens') =>
+        hours.reduce((sum, row) => sum + row[field], 0);
+      const [whole] = ofDay;
+      for (const field of ['requests', 'errors', 'aborted', 'billedTokens', 'promptTokens'] as const)
+        assert.equal(total(field), whole?.[field], field);
+      assert.equal(
+        hours.reduce((sum, row) => sum + row.costPico, 0n),
+        whole?.costPico,
+      );
+      const dayByHours = await readUsage(database, { ...asked, by: ['hour', 'day'] });
+      assert.equal(dayByHours.length, 24);
+      for (const [index, row] of dayByHours.entries()) {
+        const starts = [2 * index, 2 * index + 1].filter((one) => one % 3 !== 1);
+        const exact = 100 * ((starts[0] ?? 0) + 1);
+        assert.ok(
+          Math.abs((row.ttftMs?.p50 ?? NaN) - exact) <= 0.02 * exact,
+          `${row.ttftMs?.p50} for ${exact}`,
+        );
+      }
+      assert.deepEqual(await readUsage(database, { ...asked, accountId: 'acct_2', by: ['hour'] }), []);
     });
 
     test('percentiles of accounts, days, models and keys together are those of all their answers', async () => {

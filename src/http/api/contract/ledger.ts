@@ -74,10 +74,11 @@ export const receipt = component(
 
 const percentiles = z.object({ p50: z.number(), p95: z.number() }).nullable();
 
-/** Sums over days. */
+/** Sums over days or hours. */
 export const usageRow = component(
   'UsageRow',
   z.object({
+    hour: time.nullable().describe('When the hour began, in UTC. What was not asked for is null.'),
     day: z
       .string()
       .meta({ format: 'date' })

@@ -22,7 +22,8 @@ export const email = z.string().max(254);
 /** The secret of a link, which stands in its fragment. */
 export const linkToken = z.string().max(100).describe("What stands behind the `#` of the link's address.");
 
-const me = component(
+/** Who is signed in. */
+export const me = component(
   'SignedInPerson',
   z.object({
     id: z.string(),

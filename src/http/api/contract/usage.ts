@@ -22,13 +22,15 @@ export const usageOperations = operations({
   readUsage: {
     method: 'GET',
     path: '/api/usage',
-    summary: 'Sum up what was used, by day, model, key or account. A day is one in UTC.',
+    summary: 'Sum up what was used, by hour, day, model, key or account. A day is one in UTC.',
     access: 'member',
     query: z.strictObject({
       by: z
         .string()
         .optional()
-        .describe(`Any of ${USAGE_DIMENSIONS.join(', ')}, with commas between. Left out: one sum of all.`),
+        .describe(
+          `Any of ${USAGE_DIMENSIONS.join(', ')}, with commas between; \`hour\` for at most 7 days. Left out: one sum of all.`,
+        ),
       from: day.optional().describe('The first day. Left out: the first of this month.'),
       to: day.optional().describe('The day after the last one. Left out: tomorrow.'),
       account_id: id.optional().describe('Left out: all accounts, for operators alone.'),

@@ -1,0 +1,65 @@
+import { acceptInvitation, invite, lookAtInvitation } from '../../identity/accept-invitation.ts';
+import {
+  accountOfInvitation,
+  listInvitations,
+  noSuchInvitation,
+  withdrawInvitation,
+  type InvitationRecord,
+} from '../../identity/invitations.ts';
+import type { AccountDatabase } from '../../accounts/store.ts';
+import { invitationOperations } from './contract/invitations.ts';
+import { endpoints } from './endpoint.ts';
+import { iso, pageJson } from './json.ts';
+import { inBody, inQuery } from './of-account.ts';
+import { setCookies } from './session.ts';
+
+/** Invitations to act for an account. */
+export const invitationEndpoints = endpoints(invitationOperations, {
+  listInvitations: {
+    account: inQuery,
+    handle: async ({ database, accountId, query }) =>
+      pageJson(await listInvitations(database, accountId, query), invitationJson),
+  },
+  createInvitation: {
+    account: inBody,
+    handle: async ({ context, actor, body }) => {
+      const wanted = { accountId: body.account_id, email: body.email, role: body.role };
+      const { record, link, mailed } = await invite(context.identity, wanted, actor);
+      return { ...invitationJson(record), link, mailed };
+    },
+  },
+  withdrawInvitation: {
+    account: {
+      find: ({ database, params }: { database: AccountDatabase; params: Readonly<Record<'id', string>> }) =>
+        accountOfInvitation(database, params.id),
+      missing: noSuchInvitation,
+    },
+    handle: async ({ database, actor, params }) => {
+      await withdrawInvitation(database, params.id, actor);
+      return { id: params.id, deleted: true as const };
+    },
+  },
+  lookAtInvitation: async ({ context, request, body }) => {
+    const { record, accountName, known } = await lookAtInvitation(context.identity, request, body.token);
+    const { email, role, expiresAt } = record;
+    return { email, account_name: accountName, role, expires_at: iso(expiresAt), known };
+  },
+  acceptInvitation: async ({ context, request, body, answerHeaders }) => {
+    const { accountId, cookies } = await acceptInvitation(context.identity, request, body);
+    setCookies(answerHeaders, cookies);
+    return { account_id: accountId };
+  },
+});
+
+function invitationJson(record: InvitationRecord) {
+  const { id, accountId, email, role, invitedBy, createdAt, expiresAt } = record;
+  return {
+    id,
+    account_id: accountId,
+    email,
+    role,
+    invited_by: invitedBy,
+    created_at: iso(createdAt),
+    expires_at: iso(expiresAt),
+  };
+}

@@ -1,0 +1,93 @@
+import type { z } from 'zod';
+import { hasOperator } from '../../accounts/operators.ts';
+import { accountsOf, getPerson } from '../../accounts/people.ts';
+import { credentialsOf } from '../../identity/password.ts';
+import { finishProviderSignIn, signInWithProvider } from '../../identity/provider-sign-in.ts';
+import { forgotPassword, resetPassword } from '../../identity/reset.ts';
+import { setUp } from '../../identity/setup.ts';
+import { signIn, signInSecondFactor, signOut } from '../../identity/sign-in.ts';
+import type { HttpContext } from '../context.ts';
+import { sessionOperations, type me } from './contract/session.ts';
+import { endpoints } from './endpoint.ts';
+import { iso } from './json.ts';
+
+/** Signing in and out. */
+export const sessionEndpoints = endpoints(sessionOperations, {
+  getSession: async ({ context, request, database }) => {
+    const { identity, publicUrl, version } = context;
+    const presented = await identity.presented(request);
+    const who = presented === null || presented.pending ? null : presented.who;
+    return {
+      person: who === null ? null : await meJson(context, who.person.id),
+      accounts: who === null ? [] : await accountsOf(database, who.person.id),
+      setup_needed: !(await hasOperator(database)),
+      sign_in: {
+        providers: identity.settings.providers.map(({ id, name }) => ({ id, name })),
+        password_reset: identity.mailer !== null,
+        second_factor_due: presented?.pending === true,
+      },
+      public_url: publicUrl(),
+      version,
+    };
+  },
+  setUp: async ({ context, request, body, answerHeaders }) => {
+    setCookies(answerHeaders, await setUp(context.identity, request, body));
+    return { done: true as const };
+  },
+  signIn: async ({ context, request, body, answerHeaders }) => {
+    const { status, cookies } = await signIn(context.identity, request, body);
+    setCookies(answerHeaders, cookies);
+    return { status };
+  },
+  signInSecondFactor: async ({ context, request, body, answerHeaders }) => {
+    setCookies(answerHeaders, await signInSecondFactor(context.identity, request, body));
+    return { status: 'signed_in' as const };
+  },
+  signInWithProvider: async ({ context, request, body, answerHeaders }) => {
+    const wanted = { provider: body.provider, returnTo: body.return_to };
+    const { url, cookies } = await signInWithProvider(context.identity, request, wanted);
+    setCookies(answerHeaders, cookies);
+    return { url };
+  },
+  finishProviderSignIn: async ({ context, request, params, query, answerHeaders }) => {
+    const texts = Object.entries(query).filter(
+      (pair): pair is [string, string] => typeof pair[1] === 'string',
+    );
+    const answer = { provider: params.provider, query: new URLSearchParams(texts) };
+    const { location, cookies } = await finishProviderSignIn(context.identity, request, answer);
+    setCookies(answerHeaders, cookies);
+    answerHeaders.push('location', location);
+  },
+  signOut: async ({ context, request, answerHeaders }) => {
+    setCookies(answerHeaders, await signOut(context.identity, request));
+    return { done: true as const };
+  },
+  forgotPassword: async ({ context, request, body }) => {
+    await forgotPassword(context.identity, request, body.email);
+    return { done: true as const };
+  },
+  resetPassword: async ({ context, request, body }) => {
+    await resetPassword(context.identity, request, body);
+    return { done: true as const };
+  },
+});
+
+/** Has the browser keep these cookies. */
+export function setCookies(answerHeaders: string[], cookies: readonly string[]): void {
+  for (const cookie of cookies) answerHeaders.push('set-cookie', cookie);
+}
+
+async function meJson({ identity }: HttpContext, personId: string): Promise<z.input<typeof me>> {
+  const person = await getPerson(identity.database, personId);
+  const { hasPassword, providers } = await credentialsOf(identity.database, personId);
+  return {
+    id: person.id,
+    name: person.name,
+    email: person.email,
+    operator: person.operator,
+    two_factor: person.twoFactor,
+    has_password: hasPassword,
+    providers,
+    created_at: iso(person.createdAt),
+  };
+}
