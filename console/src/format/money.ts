@@ -12,6 +12,14 @@ export function money(usd: string): string {
   return `${sign}$${grouped}.${kept}`;
 }
 
+/** An amount in whole cents, so that a column of them aligns: rounded down, and `<$0.01` where that would hide it. */
+export function cents(usd: string): string {
+  const [whole = '0', fraction = ''] = usd.replace('-', '').split('.');
+  const kept = fraction.slice(0, 2).padEnd(2, '0');
+  if (/^0*$/.test(whole + kept) && /[1-9]/.test(fraction)) return '<$0.01';
+  return money(`${usd.startsWith('-') ? '-' : ''}${whole}.${kept}`);
+}
+
 /** Price of a million tokens from that of one, both decimal strings, such as `0.0000005` -> `0.50`. */
 export function perMillion(usdPerToken: string): string {
   const [whole = '0', fraction = ''] = usdPerToken.split('.');

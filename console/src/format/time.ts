@@ -1,7 +1,9 @@
 const DATE_TIME = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
 const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
 const DAY = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' });
-const RELATIVE = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto', style: 'short' });
+const RELATIVE = new Intl.RelativeTimeFormat(undefined, { style: 'short' });
+/** "Yesterday" and "tomorrow" are how people say it; "last mo." is not. */
+const RELATIVE_DAY = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto', style: 'short' });
 
 /** A moment in the reader's time zone, to the minute. `at` is ISO 8601. */
 export const dateTime = (at: string): string => DATE_TIME.format(new Date(at));
@@ -27,7 +29,9 @@ const STEPS = [
 export function ago(at: string, nowMs: number): string {
   const seconds = (Date.parse(at) - nowMs) / 1000;
   for (const [unit, length] of STEPS) {
-    if (Math.abs(seconds) >= length) return RELATIVE.format(Math.trunc(seconds / length), unit);
+    if (Math.abs(seconds) >= length) {
+      return (unit === 'day' ? RELATIVE_DAY : RELATIVE).format(Math.trunc(seconds / length), unit);
+    }
   }
   return seconds > 1 ? 'in less than a minute' : 'just now';
 }
