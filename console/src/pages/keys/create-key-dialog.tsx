@@ -74,15 +74,10 @@ function NewKey({
         initial={NEW_KEY}
         before={null}
         error={create.error}
-        onSubmit={({ name, admin }, settings) =>
+        onSubmit={(settings, { admin }) =>
           create.mutate(
             {
-              body: {
-                account_id: account.id,
-                name: name.trim(),
-                ...(admin && { kind: 'admin' }),
-                ...settings,
-              },
+              body: { account_id: account.id, ...(admin && { kind: 'admin' }), ...settings },
             },
             { onSuccess: onCreated },
           )

@@ -71,11 +71,8 @@ export function KeyDialog({ id, listed, editing, onEdit, onClose }: KeyDialogPro
           initial={draftOf(key)}
           before={key}
           error={change.error}
-          onSubmit={({ name }, settings) =>
-            change.mutate(
-              { params: { id: key.id }, body: { name: name.trim(), ...settings } },
-              { onSuccess: endEdit },
-            )
+          onSubmit={(settings) =>
+            change.mutate({ params: { id: key.id }, body: settings }, { onSuccess: endEdit })
           }
         />
       ) : (

@@ -56,7 +56,9 @@ export function draftOf(key: Key): KeyDraft {
 /** What is wrong with fields, by the names that the interface has for them. */
 export type Faults = Readonly<Record<string, string>>;
 
-type Settings = Pick<Arguments<'changeKey'>['body'], 'expires_at' | 'allowed_models' | 'limits'>;
+type Settings = Pick<Arguments<'changeKey'>['body'], 'expires_at' | 'allowed_models' | 'limits'> & {
+  name: string;
+};
 type Read = { settings: Settings; faults: null } | { settings: null; faults: Faults };
 
 /**
@@ -65,6 +67,7 @@ type Read = { settings: Settings; faults: null } | { settings: null; faults: Fau
  */
 export function settingsOf(draft: KeyDraft, nowMs: number, before: Key | null = null): Read {
   const faults: Record<string, string> = {};
+  if (draft.name.trim() === '') faults['name'] = 'A key has a name.';
   const { burst, models } = before?.limits ?? {};
   const limits: Limits = { ...(burst && { burst }), ...(models && { models }) };
   for (const name of namesOf(draft.limits)) {
@@ -85,6 +88,7 @@ export function settingsOf(draft: KeyDraft, nowMs: number, before: Key | null = 
   return {
     faults: null,
     settings: {
+      name: draft.name.trim(),
       ...(expiresAt === 'same' ? {} : { expires_at: expiresAt }),
       allowed_models: draft.models === null ? null : [...draft.models],
       limits: Object.keys(limits).length > 0 ? limits : null,

@@ -22,7 +22,7 @@ interface KeyFormProps {
   before: Element<'listKeys'> | null;
   /** What the service said no with. */
   error: ApiError | null;
-  onSubmit: (draft: KeyDraft, settings: Settings) => void;
+  onSubmit: (settings: Settings, draft: KeyDraft) => void;
 }
 
 /** The fields that have a place for what is wrong with them. */
@@ -57,7 +57,7 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
         event.preventDefault();
         const read = settingsOf(draft, Date.now(), before);
         setFaults(read.faults ?? {});
-        if (read.settings !== null) onSubmit(draft, read.settings);
+        if (read.settings !== null) onSubmit(read.settings, draft);
       }}
     >
       <FormFault error={modelsFault === null ? error : null} fields={PLACES} />

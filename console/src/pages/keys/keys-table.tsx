@@ -5,7 +5,7 @@ import { IconButton } from '../../components/button.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../../components/menu.tsx';
 import { Table, type Column } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
-import { money } from '../../format/money.ts';
+import { cents } from '../../format/money.ts';
 import { Link } from '../../shell/link.tsx';
 import { KeyState, MaskedKey } from './key-state.tsx';
 
@@ -39,7 +39,7 @@ export function KeysTable(props: KeysTableProps) {
 }
 
 function columnsOf({ spend, hrefOf, onOpen, onEdit, onRevoke }: KeysTableProps): Column<Key>[] {
-  const spent = ({ id }: Key) => (spend === undefined ? '' : money(spend.get(id) ?? '0'));
+  const spent = ({ id }: Key) => (spend === undefined ? '' : cents(spend.get(id) ?? '0'));
   return [
     {
       name: 'name',

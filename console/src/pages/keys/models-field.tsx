@@ -53,7 +53,9 @@ export function ModelsField({ chosen, onChange, error }: ModelsFieldProps) {
           ))}
           {all.length === 0 && (
             <p className="text-xs text-ink-3">
-              {models.isPending ? 'Reading which there are.' : 'No model is served.'}
+              {models.isPending
+                ? 'Reading which there are.'
+                : (models.error?.message ?? 'No model is served.')}
             </p>
           )}
         </div>

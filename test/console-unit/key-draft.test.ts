@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import {
+  dayOfField,
+  draftOf,
+  NEW_KEY,
+  settingsOf,
+  type KeyDraft,
+} from '../../console/src/pages/keys/key-draft.ts';
+
+const NOW = Date.parse('2026-11-22T10:00:00Z');
+const NAMED: KeyDraft = { ...NEW_KEY, name: ' mobile ' };
+
+const KEY: Parameters<typeof draftOf>[0] = {
+  id: 'key_1',
+  account_id: 'default',
+  kind: 'caller',
+  purpose: 'api',
+  name: 'production',
+  prefix: 'sk-sluice-aaaa',
+  last_four: 'zzzz',
+  status: 'live',
+  allowed_models: ['acme/small'],
+  limits: {
+    requests_per_minute: 60,
+    usd_per_month: '25.50',
+    burst: { requests: 5 },
+    models: { 'acme/small': { tokens_per_day: 1000 } },
+  },
+  created_at: '2026-11-01T00:00:00.000Z',
+  expires_at: '2026-12-01T00:00:00.000Z',
+  revoked_at: null,
+  last_used_at: null,
+  last_used_ip: null,
+};
+
+function limitsWith(changed: Partial<KeyDraft['limits']>) {
+  return settingsOf({ ...NAMED, limits: { ...NEW_KEY.limits, ...changed } }, NOW);
+}
+
+describe('what a draft of a key asks for', () => {
+  test('a name alone makes a key without bounds', () => {
+    assert.deepEqual(settingsOf(NAMED, NOW), {
+      faults: null,
+      settings: { name: 'mobile', expires_at: null, allowed_models: null, limits: null },
+    });
+  });
+
+  test('a key that is changed in nothing keeps all that it has, its moment of expiry too', () => {
+    assert.deepEqual(settingsOf(draftOf(KEY), NOW, KEY).settings, {
+      name: 'production',
+      allowed_models: ['acme/small'],
+      limits: KEY.limits,
+    });
+  });
+
+  test('limits that are cleared go, those of single models and of bursts stay', () => {
+    const draft = { ...draftOf(KEY), limits: NEW_KEY.limits };
+    assert.deepEqual(settingsOf(draft, NOW, KEY).settings?.limits, {
+      burst: { requests: 5 },
+      models: { 'acme/small': { tokens_per_day: 1000 } },
+    });
+    const bare = { ...KEY, limits: { requests_per_minute: 60 } };
+    assert.equal(settingsOf({ ...draftOf(bare), limits: NEW_KEY.limits }, NOW, bare).settings?.limits, null);
+  });
+
+  test('numbers may be written as people write them', () => {
+    for (const text of ['1200000', '1,200,000', '1 200 000', "1'200'000", '1_200_000']) {
+      assert.deepEqual(limitsWith({ tokens_per_day: text }).settings?.limits, { tokens_per_day: 1_200_000 });
+    }
+    for (const [text, amount] of [
+      ['$25', '25'],
+      ['1,250.50', '1250.50'],
+      ['0.000001', '0.000001'],
+    ] as const) {
+      assert.deepEqual(limitsWith({ usd_per_month: text }).settings?.limits, { usd_per_month: amount });
+    }
+  });
+
+  test('what is no amount is told beside its field', () => {
+    for (const text of ['0', '-1', '1.5', 'many', '1e3']) {
+      assert.deepEqual(Object.keys(limitsWith({ requests_in_flight: text }).faults ?? {}), [
+        'limits.requests_in_flight',
+      ]);
+    }
+    for (const text of ['1.2345678', '12345678', 'much', '-3']) {
+      assert.deepEqual(Object.keys(limitsWith({ usd_per_month: text }).faults ?? {}), [
+        'limits.usd_per_month',
+      ]);
+    }
+  });
+
+  test('all that is wrong is told at once', () => {
+    const draft: KeyDraft = { ...NEW_KEY, models: [], expiry: 'date', date: '2026-11-01' };
+    assert.deepEqual(Object.keys(settingsOf(draft, NOW).faults ?? {}).sort(), [
+      'allowed_models',
+      'expires_at',
+      'name',
+    ]);
+  });
+
+  test('a number of days counts from now, a day lasts until its end', () => {
+    const in30 = settingsOf({ ...NAMED, expiry: '30' }, NOW).settings;
+    assert.equal(in30?.expires_at, '2026-12-22T10:00:00.000Z');
+    const today = settingsOf({ ...NAMED, expiry: 'date', date: dayOfField(NOW) }, NOW).settings;
+    assert.equal(dayOfField(Date.parse(today?.expires_at ?? '')), dayOfField(NOW));
+    assert.ok(Date.parse(today?.expires_at ?? '') > NOW);
+    for (const date of ['', 'soon', '2026-11-21']) {
+      assert.ok(settingsOf({ ...NAMED, expiry: 'date', date }, NOW).faults?.['expires_at']);
+    }
+  });
+});
