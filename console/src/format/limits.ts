@@ -38,3 +38,17 @@ export function limitsSet(
     return bound === undefined ? [] : [{ limit, bound }];
   });
 }
+
+/** What is left of a limit, never less than nothing: as an amount of what it bounds. */
+export function limitLeft({ limit, bound, used }: Pick<Standing, 'limit' | 'bound' | 'used'>): string {
+  const left = pico(bound) - pico(used);
+  const digits = (left > 0n ? left : 0n).toString().padStart(13, '0');
+  const decimal = `${digits.slice(0, -12)}.${digits.slice(-12)}`;
+  return limit === 'usd_per_month' ? money(decimal) : whole(Number(decimal));
+}
+
+/** Exactly, with twelve digits after the point. */
+function pico(amount: Standing['bound']): bigint {
+  const [digits = '0', fraction = ''] = String(amount).split('.');
+  return BigInt(digits + fraction.padEnd(12, '0').slice(0, 12));
+}

@@ -1,5 +1,124 @@
+import { UserPlus } from 'lucide-react';
+import { useParams } from 'wouter';
+import { useRead } from '../../api/queries.ts';
+import { Button } from '../../components/button.tsx';
+import { Card } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
+import { Failed, Notice, SkeletonRows } from '../../components/states.tsx';
+import { Time } from '../../components/time.tsx';
+import { InvitationsCard } from '../../members/invitations-card.tsx';
+import { InviteDialog } from '../../members/invite-dialog.tsx';
+import { MembersCard } from '../../members/members-card.tsx';
+import { TextLink } from '../../shell/link.tsx';
+import { useQueryState } from '../../shell/query.ts';
+import { AccountActions } from './account-actions.tsx';
+import { AccountAudit } from './account-audit.tsx';
+import { AccountKeys } from './account-keys.tsx';
+import { AccountLimits } from './account-limits.tsx';
+import { AccountUsage } from './account-usage.tsx';
+import { AccountState, PlanName, type Account } from './account-words.tsx';
 
+/** One account: what it is on, what it uses, who acts for it. */
 export default function AccountPage() {
-  return <Page title="AccountPage">{null}</Page>;
+  const { id } = useParams<{ id: string }>();
+  const account = useRead('getAccount', { params: { id } });
+  if (account.data !== undefined) return <Account account={account.data} />;
+  return (
+    <Page title="Account">
+      <Card flush>
+        {account.error === null ? (
+          <SkeletonRows />
+        ) : (
+          <Failed error={account.error} retry={() => void account.refetch()} />
+        )}
+      </Card>
+    </Page>
+  );
+}
+
+function Account({ account }: { account: Account }) {
+  const plans = useRead('listPlans', undefined);
+  const standard = plans.data?.data.find((plan) => plan.default)?.name;
+  const plan = plans.data?.data.find(({ name }) => name === (account.plan ?? standard));
+  const [query, change] = useQueryState();
+  const invite = (
+    <Button
+      icon={<UserPlus className="size-4" aria-hidden="true" />}
+      disabled={account.status === 'closed'}
+      onClick={() => change({ invite: 'member' })}
+    >
+      Invite
+    </Button>
+  );
+  return (
+    <Page
+      title={account.name}
+      hint={<Head account={account} standard={standard} />}
+      actions={
+        <>
+          {invite}
+          <AccountActions account={account} />
+        </>
+      }
+    >
+      <div className="space-y-4">
+        <State account={account} lost={plan !== undefined && plan.limits === null} />
+        <AccountUsage accountId={account.id} />
+        <div className="grid items-start gap-4 lg:grid-cols-2">
+          <AccountLimits account={account} plan={plan} />
+          <AccountKeys accountId={account.id} />
+        </div>
+        <MembersCard account={account} editable={account.status !== 'closed'} />
+        <InvitationsCard accountId={account.id} />
+        <AccountAudit accountId={account.id} />
+      </div>
+      <InviteDialog
+        account={account}
+        open={query.has('invite')}
+        role={query.get('invite') === 'owner' ? 'owner' : 'member'}
+        cancel={query.get('invite') === 'owner' ? 'Later' : 'Cancel'}
+        onClose={() => change({ invite: null }, { replace: true })}
+      />
+    </Page>
+  );
+}
+
+function Head({ account, standard }: { account: Account; standard: string | undefined }) {
+  return (
+    <span className="flex flex-wrap items-center gap-x-4 gap-y-1">
+      <AccountState status={account.status} />
+      <span>
+        Plan <PlanName plan={account.plan} standard={standard} />
+      </span>
+      <span>
+        Since <Time at={account.created_at} />
+      </span>
+      <span className="font-mono text-xs">{account.id}</span>
+    </span>
+  );
+}
+
+/** What its callers run into, if anything. */
+function State({ account: { status, plan }, lost }: { account: Account; lost: boolean }) {
+  if (status === 'closed') {
+    return (
+      <Notice>
+        This account is closed, and stays so. Its usage, its receipts and its audit log are kept.
+      </Notice>
+    );
+  }
+  if (status === 'suspended') {
+    return (
+      <Notice tone="warn" title="This account is suspended">
+        Its keys open nothing until it is resumed.
+      </Notice>
+    );
+  }
+  if (!lost) return null;
+  return (
+    <Notice tone="bad" title="Its plan is not in the configuration any more">
+      Every request of this account is refused until the plan {plan} is back in the configuration file, or the
+      account is put on another one of the <TextLink to="/operator/plans">plans</TextLink>.
+    </Notice>
+  );
 }

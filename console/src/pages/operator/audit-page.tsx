@@ -1,5 +1,94 @@
+import { ScrollText, SearchX } from 'lucide-react';
+import { useEffect } from 'react';
+import { useList } from '../../api/queries.ts';
+import { Card } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
+import { Empty, Failed, SkeletonRows } from '../../components/states.tsx';
+import { More, Table } from '../../components/table.tsx';
+import { useQueryState } from '../../shell/query.ts';
+import { auditColumns } from './audit-columns.tsx';
+import { AuditDialog } from './audit-dialog.tsx';
+import { AuditFilters } from './audit-filters.tsx';
+import type { Entry } from './audit-words.ts';
+import { useNames } from './names.ts';
 
+const PAGE = 50;
+
+/** Who changed what, the newest first. */
 export default function AuditPage() {
-  return <Page title="AuditPage">{null}</Page>;
+  const names = useNames();
+  return (
+    <Page
+      title="Audit log"
+      hint="Who changed which account, key, plan or person. Nobody can change or remove an entry."
+    >
+      <Card flush>
+        <AuditFilters names={names} />
+        <Entries names={names} />
+      </Card>
+    </Page>
+  );
+}
+
+function Entries({ names }: { names: ReturnType<typeof useNames> }) {
+  const [query, change] = useQueryState();
+  const filter = {
+    ...taken('actor', query.get('actor')),
+    ...taken('action', query.get('action')),
+    ...taken('subject', query.get('subject')),
+    ...taken('account_id', query.get('of')),
+  };
+  const entries = useList('listAudit', { query: { ...filter, limit: PAGE } }, { keep: true });
+  const { items, hasMore, isReadingMore, more } = entries;
+  const openId = query.get('entry');
+  const open = items?.find(({ id }) => id === openId) ?? null;
+  // Ids rise with time: one that is older than all that were read stands further down.
+  const further = openId !== null && open === null && (items?.at(-1)?.id ?? '') > openId;
+  useEffect(() => {
+    if (further && hasMore && !isReadingMore) more();
+  });
+  const show = ({ id }: Entry) => change({ entry: id });
+  if (items === undefined) {
+    return entries.error === null ? (
+      <SkeletonRows />
+    ) : (
+      <Failed error={entries.error} retry={entries.refetch} />
+    );
+  }
+  if (items.length === 0) {
+    return Object.keys(filter).length > 0 ? (
+      <Empty icon={SearchX} title="No entry is like that">
+        Take a filter away to see more.
+      </Empty>
+    ) : (
+      <Empty icon={ScrollText} title="Nothing was changed yet">
+        Every change to an account, a key, a plan or a person will stand here.
+      </Empty>
+    );
+  }
+  return (
+    <>
+      <Table
+        label="Audit log"
+        columns={auditColumns(names, show)}
+        rows={items}
+        keyOf={({ id }) => id}
+        onOpen={show}
+        isOpen={({ id }) => id === openId}
+      />
+      <More
+        shown={items.length}
+        what={items.length === 1 ? 'entry' : 'entries'}
+        hasMore={hasMore}
+        busy={isReadingMore}
+        onMore={more}
+      />
+      <AuditDialog entry={open} names={names} onClose={() => change({ entry: null })} />
+    </>
+  );
+}
+
+/** A part of the filter, if it is asked for. */
+function taken<Name extends string>(name: Name, value: string | null): Partial<Record<Name, string>> {
+  return value === null ? {} : ({ [name]: value } as Record<Name, string>); // The name is the one that is given.
 }

@@ -3,7 +3,7 @@ import type { Element } from '../../api/client.ts';
 import type { Column } from '../../components/table.tsx';
 import { bytes, oneDigit, percent, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
-import { EngineStatus } from './engine-status.tsx';
+import { EngineStatus } from '../../components/engine-status.tsx';
 import { NOT_TOLD } from './words.ts';
 
 export type Engine = Element<'listEngines'>;

@@ -8,7 +8,7 @@ import { Time } from '../../components/time.tsx';
 import { bytes, oneDigit, percent, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import { cacheShare, told, uptimeMs, type Engine } from './engine-columns.tsx';
-import { EngineStatus } from './engine-status.tsx';
+import { EngineStatus } from '../../components/engine-status.tsx';
 import { NOT_TOLD } from './words.ts';
 
 /** All that is known of one replica; null: none is looked at. */

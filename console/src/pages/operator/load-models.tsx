@@ -6,7 +6,7 @@ import { Empty, Failed, SkeletonRows } from '../../components/states.tsx';
 import { Table, type Column } from '../../components/table.tsx';
 import { whole } from '../../format/number.ts';
 import { TextLink } from '../../shell/link.tsx';
-import { EngineStatus } from './engine-status.tsx';
+import { EngineStatus } from '../../components/engine-status.tsx';
 
 type Model = Element<'listServedModels'>;
 

@@ -1,0 +1,27 @@
+import type { Element } from '../api/client.ts';
+import { limitAmount, limitLabel, limitLeft } from '../format/limits.ts';
+import { Meter } from './meter.tsx';
+import { Time } from './time.tsx';
+
+/** How a limit stands: what of it is used, what is left, and when it is whole again. */
+export function LimitMeter({ standing }: { standing: Element<'readLimits'> }) {
+  const { limit, bound, used, resets_at: resetsAt } = standing;
+  return (
+    <>
+      <Meter
+        label={limitLabel(limit)}
+        used={Number(used)}
+        bound={Number(bound)}
+        text={`${limitAmount(limit, used)} of ${limitAmount(limit, bound)}`}
+      />
+      <p className="mt-1 flex justify-between gap-3 text-2xs text-ink-3 tabular-nums">
+        <span>{limitLeft(standing)} left</span>
+        {resetsAt !== null && Number(used) > 0 && (
+          <span>
+            Whole again <Time at={resetsAt} relative />
+          </span>
+        )}
+      </p>
+    </>
+  );
+}

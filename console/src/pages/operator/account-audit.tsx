@@ -1,0 +1,53 @@
+import { useRead } from '../../api/queries.ts';
+import { ButtonLink } from '../../components/button.tsx';
+import { Card } from '../../components/card.tsx';
+import { Failed, SkeletonRows } from '../../components/states.tsx';
+import { Time } from '../../components/time.tsx';
+import { ActorName, SubjectName } from './audit-names.tsx';
+import { actionWords } from './audit-words.ts';
+import { useNames } from './names.ts';
+
+const SHOWN = 8;
+
+/** What was last changed of an account and its keys. */
+export function AccountAudit({ accountId }: { accountId: string }) {
+  const audit = useRead('listAudit', { query: { account_id: accountId, limit: SHOWN } });
+  const names = useNames();
+  return (
+    <Card
+      title="Recent changes"
+      actions={
+        <ButtonLink size="small" to={`/operator/audit?of=${accountId}`}>
+          Audit log
+        </ButtonLink>
+      }
+      flush
+    >
+      {audit.data === undefined ? (
+        audit.error === null ? (
+          <SkeletonRows rows={3} />
+        ) : (
+          <Failed error={audit.error} retry={() => void audit.refetch()} />
+        )
+      ) : audit.data.data.length === 0 ? (
+        <p className="px-4 pb-5 text-sm text-ink-3 sm:px-5">Nothing was changed yet.</p>
+      ) : (
+        <ul className="divide-y divide-line text-sm">
+          {audit.data.data.map((entry) => (
+            <li
+              key={entry.id}
+              className="flex flex-wrap items-baseline gap-x-4 gap-y-0.5 px-4 py-2.5 sm:px-5"
+            >
+              <span className="min-w-0 flex-1 basis-60">
+                {actionWords(entry.action)} <SubjectName entry={entry} names={names} />
+              </span>
+              <span className="text-xs text-ink-3">
+                <ActorName actor={entry.actor} names={names} />, <Time at={entry.at} relative />
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </Card>
+  );
+}

@@ -1,0 +1,125 @@
+import { lazy, Suspense, useMemo } from 'react';
+import type { Element } from '../../api/client.ts';
+import { useRead } from '../../api/queries.ts';
+import { ButtonLink } from '../../components/button.tsx';
+import { Card, Figure } from '../../components/card.tsx';
+import { Failed, Skeleton } from '../../components/states.tsx';
+import { money } from '../../format/money.ts';
+import { compact, percent, whole } from '../../format/number.ts';
+
+const Chart = lazy(() => import('../../charts/chart.tsx'));
+
+type Usage = Element<'readUsage'>;
+
+const DAY = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', timeZone: 'UTC' });
+const HEIGHT = 140;
+
+/** What an account has used this month, and the ways to more of it. */
+export function AccountUsage({ accountId }: { accountId: string }) {
+  const all = useRead('readUsage', { query: { account_id: accountId } }, { everyMs: 60_000 });
+  const days = useRead('readUsage', { query: { account_id: accountId, by: 'day' } }, { everyMs: 60_000 });
+  const error = all.error ?? days.error;
+  return (
+    <Card
+      title="Usage this month"
+      hint="A calendar month in UTC."
+      actions={
+        <div className="flex flex-wrap gap-2">
+          <ButtonLink size="small" to={`/usage?account=${accountId}`}>
+            Usage
+          </ButtonLink>
+          <ButtonLink size="small" to={`/requests?account=${accountId}`}>
+            Requests
+          </ButtonLink>
+        </div>
+      }
+    >
+      {all.data !== undefined && days.data !== undefined ? (
+        <div className="grid gap-6 lg:grid-cols-[18rem_minmax(0,1fr)]">
+          <Sums usage={all.data.data[0]} />
+          <Days days={days.data.data} readAt={days.dataUpdatedAt} />
+        </div>
+      ) : error === null ? (
+        <Skeleton className="h-40 w-full" />
+      ) : (
+        <Failed
+          error={error}
+          retry={() => {
+            void all.refetch();
+            void days.refetch();
+          }}
+        />
+      )}
+    </Card>
+  );
+}
+
+function Sums({ usage }: { usage: Usage | undefined }) {
+  const {
+    requests = 0,
+    errors = 0,
+    prompt_tokens: prompt = 0,
+    completion_tokens: completion = 0,
+  } = usage ?? {};
+  return (
+    <dl className="grid grid-cols-2 content-start gap-x-4 gap-y-5">
+      <Figure label="Cost" value={money(usage?.cost_usd ?? '0')} />
+      <Figure label="Requests" value={whole(requests)} />
+      <Figure
+        label="Tokens"
+        value={compact(prompt + completion)}
+        note={`${compact(prompt)} in, ${compact(completion)} out`}
+      />
+      <Figure
+        label="Errors"
+        value={requests === 0 ? '–' : percent(errors / requests)}
+        note={`${whole(errors)} of ${whole(requests)}`}
+      />
+    </dl>
+  );
+}
+
+/** `readAt` in Unix milliseconds. */
+function Days({ days, readAt }: { days: readonly Usage[]; readAt: number }) {
+  const { times, series } = useMemo(() => {
+    const byDay = new Map(days.map((row) => [row.day, row]));
+    const month = daysOfMonth(new Date(readAt));
+    return {
+      times: month.map((day) => Date.parse(day) / 1000),
+      series: [
+        {
+          label: 'Prompt tokens',
+          colour: 3,
+          shape: 'bar' as const,
+          values: month.map((day) => byDay.get(day)?.prompt_tokens ?? 0),
+        },
+        {
+          label: 'Completion tokens',
+          colour: 1,
+          shape: 'bar' as const,
+          values: month.map((day) => byDay.get(day)?.completion_tokens ?? 0),
+        },
+      ],
+    };
+  }, [days, readAt]);
+  return (
+    <Suspense fallback={<Skeleton className="h-[168px] w-full" />}>
+      <Chart
+        label="Tokens a day"
+        times={times}
+        series={series}
+        format={compact}
+        formatExact={whole}
+        formatTime={(unixSeconds) => DAY.format(unixSeconds * 1000)}
+        counts
+        height={HEIGHT}
+      />
+    </Suspense>
+  );
+}
+
+/** Every day of the month in UTC up to that of this moment, such as `2026-11-21`. */
+function daysOfMonth(now: Date): string[] {
+  const month = now.toISOString().slice(0, 8);
+  return Array.from({ length: now.getUTCDate() }, (_, index) => month + String(index + 1).padStart(2, '0'));
+}

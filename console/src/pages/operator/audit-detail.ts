@@ -1,0 +1,88 @@
+import { limitsSet, limitWords } from '../../format/limits.ts';
+import { dateTime } from '../../format/time.ts';
+import type { Entry } from './audit-words.ts';
+
+/** A field that an entry tells: what it was before, where there was a before, and what it is now. */
+export interface Change {
+  field: string;
+  from: string | null;
+  to: string | null;
+}
+
+const FIELDS: Readonly<Record<string, string>> = {
+  name: 'Name',
+  plan: 'Plan',
+  status: 'Status',
+  role: 'Role',
+  kind: 'Kind',
+  expires_at: 'Expires',
+  allowed_models: 'Models',
+  limits: 'Limits',
+  with: 'With',
+  at: 'At',
+};
+
+/** What the value of an entry is called that has no fields, by its action. */
+const SINGLE: Readonly<Record<string, string>> = {
+  'account.rename': 'Name',
+  'account.set_plan': 'Plan',
+  'account.suspend': 'Status',
+  'account.resume': 'Status',
+  'account.close': 'Status',
+  'plan.create': 'Limits',
+  'plan.change': 'Limits',
+  'plan.remove': 'Limits',
+  'plan.make_default': 'Default plan',
+};
+
+/** What an entry says of what changed, in its order. */
+export function changesOf({ action, detail }: Entry): Change[] {
+  if (isChange(detail)) return [changeOf(SINGLE[action] ?? 'Value', detail)];
+  return Object.entries(detail).map(([field, value]) => {
+    const label = FIELDS[field] ?? field;
+    return isChange(value) ? changeOf(label, value) : { field: label, from: null, to: words(field, value) };
+  });
+
+  function changeOf(field: string, { from, to }: { from: unknown; to: unknown }): Change {
+    return { field, from: words(field, from), to: words(field, to) };
+  }
+}
+
+function isChange(value: unknown): value is { from: unknown; to: unknown } {
+  return typeof value === 'object' && value !== null && 'from' in value && 'to' in value;
+}
+
+/** A value as people read it. */
+function words(field: string, value: unknown): string {
+  if (value === null || value === undefined) return NONE[field.toLowerCase()] ?? 'none';
+  if (Array.isArray(value)) return value.join(', ');
+  if (typeof value === 'object') return limitsText(value as Record<string, unknown>); // No other object is written.
+  if (typeof value === 'string' && MOMENT.test(value)) return dateTime(value);
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+const NONE: Readonly<Record<string, string>> = {
+  plan: 'the default plan',
+  expires: 'never',
+  expires_at: 'never',
+  models: 'all',
+  allowed_models: 'all',
+};
+
+const MOMENT = /^\d{4}-\d{2}-\d{2}T[\d:.]+Z$/;
+
+/** Limits are written down under the names of the configuration, `requestsPerMinute`. */
+function limitsText({ models, ...limits }: Record<string, unknown>): string {
+  const named = Object.fromEntries(
+    Object.entries(limits).map(([name, bound]) => [
+      name.replaceAll(/[A-Z]/g, (one) => `_${one.toLowerCase()}`),
+      bound,
+    ]),
+  );
+  const all = limitsSet(named as Parameters<typeof limitsSet>[0]).map(({ limit, bound }) =>
+    limitWords(limit, bound),
+  );
+  const single = typeof models === 'object' && models !== null ? Object.keys(models) : [];
+  const parts = [...all, ...(single.length > 0 ? [`further ones for ${single.join(', ')}`] : [])];
+  return parts.length > 0 ? parts.join(', ') : 'no limits';
+}

@@ -1,0 +1,94 @@
+import { Dialog } from '../../components/dialog.tsx';
+import { Facts } from '../../components/facts.tsx';
+import { Time } from '../../components/time.tsx';
+import { exactTime } from '../../format/time.ts';
+import { TextLink } from '../../shell/link.tsx';
+import { From } from './audit-columns.tsx';
+import { changesOf } from './audit-detail.ts';
+import { ActorName, SubjectName } from './audit-names.tsx';
+import { actionWords, type Entry } from './audit-words.ts';
+import type { Named } from './names.ts';
+
+interface AuditDialogProps {
+  /** Null: none is looked at. */
+  entry: Entry | null;
+  names: ReadonlyMap<string, Named>;
+  onClose: () => void;
+}
+
+/** All that an entry of the audit log says. */
+export function AuditDialog({ entry, names, onClose }: AuditDialogProps) {
+  return (
+    <Dialog
+      side
+      open={entry !== null}
+      onClose={onClose}
+      title={
+        entry && (
+          <>
+            {actionWords(entry.action)} <SubjectName entry={entry} names={names} />
+          </>
+        )
+      }
+      hint={entry === null ? undefined : exactTime(entry.at)}
+    >
+      {entry && <Details entry={entry} names={names} />}
+    </Dialog>
+  );
+}
+
+function Details({ entry, names }: { entry: Entry; names: ReadonlyMap<string, Named> }) {
+  const { actor, ip, action, subject, account_id: accountId, id, at } = entry;
+  const changes = changesOf(entry);
+  return (
+    <div className="space-y-6">
+      {changes.length > 0 && (
+        <section>
+          <h3 className="mb-2 text-xs font-medium text-ink-3">What changed</h3>
+          <ul className="divide-y divide-line rounded-lg border border-line text-sm">
+            {changes.map(({ field, from, to }) => (
+              <li key={field} className="px-4 py-3">
+                <span className="block text-xs text-ink-3">{field}</span>
+                {from !== null && <del className="block break-words text-ink-3">{from}</del>}
+                <span className="block break-words">{to}</span>
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
+      <Facts
+        facts={[
+          { label: 'When', value: <Time at={at} /> },
+          { label: 'Who', value: <ActorName actor={actor} names={names} /> },
+          { label: 'From', value: <From ip={ip} /> },
+          ...(accountId === null
+            ? []
+            : [
+                {
+                  label: 'Account',
+                  value: (
+                    <TextLink to={`/operator/accounts/${accountId}`}>
+                      {names.get(`account:${accountId}`)?.name ?? accountId}
+                    </TextLink>
+                  ),
+                },
+              ]),
+          { label: 'Action', value: <Mono>{action}</Mono> },
+          { label: 'Actor', value: <Mono>{actor}</Mono> },
+          { label: 'Subject', value: <Mono>{subject}</Mono> },
+          { label: 'Entry', value: <Mono>{id}</Mono> },
+        ]}
+      />
+      <p className="flex flex-wrap gap-x-4 gap-y-1 text-sm">
+        <TextLink to={`/operator/audit?actor=${encodeURIComponent(actor)}`}>All that they did</TextLink>
+        <TextLink to={`/operator/audit?subject=${encodeURIComponent(subject)}`}>
+          All that was done to it
+        </TextLink>
+      </p>
+    </div>
+  );
+}
+
+function Mono({ children }: { children: string }) {
+  return <span className="font-mono text-xs break-all">{children}</span>;
+}

@@ -1,0 +1,157 @@
+import { useEffect, useId, useState, type SubmitEvent } from 'react';
+import type { ApiError } from '../../api/client.ts';
+import { useAction, useRead } from '../../api/queries.ts';
+import { Button } from '../../components/button.tsx';
+import { Dialog } from '../../components/dialog.tsx';
+import { Field, TextField } from '../../components/field.tsx';
+import { faultAt, FormFault } from '../../components/form-fault.tsx';
+import { Select } from '../../components/select.tsx';
+import type { Account } from './account-words.tsx';
+import { chosenPlan, planChoice, planChoices } from './plan-choices.ts';
+
+interface ChangeProps {
+  account: Account;
+  open: boolean;
+  onClose: () => void;
+}
+
+/** Gives an account another name. */
+export function RenameAccount({ account, open, onClose }: ChangeProps) {
+  const form = useId();
+  const change = useChange(open, ({ name }) => `The account is called ${name} now.`);
+  return (
+    <Dialog
+      open={open}
+      onClose={onClose}
+      title={`Rename ${account.name}`}
+      hint="Its id stays, and so does everything that names it."
+      actions={<Actions form={form} word="Rename" busy={change.isPending} onClose={onClose} />}
+    >
+      <NameForm
+        id={form}
+        name={account.name}
+        error={change.error}
+        onSubmit={(name) =>
+          change.mutate({ params: { id: account.id }, body: { name } }, { onSuccess: onClose })
+        }
+      />
+    </Dialog>
+  );
+}
+
+/** Puts an account on another plan. */
+export function ChangePlan({ account, open, onClose }: ChangeProps) {
+  const form = useId();
+  const change = useChange(open, ({ name, plan }) => `${name} is on ${plan ?? 'the default plan'} now.`);
+  return (
+    <Dialog
+      open={open}
+      onClose={onClose}
+      title={`Plan of ${account.name}`}
+      hint="It holds from the next request on. What was used before counts under the new limits."
+      actions={<Actions form={form} word="Change plan" busy={change.isPending} onClose={onClose} />}
+    >
+      <PlanForm
+        id={form}
+        plan={account.plan}
+        error={change.error}
+        onSubmit={(plan) =>
+          change.mutate({ params: { id: account.id }, body: { plan } }, { onSuccess: onClose })
+        }
+      />
+    </Dialog>
+  );
+}
+
+function useChange(open: boolean, done: (account: Account) => string) {
+  const change = useAction('changeAccount', {
+    changes: ['getAccount', 'listAccounts', 'listPlans', 'listAudit', 'readLimits', 'getSession'],
+    done,
+    quiet: true,
+  });
+  const { reset } = change;
+  useEffect(() => {
+    if (open) reset();
+  }, [open, reset]);
+  return change;
+}
+
+function Actions({
+  form,
+  word,
+  busy,
+  onClose,
+}: {
+  form: string;
+  word: string;
+  busy: boolean;
+  onClose: () => void;
+}) {
+  return (
+    <>
+      <Button onClick={onClose}>Cancel</Button>
+      <Button kind="primary" type="submit" form={form} busy={busy}>
+        {word}
+      </Button>
+    </>
+  );
+}
+
+interface FormProps {
+  id: string;
+  error: ApiError | null;
+}
+
+function NameForm({
+  id,
+  name: now,
+  error,
+  onSubmit,
+}: FormProps & { name: string; onSubmit: (name: string) => void }) {
+  const [name, setName] = useState(now);
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault();
+    onSubmit(name);
+  };
+  return (
+    <form id={id} onSubmit={submit} className="space-y-4">
+      <TextField
+        label="Name"
+        required
+        maxLength={100}
+        autoComplete="off"
+        value={name}
+        onChange={({ target }) => setName(target.value)}
+        error={faultAt(error, 'name')}
+      />
+      <FormFault error={error} fields={['name']} />
+    </form>
+  );
+}
+
+interface PlanFormProps extends FormProps {
+  plan: string | null;
+  onSubmit: (plan: string | null) => void;
+}
+
+function PlanForm({ id, plan: now, error, onSubmit }: PlanFormProps) {
+  const plans = useRead('listPlans', undefined);
+  const [plan, setPlan] = useState(planChoice(now));
+  const known = planChoices(plans.data?.data ?? []);
+  // One that the configuration has lost can be kept, and not be chosen again.
+  const choices = known.some(({ value }) => value === plan)
+    ? known
+    : [...known, { value: plan, label: plan, hint: 'not in the configuration', disabled: true }];
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault();
+    onSubmit(chosenPlan(plan));
+  };
+  return (
+    <form id={id} onSubmit={submit} className="space-y-4">
+      <Field label="Plan" error={faultAt(error, 'plan')}>
+        <Select value={plan} choices={choices} onChange={setPlan} />
+      </Field>
+      <FormFault error={error} fields={['plan']} />
+    </form>
+  );
+}
