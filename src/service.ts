@@ -23,6 +23,7 @@ import { RemoteReplica } from './engine/remote.ts';
 import { ServiceError } from './errors.ts';
 import { Activity } from './http/activity.ts';
 import { buildServer } from './http/server.ts';
+import { Identity } from './identity/identity.ts';
 import type { Log } from './log.ts';
 import { ModelStore } from './models/store.ts';
 import { cardSource } from './routing/card.ts';
@@ -121,6 +122,8 @@ export class Service implements AsyncDisposable {
         onReaped: () => limits.recount(),
       }),
     );
+    const publicUrl = () => config.file.publicUrl ?? addressOf(app, config.host);
+    const identity = owned.use(new Identity({ database, config: config.file, secrets, publicUrl, log }));
     const app = buildServer({
       router,
       inference: {
@@ -130,7 +133,7 @@ export class Service implements AsyncDisposable {
       },
       keys,
       accounts: new AccountStore(database),
-      identity: { signedIn: () => Promise.resolve(null) },
+      identity,
       activity,
       limits: config.file.limits,
       stream: config.file.stream,
@@ -138,7 +141,7 @@ export class Service implements AsyncDisposable {
       requireKeyForModels: config.file.requireKeyForModels,
       consoleEnabled: config.file.console.enabled,
       trustedProxies: config.file.trustedProxies,
-      publicUrl: () => config.file.publicUrl ?? addressOf(app, config.host),
+      publicUrl,
       version: VERSION,
       log,
     });

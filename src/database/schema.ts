@@ -315,3 +315,6 @@ export const ACCESS_REVISION = 'access_revision';
 
 /** Row of `settings`: 256 random bits in hexadecimal, made once; cookies of the console are signed with it. */
 export const AUTH_SECRET = 'auth_secret';
+
+/** Row of `settings`: until when the set-up link opens, in Unix milliseconds, and the hash of its token. */
+export const SETUP_TOKEN = 'setup_token';

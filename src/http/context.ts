@@ -1,8 +1,7 @@
-import type { IncomingHttpHeaders } from 'node:http';
 import type { AuthenticatedKey, KeyStore } from '../accounts/keys.ts';
 import type { AccountStore } from '../accounts/store.ts';
 import type { ConfigFile } from '../config/schema.ts';
-import type { SignedIn } from '../identity/signed-in.ts';
+import type { Identity } from '../identity/identity.ts';
 import type { Log } from '../log.ts';
 import type { Inference } from '../inference/complete.ts';
 import type { Router } from '../routing/router.ts';
@@ -10,19 +9,13 @@ import type { WriteQueue } from '../write-queue.ts';
 import type { Activity } from './activity.ts';
 import type { Principal } from './principal.ts';
 
-/** Knows who has signed in to the console. */
-export interface Sessions {
-  /** Whose session the cookies of a request carry; null: nobody's, or one that has ended. */
-  signedIn(request: { headers: IncomingHttpHeaders; ip: string }): Promise<SignedIn | null>;
-}
-
 /** All that the routes use; the composition root makes it once. */
 export interface HttpContext {
   router: Router;
   inference: Inference;
   keys: KeyStore;
   accounts: AccountStore;
-  identity: Sessions;
+  identity: Identity;
   activity: Activity;
   limits: ConfigFile['limits'];
   stream: ConfigFile['stream'];

@@ -14,7 +14,7 @@ import { iso } from './json.ts';
 /** Signing in and out. */
 export const sessionEndpoints = endpoints(sessionOperations, {
   getSession: async ({ context, request, database }) => {
-    const { identity, publicUrl, version } = context;
+    const { identity, version } = context;
     const presented = await identity.presented(request);
     const who = presented === null || presented.pending ? null : presented.who;
     return {
@@ -26,7 +26,7 @@ export const sessionEndpoints = endpoints(sessionOperations, {
         password_reset: identity.mailer !== null,
         second_factor_due: presented?.pending === true,
       },
-      public_url: publicUrl(),
+      public_url: context.publicUrl(),
       version,
     };
   },

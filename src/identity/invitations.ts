@@ -1,0 +1,178 @@
+import { randomBytes } from 'node:crypto';
+import type { Selectable, Transaction } from 'kysely';
+import { getAccount } from '../accounts/accounts.ts';
+import { appendAudit, type Actor } from '../accounts/audit.ts';
+import { oldestFirst, type Page, type PageQuery } from '../accounts/page.ts';
+import { checkedEmail } from '../accounts/people.ts';
+import type { Database } from '../database/database.ts';
+import type { Role, Schema } from '../database/schema.ts';
+import { ServiceError } from '../errors.ts';
+import { INVITATION_MS } from './lifetimes.ts';
+import { hashToken, newToken } from './token.ts';
+
+/** Somebody who may act for an account once they accept. Times in Unix milliseconds. */
+export interface InvitationRecord {
+  id: string;
+  accountId: string;
+  /** In lower case. */
+  email: string;
+  role: Role;
+  /** As an actor of the audit log. */
+  invitedBy: string;
+  createdAt: number;
+  expiresAt: number;
+}
+
+/**
+ * Invites somebody to act for an account; an earlier invitation of theirs to it is void. The token is for the link
+ * and shown this once. Rejects with a `ServiceError` `not_found`, or `invalid_value` (param `account_id` where the
+ * account is closed, `email` where it is none or acts for the account already).
+ */
+export async function createInvitation(
+  database: Database,
+  wanted: { accountId: string; email: string; role: Role },
+  by: Actor,
+): Promise<{ record: InvitationRecord; accountName: string; token: string }> {
+  const email = checkedEmail(wanted.email);
+  const account = await getAccount(database, wanted.accountId);
+  if (account.status === 'closed') {
+    throw new ServiceError('invalid_value', 'The account is closed.', { param: 'account_id' });
+  }
+  const token = newToken();
+  const now = Date.now();
+  const row = {
+    id: `invitation_${randomBytes(12).toString('hex')}`,
+    token_hash: hashToken(token),
+    account_id: account.id,
+    email,
+    role: wanted.role,
+    invited_by: by.id,
+    created_at: now,
+    expires_at: now + INVITATION_MS,
+  };
+  await database.kysely.transaction().execute(async (transaction) => {
+    const member = await transaction
+      .selectFrom('memberships')
+      .innerJoin('people', 'people.id', 'memberships.person_id')
+      .select('people.id')
+      .where('people.email', '=', email)
+      .where('account_id', '=', account.id)
+      .executeTakeFirst();
+    if (member !== undefined) {
+      throw new ServiceError('invalid_value', 'Somebody with this address acts for the account already.', {
+        param: 'email',
+      });
+    }
+    await transaction
+      .deleteFrom('invitations')
+      .where('account_id', '=', account.id)
+      .where('email', '=', email)
+      .execute();
+    await transaction.insertInto('invitations').values(row).execute();
+    await appendAudit(transaction, by, {
+      action: 'invitation.create',
+      subject: `invitation:${row.id}`,
+      accountId: account.id,
+      detail: { role: wanted.role },
+    });
+  });
+  return { record: toRecord(row), accountName: account.name, token };
+}
+
+/** A page of the invitations that nobody has accepted, the oldest first; of one account, or null: of all. */
+export async function listInvitations(
+  { kysely }: Database,
+  accountId: string | null,
+  page: PageQuery,
+): Promise<Page<InvitationRecord>> {
+  let rows = kysely.selectFrom('invitations').selectAll();
+  if (accountId !== null) rows = rows.where('account_id', '=', accountId);
+  return await oldestFirst(rows, toRecord, page);
+}
+
+/** The account that an invitation is to. Rejects with a `ServiceError` `not_found`. */
+export async function accountOfInvitation({ kysely }: Database, id: string): Promise<string> {
+  const row = await kysely
+    .selectFrom('invitations')
+    .select('account_id')
+    .where('id', '=', id)
+    .executeTakeFirst();
+  if (row === undefined) throw noSuchInvitation();
+  return row.account_id;
+}
+
+/** Takes an invitation back. Rejects with a `ServiceError` `not_found`. */
+export async function withdrawInvitation(database: Database, id: string, by: Actor): Promise<void> {
+  await database.kysely.transaction().execute(async (transaction) => {
+    const row = await transaction
+      .deleteFrom('invitations')
+      .where('id', '=', id)
+      .returning('account_id')
+      .executeTakeFirst();
+    if (row === undefined) throw noSuchInvitation();
+    await appendAudit(transaction, by, {
+      action: 'invitation.withdraw',
+      subject: `invitation:${id}`,
+      accountId: row.account_id,
+      detail: {},
+    });
+  });
+}
+
+/** What is said of an invitation that is not there. */
+export function noSuchInvitation(): ServiceError {
+  return new ServiceError('not_found', 'There is no such invitation.', { param: 'id' });
+}
+
+/** Lets a person act for the account of an invitation that is used up by it. Who is an owner already stays one. */
+export async function join(
+  transaction: Transaction<Schema>,
+  { id, accountId, role }: Pick<InvitationRecord, 'id' | 'accountId' | 'role'>,
+  personId: string,
+  by: Actor,
+): Promise<void> {
+  await transaction
+    .insertInto('memberships')
+    .values({ account_id: accountId, person_id: personId, role, created_at: Date.now() })
+    .onConflict((conflict) =>
+      conflict
+        .columns(['account_id', 'person_id'])
+        .doUpdateSet({ role })
+        .where('memberships.role', '=', 'member'),
+    )
+    .execute();
+  await appendAudit(transaction, by, {
+    action: 'invitation.accept',
+    subject: `invitation:${id}`,
+    accountId,
+    detail: { person: personId, role },
+  });
+}
+
+/** Accepts all invitations to an address that has been shown to be this person's. Whether there were any. */
+export async function joinAsInvited(
+  transaction: Transaction<Schema>,
+  person: { id: string; email: string },
+  by: Actor,
+): Promise<boolean> {
+  const rows = await transaction
+    .deleteFrom('invitations')
+    .where('email', '=', person.email)
+    .where('expires_at', '>', Date.now())
+    .returningAll()
+    .execute();
+  for (const row of rows) await join(transaction, toRecord(row), person.id, by);
+  return rows.length > 0;
+}
+
+export function toRecord(row: Selectable<Schema['invitations']>): InvitationRecord {
+  return {
+    id: row.id,
+    accountId: row.account_id,
+    email: row.email,
+    role: row.role,
+    invitedBy: row.invited_by,
+    createdAt: row.created_at,
+    expiresAt: row.expires_at,
+  };
+}

@@ -1,0 +1,58 @@
+import { randomBytes } from 'node:crypto';
+import type { Transaction } from 'kysely';
+import type { Database } from '../database/database.ts';
+import type { Schema } from '../database/schema.ts';
+
+/** What better-auth calls a password among the ways to sign in. */
+const PASSWORD = 'credential';
+
+/** The hash of a person's password; null: they have none. */
+export async function passwordHash({ kysely }: Database, personId: string): Promise<string | null> {
+  const row = await kysely
+    .selectFrom('credentials')
+    .select('password_hash')
+    .where('provider', '=', PASSWORD)
+    .where('subject', '=', personId)
+    .executeTakeFirst();
+  return row?.password_hash ?? null;
+}
+
+/** Gives a person this password, whether they had one or not. */
+export async function setPassword(
+  transaction: Transaction<Schema>,
+  personId: string,
+  hash: string,
+): Promise<void> {
+  const now = Date.now();
+  await transaction
+    .insertInto('credentials')
+    .values({
+      id: `credential_${randomBytes(12).toString('hex')}`,
+      person_id: personId,
+      provider: PASSWORD,
+      subject: personId,
+      password_hash: hash,
+      created_at: now,
+      updated_at: now,
+    })
+    .onConflict((conflict) =>
+      conflict.columns(['provider', 'subject']).doUpdateSet({ password_hash: hash, updated_at: now }),
+    )
+    .execute();
+}
+
+/** How a person can sign in. */
+export async function credentialsOf(
+  { kysely }: Database,
+  personId: string,
+): Promise<{ hasPassword: boolean; providers: string[] }> {
+  const rows = await kysely
+    .selectFrom('credentials')
+    .select('provider')
+    .where('person_id', '=', personId)
+    .orderBy('created_at')
+    .orderBy('provider')
+    .execute();
+  const all = rows.map(({ provider }) => provider);
+  return { hasPassword: all.includes(PASSWORD), providers: all.filter((one) => one !== PASSWORD) };
+}

@@ -1,0 +1,60 @@
+import { ServiceError } from '../errors.ts';
+import { countAttempt } from './attempts.ts';
+import type { Identity, Visit } from './identity.ts';
+import { RESET_MS } from './lifetimes.ts';
+import { newToken } from './token.ts';
+
+/**
+ * Sends a link to a new password, if somebody has the address. It does not wait for the message, and does as much
+ * work where nobody has it. Rejects with a `ServiceError` `not_configured` or `too_many_attempts`.
+ */
+export async function forgotPassword(identity: Identity, visit: Visit, address: string): Promise<void> {
+  if (identity.mailer === null) {
+    throw new ServiceError('not_configured', 'There is no mail server: an operator sets `smtp`.');
+  }
+  const email = address.trim().toLowerCase();
+  await countAttempt(identity.database, 'forgotPassword', { ip: visit.ip, person: email });
+  const auth = await identity.auth();
+  // What is no address at all is answered as one that nobody has.
+  await auth.api.requestPasswordReset({ body: { email } }).catch(ignoreRefusal);
+}
+
+/**
+ * Sets a new password with the token of such a link, and ends every session of the person. Rejects with a
+ * `ServiceError` `invalid_link` or `too_many_attempts`.
+ */
+export async function resetPassword(
+  identity: Identity,
+  visit: Visit,
+  { token, password }: { token: string; password: string },
+): Promise<void> {
+  await countAttempt(identity.database, 'link', visit);
+  const auth = await identity.auth();
+  try {
+    await auth.api.resetPassword({ body: { token, newPassword: password } });
+  } catch (error) {
+    ignoreRefusal(error);
+    throw new ServiceError(
+      'invalid_link',
+      'This link was used or has expired: ask for another one under "Forgot password?".',
+      { param: 'token' },
+    );
+  }
+}
+
+/** A link to a new password for a person of this id, for an operator to hand on. */
+export async function makeResetLink(identity: Identity, personId: string): Promise<string> {
+  const { internalAdapter } = await (await identity.auth()).$context;
+  const token = newToken();
+  await internalAdapter.createVerificationValue({
+    identifier: `reset-password:${token}`,
+    value: personId,
+    expiresAt: new Date(Date.now() + RESET_MS),
+  });
+  return `${identity.publicUrl()}/reset-password#${token}`;
+}
+
+/** better-auth refuses with errors of its own, which say what we answer in our words; others are passed on. */
+function ignoreRefusal(error: unknown): void {
+  if (!(error instanceof Error) || error.name !== 'APIError') throw error;
+}

@@ -1,0 +1,113 @@
+import { randomBytes } from 'node:crypto';
+import { appendAudit } from '../accounts/audit.ts';
+import { checkedName } from '../accounts/name.ts';
+import { hasOperator } from '../accounts/operators.ts';
+import { checkedEmail } from '../accounts/people.ts';
+import type { Database } from '../database/database.ts';
+import { DEFAULT_ACCOUNT_ID, SETUP_TOKEN } from '../database/schema.ts';
+import { ServiceError } from '../errors.ts';
+import { countAttempt } from './attempts.ts';
+import type { Identity, Visit } from './identity.ts';
+import { SETUP_MS } from './lifetimes.ts';
+import { setPassword } from './password.ts';
+import { hashToken, newToken } from './token.ts';
+
+/**
+ * Makes the link with which the first operator signs up; one that was made before opens nothing any more. The token
+ * stands in the fragment, which browsers send nowhere. Null: there is an operator already.
+ */
+export async function makeSetupLink(database: Database, publicUrl: string): Promise<string | null> {
+  if (await hasOperator(database)) return null;
+  const token = newToken();
+  const value = `${Date.now() + SETUP_MS} ${hashToken(token)}`;
+  await database.kysely
+    .insertInto('settings')
+    .values({ name: SETUP_TOKEN, value })
+    .onConflict((conflict) => conflict.column('name').doUpdateSet({ value }))
+    .execute();
+  return `${publicUrl}/setup#${token}`;
+}
+
+/**
+ * Makes the first operator, an owner of the default account, and signs them in: the cookies to set. Rejects with a
+ * `ServiceError` `invalid_link`, `invalid_value` (param `name` or `email`), or `too_many_attempts`.
+ */
+export async function setUp(
+  identity: Identity,
+  visit: Visit,
+  wanted: { token: string; name: string; email: string; password: string },
+): Promise<string[]> {
+  const { database } = identity;
+  await countAttempt(database, 'setUp', visit);
+  const kept = await keptToken(database, wanted.token);
+  const name = checkedName(wanted.name, 'person');
+  const email = checkedEmail(wanted.email);
+  const passwordHash = await identity.hashPassword(wanted.password);
+  const personId = await database.kysely.transaction().execute(async (transaction) => {
+    // Of two that have the token, the second one finds it gone.
+    const { numDeletedRows } = await transaction
+      .deleteFrom('settings')
+      .where('name', '=', SETUP_TOKEN)
+      .where('value', '=', kept)
+      .executeTakeFirst();
+    if (numDeletedRows === 0n || (await hasOperator({ kysely: transaction }))) throw invalidSetup();
+    const now = Date.now();
+    const { id } = await transaction
+      .insertInto('people')
+      .values({
+        id: `person_${randomBytes(12).toString('hex')}`,
+        name,
+        email,
+        email_verified: 1,
+        operator: 1,
+        created_at: now,
+        updated_at: now,
+      })
+      // Somebody that an admin's key has made before.
+      .onConflict((conflict) => conflict.column('email').doUpdateSet({ operator: 1, updated_at: now }))
+      .returning('id')
+      .executeTakeFirstOrThrow();
+    await setPassword(transaction, id, passwordHash);
+    await transaction
+      .insertInto('memberships')
+      .values({ account_id: DEFAULT_ACCOUNT_ID, person_id: id, role: 'owner', created_at: now })
+      .onConflict((conflict) => conflict.columns(['account_id', 'person_id']).doUpdateSet({ role: 'owner' }))
+      .execute();
+    const by = { id: `person:${id}`, ip: visit.ip };
+    const subject = by.id;
+    await appendAudit(transaction, by, {
+      action: 'person.make_operator',
+      subject,
+      accountId: null,
+      detail: { by_link: true },
+    });
+    await appendAudit(transaction, by, {
+      action: 'member.set',
+      subject,
+      accountId: DEFAULT_ACCOUNT_ID,
+      detail: { role: 'owner' },
+    });
+    return id;
+  });
+  return await identity.startSession(visit, personId);
+}
+
+/** The row of the token, if that is the one and it still opens. */
+async function keptToken(database: Database, token: string): Promise<string> {
+  const row = await database.kysely
+    .selectFrom('settings')
+    .select('value')
+    .where('name', '=', SETUP_TOKEN)
+    .executeTakeFirst();
+  const [until, hash] = row?.value.split(' ') ?? [];
+  if (row === undefined || Number(until) <= Date.now() || hash !== hashToken(token)) throw invalidSetup();
+  return row.value;
+}
+
+function invalidSetup(): ServiceError {
+  return new ServiceError(
+    'invalid_link',
+    'This set-up link opens nothing any more: `sluice setup-link` makes another one while there is no operator.',
+    { param: 'token' },
+  );
+}
