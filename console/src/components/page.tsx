@@ -5,16 +5,29 @@ interface PageProps {
   /** One sentence: what the page is for. */
   hint?: ReactNode;
   actions?: ReactNode;
-  /** Uses the whole width: for the playground and the like. */
+  /** Uses the whole width. */
   wide?: boolean;
+  /** Fills the window and no more; what is longer scrolls inside it. */
+  fill?: boolean;
   children: ReactNode;
 }
 
 /** A page: its heading, and the title of the browser's tab. */
-export function Page({ title, hint, actions, wide = false, children }: PageProps) {
+export function Page({ title, hint, actions, wide = false, fill = false, children }: PageProps) {
   useEffect(() => {
     document.title = `${title} · Sluice`;
   }, [title]);
+  if (fill) {
+    return (
+      <div className="flex h-[calc(100dvh-3.5rem)] min-h-96 flex-col lg:h-dvh">
+        <header className="flex min-h-14 flex-wrap items-center gap-x-4 gap-y-2 border-b border-line bg-surface px-4 py-2 sm:px-6">
+          <h1 className="text-base font-semibold tracking-tight text-ink">{title}</h1>
+          {actions}
+        </header>
+        <div className="min-h-0 flex-1">{children}</div>
+      </div>
+    );
+  }
   return (
     <div
       className={`mx-auto w-full px-4 py-6 sm:px-6 lg:px-8 lg:py-8 ${wide ? 'max-w-[100rem]' : 'max-w-6xl'}`}

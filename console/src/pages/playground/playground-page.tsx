@@ -1,5 +1,217 @@
+import { CodeXml, SlidersHorizontal, SquareTerminal } from 'lucide-react';
+import { lazy, Suspense, useCallback, useEffect, useState, useSyncExternalStore } from 'react';
+import { useRead } from '../../api/queries.ts';
+import { Button, ButtonLink } from '../../components/button.tsx';
+import { Segmented } from '../../components/choices.tsx';
+import { Dialog } from '../../components/dialog.tsx';
 import { Page } from '../../components/page.tsx';
+import { Empty, Failed, Skeleton } from '../../components/states.tsx';
+import { useAccount } from '../../shell/account.ts';
+import { useQueryState } from '../../shell/query.ts';
+import { useSession } from '../../shell/session.tsx';
+import { Chat } from './chat.tsx';
+import {
+  ActionsContext,
+  PlaygroundContext,
+  useActions,
+  useIsRunning,
+  usePlayground,
+  type Model,
+} from './context.ts';
+import { ParametersPanel } from './parameters-panel.tsx';
+import { TextCompletion } from './text-completion.tsx';
+import { useArrival } from './use-columns.ts';
+import { useNewPlayground } from './use-playground.ts';
+
+const CodeDialog = lazy(() => import('./code-dialog.tsx'));
+
+/** How often the state of models is read, in milliseconds. */
+const MODELS_EVERY_MS = 5000;
 
 export default function PlaygroundPage() {
-  return <Page title="PlaygroundPage">{null}</Page>;
+  const account = useAccount();
+  const models = useRead('listServedModels', undefined, { everyMs: MODELS_EVERY_MS });
+  if (account === null) return <NoAccount />;
+  if (models.data === undefined) {
+    return (
+      <Page title="Playground" fill>
+        {models.error ? (
+          <Failed error={models.error} retry={() => void models.refetch()} />
+        ) : (
+          <div role="status" className="space-y-4 p-4 sm:p-6">
+            <span className="sr-only">Loading</span>
+            <Skeleton className="h-9 w-72 max-w-full" />
+            <Skeleton className="h-40 w-full" />
+          </div>
+        )}
+      </Page>
+    );
+  }
+  return <Desk accountId={account.id} models={models.data.data} />;
+}
+
+function NoAccount() {
+  return (
+    <Page title="Playground">
+      <Empty
+        icon={SquareTerminal}
+        title="You have no account to spend on"
+        action={<ButtonLink to="/operator/accounts">To the accounts</ButtonLink>}
+      >
+        What is tried here counts on an account, as any other request does. Choose one under Accounts.
+      </Empty>
+    </Page>
+  );
+}
+
+function Desk({ accountId, models }: { accountId: string; models: readonly Model[] }) {
+  const { person } = useSession();
+  const isWide = useIsWide();
+  const [panel, setPanel] = useState(true);
+  const [dialog, setDialog] = useState<'parameters' | 'code' | null>(null);
+  const showParameters = useCallback(() => {
+    if (matchMedia(WIDE).matches) setPanel(true);
+    else setDialog('parameters');
+  }, []);
+  const { playground, actions } = useNewPlayground({
+    accountId,
+    personId: person.id,
+    models,
+    onFaults: showParameters,
+  });
+  return (
+    <ActionsContext value={actions}>
+      <PlaygroundContext value={playground}>
+        <Arrival />
+        <StopByEscape />
+        <Announcement />
+        <Page
+          title="Playground"
+          fill
+          actions={
+            <Toolbar
+              isPanelOpen={isWide ? panel : dialog === 'parameters'}
+              onParameters={() => (isWide ? setPanel(!panel) : setDialog('parameters'))}
+              onCode={() => setDialog('code')}
+            />
+          }
+        >
+          <div className="flex h-full">
+            <div className="h-full min-w-0 flex-1">
+              {playground.draft.mode === 'chat' ? <Chat /> : <TextCompletion />}
+            </div>
+            {isWide && panel && (
+              <aside
+                aria-label="Parameters"
+                className="h-full w-80 shrink-0 overflow-y-auto border-l border-line bg-surface p-5"
+              >
+                <ParametersPanel />
+              </aside>
+            )}
+          </div>
+        </Page>
+        <Dialog side open={dialog === 'parameters'} onClose={() => setDialog(null)} title="Parameters">
+          <ParametersPanel />
+        </Dialog>
+        {dialog === 'code' && (
+          <Suspense>
+            <CodeDialog onClose={() => setDialog(null)} />
+          </Suspense>
+        )}
+      </PlaygroundContext>
+    </ActionsContext>
+  );
+}
+
+interface ToolbarProps {
+  isPanelOpen: boolean;
+  onParameters: () => void;
+  onCode: () => void;
+}
+
+function Toolbar({ isPanelOpen, onParameters, onCode }: ToolbarProps) {
+  const { draft, faults } = usePlayground();
+  const { change } = useActions();
+  const isRunning = useIsRunning();
+  const [, changeQuery] = useQueryState();
+  const count = Object.keys(faults).length;
+  return (
+    <>
+      <Segmented
+        label="Endpoint"
+        value={draft.mode}
+        choices={[
+          { value: 'chat', label: 'Chat' },
+          { value: 'text', label: 'Text' },
+        ]}
+        onChange={(mode) => {
+          if (isRunning) return;
+          change({ type: 'set', values: { mode } });
+          changeQuery({ mode: mode === 'text' ? mode : null }, { replace: true });
+        }}
+      />
+      <div className="ml-auto flex items-center gap-2">
+        <Button size="small" icon={<CodeXml className="size-3.5" aria-hidden="true" />} onClick={onCode}>
+          Code
+        </Button>
+        <Button
+          size="small"
+          aria-expanded={isPanelOpen}
+          icon={<SlidersHorizontal className="size-3.5" aria-hidden="true" />}
+          onClick={onParameters}
+        >
+          Parameters
+          {count > 0 && <span className="text-bad"> ({count} wrong)</span>}
+        </Button>
+      </div>
+    </>
+  );
+}
+
+function Arrival() {
+  useArrival();
+  return null;
+}
+
+/** Escape ends what is under way, unless it closes something that stands above the page. */
+function StopByEscape() {
+  const { stop } = useActions();
+  const isRunning = useIsRunning();
+  useEffect(() => {
+    if (!isRunning) return;
+    const onKey = (event: KeyboardEvent) => {
+      const above = document.querySelector(
+        '[role="dialog"], [role="alertdialog"], [role="listbox"], [role="menu"]',
+      );
+      if (event.key === 'Escape' && !event.defaultPrevented && above === null) stop();
+    };
+    addEventListener('keydown', onKey);
+    return () => removeEventListener('keydown', onKey);
+  }, [isRunning, stop]);
+  return null;
+}
+
+/** Says to those who do not see the page that an answer is under way, and that it has come; not each token. */
+function Announcement() {
+  const isRunning = useIsRunning();
+  const [began, setBegan] = useState(false);
+  if (isRunning && !began) setBegan(true);
+  return (
+    <p role="status" className="sr-only">
+      {isRunning ? 'The answer is under way.' : began ? 'The answer has come to its end.' : ''}
+    </p>
+  );
+}
+
+/** From this width on the parameters stand beside the conversation. */
+const WIDE = '(min-width: 80rem)';
+
+function useIsWide(): boolean {
+  return useSyncExternalStore(listenToWidth, () => matchMedia(WIDE).matches);
+}
+
+function listenToWidth(listener: () => void): () => void {
+  const query = matchMedia(WIDE);
+  query.addEventListener('change', listener);
+  return () => query.removeEventListener('change', listener);
 }

@@ -1,0 +1,97 @@
+import { ArrowDown } from 'lucide-react';
+import { useEffect, useState } from 'react';
+import { Button } from '../../components/button.tsx';
+import { classNames } from '../../components/class-names.ts';
+import { Segmented } from '../../components/choices.tsx';
+import { ColumnHead } from './column-head.tsx';
+import { Composer } from './composer.tsx';
+import { usePlayground } from './context.ts';
+import type { Column } from './draft.ts';
+import { Examples } from './examples.tsx';
+import { useFollow } from './follow.ts';
+import { ModelNotice } from './model-notice.tsx';
+import { SystemPrompt } from './system-prompt.tsx';
+import { Turn } from './turn.tsx';
+
+/** Conversations with one model, or with two that are told the same. */
+export function Chat() {
+  const { draft } = usePlayground();
+  const [seen, setSeen] = useState(0);
+  return (
+    <div className="flex h-full flex-col">
+      <SystemPrompt />
+      <ColumnChoice seen={seen} onSee={setSeen} />
+      <div className="flex min-h-0 flex-1 divide-line md:divide-x">
+        {draft.columns.map((column, index) => (
+          // Columns are named by their place: the second can only come and go.
+          <Conversation key={`${index}`} column={column} index={index} isSeen={index === seen} />
+        ))}
+      </div>
+      <Composer />
+    </div>
+  );
+}
+
+/** On narrow windows, where one of two columns is seen at a time: which one. */
+export function ColumnChoice({ seen, onSee }: { seen: number; onSee: (column: number) => void }) {
+  const { draft } = usePlayground();
+  useEffect(() => {
+    if (seen >= draft.columns.length) onSee(0);
+  }, [seen, draft.columns.length, onSee]);
+  if (draft.columns.length < 2) return null;
+  return (
+    <div className="border-b border-line px-4 py-2 md:hidden">
+      <Segmented
+        label="Column"
+        value={`${seen}`}
+        choices={draft.columns.map(({ model }, index) => ({
+          value: `${index}`,
+          label: <span className="max-w-36 truncate">{model.split('/').at(-1)}</span>,
+        }))}
+        onChange={(value) => onSee(Number(value))}
+      />
+    </div>
+  );
+}
+
+function Conversation({ column, index, isSeen }: { column: Column; index: number; isSeen: boolean }) {
+  const { draft } = usePlayground();
+  const { scroller, content, isAway, toEnd } = useFollow();
+  const last = column.turns.at(-1)?.id;
+  // What was just said is seen, wherever one was reading.
+  useEffect(toEnd, [last, toEnd]);
+  const many = draft.columns.length > 1;
+  return (
+    <section
+      aria-label={many ? `Conversation ${index + 1}` : 'Conversation'}
+      className={classNames('relative min-w-0 flex-1 flex-col md:flex', isSeen ? 'flex' : 'hidden')}
+    >
+      <ColumnHead column={index} />
+      <div
+        ref={scroller}
+        tabIndex={0}
+        className="min-h-0 flex-1 overflow-y-auto focus-visible:-outline-offset-2"
+      >
+        <div ref={content} className="mx-auto max-w-3xl space-y-3 px-4 py-4 sm:px-6">
+          <ModelNotice model={column.model} />
+          {column.turns.length === 0 && <Examples />}
+          {column.turns.map((turn) => (
+            <Turn key={turn.id} turn={turn} />
+          ))}
+        </div>
+      </div>
+      {isAway && (
+        <div className="pointer-events-none absolute inset-x-0 bottom-3 flex justify-center">
+          <Button
+            size="small"
+            className="pointer-events-auto shadow-popup"
+            icon={<ArrowDown className="size-3.5" aria-hidden="true" />}
+            onClick={toEnd}
+          >
+            To the newest
+          </Button>
+        </div>
+      )}
+    </section>
+  );
+}

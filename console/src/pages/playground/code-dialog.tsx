@@ -1,0 +1,51 @@
+import { useState } from 'react';
+import { Segmented } from '../../components/choices.tsx';
+import { CodeTabs } from '../../components/code.tsx';
+import { Dialog } from '../../components/dialog.tsx';
+import { Notice } from '../../components/states.tsx';
+import { useSession } from '../../shell/session.tsx';
+import { KEY_VARIABLE, samplesOf } from '../../snippets/samples.ts';
+import { usePlayground } from './context.ts';
+import { sentRequest } from './request.ts';
+
+/** Exactly the request that would be sent now, in the languages that people write. */
+export default function CodeDialog({ onClose }: { onClose: () => void }) {
+  const { public_url: baseUrl } = useSession();
+  const { draft, faults } = usePlayground();
+  const [chosen, setChosen] = useState(0);
+  const column = draft.columns[chosen] ?? draft.columns[0];
+  if (column === undefined) return null;
+  const request = sentRequest(draft, column);
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      size="large"
+      title="As code"
+      hint={
+        <>
+          Exactly what is sent now. The key stands in the environment as{' '}
+          <code className="font-mono text-xs">{KEY_VARIABLE.slice(1)}</code>.
+        </>
+      }
+    >
+      <div className="space-y-3">
+        {Object.keys(faults).length > 0 && (
+          <Notice tone="warn">A parameter is out of its bounds, so this would be refused.</Notice>
+        )}
+        {draft.columns.length > 1 && (
+          <Segmented
+            label="Model"
+            value={`${chosen}`}
+            choices={draft.columns.map(({ model }, index) => ({
+              value: `${index}`,
+              label: <span className="max-w-48 truncate">{model.split('/').at(-1)}</span>,
+            }))}
+            onChange={(value) => setChosen(Number(value))}
+          />
+        )}
+        <CodeTabs label="This request" samples={samplesOf({ baseUrl, key: KEY_VARIABLE, request })} />
+      </div>
+    </Dialog>
+  );
+}

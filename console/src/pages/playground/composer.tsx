@@ -1,0 +1,84 @@
+import { ArrowUp, Plus, Square } from 'lucide-react';
+import { Button } from '../../components/button.tsx';
+import { Select } from '../../components/select.tsx';
+import { useActions, useIsRunning, usePlayground } from './context.ts';
+import { Kept } from './kept.tsx';
+import { TypedText } from './typed-text.tsx';
+
+/** Where the next turn is written. */
+export function Composer() {
+  const { draft } = usePlayground();
+  const { change, send, add } = useActions();
+  const typed = draft.input.trim() !== '';
+  const asks = typed
+    ? draft.inputRole === 'user'
+    : draft.columns.some(({ turns }) => turns.at(-1)?.role === 'user');
+  const submit = typed && draft.inputRole === 'assistant' ? add : send;
+  return (
+    <div className="border-t border-line bg-surface px-4 pt-3 pb-2 sm:px-6">
+      <div className="mx-auto max-w-3xl">
+        <TypedText
+          label="Message"
+          placeholder={draft.inputRole === 'user' ? 'Write a message' : 'Write what the assistant says'}
+          value={draft.input}
+          onChange={(input) => change({ type: 'set', values: { input } })}
+          onSend={submit}
+          className="max-h-60"
+        />
+        <div className="mt-2 flex items-center gap-2">
+          <Select
+            label="Who says it"
+            small
+            value={draft.inputRole}
+            choices={[
+              { value: 'user', label: 'User' },
+              { value: 'assistant', label: 'Assistant' },
+            ]}
+            onChange={(inputRole) => change({ type: 'set', values: { inputRole } })}
+          />
+          <Button
+            size="small"
+            kind="quiet"
+            disabled={!typed}
+            icon={<Plus className="size-3.5" aria-hidden="true" />}
+            onClick={add}
+          >
+            Add without asking
+          </Button>
+          <span className="ml-auto">
+            <SendOrStop label={typed ? 'Send' : 'Run'} disabled={!asks} />
+          </span>
+        </div>
+        <Kept />
+      </div>
+    </div>
+  );
+}
+
+/** Asks, and while an answer is under way, ends it. */
+export function SendOrStop({ label, disabled }: { label: string; disabled: boolean }) {
+  const { send, stop } = useActions();
+  const isRunning = useIsRunning();
+  if (isRunning) {
+    return (
+      <Button
+        icon={<Square className="size-3.5 fill-current" aria-hidden="true" />}
+        title="Escape"
+        onClick={stop}
+      >
+        Stop
+      </Button>
+    );
+  }
+  return (
+    <Button
+      kind="primary"
+      disabled={disabled}
+      icon={<ArrowUp className="size-4" aria-hidden="true" />}
+      title="Ctrl or ⌘ with Enter"
+      onClick={send}
+    >
+      {label}
+    </Button>
+  );
+}

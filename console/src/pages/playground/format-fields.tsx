@@ -1,0 +1,68 @@
+import { Button } from '../../components/button.tsx';
+import { Segmented } from '../../components/choices.tsx';
+import { TextArea, TextField } from '../../components/field.tsx';
+import { useActions, usePlayground } from './context.ts';
+import { readJson } from './settings.ts';
+
+/** The form of the text: free, a JSON object, or JSON of a schema. */
+export function FormatFields() {
+  const { draft, faults } = usePlayground();
+  const { change } = useActions();
+  const { format, schema, schemaName } = draft.settings;
+  const set = (values: Partial<typeof draft.settings>) => change({ type: 'settings', values });
+  const read = readJson(schema);
+  return (
+    <fieldset className="flex flex-col gap-3">
+      <legend className="mb-1.5 text-xs font-medium text-ink-2">Response format</legend>
+      <div>
+        <Segmented
+          label="Response format"
+          value={format}
+          choices={[
+            { value: 'text', label: 'Text' },
+            { value: 'json_object', label: 'JSON' },
+            { value: 'json_schema', label: 'JSON schema' },
+          ]}
+          onChange={(chosen) => set({ format: chosen })}
+        />
+        <p className="mt-1.5 text-xs leading-5 text-ink-3">{HINTS[format]}</p>
+      </div>
+      {format === 'json_schema' && (
+        <>
+          <TextField
+            label="Name of the schema"
+            value={schemaName}
+            error={faults['schemaName']}
+            mono
+            autoComplete="off"
+            onChange={(event) => set({ schemaName: event.target.value })}
+          />
+          <TextArea
+            label="Schema"
+            value={schema}
+            error={faults['schema']}
+            hint="Checked as you type. The service says which of its words it knows."
+            mono
+            rows={12}
+            spellCheck={false}
+            onChange={(event) => set({ schema: event.target.value })}
+          />
+          <Button
+            size="small"
+            className="self-start"
+            disabled={'fault' in read}
+            onClick={() => 'value' in read && set({ schema: JSON.stringify(read.value, null, 2) })}
+          >
+            Format
+          </Button>
+        </>
+      )}
+    </fieldset>
+  );
+}
+
+const HINTS = {
+  text: 'The text is free. This is the default.',
+  json_object: 'The text is one JSON object. Ask for JSON in the prompt as well.',
+  json_schema: 'No token can leave the form of the schema.',
+} as const;

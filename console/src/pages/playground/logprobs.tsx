@@ -1,0 +1,64 @@
+import { ChevronRight } from 'lucide-react';
+import type { TokenLogprob } from '../../api/generate.ts';
+import { percent } from '../../format/number.ts';
+
+/** More would make the page slow, and nobody reads on. */
+const MOST_SHOWN = 500;
+
+/** Each token with how likely it was, and what could have stood in its place. */
+export function Logprobs({ tokens }: { tokens: readonly TokenLogprob[] }) {
+  const alternatives = tokens.some(({ top }) => top.length > 0);
+  return (
+    <details className="group/logprobs mt-2.5">
+      <summary className="inline-flex list-none items-center gap-1 rounded-md text-xs font-medium text-ink-2 hover:text-ink">
+        <ChevronRight
+          className="size-3.5 transition-transform group-open/logprobs:rotate-90"
+          aria-hidden="true"
+        />
+        Log probabilities
+      </summary>
+      <div tabIndex={0} className="mt-2 max-h-72 overflow-auto rounded-lg border border-line">
+        <table className="w-full text-xs" aria-label="Log probabilities of the tokens">
+          <thead className="sticky top-0 bg-sunken text-left text-ink-3">
+            <tr>
+              <th className="px-3 py-1.5 font-medium">Token</th>
+              <th className="px-3 py-1.5 text-right font-medium">Probability</th>
+              <th className="px-3 py-1.5 text-right font-medium">Logarithm</th>
+              {alternatives && <th className="w-full px-3 py-1.5 font-medium">Likeliest</th>}
+            </tr>
+          </thead>
+          <tbody className="divide-y divide-line">
+            {tokens.slice(0, MOST_SHOWN).map(({ token, logprob, top }, index) => (
+              // Tokens repeat; their place alone names them.
+              <tr key={`${index}`}>
+                <td className="px-3 py-1 font-mono whitespace-pre">{shown(token)}</td>
+                <td className="px-3 py-1 text-right">{percent(Math.exp(logprob))}</td>
+                <td className="px-3 py-1 text-right text-ink-3">{logprob.toFixed(4)}</td>
+                {alternatives && (
+                  <td className="px-3 py-1 text-ink-3">
+                    {top.map((other) => (
+                      <span key={other.token} className="mr-3 inline-block whitespace-pre">
+                        <span className="font-mono text-ink-2">{shown(other.token)}</span>{' '}
+                        {percent(Math.exp(other.logprob))}
+                      </span>
+                    ))}
+                  </td>
+                )}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {tokens.length > MOST_SHOWN && (
+        <p className="mt-1 text-xs text-ink-3">
+          The first {MOST_SHOWN} of {tokens.length} tokens.
+        </p>
+      )}
+    </details>
+  );
+}
+
+/** With what cannot be seen made visible. */
+function shown(token: string): string {
+  return token.replaceAll('\n', '↵').replaceAll('\t', '⇥').replaceAll(' ', '·');
+}

@@ -1,0 +1,23 @@
+import { Notice } from '../../components/states.tsx';
+import { usePlayground } from './context.ts';
+import { stateOf } from './model-words.ts';
+
+/** Says of a model that is not ready how far it is, and which one is ready instead. */
+export function ModelNotice({ model }: { model: string }) {
+  const { models } = usePlayground();
+  const found = models.find(({ id }) => id === model);
+  if (found === undefined || found.state === 'ready') return null;
+  const ready = models.find(({ state }) => state === 'ready');
+  const others = models.filter(({ id, state }) => id !== model && state !== 'ready' && state !== 'down');
+  return (
+    <Notice tone={found.state === 'down' ? 'bad' : 'warn'} title={`${found.id} is not ready`}>
+      <p>
+        {stateOf(found)}
+        {found.reason !== null && `: ${found.reason}`}.{' '}
+        {ready
+          ? `${ready.id} is ready.`
+          : `No model is ready now.${others.map((one) => ` ${one.id}: ${stateOf(one).toLowerCase()}.`).join('')}`}
+      </p>
+    </Notice>
+  );
+}

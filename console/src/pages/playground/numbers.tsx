@@ -1,0 +1,61 @@
+import type { ReactNode } from 'react';
+import { duration } from '../../format/time.ts';
+import { money } from '../../format/money.ts';
+import { oneDigit, whole } from '../../format/number.ts';
+import { TextLink } from '../../shell/link.tsx';
+import { speedOf, type Answer } from './answer.ts';
+
+/** What an answer took and cost, on one line where there is room. */
+export function Numbers({ answer }: { answer: Answer }) {
+  const { usage, ttftMs, totalMs, cost, requestId } = answer;
+  const speed = speedOf(answer);
+  return (
+    <div className="mt-2.5 flex flex-wrap items-center gap-x-4 gap-y-1 text-xs text-ink-3">
+      <dl className="contents">
+        {usage && <One name="Prompt">{tokens(usage.promptTokens)}</One>}
+        {usage && usage.cachedTokens > 0 && <One name="Cached">{tokens(usage.cachedTokens)}</One>}
+        {usage && <One name="Completion">{tokens(usage.completionTokens)}</One>}
+        {ttftMs !== null && (
+          <One name="TTFT" title="Time to the first token">
+            {duration(ttftMs)}
+          </One>
+        )}
+        {speed !== null && (
+          <One name="Speed" title="Tokens a second after the first one">
+            {oneDigit(speed)} tokens/s
+          </One>
+        )}
+        {totalMs !== null && <One name="Total">{duration(totalMs)}</One>}
+        {cost !== null && (
+          <One name="Cost" title={`$${cost}`}>
+            {money(cost)}
+          </One>
+        )}
+        <One name="End">{endOf(answer)}</One>
+      </dl>
+      {requestId !== null && (
+        <TextLink to={`/requests/${requestId}`} className="text-xs">
+          Receipt
+        </TextLink>
+      )}
+    </div>
+  );
+}
+
+function One({ name, title, children }: { name: string; title?: string; children: ReactNode }) {
+  return (
+    <div className="flex gap-1 whitespace-nowrap" title={title}>
+      <dt>{name}</dt>
+      <dd className="text-ink-2 tabular-nums">{children}</dd>
+    </div>
+  );
+}
+
+const tokens = (count: number): string => `${whole(count)} ${count === 1 ? 'token' : 'tokens'}`;
+
+/** How it ended, in the words of the interface where it told. */
+function endOf({ choices, chosen, stopped, fault }: Answer): string {
+  if (stopped) return 'stopped by you';
+  if (fault !== null) return fault.code;
+  return choices[chosen]?.finish ?? 'not told';
+}

@@ -1,0 +1,36 @@
+import { memo, useMemo } from 'react';
+import { CopyButton } from '../../components/copy.tsx';
+import { blocksOf, type Block } from './fences.ts';
+
+/** An answer as it was written, with its code set apart. It is text in every case, never markup. */
+export const RichText = memo(function RichText({ text }: { text: string }) {
+  const blocks = useMemo(() => blocksOf(text), [text]);
+  return (
+    <div className="space-y-3">
+      {/* They only grow at the end, so their places name them. */}
+      {blocks.map((block, index) => (
+        <Part key={`${index}`} {...block} />
+      ))}
+    </div>
+  );
+});
+
+/** Those before the last one stay as they are while an answer comes, and are not drawn again. */
+const Part = memo(function Part({ kind, language, text }: Block) {
+  if (kind === 'prose')
+    return <div className="break-words whitespace-pre-wrap">{text.replace(/^\n+|\n+$/g, '')}</div>;
+  return (
+    <div className="overflow-hidden rounded-lg border border-line bg-sunken">
+      <div className="flex h-9 items-center justify-between border-b border-line pr-1 pl-3">
+        <span className="truncate font-mono text-2xs text-ink-3">{language === '' ? 'Code' : language}</span>
+        <CopyButton text={text} what="code" />
+      </div>
+      <pre
+        tabIndex={0}
+        className="overflow-x-auto p-3 font-mono text-xs leading-5 focus-visible:-outline-offset-2"
+      >
+        {text}
+      </pre>
+    </div>
+  );
+});

@@ -1,0 +1,58 @@
+import { Plus, X } from 'lucide-react';
+import { Button, IconButton } from '../../components/button.tsx';
+import { classNames } from '../../components/class-names.ts';
+import { INPUT } from '../../components/field.tsx';
+import { useActions, usePlayground } from './context.ts';
+import { MOST_STOPS } from './settings.ts';
+
+/** Sequences that end the text. */
+export function StopFields() {
+  const { draft, faults } = usePlayground();
+  const { change } = useActions();
+  const { stop } = draft.settings;
+  const set = (sequences: readonly string[]) => change({ type: 'settings', values: { stop: sequences } });
+  return (
+    <fieldset className="flex flex-col gap-1.5">
+      <legend className="mb-1.5 text-xs font-medium text-ink-2">Stop sequences</legend>
+      {stop.map((typed, index) => {
+        const fault = faults[`stop[${index}]`];
+        return (
+          // They are named by their place.
+          <div key={`${index}`}>
+            <div className="flex items-center gap-1">
+              <input
+                aria-label={`Stop sequence ${index + 1}`}
+                aria-invalid={fault !== undefined}
+                value={typed}
+                autoComplete="off"
+                onChange={(event) => set(stop.with(index, event.target.value))}
+                className={classNames(INPUT, 'h-8 font-mono text-xs')}
+              />
+              <IconButton
+                label={`Remove stop sequence ${index + 1}`}
+                onClick={() => set(stop.filter((_, other) => other !== index))}
+              >
+                <X className="size-4" aria-hidden="true" />
+              </IconButton>
+            </div>
+            {fault !== undefined && <p className="mt-1 text-xs text-bad">{fault}</p>}
+          </div>
+        );
+      })}
+      {stop.length < MOST_STOPS && (
+        <Button
+          size="small"
+          className="self-start"
+          icon={<Plus className="size-3.5" aria-hidden="true" />}
+          onClick={() => set([...stop, ''])}
+        >
+          Add a sequence
+        </Button>
+      )}
+      <p className="text-xs leading-5 text-ink-3">
+        The text ends before the first of them. At most {MOST_STOPS}; \n is a new line, \t a tab. Default:
+        none.
+      </p>
+    </fieldset>
+  );
+}

@@ -1,0 +1,144 @@
+import { nothingOf, type Answer } from './answer.ts';
+import { FRESH, type Column, type Draft, type Turn } from './draft.ts';
+import { MOST_STOPS, type Settings } from './settings.ts';
+
+/** Where a person's playground is in this browser's storage. */
+export const placeOf = (personId: string): string => `sluice.playground.${personId}`;
+
+/** The playground as text. Log probabilities and answers that are under way are left out. */
+export function storedText(draft: Draft): string {
+  const columns = draft.columns.map(({ turns, completion, ...column }) => ({
+    ...column,
+    turns: turns
+      .filter((turn) => turn.text !== '' || turn.answer !== null || turn.role === 'user')
+      .map((turn) => ({ ...turn, answer: turn.answer && withoutLogprobs(turn.answer) })),
+    completion: completion?.answer ? { ...completion, answer: withoutLogprobs(completion.answer) } : null,
+  }));
+  return JSON.stringify({ ...draft, columns });
+}
+
+function withoutLogprobs(answer: Answer): Answer {
+  return { ...answer, choices: answer.choices.map((choice) => ({ ...choice, logprobs: [] })) };
+}
+
+/** The playground of such a text. What does not fit, as of another version, is as in a fresh one. */
+export function fromStored(text: string | null): Draft {
+  let value: unknown;
+  try {
+    value = JSON.parse(text ?? 'null');
+  } catch {
+    return FRESH;
+  }
+  if (!isRecord(value)) return FRESH;
+  const columns = Array.isArray(value.columns) ? value.columns.slice(0, 2).flatMap(columnOf) : [];
+  return {
+    mode: value.mode === 'text' ? 'text' : 'chat',
+    system: textOf(value.system, FRESH.system),
+    input: textOf(value.input, FRESH.input),
+    inputRole: roleOf(value.inputRole),
+    prompt: textOf(value.prompt, FRESH.prompt),
+    columns: columns.length > 0 ? columns : FRESH.columns,
+    settings: settingsOf(value.settings),
+  };
+}
+
+type Unknown = Readonly<Record<string, unknown>>;
+
+function isRecord(value: unknown): value is Unknown {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function columnOf(value: unknown): Column[] {
+  if (!isRecord(value)) return [];
+  const completion = isRecord(value.completion) ? value.completion : {};
+  const answer = answerOf(completion.answer);
+  return [
+    {
+      model: textOf(value.model, ''),
+      turns: Array.isArray(value.turns) ? value.turns.flatMap(turnOf) : [],
+      completion: answer && typeof completion.id === 'string' ? { id: completion.id, answer } : null,
+    },
+  ];
+}
+
+function turnOf(value: unknown): Turn[] {
+  if (!isRecord(value) || typeof value.id !== 'string' || typeof value.text !== 'string') return [];
+  return [{ id: value.id, role: roleOf(value.role), text: value.text, answer: answerOf(value.answer) }];
+}
+
+function answerOf(value: unknown): Answer | null {
+  if (!isRecord(value) || !Array.isArray(value.choices)) return null;
+  const { usage, fault } = value;
+  return {
+    ...nothingOf(textOf(value.model, '')),
+    choices: value.choices.flatMap((choice: unknown) =>
+      isRecord(choice) && typeof choice.text === 'string'
+        ? [{ text: choice.text, finish: orNull(choice.finish, 'string'), logprobs: [] }]
+        : [],
+    ),
+    chosen: numberOf(value.chosen, 0),
+    requestId: orNull(value.requestId, 'string'),
+    ttftMs: orNull(value.ttftMs, 'number'),
+    totalMs: orNull(value.totalMs, 'number'),
+    usage: isRecord(usage)
+      ? {
+          promptTokens: numberOf(usage.promptTokens, 0),
+          completionTokens: numberOf(usage.completionTokens, 0),
+          cachedTokens: numberOf(usage.cachedTokens, 0),
+        }
+      : null,
+    cost: orNull(value.cost, 'string'),
+    fault: isRecord(fault)
+      ? {
+          message: textOf(fault.message, ''),
+          code: textOf(fault.code, ''),
+          param: orNull(fault.param, 'string'),
+          requestId: orNull(fault.requestId, 'string'),
+          retryAtMs: orNull(fault.retryAtMs, 'number'),
+        }
+      : null,
+    stopped: value.stopped === true,
+  };
+}
+
+function settingsOf(value: unknown): Settings {
+  const { settings } = FRESH;
+  if (!isRecord(value)) return settings;
+  const numbers = isRecord(value.numbers) ? Object.entries(value.numbers) : [];
+  const { format } = value;
+  return {
+    // Names that the interface no longer has are never sent: a request takes those of its table alone.
+    numbers: Object.fromEntries(numbers.filter(([, typed]) => typeof typed === 'string')),
+    stop: Array.isArray(value.stop)
+      ? value.stop.filter((one) => typeof one === 'string').slice(0, MOST_STOPS)
+      : settings.stop,
+    format: format === 'json_object' || format === 'json_schema' ? format : 'text',
+    schemaName: textOf(value.schemaName, settings.schemaName),
+    schema: textOf(value.schema, settings.schema),
+    logprobs: value.logprobs === true,
+    echo: value.echo === true,
+    logitBias: textOf(value.logitBias, settings.logitBias),
+    user: textOf(value.user, settings.user),
+    stream: value.stream !== false,
+  };
+}
+
+function roleOf(value: unknown): Turn['role'] {
+  return value === 'assistant' ? 'assistant' : 'user';
+}
+
+function textOf(value: unknown, otherwise: string): string {
+  return typeof value === 'string' ? value : otherwise;
+}
+
+function numberOf(value: unknown, otherwise: number): number {
+  return typeof value === 'number' ? value : otherwise;
+}
+
+function orNull<Type extends 'string' | 'number'>(
+  value: unknown,
+  type: Type,
+): (Type extends 'string' ? string : number) | null {
+  // The compiler does not follow `typeof` into a conditional type.
+  return typeof value === type ? (value as Type extends 'string' ? string : number) : null;
+}

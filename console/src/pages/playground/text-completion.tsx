@@ -1,0 +1,108 @@
+import { useState } from 'react';
+import { Button } from '../../components/button.tsx';
+import { classNames } from '../../components/class-names.ts';
+import { CopyButton } from '../../components/copy.tsx';
+import type { Answer } from './answer.ts';
+import { AnswerView, LiveAnswerView } from './answer-view.tsx';
+import { ColumnChoice } from './chat.tsx';
+import { ColumnHead } from './column-head.tsx';
+import { SendOrStop } from './composer.tsx';
+import { useActions, useIsRunning, usePlayground } from './context.ts';
+import type { Column } from './draft.ts';
+import { Examples } from './examples.tsx';
+import { Kept } from './kept.tsx';
+import { ModelNotice } from './model-notice.tsx';
+import { TypedText } from './typed-text.tsx';
+
+/** A text, and what one model or two make of it. */
+export function TextCompletion() {
+  const { draft } = usePlayground();
+  const { change, send } = useActions();
+  const [seen, setSeen] = useState(0);
+  return (
+    <div className="flex h-full flex-col">
+      <div className="border-b border-line bg-surface px-4 pt-3 pb-2 sm:px-6">
+        <TypedText
+          label="Prompt"
+          placeholder="Write the beginning of a text"
+          value={draft.prompt}
+          onChange={(prompt) => change({ type: 'set', values: { prompt } })}
+          onSend={send}
+          className="max-h-[30dvh] min-h-24"
+        />
+        <div className="mt-1 flex items-center justify-between gap-3">
+          <Kept />
+          <SendOrStop label="Complete" disabled={draft.prompt === ''} />
+        </div>
+      </div>
+      <ColumnChoice seen={seen} onSee={setSeen} />
+      <div className="flex min-h-0 flex-1 divide-line md:divide-x">
+        {draft.columns.map((column, index) => (
+          // Columns are named by their place: the second can only come and go.
+          <Completed key={`${index}`} column={column} index={index} isSeen={index === seen} />
+        ))}
+      </div>
+    </div>
+  );
+}
+
+function Completed({ column, index, isSeen }: { column: Column; index: number; isSeen: boolean }) {
+  const { draft } = usePlayground();
+  const { completion } = column;
+  return (
+    <section
+      aria-label={draft.columns.length > 1 ? `Completion ${index + 1}` : 'Completion'}
+      className={classNames('min-w-0 flex-1 flex-col md:flex', isSeen ? 'flex' : 'hidden')}
+    >
+      <ColumnHead column={index} />
+      <div tabIndex={0} className="min-h-0 flex-1 overflow-y-auto focus-visible:-outline-offset-2">
+        <div className="mx-auto max-w-3xl space-y-3 px-4 py-4 sm:px-6">
+          <ModelNotice model={column.model} />
+          {completion === null ? (
+            <Examples />
+          ) : (
+            <article aria-label="Answer" className="rounded-xl border border-line bg-surface px-4 py-3">
+              {completion.answer === null ? (
+                <LiveAnswerView id={completion.id} />
+              ) : (
+                <Ended id={completion.id} answer={completion.answer} />
+              )}
+            </article>
+          )}
+        </div>
+      </div>
+    </section>
+  );
+}
+
+function Ended({ id, answer }: { id: string; answer: Answer }) {
+  const { draft } = usePlayground();
+  const { change, send } = useActions();
+  const isRunning = useIsRunning();
+  const text = answer.choices[answer.chosen]?.text ?? '';
+  // With `echo` the text has its prompt in it.
+  const whole = text.startsWith(draft.prompt) && draft.settings.echo ? text : draft.prompt + text;
+  return (
+    <>
+      {text !== '' && (
+        <div className="mb-2 flex items-center justify-end gap-1">
+          <CopyButton text={text} what="text" />
+          <Button
+            size="small"
+            kind="quiet"
+            disabled={isRunning}
+            onClick={() => change({ type: 'set', values: { prompt: whole } })}
+          >
+            Add to the prompt
+          </Button>
+        </div>
+      )}
+      <AnswerView
+        answer={answer}
+        text={text}
+        onChoose={(choice) => change({ type: 'choose', id, choice })}
+        onRetry={send}
+      />
+    </>
+  );
+}

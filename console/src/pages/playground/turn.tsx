@@ -1,0 +1,127 @@
+import { ArrowLeftRight, Pencil, Play, RefreshCw, Trash2 } from 'lucide-react';
+import { memo, useState } from 'react';
+import { Button, IconButton } from '../../components/button.tsx';
+import { classNames } from '../../components/class-names.ts';
+import { CopyButton } from '../../components/copy.tsx';
+import { AnswerView, LiveAnswerView } from './answer-view.tsx';
+import { useActions, useIsRunning, useLiveAnswer } from './context.ts';
+import type { Turn as Said } from './draft.ts';
+import { RichText } from './rich-text.tsx';
+import { TypedText } from './typed-text.tsx';
+
+const NAMES = { user: 'User', assistant: 'Assistant' } as const;
+
+/** One turn of a conversation: to be read, written over, switched, taken out, or asked again from. */
+export const Turn = memo(function Turn({ turn }: { turn: Said }) {
+  const { change, runFrom } = useActions();
+  const [editing, setEditing] = useState(false);
+  const isLive = useLiveAnswer(turn.id) !== undefined;
+  return (
+    <article
+      aria-label={NAMES[turn.role]}
+      className={classNames(
+        'group/turn rounded-xl px-4 py-3',
+        turn.role === 'user' ? 'bg-sunken' : 'border border-line bg-surface',
+      )}
+    >
+      <header className="mb-1 flex h-8 items-center justify-between gap-2">
+        <span className="text-xs font-medium text-ink-2">{NAMES[turn.role]}</span>
+        {!isLive && !editing && <TurnActions turn={turn} onEdit={() => setEditing(true)} />}
+      </header>
+      {editing ? (
+        <EditTurn turn={turn} onDone={() => setEditing(false)} />
+      ) : turn.answer !== null ? (
+        <AnswerView
+          answer={turn.answer}
+          text={turn.text}
+          onChoose={(choice) => change({ type: 'choose', id: turn.id, choice })}
+          onRetry={() => runFrom(turn.id)}
+        />
+      ) : turn.role === 'assistant' && turn.text === '' ? (
+        <LiveAnswerView id={turn.id} />
+      ) : (
+        <RichText text={turn.text} />
+      )}
+    </article>
+  );
+});
+
+/** Seen when one points at the turn or is in it by keyboard; always where nobody can point. */
+function TurnActions({ turn, onEdit }: { turn: Said; onEdit: () => void }) {
+  const { change, runFrom } = useActions();
+  const isRunning = useIsRunning();
+  const other = turn.role === 'user' ? 'assistant' : 'user';
+  return (
+    <div className="-mr-2 flex opacity-0 transition-opacity group-focus-within/turn:opacity-100 group-hover/turn:opacity-100 pointer-coarse:opacity-100">
+      {turn.text !== '' && <CopyButton text={turn.text} what="text" />}
+      <IconButton label="Edit" disabled={isRunning} onClick={onEdit}>
+        <Pencil className="size-4" aria-hidden="true" />
+      </IconButton>
+      <IconButton
+        label={turn.role === 'user' ? 'Run again from here' : 'Answer again'}
+        disabled={isRunning}
+        onClick={() => runFrom(turn.id)}
+      >
+        {turn.role === 'user' ? (
+          <Play className="size-4" aria-hidden="true" />
+        ) : (
+          <RefreshCw className="size-4" aria-hidden="true" />
+        )}
+      </IconButton>
+      <IconButton
+        label={`Make it the ${other}’s`}
+        disabled={isRunning}
+        onClick={() => change({ type: 'switch_role', turn: turn.id })}
+      >
+        <ArrowLeftRight className="size-4" aria-hidden="true" />
+      </IconButton>
+      <IconButton
+        label="Delete"
+        disabled={isRunning}
+        onClick={() => change({ type: 'delete', turn: turn.id })}
+      >
+        <Trash2 className="size-4" aria-hidden="true" />
+      </IconButton>
+    </div>
+  );
+}
+
+function EditTurn({ turn, onDone }: { turn: Said; onDone: () => void }) {
+  const { change, runFrom } = useActions();
+  const [text, setText] = useState(turn.text);
+  const save = () => {
+    if (text !== turn.text) change({ type: 'edit', turn: turn.id, text });
+    onDone();
+  };
+  const run = () => {
+    onDone();
+    runFrom(turn.id, text === turn.text ? undefined : text);
+  };
+  const runs = turn.role === 'user';
+  return (
+    <>
+      <TypedText
+        label={`Text of the ${turn.role}`}
+        value={text}
+        focused
+        onChange={setText}
+        onSend={runs ? run : save}
+        onEscape={onDone}
+        className="min-h-20"
+      />
+      <div className="mt-2 flex flex-wrap justify-end gap-2">
+        <Button size="small" kind="quiet" onClick={onDone}>
+          Cancel
+        </Button>
+        <Button size="small" onClick={save}>
+          Save
+        </Button>
+        {runs && (
+          <Button size="small" onClick={run}>
+            Save and run
+          </Button>
+        )}
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,59 @@
+import { useEffect, useRef } from 'react';
+import { classNames } from '../../components/class-names.ts';
+import { INPUT } from '../../components/field.tsx';
+
+interface TypedTextProps {
+  /** For those who do not see what stands around it. */
+  label: string;
+  value: string;
+  placeholder?: string;
+  /** Takes the focus when it appears, with the caret at its end. */
+  focused?: boolean;
+  className?: string;
+  onChange: (value: string) => void;
+  /** Ctrl or Cmd with Enter. */
+  onSend?: () => void;
+  onEscape?: () => void;
+}
+
+/** Text of several lines, which grows with what is typed up to a bound of its class. */
+export function TypedText({
+  label,
+  value,
+  placeholder,
+  focused = false,
+  className,
+  onChange,
+  onSend,
+  onEscape,
+}: TypedTextProps) {
+  const area = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => {
+    if (!focused || area.current === null) return;
+    area.current.focus();
+    area.current.setSelectionRange(area.current.value.length, area.current.value.length);
+  }, [focused]);
+  return (
+    <textarea
+      ref={area}
+      aria-label={label}
+      placeholder={placeholder}
+      value={value}
+      rows={2}
+      className={classNames(INPUT, 'field-sizing-content resize-none py-2 leading-5.5', className)}
+      onChange={(event) => onChange(event.target.value)}
+      onKeyDown={(event) => {
+        // While a word is being composed, these keys are the input method's.
+        if (event.nativeEvent.isComposing) return;
+        if (event.key === 'Enter' && (event.ctrlKey || event.metaKey) && onSend) {
+          event.preventDefault();
+          onSend();
+        }
+        if (event.key === 'Escape' && onEscape) {
+          event.preventDefault();
+          onEscape();
+        }
+      }}
+    />
+  );
+}
