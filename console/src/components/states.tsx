@@ -41,7 +41,7 @@ export function Empty({
       <span className="mb-4 flex size-11 items-center justify-center rounded-full bg-accent-soft text-accent">
         <Icon className="size-5" aria-hidden="true" />
       </span>
-      <h3 className="text-sm font-semibold">{title}</h3>
+      <p className="text-sm font-semibold">{title}</p>
       {children !== undefined && <div className="mt-1 max-w-md text-sm text-ink-3">{children}</div>}
       {action !== undefined && <div className="mt-5">{action}</div>}
     </div>
@@ -55,7 +55,7 @@ export function Failed({ error, retry }: { error: ApiError; retry?: () => void }
       <span className="mb-4 flex size-11 items-center justify-center rounded-full bg-bad-soft text-bad">
         <CircleAlert className="size-5" aria-hidden="true" />
       </span>
-      <h3 className="text-sm font-semibold">This could not be read</h3>
+      <p className="text-sm font-semibold">This could not be read</p>
       <p className="mt-1 max-w-md text-sm text-ink-3">{error.message}</p>
       {error.requestId !== null && <p className="mt-1 font-mono text-2xs text-ink-3">{error.requestId}</p>}
       {retry !== undefined && (
