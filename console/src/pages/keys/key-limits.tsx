@@ -1,9 +1,7 @@
 import type { Element } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
-import { Meter } from '../../components/meter.tsx';
+import { LimitMeter } from '../../components/limit-meter.tsx';
 import { Failed, Skeleton } from '../../components/states.tsx';
-import { Time } from '../../components/time.tsx';
-import { limitAmount, limitLabel } from '../../format/limits.ts';
 
 type Key = Element<'listKeys'>;
 type Standing = Element<'readLimits'>;
@@ -58,29 +56,11 @@ function Standings({
         <ul className="space-y-3.5">
           {standings.map((standing) => (
             <li key={`${standing.model ?? ''} ${standing.limit}`}>
-              <OneLimit standing={standing} />
+              <LimitMeter standing={standing} />
             </li>
           ))}
         </ul>
       )}
     </section>
-  );
-}
-
-function OneLimit({ standing: { limit, model, bound, used, resets_at } }: { standing: Standing }) {
-  return (
-    <>
-      <Meter
-        label={model === null ? limitLabel(limit) : `${limitLabel(limit)}, ${model}`}
-        used={Number(used)}
-        bound={Number(bound)}
-        text={`${limitAmount(limit, used)} of ${limitAmount(limit, bound)} used`}
-      />
-      {resets_at !== null && Number(used) > 0 && (
-        <p className="mt-1 text-2xs text-ink-3">
-          Whole again <Time at={resets_at} relative />
-        </p>
-      )}
-    </>
   );
 }

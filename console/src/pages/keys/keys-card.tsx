@@ -1,11 +1,11 @@
-import { KeyRound, Search, SearchX } from 'lucide-react';
+import { KeyRound, SearchX } from 'lucide-react';
 import { useDeferredValue, useMemo, useState } from 'react';
 import type { Element } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Segmented } from '../../components/choices.tsx';
-import { INPUT } from '../../components/field.tsx';
+import { SearchField } from '../../components/search-field.tsx';
 import { Empty } from '../../components/states.tsx';
 import type { CurrentAccount } from '../../shell/account.ts';
 import { useQueryState } from '../../shell/query.ts';
@@ -68,7 +68,12 @@ export function KeysCard({ account, keys, onCreate }: KeysCardProps) {
           onChange={(chosen) => change({ state: chosen === 'live' ? null : chosen })}
         />
         {(keys.length > MANY || search !== '') && (
-          <SearchField value={search} onChange={(q) => change({ q }, { replace: true })} />
+          <SearchField
+            label="Name or last four characters"
+            className="w-full sm:w-64"
+            value={search}
+            onChange={(q) => change({ q }, { replace: true })}
+          />
         )}
       </div>
       {seen.length === 0 ? (
@@ -91,22 +96,6 @@ export function KeysCard({ account, keys, onCreate }: KeysCardProps) {
       )}
       <RevokeKey target={revoking} onClose={() => setRevoking(null)} />
     </Card>
-  );
-}
-
-function SearchField({ value, onChange }: { value: string; onChange: (value: string) => void }) {
-  return (
-    <label className="relative w-full sm:w-64">
-      <span className="sr-only">Search keys by name or last four characters</span>
-      <Search className="pointer-events-none absolute top-2 left-2.5 size-4 text-ink-3" aria-hidden="true" />
-      <input
-        type="search"
-        className={`${INPUT} h-8 pl-8`}
-        placeholder="Name or last four"
-        value={value}
-        onChange={(event) => onChange(event.target.value)}
-      />
-    </label>
   );
 }
 
