@@ -1,5 +1,91 @@
+import type { Answer } from '../../api/client.ts';
+import { useRead } from '../../api/queries.ts';
+import { Badge } from '../../components/badge.tsx';
+import { Card } from '../../components/card.tsx';
+import { Facts } from '../../components/facts.tsx';
 import { Page } from '../../components/page.tsx';
+import { Failed, Notice, SkeletonRows } from '../../components/states.tsx';
+import { Time } from '../../components/time.tsx';
+import { duration } from '../../format/time.ts';
+import { checksOf, type Check } from './health-checks.ts';
+import { Live } from './live.tsx';
 
+const EVERY_MS = 5000;
+
+/** Whether all that the service stands on is well, and what to do where it is not. */
 export default function HealthPage() {
-  return <Page title="HealthPage">{null}</Page>;
+  const health = useRead('readHealth', undefined, { everyMs: EVERY_MS });
+  const models = useRead('listServedModels', undefined, { everyMs: EVERY_MS });
+  return (
+    <Page
+      title="Health"
+      hint="What the service stands on, and what to do where something is not well."
+      actions={<Live query={health} />}
+    >
+      {health.data === undefined ? (
+        <Card flush>
+          {health.error === null ? (
+            <SkeletonRows />
+          ) : (
+            <Failed error={health.error} retry={() => void health.refetch()} />
+          )}
+        </Card>
+      ) : (
+        <div className="space-y-4">
+          <Checks checks={checksOf(health.data, models.data?.data)} />
+          <About health={health.data} now={health.dataUpdatedAt} />
+        </div>
+      )}
+    </Page>
+  );
+}
+
+const TONES = { well: 'good', unwell: 'bad', watch: 'warn', off: 'neutral' } as const;
+
+function Checks({ checks }: { checks: readonly Check[] }) {
+  const unwell = checks.filter(({ state }) => state === 'unwell').length;
+  return (
+    <>
+      {unwell > 0 && (
+        <Notice tone="bad" title={unwell === 1 ? 'One thing is not well' : `${unwell} things are not well`}>
+          What to do stands beside each.
+        </Notice>
+      )}
+      <Card flush>
+        <ul className="divide-y divide-line">
+          {checks.map((check) => (
+            <li
+              key={check.name}
+              className="grid gap-x-6 gap-y-1 px-4 py-3.5 sm:grid-cols-[11rem_minmax(0,1fr)_auto] sm:px-5"
+            >
+              <h2 className="text-sm font-medium">{check.name}</h2>
+              <div className="order-last min-w-0 text-sm text-ink-2 sm:order-none">
+                <p className="break-words">{check.what}</p>
+                {check.advice !== null && <p className="mt-1 break-words text-ink-3">{check.advice}</p>}
+              </div>
+              <span>
+                <Badge tone={TONES[check.state]}>{check.word}</Badge>
+              </span>
+            </li>
+          ))}
+        </ul>
+      </Card>
+    </>
+  );
+}
+
+/** `now` in Unix milliseconds. */
+function About({ health, now }: { health: Answer<'readHealth'>; now: number }) {
+  return (
+    <Card title="This copy of the service">
+      <Facts
+        facts={[
+          { label: 'Version', value: health.version },
+          { label: 'Started', value: <Time at={health.started_at} /> },
+          { label: 'Uptime', value: duration(Math.max(0, now - Date.parse(health.started_at))) },
+          { label: 'Node.js', value: health.node_version },
+        ]}
+      />
+    </Card>
+  );
 }
