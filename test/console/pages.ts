@@ -1,4 +1,5 @@
 import type { Page } from 'playwright-core';
+import { until } from '../harness.ts';
 
 /** Who looks: nobody yet, the operator of a seeded service, or the one of a service where nothing has happened. */
 export type Looker = 'nobody' | 'operator' | 'newcomer';
@@ -56,11 +57,13 @@ const QUIET_MS = 3000;
 
 async function settle(page: Page): Promise<void> {
   await page.waitForLoadState('networkidle', { timeout: QUIET_MS }).catch(() => {});
-  await page
-    .waitForFunction('document.querySelector(\'[aria-busy="true"]\') === null', null, { timeout: QUIET_MS })
-    .catch(() => {});
+  // Not `waitForFunction`, which evaluates a text within the page, as its policy forbids.
+  await until(() => page.evaluate<boolean>(NOTHING_LOADS));
   await page.evaluate('document.fonts.ready.then(() => {})');
 }
+
+const NOTHING_LOADS = `document.querySelector('[aria-busy="true"]') === null
+  && [...document.querySelectorAll('[role="status"]')].every(({ textContent }) => textContent !== 'Loading')`;
 
 function press(name: RegExp): (page: Page) => Promise<void> {
   return (page) => page.getByRole('main').getByRole('button', { name }).first().click();

@@ -3,13 +3,16 @@
  * `screenshots/`.
  *
  *   npm run screenshots -- --page keys --page usage --width 360 --scheme dark
+ *
+ * Beside each picture it says what a test would: a page that scrolls sideways, breaks its policy or throws, and with
+ * `--axe` what axe finds.
  */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import type { OpenedService } from '../harness.ts';
 import { keepBusy } from './busy.ts';
-import { openBrowser, SCHEMES, sidewaysScroll, WIDTHS, type View } from './browser.ts';
+import { axe, openBrowser, SCHEMES, sidewaysScroll, WIDTHS, type View } from './browser.ts';
 import { open, PAGES, type Looker } from './pages.ts';
 import { standIn } from './stand-in.ts';
 import { openConsole, openLifelike, setUp, setupLink, type Lifelike } from './service.ts';
@@ -19,6 +22,7 @@ const { values: options } = parseArgs({
     page: { type: 'string', multiple: true },
     width: { type: 'string', multiple: true, default: WIDTHS.map(String) },
     scheme: { type: 'string', multiple: true, default: [...SCHEMES] },
+    axe: { type: 'boolean', default: false },
     out: { type: 'string', default: join(import.meta.dirname, '..', '..', 'screenshots') },
   },
 });
@@ -89,6 +93,7 @@ async function shoot(looker: Looker, service: OpenedService, cookies: Lifelike['
       const sideways = await sidewaysScroll(visitor.page);
       if (sideways > 0) notes.push(`scrolls ${sideways} px sideways`);
       await visitor.page.screenshot({ path: join(options.out, `${name}.png`), fullPage: true });
+      if (options.axe) notes.push(...(await axe(visitor.page)));
       const took = ((performance.now() - began) / 1000).toFixed(1);
       console.log([`${name} ${took} s`, ...notes, ...visitor.faults.map(firstLine)].join('\n    '));
     }
