@@ -6,7 +6,7 @@ import { hashToken } from './token.ts';
 
 /** What better-auth calls a table and its columns, and what we do. */
 interface Table {
-  name: keyof Schema & string;
+  name: keyof Schema;
   columns: Readonly<Record<string, string>>;
 }
 
@@ -82,6 +82,7 @@ type Row = Record<string, unknown>;
  * password, and on SQLite every other write with it.
  */
 export function authAdapter({ kysely }: Database) {
+  // better-auth knows what it asks for by type, and asks by name: hence `as T` below.
   // Which tables and columns it asks for is known when it does; `TABLES` holds none that there is not.
   const database = kysely as unknown as Kysely<Record<string, Row>>;
   return createAdapterFactory({
@@ -94,17 +95,17 @@ export function authAdapter({ kysely }: Database) {
       },
       async findOne<T>({ model, where }: { model: string; where: Where[] }): Promise<T | null> {
         const row = await matching(model, where).selectAll().limit(1).executeTakeFirst();
-        return row === undefined ? null : fromRow<T>(model, row, where);
+        return row === undefined ? null : (fromRow(model, row, where) as T);
       },
       async findMany<T>({ model, where = [], limit, sortBy, offset }: Wanted): Promise<T[]> {
         let rows = matching(model, where).selectAll().limit(limit);
         if (sortBy) rows = rows.orderBy(columnOf(model, sortBy.field), sortBy.direction);
         if (offset !== undefined) rows = rows.offset(offset);
-        return (await rows.execute()).map((row) => fromRow<T>(model, row, where));
+        return (await rows.execute()).map((row) => fromRow(model, row, where) as T);
       },
       async update<T>({ model, where, update }: Update<T>): Promise<T | null> {
         const row = await updating(model, where, update).returningAll().executeTakeFirst();
-        return row === undefined ? null : fromRow<T>(model, row, where);
+        return row === undefined ? null : (fromRow(model, row, where) as T);
       },
       async updateMany({ model, where, update }: Update<Row>): Promise<number> {
         return Number((await updating(model, where, update).executeTakeFirst()).numUpdatedRows);
@@ -118,11 +119,11 @@ export function authAdapter({ kysely }: Database) {
       /** Who takes it has it for himself: of two that ask at once, one gets nothing. */
       async consumeOne<T>({ model, where }: { model: string; where: Where[] }): Promise<T | null> {
         const row = await deleting(model, where).returningAll().executeTakeFirst();
-        return row === undefined ? null : fromRow<T>(model, row, where);
+        return row === undefined ? null : (fromRow(model, row, where) as T);
       },
       async count({ model, where = [] }: { model: string; where?: Where[] }): Promise<number> {
         const counted = matching(model, where).select((select) => select.fn.countAll<number>().as('count'));
-        return Number((await counted.executeTakeFirstOrThrow()).count);
+        return (await counted.executeTakeFirstOrThrow()).count;
       },
     }),
   });
@@ -215,7 +216,7 @@ function toRow(model: string, data: Row): Row {
 }
 
 /** A row with the names of better-auth; the token of a session is the one that it was found by. */
-function fromRow<T>(model: string, row: Row, where: readonly Where[]): T {
+function fromRow(model: string, row: Row, where: readonly Where[]): Row {
   const found = Object.fromEntries(
     Object.entries(tableOf(model).columns).map(([field, column]) => {
       const value = row[column];
@@ -224,6 +225,5 @@ function fromRow<T>(model: string, row: Row, where: readonly Where[]): T {
     }),
   );
   const token = model === 'session' && where.find(({ field }) => field === 'token')?.value;
-  // better-auth knows its own tables by type, and asks for one by name.
-  return (typeof token === 'string' ? { ...found, token } : found) as T;
+  return typeof token === 'string' ? { ...found, token } : found;
 }

@@ -14,7 +14,7 @@ export type ProviderAuth = ReturnType<typeof providerAuth>;
 export interface ProviderOptions {
   database: Database;
   providers: readonly ProviderConfig[];
-  secretOf(variable: string): Secret;
+  secretOf: (variable: string) => Secret;
   /** Whether somebody who is not known gets an account of their own. */
   letInUnknown: boolean;
 }

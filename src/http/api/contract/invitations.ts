@@ -41,14 +41,6 @@ export const invitationOperations = operations({
     ),
     errors: ['not_found', 'too_many_attempts'],
   },
-  withdrawInvitation: {
-    method: 'DELETE',
-    path: '/api/invitations/{id}',
-    summary: 'Withdraw an invitation: its link opens nothing any more.',
-    access: 'owner',
-    answer: deleted,
-    errors: ['not_found'],
-  },
   lookAtInvitation: {
     method: 'POST',
     path: '/api/invitations/look',
@@ -82,5 +74,13 @@ export const invitationOperations = operations({
     ),
     answer: component('Acceptance', z.object({ account_id: z.string() })),
     errors: ['invalid_link', 'sign_in_required', 'too_many_attempts'],
+  },
+  withdrawInvitation: {
+    method: 'DELETE',
+    path: '/api/invitations/{id}',
+    summary: 'Withdraw an invitation: its link opens nothing any more.',
+    access: 'owner',
+    answer: deleted,
+    errors: ['not_found'],
   },
 });
