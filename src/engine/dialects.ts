@@ -31,7 +31,16 @@ export interface DialectTraits {
   readDescription(body: ReplicaJson, model: string): Partial<EngineDescription>;
 }
 
-const UNTOLD: EngineHealth = { slots: null, slotsInUse: null, queued: null, lastStepAgeMs: null };
+const UNTOLD: EngineHealth = {
+  slots: null,
+  slotsInUse: null,
+  queued: null,
+  lastStepAgeMs: null,
+  promptTokens: null,
+  cachedTokens: null,
+  completionTokens: null,
+  memoryBytes: null,
+};
 
 /** The servers a replica can be. */
 export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
@@ -46,6 +55,10 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
       slotsInUse: integer(body['slotsInUse']),
       queued: integer(body['queued']),
       lastStepAgeMs: number(body['lastStepAgeMs']),
+      promptTokens: integer(body['promptTokens']),
+      cachedTokens: integer(body['cachedTokens']),
+      completionTokens: integer(body['completionTokens']),
+      memoryBytes: integer(body['memoryBytes']),
     }),
     describePaths: ['/v1/models'],
     readDescription: (body, model) => {

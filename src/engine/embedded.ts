@@ -8,6 +8,7 @@ import { openReplica } from './client.ts';
 import type { Engine, EngineDescription, EngineState } from './engine.ts';
 import type { LlamaOptions } from './llama/engine.ts';
 import { SCRIPTED_DEFAULTS, type ScriptedOptions } from './scripted/options.ts';
+import { NOTHING_TOLD, type ReplicaReport } from './report.ts';
 import { Supervisor } from './supervisor.ts';
 
 export interface EmbeddedOptions {
@@ -63,6 +64,11 @@ export class EmbeddedReplica implements AsyncDisposable {
 
   state(): EngineState {
     return this.#supervisor?.state ?? this.#fetching;
+  }
+
+  /** What operators are told of the engine. */
+  report(): ReplicaReport {
+    return this.#supervisor?.report ?? NOTHING_TOLD;
   }
 
   /** What the engine says of its model; null before it was ready for the first time. */

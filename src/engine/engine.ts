@@ -20,6 +20,13 @@ export interface EngineHealth {
   queued: number | null;
   /** Time since the last decode step ended, in milliseconds; null while it has nothing to do. */
   lastStepAgeMs: number | null;
+  /** Tokens of the prompts that it has taken since it started, and how many of them a prefix cache held. */
+  promptTokens: number | null;
+  cachedTokens: number | null;
+  /** Tokens that it has generated since it started. */
+  completionTokens: number | null;
+  /** Resident memory of its process. */
+  memoryBytes: number | null;
 }
 
 /**
@@ -46,7 +53,7 @@ export interface Engine {
 export interface LocalEngine {
   /** Yields `started` only when the request has a slot and its prompt fits. */
   generate(request: GenerationRequest, signal: AbortSignal): AsyncIterable<GenerationEvent>;
-  health(): LocalEngineHealth;
+  health(): Omit<LocalEngineHealth, 'memoryBytes'>;
   describe(): EngineDescription;
 }
 

@@ -1,5 +1,6 @@
 import type { Log } from '../log.ts';
 import type { Engine, EngineDescription, EngineState } from './engine.ts';
+import { HealthHistory, NOTHING_TOLD, type ReplicaReport } from './report.ts';
 
 /** How often a replica is asked whether it is well, in milliseconds: more often while it is not. */
 const WELL_MS = 5000;
@@ -17,6 +18,7 @@ export class RemoteReplica implements AsyncDisposable {
   readonly #log: Log;
   #state: EngineState = { state: 'loading', fraction: 0 };
   #description: EngineDescription | null = null;
+  readonly #health = new HealthHistory();
   #next: NodeJS.Timeout | null = null;
   readonly #stop = new AbortController();
 
@@ -27,6 +29,12 @@ export class RemoteReplica implements AsyncDisposable {
 
   state(): EngineState {
     return this.#state;
+  }
+
+  /** What operators are told of the replica. */
+  report(): ReplicaReport {
+    const { last: health, tokensPerSecond } = this.#health;
+    return { ...NOTHING_TOLD, health, tokensPerSecond };
   }
 
   /** What the replica says of its model; null before it first answered. */
@@ -48,12 +56,13 @@ export class RemoteReplica implements AsyncDisposable {
   async #ask(): Promise<void> {
     const signal = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(ANSWER_MS)]);
     try {
-      await this.engine.health(signal);
+      this.#health.note(await this.engine.health(signal));
       this.#description ??= await this.engine.describe(signal);
       if (this.#state.state !== 'ready') this.#log.info('replica is well');
       this.#state = { state: 'ready' };
     } catch (error) {
       if (this.#stop.signal.aborted) return;
+      this.#health.forget();
       if (this.#state.state !== 'down') {
         this.#log.warn('replica does not answer', { error: error instanceof Error ? error : String(error) });
       }

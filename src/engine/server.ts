@@ -9,7 +9,7 @@ import { parseJsonBody } from '../openai/json-body.ts';
 import { parseTextRequest } from '../openai/text-request.ts';
 import type { Secret } from '../secret.ts';
 import { Answering } from './answering.ts';
-import type { LocalEngine } from './engine.ts';
+import type { LocalEngine, LocalEngineHealth } from './engine.ts';
 import { sendError, sendJson } from './responses.ts';
 
 /** Where an engine's server listens. Port 0: any free one. Without a key, whoever reaches it may use it. */
@@ -85,7 +85,7 @@ class Face {
     response.on('close', () => this.#closing?.closeIdleConnections());
     try {
       const path = request.url?.split('?', 1)[0] ?? '';
-      if (path === '/health') return this.#get(request, response, this.#engine.health());
+      if (path === '/health') return this.#get(request, response, this.#health());
       this.#authenticate(request);
       if (path === '/v1/models') return this.#get(request, response, { data: [this.#modelElement()] });
       if (path !== '/v1/chat/completions' && path !== '/v1/completions') {
@@ -111,6 +111,10 @@ class Face {
     server.closeIdleConnections();
     await closed;
     this.#answering.stop();
+  }
+
+  #health(): LocalEngineHealth {
+    return { ...this.#engine.health(), memoryBytes: process.memoryUsage.rss() };
   }
 
   #parse(path: string, body: Record<string, unknown>): GenerationRequest {

@@ -5,6 +5,7 @@ import { get } from 'node:http';
 import { createInterface } from 'node:readline';
 import type { Log } from '../log.ts';
 import type { EngineDescription, EngineReport, EngineState, LocalEngineHealth } from './engine.ts';
+import { HealthHistory, type ReplicaReport } from './report.ts';
 
 export interface SupervisorOptions {
   /** For the log. */
@@ -46,6 +47,10 @@ export class Supervisor implements AsyncDisposable {
   #description: EngineDescription | null = null;
   #child: ChildProcess | null = null;
   #crashes: number[] = [];
+  #restarts = 0;
+  /** Of the engine that is ready, when it was and with what it computes. */
+  #ready: { startedAt: number; backend: string } | null = null;
+  readonly #health = new HealthHistory();
   #restart: NodeJS.Timeout | null = null;
   #watch: NodeJS.Timeout | null = null;
   #stopping = false;
@@ -63,6 +68,17 @@ export class Supervisor implements AsyncDisposable {
   /** What the engine said of its model when it was ready; null before the first time. */
   get description(): EngineDescription | null {
     return this.#description;
+  }
+
+  /** What operators are told of the engine. */
+  get report(): ReplicaReport {
+    return {
+      health: this.#health.last,
+      tokensPerSecond: this.#health.tokensPerSecond,
+      restarts: this.#restarts,
+      startedAt: this.#ready?.startedAt ?? null,
+      backend: this.#ready?.backend ?? null,
+    };
   }
 
   /** Process id of the running engine, for tests and `doctor`; null when there is none. */
@@ -145,6 +161,7 @@ export class Supervisor implements AsyncDisposable {
       return;
     }
     this.#description = report.description;
+    this.#ready = { startedAt: Date.now(), backend: report.backend };
     this.#log.info('engine ready', { pid: this.pid, slots: report.slots, backend: report.backend });
     this.#become({ state: 'ready' });
     this.#beginWatch();
@@ -153,6 +170,8 @@ export class Supervisor implements AsyncDisposable {
   #ended(child: ChildProcess, reason: string, retry: boolean): void {
     if (this.#child !== child) return;
     this.#child = null;
+    this.#ready = null;
+    this.#health.forget();
     this.#unwatch();
     if (this.#stopping) return;
     // An engine that was ready once can be again, whatever stands in its way now.
@@ -171,7 +190,10 @@ export class Supervisor implements AsyncDisposable {
         : 'engine crashed; restarting';
     this.#log.error(words, { reason, crashesInAMinute: this.#crashes.length, pauseMs });
     this.#become({ state: 'down', reason, retryInMs: pauseMs });
-    this.#restart = setTimeout(() => this.#spawn(), pauseMs);
+    this.#restart = setTimeout(() => {
+      this.#restarts++;
+      this.#spawn();
+    }, pauseMs);
   }
 
   #beginWatch(): void {
@@ -181,6 +203,7 @@ export class Supervisor implements AsyncDisposable {
     let silentMs = 0;
     this.#watch = setInterval(() => {
       void askHealth(this.#options.argument.socketPath).then((health) => {
+        if (health && this.#child === child) this.#health.note(health);
         silentMs = health ? 0 : silentMs + WATCH_MS;
         const stalledMs = health?.lastStepAgeMs ?? 0;
         const limitMs = Math.max(stallMs, 20 * (health?.medianStepMs ?? 0));

@@ -1,4 +1,5 @@
 import type { Engine, EngineState } from '../engine/engine.ts';
+import type { ReplicaReport } from '../engine/report.ts';
 import { ReplicaRefused } from '../engine/engine.ts';
 import { ServiceError } from '../errors.ts';
 import type { Dialect, ModelCard } from '../generation.ts';
@@ -9,6 +10,8 @@ export interface ReplicaEntry {
   engine: Engine;
   /** Asked at every choice, so it must be cheap. */
   state(): EngineState;
+  /** What operators are told beside that. */
+  report(): ReplicaReport;
 }
 
 interface Replica extends ReplicaEntry {
@@ -53,6 +56,7 @@ export class Router {
     const own = replicas.map((replica) => ({
       engine: replica.engine,
       state: () => replica.state(),
+      report: () => replica.report(),
       inFlight: 0,
     }));
     this.#entries.set(model.id, {
@@ -123,6 +127,20 @@ export class Router {
     }));
   }
 
+  /** For operators: every replica of every model, with its numbers. */
+  reports(): ReplicaOverview[] {
+    return [...this.#entries.values()].flatMap(({ id, replicas }) =>
+      replicas.map((replica) => ({
+        model: id,
+        name: replica.engine.name,
+        dialect: replica.engine.dialect,
+        inFlight: replica.inFlight,
+        state: replica.state(),
+        ...replica.report(),
+      })),
+    );
+  }
+
   #entry(id: string): Entry {
     const entry = this.#entries.get(id);
     if (!entry) {
@@ -143,6 +161,15 @@ export interface ModelOverview {
   required: boolean;
   waiting: number;
   replicas: { name: string; dialect: Dialect; inFlight: number; state: EngineState }[];
+}
+
+export interface ReplicaOverview extends ReplicaReport {
+  model: string;
+  name: string;
+  dialect: Dialect;
+  /** Requests that it has of this copy of the service. */
+  inFlight: number;
+  state: EngineState;
 }
 
 /** One request's place among those that wait for a slot. */

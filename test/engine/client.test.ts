@@ -161,8 +161,10 @@ describe('a whole answer that takes long', () => {
 describe('health, description and keys', () => {
   it('are those of a Sluice engine', async () => {
     await using engine = await openScripted({ slots: 3, contextTokens: 77 });
-    const health = { slots: 3, slotsInUse: 0, queued: 0, lastStepAgeMs: null };
-    assert.deepEqual(await engine.health(STAYS), health);
+    const tokens = { promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
+    const { memoryBytes, ...health } = await engine.health(STAYS);
+    assert.deepEqual(health, { slots: 3, slotsInUse: 0, queued: 0, lastStepAgeMs: null, ...tokens });
+    assert.ok((memoryBytes ?? 0) > 1_000_000, String(memoryBytes));
     assert.equal((await engine.describe(STAYS)).contextTokens, 77);
   });
 

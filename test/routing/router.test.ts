@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import * as fc from 'fast-check';
 import { openReplica } from '../../src/engine/client.ts';
+import { NOTHING_TOLD } from '../../src/engine/report.ts';
 import { ReplicaRefused, type Engine, type EngineState } from '../../src/engine/engine.ts';
 import { ServiceError } from '../../src/errors.ts';
 import { fewestInFlight } from '../../src/routing/policy.ts';
@@ -20,7 +21,11 @@ function routerOf(states: readonly EngineState[], queue: Partial<QueueLimits> = 
   const router = new Router({ maxRequests: 4, maxWaitMs: 1000, ...queue });
   router.serve(
     { id: ID, required: false, dialects: ['sluice'], price: { prompt: 1, completion: 2 }, card: () => null },
-    states.map((state, index) => ({ engine: engineAt(index), state: () => state })),
+    states.map((state, index) => ({
+      engine: engineAt(index),
+      state: () => state,
+      report: () => NOTHING_TOLD,
+    })),
   );
   return router;
 }

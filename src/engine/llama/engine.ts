@@ -88,7 +88,7 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
     }
   }
 
-  health(): LocalEngineHealth {
+  health(): Omit<LocalEngineHealth, 'memoryBytes'> {
     return this.#scheduler.health();
   }
 

@@ -31,6 +31,8 @@ export class Scheduler {
   #queue: Choice[] = [];
   readonly #batch: Slot[] = [];
   #admissions = 0;
+  /** Since the start; prompts as they are seated, each once however many choices share it. */
+  readonly #tokens = { promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
   #cancels = false;
   #stopping = false;
   #wake: (() => void) | null = null;
@@ -67,7 +69,7 @@ export class Scheduler {
     return this.#queue.length;
   }
 
-  health(): LocalEngineHealth {
+  health(): Omit<LocalEngineHealth, 'memoryBytes'> {
     const waiting = new Set(this.#queue.map((choice) => choice.job).filter((job) => !job.started));
     return {
       slots: this.#slots.length,
@@ -75,6 +77,7 @@ export class Scheduler {
       queued: waiting.size,
       lastStepAgeMs: this.#clock.ageMs(performance.now()),
       medianStepMs: this.#clock.medianMs(),
+      ...this.#tokens,
     };
   }
 
@@ -163,7 +166,10 @@ export class Scheduler {
       kept = 0;
     }
     slot.seat(choice, kept, ++this.#admissions);
-    if (choice.first) choice.job.cachedTokens += kept;
+    if (!choice.first) return;
+    choice.job.cachedTokens += kept;
+    this.#tokens.promptTokens += choice.prompt.length;
+    this.#tokens.cachedTokens += kept;
   }
 
   async #step(tokens: number): Promise<void> {
@@ -190,6 +196,7 @@ export class Scheduler {
         samples.push(this.#sample(slot, slot.choice));
     }
     await Promise.all(samples);
+    this.#tokens.completionTokens += samples.length;
     const now = performance.now();
     this.#clock.ended(now, now - began);
     this.#chunk.observe(now - began, prefilled);

@@ -20,6 +20,7 @@ export class ScriptedEngine implements LocalEngine {
   readonly #slots: SlotQueue;
   /** When it was told to hang, `performance.now()` milliseconds; null: it makes steps. */
   #hungAtMs: number | null = null;
+  readonly #tokens = { promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
 
   constructor(options: Partial<ScriptedOptions> = {}) {
     this.#options = { ...SCRIPTED_DEFAULTS, ...options };
@@ -40,6 +41,8 @@ export class ScriptedEngine implements LocalEngine {
       await pause.forMs(directive.startMs ?? 0);
       const total = promptTokens.reduce((sum, count) => sum + count, 0);
       const cachedTokens = Math.min(directive.cachedTokens ?? 0, total);
+      this.#tokens.promptTokens += total;
+      this.#tokens.cachedTokens += cachedTokens;
       yield { type: 'started', promptTokens: total, cachedTokens };
       await pause.forMs(directive.prefillMs ?? this.#options.prefillMs);
       const completions = planCompletions(request, directive, this.#options, roomTokens);
@@ -51,7 +54,7 @@ export class ScriptedEngine implements LocalEngine {
     }
   }
 
-  health(): LocalEngineHealth {
+  health(): Omit<LocalEngineHealth, 'memoryBytes'> {
     const { slots, tokenMs } = this.#options;
     const { inUse, queued } = this.#slots;
     const stuckMs = this.#hungAtMs === null ? 0 : performance.now() - this.#hungAtMs;
@@ -61,6 +64,7 @@ export class ScriptedEngine implements LocalEngine {
       queued,
       lastStepAgeMs: inUse > 0 ? Math.round(stuckMs) : null,
       medianStepMs: tokenMs,
+      ...this.#tokens,
     };
   }
 
@@ -93,6 +97,7 @@ export class ScriptedEngine implements LocalEngine {
         if (text !== undefined) {
           await this.#fail(directive, said, pause);
           const logprobs = request.logprobs === null ? null : logprobsOf(text, request.logprobs);
+          this.#tokens.completionTokens++;
           yield { type: 'token', choice, text, completionTokens: ++said, logprobs };
         }
         if (step === Math.max(0, tokens.length - 1)) yield { type: 'finish', choice, reason };
