@@ -50,11 +50,12 @@ export function useHrefWithAccount(): (to: string) => string {
   const named = new URLSearchParams(useSearch()).get('account');
   return useCallback(
     (to) => {
-      const [path = '', query = ''] = to.split('?');
+      const [address = '', fragment] = to.split('#');
+      const [path = '', query = ''] = address.split('?');
       const search = new URLSearchParams(query);
       if (named === null || search.has('account')) return to;
       search.set('account', named);
-      return `${path}?${search}`;
+      return `${path}?${search}${fragment === undefined ? '' : `#${fragment}`}`;
     },
     [named],
   );
