@@ -1,5 +1,109 @@
+import { Boxes, SearchX } from 'lucide-react';
+import { useState } from 'react';
+import type { Element } from '../../api/client.ts';
+import { useRead } from '../../api/queries.ts';
+import { Button } from '../../components/button.tsx';
+import { Card } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
+import { SearchField } from '../../components/search-field.tsx';
+import { Empty, Failed, Skeleton } from '../../components/states.tsx';
+import { useQueryState } from '../../shell/query.ts';
+import { ModelCard } from './model-card.tsx';
+import { ModelCode } from './model-code.tsx';
 
+type Model = Element<'listServedModels'>;
+
+/** How often it is looked whether anything has changed: while a model is on its way, and else. */
+const MOVING_MS = 1000;
+const STILL_MS = 5000;
+
+/** With more than this, one looks for a model by its name. */
+const MANY = 8;
+
+/** Every model that is served, and how it is now. */
 export default function ModelsPage() {
-  return <Page title="ModelsPage">{null}</Page>;
+  const [query, change] = useQueryState();
+  const [everyMs, setEveryMs] = useState(STILL_MS);
+  const read = useRead('listServedModels', undefined, { everyMs });
+  const models = read.data?.data;
+  const wanted = models?.some(isMoving) === true ? MOVING_MS : STILL_MS;
+  if (wanted !== everyMs) setEveryMs(wanted);
+  const search = query.get('q') ?? '';
+  const shown = models?.filter(({ id }) => id.toLowerCase().includes(search.trim().toLowerCase()));
+  const named = query.get('code');
+  return (
+    <Page
+      title="Models"
+      hint="What the service generates with, what it costs, and how it is now."
+      actions={
+        models !== undefined &&
+        (models.length > MANY || search !== '') && (
+          <SearchField
+            label="Find a model"
+            className="w-full sm:w-64"
+            value={search}
+            onChange={(q) => change({ q }, { replace: true })}
+          />
+        )
+      }
+    >
+      {shown === undefined ? (
+        read.error === null ? (
+          <Waiting />
+        ) : (
+          <Card>
+            <Failed error={read.error} retry={() => void read.refetch()} />
+          </Card>
+        )
+      ) : shown.length === 0 ? (
+        <Card>
+          <None search={search} onClear={() => change({ q: null })} />
+        </Card>
+      ) : (
+        <ul className="grid gap-4 xl:grid-cols-2">
+          {shown.map((model) => (
+            <li key={model.id} className="flex min-w-0">
+              <ModelCard model={model} atMs={read.dataUpdatedAt} onCode={() => change({ code: model.id })} />
+            </li>
+          ))}
+        </ul>
+      )}
+      <ModelCode
+        model={models?.find(({ id }) => id === named) ?? null}
+        onClose={() => change({ code: null })}
+      />
+    </Page>
+  );
+}
+
+function isMoving({ state, retry_in_ms: retry }: Model): boolean {
+  return state === 'loading' || state === 'downloading' || (state === 'down' && retry !== null);
+}
+
+function Waiting() {
+  return (
+    <div role="status" className="grid gap-4 xl:grid-cols-2">
+      <span className="sr-only">Loading</span>
+      {Array.from({ length: 4 }, (_, index) => (
+        <Skeleton key={index} className="h-56 rounded-xl" />
+      ))}
+    </div>
+  );
+}
+
+function None({ search, onClear }: { search: string; onClear: () => void }) {
+  return search === '' ? (
+    <Empty icon={Boxes} title="No model is served">
+      An operator names models in the configuration file of the service; they stand here from its next start
+      on. docs/models.md says how.
+    </Empty>
+  ) : (
+    <Empty
+      icon={SearchX}
+      title="No model is called so"
+      action={<Button onClick={onClear}>Show all models</Button>}
+    >
+      Nothing has “{search}” in its id.
+    </Empty>
+  );
 }

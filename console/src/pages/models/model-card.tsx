@@ -1,0 +1,127 @@
+import { Code2, SquareTerminal } from 'lucide-react';
+import type { ReactNode } from 'react';
+import type { Element } from '../../api/client.ts';
+import { Button, ButtonLink } from '../../components/button.tsx';
+import { CopyButton } from '../../components/copy.tsx';
+import { EngineStatus } from '../../components/engine-status.tsx';
+import { money } from '../../format/money.ts';
+import { whole } from '../../format/number.ts';
+import { ModelProgress } from './model-progress.tsx';
+
+type Model = Element<'listServedModels'>;
+
+interface ModelCardProps {
+  model: Model;
+  /** When the service told this of it, Unix milliseconds. */
+  atMs: number;
+  onCode: () => void;
+}
+
+/** One model: what it is, what it costs, how it is now, and the way to its first answer. */
+export function ModelCard({ model, atMs, onCode }: ModelCardProps) {
+  const slash = model.id.indexOf('/');
+  return (
+    <article
+      aria-label={model.id}
+      className="flex min-w-0 flex-1 flex-col rounded-xl border border-line bg-surface"
+    >
+      <header className="flex items-start justify-between gap-3 px-4 pt-4 sm:px-5">
+        <div className="min-w-0">
+          <p className="truncate text-xs text-ink-3">{model.id.slice(0, slash)}</p>
+          <div className="flex items-center gap-1">
+            <h2 className="min-w-0 text-sm font-semibold break-words">{model.id.slice(slash + 1)}</h2>
+            <span className="-my-2 shrink-0">
+              <CopyButton text={model.id} what="id" />
+            </span>
+          </div>
+        </div>
+        <span className="shrink-0 text-xs leading-5">
+          <EngineStatus engine={model} />
+        </span>
+      </header>
+      {model.state !== 'ready' && (
+        <div className="px-4 pt-3 sm:px-5">
+          <ModelProgress model={model} atMs={atMs} />
+        </div>
+      )}
+      <Facts model={model} />
+      <footer className="mt-auto flex flex-wrap items-center justify-between gap-3 border-t border-line px-4 py-3 sm:px-5">
+        <Load model={model} />
+        <span className="flex flex-wrap gap-2">
+          <Button
+            size="small"
+            icon={<Code2 className="size-3.5" aria-hidden="true" />}
+            aria-label={`Code for ${model.id}`}
+            onClick={onCode}
+          >
+            Code
+          </Button>
+          <ButtonLink
+            size="small"
+            icon={<SquareTerminal className="size-3.5" aria-hidden="true" />}
+            aria-label={`Try in playground: ${model.id}`}
+            to={`/playground?model=${encodeURIComponent(model.id)}`}
+          >
+            Try in playground
+          </ButtonLink>
+        </span>
+      </footer>
+    </article>
+  );
+}
+
+function Facts({ model }: { model: Model }) {
+  const { pricing, context_length: context, max_completion_tokens: completion } = model;
+  return (
+    <dl className="grid grid-cols-2 gap-x-6 gap-y-3 px-4 py-4 text-sm sm:grid-cols-3 sm:px-5">
+      <Fact label="Context" unit="tokens">
+        {context === null ? null : whole(context)}
+      </Fact>
+      <Fact label="Longest completion" unit="tokens">
+        {completion === null ? null : whole(completion)}
+      </Fact>
+      <Fact label="Modality">{modalityWords(model.modality)}</Fact>
+      <Fact label="Prompt" unit="per million tokens">
+        {price(pricing.prompt)}
+      </Fact>
+      <Fact label="Completion" unit="per million tokens">
+        {price(pricing.completion)}
+      </Fact>
+      <Fact label="Quantization">{model.quantization}</Fact>
+    </dl>
+  );
+}
+
+/** A line of what is known; null: it is not known before the model is ready. */
+function Fact({ label, unit, children }: { label: string; unit?: string; children: ReactNode }) {
+  return (
+    <div className="min-w-0">
+      <dt className="text-xs text-ink-3">{label}</dt>
+      <dd className="truncate font-medium tabular-nums">
+        {children ?? <span className="font-normal text-ink-3">Not known yet</span>}
+        {children !== null && unit !== undefined && (
+          <span className="block text-2xs font-normal text-ink-3">{unit}</span>
+        )}
+      </dd>
+    </div>
+  );
+}
+
+const price = (usd: string): string => (/[1-9]/.test(usd) ? money(usd) : 'Free');
+
+/** Such as `text->text`, in words. */
+function modalityWords(modality: string | null): string | null {
+  if (modality === null) return null;
+  const [from = '', to = ''] = modality.split('->');
+  return from === to ? `${from.slice(0, 1).toUpperCase()}${from.slice(1)}` : `${from} to ${to}`;
+}
+
+function Load({ model }: { model: Model }) {
+  const { in_flight: inFlight, waiting, replicas, replicas_ready: ready } = model;
+  return (
+    <p className="text-xs text-ink-3 tabular-nums">
+      {whole(inFlight)} in flight, {whole(waiting)} waiting
+      {replicas > 1 && `; ${whole(ready)} of ${whole(replicas)} replicas ready`}
+    </p>
+  );
+}

@@ -1,0 +1,45 @@
+import { CodeTabs } from '../../components/code.tsx';
+import { ButtonLink } from '../../components/button.tsx';
+import { Dialog } from '../../components/dialog.tsx';
+import type { Element } from '../../api/client.ts';
+import { TextLink } from '../../shell/link.tsx';
+import { useSession } from '../../shell/session.tsx';
+import { KEY_VARIABLE, samplesOf } from '../../snippets/samples.ts';
+
+interface ModelCodeProps {
+  /** Null: none is asked for. */
+  model: Element<'listServedModels'> | null;
+  onClose: () => void;
+}
+
+/** A first call of a model, to be copied. */
+export function ModelCode({ model, onClose }: ModelCodeProps) {
+  const { public_url } = useSession();
+  if (model === null) return null;
+  const request = {
+    model: model.id,
+    messages: [{ role: 'user', content: 'What is a sluice?' }],
+    stream: true,
+  };
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      size="large"
+      title={model.id}
+      hint="A first call. The key is read from the environment variable SLUICE_API_KEY."
+      actions={
+        <ButtonLink to={`/playground?model=${encodeURIComponent(model.id)}`}>Try in playground</ButtonLink>
+      }
+    >
+      <CodeTabs
+        label="A first call"
+        samples={samplesOf({ baseUrl: public_url, key: KEY_VARIABLE, request })}
+      />
+      <p className="mt-4 text-xs text-ink-3">
+        No key yet? <TextLink to="/keys?create=1">Create one.</TextLink> Every parameter stands in the{' '}
+        <TextLink to="/docs#createChatCompletion">API reference</TextLink>.
+      </p>
+    </Dialog>
+  );
+}

@@ -1,0 +1,68 @@
+import { useState } from 'react';
+import type { Element } from '../../api/client.ts';
+import { Notice } from '../../components/states.tsx';
+import { Progress } from '../../components/progress.tsx';
+import { bytes, percent } from '../../format/number.ts';
+import { duration } from '../../format/time.ts';
+import { TextLink } from '../../shell/link.tsx';
+import { useSession } from '../../shell/session.tsx';
+import { rateOf, withSample, type Sample } from './rate.ts';
+
+type Model = Element<'listServedModels'>;
+
+/** How far a model that is not ready is on its way, or why it is down, as it was told at that moment, Unix milliseconds. */
+export function ModelProgress({ model, atMs }: { model: Model; atMs: number }) {
+  switch (model.state) {
+    case 'downloading':
+      return <Download bytes={model.received_bytes ?? 0} atMs={atMs} total={model.total_bytes} />;
+    case 'loading':
+      return (
+        <Progress
+          label="Loading into memory"
+          fraction={model.fraction}
+          text={model.fraction === null ? '' : percent(model.fraction)}
+        />
+      );
+    case 'down':
+      return <Down model={model} />;
+    case 'ready':
+      return null;
+  }
+}
+
+function Download({ bytes: received, atMs, total }: Sample & { total: number | null }) {
+  const [samples, setSamples] = useState<readonly Sample[]>([]);
+  if (samples.at(-1)?.atMs !== atMs) setSamples(withSample(samples, { bytes: received, atMs }));
+  const rate = rateOf(samples);
+  const words = [
+    total === null ? bytes(received) : `${bytes(received)} of ${bytes(total)}`,
+    rate === null ? null : `${bytes(Math.round(rate))}/s`,
+    rate === null || rate <= 0 || total === null
+      ? null
+      : `${duration(((total - received) / rate) * 1000)} left`,
+  ];
+  return (
+    <Progress
+      label="Downloading"
+      fraction={total === null ? null : received / total}
+      text={words.filter((word) => word !== null).join(', ')}
+    />
+  );
+}
+
+function Down({ model: { reason, retry_in_ms: retry } }: { model: Model }) {
+  const { person } = useSession();
+  return (
+    <Notice tone="bad">
+      <p className="break-words">
+        {reason ?? 'It does not answer now.'}
+        {retry !== null && ` It is tried again ${retry < 1000 ? 'at once' : `in ${duration(retry)}`}.`}
+      </p>
+      {person.operator && (
+        <p className="mt-1 text-xs">
+          <TextLink to="/operator/engines">See its replicas</TextLink>
+        </p>
+      )}
+    </Notice>
+  );
+}
