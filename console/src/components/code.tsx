@@ -14,7 +14,7 @@ export function Code({ text, what, label }: { text: string; what: string; label:
       >
         {text}
       </pre>
-      <span className="absolute top-2 right-2 rounded-md bg-sunken">
+      <span className="absolute top-0 right-0 rounded-lg bg-sunken p-2">
         <CopyButton text={text} what={what} />
       </span>
     </div>

@@ -30,7 +30,7 @@ export function Tabs<Value extends string>({ value, onChange, label, tabs, aside
             <Base.Tab
               key={tab.value}
               value={tab.value}
-              className="h-10 border-b-2 border-transparent px-3 text-sm font-medium whitespace-nowrap text-ink-3 transition-colors hover:text-ink focus-visible:-outline-offset-2 data-active:border-accent data-active:text-ink"
+              className="h-10 border-b-2 border-transparent px-2 text-sm font-medium whitespace-nowrap text-ink-3 transition-colors hover:text-ink focus-visible:-outline-offset-2 data-active:border-accent sm:px-3 data-active:text-ink"
             >
               {tab.label}
             </Base.Tab>
