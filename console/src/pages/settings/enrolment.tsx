@@ -71,7 +71,7 @@ function Secret({ uri }: { uri: string }) {
       <QrCode text={uri} label="QR code of the secret" />
       <div className="min-w-0 text-sm">
         <p className="text-xs text-ink-3">Or the secret as text, time-based, six digits:</p>
-        <p className="mt-1 flex items-start gap-1">
+        <p className="mt-1 flex items-start gap-2">
           <code className="min-w-0 py-1 font-mono text-xs leading-5 break-all select-all">
             {secret.match(/.{1,4}/g)?.join(' ')}
           </code>

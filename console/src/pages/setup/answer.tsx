@@ -1,39 +1,38 @@
 import type { ReactNode } from 'react';
+import type { Element } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Notice, Skeleton } from '../../components/states.tsx';
 import { money } from '../../format/money.ts';
 import { oneDigit, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import type { FirstCall } from './first-call.ts';
+import { ModelOnItsWay } from './model-on-its-way.tsx';
 
 /** The answer as it arrives, and what it took. */
-export function AnswerOf({ call }: { call: FirstCall }) {
+export function AnswerOf({ call, model }: { call: FirstCall; model: Element<'listServedModels'> }) {
   const { state, text, error } = call;
   const isRunning = state === 'running';
   return (
     <section aria-label="Answer" className="rounded-lg border border-line">
-      {/* Read out once it is whole, not token by token. */}
-      <p
-        aria-live="polite"
-        aria-busy={isRunning}
-        className="min-h-20 p-4 text-sm whitespace-pre-wrap break-words"
-      >
-        {text === '' && state !== 'done' ? (
-          <span className="text-ink-3">
-            {isRunning ? 'Waiting for the first token' : 'The answer appears here.'}
-          </span>
-        ) : (
-          text
+      <div className="min-h-24 p-4 text-sm">
+        {state === 'idle' && model.state !== 'ready' && <ModelOnItsWay model={model} />}
+        {state === 'idle' && model.state === 'ready' && (
+          <p className="text-ink-3">The model is ready. Its answer appears here.</p>
         )}
-        {isRunning && text !== '' && (
-          <span className="ml-0.5 inline-block h-4 w-1.5 animate-pulse-soft bg-accent align-text-bottom" />
+        {isRunning && text === '' && <p className="text-ink-3">Waiting for the first token</p>}
+        {/* Read out once it is whole, not token by token. */}
+        <p aria-live="polite" aria-busy={isRunning} className="break-words whitespace-pre-wrap">
+          {text}
+          {isRunning && text !== '' && (
+            <span className="ml-0.5 inline-block h-4 w-1.5 animate-pulse-soft bg-accent align-text-bottom" />
+          )}
+        </p>
+        {error !== null && (
+          <div className={text === '' ? '' : 'mt-4'}>
+            <Notice tone="bad">{error.message}</Notice>
+          </div>
         )}
-      </p>
-      {error !== null && (
-        <div className="px-4 pb-4">
-          <Notice tone="bad">{error.message}</Notice>
-        </div>
-      )}
+      </div>
       <Figures call={call} />
     </section>
   );

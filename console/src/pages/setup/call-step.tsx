@@ -8,7 +8,6 @@ import { Empty, Failed, Skeleton } from '../../components/states.tsx';
 import { samplesOf } from '../../snippets/samples.ts';
 import { AnswerOf } from './answer.tsx';
 import { useFirstCall, type FirstCall } from './first-call.ts';
-import { ModelOnItsWay } from './model-on-its-way.tsx';
 import { Steps } from './steps.tsx';
 
 type Model = Element<'listServedModels'>;
@@ -80,11 +79,7 @@ function TryOut({
         label="First call"
         samples={samplesOf({ baseUrl, key: apiKey, request: { ...request, stream: true } })}
       />
-      {model.state === 'ready' || call.state !== 'idle' ? (
-        <AnswerOf call={call} />
-      ) : (
-        <ModelOnItsWay model={model} />
-      )}
+      <AnswerOf call={call} model={model} />
       <div className="flex flex-col gap-2 sm:flex-row sm:justify-end">
         <Button
           kind={isDone ? 'plain' : 'primary'}
