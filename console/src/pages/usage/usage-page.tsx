@@ -1,5 +1,151 @@
+import { ChartColumn } from 'lucide-react';
+import { ButtonLink } from '../../components/button.tsx';
+import { Card } from '../../components/card.tsx';
+import { Segmented, Switch } from '../../components/choices.tsx';
+import { dayAt, daysText } from '../../components/date-range-days.ts';
+import { useToday } from '../../components/date-range-today.ts';
+import { DateRange } from '../../components/date-range.tsx';
 import { Page } from '../../components/page.tsx';
+import { Empty, Failed } from '../../components/states.tsx';
+import { useQueryState } from '../../shell/query.ts';
+import { scopeInQuery, ScopeSwitch, useScope, type Scope } from '../../shell/scope.tsx';
+import { requestsPath, type Filters } from '../requests/filters.ts';
+import { KeyFilter, ModelFilter } from '../requests/filter-selects.tsx';
+import { Breakdown } from './breakdown.tsx';
+import { endOf } from './buckets.ts';
+import { ExportMenu } from './export-menu.tsx';
+import { Figures } from './figures.tsx';
+import { LimitsCard } from './limits-card.tsx';
+import { daysWords, questionOf, SPLITS, type Question, type Split } from './question.ts';
+import { UsageCharts } from './usage-charts.tsx';
+import { useParts, useUsage } from './use-usage.ts';
 
+/** What was used: in all, over time, and by what. */
 export default function UsagePage() {
-  return <Page title="UsagePage">{null}</Page>;
+  const scope = useScope();
+  const [query, change] = useQueryState();
+  const question = questionOf(query, useToday(), scope.all);
+  if (scope.account === null && !scope.all) return <NoAccount />;
+  return (
+    <Page
+      title="Usage"
+      hint="Tokens, requests, cost and speed. Days are days of UTC, as limits and prices have them."
+      actions={
+        <>
+          <ScopeSwitch />
+          <DateRange
+            text={daysWords(question)}
+            range={question.range}
+            days={question.days}
+            onRange={(range) => change({ range, from: null, to: null })}
+            onDays={({ from, to }) => change({ range: null, from, to })}
+          />
+          <ExportMenu scope={scope} question={question} />
+        </>
+      }
+    >
+      <div className="mb-4 flex flex-wrap items-center gap-x-3 gap-y-2">
+        <ModelFilter scope={scope} value={question.model} onChange={(model) => change({ model })} />
+        <KeyFilter scope={scope} value={question.key} onChange={(key) => change({ key })} />
+        <Segmented
+          label="Split by"
+          value={question.split}
+          choices={splitsOf(scope).map((value) => ({ value, label: SPLITS[value] }))}
+          onChange={(split) => change({ split: split === 'status' ? null : split })}
+        />
+        <div className="sm:ml-auto">
+          <Switch checked={question.compare} onChange={(on) => change({ compare: on ? '1' : null })}>
+            Draw the period before
+          </Switch>
+        </div>
+      </div>
+      <Usage scope={scope} question={question} />
+    </Page>
+  );
+}
+
+const splitsOf = ({ all }: Scope): Split[] =>
+  (Object.keys(SPLITS) as Split[]).filter((split) => split !== 'account' || all); // The keys are the splits.
+
+function Usage({ scope, question }: { scope: Scope; question: Question }) {
+  const usage = useUsage(scope, question);
+  const parts = useParts(scope, question, usage.times);
+  const [, change] = useQueryState();
+  const { unit, days, before, model, key } = question;
+  const { all, over, overBefore, times } = usage;
+  const linkOf = (filters: Partial<Filters>, whose = scopeInQuery(scope)) =>
+    requestsPath({ model, key, ...days, ...filters }, whose);
+  const momentOf = (seconds: number) => {
+    const ms = seconds * 1000;
+    return unit === 'day' ? dayAt(ms) : `${new Date(ms).toISOString().slice(0, 19)}Z`;
+  };
+  if (usage.error !== null && all === undefined) {
+    return (
+      <Card>
+        <Failed error={usage.error} retry={usage.refetch} />
+      </Card>
+    );
+  }
+  return (
+    <div
+      className={`space-y-4 transition-opacity ${usage.isStale ? 'opacity-60' : ''}`}
+      aria-busy={usage.isStale || all === undefined}
+    >
+      <Figures now={all} before={usage.allBefore} beforeText={daysText(before)} />
+      {scope.account !== null && <LimitsCard accountId={scope.account.id} question={question} />}
+      {all?.requests === 0 ? (
+        <Card>
+          <NoRequests />
+        </Card>
+      ) : (
+        <>
+          <UsageCharts
+            {...{ question, times, over, parts }}
+            before={overBefore}
+            linkOf={(index) => {
+              const time = times[index] ?? 0;
+              return linkOf({ from: momentOf(time), to: momentOf(endOf(time, unit)) });
+            }}
+          />
+          {all && (
+            <Breakdown
+              {...{ scope, question, all, linkOf }}
+              onSplit={(split) => change({ breakdown: split === 'model' ? null : split })}
+            />
+          )}
+        </>
+      )}
+    </div>
+  );
+}
+
+function NoRequests() {
+  return (
+    <Empty
+      icon={ChartColumn}
+      title="No requests in this range"
+      action={
+        <span className="flex flex-wrap justify-center gap-2">
+          <ButtonLink to="/playground" kind="primary">
+            Try the playground
+          </ButtonLink>
+          <ButtonLink to="/keys">Make an API key</ButtonLink>
+        </span>
+      }
+    >
+      As soon as something is asked with a key of this account, it is counted here, within a second.
+    </Empty>
+  );
+}
+
+function NoAccount() {
+  return (
+    <Page title="Usage">
+      <Card>
+        <Empty icon={ChartColumn} title="You act for no account yet">
+          Ask an owner of one to invite you.
+        </Empty>
+      </Card>
+    </Page>
+  );
 }

@@ -1,0 +1,64 @@
+import { useKeyNames, useKeys } from '../../api/names.ts';
+import { useRead } from '../../api/queries.ts';
+import { addDays } from '../../components/date-range-days.ts';
+import { useToday } from '../../components/date-range-today.ts';
+import { Select } from '../../components/select.tsx';
+import type { Scope } from '../../shell/scope.tsx';
+
+interface FilterProps {
+  scope: Scope;
+  /** Null: all. */
+  value: string | null;
+  onChange: (value: string | null) => void;
+}
+
+/** No id, and so the choice of all of them. */
+const ALL = '';
+/** Days in which a model was used, if it is to be chosen from. */
+const MODEL_DAYS = 90;
+
+/** One of the models that were used, or all. */
+export function ModelFilter({ scope, value, onChange }: FilterProps) {
+  const to = addDays(useToday(), 1);
+  const used = useRead('readUsage', {
+    query: { ...scope.query, by: 'model', from: addDays(to, -MODEL_DAYS), to },
+  });
+  const models = new Set((used.data?.data ?? []).flatMap(({ model }) => model ?? []));
+  if (value !== null) models.add(value);
+  return (
+    <Select
+      label="Model"
+      small
+      className="max-w-56"
+      value={value ?? ALL}
+      choices={[
+        { value: ALL, label: 'All models' },
+        ...[...models].sort().map((id) => ({ value: id, label: id })),
+      ]}
+      onChange={(chosen) => onChange(chosen === ALL ? null : chosen)}
+    />
+  );
+}
+
+/** One of the keys, or all. */
+export function KeyFilter({ scope, value, onChange }: FilterProps) {
+  const keys = useKeys(scope.query);
+  const nameOf = useKeyNames(scope.query, value === null ? [] : [value]);
+  const known =
+    value === null || keys.some(({ id }) => id === value)
+      ? keys
+      : [{ id: value, name: nameOf(value) }, ...keys];
+  return (
+    <Select
+      label="Key"
+      small
+      className="max-w-56"
+      value={value ?? ALL}
+      choices={[
+        { value: ALL, label: 'All keys' },
+        ...known.map(({ id, name }) => ({ value: id, label: name })),
+      ]}
+      onChange={(chosen) => onChange(chosen === ALL ? null : chosen)}
+    />
+  );
+}

@@ -1,0 +1,113 @@
+import type { Arguments } from '../../api/client.ts';
+import {
+  daysOf,
+  daysText,
+  isDay,
+  isNamedRange,
+  NAMED_RANGES,
+  type Days,
+  type NamedRange,
+} from '../../components/date-range-days.ts';
+
+/** What narrows the log, as the address of the page has it; null: all. */
+export interface Filters {
+  key: string | null;
+  model: string | null;
+  /** One of `STATUSES`, or the code of an error. */
+  status: string | null;
+  range: NamedRange | null;
+  /** A day of UTC or a moment: those that came then or later, and before. */
+  from: string | null;
+  to: string | null;
+}
+
+type Query = NonNullable<Arguments<'listRequests'>['query']>;
+
+/** Ways in which requests stand or end, in words, and what the service is asked with. */
+export const STATUSES: Readonly<Record<string, { label: string; hint?: string; query: Query }>> = {
+  completed: { label: 'Completed', query: { outcome: 'completed' } },
+  running: { label: 'Running', query: { state: 'open' } },
+  error: { label: 'Any error', query: { outcome: 'error' } },
+  '4xx': { label: '4xx', hint: 'What was asked could not be done', query: { status_class: 4 } },
+  '5xx': { label: '5xx', hint: 'A fault of the service', query: { status_class: 5 } },
+  hung_up: { label: 'Hung up', hint: 'The caller closed the connection', query: { outcome: 'hung_up' } },
+  interrupted: {
+    label: 'Interrupted',
+    hint: 'The service was stopped meanwhile',
+    query: { outcome: 'interrupted' },
+  },
+};
+
+const NAMES = ['key', 'model', 'status', 'range', 'from', 'to'] as const;
+
+/** Reads them from the query of an address; what makes no sense is left out. */
+export function filtersOf(query: URLSearchParams): Filters {
+  const of = (name: string) => query.get(name) || null;
+  const range = of('range');
+  const named = range !== null && isNamedRange(range) ? range : null;
+  return {
+    key: of('key'),
+    model: of('model'),
+    status: of('status'),
+    range: named,
+    from: named === null ? momentOf(of('from')) : null,
+    to: named === null ? momentOf(of('to')) : null,
+  };
+}
+
+/** The address of the log that is narrowed by these. */
+export function requestsPath(filters: Partial<Filters>, more: Readonly<Record<string, string>> = {}): string {
+  const query = new URLSearchParams(more);
+  for (const name of NAMES) {
+    const value = filters[name];
+    if (value) query.set(name, value);
+  }
+  return query.size > 0 ? `/requests?${query}` : '/requests';
+}
+
+/** Whether anything is left out of the log. */
+export const isNarrowed = (filters: Filters): boolean => NAMES.some((name) => filters[name] !== null);
+
+/** What the service is asked with. */
+export function toQuery(filters: Filters, today: string): Query {
+  const { key, model, status, range } = filters;
+  const days: Partial<Days> = range === null ? {} : daysOf(range, today);
+  const from = days.from ?? filters.from;
+  const to = days.to ?? filters.to;
+  return {
+    ...(key !== null && { key_id: key }),
+    ...(model !== null && { model }),
+    ...(status !== null && (STATUSES[status]?.query ?? { error_code: status })),
+    ...(from !== null && { from: asMoment(from) }),
+    ...(to !== null && { to: asMoment(to) }),
+  };
+}
+
+const MOMENT = new Intl.DateTimeFormat(undefined, {
+  day: 'numeric',
+  month: 'short',
+  hour: '2-digit',
+  minute: '2-digit',
+});
+
+/** The time range in words. */
+export function rangeText({ range, from, to }: Filters): string {
+  if (range !== null) return NAMED_RANGES[range];
+  if (from === null && to === null) return 'Any time';
+  if (from !== null && to !== null) {
+    if (isDay(from) && isDay(to)) return daysText({ from, to });
+    return MOMENT.formatRange(Date.parse(asMoment(from)), Date.parse(asMoment(to)));
+  }
+  return from === null
+    ? `Until ${MOMENT.format(Date.parse(asMoment(to ?? '')))}`
+    : `From ${MOMENT.format(Date.parse(asMoment(from)))}`;
+}
+
+const asMoment = (text: string): string => (isDay(text) ? `${text}T00:00:00Z` : text);
+
+/** A day, or ISO 8601 with a time zone; null where it is neither. */
+function momentOf(text: string | null): string | null {
+  if (text === null || isDay(text)) return text;
+  const isMoment = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)$/.test(text);
+  return isMoment && !Number.isNaN(Date.parse(text)) ? text : null;
+}

@@ -1,0 +1,200 @@
+import { useRead } from '../../api/queries.ts';
+import { Card } from '../../components/card.tsx';
+import { Segmented } from '../../components/choices.tsx';
+import { Failed, SkeletonRows } from '../../components/states.tsx';
+import { Table, type Column } from '../../components/table.tsx';
+import { money } from '../../format/money.ts';
+import { compact, percent, whole } from '../../format/number.ts';
+import { duration } from '../../format/time.ts';
+import { TextLink } from '../../shell/link.tsx';
+import type { Scope } from '../../shell/scope.tsx';
+import type { Filters } from '../requests/filters.ts';
+import { MEASURES, ranked, type Measure, type Sums } from './buckets.ts';
+import { SPLITS, type Question, type Split } from './question.ts';
+import { partOf, usageQuery, useNames } from './use-usage.ts';
+
+interface BreakdownProps {
+  scope: Scope;
+  question: Question;
+  /** All together. */
+  all: Sums;
+  onSplit: (split: Split) => void;
+  /** The address of the requests that pass these filters too. */
+  linkOf: (filters: Partial<Filters>, scope?: Record<string, string>) => string;
+}
+
+/** What was used, taken apart, with the share that each part has; each leads to its requests. */
+export function Breakdown(props: BreakdownProps) {
+  const { scope, question, onSplit } = props;
+  const splits = (Object.keys(SPLITS) as Split[]).filter((split) => split !== 'account' || scope.all);
+  return (
+    <Card
+      flush
+      title="Breakdown"
+      hint="Each leads to its requests."
+      actions={
+        <Segmented
+          label="Break down by"
+          value={question.breakdown}
+          choices={splits.map((value) => ({ value, label: SPLITS[value] }))}
+          onChange={onSplit}
+        />
+      }
+    >
+      {question.breakdown === 'status' ? (
+        <ByStatus {...props} />
+      ) : (
+        <ByPart {...props} by={question.breakdown} />
+      )}
+    </Card>
+  );
+}
+
+const STATUS_ROWS: readonly { status: string; label: string; measure: Measure }[] = [
+  { status: 'completed', label: 'Completed', measure: 'completed' },
+  { status: 'error', label: 'Errors', measure: 'errors' },
+  { status: 'hung_up', label: 'Hung up', measure: 'hungUp' },
+  { status: 'interrupted', label: 'Interrupted', measure: 'interrupted' },
+];
+
+function ByStatus({ all, linkOf }: BreakdownProps) {
+  return (
+    <Table
+      label="Usage by status"
+      columns={statusColumns(all, linkOf)}
+      rows={STATUS_ROWS}
+      keyOf={({ status }) => status}
+    />
+  );
+}
+
+function statusColumns(all: Sums, linkOf: BreakdownProps['linkOf']): Column<(typeof STATUS_ROWS)[number]>[] {
+  return [
+    {
+      name: 'status',
+      heading: 'Status',
+      grow: true,
+      cell: ({ status, label }) => <TextLink to={linkOf({ status })}>{label}</TextLink>,
+    },
+    {
+      name: 'requests',
+      heading: 'Requests',
+      numeric: true,
+      cell: ({ measure }) => whole(MEASURES[measure](all)),
+    },
+    {
+      name: 'share',
+      heading: 'Share',
+      numeric: true,
+      cell: ({ measure }) => <Share part={MEASURES[measure](all)} of={all.requests} />,
+    },
+  ];
+}
+
+function ByPart({ scope, question, all, by, linkOf }: BreakdownProps & { by: Exclude<Split, 'status'> }) {
+  const query = { ...usageQuery(scope, question, question.days), by };
+  const sums = useRead('readUsage', { query });
+  const rows = ranked(sums.data?.data ?? []);
+  const nameOf = useNames(
+    scope,
+    by,
+    rows.map((row) => partOf(row, by)),
+  );
+  if (sums.data === undefined) {
+    return sums.error === null ? (
+      <SkeletonRows rows={4} />
+    ) : (
+      <Failed error={sums.error} retry={() => void sums.refetch()} />
+    );
+  }
+  const link = (id: string) =>
+    by === 'account' ? linkOf({}, { account: id }) : linkOf({ [by === 'key' ? 'key' : 'model']: id });
+  return (
+    <Table
+      label={`Usage by ${SPLITS[by].toLowerCase()}`}
+      columns={partColumns(all, by, nameOf, link)}
+      rows={rows}
+      keyOf={(row) => partOf(row, by)}
+    />
+  );
+}
+
+function partColumns(
+  all: Sums,
+  by: Exclude<Split, 'status'>,
+  nameOf: (id: string) => string,
+  linkOf: (id: string) => string,
+): Column<Sums>[] {
+  const tokens = MEASURES.tokens;
+  return [
+    {
+      name: 'part',
+      heading: SPLITS[by],
+      grow: true,
+      cell: (row) => (
+        <>
+          <span className="block truncate">
+            <TextLink to={linkOf(partOf(row, by))}>{nameOf(partOf(row, by))}</TextLink>
+          </span>
+          <span className="block truncate text-xs text-ink-3 sm:hidden">
+            {compact(row.requests)} requests, {compact(tokens(row))} tokens
+          </span>
+        </>
+      ),
+    },
+    {
+      name: 'requests',
+      heading: 'Requests',
+      numeric: true,
+      from: 'sm',
+      cell: (row) => whole(row.requests),
+    },
+    {
+      name: 'errors',
+      heading: 'Errors',
+      numeric: true,
+      from: 'lg',
+      cell: (row) => (row.requests === 0 ? '–' : percent(row.errors / row.requests)),
+    },
+    {
+      name: 'tokens',
+      heading: 'Tokens',
+      numeric: true,
+      from: 'sm',
+      cell: (row) => <span title={whole(tokens(row))}>{compact(tokens(row))}</span>,
+    },
+    {
+      name: 'share',
+      heading: 'Share of tokens',
+      numeric: true,
+      from: 'md',
+      cell: (row) => <Share part={tokens(row)} of={tokens(all)} />,
+    },
+    {
+      name: 'ttft',
+      heading: 'First token, p50',
+      numeric: true,
+      from: 'lg',
+      cell: (row) => (row.ttft_ms === null ? '–' : duration(row.ttft_ms.p50)),
+    },
+    {
+      name: 'cost',
+      heading: 'Cost',
+      numeric: true,
+      cell: (row) => <span title={`${row.cost_usd} USD`}>{money(row.cost_usd)}</span>,
+    },
+  ];
+}
+
+/** A share as a number and as a bar. */
+function Share({ part, of }: { part: number; of: number }) {
+  const share = of === 0 ? 0 : part / of;
+  return (
+    <span className="inline-flex items-center justify-end gap-2">
+      <span className="hidden h-1.5 w-16 overflow-hidden rounded-full bg-sunken sm:block" aria-hidden="true">
+        <span className="block h-full rounded-full bg-accent" style={{ width: `${share * 100}%` }} />
+      </span>
+      <span className="w-12">{percent(share)}</span>
+    </span>
+  );
+}

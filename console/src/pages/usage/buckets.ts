@@ -1,0 +1,71 @@
+import type { Element } from '../../api/client.ts';
+import type { Days } from '../../components/date-range-days.ts';
+import { inexact } from '../../format/money.ts';
+
+/** Sums of a day, an hour or all. */
+export type Sums = Element<'readUsage'>;
+
+/** The sums of each time; null: nothing happened then. */
+export type OverTime = readonly (Sums | null)[];
+
+const LENGTH = { hour: 3600, day: 86_400 } as const;
+
+/** When each hour or day begins, in Unix seconds. */
+export function timesOf({ from, to }: Days, unit: 'hour' | 'day'): number[] {
+  const first = Date.parse(from) / 1000;
+  const count = (Date.parse(to) / 1000 - first) / LENGTH[unit];
+  return Array.from({ length: count }, (_, index) => first + index * LENGTH[unit]);
+}
+
+/** When the hour or day that begins then is over, in Unix seconds. */
+export const endOf = (time: number, unit: 'hour' | 'day'): number => time + LENGTH[unit];
+
+/** Puts sums by hour or day to their times. */
+export function overTime(times: readonly number[], rows: readonly Sums[]): OverTime {
+  const byTime = new Map(rows.map((row) => [Date.parse(row.hour ?? row.day ?? '') / 1000, row]));
+  return times.map((time) => byTime.get(time) ?? null);
+}
+
+/** Numbers of sums that can be added. Money is inexact here: it is for charts and shares. */
+export const MEASURES = {
+  requests: (sums: Sums) => sums.requests,
+  completed: ({ requests, errors, aborted, interrupted }: Sums) => requests - errors - aborted - interrupted,
+  errors: (sums: Sums) => sums.errors,
+  hungUp: (sums: Sums) => sums.aborted,
+  interrupted: (sums: Sums) => sums.interrupted,
+  prompt: (sums: Sums) => sums.prompt_tokens,
+  uncached: (sums: Sums) => sums.prompt_tokens - sums.cached_tokens,
+  cached: (sums: Sums) => sums.cached_tokens,
+  completion: (sums: Sums) => sums.completion_tokens,
+  tokens: (sums: Sums) => sums.prompt_tokens + sums.completion_tokens,
+  cost: (sums: Sums) => inexact(sums.cost_usd),
+} as const;
+export type Measure = keyof typeof MEASURES;
+
+/** A measure at each time; nothing is 0. */
+export const valuesOf = (over: OverTime, measure: Measure): number[] =>
+  over.map((sums) => (sums === null ? 0 : MEASURES[measure](sums)));
+
+/** All of a measure. */
+export const total = (over: OverTime, measure: Measure): number =>
+  valuesOf(over, measure).reduce((sum, value) => sum + value, 0);
+
+/** What is left at each time when the parts have been taken away. */
+export const rest = (all: readonly number[], parts: readonly (readonly number[])[]): number[] =>
+  all.map((value, index) =>
+    Math.max(
+      0,
+      parts.reduce((left, part) => left - (part[index] ?? 0), value),
+    ),
+  );
+
+/** Half, or 95%, of what was measured at each time is at most that; null: nothing was. */
+export const percentileAt = (
+  over: OverTime,
+  what: 'ttft_ms' | 'tokens_per_second',
+  share: 'p50' | 'p95',
+): (number | null)[] => over.map((sums) => sums?.[what]?.[share] ?? null);
+
+/** Those with the most tokens first, then requests. */
+export const ranked = (rows: readonly Sums[]): Sums[] =>
+  rows.toSorted((a, b) => MEASURES.tokens(b) - MEASURES.tokens(a) || b.requests - a.requests);

@@ -1,0 +1,85 @@
+import { ChartColumn, Table2 } from 'lucide-react';
+import { lazy, Suspense, useState } from 'react';
+import { ChartTable } from '../../charts/chart-table.tsx';
+import type { Series } from '../../charts/series.ts';
+import { IconButton } from '../../components/button.tsx';
+import { Card } from '../../components/card.tsx';
+import { Skeleton } from '../../components/states.tsx';
+import type { Drawing } from './drawings.ts';
+import { tickOf, timeOf } from './times.ts';
+
+// Drawing is a third of the page's script: it comes while its numbers are read.
+const Chart = lazy(() => import('../../charts/chart.tsx'));
+
+interface ChartCardProps {
+  drawing: Drawing;
+  times: readonly number[];
+  unit: 'hour' | 'day';
+  /** Null: it is being read. */
+  series: readonly Series[] | null;
+  /** The address of the requests of a time. */
+  linkOf: (index: number) => string;
+  onOpen: (index: number) => void;
+  className?: string;
+}
+
+const HEIGHT = 220;
+
+/** A chart, which can be looked at as a table as well; from both, a time leads to its requests. */
+export function ChartCard({ drawing, times, unit, series, linkOf, onOpen, className }: ChartCardProps) {
+  const [asTable, setAsTable] = useState(false);
+  const { title, hint, format, formatExact, counts } = drawing;
+  const label = `${title} by ${unit}`;
+  return (
+    <Card
+      title={title}
+      hint={hint}
+      className={className ?? ''}
+      actions={
+        <IconButton
+          label={asTable ? `${title} as a chart` : `${title} as a table`}
+          onClick={() => setAsTable(!asTable)}
+        >
+          {asTable ? (
+            <ChartColumn className="size-4" aria-hidden="true" />
+          ) : (
+            <Table2 className="size-4" aria-hidden="true" />
+          )}
+        </IconButton>
+      }
+    >
+      {series === null ? (
+        <Waiting />
+      ) : asTable ? (
+        <div
+          role="region"
+          aria-label={label}
+          tabIndex={0}
+          className="overflow-auto"
+          style={{ height: HEIGHT + 28 }}
+        >
+          <ChartTable {...{ label, times, series, linkOf }} format={formatExact} formatTime={timeOf(unit)} />
+        </div>
+      ) : (
+        <Suspense fallback={<Waiting />}>
+          <Chart
+            {...{ label, times, series, format, formatExact, counts, onOpen }}
+            formatTime={timeOf(unit)}
+            formatTick={tickOf(unit)}
+            height={HEIGHT}
+          />
+        </Suspense>
+      )}
+    </Card>
+  );
+}
+
+/** As high as a chart with what is drawn in which colour below it. */
+function Waiting() {
+  return (
+    <div role="status" style={{ height: HEIGHT + 28 }}>
+      <span className="sr-only">Loading</span>
+      <Skeleton className="h-full w-full" />
+    </div>
+  );
+}

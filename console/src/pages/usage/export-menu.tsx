@@ -1,0 +1,48 @@
+import { Download, FileSpreadsheet } from 'lucide-react';
+import { useAccountNames, useKeyNames } from '../../api/names.ts';
+import { useAction } from '../../api/queries.ts';
+import { Button } from '../../components/button.tsx';
+import { Menu, MenuItem } from '../../components/menu.tsx';
+import type { Scope } from '../../shell/scope.tsx';
+import { csvOf, download } from './csv.ts';
+import { SPLITS, type Question } from './question.ts';
+import { usageQuery } from './use-usage.ts';
+
+/** Downloads what is shown as CSV, or all of it by day, model and key. */
+export function ExportMenu({ scope, question }: { scope: Scope; question: Question }) {
+  const read = useAction('readUsage', { done: 'The file is in your downloads.' });
+  const key = useKeyNames(scope.query, []);
+  const account = useAccountNames(scope.all);
+  const { unit, split, days } = question;
+  const save = (by: readonly string[]) => {
+    const query = { ...usageQuery(scope, question, days), by: by.join(',') };
+    read.mutate(
+      { query },
+      {
+        onSuccess: ({ data }) =>
+          download(`usage-${days.from}-${days.to}-by-${by.join('-')}.csv`, csvOf(by, data, { key, account })),
+      },
+    );
+  };
+  const shown = split === 'status' ? [unit] : [unit, split];
+  return (
+    <Menu
+      trigger={
+        <Button icon={<Download className="size-4" aria-hidden="true" />} busy={read.isPending}>
+          CSV
+        </Button>
+      }
+    >
+      <MenuItem icon={<FileSpreadsheet aria-hidden="true" />} onClick={() => save(shown)}>
+        By {unit}
+        {split !== 'status' && ` and ${SPLITS[split].toLowerCase()}`}, as shown
+      </MenuItem>
+      <MenuItem
+        icon={<FileSpreadsheet aria-hidden="true" />}
+        onClick={() => save(scope.all ? ['day', 'account', 'model', 'key'] : ['day', 'model', 'key'])}
+      >
+        By day, {scope.all && 'account, '}model and key
+      </MenuItem>
+    </Menu>
+  );
+}

@@ -1,0 +1,136 @@
+import { ArrowDownRight, ArrowRight, ArrowUpRight } from 'lucide-react';
+import { Card, Figure } from '../../components/card.tsx';
+import { Skeleton } from '../../components/states.tsx';
+import { inexact, money } from '../../format/money.ts';
+import { compact, oneDigit, percent, whole } from '../../format/number.ts';
+import { duration } from '../../format/time.ts';
+import type { Sums } from './buckets.ts';
+import { changeOf, type Change } from './change.ts';
+
+/** One of the figures: how it is taken from sums, and written. */
+interface Kind {
+  label: string;
+  of: (sums: Sums) => number | null;
+  text: (value: number, sums: Sums) => string;
+  unit?: string;
+  /** In full, for those who hover. */
+  exact?: (value: number, sums: Sums) => string;
+  /** Whether more of it is good; left out: neither. */
+  more?: 'good' | 'bad';
+}
+
+const count = (label: string, of: (sums: Sums) => number): Kind => ({
+  label,
+  of,
+  text: compact,
+  exact: whole,
+});
+
+const FIGURES: readonly Kind[] = [
+  count('Requests', (sums) => sums.requests),
+  count('Tokens in', (sums) => sums.prompt_tokens),
+  count('of them cached', (sums) => sums.cached_tokens),
+  count('Tokens out', (sums) => sums.completion_tokens),
+  {
+    label: 'Cost',
+    of: (sums) => inexact(sums.cost_usd),
+    text: (_, sums) => money(sums.cost_usd),
+    exact: (_, sums) => `${sums.cost_usd} USD`,
+  },
+  {
+    label: 'Errors',
+    of: ({ errors, requests }) => (requests === 0 ? null : errors / requests),
+    text: percent,
+    exact: (_, { errors, requests }) => `${whole(errors)} of ${whole(requests)} requests`,
+    more: 'bad',
+  },
+  { label: 'First token, p50', of: (sums) => sums.ttft_ms?.p50 ?? null, text: duration, more: 'bad' },
+  { label: 'First token, p95', of: (sums) => sums.ttft_ms?.p95 ?? null, text: duration, more: 'bad' },
+  speed('Speed, p50', 'p50'),
+  speed('Speed, p95', 'p95'),
+];
+
+function speed(label: string, share: 'p50' | 'p95'): Kind {
+  return {
+    label,
+    of: (sums) => sums.tokens_per_second?.[share] ?? null,
+    text: oneDigit,
+    unit: 'tokens/s',
+    more: 'good',
+  };
+}
+
+interface FiguresProps {
+  /** Undefined: they are being read. */
+  now: Sums | undefined;
+  before: Sums | undefined;
+  /** The days that they are compared with, in words. */
+  beforeText: string;
+}
+
+/** What was used in all, each compared with the days before. */
+export function Figures({ now, before, beforeText }: FiguresProps) {
+  return (
+    <Card>
+      <dl className="grid grid-cols-2 gap-x-4 gap-y-5 sm:grid-cols-3 lg:grid-cols-5">
+        {FIGURES.map((kind) => (
+          <One key={kind.label} kind={kind} now={now} before={before} />
+        ))}
+      </dl>
+      <p className="mt-5 border-t border-line pt-3 text-xs text-ink-3">
+        Compared with {beforeText}. Days are days of UTC.
+      </p>
+    </Card>
+  );
+}
+
+function One({ kind, now, before }: { kind: Kind; now: Sums | undefined; before: Sums | undefined }) {
+  const { label, of, text, unit, exact } = kind;
+  if (now === undefined) {
+    return <Figure label={label} value={<Skeleton className="h-7 w-20" />} note={<Skeleton />} />;
+  }
+  const value = of(now);
+  const earlier = before === undefined ? null : of(before);
+  const change = changeOf(value, earlier);
+  return (
+    <Figure
+      label={label}
+      value={value === null ? '–' : <span title={exact?.(value, now)}>{text(value, now)}</span>}
+      {...(unit !== undefined && value !== null && { unit })}
+      note={
+        change === null ? (
+          <span>{before === undefined ? ' ' : 'nothing to compare'}</span>
+        ) : (
+          <Compared
+            change={change}
+            more={kind.more}
+            before={earlier === null || before === undefined ? '' : text(earlier, before)}
+          />
+        )
+      }
+    />
+  );
+}
+
+const ARROWS = { up: ArrowUpRight, down: ArrowDownRight, same: ArrowRight };
+
+function Compared({
+  change,
+  more,
+  before,
+}: {
+  change: Change;
+  more: 'good' | 'bad' | undefined;
+  before: string;
+}) {
+  const Arrow = ARROWS[change.direction];
+  const isGood = (change.direction === 'up') === (more === 'good');
+  const tone =
+    more === undefined || change.direction === 'same' ? 'text-ink-3' : isGood ? 'text-good' : 'text-bad';
+  return (
+    <span className={`inline-flex items-center gap-1 tabular-nums ${tone}`} title={`${before} before`}>
+      <Arrow className="size-3.5 shrink-0" aria-hidden="true" />
+      {change.text}
+    </span>
+  );
+}

@@ -1,0 +1,84 @@
+import type { Element } from '../../api/client.ts';
+import { useRead } from '../../api/queries.ts';
+import { Badge } from '../../components/badge.tsx';
+import { Card } from '../../components/card.tsx';
+import { Meter } from '../../components/meter.tsx';
+import { Failed, Skeleton } from '../../components/states.tsx';
+import { Time } from '../../components/time.tsx';
+import { limitAmount, limitLabel } from '../../format/limits.ts';
+import type { Question } from './question.ts';
+
+type Standing = Element<'readLimits'>;
+
+const EVERY_MS = 5000;
+
+interface LimitsCardProps {
+  accountId: string;
+  question: Question;
+}
+
+/** What is left now of each limit that the account is held against, and of those of the key and model chosen. */
+export function LimitsCard({ accountId, question: { key, model } }: LimitsCardProps) {
+  const query = {
+    account_id: accountId,
+    ...(key !== null && { key_id: key }),
+    ...(model !== null && { model }),
+  };
+  const account = useRead('getAccount', { params: { id: accountId } });
+  const limits = useRead('readLimits', { query }, { everyMs: EVERY_MS, keep: true });
+  return (
+    <Card
+      title="Limits, now"
+      hint={
+        account.data
+          ? `What is used of each, running requests included. Plan: ${account.data.plan}.`
+          : 'What is used of each, running requests included.'
+      }
+    >
+      {limits.data === undefined ? (
+        limits.error === null ? (
+          <Skeleton className="h-24 w-full" />
+        ) : (
+          <Failed error={limits.error} retry={() => void limits.refetch()} />
+        )
+      ) : limits.data.data.length === 0 ? (
+        <p className="text-sm text-ink-3">The plan of this account sets no limits.</p>
+      ) : (
+        <ul className="grid gap-x-8 gap-y-5 sm:grid-cols-2 lg:grid-cols-3">
+          {limits.data.data.map((standing) => (
+            <li key={`${standing.scope} ${standing.model ?? ''} ${standing.limit}`}>
+              <One standing={standing} />
+            </li>
+          ))}
+        </ul>
+      )}
+    </Card>
+  );
+}
+
+function One({ standing }: { standing: Standing }) {
+  const { scope, model, limit, bound, used, resets_at } = standing;
+  const text = `${limitAmount(limit, used)} of ${limitAmount(limit, bound)}`;
+  return (
+    <>
+      <Meter label={limitLabel(limit)} used={Number(used)} bound={Number(bound)} text={text} />
+      <p className="mt-1.5 flex flex-wrap items-center gap-x-2 gap-y-1 text-xs text-ink-3">
+        {scope === 'key' && <Badge>This key</Badge>}
+        {model !== null && <span className="truncate">{model}</span>}
+        <Reset limit={limit} at={resets_at} />
+      </p>
+    </>
+  );
+}
+
+function Reset({ limit, at }: { limit: Standing['limit']; at: string | null }) {
+  if (limit === 'requests_in_flight') return <span>Free again as requests end</span>;
+  if (limit === 'requests_per_minute' || limit === 'tokens_per_minute') {
+    return <span>Fills up again within a minute</span>;
+  }
+  return at === null ? null : (
+    <span>
+      Resets <Time at={at} />
+    </span>
+  );
+}
