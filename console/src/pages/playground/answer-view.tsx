@@ -1,5 +1,6 @@
 import { Segmented } from '../../components/choices.tsx';
 import { Spinner } from '../../components/spinner.tsx';
+import { duration } from '../../format/time.ts';
 import type { Answer } from './answer.ts';
 import { useLiveAnswer } from './context.ts';
 import { Fault } from './fault.tsx';
@@ -72,6 +73,10 @@ export function LiveAnswerView({ id }: { id: string }) {
           <RichText text={text} />
         </div>
       ))}
+      <p className="flex items-center gap-2 text-xs text-ink-3 tabular-nums">
+        <Spinner />
+        Answering{answer.ttftMs !== null && `, first token after ${duration(answer.ttftMs)}`}
+      </p>
     </div>
   );
 }

@@ -56,10 +56,12 @@ export function ColumnChoice({ seen, onSee }: { seen: number; onSee: (column: nu
 
 function Conversation({ column, index, isSeen }: { column: Column; index: number; isSeen: boolean }) {
   const { draft } = usePlayground();
-  const { scroller, content, isAway, toEnd } = useFollow();
+  const { scroller, content, isAway, toEnd } = useFollow(column.turns.length > 0);
   const last = column.turns.at(-1)?.id;
   // What was just said is seen, wherever one was reading.
-  useEffect(toEnd, [last, toEnd]);
+  useEffect(() => {
+    if (last !== undefined) toEnd();
+  }, [last, toEnd]);
   const many = draft.columns.length > 1;
   return (
     <section

@@ -8,7 +8,7 @@ import { KEY_VARIABLE, samplesOf } from '../../snippets/samples.ts';
 import { usePlayground } from './context.ts';
 import { sentRequest } from './request.ts';
 
-/** Exactly the request that would be sent now, in the languages that people write. */
+/** Exactly the request that is sent, in the languages that people write. */
 export default function CodeDialog({ onClose }: { onClose: () => void }) {
   const { public_url: baseUrl } = useSession();
   const { draft, faults } = usePlayground();
@@ -24,7 +24,7 @@ export default function CodeDialog({ onClose }: { onClose: () => void }) {
       title="As code"
       hint={
         <>
-          Exactly what is sent now. The key stands in the environment as{' '}
+          Exactly this request. The key stands in the environment as{' '}
           <code className="font-mono text-xs">{KEY_VARIABLE.slice(1)}</code>.
         </>
       }

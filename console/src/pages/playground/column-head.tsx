@@ -23,17 +23,21 @@ export function ColumnHead({ column }: { column: number }) {
         onChange={(id) => choose(column, id)}
       />
       {many ? (
-        <IconButton label={`Close column ${column + 1}`} disabled={isRunning} onClick={() => close(column)}>
+        <IconButton
+          label={`Close column ${column + 1}`}
+          className="ml-auto"
+          disabled={isRunning} onClick={() => close(column)}>
           <X className="size-4" aria-hidden="true" />
         </IconButton>
       ) : (
         <Button
           kind="quiet"
+          className="ml-auto"
           disabled={isRunning}
           icon={<Columns2 className="size-4" aria-hidden="true" />}
           onClick={() => choose(1, modelToBeginWith(models, model))}
         >
-          Compare
+          <span className="sr-only sm:not-sr-only">Compare</span>
         </Button>
       )}
     </div>

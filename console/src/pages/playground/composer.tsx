@@ -15,8 +15,8 @@ export function Composer() {
     : draft.columns.some(({ turns }) => turns.at(-1)?.role === 'user');
   const submit = typed && draft.inputRole === 'assistant' ? add : send;
   return (
-    <div className="border-t border-line bg-surface px-4 pt-3 pb-2 sm:px-6">
-      <div className="mx-auto max-w-3xl">
+    <div className="border-t border-line bg-surface pt-3 pb-2">
+      <div className="mx-auto max-w-3xl px-4 sm:px-6">
         <TypedText
           label="Message"
           placeholder={draft.inputRole === 'user' ? 'Write a message' : 'Write what the assistant says'}
@@ -43,10 +43,10 @@ export function Composer() {
             icon={<Plus className="size-3.5" aria-hidden="true" />}
             onClick={add}
           >
-            Add without asking
+            Add<span className="sr-only sm:not-sr-only"> without asking</span>
           </Button>
           <span className="ml-auto">
-            <SendOrStop label={typed ? 'Send' : 'Run'} disabled={!asks} />
+            <SendOrStop label={asks && !typed ? 'Run' : 'Send'} disabled={!asks} />
           </span>
         </div>
         <Kept />

@@ -14,8 +14,8 @@ interface Follow {
   toEnd: () => void;
 }
 
-/** Stays at the end of what grows, unless the reader has gone up. */
-export function useFollow(): Follow {
+/** Stays at the end of what grows for as long as it is `active`, unless the reader has gone up. */
+export function useFollow(active: boolean): Follow {
   const scroller = useRef<HTMLDivElement>(null);
   const content = useRef<HTMLDivElement>(null);
   const following = useRef(true);
@@ -28,14 +28,19 @@ export function useFollow(): Follow {
 
   useEffect(() => {
     const [frame, inner] = [scroller.current, content.current];
-    if (frame === null || inner === null) return;
+    if (!active || frame === null || inner === null) return;
+    let top = frame.scrollTop;
     const onScroll = () => {
-      following.current = frame.scrollHeight - frame.scrollTop - frame.clientHeight < NEAR;
+      const isNear = frame.scrollHeight - frame.scrollTop - frame.clientHeight < NEAR;
+      // Only going up leaves the end: what has grown meanwhile is followed at the next look.
+      if (isNear) following.current = true;
+      else if (frame.scrollTop < top) following.current = false;
+      top = frame.scrollTop;
       setAway(!following.current);
     };
     const grown = new ResizeObserver(() => {
       if (following.current) toEnd();
-      else onScroll();
+      else setAway(true);
     });
     grown.observe(inner);
     grown.observe(frame);
@@ -44,7 +49,7 @@ export function useFollow(): Follow {
       grown.disconnect();
       frame.removeEventListener('scroll', onScroll);
     };
-  }, [toEnd]);
+  }, [active, toEnd]);
 
   return { scroller, content, isAway, toEnd };
 }

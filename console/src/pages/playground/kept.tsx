@@ -11,7 +11,7 @@ export function Kept() {
   const [asking, setAsking] = useState(false);
   return (
     <p className="mt-2 text-2xs text-ink-3">
-      Kept in this browser only, and sent with your requests alone.{' '}
+      Stays in this browser; sent in your requests alone.{' '}
       <button
         type="button"
         disabled={isEmpty(draft)}

@@ -9,9 +9,10 @@ import { boundsOf, type NumberParameter } from './parameters.ts';
 export function NumberField({ parameter }: { parameter: NumberParameter }) {
   const { draft, faults } = usePlayground();
   const { change } = useActions();
-  const { name, label, hint, fallback, step, min, max, unit, whole } = parameter;
+  const { name, label, hint, fallback, step, unit, whole } = parameter;
   const typed = draft.settings.numbers[name] ?? '';
   const set = (text: string) => change({ type: 'number', name, typed: text });
+  const reset = <Reset label={label} isSet={typed !== ''} onReset={() => set('')} />;
   const input = (
     <BaseField.Control
       value={typed}
@@ -19,36 +20,62 @@ export function NumberField({ parameter }: { parameter: NumberParameter }) {
       inputMode={whole ? 'numeric' : 'decimal'}
       autoComplete="off"
       onValueChange={(text) => set(text)}
-      className={classNames(INPUT, 'h-8 tabular-nums', step !== undefined && 'w-20 text-right')}
+      className={classNames(INPUT, 'h-8 tabular-nums', step !== undefined && 'px-2 text-right')}
     />
   );
+  const named = unit === undefined ? label : `${label}, ${unit}`;
+  if (step === undefined) {
+    return (
+      <Field label={named} error={faults[name]} hint={`${boundsOf(parameter)}. ${hint}`} aside={reset}>
+        {input}
+      </Field>
+    );
+  }
   return (
     <Field
-      label={unit === undefined ? label : `${label}, ${unit}`}
+      label={named}
       error={faults[name]}
-      hint={`${hint} ${boundsOf(parameter)}, default: ${fallback}.`}
+      hint={hint}
       aside={
         <span className="flex items-center gap-1">
-          <Reset label={label} isSet={typed !== ''} onReset={() => set('')} />
-          {step !== undefined && input}
+          {reset}
+          <span className="w-16">{input}</span>
         </span>
       }
     >
-      {step === undefined ? (
-        input
-      ) : (
-        <input
-          type="range"
-          aria-label={`${label}, slider`}
-          min={min}
-          max={max}
-          step={step}
-          value={typed === '' ? fallback : typed}
-          onChange={(event) => set(event.target.value)}
-          className="h-4 w-full cursor-pointer accent-accent"
-        />
-      )}
+      <Slider parameter={parameter} step={step} value={typed === '' ? fallback : typed} onSlide={set} />
     </Field>
+  );
+}
+
+interface SliderProps {
+  parameter: NumberParameter;
+  step: number;
+  value: string;
+  onSlide: (value: string) => void;
+}
+
+/** With its bounds at its ends, and between them what holds where nothing is set. */
+function Slider({ parameter, step, value, onSlide }: SliderProps) {
+  const { label, min, max, aboveMin, fallback } = parameter;
+  return (
+    <div>
+      <input
+        type="range"
+        aria-label={`${label}, slider`}
+        min={aboveMin ? min + step : min}
+        max={max}
+        step={step}
+        value={value}
+        onChange={(event) => onSlide(event.target.value)}
+        className="block h-4 w-full cursor-pointer accent-accent"
+      />
+      <p className="mt-0.5 flex justify-between text-2xs text-ink-3 tabular-nums">
+        <span>{aboveMin ? `above ${min}` : min}</span>
+        <span>default {fallback}</span>
+        <span>{max}</span>
+      </p>
+    </div>
   );
 }
 

@@ -31,7 +31,7 @@ export function Numbers({ answer }: { answer: Answer }) {
             {money(cost)}
           </One>
         )}
-        <One name="End">{endOf(answer)}</One>
+        <One name="Finish">{endOf(answer)}</One>
       </dl>
       {requestId !== null && (
         <TextLink to={`/requests/${requestId}`} className="text-xs">

@@ -53,7 +53,7 @@ export function ParametersPanel() {
 function Group({ title, children }: { title: string; children: ReactNode }) {
   return (
     <section className="flex flex-col gap-4">
-      <h3 className="text-2xs font-medium tracking-wide text-ink-3 uppercase">{title}</h3>
+      <h2 className="text-2xs font-medium tracking-wide text-ink-3 uppercase">{title}</h2>
       {children}
     </section>
   );

@@ -44,7 +44,7 @@ export const LENGTH: readonly NumberParameter[] = [
   {
     name: 'max_tokens',
     label: 'Maximum length',
-    hint: 'The model and its context may end the text earlier.',
+    hint: 'The context may end the text earlier.',
     modes: BOTH,
     whole: true,
     min: 1,
@@ -59,7 +59,7 @@ export const SAMPLING: readonly NumberParameter[] = [
   {
     name: 'temperature',
     label: 'Temperature',
-    hint: 'At 0 the likeliest token is always taken.',
+    hint: '0 always takes the likeliest token.',
     modes: BOTH,
     whole: false,
     min: 0,
@@ -70,7 +70,7 @@ export const SAMPLING: readonly NumberParameter[] = [
   {
     name: 'top_p',
     label: 'Top P',
-    hint: 'Keeps the likeliest tokens that together have this probability.',
+    hint: 'Keeps the likeliest tokens of this probability in all.',
     modes: BOTH,
     whole: false,
     min: 0,
@@ -82,7 +82,7 @@ export const SAMPLING: readonly NumberParameter[] = [
   {
     name: 'top_k',
     label: 'Top K',
-    hint: 'Keeps so many of the likeliest tokens; 0 keeps all.',
+    hint: 'So many of the likeliest tokens are kept; 0 keeps all.',
     modes: BOTH,
     whole: true,
     min: 0,
@@ -93,7 +93,7 @@ export const SAMPLING: readonly NumberParameter[] = [
   {
     name: 'min_p',
     label: 'Min P',
-    hint: 'Drops tokens less likely than this share of the likeliest.',
+    hint: 'Drops tokens below this share of the likeliest.',
     modes: BOTH,
     whole: false,
     min: 0,
@@ -104,7 +104,7 @@ export const SAMPLING: readonly NumberParameter[] = [
   {
     name: 'seed',
     label: 'Seed',
-    hint: 'The same seed and request give the same text, as far as the engine can promise it.',
+    hint: 'The same seed and request give the same text.',
     modes: BOTH,
     whole: true,
     // The interface takes 64 bits; beyond these a number of JSON is not exact in a browser.
@@ -119,7 +119,7 @@ export const PENALTIES: readonly NumberParameter[] = [
   {
     name: 'frequency_penalty',
     label: 'Frequency penalty',
-    hint: 'Above 0, tokens become less likely with each occurrence.',
+    hint: 'Above 0, each occurrence makes a token less likely.',
     modes: BOTH,
     whole: false,
     min: -2,
@@ -130,7 +130,7 @@ export const PENALTIES: readonly NumberParameter[] = [
   {
     name: 'presence_penalty',
     label: 'Presence penalty',
-    hint: 'Above 0, tokens that have occurred become less likely.',
+    hint: 'Above 0, tokens that occurred are less likely.',
     modes: BOTH,
     whole: false,
     min: -2,
@@ -141,7 +141,7 @@ export const PENALTIES: readonly NumberParameter[] = [
   {
     name: 'repetition_penalty',
     label: 'Repetition penalty',
-    hint: 'Above 1, the odds of tokens that have occurred are divided by it.',
+    hint: 'Divides the odds of tokens that occurred.',
     modes: BOTH,
     whole: false,
     min: 0,
@@ -155,7 +155,7 @@ export const PENALTIES: readonly NumberParameter[] = [
 export const CHOICES: NumberParameter = {
   name: 'n',
   label: 'Choices',
-  hint: 'Answers to generate for the prompt. The service may allow fewer.',
+  hint: 'Answers to one prompt. The service may allow fewer.',
   modes: BOTH,
   whole: true,
   min: 1,
@@ -167,7 +167,7 @@ export const CHOICES: NumberParameter = {
 export const TOP_LOGPROBS: NumberParameter = {
   name: 'top_logprobs',
   label: 'Alternatives to each token',
-  hint: 'How many of the likeliest tokens are listed at each position.',
+  hint: 'So many of the likeliest tokens are listed at each place.',
   modes: ['chat'],
   whole: true,
   min: 0,

@@ -152,7 +152,7 @@ function Toolbar({ isPanelOpen, onParameters, onCode }: ToolbarProps) {
       />
       <div className="ml-auto flex items-center gap-2">
         <Button size="small" icon={<CodeXml className="size-3.5" aria-hidden="true" />} onClick={onCode}>
-          Code
+          <span className="sr-only sm:not-sr-only">Code</span>
         </Button>
         <Button
           size="small"
@@ -160,8 +160,8 @@ function Toolbar({ isPanelOpen, onParameters, onCode }: ToolbarProps) {
           icon={<SlidersHorizontal className="size-3.5" aria-hidden="true" />}
           onClick={onParameters}
         >
-          Parameters
-          {count > 0 && <span className="text-bad"> ({count} wrong)</span>}
+          <span className="sr-only sm:not-sr-only">Parameters</span>
+          {count > 0 && <span className="text-bad">{count} wrong</span>}
         </Button>
       </div>
     </>

@@ -27,9 +27,11 @@ export function requestOf(draft: Draft, { model, turns }: Column, until: string 
   return { model, messages, ...settingsOf(settings, mode) };
 }
 
-/** The same as it goes over the wire. */
+/** The request that is sent next, as it goes over the wire; where nothing is typed, the one that was answered last. */
 export function sentRequest(draft: Draft, column: Column): RequestBody {
-  return streamed(requestOf(draft, column), draft.settings.stream);
+  const last = column.turns.at(-1);
+  const answered = draft.input.trim() === '' && last?.role === 'assistant' ? last.id : null;
+  return streamed(requestOf(draft, column, answered), draft.settings.stream);
 }
 
 function settingsOf(settings: Settings, mode: Mode): RequestBody {
