@@ -19,7 +19,7 @@ export function Page({ title, hint, actions, wide = false, fill = false, childre
   }, [title]);
   if (fill) {
     return (
-      <div className="flex h-[calc(100dvh-3.5rem)] min-h-96 flex-col lg:h-dvh">
+      <div data-fill="" className="flex h-[calc(100dvh-3.5rem)] min-h-96 flex-col lg:h-dvh">
         <header className="flex min-h-14 flex-wrap items-center gap-x-4 gap-y-2 border-b border-line bg-surface px-4 py-2 sm:px-6">
           <h1 className="text-base font-semibold tracking-tight text-ink">{title}</h1>
           {actions}
