@@ -1,7 +1,7 @@
 import { useKeyNames, useKeys } from '../../api/names.ts';
 import { useRead } from '../../api/queries.ts';
 import { addDays } from '../../components/date-range-days.ts';
-import { useToday } from '../../components/date-range-today.ts';
+import { useToday } from '../../components/date-range-now.ts';
 import { Select } from '../../components/select.tsx';
 import type { Scope } from '../../shell/scope.tsx';
 

@@ -47,8 +47,22 @@ export const valuesOf = (over: OverTime, measure: Measure): number[] =>
   over.map((sums) => (sums === null ? 0 : MEASURES[measure](sums)));
 
 /** All of a measure. */
-export const total = (over: OverTime, measure: Measure): number =>
+const total = (over: OverTime, measure: Measure): number =>
   valuesOf(over, measure).reduce((sum, value) => sum + value, 0);
+
+/** What was used in the first of these times, with the percentiles of all of them; its cost is inexact. */
+export function sumsUntil(over: OverTime, count: number, whole: Sums): Sums {
+  const of = (measure: Measure) => total(over.slice(0, count), measure);
+  return {
+    ...whole,
+    requests: of('requests'),
+    errors: of('errors'),
+    prompt_tokens: of('prompt'),
+    cached_tokens: of('cached'),
+    completion_tokens: of('completion'),
+    cost_usd: of('cost').toFixed(12),
+  };
+}
 
 /** What is left at each time when the parts have been taken away. */
 export const rest = (all: readonly number[], parts: readonly (readonly number[])[]): number[] =>

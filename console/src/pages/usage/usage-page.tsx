@@ -3,7 +3,7 @@ import { ButtonLink } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Segmented, Switch } from '../../components/choices.tsx';
 import { dayAt, daysText } from '../../components/date-range-days.ts';
-import { useToday } from '../../components/date-range-today.ts';
+import { useHour, useToday } from '../../components/date-range-now.ts';
 import { DateRange } from '../../components/date-range.tsx';
 import { Page } from '../../components/page.tsx';
 import { Empty, Failed } from '../../components/states.tsx';
@@ -12,7 +12,7 @@ import { scopeInQuery, ScopeSwitch, useScope, type Scope } from '../../shell/sco
 import { requestsPath, type Filters } from '../requests/filters.ts';
 import { KeyFilter, ModelFilter } from '../requests/filter-selects.tsx';
 import { Breakdown } from './breakdown.tsx';
-import { endOf } from './buckets.ts';
+import { endOf, sumsUntil, type Sums } from './buckets.ts';
 import { ExportMenu } from './export-menu.tsx';
 import { Figures } from './figures.tsx';
 import { LimitsCard } from './limits-card.tsx';
@@ -71,7 +71,8 @@ function Usage({ scope, question }: { scope: Scope; question: Question }) {
   const usage = useUsage(scope, question);
   const parts = useParts(scope, question, usage.times);
   const [, change] = useQueryState();
-  const { unit, days, before, model, key } = question;
+  const hour = useHour();
+  const { unit, days, model, key } = question;
   const { all, over, overBefore, times } = usage;
   const linkOf = (filters: Partial<Filters>, whose = scopeInQuery(scope)) =>
     requestsPath({ model, key, ...days, ...filters }, whose);
@@ -91,7 +92,7 @@ function Usage({ scope, question }: { scope: Scope; question: Question }) {
       className={`space-y-4 transition-opacity ${usage.isStale ? 'opacity-60' : ''}`}
       aria-busy={usage.isStale || all === undefined}
     >
-      <Figures now={all} before={usage.allBefore} beforeText={daysText(before)} />
+      <Figures now={all} {...comparable(question, usage, hour)} />
       {scope.account !== null && <LimitsCard accountId={scope.account.id} question={question} />}
       {all?.requests === 0 ? (
         <Card>
@@ -117,6 +118,22 @@ function Usage({ scope, question }: { scope: Scope; question: Question }) {
       )}
     </div>
   );
+}
+
+/** What the figures are compared with: the days before, but of hours no more than there were of these days. */
+function comparable(
+  { unit, before }: Question,
+  { times, allBefore, overBefore }: ReturnType<typeof useUsage>,
+  hour: string,
+): { before: Sums | undefined; beforeText: string } {
+  const begun = times.filter((time) => time * 1000 <= Date.parse(hour)).length;
+  if (unit === 'day' || begun === times.length) {
+    return { before: allBefore, beforeText: daysText(before) };
+  }
+  return {
+    before: allBefore && overBefore && sumsUntil(overBefore, begun, allBefore),
+    beforeText: `${daysText(before)}, ${begun === 1 ? 'the first hour' : `the first ${begun} hours`}`,
+  };
 }
 
 function NoRequests() {

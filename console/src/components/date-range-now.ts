@@ -1,0 +1,14 @@
+import { useSyncExternalStore } from 'react';
+
+/** The day of UTC that it is; it turns while the page is open. */
+export const useToday = (): string => useHour().slice(0, 10);
+
+/** The hour of UTC that it is, such as `2026-11-21T16:00:00Z`. */
+export const useHour = (): string => useSyncExternalStore(everyHalfMinute, hour);
+
+const hour = (): string => `${new Date().toISOString().slice(0, 13)}:00:00Z`;
+
+function everyHalfMinute(look: () => void): () => void {
+  const timer = setInterval(look, 30_000);
+  return () => clearInterval(timer);
+}
