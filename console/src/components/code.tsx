@@ -14,7 +14,7 @@ export function Code({ text, what, label }: { text: string; what: string; label:
       >
         {text}
       </pre>
-      <span className="absolute top-0 right-0 rounded-lg bg-sunken p-2">
+      <span className="absolute top-0 right-0 rounded-lg bg-sunken pt-1 pr-1.5 pl-2">
         <CopyButton text={text} what={what} />
       </span>
     </div>
