@@ -1,6 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { mkdir, readdir, rm, stat } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { FastifyInstance } from 'fastify';
@@ -10,6 +9,7 @@ import { openLedger } from './accounts/ledger/open-ledger.ts';
 import { openUsageHistory } from './accounts/ledger/history.ts';
 import type { Limits } from './accounts/limits/limits.ts';
 import { openMemoryLimits } from './accounts/limits/memory.ts';
+import { hasOperator } from './accounts/operators.ts';
 import { Plans, warnOfLostPlans } from './accounts/plans.ts';
 import { recordPlans } from './accounts/plan-history.ts';
 import { AccountStore } from './accounts/store.ts';
@@ -20,10 +20,13 @@ import { FIRST_MIGRATION } from './database/migrations.ts';
 import { openReplica } from './engine/client.ts';
 import { EmbeddedReplica } from './engine/embedded.ts';
 import { RemoteReplica } from './engine/remote.ts';
+import { runFolder } from './engine/run-folder.ts';
 import { ServiceError } from './errors.ts';
 import { Activity } from './http/activity.ts';
+import { Load } from './http/load.ts';
 import { buildServer } from './http/server.ts';
 import { Identity } from './identity/identity.ts';
+import { makeSetupLink } from './identity/setup.ts';
 import type { Log } from './log.ts';
 import { ModelStore } from './models/store.ts';
 import { cardSource } from './routing/card.ts';
@@ -33,9 +36,6 @@ import { WriteQueue } from './write-queue.ts';
 
 /** Fields of the configuration that a running service takes anew. */
 const RELOADED: ReadonlySet<string> = new Set(['plans', 'defaultPlan']);
-
-/** Longest path of a Unix socket that every system takes, in bytes. */
-const MAX_SOCKET_PATH = 100;
 
 /** How long streams that `drainMs` did not suffice for have to send their last frame, in milliseconds. */
 const LAST_FRAME_MS = 1000;
@@ -135,6 +135,14 @@ export class Service implements AsyncDisposable {
       accounts: new AccountStore(database),
       identity,
       activity,
+      load: new Load(),
+      installation: {
+        copy: `${hostname()}:${process.pid}`,
+        startedAt: Date.now(),
+        home: config.home,
+        mail: config.file.smtp !== undefined,
+        providers: config.file.signIn.providers.map(({ name }) => name),
+      },
       limits: config.file.limits,
       stream: config.file.stream,
       writes: new WriteQueue(),
@@ -159,6 +167,21 @@ export class Service implements AsyncDisposable {
   /** The address it listens on. */
   get localUrl(): string {
     return addressOf(this.#app, this.#config.host);
+  }
+
+  /** Whether the console is served. */
+  get hasConsole(): boolean {
+    return this.#config.file.console.enabled;
+  }
+
+  /** Whether anybody may manage the service from the console. */
+  async hasOperator(): Promise<boolean> {
+    return await hasOperator(this.#database);
+  }
+
+  /** The link with which the first operator signs up, once and within an hour; null: there is one already. */
+  async makeSetupLink(): Promise<string | null> {
+    return await makeSetupLink(this.#database, this.url);
   }
 
   /**
@@ -317,31 +340,6 @@ function serveReplicas(
 
 function priceOf({ pricing }: ModelConfig): TokenPrice {
   return { prompt: picoPerToken(pricing.prompt), completion: picoPerToken(pricing.completion) };
-}
-
-/** The folder for sockets, without those that dead processes left. In the system's own where the home is too deep. */
-async function runFolder(home: string): Promise<string> {
-  const inHome = join(home, 'run');
-  const user = process.getuid?.() ?? 0;
-  const folder = inHome.length + 32 <= MAX_SOCKET_PATH ? inHome : join(tmpdir(), `sluice-${user}`);
-  await mkdir(folder, { recursive: true, mode: 0o700 });
-  const { uid } = await stat(folder);
-  if (uid !== user)
-    throw new Error(`${folder} belongs to another user; remove it, or set SLUICE_HOME to a shorter path.`);
-  for (const name of await readdir(folder)) {
-    const pid = Number(/^(\d+)-/.exec(name)?.[1] ?? NaN);
-    if (Number.isInteger(pid) && !lives(pid)) await rm(join(folder, name), { force: true });
-  }
-  return folder;
-}
-
-function lives(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return error instanceof Error && 'code' in error && error.code === 'EPERM';
-  }
 }
 
 /** Ends a generation whose key was revoked or has expired, or whose account was suspended, while it ran. */

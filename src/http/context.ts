@@ -7,7 +7,22 @@ import type { Inference } from '../inference/complete.ts';
 import type { Router } from '../routing/router.ts';
 import type { WriteQueue } from '../write-queue.ts';
 import type { Activity } from './activity.ts';
+import type { Load } from './load.ts';
 import type { Principal } from './principal.ts';
+
+/** What is told of this installation, for operators. */
+export interface Installation {
+  /** The name of this copy of the service. */
+  copy: string;
+  /** Unix milliseconds. */
+  startedAt: number;
+  /** The home folder. */
+  home: string;
+  /** Whether it can write to people. */
+  mail: boolean;
+  /** What the providers that people may sign in with are called. */
+  providers: readonly string[];
+}
 
 /** All that the routes use; the composition root makes it once. */
 export interface HttpContext {
@@ -17,6 +32,8 @@ export interface HttpContext {
   accounts: AccountStore;
   identity: Identity;
   activity: Activity;
+  load: Load;
+  installation: Installation;
   limits: ConfigFile['limits'];
   stream: ConfigFile['stream'];
   writes: WriteQueue;

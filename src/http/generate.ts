@@ -73,6 +73,12 @@ export async function generate(
     over = true;
     if (reply.raw.closed) context.activity.end(stop);
     logRequest(context.log, request, outcome, record);
+    context.load.ended({
+      failed: outcome.code !== null && outcome.code !== 'hung_up',
+      promptTokens: record.usage.promptTokens,
+      completionTokens: record.usage.completionTokens,
+      ttftMs: record.firstTokenAtMs === null ? null : record.firstTokenAtMs - record.startedAtMs,
+    });
   }
 }
 

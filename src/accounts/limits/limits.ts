@@ -68,6 +68,10 @@ export interface Limits extends AsyncDisposable {
    * models and for the one that is named; `''`: for every model that has limits of its own.
    */
   standing(demand: Omit<Demand, 'worstTokens' | 'worstPico'>): Promise<LimitStanding[]>;
+  /** Where they are counted. */
+  readonly store: 'memory' | 'valkey';
+  /** Whether that place answers; while it does not, each copy of the service counts for itself, or refuses. */
+  readonly reachable: boolean;
   /** Forgets what is remembered of calendar periods, so that it is read from the ledger anew. */
   recount(): void;
 }

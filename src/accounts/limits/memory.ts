@@ -42,6 +42,8 @@ export function openMemoryLimits(options: MemoryLimitsOptions): Limits {
  * buckets are full, so that memory holds those that are busy.
  */
 export class MemoryLimits implements Limits {
+  readonly store = 'memory';
+  readonly reachable = true;
   readonly #history: UsageHistory;
   readonly #reservedShare: number;
   readonly #clock: LimitsClock;

@@ -74,6 +74,7 @@ type Asked = Omit<Demand, 'worstTokens' | 'worstPico'>;
  * meanwhile is read from the ledger, by raising the generation.
  */
 class ValkeyLimits implements Limits {
+  readonly store = 'valkey';
   readonly #options: ValkeyLimitsOptions;
   readonly #timing: ValkeyTiming;
   readonly #local: MemoryLimits;
@@ -103,6 +104,10 @@ class ValkeyLimits implements Limits {
       onBeat: () => this.#beat(),
       onGone: () => this.#leave(),
     });
+  }
+
+  get reachable(): boolean {
+    return this.#up;
   }
 
   /** Copies of the service as last seen, this one among them. */

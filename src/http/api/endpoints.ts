@@ -6,6 +6,7 @@ import { keyEndpoints } from './keys.ts';
 import { meEndpoints } from './me.ts';
 import { peopleEndpoints } from './people.ts';
 import { requestEndpoints } from './requests.ts';
+import { serviceEndpoints } from './service.ts';
 import { sessionEndpoints } from './session.ts';
 import { usageEndpoints } from './usage.ts';
 
@@ -20,6 +21,7 @@ export const API_ENDPOINTS: readonly Endpoint[] = [
   ...sessionEndpoints,
   ...meEndpoints,
   ...auditEndpoints,
+  ...serviceEndpoints,
 ];
 
 /** Their paths, with parameters in braces, and the methods of each. */

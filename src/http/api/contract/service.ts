@@ -83,12 +83,14 @@ const second = z.object({
     .describe('Time to the first token, the median; null: no request of this second had one.'),
 });
 
+const copies = z.int().nullable().describe('How many copies of the service live; null: not known now.');
+
 /** The load of this copy of the service. */
 export const load = component(
   'Load',
   z.object({
     copy: z.string().describe('The copy of the service that answers.'),
-    copies: count.describe('How many copies of the service live.'),
+    copies,
     in_flight: count.describe('Requests that this copy has at replicas.'),
     waiting: count.describe('Requests of this copy that have no slot yet.'),
     seconds: z.array(second).describe('The last 300 whole seconds of this copy, the oldest first.'),
@@ -102,7 +104,8 @@ export const health = component(
     version: z.string(),
     node_version: z.string(),
     started_at: time.describe('When this copy of the service was started; ISO 8601 in UTC.'),
-    copies: count.describe('How many copies of the service live.'),
+    copy: z.string().describe('The copy of the service that answers.'),
+    copies,
     database: z.object({
       kind: z.enum(['sqlite', 'postgres']),
       reachable: z.boolean(),

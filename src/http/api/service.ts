@@ -1,0 +1,178 @@
+import { statfs } from 'node:fs/promises';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { z } from 'zod';
+import { countCopies } from '../../accounts/ledger/copies.ts';
+import type { AccountDatabase } from '../../accounts/store.ts';
+import type { ModelOverview, ReplicaOverview, Router } from '../../routing/router.ts';
+import type { HttpContext } from '../context.ts';
+import { serviceOperations, type engine, type servedModel } from './contract/service.ts';
+import { endpoints } from './endpoint.ts';
+import { iso, pageJson } from './json.ts';
+import { perMillionText } from './ledger-json.ts';
+
+/** The service itself: its models, engines, load and health. */
+export const serviceEndpoints = endpoints(serviceOperations, {
+  listServedModels: async ({ context, principal }) => {
+    const mayUse = ({ id }: ModelOverview) => principal.key?.models?.has(id) !== false;
+    const items = context.router.overview().filter(mayUse);
+    return pageJson({ items, nextCursor: null }, (model) =>
+      modelJson(context.router, model, principal.operator),
+    );
+  },
+  listEngines: async ({ context }) =>
+    pageJson({ items: context.router.reports(), nextCursor: null }, engineJson),
+  readLoad: async ({ database, context }) => {
+    const models = context.router.overview();
+    return {
+      copy: context.installation.copy,
+      copies: await answered(countCopies(database)),
+      in_flight: models.reduce((sum, model) => sum + inFlight(model), 0),
+      waiting: models.reduce((sum, { waiting }) => sum + waiting, 0),
+      seconds: context.load.lastSeconds().map((second) => ({
+        at: iso(second.atMs),
+        requests: second.requests,
+        errors: second.errors,
+        prompt_tokens: second.promptTokens,
+        completion_tokens: second.completionTokens,
+        ttft_ms: second.ttftMs,
+      })),
+    };
+  },
+  readHealth: async ({ database, limits, context }) => {
+    const { installation, version } = context;
+    const [copies, disk] = await Promise.all([
+      answered(countCopies(database)),
+      answered(statfs(installation.home)),
+    ]);
+    return {
+      version,
+      node_version: process.versions.node,
+      started_at: iso(installation.startedAt),
+      copy: installation.copy,
+      copies,
+      database: databaseJson(database, context, copies !== null),
+      ledger: ledgerJson(context),
+      limits_store: { kind: limits.store, reachable: limits.reachable },
+      disk: {
+        free_bytes: disk && disk.bavail * disk.bsize,
+        total_bytes: disk && disk.blocks * disk.bsize,
+      },
+      mail: installation.mail,
+      providers: [...installation.providers],
+    };
+  },
+});
+
+/** How long something may take to tell how it is, in milliseconds. */
+const ANSWER_MS = 2000;
+
+/** What is answered in time; null: nothing, or that it failed. */
+async function answered<T>(question: Promise<T>): Promise<T | null> {
+  const late = new AbortController();
+  try {
+    return await Promise.race([
+      question.catch(() => null),
+      pause(ANSWER_MS, null, { signal: late.signal, ref: false }),
+    ]);
+  } finally {
+    late.abort();
+  }
+}
+
+type Progress = Pick<
+  z.input<typeof engine>,
+  'state' | 'fraction' | 'received_bytes' | 'total_bytes' | 'reason' | 'retry_in_ms'
+>;
+
+const PROGRESS = { fraction: null, received_bytes: null, total_bytes: null, reason: null, retry_in_ms: null };
+
+function progressOf(state: ReplicaOverview['state']): Progress {
+  switch (state.state) {
+    case 'ready':
+      return { ...PROGRESS, state: 'ready' };
+    case 'loading':
+      return { ...PROGRESS, state: 'loading', fraction: state.fraction };
+    case 'downloading': {
+      const { receivedBytes = null, totalBytes = null } = state.pull ?? {};
+      const fraction = receivedBytes !== null && totalBytes ? receivedBytes / totalBytes : null;
+      return {
+        ...PROGRESS,
+        state: 'downloading',
+        fraction,
+        received_bytes: receivedBytes,
+        total_bytes: totalBytes,
+      };
+    }
+    case 'down':
+      return { ...PROGRESS, state: 'down', reason: state.reason, retry_in_ms: state.retryInMs };
+  }
+}
+
+/** The replica that is furthest tells how far the model is. */
+const FURTHEST = ['ready', 'loading', 'downloading', 'down'] as const;
+
+function modelJson(router: Router, overview: ModelOverview, operator: boolean): z.input<typeof servedModel> {
+  const model = router.model(overview.id);
+  const { price } = model;
+  const card = model.card();
+  const states = overview.replicas.map(({ state }) => state);
+  const furthest = FURTHEST.flatMap((word) => states.find(({ state }) => state === word) ?? [])[0];
+  const progress = progressOf(furthest ?? { state: 'down', reason: 'it has no replica', retryInMs: null });
+  return {
+    id: overview.id,
+    ...progress,
+    reason: operator ? progress.reason : null,
+    waiting: overview.waiting,
+    in_flight: inFlight(overview),
+    replicas: states.length,
+    replicas_ready: states.filter(({ state }) => state === 'ready').length,
+    pricing: { prompt: perMillionText(price.prompt), completion: perMillionText(price.completion) },
+    context_length: card?.context_length ?? null,
+    max_completion_tokens: card?.max_completion_tokens ?? null,
+    quantization: card?.quantization ?? null,
+    modality: card?.architecture.modality ?? null,
+    instruct_type: card?.architecture.instruct_type ?? null,
+  };
+}
+
+function inFlight({ replicas }: ModelOverview): number {
+  return replicas.reduce((sum, replica) => sum + replica.inFlight, 0);
+}
+
+function engineJson(replica: ReplicaOverview): z.input<typeof engine> {
+  const { health, tokensPerSecond } = replica;
+  return {
+    model: replica.model,
+    name: replica.name,
+    dialect: replica.dialect,
+    ...progressOf(replica.state),
+    in_flight: replica.inFlight,
+    slots: health?.slots ?? null,
+    slots_in_use: health?.slotsInUse ?? null,
+    queued: health?.queued ?? null,
+    // What is of the last seconds is not exact beyond this.
+    tokens_per_second: tokensPerSecond === null ? null : Math.round(tokensPerSecond * 10) / 10,
+    prompt_tokens: health?.promptTokens ?? null,
+    cached_tokens: health?.cachedTokens ?? null,
+    completion_tokens: health?.completionTokens ?? null,
+    memory_bytes: health?.memoryBytes ?? null,
+    restarts: replica.restarts,
+    started_at: iso(replica.startedAt),
+    backend: replica.backend,
+  };
+}
+
+function databaseJson({ place }: AccountDatabase, { inference }: HttpContext, reachable: boolean) {
+  return { kind: place.kind, reachable, writable: reachable && inference.accounting.ledger.health.writable };
+}
+
+function ledgerJson({ inference }: HttpContext) {
+  const { health } = inference.accounting.ledger;
+  if (health.writable) return { writable: true, failing_for_ms: null, waiting: 0, reason: null };
+  return {
+    writable: false,
+    failing_for_ms: health.sinceMs,
+    waiting: health.waiting,
+    reason: health.reason,
+  };
+}
