@@ -19,6 +19,14 @@ const COMMANDS: Readonly<Record<string, Listed>> = {
     summary: 'Make, list, suspend and close accounts.',
     load: () => import('./commands/accounts.ts'),
   },
+  people: {
+    summary: 'List who may use the console, and let in who is locked out.',
+    load: () => import('./commands/people.ts'),
+  },
+  'setup-link': {
+    summary: 'Print the link with which the first operator signs up in the console.',
+    load: () => import('./commands/setup-link.ts'),
+  },
   keys: {
     summary: 'Make, list, change and revoke API keys.',
     load: () => import('./commands/keys.ts'),

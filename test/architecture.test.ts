@@ -18,7 +18,18 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   routing: ['engine'],
   inference: ['routing', 'accounts', 'engine'],
   http: ['inference', 'openai', 'accounts', 'identity', 'routing'],
-  commands: ['openai', 'models', 'engine', 'database', 'accounts', 'config', 'routing', 'inference', 'http'],
+  commands: [
+    'openai',
+    'models',
+    'engine',
+    'database',
+    'accounts',
+    'config',
+    'identity',
+    'routing',
+    'inference',
+    'http',
+  ],
 };
 
 /** Types and values that every folder may import. */

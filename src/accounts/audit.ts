@@ -6,7 +6,7 @@ import { invalidCursor, pageLimit, pageOf, type Page, type PageQuery } from './p
 
 /** Who asks for a change, and from where. */
 export interface Actor {
-  /** `key:<id>`, `person:<id>`, `cli:<user name>`, or `service`. */
+  /** `key:<id>`, `person:<id>`, `cli:<user name>`, `service`, or `visitor`: somebody who has not signed in. */
   id: string;
   /** Null: from the machine itself. */
   ip: string | null;
@@ -33,6 +33,7 @@ export type AuditAction =
   | 'person.sign_in'
   | 'person.sign_in_refused'
   | 'person.change_password'
+  | 'person.make_password_link'
   | 'person.add_provider'
   | 'person.begin_two_factor'
   | 'person.end_two_factor'

@@ -98,15 +98,6 @@ export async function getKey(database: Database, id: string): Promise<KeyRecord>
   return toRecord(row);
 }
 
-/** How many keys were ever made, revoked ones among them. */
-export async function countKeys(database: Database): Promise<number> {
-  const row = await database.kysely
-    .selectFrom('keys')
-    .select((select) => select.fn.countAll<number>().as('count'))
-    .executeTakeFirstOrThrow();
-  return row.count;
-}
-
 /**
  * Changes one key, named as in `revokeKey`, to what is wanted of it as it is now; what is as it should be already is
  * not written down. Every copy of the service follows within a second. Null: there is none such. Rejects with a `ServiceError` `invalid_value`: params

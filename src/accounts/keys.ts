@@ -12,7 +12,7 @@ import { isWellFormed } from './key-format.ts';
 import { hashKey } from './key-hash.ts';
 import { readLimits, readModels } from './key-limits.ts';
 import type { KeyKind, KeyRecord } from './key-record.ts';
-import { countKeys, createKey, listKeys, revokeKey, type NewKey } from './key-table.ts';
+import { createKey, listKeys, revokeKey, type NewKey } from './key-table.ts';
 
 /** Who a request is from, and what it may use. */
 export interface AuthenticatedKey {
@@ -154,11 +154,6 @@ export class KeyStore implements AsyncDisposable {
   /** Every key there ever was, the oldest first. */
   list(): Promise<KeyRecord[]> {
     return listKeys(this.#database);
-  }
-
-  /** How many keys were ever made, revoked ones among them. */
-  count(): Promise<number> {
-    return countKeys(this.#database);
   }
 
   /** Loads the live keys anew if one was changed since the last time. Rejects with a `DatabaseError`. */

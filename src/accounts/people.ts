@@ -72,6 +72,16 @@ export async function getPerson(database: Database, id: string): Promise<PersonR
   return toRecord(row);
 }
 
+/** The person of this id or e-mail address; null: nobody. */
+export async function findPerson({ kysely }: Database, named: string): Promise<PersonRecord | null> {
+  const row = await kysely
+    .selectFrom('people')
+    .selectAll()
+    .where((is) => is.or([is('id', '=', named), is('email', '=', named.trim().toLowerCase())]))
+    .executeTakeFirst();
+  return row === undefined ? null : toRecord(row);
+}
+
 /** A page of all people, the oldest first. Throws a `ServiceError` `invalid_value` (param `limit` or `cursor`). */
 export async function listPeople(database: Database, page: PageQuery = {}): Promise<Page<PersonRecord>> {
   return await oldestFirst(database.kysely.selectFrom('people').selectAll(), toRecord, page);

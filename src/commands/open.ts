@@ -21,6 +21,16 @@ export async function plansHere(): Promise<Plans> {
   return new Plans(file);
 }
 
+/**
+ * The address under which people reach the service: `given`, or what the configuration says, without a slash at its
+ * end. Rejects with a `ConfigError`.
+ */
+export async function publicUrlHere(given: string | undefined): Promise<string> {
+  if (given !== undefined) return given.replace(/\/+$/, '');
+  const { file, host, port } = await loadConfig(process.env);
+  return file.publicUrl ?? `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
+
 /** Who runs this command, for the audit log. */
 export function commandLineActor(): Actor {
   return { id: `cli:${userName()}`, ip: null };

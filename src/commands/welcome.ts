@@ -4,37 +4,30 @@ import type { Service } from '../service.ts';
 /** How the program is called: through npm in a clone, by its name when installed. */
 const PROGRAM = extname(import.meta.filename) === '.ts' ? 'npm run --silent sluice --' : 'sluice';
 
-/** What to do next, once the service can generate. On a terminal, and only while there is no key, with a first key. */
+/**
+ * What to do next, once the service can generate. While there is no operator, a terminal gets the link that makes
+ * one; what else reads along, such as a log, gets the command that prints it, since the link is a secret.
+ */
 export async function welcome(service: Service): Promise<string> {
   const card = service.router.cards()[0];
   const lines = ['', `Ready. Base URL for client libraries: ${service.url}/v1`];
   if (card) {
     lines.push(`Model: ${card.id} (${card.quantization}, ${card.context_length} tokens a request)`);
   }
-  const model = card?.id ?? '<namespace>/<model_name>';
-  if (process.stdout.isTTY && (await service.keys.count()) === 0) {
-    const { key } = await service.keys.create({ name: 'first key' });
-    lines.push('', 'Your first key, shown this once, in a call to paste into another terminal:', '');
-    lines.push(curl(service.url, key.reveal(), model));
-    lines.push('', 'More keys:');
-  } else {
-    lines.push('', 'Make a key:');
-  }
-  lines.push(`  ${PROGRAM} keys create --name my-app`, '');
+  lines.push('', ...(await nextSteps(service)), '');
   return lines.join('\n');
 }
 
-/** At temperature 0, since a small default model makes little sense when it is let wander. */
-function curl(url: string, key: string, model: string): string {
-  const body = {
-    model,
-    messages: [{ role: 'user', content: 'Say hello in five words.' }],
-    temperature: 0,
-  };
+async function nextSteps(service: Service): Promise<string[]> {
+  if (!service.hasConsole) return ['Make a key:', `  ${PROGRAM} keys create --name my-app`];
+  if (await service.hasOperator()) return [`Console: ${service.url}`];
+  const link = process.stdout.isTTY ? await service.makeSetupLink() : null;
+  if (link !== null) {
+    return ['Open this link within 60 minutes to become the operator and make your first key:', '', link];
+  }
   return [
-    `curl ${url}/v1/chat/completions \\`,
-    `  -H 'Authorization: Bearer ${key}' \\`,
-    `  -H 'Content-Type: application/json' \\`,
-    `  -d '${JSON.stringify(body)}'`,
-  ].join('\n');
+    `Console: ${service.url}`,
+    'It has no operator yet. This prints the link that makes one:',
+    `  ${PROGRAM} setup-link`,
+  ];
 }

@@ -291,7 +291,7 @@ interface AuditTable {
   /** UUIDv7 as text. */
   id: Fixed<string>;
   at: Fixed<number>;
-  /** `key:<id>`, `person:<id>` or `cli:<user name>`. */
+  /** `key:<id>`, `person:<id>`, `cli:<user name>`, `service` or `visitor`. */
   actor: Fixed<string>;
   /** Address it came from; null: the command line. */
   ip: Fixed<string | null>;

@@ -1,3 +1,4 @@
+import { appendAudit, type Actor } from '../accounts/audit.ts';
 import { ServiceError } from '../errors.ts';
 import { countAttempt } from './attempts.ts';
 import type { Identity, Visit } from './identity.ts';
@@ -43,7 +44,7 @@ export async function resetPassword(
 }
 
 /** A link to a new password for a person of this id, for an operator to hand on. */
-export async function makeResetLink(identity: Identity, personId: string): Promise<string> {
+export async function makeResetLink(identity: Identity, personId: string, by: Actor): Promise<string> {
   const { internalAdapter } = await (await identity.auth()).$context;
   const token = newToken();
   await internalAdapter.createVerificationValue({
@@ -51,6 +52,14 @@ export async function makeResetLink(identity: Identity, personId: string): Promi
     value: personId,
     expiresAt: new Date(Date.now() + RESET_MS),
   });
+  await identity.database.kysely.transaction().execute((transaction) =>
+    appendAudit(transaction, by, {
+      action: 'person.make_password_link',
+      subject: `person:${personId}`,
+      accountId: null,
+      detail: {},
+    }),
+  );
   return `${identity.publicUrl()}/reset-password#${token}`;
 }
 

@@ -1,6 +1,7 @@
-import { appendAudit, type AuditAction } from '../accounts/audit.ts';
+import { appendAudit, type Actor, type AuditAction } from '../accounts/audit.ts';
 import { checkedName } from '../accounts/name.ts';
 import { deletePerson } from '../accounts/people.ts';
+import type { Database } from '../database/database.ts';
 import { ServiceError } from '../errors.ts';
 import { countAttempt, forgetAttempts } from './attempts.ts';
 import { personActor, type Identity, type Visit } from './identity.ts';
@@ -93,6 +94,22 @@ export async function confirmTwoFactor(change: Change, code: string): Promise<vo
 export async function endTwoFactor(change: Change, password: string | undefined): Promise<void> {
   await confirm(change, password);
   await noting(change, 'person.end_two_factor', (transaction, id) => removeSecondFactor(transaction, id));
+}
+
+/** Takes the second factor of somebody who has lost it, and ends their sessions. Whether they had one. */
+export async function resetSecondFactor(database: Database, personId: string, by: Actor): Promise<boolean> {
+  return await database.kysely.transaction().execute(async (transaction) => {
+    if (!(await removeSecondFactor(transaction, personId))) return false;
+    await endSessions({ kysely: transaction }, personId, 'all');
+    const subject = `person:${personId}`;
+    await appendAudit(transaction, by, {
+      action: 'person.end_two_factor',
+      subject,
+      accountId: null,
+      detail: {},
+    });
+    return true;
+  });
 }
 
 /** Makes new recovery codes. Rejects as `confirm` does, and with `invalid_value` where there is no second factor. */

@@ -1,0 +1,106 @@
+import type { Command } from 'commander';
+import { setOperator } from '../accounts/operators.ts';
+import { everyItem } from '../accounts/page.ts';
+import { findPerson, listPeople, type PersonRecord } from '../accounts/people.ts';
+import type { Database } from '../database/database.ts';
+import { Identity } from '../identity/identity.ts';
+import { makeResetLink } from '../identity/reset.ts';
+import { resetSecondFactor } from '../identity/settings.ts';
+import { SILENT } from '../log.ts';
+import { commandLineActor, openDatabaseHere, publicUrlHere } from './open.ts';
+import { isoTime, note, print, printJson, printTable, shortTime } from './output.ts';
+
+/** `sluice people …`: works on the database itself, whether a service runs beside or not. */
+export function register(program: Command): void {
+  const people = program
+    .command('people')
+    .description('List who may use the console, and let in who is locked out.');
+  people
+    .command('list')
+    .description('List everybody who may use the console.')
+    .option('--json', 'print an array of objects, times as ISO 8601')
+    .addHelpText('after', '\nExample:\n  $ sluice people list')
+    .action(list);
+  for (const [name, description, action] of [
+    ['make-operator', 'Let a person manage the whole service.', makeOperator(true)],
+    ['unmake-operator', 'Let a person manage the whole service no more.', makeOperator(false)],
+    ['reset-second-factor', 'Take the second factor from a person, and end their sessions.', withoutFactor],
+  ] as const) {
+    people
+      .command(name)
+      .description(description)
+      .argument('<person>', 'id or e-mail address')
+      .addHelpText('after', `\nExample:\n  $ sluice people ${name} zoe@example.com`)
+      .action(action);
+  }
+  people
+    .command('password-link')
+    .description('Print a link with which a person sets a new password, once and within an hour.')
+    .argument('<person>', 'id or e-mail address')
+    .option('--url <url>', 'address of the service, where the configuration has another one')
+    .addHelpText('after', '\nExample:\n  $ sluice people password-link zoe@example.com')
+    .action(passwordLink);
+}
+
+async function list(flags: { json?: true }): Promise<void> {
+  await using database = await openDatabaseHere();
+  const people = await Array.fromAsync(everyItem((page) => listPeople(database, page)));
+  if (flags.json) return printJson(people.map(personJson));
+  if (people.length === 0) return note('There is nobody yet. `sluice setup-link` makes the first operator.');
+  printTable(
+    ['ID', 'NAME', 'E-MAIL', 'OPERATOR', 'SECOND FACTOR', 'CREATED'],
+    people.map(({ id, name, email, operator, twoFactor, createdAt }) => [
+      id,
+      name,
+      email,
+      operator ? 'yes' : 'no',
+      twoFactor ? 'yes' : 'no',
+      shortTime(createdAt),
+    ]),
+  );
+}
+
+function makeOperator(operator: boolean): (named: string) => Promise<void> {
+  return async (named) => {
+    await using database = await openDatabaseHere();
+    const person = await findPerson(database, named);
+    if (person === null) return nobody();
+    await setOperator(database, person.id, operator, commandLineActor());
+    note(`${person.name} <${person.email}> is ${operator ? 'an operator' : 'no operator'}.`);
+  };
+}
+
+async function withoutFactor(named: string): Promise<void> {
+  await using database = await openDatabaseHere();
+  const person = await findPerson(database, named);
+  if (person === null) return nobody();
+  const had = await resetSecondFactor(database, person.id, commandLineActor());
+  const who = `${person.name} <${person.email}>`;
+  note(had ? `${who} signs in without a second factor now.` : `${who} has no second factor.`);
+}
+
+async function passwordLink(named: string, { url }: { url?: string }): Promise<void> {
+  const publicUrl = await publicUrlHere(url);
+  await using database = await openDatabaseHere();
+  const person = await findPerson(database, named);
+  if (person === null) return nobody();
+  await using identity = identityOf(database, publicUrl);
+  note(`${person.name} <${person.email}> sets a new password with this link, within an hour:`);
+  print(await makeResetLink(identity, person.id, commandLineActor()));
+}
+
+/** For what needs neither a provider nor mail. */
+function identityOf(database: Database, publicUrl: string): Identity {
+  const config = { signIn: { providers: [], letInUnknown: false }, smtp: undefined };
+  return new Identity({ database, config, secrets: new Map(), publicUrl: () => publicUrl, log: SILENT });
+}
+
+function nobody(): void {
+  note('There is no such person. `sluice people list` shows those there are.');
+  process.exitCode = 1;
+}
+
+function personJson(person: PersonRecord): Record<string, unknown> {
+  const { id, name, email, operator, twoFactor, createdAt } = person;
+  return { id, name, email, operator, two_factor: twoFactor, created_at: isoTime(createdAt) };
+}
