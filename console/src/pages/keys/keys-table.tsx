@@ -3,6 +3,7 @@ import type { Element } from '../../api/client.ts';
 import { Badge } from '../../components/badge.tsx';
 import { IconButton } from '../../components/button.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../../components/menu.tsx';
+import { Skeleton } from '../../components/states.tsx';
 import { Table, type Column } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { cents } from '../../format/money.ts';
@@ -39,7 +40,8 @@ export function KeysTable(props: KeysTableProps) {
 }
 
 function columnsOf({ spend, hrefOf, onOpen, onEdit, onRevoke }: KeysTableProps): Column<Key>[] {
-  const spent = ({ id }: Key) => (spend === undefined ? '' : cents(spend.get(id) ?? '0'));
+  const spent = ({ id }: Key) =>
+    spend === undefined ? <Skeleton className="ml-auto h-4 w-12" /> : cents(spend.get(id) ?? '0');
   return [
     {
       name: 'name',

@@ -73,22 +73,28 @@ export function ModelCard({ model, atMs, onCode }: ModelCardProps) {
 function Facts({ model }: { model: Model }) {
   const { pricing, context_length: context, max_completion_tokens: completion } = model;
   return (
-    <dl className="grid grid-cols-2 gap-x-6 gap-y-3 px-4 py-4 text-sm sm:grid-cols-3 sm:px-5">
+    <dl className="grid grid-cols-2 gap-x-6 gap-y-3 px-4 py-4 text-sm sm:auto-cols-fr sm:grid-flow-col sm:grid-cols-none sm:grid-rows-2 sm:px-5">
       <Fact label="Context" unit="tokens">
         {context === null ? null : whole(context)}
       </Fact>
+      <Price label="Prompt" usd={pricing.prompt} />
       <Fact label="Longest completion" unit="tokens">
         {completion === null ? null : whole(completion)}
       </Fact>
+      <Price label="Completion" usd={pricing.completion} />
       <Fact label="Modality">{modalityWords(model.modality)}</Fact>
-      <Fact label="Prompt" unit="per million tokens">
-        {price(pricing.prompt)}
-      </Fact>
-      <Fact label="Completion" unit="per million tokens">
-        {price(pricing.completion)}
-      </Fact>
       <Fact label="Quantization">{model.quantization}</Fact>
     </dl>
+  );
+}
+
+function Price({ label, usd }: { label: string; usd: string }) {
+  return /[1-9]/.test(usd) ? (
+    <Fact label={label} unit="per million tokens">
+      {money(usd)}
+    </Fact>
+  ) : (
+    <Fact label={label}>Free</Fact>
   );
 }
 
@@ -106,8 +112,6 @@ function Fact({ label, unit, children }: { label: string; unit?: string; childre
     </div>
   );
 }
-
-const price = (usd: string): string => (/[1-9]/.test(usd) ? money(usd) : 'Free');
 
 /** Such as `text->text`, in words. */
 function modalityWords(modality: string | null): string | null {

@@ -34,19 +34,19 @@ function Download({ bytes: received, atMs, total }: Sample & { total: number | n
   const [samples, setSamples] = useState<readonly Sample[]>([]);
   if (samples.at(-1)?.atMs !== atMs) setSamples(withSample(samples, { bytes: received, atMs }));
   const rate = rateOf(samples);
-  const words = [
-    total === null ? bytes(received) : `${bytes(received)} of ${bytes(total)}`,
-    rate === null ? null : `${bytes(Math.round(rate))}/s`,
-    rate === null || rate <= 0 || total === null
-      ? null
-      : `${duration(((total - received) / rate) * 1000)} left`,
-  ];
+  const left = rate === null || rate <= 0 || total === null ? null : (total - received) / rate;
   return (
-    <Progress
-      label="Downloading"
-      fraction={total === null ? null : received / total}
-      text={words.filter((word) => word !== null).join(', ')}
-    />
+    <>
+      <Progress
+        label="Downloading"
+        fraction={total === null ? null : received / total}
+        text={total === null ? bytes(received) : `${bytes(received)} of ${bytes(total)}`}
+      />
+      <p className="mt-1 flex min-h-4 justify-between gap-3 text-2xs text-ink-3 tabular-nums">
+        <span>{rate !== null && `${bytes(Math.round(rate))}/s`}</span>
+        <span>{left !== null && `${duration(left * 1000)} left`}</span>
+      </p>
+    </>
   );
 }
 
@@ -54,15 +54,11 @@ function Down({ model: { reason, retry_in_ms: retry } }: { model: Model }) {
   const { person } = useSession();
   return (
     <Notice tone="bad">
-      <p className="break-words">
-        {reason ?? 'It does not answer now.'}
-        {retry !== null && ` It is tried again ${retry < 1000 ? 'at once' : `in ${duration(retry)}`}.`}
+      <p className="break-words">{reason ?? 'It does not answer now.'}</p>
+      <p className="mt-1 text-xs">
+        {retry !== null && `Tried again ${retry < 1000 ? 'at once' : `in ${Math.ceil(retry / 1000)} s`}. `}
+        {person.operator && <TextLink to="/operator/engines">See its replicas</TextLink>}
       </p>
-      {person.operator && (
-        <p className="mt-1 text-xs">
-          <TextLink to="/operator/engines">See its replicas</TextLink>
-        </p>
-      )}
     </Notice>
   );
 }
