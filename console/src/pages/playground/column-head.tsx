@@ -26,7 +26,9 @@ export function ColumnHead({ column }: { column: number }) {
         <IconButton
           label={`Close column ${column + 1}`}
           className="ml-auto"
-          disabled={isRunning} onClick={() => close(column)}>
+          disabled={isRunning}
+          onClick={() => close(column)}
+        >
           <X className="size-4" aria-hidden="true" />
         </IconButton>
       ) : (
