@@ -1,3 +1,4 @@
+import type { ReactNode } from 'react';
 import type { Column } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { ActorName, SubjectName } from './audit-names.tsx';
@@ -25,15 +26,21 @@ export function auditColumns(names: Names, onOpen: (entry: Entry) => void): Colu
       name: 'account',
       heading: 'Account',
       from: 'lg',
-      cell: ({ account_id: id }) => (id === null ? <span className="text-ink-3">–</span> : nameOf(id, names)),
+      cell: ({ account_id: id }) =>
+        id === null ? <span className="text-ink-3">–</span> : <Cut>{nameOf(id, names)}</Cut>,
     },
     { name: 'ip', heading: 'From', from: 'xl', cell: ({ ip }) => <From ip={ip} /> },
-    { name: 'at', heading: 'When', numeric: true, cell: ({ at }) => <Time at={at} relative /> },
+    { name: 'at', heading: 'When', numeric: true, from: 'sm', cell: ({ at }) => <Time at={at} /> },
   ];
 }
 
 const nameOf = (accountId: string, names: Names): string =>
   names.get(`account:${accountId}`)?.name ?? accountId;
+
+/** One line; what does not fit is in the details. */
+function Cut({ children }: { children: ReactNode }) {
+  return <span className="block max-w-48 truncate">{children}</span>;
+}
 
 interface WhatProps {
   entry: Entry;
@@ -50,6 +57,9 @@ function What({ entry, names, onOpen }: WhatProps) {
       <SubjectName entry={entry} names={names} />
       <span className="block truncate text-xs text-ink-3 md:hidden">
         <ActorName actor={entry.actor} names={names} />
+        <span className="sm:hidden">
+          , <Time at={entry.at} />
+        </span>
       </span>
     </span>
   );
@@ -57,6 +67,6 @@ function What({ entry, names, onOpen }: WhatProps) {
 
 /** Where it was done from. */
 export function From({ ip }: { ip: string | null }) {
-  if (ip === null) return <span className="text-ink-3">the machine</span>;
+  if (ip === null) return <span className="text-ink-3">this machine</span>;
   return <span className="font-mono text-xs">{ip}</span>;
 }

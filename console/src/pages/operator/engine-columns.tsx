@@ -59,20 +59,7 @@ export function engineColumns(onOpen: (engine: Engine) => void): Column<Engine>[
       from: 'lg',
       cell: (engine) => told(cacheShare(engine), percent),
     },
-    {
-      name: 'restarts',
-      heading: 'Restarts',
-      numeric: true,
-      from: 'xl',
-      cell: ({ restarts }) => told(restarts, whole),
-    },
-    {
-      name: 'uptime',
-      heading: 'Uptime',
-      numeric: true,
-      from: 'xl',
-      cell: (engine) => told(uptimeMs(engine), duration),
-    },
+    { name: 'uptime', heading: 'Uptime', from: 'xl', cell: (engine) => <Uptime engine={engine} /> },
     { name: 'backend', heading: 'Backend', from: 'xl', cell: (engine) => <Backend engine={engine} /> },
   ];
 }
@@ -89,7 +76,7 @@ function Replica({ engine, onOpen }: { engine: Engine; onOpen: (engine: Engine) 
         {engine.model}
       </button>
       <span className="hidden truncate text-xs text-ink-3 sm:block" title={engine.name}>
-        {engine.name}
+        {placeOf(engine)}
       </span>
       <span className="block text-xs sm:hidden">
         <EngineStatus engine={engine} />
@@ -104,7 +91,7 @@ function State({ engine }: { engine: Engine }) {
     <>
       <EngineStatus engine={engine} />
       {state === 'down' && reason !== null && (
-        <span className="block max-w-48 truncate text-xs text-ink-3 lg:max-w-64" title={reason}>
+        <span className="block max-w-40 truncate text-xs text-ink-3" title={reason}>
           {reason}
         </span>
       )}
@@ -133,6 +120,24 @@ function Slots({ engine: { slots, slots_in_use: used } }: { engine: Engine }) {
         {used} of {slots}
       </span>
     </span>
+  );
+}
+
+/** Where it is: the address of another server, or here. */
+export const placeOf = ({ model, name }: Engine): string =>
+  name === `embedded:${model}` ? 'embedded, on this machine' : name;
+
+function Uptime({ engine }: { engine: Engine }) {
+  const { restarts } = engine;
+  return (
+    <>
+      <span className="block whitespace-nowrap tabular-nums">{told(uptimeMs(engine), duration)}</span>
+      {restarts !== null && (
+        <span className={`block text-xs whitespace-nowrap ${restarts > 0 ? 'text-warn' : 'text-ink-3'}`}>
+          {whole(restarts)} {restarts === 1 ? 'restart' : 'restarts'}
+        </span>
+      )}
+    </>
   );
 }
 

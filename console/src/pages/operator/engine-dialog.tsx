@@ -7,7 +7,7 @@ import { Notice } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { bytes, oneDigit, percent, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
-import { cacheShare, told, uptimeMs, type Engine } from './engine-columns.tsx';
+import { cacheShare, placeOf, told, uptimeMs, type Engine } from './engine-columns.tsx';
 import { EngineStatus } from '../../components/engine-status.tsx';
 import { NOT_TOLD } from './words.ts';
 
@@ -19,7 +19,7 @@ export function EngineDialog({ engine, onClose }: { engine: Engine | null; onClo
       open={engine !== null}
       onClose={onClose}
       title={engine?.model ?? ''}
-      hint={engine?.name}
+      hint={engine ? placeOf(engine) : undefined}
       actions={
         engine && (
           <ButtonLink to={`/requests?model=${encodeURIComponent(engine.model)}`}>
@@ -62,6 +62,7 @@ function Details({ engine }: { engine: Engine }) {
           { label: 'Uptime', value: told(uptimeMs(engine), duration) },
           { label: 'Backend', value: told(engine.backend, String) },
           { label: 'Dialect', value: engine.dialect },
+          { label: 'Name', value: <span className="font-mono text-xs break-all">{engine.name}</span> },
         ]}
       />
     </div>

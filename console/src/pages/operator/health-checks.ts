@@ -25,7 +25,6 @@ export function checksOf(health: Health, models: readonly Model[] | undefined): 
     limitsStore(health.limits_store, health.copies),
     disk(health.disk),
     ...(models === undefined ? [] : [modelsCheck(models)]),
-    copies(health.copies),
     mail(health.mail),
     providers(health.providers),
   ];
@@ -64,10 +63,10 @@ function ledger({ writable, failing_for_ms: failing, waiting, reason }: Health['
   };
 }
 
-function limitsStore({ kind, reachable }: Health['limits_store'], copies: number): Check {
+function limitsStore({ kind, reachable }: Health['limits_store'], copies: number | null): Check {
   const name = 'Limits';
   if (kind === 'memory') {
-    const alone = copies <= 1;
+    const alone = copies === null || copies <= 1;
     return {
       name,
       state: alone ? 'well' : 'unwell',
@@ -107,7 +106,7 @@ function disk({ free_bytes: free, total_bytes: total }: Health['disk']): Check {
     word: free < FULL_BYTES ? 'Nearly full' : 'Getting full',
     what,
     advice:
-      'Make room: `sluice models list` shows the models that are kept. See docs/models.md, "Where files live".',
+      'Make room: sluice models list shows the models that are kept. See docs/models.md, "Where files live".',
   };
 }
 
@@ -123,17 +122,7 @@ function modelsCheck(models: readonly Model[]): Check {
     state: ready === 0 ? 'unwell' : 'watch',
     word: ready === 0 ? 'None is ready' : down ? 'Some are down' : 'On their way',
     what,
-    advice: `${down ? 'The page of the engines says why' : 'The page of the engines shows how far they are'}. See docs/troubleshooting.md, "Loading the model".`,
-  };
-}
-
-function copies(count: number): Check {
-  return {
-    name: 'Copies',
-    state: 'well',
-    word: `${count} ${count === 1 ? 'lives' : 'live'}`,
-    what: count === 1 ? 'One copy of the service, this one' : `${count} copies of the service share the work`,
-    advice: null,
+    advice: `${down ? 'The page Engines says why' : 'The page Engines shows how far they are'}. See docs/troubleshooting.md, "Loading the model".`,
   };
 }
 
@@ -151,7 +140,7 @@ function mail(configured: boolean): Check {
         name,
         state: 'off',
         word: 'Not set up',
-        what: 'Invitations are handed on by hand, and a forgotten password cannot be replaced by e-mail',
+        what: 'Invitations are handed on as links, and a forgotten password cannot be replaced by e-mail',
         advice: 'Set smtp in the configuration: see docs/sign-in.md.',
       };
 }

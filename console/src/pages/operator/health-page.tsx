@@ -1,8 +1,7 @@
 import type { Answer } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
-import { Card } from '../../components/card.tsx';
-import { Facts } from '../../components/facts.tsx';
+import { Card, Figure } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
 import { Failed, Notice, SkeletonRows } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
@@ -32,8 +31,8 @@ export default function HealthPage() {
         </Card>
       ) : (
         <div className="space-y-4">
-          <Checks checks={checksOf(health.data, models.data?.data)} />
           <About health={health.data} now={health.dataUpdatedAt} />
+          <Checks checks={checksOf(health.data, models.data?.data)} />
         </div>
       )}
     </Page>
@@ -77,15 +76,25 @@ function Checks({ checks }: { checks: readonly Check[] }) {
 /** `now` in Unix milliseconds. */
 function About({ health, now }: { health: Answer<'readHealth'>; now: number }) {
   return (
-    <Card title="This copy of the service">
-      <Facts
-        facts={[
-          { label: 'Version', value: health.version },
-          { label: 'Started', value: <Time at={health.started_at} /> },
-          { label: 'Uptime', value: duration(Math.max(0, now - Date.parse(health.started_at))) },
-          { label: 'Node.js', value: health.node_version },
-        ]}
-      />
+    <Card>
+      <dl className="grid grid-cols-2 gap-x-4 gap-y-5 sm:grid-cols-4">
+        <Figure label="Version" value={health.version} />
+        <Figure
+          label="Uptime"
+          value={duration(Math.max(0, now - Date.parse(health.started_at)))}
+          note={
+            <>
+              since <Time at={health.started_at} />
+            </>
+          }
+        />
+        <Figure
+          label="Copies"
+          value={health.copies}
+          note={health.copies === 1 ? 'this one' : 'this one among them'}
+        />
+        <Figure label="Node.js" value={health.node_version} />
+      </dl>
     </Card>
   );
 }

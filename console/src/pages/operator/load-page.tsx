@@ -49,7 +49,7 @@ function Now({ load }: { load: Answer<'readLoad'> }) {
   const shares = recent(load.seconds, SHARE_SPAN);
   return (
     <>
-      {load.copies > 1 && (
+      {load.copies !== null && load.copies > 1 && (
         <Notice>
           {load.copies} copies of the service live. These are the numbers of <strong>{load.copy}</strong>, the
           one that answers now; another visit may reach another one.
@@ -86,8 +86,11 @@ function Now({ load }: { load: Answer<'readLoad'> }) {
         />
       </Figures>
       <LoadCharts seconds={load.seconds} />
-      {load.copies === 1 && (
-        <p className="text-xs text-ink-3">Numbers of {load.copy}, the only copy of the service that lives.</p>
+      {(load.copies === null || load.copies === 1) && (
+        <p className="text-xs text-ink-3">
+          Numbers of the copy {load.copy}.{' '}
+          {load.copies === null ? 'How many copies live is not known now.' : 'It is the only one that lives.'}
+        </p>
       )}
     </>
   );
