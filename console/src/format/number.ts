@@ -1,5 +1,6 @@
 const WHOLE = new Intl.NumberFormat(undefined);
-const COMPACT = new Intl.NumberFormat(undefined, { notation: 'compact', maximumFractionDigits: 1 });
+// In some ways of writing English a million is `m`, which is milli to everybody else.
+const COMPACT = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 });
 const PERCENT = new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 1 });
 const ONE = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
 
