@@ -50,7 +50,7 @@ async function answer(
     query: endpoint.query && parse(endpoint.query, request.query),
     body: endpoint.body && parse(endpoint.body, parseJsonBody(bytes)),
   };
-  const answerHeaders = ['cache-control', 'no-store'];
+  const answerHeaders = ['cache-control', 'no-store', 'x-content-type-options', 'nosniff'];
   const body = await context.accounts.use(async (database) => {
     const { account } = endpoint;
     const accountId =
