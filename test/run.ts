@@ -1,6 +1,6 @@
 /**
  * Runs the tests: makes what they need in `.cache/` beside the sources (the default model, a Python with the
- * official client), starts a PostgreSQL and a Valkey or Redis unless `TEST_POSTGRES_URL` and `TEST_VALKEY_URL` name
+ * official client) and the console, starts a PostgreSQL and a Valkey or Redis unless `TEST_POSTGRES_URL` and `TEST_VALKEY_URL` name
  * others, then hands the files to Node's own runner. Arguments are paths or globs of test files, or flags
  * of `node --test`. What a bare machine may lack is said and its tests are skipped; with `CI` set nothing may be.
  */
@@ -8,6 +8,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, globSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { buildConsole } from './console/build.ts';
 import { findChromium } from './console/chromium.ts';
 import { hasPostgres, hasValkey, startPostgres, startValkey, type TestServer } from './server-process.ts';
 
@@ -27,6 +28,8 @@ demand(
   findChromium(),
   'There is no Chromium on the PATH, and CHROMIUM_PATH names none: the tests of the console are skipped.',
 );
+// Once for all files: two that build at the same time would spoil each other's.
+buildConsole();
 
 await using servers = new AsyncDisposableStack();
 env.TEST_POSTGRES_URL ??= await start(hasPostgres(), startPostgres);

@@ -6,8 +6,9 @@ import type { Page } from 'playwright-core';
 import { DEFAULT_MODEL_ID } from '../../src/config/schema.ts';
 import type { OpenedService } from '../harness.ts';
 import { WITH_MODEL } from '../clients/fixture.ts';
+import { OPERATOR, setupLink } from '../operator.ts';
 import { openBrowser, WITH_BROWSER, type TestBrowser, type Visitor } from './browser.ts';
-import { openConsole, OPERATOR, setupLink } from './service.ts';
+import { openConsole } from './service.ts';
 
 const SKIP = { skip: WITH_BROWSER.skip || WITH_MODEL.skip };
 

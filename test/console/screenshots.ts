@@ -11,11 +11,11 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import type { OpenedService } from '../harness.ts';
+import { setupLink } from '../operator.ts';
 import { keepBusy } from './busy.ts';
 import { axe, openBrowser, SCHEMES, sidewaysScroll, WIDTHS, type View } from './browser.ts';
 import { open, PAGES, type Looker } from './pages.ts';
-import { standIn } from './stand-in.ts';
-import { openConsole, openLifelike, setUp, setupLink, type Lifelike } from './service.ts';
+import { openConsole, openLifelike, setUp, type Lifelike } from './service.ts';
 
 const { values: options } = parseArgs({
   options: {
@@ -48,7 +48,7 @@ await attempt('nobody', async () => {
 await attempt('newcomer', async () => {
   await using fresh = await openConsole();
   await using newcomer = await browser.visit(fresh.url);
-  await setUp(newcomer.context, fresh).catch(() => {});
+  await setUp(newcomer.context, fresh);
   await shoot('newcomer', fresh, await newcomer.context.cookies());
 });
 await attempt('operator', async () => {
@@ -73,11 +73,9 @@ async function attempt(looker: Looker, look: () => Promise<void>): Promise<void>
 /** Takes what this looker sees, with the cookies of that context. */
 async function shoot(looker: Looker, service: OpenedService, cookies: Lifelike['cookies']): Promise<void> {
   const theirs = pages.filter(({ by }) => by === looker);
-  const stand = looker !== 'nobody' && cookies.length === 0 ? await standIn(service) : null;
   for (const view of views) {
     await using visitor = await browser.visit(service.url, view);
     await visitor.context.addCookies(cookies);
-    await stand?.(visitor.context);
     for (const page of theirs) {
       visitor.faults.length = 0;
       const began = performance.now();

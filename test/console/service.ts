@@ -2,26 +2,13 @@
 import assert from 'node:assert/strict';
 import type { BrowserContext } from 'playwright-core';
 import { openDatabase } from '../../src/database/database.ts';
-import { openService, runCli, until, type OpenedService } from '../harness.ts';
+import { openService, until, type OpenedService } from '../harness.ts';
 import { FakeHub } from '../models/fake-hub.ts';
+import { OPERATOR, setupToken } from '../operator.ts';
 import { buildConsole } from './build.ts';
 import type { TestBrowser } from './browser.ts';
 import { DOWNLOAD, SEED_MODELS, seedYaml } from './models.ts';
 import { seed } from './seed.ts';
-
-/** Who signs in, and with what. */
-export interface Credentials {
-  name: string;
-  email: string;
-  password: string;
-}
-
-/** The first operator of every service in these tests. */
-export const OPERATOR: Credentials = {
-  name: 'Zoë Lindqvist',
-  email: 'zoe@acme.example',
-  password: 'correct horse battery staple',
-};
 
 /** A service on a fresh home, with the console as it is built from the sources; its models may still be loading. */
 export function openConsole(yaml?: string, env: NodeJS.ProcessEnv = {}): Promise<OpenedService> {
@@ -41,7 +28,7 @@ export async function openLifelike(browser: TestBrowser, requests?: number): Pro
   const hub = owned.use(await stallingHub());
   const service = owned.use(await openConsole(seedYaml(), { HF_ENDPOINT: hub.endpoint }));
   await using operator = await browser.visit(service.url);
-  const operatorId = await setUp(operator.context, service).catch(() => 'person_operator');
+  const operatorId = await setUp(operator.context, service);
   {
     await using database = await openDatabase({ home: service.home, url: null });
     await seed(database, { operatorId, requests });
@@ -64,23 +51,13 @@ async function stallingHub(): Promise<FakeHub> {
   return hub;
 }
 
-/** A set-up link, as an operator at the machine gets it; it names the address of this service. */
-export async function setupLink({ url, env }: Pick<OpenedService, 'url' | 'env'>): Promise<string> {
-  const { code, stdout, stderr } = await runCli(['setup-link'], env);
-  assert.equal(code, 0, stderr);
-  const token = /#(\S+)/.exec(stdout)?.[1];
-  assert.ok(token, `no link in: ${stdout}`);
-  // The command knows the port of the configuration, not the free one that a test listens on.
-  return `${url}/setup#${token}`;
-}
-
 /** Makes the first operator, who is signed in to this context from then on; the id of the person. */
 export async function setUp(
   context: BrowserContext,
-  service: Pick<OpenedService, 'url' | 'env'>,
+  service: Pick<OpenedService, 'home' | 'url'>,
   person = OPERATOR,
 ): Promise<string> {
-  const token = new URL(await setupLink(service)).hash.slice(1);
+  const token = await setupToken(service);
   await post(context, service.url, '/api/setup', { token, ...person });
   return await personId(context, service.url);
 }
