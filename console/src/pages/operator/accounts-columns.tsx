@@ -3,7 +3,7 @@ import type { Element } from '../../api/client.ts';
 import { Skeleton } from '../../components/states.tsx';
 import type { Column } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
-import { money } from '../../format/money.ts';
+import { cents, money } from '../../format/money.ts';
 import { compact, whole } from '../../format/number.ts';
 import { Link } from '../../shell/link.tsx';
 import { AccountState, PlanName, type Account } from './account-words.tsx';
@@ -55,7 +55,7 @@ export function accountColumns({ used, isRead, standard }: Known): Column<Accoun
       name: 'cost',
       heading: 'Cost this month',
       numeric: true,
-      cell: (account) => figure(account, (usage) => money(usage?.cost_usd ?? '0')),
+      cell: (account) => figure(account, cost),
     },
   ];
 }
@@ -63,6 +63,11 @@ export function accountColumns({ used, isRead, standard }: Known): Column<Accoun
 function tokens(usage: Usage | undefined): ReactNode {
   const count = usage === undefined ? 0 : usage.prompt_tokens + usage.completion_tokens;
   return <span title={whole(count)}>{compact(count)}</span>;
+}
+
+function cost(usage: Usage | undefined): ReactNode {
+  const usd = usage?.cost_usd ?? '0';
+  return <span title={money(usd)}>{cents(usd)}</span>;
 }
 
 function Name({ account: { id, name, status } }: { account: Account }) {

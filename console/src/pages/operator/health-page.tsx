@@ -8,6 +8,7 @@ import { Time } from '../../components/time.tsx';
 import { duration } from '../../format/time.ts';
 import { checksOf, type Check } from './health-checks.ts';
 import { Live } from './live.tsx';
+import { NOT_TOLD } from './words.ts';
 
 const EVERY_MS = 5000;
 
@@ -89,9 +90,9 @@ function About({ health, now }: { health: Answer<'readHealth'>; now: number }) {
           }
         />
         <Figure
-          label="Copies"
-          value={health.copies}
-          note={health.copies === 1 ? 'this one' : 'this one among them'}
+          label="Copies that live"
+          value={health.copies ?? NOT_TOLD}
+          note={<span className="block truncate">this one is {health.copy}</span>}
         />
         <Figure label="Node.js" value={health.node_version} />
       </dl>
