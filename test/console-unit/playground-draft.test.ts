@@ -1,0 +1,240 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { ApiError } from '../../console/src/api/client.ts';
+import type { GenerateEvent } from '../../console/src/api/generate.ts';
+import { afterEvent, nothingOf, speedOf, type Answer } from '../../console/src/pages/playground/answer.ts';
+import { costOf } from '../../console/src/pages/playground/cost.ts';
+import {
+  added,
+  changed,
+  cleared,
+  completing,
+  FRESH,
+  isEmpty,
+  rerun,
+  sent,
+  type Draft,
+} from '../../console/src/pages/playground/draft.ts';
+import { blocksOf } from '../../console/src/pages/playground/fences.ts';
+import { fromStored, storedText } from '../../console/src/pages/playground/stored.ts';
+import { costOf as servicesCost, picoPerToken, usdText } from '../../src/accounts/ledger/cost.ts';
+
+const PRICING = { prompt: '0.59', completion: '0.79' };
+
+/** An answer as these events make it. */
+function answerOf(...events: GenerateEvent[]): Answer {
+  return events.reduce((answer, event) => afterEvent(answer, event, PRICING), nothingOf('acme/one'));
+}
+
+const text = (words: string, choice = 0): GenerateEvent => ({
+  type: 'text',
+  choice,
+  text: words,
+  logprobs: [],
+});
+const USAGE = { promptTokens: 36, completionTokens: 9, cachedTokens: 35 };
+const ANSWER = answerOf(
+  { type: 'taken', requestId: 'req-1' },
+  { type: 'first_token', ttftMs: 100 },
+  { type: 'text', choice: 0, text: 'Hel', logprobs: [{ token: 'Hel', logprob: -1, top: [] }] },
+  text('lo'),
+  text('Hi', 1),
+  { type: 'finish', choice: 0, reason: 'stop' },
+  { type: 'usage', usage: USAGE },
+  { type: 'end', totalMs: 500 },
+);
+
+const withModels = (...models: string[]): Draft =>
+  models.reduce((draft, model, column) => changed(draft, { type: 'model', column, model }), FRESH);
+
+/** Each column's turns, as role and text. */
+const said = ({ columns }: Draft) =>
+  columns.map(({ turns }) => turns.map(({ role, text }) => `${role}: ${text}`));
+
+/** What was typed is sent, and answered by all. */
+function talk(draft: Draft, input: string): Draft {
+  const { draft: next, pending } = sent({ ...draft, input });
+  return pending.reduce((draft, { id }) => changed(draft, { type: 'answered', id, answer: ANSWER }), next);
+}
+
+test('an answer is what its events say, with its cost and its speed', () => {
+  assert.deepEqual(
+    ANSWER.choices.map(({ text, finish }) => [text, finish]),
+    [
+      ['Hello', 'stop'],
+      ['Hi', null],
+    ],
+  );
+  assert.equal(ANSWER.requestId, 'req-1');
+  assert.equal(ANSWER.cost, '0.00002835');
+  // Eight tokens after the first one, in 400 ms.
+  assert.equal(speedOf(ANSWER), 20);
+});
+
+test('a fault keeps the text that came, and tells no price', () => {
+  const error = new ApiError('No.', { status: 429, code: 'requests_per_minute', retryAfterMs: 2000 });
+  const before = Date.now();
+  const answer = answerOf(text('Hel'), { type: 'usage', usage: USAGE }, { type: 'fault', error });
+  assert.deepEqual([answer.choices[0]?.text, answer.cost, answer.fault?.code], ['Hel', null, error.code]);
+  assert.ok((answer.fault?.retryAtMs ?? 0) >= before + 2000);
+});
+
+test('the cost is that of the service, to the last digit', () => {
+  const price = fc.tuple(fc.nat(999_999), fc.nat(999_999)).map(([whole, micros]) => {
+    return `${whole}.${String(micros).padStart(6, '0')}`;
+  });
+  fc.assert(
+    fc.property(fc.nat(), fc.nat(), price, price, (promptTokens, completionTokens, prompt, completion) => {
+      const usage = { promptTokens, completionTokens, cachedTokens: 0 };
+      const pico = { prompt: picoPerToken(prompt), completion: picoPerToken(completion) };
+      assert.equal(costOf(usage, { prompt, completion }), usdText(servicesCost(usage, pico)));
+    }),
+  );
+  assert.equal(costOf(USAGE, { prompt: '0', completion: '0' }), '0');
+});
+
+test('what is typed is said to every model, and answered by each in its own column', () => {
+  const draft = talk(withModels('acme/one', 'acme/two'), 'Hello');
+  assert.deepEqual(said(draft), [
+    ['user: Hello', 'assistant: Hello'],
+    ['user: Hello', 'assistant: Hello'],
+  ]);
+  assert.equal(draft.input, '');
+});
+
+test('a second model begins with what was said to the first', () => {
+  const draft = changed(talk(withModels('acme/one'), 'Hello'), {
+    type: 'model',
+    column: 1,
+    model: 'acme/two',
+  });
+  assert.deepEqual(said(draft)[1], ['user: Hello', 'assistant: Hello']);
+  const ids = draft.columns.flatMap(({ turns }) => turns.map(({ id }) => id));
+  assert.equal(new Set(ids).size, 4);
+  assert.deepEqual(said(changed(draft, { type: 'close', column: 0 })), [['user: Hello', 'assistant: Hello']]);
+});
+
+test('a conversation that ends with the user is run as it stands, and one that does not asks for nothing', () => {
+  const typed = added({ ...withModels('acme/one'), input: 'Hello' });
+  assert.deepEqual(said(typed), [['user: Hello']]);
+  assert.equal(sent(typed).pending.length, 1);
+  assert.deepEqual(sent(talk(FRESH, 'Hello')).pending, []);
+  assert.deepEqual(sent(FRESH).pending, []);
+});
+
+test('running again from a turn forgets what came after it, in its own column alone', () => {
+  const draft = talk(talk(withModels('acme/one', 'acme/two'), 'one'), 'two');
+  const [first, answer] = draft.columns[0]?.turns ?? [];
+  assert.ok(first && answer);
+  const fromUser = rerun(draft, first.id);
+  assert.deepEqual(said(fromUser.draft)[0], ['user: one', 'assistant: ']);
+  assert.equal(said(fromUser.draft)[1]?.length, 4);
+  assert.deepEqual(said(rerun(draft, answer.id).draft)[0], ['user: one', 'assistant: ']);
+});
+
+test('a turn that is written over or switched loses the numbers of the answer it was', () => {
+  const draft = talk(withModels('acme/one'), 'Hello');
+  const turn = draft.columns[0]?.turns[1];
+  assert.ok(turn);
+  const edited = changed(draft, { type: 'edit', turn: turn.id, text: 'Good day' }).columns[0]?.turns[1];
+  assert.deepEqual([edited?.text, edited?.answer], ['Good day', null]);
+  const switched = changed(draft, { type: 'switch_role', turn: turn.id }).columns[0]?.turns[1];
+  assert.deepEqual([switched?.role, switched?.answer], ['user', null]);
+  assert.deepEqual(said(changed(draft, { type: 'delete', turn: turn.id })), [['user: Hello']]);
+});
+
+test('the conversation goes on with the choice that was taken', () => {
+  const draft = talk(withModels('acme/one'), 'Hello');
+  const id = draft.columns[0]?.turns[1]?.id ?? '';
+  assert.deepEqual(said(changed(draft, { type: 'choose', id, choice: 1 })), [
+    ['user: Hello', 'assistant: Hi'],
+  ]);
+  assert.deepEqual(said(changed(draft, { type: 'choose', id, choice: 7 })), said(draft));
+});
+
+test('a completion stands in each column, and an answer to what is gone changes nothing', () => {
+  const { draft, pending } = completing({
+    ...withModels('acme/one', 'acme/two'),
+    mode: 'text',
+    prompt: 'Once',
+  });
+  assert.equal(pending.length, 2);
+  const done = changed(draft, { type: 'answered', id: pending[1]?.id ?? '', answer: ANSWER });
+  assert.deepEqual(
+    done.columns.map(({ completion }) => completion?.answer?.choices[0]?.text),
+    [undefined, 'Hello'],
+  );
+  const gone = changed(cleared(done), { type: 'answered', id: pending[0]?.id ?? '', answer: ANSWER });
+  assert.deepEqual(gone, cleared(done));
+  assert.ok(isEmpty(gone) && !isEmpty(done));
+});
+
+test('a playground is read from storage as it was kept, but for log probabilities and what was under way', () => {
+  const talked = talk(withModels('acme/one', 'acme/two'), 'Hello');
+  const draft = changed(
+    {
+      ...talked,
+      system: 'Be brief.',
+      prompt: 'Once',
+      input: 'half a sen',
+      inputRole: 'assistant',
+      mode: 'text',
+    },
+    {
+      type: 'settings',
+      values: { numbers: { temperature: '0.', top_k: '40' }, stop: ['END'], stream: false },
+    },
+  );
+  const without = structuredClone(draft);
+  for (const { turns } of without.columns) {
+    for (const { answer } of turns) for (const choice of answer?.choices ?? []) choice.logprobs = [];
+  }
+  assert.deepEqual(fromStored(storedText(draft)), without);
+  const underWay = sent({ ...draft, mode: 'chat' }).draft;
+  assert.deepEqual(said(fromStored(storedText(underWay)))[0]?.at(-1), 'user: half a sen');
+  assert.equal(fromStored(storedText(completing(draft).draft)).columns[0]?.completion, null);
+});
+
+test('whatever stands in storage gives a playground', () => {
+  assert.deepEqual(fromStored(null), FRESH);
+  assert.deepEqual(fromStored('{"columns": [{}, {}, {}], "settings": 7}').columns.length, 2);
+  for (const bad of ['', '{', '7', '[]', '{"columns":[]}', '{"columns":"x","mode":3}']) {
+    assert.deepEqual(fromStored(bad), FRESH, bad);
+  }
+  const keys = [...Object.keys(FRESH), ...Object.keys(FRESH.settings), 'turns', 'answer', 'choices', 'usage'];
+  const { tree } = fc.letrec((tie) => ({
+    tree: fc.oneof(
+      { depthSize: 'small' },
+      fc.string(),
+      fc.integer(),
+      fc.boolean(),
+      fc.constant(null),
+      fc.array(tie('tree')),
+      fc.dictionary(fc.constantFrom(...keys), tie('tree')),
+    ),
+  }));
+  fc.assert(
+    fc.property(tree, (value) => {
+      const draft = fromStored(JSON.stringify(value));
+      assert.deepEqual(Object.keys(draft).sort(), Object.keys(FRESH).sort());
+      assert.ok(draft.columns.length > 0);
+      assert.deepEqual(fromStored(storedText(draft)), draft);
+    }),
+  );
+});
+
+test('code fences are told from prose, also those that are still open', () => {
+  const blocks = (text: string) => blocksOf(text).map(({ kind, language, text }) => [kind, language, text]);
+  assert.deepEqual(blocks('Look:\n```ts twoslash\nconst a = `b`;\n\n```\nDone.'), [
+    ['prose', '', 'Look:'],
+    ['code', 'ts', 'const a = `b`;\n'],
+    ['prose', '', 'Done.'],
+  ]);
+  assert.deepEqual(blocks('~~~\n```\n~~~~'), [['code', '', '```']]);
+  assert.deepEqual(blocks('````\n```\ninner'), [['code', '', '```\ninner']]);
+  assert.deepEqual(blocks('```py\nprint('), [['code', 'py', 'print(']]);
+  assert.deepEqual(blocks('a ``` b\n    indented'), [['prose', '', 'a ``` b\n    indented']]);
+  assert.deepEqual(blocks('<script>alert(1)</script>'), [['prose', '', '<script>alert(1)</script>']]);
+  assert.deepEqual(blocks(''), []);
+});

@@ -1,0 +1,199 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { changed, FRESH, type Draft } from '../../console/src/pages/playground/draft.ts';
+import {
+  CHOICES,
+  NUMBERS,
+  TEXT_TOP_LOGPROBS,
+  type Mode,
+} from '../../console/src/pages/playground/parameters.ts';
+import { requestOf, sentRequest } from '../../console/src/pages/playground/request.ts';
+import {
+  faultsOf,
+  LONGEST_TEXT,
+  MOST_BIASES,
+  MOST_STOPS,
+  type Settings,
+} from '../../console/src/pages/playground/settings.ts';
+import { parseChatRequest } from '../../src/openai/chat-request.ts';
+import type { Field } from '../../src/openai/field.ts';
+import { FIELDS, MAX_BIASED_TOKENS, MAX_STOP_LENGTH, MAX_STOP_SEQUENCES } from '../../src/openai/fields.ts';
+import { parseTextRequest } from '../../src/openai/text-request.ts';
+
+const PARSING = { maxChoices: 16, internal: false };
+
+/** A draft of one model with these words and settings. */
+function draftOf(values: Partial<Draft>, settings: Partial<Settings> = {}): Draft {
+  const draft = changed({ ...FRESH, ...values }, { type: 'settings', values: settings });
+  return changed(draft, { type: 'model', column: 0, model: 'acme/one' });
+}
+
+function bodyOf(draft: Draft): Readonly<Record<string, unknown>> {
+  const [column] = draft.columns;
+  assert.ok(column);
+  return requestOf(draft, column);
+}
+
+/** All that can be said beside the prompt. */
+const EVERYTHING: Partial<Settings> = {
+  numbers: {
+    max_tokens: '64',
+    temperature: '0.7',
+    top_p: ' .9 ',
+    top_k: '40',
+    min_p: '0.05',
+    seed: '-7',
+    frequency_penalty: '-0.5',
+    presence_penalty: '1e-1',
+    repetition_penalty: '1.1',
+    n: '2',
+    top_logprobs: '3',
+  },
+  stop: ['END', '\\n\\n', 'a\\\\b', ''],
+  format: 'json_schema',
+  schemaName: 'city',
+  schema: '{"type":"object"}',
+  logprobs: true,
+  logitBias: '{"198": -100}',
+  user: 'me',
+};
+
+test('a playground where nothing was set sends the model and the messages alone', () => {
+  assert.deepEqual(bodyOf(draftOf({ input: 'Hello' })), {
+    model: 'acme/one',
+    messages: [{ role: 'user', content: 'Hello' }],
+  });
+});
+
+test('everything that can be set is sent as the interface names it', () => {
+  const body = bodyOf(draftOf({ system: 'Be brief.', input: 'Hello' }, EVERYTHING));
+  assert.deepEqual(body, {
+    model: 'acme/one',
+    messages: [
+      { role: 'system', content: 'Be brief.' },
+      { role: 'user', content: 'Hello' },
+    ],
+    max_tokens: 64,
+    temperature: 0.7,
+    top_p: 0.9,
+    top_k: 40,
+    min_p: 0.05,
+    seed: -7,
+    frequency_penalty: -0.5,
+    presence_penalty: 0.1,
+    repetition_penalty: 1.1,
+    n: 2,
+    stop: ['END', '\n\n', 'a\\b'],
+    logprobs: true,
+    top_logprobs: 3,
+    response_format: { type: 'json_schema', json_schema: { name: 'city', schema: { type: 'object' } } },
+    logit_bias: { 198: -100 },
+    user: 'me',
+  });
+});
+
+test('the service takes every request that has no faults, of either kind', () => {
+  const chat = draftOf({ input: 'Hello' }, EVERYTHING);
+  assert.deepEqual(faultsOf(chat.settings, 'chat'), {});
+  assert.equal(parseChatRequest(bodyOf(chat), PARSING).request.logprobs, 3);
+  const text = draftOf({ mode: 'text', prompt: 'Once' }, EVERYTHING);
+  assert.deepEqual(faultsOf(text.settings, 'text'), {});
+  assert.equal(parseTextRequest(bodyOf(text), PARSING).request.logprobs, 3);
+  const echo = draftOf({ mode: 'text', prompt: 'Once' }, { echo: true });
+  assert.equal(parseTextRequest(bodyOf(echo), PARSING).request.echo, true);
+});
+
+test('the conversation goes up to the turn that is asked for, without answers that never came', () => {
+  const said = (id: string, role: 'user' | 'assistant', text: string) => ({ id, role, text, answer: null });
+  const turns = [
+    said('1', 'user', 'one'),
+    said('2', 'assistant', ''),
+    said('3', 'user', 'three'),
+    said('4', 'assistant', 'four'),
+  ];
+  const column = { model: 'acme/one', turns, completion: null };
+  const draft = { ...FRESH, columns: [column] };
+  const contents = (body: Readonly<Record<string, unknown>>) =>
+    (body['messages'] as { content: string }[]).map(({ content }) => content);
+  assert.deepEqual(contents(requestOf(draft, column, '4')), ['one', 'three']);
+  assert.deepEqual(contents(requestOf(draft, column, '3')), ['one']);
+  // As code: what was answered last, until something is typed.
+  assert.deepEqual(contents(sentRequest(draft, column)), ['one', 'three']);
+  assert.deepEqual(contents(sentRequest({ ...draft, input: 'five' }, column)), [
+    'one',
+    'three',
+    'four',
+    'five',
+  ]);
+});
+
+test('a streamed request asks for its usage, and one that is not says nothing of it', () => {
+  const draft = draftOf({ input: 'Hello' });
+  const [column] = draft.columns;
+  assert.ok(column);
+  const { stream, stream_options } = sentRequest(draft, column);
+  assert.deepEqual({ stream, stream_options }, { stream: true, stream_options: { include_usage: true } });
+  const whole = draftOf({ input: 'Hello' }, { stream: false });
+  assert.equal('stream' in sentRequest(whole, column), false);
+});
+
+test('what is out of bounds is told at its field, and nothing else is', () => {
+  const faults = (settings: Partial<Settings>, mode: Mode = 'chat') =>
+    Object.keys(faultsOf({ ...FRESH.settings, ...settings }, mode));
+  assert.deepEqual(faults({ numbers: { temperature: '2.1' } }), ['temperature']);
+  assert.deepEqual(faults({ numbers: { top_p: '0' } }), ['top_p']);
+  assert.deepEqual(faults({ numbers: { max_tokens: '1.5', seed: 'x' } }), ['max_tokens', 'seed']);
+  assert.deepEqual(faults({ numbers: { temperature: '' } }), []);
+  assert.deepEqual(faults({ stop: ['fine', 'x'.repeat(1025)] }), ['stop[1]']);
+  assert.deepEqual(faults({ format: 'json_schema', schema: '{', schemaName: 'a b' }), [
+    'schemaName',
+    'schema',
+  ]);
+  assert.deepEqual(faults({ format: 'json_schema', schema: '[]' }), ['schema']);
+  assert.deepEqual(faults({ format: 'text', schema: '{' }), []);
+  assert.deepEqual(faults({ logitBias: '{"a": 1}' }), ['logit_bias']);
+  assert.deepEqual(faults({ logitBias: '{"1": 101}' }), ['logit_bias']);
+  assert.deepEqual(faults({ echo: true, logprobs: true }), []);
+  assert.deepEqual(faults({ echo: true, logprobs: true }, 'text'), ['echo']);
+  // A text lists fewer alternatives than a chat, and none where nobody asks for them.
+  assert.deepEqual(faults({ logprobs: true, numbers: { top_logprobs: '6' } }), []);
+  assert.deepEqual(faults({ logprobs: true, numbers: { top_logprobs: '6' } }, 'text'), ['top_logprobs']);
+  assert.deepEqual(faults({ numbers: { top_logprobs: '99' } }), []);
+});
+
+test('bounds and defaults are those of the interface', () => {
+  for (const { name, min, max, aboveMin, whole, fallback, modes } of NUMBERS) {
+    // A seed beyond what a number of JSON holds exactly in a browser is left to other clients.
+    if (name === 'seed') continue;
+    for (const mode of modes) {
+      const field: Field | undefined = FIELDS.find(
+        ({ path, kinds }) => path === name && kinds.includes(mode),
+      );
+      assert.ok(field, `${name} is no field of a ${mode}`);
+      const { minimum, maximum, exclusiveMinimum, type } = field.schema;
+      assert.equal(aboveMin ? exclusiveMinimum : minimum, min, name);
+      if (name !== 'max_tokens') assert.equal(maximum, max, name);
+      assert.equal(type, whole ? 'integer' : 'number', name);
+      if (/^[\d.]+$/.test(fallback)) assert.equal(field.default, `\`${fallback}\``, name);
+    }
+  }
+  assert.equal(CHOICES.max, FIELDS.find(({ path }) => path === 'n')?.schema.maximum);
+  const textLogprobs = FIELDS.find(({ path, kinds }) => path === 'logprobs' && kinds.includes('text'));
+  assert.equal(TEXT_TOP_LOGPROBS.max, textLogprobs?.schema.maximum);
+  assert.deepEqual(
+    [MOST_STOPS, LONGEST_TEXT, MOST_BIASES],
+    [MAX_STOP_SEQUENCES, MAX_STOP_LENGTH, MAX_BIASED_TOKENS],
+  );
+});
+
+test('every field of the interface that shapes an answer can be set', () => {
+  const known = new Set(['model', 'messages', 'prompt', 'stream', 'stream_options', 'max_completion_tokens']);
+  const chat = bodyOf(draftOf({ input: 'Hello' }, EVERYTHING));
+  const text = bodyOf(draftOf({ mode: 'text', prompt: 'Once' }, { ...EVERYTHING, echo: true }));
+  const missing = FIELDS.filter(
+    ({ use, internal, path }) => use === 'generation' && !internal && !/[.[]/.test(path),
+  )
+    .map(({ path }) => path)
+    .filter((path) => !known.has(path) && !(path in chat) && !(path in text));
+  assert.deepEqual(missing, []);
+});
