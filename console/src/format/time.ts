@@ -14,6 +14,17 @@ export const exactTime = (at: string): string => EXACT.format(new Date(at));
 /** The day of it. */
 export const dayOf = (at: string): string => DAY.format(new Date(at));
 
+const LOG = new Intl.DateTimeFormat(undefined, {
+  day: 'numeric',
+  month: 'short',
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+});
+
+/** A moment of the last months to the second, as short as a log needs it. */
+export const logTime = (at: string): string => LOG.format(new Date(at));
+
 /** The same moment in UTC, as logs have it. */
 export const utc = (at: string): string => `${new Date(at).toISOString().slice(0, 19).replace('T', ' ')} UTC`;
 

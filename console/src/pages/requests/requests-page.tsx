@@ -1,5 +1,233 @@
+import { ListTree } from 'lucide-react';
+import { useEffect, useRef, type ReactNode } from 'react';
+import { useLocation, useParams } from 'wouter';
+import { useAccountNames, useKeyNames } from '../../api/names.ts';
+import { Button, ButtonLink } from '../../components/button.tsx';
+import { Card } from '../../components/card.tsx';
+import { Switch } from '../../components/choices.tsx';
+import { useToday } from '../../components/date-range-now.ts';
+import { daysOf, isDay } from '../../components/date-range-days.ts';
+import { DateRange } from '../../components/date-range.tsx';
 import { Page } from '../../components/page.tsx';
+import { Empty, Failed, SkeletonRows } from '../../components/states.tsx';
+import { More, Table } from '../../components/table.tsx';
+import { useHrefWithAccount } from '../../shell/account.ts';
+import { useQueryState } from '../../shell/query.ts';
+import { ScopeSwitch, useScope, type Scope } from '../../shell/scope.tsx';
+import { KeyFilter, ModelFilter } from './filter-selects.tsx';
+import { filtersOf, isNarrowed, rangeText, toQuery, type Filters } from './filters.ts';
+import { FindField } from './find-field.tsx';
+import { Found } from './found.tsx';
+import { logColumns } from './log-columns.tsx';
+import type { Request } from './outcome.tsx';
+import { ReceiptDialog } from './receipt-dialog.tsx';
+import { StatusFilter } from './status-filter.tsx';
+import { useLogPage } from './use-log-page.ts';
 
+/** The log of requests; a row opens its receipt above it. */
 export default function RequestsPage() {
-  return <Page title="RequestsPage">{null}</Page>;
+  const scope = useScope();
+  const { id } = useParams<{ id?: string }>();
+  const [query, change] = useQueryState();
+  const [, navigate] = useLocation();
+  const href = useHrefWithAccount();
+  const filters = filtersOf(query);
+  const find = query.get('find');
+  const live = query.get('live') === '1';
+  const receiptOf = useReceiptPath();
+  const close = useWayBack(id);
+  if (scope.account === null && !scope.all) return <NoAccount />;
+  const rows = (requests: readonly Request[]) => (
+    <Rows scope={scope} requests={requests} openId={id} receiptOf={receiptOf} />
+  );
+  return (
+    <Page
+      wide
+      title="Requests"
+      hint="What was asked, and what came of it. Prompts and answers are never kept."
+      actions={
+        <>
+          <ScopeSwitch />
+          <Switch checked={live} onChange={(on) => change({ live: on ? '1' : null })}>
+            Live
+          </Switch>
+        </>
+      }
+    >
+      <Toolbar scope={scope} filters={filters} />
+      <Card flush>
+        {find === null ? (
+          <Log scope={scope} filters={filters} live={live}>
+            {rows}
+          </Log>
+        ) : (
+          <Found scope={scope} id={find} receiptOf={receiptOf} onClear={() => change({ find: null })}>
+            {rows}
+          </Found>
+        )}
+      </Card>
+      <ReceiptDialog
+        id={id ?? null}
+        scope={scope}
+        onClose={() => close(() => navigate(href(`/requests?${query}`), { replace: true }))}
+      />
+    </Page>
+  );
+}
+
+/** Makes addresses of receipts that keep the filters of the list behind them; what was looked for is found. */
+function useReceiptPath(): (id: string) => string {
+  const [query] = useQueryState();
+  return (id) => {
+    const kept = new URLSearchParams(query);
+    kept.delete('find');
+    return kept.size > 0 ? `/requests/${id}?${kept}` : `/requests/${id}`;
+  };
+}
+
+/** Goes back to the list where one came from it, as the browser's button does; else as is said. */
+function useWayBack(id: string | undefined): (orElse: () => void) => void {
+  const wasInList = useRef(false);
+  useEffect(() => {
+    if (id === undefined) wasInList.current = true;
+  }, [id]);
+  return (orElse) => (wasInList.current ? history.back() : orElse());
+}
+
+function Toolbar({ scope, filters }: { scope: Scope; filters: Filters }) {
+  const [query, change] = useQueryState();
+  const today = useToday();
+  const { range, from, to } = filters;
+  const isAny = range === null && from === null && to === null;
+  const custom = from !== null && to !== null && isDay(from) && isDay(to) ? { from, to } : null;
+  return (
+    <div className="mb-4 flex flex-wrap items-center gap-2">
+      <DateRange
+        any
+        text={rangeText(filters)}
+        range={isAny ? 'any' : range}
+        days={range === null ? custom : daysOf(range, today)}
+        onRange={(chosen) => change({ range: chosen === 'any' ? null : chosen, from: null, to: null })}
+        onDays={(days) => change({ range: null, ...days })}
+      />
+      <StatusFilter value={filters.status} onChange={(status) => change({ status })} />
+      <ModelFilter scope={scope} value={filters.model} onChange={(model) => change({ model })} />
+      <KeyFilter scope={scope} value={filters.key} onChange={(key) => change({ key })} />
+      {isNarrowed(filters) && <ClearButton />}
+      <div className="w-full sm:ml-auto sm:w-auto">
+        <FindField value={query.get('find') ?? ''} onFind={(id) => change({ find: id })} />
+      </div>
+    </div>
+  );
+}
+
+function ClearButton() {
+  const [, change] = useQueryState();
+  return (
+    <Button
+      kind="quiet"
+      size="small"
+      onClick={() => change({ key: null, model: null, status: null, range: null, from: null, to: null })}
+    >
+      Clear filters
+    </Button>
+  );
+}
+
+interface LogProps {
+  scope: Scope;
+  filters: Filters;
+  live: boolean;
+  children: (requests: readonly Request[]) => ReactNode;
+}
+
+function Log({ scope, filters, live, children }: LogProps) {
+  const log = useLogPage({ ...scope.query, ...toQuery(filters, useToday()) }, live);
+  const { items } = log;
+  if (items === undefined) {
+    return log.error === null ? <SkeletonRows rows={12} /> : <Failed error={log.error} retry={log.refetch} />;
+  }
+  if (items.length === 0 && log.isFetching) return <SkeletonRows rows={12} />;
+  return (
+    <>
+      {items.length > 0 ? children(items) : <NoRequests filters={filters} hasMore={log.hasMore} />}
+      {(items.length > 0 || log.hasMore) && (
+        <More
+          shown={items.length}
+          what={items.length === 1 ? 'request' : 'requests'}
+          hasMore={log.hasMore}
+          busy={log.isReadingMore}
+          onMore={log.more}
+        />
+      )}
+    </>
+  );
+}
+
+interface RowsProps {
+  scope: Scope;
+  requests: readonly Request[];
+  openId: string | undefined;
+  receiptOf: (id: string) => string;
+}
+
+function Rows({ scope, requests, openId, receiptOf }: RowsProps) {
+  const [, navigate] = useLocation();
+  const href = useHrefWithAccount();
+  const key = useKeyNames(
+    scope.query,
+    requests.map(({ key_id }) => key_id),
+  );
+  const account = useAccountNames(scope.all);
+  return (
+    <Table
+      label="Requests"
+      columns={logColumns({ key, account: scope.all ? account : null, receipt: receiptOf })}
+      rows={requests}
+      keyOf={({ id }) => id}
+      onOpen={({ id }) => navigate(href(receiptOf(id)))}
+      isOpen={({ id }) => id === openId}
+    />
+  );
+}
+
+function NoRequests({ filters, hasMore }: { filters: Filters; hasMore: boolean }) {
+  if (isNarrowed(filters)) {
+    return (
+      <Empty icon={ListTree} title="No request passes these filters" action={<ClearButton />}>
+        {hasMore
+          ? 'So far: there are older ones that were not looked through.'
+          : 'Widen them, or clear them.'}
+      </Empty>
+    );
+  }
+  return (
+    <Empty
+      icon={ListTree}
+      title="No requests yet"
+      action={
+        <span className="flex flex-wrap justify-center gap-2">
+          <ButtonLink to="/playground" kind="primary">
+            Try the playground
+          </ButtonLink>
+          <ButtonLink to="/keys">Make an API key</ButtonLink>
+        </span>
+      }
+    >
+      Each request stands here as soon as it is taken, with its tokens, times and cost. Prompts and answers
+      are never kept.
+    </Empty>
+  );
+}
+
+function NoAccount() {
+  return (
+    <Page title="Requests">
+      <Card>
+        <Empty icon={ListTree} title="You act for no account yet">
+          Ask an owner of one to invite you.
+        </Empty>
+      </Card>
+    </Page>
+  );
 }

@@ -28,7 +28,8 @@ export interface Drawing {
 
 /** Amounts that are charted are inexact already, so they are written as far as they are right. */
 const dollars = (value: number): string => money(value.toFixed(12));
-const roundDollars = (value: number): string => (value >= 1000 ? `$${compact(value)}` : dollars(value));
+const roundDollars = (value: number): string =>
+  `$${value >= 1000 ? compact(value) : Number(value.toPrecision(3))}`;
 const perSecond = (value: number): string => `${oneDigit(value)} tokens/s`;
 
 /** All charts, in their order. */

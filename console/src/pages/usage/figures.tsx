@@ -29,7 +29,7 @@ const count = (label: string, of: (sums: Sums) => number): Kind => ({
 const FIGURES: readonly Kind[] = [
   count('Requests', (sums) => sums.requests),
   count('Tokens in', (sums) => sums.prompt_tokens),
-  count('of them cached', (sums) => sums.cached_tokens),
+  count('Tokens in, cached', (sums) => sums.cached_tokens),
   count('Tokens out', (sums) => sums.completion_tokens),
   {
     label: 'Cost',

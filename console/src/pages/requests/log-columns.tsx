@@ -1,0 +1,106 @@
+import type { Column } from '../../components/table.tsx';
+import { money } from '../../format/money.ts';
+import { whole } from '../../format/number.ts';
+import { dateTime, duration, logTime, utc } from '../../format/time.ts';
+import { Link } from '../../shell/link.tsx';
+import { between, RequestStatus, type Request } from './outcome.tsx';
+
+interface Names {
+  key: (id: string) => string;
+  /** Null: all are of one account. */
+  account: ((id: string) => string) | null;
+  /** The address of the receipt of a request. */
+  receipt: (id: string) => string;
+}
+
+const tokens = ({ prompt_tokens, completion_tokens }: Request): string =>
+  `${whole(prompt_tokens)} → ${whole(completion_tokens)}`;
+
+const length = (ms: number | null): string => (ms === null ? '–' : duration(ms));
+
+/** The columns of the log. On narrow windows the first one says the most important of the others. */
+export function logColumns({ key, account, receipt }: Names): Column<Request>[] {
+  const columns: Column<Request>[] = [
+    {
+      name: 'time',
+      heading: 'Time',
+      cell: (row) => (
+        <>
+          <Link
+            to={receipt(row.id)}
+            className="block font-medium whitespace-nowrap text-ink tabular-nums underline-offset-2 hover:underline"
+          >
+            <time dateTime={row.started_at} title={`${dateTime(row.started_at)} (${utc(row.started_at)})`}>
+              {logTime(row.started_at)}
+            </time>
+          </Link>
+          <span className="block max-w-40 truncate text-xs text-ink-3 md:hidden">{row.model}</span>
+        </>
+      ),
+    },
+    {
+      name: 'model',
+      heading: 'Model',
+      from: 'md',
+      grow: true,
+      cell: (row) => (
+        <>
+          <span className="block truncate">{row.model}</span>
+          <span className="block truncate text-xs text-ink-3 xl:hidden">{key(row.key_id)}</span>
+        </>
+      ),
+    },
+    {
+      name: 'key',
+      heading: 'Key',
+      from: 'xl',
+      cell: (row) => <span className="block max-w-40 truncate">{key(row.key_id)}</span>,
+    },
+    {
+      name: 'status',
+      heading: 'Status',
+      cell: (row) => (
+        <span className="block max-w-28 truncate sm:max-w-48">
+          <RequestStatus request={row} />
+        </span>
+      ),
+    },
+    {
+      name: 'tokens',
+      heading: 'Tokens in → out',
+      numeric: true,
+      from: 'md',
+      cell: tokens,
+    },
+    {
+      name: 'ttft',
+      heading: 'First token',
+      numeric: true,
+      from: 'lg',
+      cell: (row) => length(between(row.started_at, row.first_token_at)),
+    },
+    {
+      name: 'duration',
+      heading: 'Duration',
+      numeric: true,
+      from: 'sm',
+      cell: (row) => length(between(row.started_at, row.ended_at)),
+    },
+    {
+      name: 'cost',
+      heading: 'Cost',
+      numeric: true,
+      cell: (row) =>
+        row.state === 'open' ? '–' : <span title={`${row.cost_usd} USD`}>{money(row.cost_usd)}</span>,
+    },
+  ];
+  if (account !== null) {
+    columns.splice(2, 0, {
+      name: 'account',
+      heading: 'Account',
+      from: 'lg',
+      cell: (row) => <span className="block max-w-40 truncate">{account(row.account_id)}</span>,
+    });
+  }
+  return columns;
+}

@@ -1,0 +1,127 @@
+import type { ReactNode } from 'react';
+import type { Answer } from '../../api/client.ts';
+import { CopyButton } from '../../components/copy.tsx';
+import { Meter } from '../../components/meter.tsx';
+import { limitAmount, limitLabel } from '../../format/limits.ts';
+import { whole } from '../../format/number.ts';
+import type { Request } from './outcome.tsx';
+
+type Receipt = Answer<'getReceipt'>;
+
+/** A part of a receipt under a heading. */
+export function Part({ title, aside, children }: { title: string; aside?: ReactNode; children: ReactNode }) {
+  return (
+    <section>
+      <div className="mb-2 flex items-baseline justify-between gap-3">
+        <h3 className="text-sm font-semibold">{title}</h3>
+        {aside !== undefined && <span className="text-xs text-ink-3">{aside}</span>}
+      </div>
+      {children}
+    </section>
+  );
+}
+
+/** An exact amount of USD, to its last digit. */
+const exact = (usd: string): string => (usd.startsWith('-') ? `−$${usd.slice(1)}` : `$${usd}`);
+
+const WHAT = { prompt: 'Prompt', completion: 'Completion', waived: 'Waived: our fault' } as const;
+
+/** How the cost came about, line by line, as the service computes it. */
+export function CostLines({ request, cost }: { request: Request; cost: Receipt['cost'] }) {
+  if (cost.length === 0) {
+    return (
+      <Part title="Cost">
+        <p className="text-sm text-ink-3">Known as soon as the request has ended.</p>
+      </Part>
+    );
+  }
+  const cell = 'py-2 pl-3 text-right tabular-nums first:pl-0 first:text-left';
+  return (
+    <Part title="Cost">
+      <table className="w-full text-sm">
+        <caption className="sr-only">How the cost came about</caption>
+        <thead>
+          <tr className="border-b border-line text-xs text-ink-3">
+            {['For', 'Tokens', '$ a million', 'USD'].map((heading) => (
+              <th key={heading} scope="col" className={`${cell} font-medium`}>
+                {heading}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {cost.map((line) => (
+            <tr key={line.what} className="border-b border-line">
+              <th scope="row" className={`${cell} font-normal`}>
+                {WHAT[line.what]}
+              </th>
+              <td className={cell}>{whole(line.tokens)}</td>
+              <td className={cell}>{line.what === 'waived' ? '' : line.usd_per_million}</td>
+              <td className={cell}>{exact(line.usd)}</td>
+            </tr>
+          ))}
+        </tbody>
+        <tfoot>
+          <tr className="font-medium">
+            <th scope="row" colSpan={3} className={`${cell} font-medium`}>
+              Together
+            </th>
+            <td className={cell}>{exact(request.cost_usd)}</td>
+          </tr>
+        </tfoot>
+      </table>
+    </Part>
+  );
+}
+
+/** The limits that a request was held against, and what it left of each. */
+export function HeldLimits({ plan, limits }: { plan: string; limits: Receipt['limits'] }) {
+  return (
+    <Part title="Limits it was held against" aside={`Plan: ${plan}`}>
+      {limits.length === 0 ? (
+        <p className="text-sm text-ink-3">None: the plan sets no limits.</p>
+      ) : (
+        <ul className="space-y-3">
+          {limits.map(({ scope, model, limit, bound, left }) => (
+            <li key={`${scope} ${model ?? ''} ${limit}`}>
+              <Meter
+                label={[limitLabel(limit), scope === 'key' && 'of the key', model && `for ${model}`]
+                  .filter(Boolean)
+                  .join(', ')}
+                used={Number(bound) - Number(left)}
+                bound={Number(bound)}
+                text={`${limitAmount(limit, left)} of ${limitAmount(limit, bound)} left`}
+              />
+            </li>
+          ))}
+        </ul>
+      )}
+    </Part>
+  );
+}
+
+/** The ids by which a request is found again. */
+export function Ids({ request }: { request: Request }) {
+  return (
+    <Part title="Ids">
+      <dl className="divide-y divide-line text-sm">
+        <Id label="Request" what="request id" id={request.id} />
+        {request.client_request_id !== null && (
+          <Id label="The caller's own" what="caller's own id" id={request.client_request_id} />
+        )}
+      </dl>
+    </Part>
+  );
+}
+
+function Id({ label, what, id }: { label: string; what: string; id: string }) {
+  return (
+    <div className="flex items-center justify-between gap-4 py-1">
+      <dt className="shrink-0 text-ink-3">{label}</dt>
+      <dd className="flex min-w-0 items-center gap-1">
+        <code className="min-w-0 font-mono text-xs break-all">{id}</code>
+        <CopyButton text={id} what={what} />
+      </dd>
+    </div>
+  );
+}
