@@ -1,0 +1,70 @@
+import { ApiError, faultOf } from './client.ts';
+
+/** A schema of OpenAPI 3.1, as far as the service's document uses it. */
+export interface Schema {
+  $ref?: string;
+  type?: string | readonly string[];
+  enum?: readonly unknown[];
+  const?: unknown;
+  anyOf?: readonly Schema[];
+  oneOf?: readonly Schema[];
+  properties?: Readonly<Record<string, Schema>>;
+  required?: readonly string[];
+  items?: Schema;
+  additionalProperties?: boolean | Schema;
+  description?: string;
+  default?: unknown;
+  format?: string;
+  pattern?: string;
+  minimum?: number;
+  maximum?: number;
+  exclusiveMinimum?: number;
+  minLength?: number;
+  maxLength?: number;
+  minItems?: number;
+  maxItems?: number;
+  maxProperties?: number;
+}
+
+/** A parameter in the path or the query of an operation. */
+export interface Parameter {
+  name: string;
+  in: 'path' | 'query';
+  required?: boolean;
+  description?: string;
+  schema: Schema;
+}
+
+/** What is sent or answered, by media type. */
+type Content = Readonly<Record<string, { schema: Schema } | undefined>>;
+
+/** One operation as the document has it. */
+export interface DocumentOperation {
+  operationId: string;
+  summary: string;
+  security?: readonly Readonly<Record<string, unknown>>[];
+  parameters?: readonly Parameter[];
+  requestBody?: { content: Content };
+  responses: Readonly<Record<string, { description: string; content?: Content }>>;
+}
+
+/** The OpenAPI document of the service. */
+export interface ApiDocument {
+  info: { version: string };
+  security: readonly Readonly<Record<string, unknown>>[];
+  paths: Readonly<Record<string, Readonly<Record<string, DocumentOperation>>>>;
+  components: { schemas: Readonly<Record<string, Schema>> };
+}
+
+/** Reads the document that describes the whole interface. Rejects with an `ApiError`. */
+export async function readDocument(signal: AbortSignal): Promise<ApiDocument> {
+  let response: Response;
+  try {
+    response = await fetch('/openapi.json', { signal });
+  } catch (error) {
+    signal.throwIfAborted();
+    throw new ApiError('The service does not answer.', { status: 0, code: 'unreachable', cause: error });
+  }
+  if (!response.ok) throw await faultOf(response);
+  return (await response.json()) as ApiDocument; // The service holds its document to OpenAPI.
+}

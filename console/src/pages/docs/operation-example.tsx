@@ -1,0 +1,56 @@
+import type { ApiDocument } from '../../api/document.ts';
+import { Code, CodeTabs } from '../../components/code.tsx';
+import { useSession } from '../../shell/session.tsx';
+import { curl } from '../../snippets/curl.ts';
+import { KEY_VARIABLE, samplesOf } from '../../snippets/samples.ts';
+import { addressOf, exampleBody } from './example.ts';
+import type { Entry } from './operations.ts';
+
+interface OperationExampleProps {
+  entry: Entry;
+  schemas: ApiDocument['components']['schemas'];
+  model: string;
+  accountId: string;
+}
+
+/** Holds a key of the kind `admin`. */
+const ADMIN_VARIABLE = '$SLUICE_ADMIN_KEY';
+
+/** How an operation is called: what generates in three languages, the rest by curl. */
+export function OperationExample({ entry, schemas, model, accountId }: OperationExampleProps) {
+  const { public_url: baseUrl } = useSession();
+  const body = exampleBody(entry, schemas, { model, accountId });
+  if (entry.path.startsWith('/v1/') && body !== null) {
+    return (
+      <CodeTabs
+        label={`Example of ${entry.id}`}
+        samples={samplesOf({ baseUrl, key: KEY_VARIABLE, request: body })}
+      />
+    );
+  }
+  if (!entry.byKey && entry.access !== 'Open to everybody') {
+    return (
+      <p className="rounded-lg bg-sunken px-4 py-3 text-xs leading-5 text-ink-3">
+        No key opens it: it is called from this console, by the person who is signed in.
+      </p>
+    );
+  }
+  const key = entry.byKey ? (entry.path.startsWith('/api/') ? ADMIN_VARIABLE : KEY_VARIABLE) : null;
+  const text = curl({
+    method: entry.method,
+    url: baseUrl.replace(/\/+$/, '') + exampleAddress(entry, model),
+    key,
+    ...(body !== null && { body }),
+  });
+  return <Code text={text} what="code" label={`Example of ${entry.id}`} />;
+}
+
+/** The address with what must stand in it. */
+function exampleAddress(entry: Entry, model: string): string {
+  const [namespace = '', name = ''] = model.split('/');
+  const required = entry.parameters.filter(({ in: place, required: must }) => place === 'query' && must);
+  const given = Object.fromEntries(required.map(({ name: one }) => [one, '…']));
+  return decodeURIComponent(
+    addressOf(entry, entry.id === 'getModel' ? { ...given, namespace, name } : given),
+  );
+}

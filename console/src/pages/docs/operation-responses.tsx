@@ -1,0 +1,86 @@
+import { ChevronRight } from 'lucide-react';
+import { useState } from 'react';
+import type { ApiDocument } from '../../api/document.ts';
+import { Badge } from '../../components/badge.tsx';
+import type { Entry, Response } from './operations.ts';
+import { Prose } from './prose.tsx';
+import { SchemaFields } from './schema-fields.tsx';
+
+type Schemas = ApiDocument['components']['schemas'];
+
+/** What an operation answers: each status with what it means, what it holds on demand. */
+export function OperationResponses({ entry, schemas }: { entry: Entry; schemas: Schemas }) {
+  return (
+    <div className="mt-6">
+      <h4 className="border-b border-line pb-1.5 text-xs font-semibold text-ink">Answers</h4>
+      <ul className="divide-y divide-line">
+        {entry.responses.map((response) => (
+          <li key={response.status}>
+            <OneStatus response={response} schemas={schemas} />
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+function OneStatus({ response, schemas }: { response: Response; schemas: Schemas }) {
+  const { status, description } = response;
+  const [open, setOpen] = useState(false);
+  const good = status.startsWith('2');
+  // Descriptions of errors begin each line with a code.
+  const codes = [...description.matchAll(/^`(\w+)`: /gm)].map(([, code = '']) => code);
+  return (
+    <details className="group" onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary className="flex list-none items-start gap-2 py-2.5 text-xs [&::-webkit-details-marker]:hidden">
+        <ChevronRight
+          className="mt-0.5 size-3.5 shrink-0 text-ink-3 transition-transform group-open:rotate-90"
+          aria-hidden="true"
+        />
+        <Badge tone={good ? 'good' : 'neutral'}>
+          <span className="font-mono">{status}</span>
+        </Badge>
+        <span className="min-w-0 leading-5 break-words text-ink-2">
+          {codes.length > 0 ? (
+            <span className="font-mono text-2xs">{codes.join(', ')}</span>
+          ) : (
+            <Prose text={description} />
+          )}
+        </span>
+      </summary>
+      {open && (
+        <div className="pb-3 pl-5.5">
+          {codes.length > 0 ? <Codes description={description} /> : <Held {...response} schemas={schemas} />}
+        </div>
+      )}
+    </details>
+  );
+}
+
+/** Each code with what it means. */
+function Codes({ description }: { description: string }) {
+  return (
+    <ul className="space-y-1.5">
+      {description.split('\n\n').map((line) => (
+        <li key={line} className="text-xs leading-5 text-ink-2">
+          <Prose text={line} />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Held({ schema, events, schemas }: Response & { schemas: Schemas }) {
+  if (schema === null) return <p className="text-xs text-ink-3">It has no body.</p>;
+  return (
+    <>
+      <SchemaFields schema={schema} schemas={schemas} />
+      {events !== null && (
+        <>
+          <p className="mt-3 text-xs font-medium text-ink-2">Each event of a stream</p>
+          <SchemaFields schema={events} schemas={schemas} />
+        </>
+      )}
+    </>
+  );
+}

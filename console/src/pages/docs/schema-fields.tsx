@@ -1,0 +1,105 @@
+import { ChevronRight } from 'lucide-react';
+import { useState, type ReactNode } from 'react';
+import type { ApiDocument, Schema } from '../../api/document.ts';
+import { Prose } from './prose.tsx';
+import { shapeOf, type SchemaField, type Shape } from './schema.ts';
+
+type Schemas = ApiDocument['components']['schemas'];
+
+/** Everything that a schema holds, field by field; what is nested opens on demand. */
+export function SchemaFields({ schema, schemas }: { schema: Schema; schemas: Schemas }) {
+  return <Parts shape={shapeOf(schema, schemas)} schemas={schemas} />;
+}
+
+function Parts({ shape, schemas }: { shape: Shape; schemas: Schemas }) {
+  if (shape.variants.length > 0) return <Variants variants={shape.variants} schemas={schemas} />;
+  if (shape.fields.length === 0) return <p className="text-sm text-ink-3">{shape.type}</p>;
+  return (
+    <ul className="divide-y divide-line">
+      {shape.fields.map((field) => (
+        <li key={field.name} className="py-2.5">
+          <FieldLine field={field} schemas={schemas} />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Variants({ variants, schemas }: { variants: readonly Schema[]; schemas: Schemas }) {
+  return (
+    <div>
+      <p className="pt-2 text-xs font-medium text-ink-3">One of</p>
+      <ul className="divide-y divide-line">
+        {variants.map((variant, index) => {
+          const shape = shapeOf(variant, schemas);
+          return (
+            // Variants have no name of their own, and keep their order.
+            <li key={index} className="py-2.5">
+              <span className="font-mono text-xs text-ink-2">{shape.type}</span>
+              {shape.fields.length + shape.variants.length > 0 && <Parts shape={shape} schemas={schemas} />}
+            </li>
+          );
+        })}
+      </ul>
+    </div>
+  );
+}
+
+function FieldLine({ field, schemas }: { field: SchemaField; schemas: Schemas }) {
+  const shape = shapeOf(field.schema, schemas);
+  return (
+    <>
+      <Line name={field.name} required={field.required} shape={shape} />
+      {shape.fields.length + shape.variants.length > 0 && (
+        <Nested label={`Fields of ${field.name}`}>{() => <Parts shape={shape} schemas={schemas} />}</Nested>
+      )}
+    </>
+  );
+}
+
+/** A name with all that is said of it. */
+export function Line({ name, required, shape }: { name: string; required: boolean; shape: Shape }) {
+  return (
+    <>
+      <p className="flex flex-wrap items-baseline gap-x-2 gap-y-0.5">
+        <code className="font-mono text-xs font-semibold break-all text-ink">{name}</code>
+        <span className="text-xs text-ink-3">{shape.type}</span>
+        {required && <span className="text-2xs font-medium text-warn">required</span>}
+      </p>
+      {shape.description !== null && (
+        <p className="mt-0.5 text-xs leading-5 text-ink-2">
+          <Prose text={shape.description} />
+        </p>
+      )}
+      {shape.values.length > 0 && (
+        <p className="mt-1 flex flex-wrap gap-1">
+          {shape.values.map((value) => (
+            <code
+              key={value}
+              className="rounded bg-sunken px-1.5 font-mono text-2xs leading-5 break-all text-ink-2"
+            >
+              {value}
+            </code>
+          ))}
+        </p>
+      )}
+      {shape.constraints.length > 0 && (
+        <p className="mt-0.5 text-2xs leading-4 break-words text-ink-3">{shape.constraints.join(' · ')}</p>
+      )}
+    </>
+  );
+}
+
+/** What stands below a field. It is made when it is first opened: schemas may hold themselves. */
+function Nested({ label, children }: { label: string; children: () => ReactNode }) {
+  const [open, setOpen] = useState(false);
+  return (
+    <details className="group mt-1.5" onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary className="inline-flex list-none items-center gap-1 rounded text-xs font-medium text-accent [&::-webkit-details-marker]:hidden">
+        <ChevronRight className="size-3.5 transition-transform group-open:rotate-90" aria-hidden="true" />
+        {label}
+      </summary>
+      {open && <div className="mt-1 ml-1.5 border-l border-line pl-3.5">{children()}</div>}
+    </details>
+  );
+}

@@ -1,0 +1,146 @@
+import type { ApiDocument, Schema } from '../../api/document.ts';
+
+/** A field of an object. */
+export interface SchemaField {
+  name: string;
+  schema: Schema;
+  required: boolean;
+}
+
+/** A schema laid open by one level. */
+export interface Shape {
+  /** What it is in words, such as `string`, `array of objects` or `integer or null`. */
+  type: string;
+  description: string | null;
+  /** What holds beside its type, each in words. */
+  constraints: readonly string[];
+  /** The values that it may have, as JSON; none: any of its type. */
+  values: readonly string[];
+  /** Of the object itself, or of what its array or its map holds. */
+  fields: readonly SchemaField[];
+  /** Where it is one of several that have parts of their own. */
+  variants: readonly Schema[];
+}
+
+type Schemas = ApiDocument['components']['schemas'];
+
+/** Lays a schema open: follows its reference, and takes `null` out of its alternatives. */
+export function shapeOf(schema: Schema, schemas: Schemas): Shape {
+  const { inner, nullable, description } = peel(schema, schemas);
+  const options = (inner.anyOf ?? inner.oneOf ?? []).map((option) => resolve(option, schemas));
+  const held = heldBy(inner, schemas);
+  const parts = options.length > 0 ? options : (held?.options ?? []);
+  const carrier = held?.schema ?? inner;
+  return {
+    type: `${typeWords(inner, schemas)}${nullable ? ' or null' : ''}`,
+    description,
+    constraints: constraintsOf(inner),
+    values: valuesOf(inner),
+    fields: Object.entries(carrier.properties ?? {}).map(([name, field]) => ({
+      name,
+      schema: field,
+      required: carrier.required?.includes(name) ?? false,
+    })),
+    variants: parts.some((part) => part.properties !== undefined || heldBy(part, schemas) !== null)
+      ? parts
+      : [],
+  };
+}
+
+/** Follows references to what they name. */
+export function resolve(schema: Schema, schemas: Schemas): Schema {
+  const { $ref: reference } = schema;
+  if (reference === undefined) return schema;
+  const found = schemas[reference.slice(reference.lastIndexOf('/') + 1)] ?? {};
+  return { ...resolve(found, schemas), ...(schema.description && { description: schema.description }) };
+}
+
+function peel(schema: Schema, schemas: Schemas) {
+  const whole = resolve(schema, schemas);
+  const options = whole.anyOf ?? whole.oneOf;
+  if (options === undefined) {
+    const types = typesOf(whole);
+    const nullable = types.length > 1 && types.includes('null');
+    const inner = nullable ? { ...whole, type: types.filter((type) => type !== 'null') } : whole;
+    return { inner, nullable, description: whole.description ?? null };
+  }
+  const others = options.filter((option) => option.type !== 'null');
+  const nullable = others.length < options.length;
+  const [only] = others;
+  const inner =
+    others.length === 1 && only !== undefined
+      ? { ...only, ...resolve(only, schemas), default: whole.default ?? only.default }
+      : { ...whole, anyOf: others, oneOf: undefined };
+  return { inner, nullable, description: whole.description ?? inner.description ?? null };
+}
+
+/** What an array or a map holds, where that has parts of its own; null: neither. */
+function heldBy(schema: Schema, schemas: Schemas): { schema: Schema; options: readonly Schema[] } | null {
+  const { additionalProperties } = schema;
+  const content = schema.items ?? (typeof additionalProperties === 'object' ? additionalProperties : null);
+  if (content === null || content === undefined) return null;
+  const held = resolve(content, schemas);
+  return { schema: held, options: (held.anyOf ?? held.oneOf ?? []).map((one) => resolve(one, schemas)) };
+}
+
+function typesOf({ type }: Schema): readonly string[] {
+  return type === undefined ? [] : typeof type === 'string' ? [type] : type;
+}
+
+/** Deeper than this nobody reads a type, and one that holds itself would have no end. */
+const DEEP = 4;
+
+function typeWords(schema: Schema, schemas: Schemas, plural = false, depth = 0): string {
+  if (depth > DEEP) return 'anything';
+  const options = schema.anyOf ?? schema.oneOf;
+  if (options !== undefined) {
+    const words = options.map((option) => typeWords(resolve(option, schemas), schemas, plural, depth + 1));
+    return [...new Set(words)].join(' or ');
+  }
+  const s = plural ? 's' : '';
+  if (schema.items !== undefined) {
+    return `array${s} of ${typeWords(resolve(schema.items, schemas), schemas, true, depth + 1)}`;
+  }
+  if (typeof schema.additionalProperties === 'object') {
+    return `map${s} of ${typeWords(resolve(schema.additionalProperties, schemas), schemas, true, depth + 1)}`;
+  }
+  const types = typesOf(schema).filter((type) => type !== 'null' || typesOf(schema).length === 1);
+  if (types.length > 0) return types.map((type) => (type === 'null' ? type : `${type}${s}`)).join(' or ');
+  if (schema.properties !== undefined) return `object${s}`;
+  const values = schema.enum ?? (schema.const === undefined ? [] : [schema.const]);
+  const kinds = new Set(values.map((value) => (value === null ? 'null' : typeof value)));
+  return kinds.size === 0 ? 'anything' : [...kinds].map((kind) => `${kind}${s}`).join(' or ');
+}
+
+function valuesOf(schema: Schema): string[] {
+  const values = schema.enum ?? (schema.const === undefined ? [] : [schema.const]);
+  return values.map((value) => JSON.stringify(value));
+}
+
+/** The largest whole number that JSON keeps exact: as a bound it says nothing. */
+const EXACT = Number.MAX_SAFE_INTEGER;
+
+function constraintsOf(schema: Schema): string[] {
+  const { minimum, maximum, exclusiveMinimum, minLength, maxLength, minItems, maxItems } = schema;
+  const said = [
+    schema.default === undefined ? null : `default ${JSON.stringify(schema.default)}`,
+    schema.format === undefined ? null : schema.format,
+    minimum === undefined || minimum <= -EXACT ? null : `at least ${minimum}`,
+    exclusiveMinimum === undefined ? null : `more than ${exclusiveMinimum}`,
+    maximum === undefined || maximum >= EXACT ? null : `at most ${maximum}`,
+    spanOf(minLength, maxLength, 'characters'),
+    spanOf(minItems, maxItems, 'items'),
+    spanOf(undefined, schema.maxProperties, 'entries'),
+    // A format says it already.
+    schema.pattern === undefined || schema.format !== undefined ? null : `matches ${schema.pattern}`,
+  ];
+  return said.filter((one) => one !== null);
+}
+
+function spanOf(least: number | undefined, most: number | undefined, what: string): string | null {
+  if (least !== undefined && most !== undefined) {
+    return least === most ? `${least} ${what}` : `${least} to ${most} ${what}`;
+  }
+  if (least !== undefined && least > 0) return `at least ${least} ${what}`;
+  return most === undefined ? null : `at most ${most} ${what}`;
+}

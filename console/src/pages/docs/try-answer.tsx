@@ -1,0 +1,48 @@
+import { Badge } from '../../components/badge.tsx';
+import { Code } from '../../components/code.tsx';
+import { Notice } from '../../components/states.tsx';
+import { duration } from '../../format/time.ts';
+import type { Tried } from './use-try.ts';
+
+/** What came of a call: its status, headers that say something, and its body as it arrives. */
+export function TryAnswer({ answer, running }: { answer: Tried | null; running: boolean }) {
+  return (
+    <section aria-label="Answer" className="mt-6 border-t border-line pt-5 empty:hidden">
+      <p role="status" className="flex min-h-5 flex-wrap items-center gap-2 text-xs text-ink-3">
+        {answer?.status !== null && answer !== null ? (
+          <>
+            <Badge tone={answer.status < 300 ? 'good' : answer.status < 500 ? 'warn' : 'bad'}>
+              <span className="font-mono">{answer.status}</span>
+            </Badge>
+            {answer.headersMs !== null && `first byte after ${duration(answer.headersMs)}`}
+            {running && ', still arriving'}
+          </>
+        ) : running ? (
+          'Sent, waiting for the answer'
+        ) : (
+          answer === null && 'The answer will stand here.'
+        )}
+      </p>
+      {answer !== null && answer.headers.length > 0 && (
+        <dl className="mt-3 grid grid-cols-[auto_minmax(0,1fr)] gap-x-4 gap-y-1 font-mono text-2xs leading-4">
+          {answer.headers.map(([name, value]) => (
+            <div key={name} className="contents">
+              <dt className="text-ink-3">{name}</dt>
+              <dd className="break-all text-ink-2">{value}</dd>
+            </div>
+          ))}
+        </dl>
+      )}
+      {answer !== null && answer.text !== '' && (
+        <div className="mt-3">
+          <Code text={answer.text} what="answer" label="Body of the answer" />
+        </div>
+      )}
+      {answer?.fault !== null && answer !== null && (
+        <div className="mt-3">
+          <Notice tone="bad">{answer.fault}</Notice>
+        </div>
+      )}
+    </section>
+  );
+}
