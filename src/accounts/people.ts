@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { Selectable } from 'kysely';
+import type { Selectable, Transaction } from 'kysely';
 import type { Database } from '../database/database.ts';
 import type { Role, Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
@@ -116,10 +116,19 @@ export async function deletePerson(database: Database, id: string, by: Actor): P
   });
 }
 
+/** The part that a person is to have in an account. */
+interface NewMember {
+  accountId: string;
+  personId: string;
+  role: Role;
+  /** Whether somebody who has no part in it yet may be given one; true unless said otherwise. */
+  mayAdd?: boolean;
+}
+
 /** Gives a person this role in an account, whether they had one there or not. Rejects with `not_found`. */
 export async function setMember(
   database: Database,
-  { accountId, personId, role }: { accountId: string; personId: string; role: Role },
+  { accountId, personId, role, mayAdd = true }: NewMember,
   by: Actor,
 ): Promise<MemberRecord> {
   await getAccount(database, accountId);
@@ -131,6 +140,7 @@ export async function setMember(
       // Neither deleted under our hands nor kept from others longer than this.
       .$if(database.place.kind === 'postgres', (query) => query.forShare())
       .executeTakeFirst();
+    if (!mayAdd && !(await isMember(transaction, accountId, personId))) throw notInAccount();
     if (person === undefined) throw noSuchPerson();
     const { created_at: createdAt } = await transaction
       .insertInto('memberships')
@@ -161,7 +171,7 @@ export async function removeMember(
       .where('person_id', '=', personId)
       .executeTakeFirst();
     if (numDeletedRows === 0n) {
-      throw new ServiceError('not_found', 'This person is not in this account.', { param: 'person_id' });
+      throw notInAccount();
     }
     await appendAudit(transaction, by, {
       action: 'member.remove',
@@ -241,6 +251,24 @@ export function checkedEmail(text: string): string {
     );
   }
   return email;
+}
+
+async function isMember(
+  transaction: Transaction<Schema>,
+  accountId: string,
+  personId: string,
+): Promise<boolean> {
+  const row = await transaction
+    .selectFrom('memberships')
+    .select('role')
+    .where('account_id', '=', accountId)
+    .where('person_id', '=', personId)
+    .executeTakeFirst();
+  return row !== undefined;
+}
+
+function notInAccount(): ServiceError {
+  return new ServiceError('not_found', 'This person is not in this account.', { param: 'person_id' });
 }
 
 function noSuchPerson(): ServiceError {

@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import { keyStatus, type KeyRecord } from '../../accounts/key-record.ts';
 import { changeKey, createKey, getKey, listKeyPage, noSuchKey, revokeKey } from '../../accounts/key-table.ts';
 import type { AccountDatabase } from '../../accounts/store.ts';
+import type { Principal } from '../principal.ts';
 import { operatorsOnly } from './access.ts';
 import { keyOperations, type key, type KeySettings } from './contract/keys.ts';
 import { endpoints } from './endpoint.ts';
@@ -43,15 +44,18 @@ export const keyEndpoints = endpoints(keyOperations, {
   },
   changeKey: {
     account: ofKey,
-    handle: async ({ database, actor, params, body }) => {
+    handle: async ({ database, principal, actor, params, body }) => {
+      await refuseAdmins(database, principal, params.id);
       const change = { ...settingsOf(body), name: body.name };
       return keyJson(found(await changeKey(database, idOnly(params.id), () => change, actor)));
     },
   },
   revokeKey: {
     account: ofKey,
-    handle: async ({ database, actor, params }) =>
-      keyJson(found(await revokeKey(database, idOnly(params.id), actor))),
+    handle: async ({ database, principal, actor, params }) => {
+      await refuseAdmins(database, principal, params.id);
+      return keyJson(found(await revokeKey(database, idOnly(params.id), actor)));
+    },
   },
   createPlaygroundKey: {
     account: inBody,
@@ -73,6 +77,12 @@ function settingsOf({ expires_at: expiry, allowed_models: allowedModels, limits 
     allowedModels,
     limits: limits && limitsOf(limits),
   };
+}
+
+/** Keys that may manage the whole service are no business of the account that they are in. */
+async function refuseAdmins(database: AccountDatabase, principal: Principal, id: string): Promise<void> {
+  if (principal.operator || (await getKey(database, id)).kind !== 'admin') return;
+  throw operatorsOnly('A key of the kind `admin`');
 }
 
 /** A key may be named in other ways where nobody logs it; in a path it has to be by its id. */

@@ -35,9 +35,10 @@ export const peopleEndpoints = endpoints(peopleOperations, {
   },
   setMember: {
     account: inPath,
-    handle: async ({ database, actor, params, body }) => {
+    handle: async ({ database, principal, actor, params, body }) => {
       const part = { accountId: params.id, personId: params.person_id, role: body.role };
-      return memberJson(await setMember(database, part, actor));
+      // Whom an owner wants to add can say no to an invitation.
+      return memberJson(await setMember(database, { ...part, mayAdd: principal.operator }, actor));
     },
   },
   removeMember: {

@@ -7,34 +7,21 @@ import { refusedWith, startManaged, type Managed } from './manager.ts';
 const [sqlite] = testDatabases();
 
 let managed: Managed;
-let stranger: string;
 before(async () => {
   assert.ok(sqlite);
   managed = await startManaged(sqlite);
-  const { id } = await managed.ok('POST', '/api/accounts', { body: { name: 'stranger' } });
-  const made = await managed.ok('POST', '/api/keys', { body: { name: 'stranger', account_id: id } });
-  stranger = made.key;
 });
 after(() => managed[Symbol.asyncDispose]());
 
-for (const { method, path, access } of API_ENDPOINTS) {
-  const url = path.replaceAll(/\{\w+\}/g, 'some_id');
-  test(`${method} ${path}: 401 for nobody, ${['any', 'account'].includes(access) ? 'no 403 for callers' : '403 for callers'}`, async () => {
-    for (const key of [null, 'sk-sluice-nonsense']) {
-      const answer = await managed.call(method, url, { key });
-      refusedWith(answer, 401, 'invalid_api_key');
-      assert.equal(answer.headers.get('www-authenticate'), 'Bearer');
-    }
-    for (const key of [managed.test.key, stranger]) {
-      const answer = await managed.call(method, url, { key });
-      if (!['any', 'account'].includes(access)) refusedWith(answer, 403, 'admin_required');
-      else assert.notEqual(answer.status, 403);
-    }
-    const admin = await managed.call(method, url);
-    assert.ok(![401, 403].includes(admin.status), String(admin.status));
-    assert.ok(admin.status < 500, JSON.stringify(admin.body));
-  });
-}
+test('a key that opens nothing is told so, whatever it asks for', async () => {
+  for (const { method, path } of API_ENDPOINTS) {
+    const answer = await managed.call(method, path.replaceAll(/\{\w+\}/g, 'some_id'), {
+      key: 'sk-sluice-nonsense',
+    });
+    refusedWith(answer, 401, 'invalid_api_key');
+    assert.equal(answer.headers.get('www-authenticate'), 'Bearer');
+  }
+});
 
 test('405 with the methods that there are, 404 for what is no path, and what a path can do for OPTIONS', async () => {
   for (const [path, methods] of API_PATHS) {

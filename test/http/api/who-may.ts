@@ -1,0 +1,126 @@
+import type { Contract } from '../../../src/http/api/contract.ts';
+import type { ErrorCode } from '../../../src/errors.ts';
+
+/** Everybody who may call, or may not. */
+export const WHO = ['nobody', 'key', 'stranger', 'member', 'owner', 'operator', 'admin'] as const;
+export type Who = (typeof WHO)[number];
+
+/** What each is told; null: they may. */
+type Verdicts = Readonly<Record<Who, ErrorCode | null>>;
+
+const may = { stranger: null, member: null, owner: null, operator: null, admin: null } as const;
+
+const OPEN: Verdicts = { ...may, nobody: null, key: null };
+const SIGNED_IN: Verdicts = {
+  ...may,
+  nobody: 'sign_in_required',
+  key: 'sign_in_required',
+  admin: 'sign_in_required',
+};
+const ANY: Verdicts = { ...may, nobody: 'invalid_api_key', key: null };
+/** For an account, whose key `key` is and of which `stranger` is no member. */
+const ACCOUNT: Verdicts = { ...ANY, stranger: 'not_found' };
+const MEMBER: Verdicts = { ...ACCOUNT, key: 'admin_required' };
+const OWNER: Verdicts = { ...MEMBER, member: 'owner_required' };
+const OPERATOR: Verdicts = {
+  ...OWNER,
+  stranger: 'admin_required',
+  member: 'admin_required',
+  owner: 'admin_required',
+};
+
+/** What a request has beside its path. */
+export interface Parts {
+  params?: Record<string, string>;
+  query?: Record<string, string>;
+  body?: unknown;
+}
+
+/** What calls can be about. All of it is of one account. */
+export interface Things {
+  accountId: string;
+  requestId: string;
+  key(): Promise<string>;
+  person(): Promise<string>;
+  member(): Promise<string>;
+  invitation(): Promise<string>;
+}
+
+type Row = readonly [Verdicts, ((things: Things) => Parts | Promise<Parts>)?];
+
+const inQuery = ({ accountId }: Things): Parts => ({ query: { account_id: accountId } });
+const inPath = ({ accountId }: Things): Parts => ({ params: { id: accountId } });
+
+/**
+ * Who may call each operation, said once more and not read from the operation itself, with what it is called with. A
+ * body that nothing good comes of is enough where the question is only whether it is looked at.
+ */
+export const TABLE: Readonly<Record<keyof Contract, Row>> = {
+  listAccounts: [OPERATOR],
+  createAccount: [OPERATOR, () => ({ body: { name: 'new' } })],
+  getAccount: [MEMBER, inPath],
+  changeAccount: [OWNER, (things) => ({ ...inPath(things), body: { name: 'renamed' } })],
+  listPlans: [OPERATOR],
+  listKeys: [MEMBER, inQuery],
+  createKey: [MEMBER, ({ accountId }) => ({ body: { account_id: accountId, name: 'new' } })],
+  getKey: [MEMBER, async ({ key }) => ({ params: { id: await key() } })],
+  changeKey: [MEMBER, async ({ key }) => ({ params: { id: await key() }, body: { name: 'renamed' } })],
+  revokeKey: [MEMBER, async ({ key }) => ({ params: { id: await key() } })],
+  createPlaygroundKey: [MEMBER, ({ accountId }) => ({ body: { account_id: accountId } })],
+  readUsage: [MEMBER, inQuery],
+  readLimits: [MEMBER, inQuery],
+  listRequests: [MEMBER, inQuery],
+  getReceipt: [ACCOUNT, ({ requestId }) => ({ params: { id: requestId } })],
+  listReceipts: [ACCOUNT, ({ accountId }) => ({ query: { account_id: accountId, client_request_id: 'a' } })],
+  listPeople: [OPERATOR],
+  createPerson: [OPERATOR, () => ({ body: { name: 'a', email: 'not an address' } })],
+  changePerson: [
+    OPERATOR,
+    async ({ person }) => ({ params: { id: await person() }, body: { operator: false } }),
+  ],
+  deletePerson: [OPERATOR, async ({ person }) => ({ params: { id: await person() } })],
+  listMembers: [MEMBER, inPath],
+  setMember: [
+    OWNER,
+    async ({ accountId, member }) => ({
+      params: { id: accountId, person_id: await member() },
+      body: { role: 'owner' },
+    }),
+  ],
+  removeMember: [
+    OWNER,
+    async ({ accountId, member }) => ({ params: { id: accountId, person_id: await member() } }),
+  ],
+  listInvitations: [OWNER, inQuery],
+  createInvitation: [
+    OWNER,
+    ({ accountId }) => ({ body: { account_id: accountId, email: 'new@example.com', role: 'member' } }),
+  ],
+  withdrawInvitation: [OWNER, async ({ invitation }) => ({ params: { id: await invitation() } })],
+  lookAtInvitation: [OPEN, () => ({ body: { token: 'x' } })],
+  acceptInvitation: [OPEN, () => ({ body: { token: 'x' } })],
+  getSession: [OPEN],
+  setUp: [OPEN, () => ({ body: { token: 'x', name: 'a', email: 'a@example.com', password: '0123456789' } })],
+  signIn: [OPEN, () => ({ body: { email: 'none@example.com', password: 'wrong' } })],
+  signInSecondFactor: [OPEN, () => ({ body: { code: '000000', kind: 'sms' } })],
+  signInWithProvider: [OPEN, () => ({ body: { provider: 1 } })],
+  finishProviderSignIn: [OPEN, () => ({ params: { provider: 'none' } })],
+  signOut: [OPEN],
+  forgotPassword: [OPEN, () => ({ body: { email: 'none@example.com' } })],
+  resetPassword: [OPEN, () => ({ body: { token: 'x', password: '0123456789' } })],
+  changeMe: [SIGNED_IN, () => ({ body: { name: 'renamed' } })],
+  changePassword: [SIGNED_IN, () => ({ body: { current_password: 'x', new_password: 'short' } })],
+  deleteMe: [SIGNED_IN, () => ({ body: { password: 1 } })],
+  beginTwoFactor: [SIGNED_IN, () => ({ body: { password: 1 } })],
+  confirmTwoFactor: [SIGNED_IN, () => ({ body: { code: 1 } })],
+  endTwoFactor: [SIGNED_IN, () => ({ body: { password: 1 } })],
+  renewRecoveryCodes: [SIGNED_IN, () => ({ body: { password: 1 } })],
+  listSessions: [SIGNED_IN],
+  endSession: [SIGNED_IN, () => ({ params: { id: 'not-an-id-but-looked-for' } })],
+  endOtherSessions: [SIGNED_IN],
+  listAudit: [OPERATOR],
+  listServedModels: [ANY],
+  listEngines: [OPERATOR],
+  readLoad: [OPERATOR],
+  readHealth: [OPERATOR],
+};
