@@ -35,7 +35,7 @@ export async function startPlace(kind: TestDatabases, options: PlaceOptions = {}
   const test = owned.use(await startService(yaml, { ...at.env, ...options.env }));
   const database = owned.use(await openDatabase(at));
   let browsers = 0;
-  const browser = () => new Browser(test.url, `192.0.2.${++browsers}`);
+  const browser = () => new Browser(test.service.localUrl, `192.0.2.${++browsers}`);
   const kept = owned.move();
   return {
     test,
