@@ -65,7 +65,13 @@ export function Dialog({
               </Base.Close>
             )}
           </header>
-          <div className="min-h-0 flex-1 overflow-y-auto px-5 py-4 sm:px-6">{children}</div>
+          <div
+            // Details may have nothing else to reach by keyboard, and still be longer than the window.
+            tabIndex={side ? 0 : undefined}
+            className="min-h-0 flex-1 overflow-y-auto px-5 py-4 focus-visible:-outline-offset-2 sm:px-6"
+          >
+            {children}
+          </div>
           {actions !== undefined && (
             <footer className="flex flex-wrap justify-end gap-2 border-t border-line px-5 py-4 sm:px-6">
               {actions}

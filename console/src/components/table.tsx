@@ -34,6 +34,16 @@ const SEEN_FROM = {
   xl: 'hidden xl:table-cell',
 };
 
+/** Of the cells of a column: on narrow windows the last one that is seen there keeps away from the edge too. */
+function edges<Row>(column: Column<Row>, columns: readonly Column<Row>[]): string {
+  const lastOnNarrow = columns.findLast(({ from }) => from === undefined) === column;
+  return classNames(
+    'px-2 first:pl-4 last:pr-4 sm:px-3 sm:first:pl-5 sm:last:pr-5',
+    lastOnNarrow && 'max-sm:pr-4',
+    column.from && SEEN_FROM[column.from],
+  );
+}
+
 /** Rows beyond which only those in sight are in the page. */
 const MANY = 100;
 const ROW_HEIGHT = 52;
@@ -51,10 +61,10 @@ export function Table<Row>(props: TableProps<Row>) {
                 key={column.name}
                 scope="col"
                 className={classNames(
-                  'h-9 px-2 text-xs font-medium whitespace-nowrap text-ink-3 first:pl-4 last:pr-4 sm:px-3 sm:first:pl-5 sm:last:pr-5',
+                  'h-9 text-xs font-medium whitespace-nowrap text-ink-3',
+                  edges(column, columns),
                   column.numeric ? 'text-right' : 'text-left',
                   column.grow && 'w-full',
-                  column.from && SEEN_FROM[column.from],
                 )}
               >
                 {column.heading}
@@ -137,10 +147,10 @@ function Line<Row>({ row, index, columns, onOpen, isOpen }: TableProps<Row> & { 
         <td
           key={column.name}
           className={classNames(
-            'px-2 py-1.5 first:pl-4 last:pr-4 sm:px-3 sm:first:pl-5 sm:last:pr-5',
+            'py-1.5',
+            edges(column, columns),
             column.numeric && 'text-right whitespace-nowrap tabular-nums',
             column.grow && 'max-w-0',
-            column.from && SEEN_FROM[column.from],
           )}
         >
           {column.cell(row)}
