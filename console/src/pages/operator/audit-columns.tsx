@@ -20,7 +20,11 @@ export function auditColumns(names: Names, onOpen: (entry: Entry) => void): Colu
       name: 'who',
       heading: 'Who',
       from: 'md',
-      cell: ({ actor }) => <ActorName actor={actor} names={names} />,
+      cell: ({ actor }) => (
+        <Cut>
+          <ActorName actor={actor} names={names} />
+        </Cut>
+      ),
     },
     {
       name: 'account',

@@ -56,10 +56,10 @@ function Checks({ checks }: { checks: readonly Check[] }) {
           {checks.map((check) => (
             <li
               key={check.name}
-              className="grid gap-x-6 gap-y-1 px-4 py-3.5 sm:grid-cols-[11rem_minmax(0,1fr)_auto] sm:px-5"
+              className="grid gap-x-6 gap-y-1 px-4 py-3.5 grid-cols-[minmax(0,1fr)_auto] items-baseline sm:grid-cols-[11rem_minmax(0,1fr)_auto] sm:px-5"
             >
               <h2 className="text-sm font-medium">{check.name}</h2>
-              <div className="order-last min-w-0 text-sm text-ink-2 sm:order-none">
+              <div className="order-last col-span-2 min-w-0 text-sm text-ink-2 sm:order-none sm:col-span-1">
                 <p className="break-words">{check.what}</p>
                 {check.advice !== null && <p className="mt-1 break-words text-ink-3">{check.advice}</p>}
               </div>
