@@ -47,7 +47,7 @@ export interface TestBrowser extends AsyncDisposable {
 }
 
 /** How long a step in the browser may take before the test fails and says so, in milliseconds. */
-const STEP_MS = 15_000;
+const STEP_MS = 60_000;
 
 /** Starts a browser. Rejects where there is none: see `WITH_BROWSER`. */
 export async function openBrowser(): Promise<TestBrowser> {

@@ -38,6 +38,9 @@ if (pages.length === 0 || views.length === 0) {
   process.exit(1);
 }
 
+/** How long a step of a page may take, in milliseconds: one that is not there yet shall not hold up the others. */
+const STEP_MS = 10_000;
+
 await mkdir(options.out, { recursive: true });
 await using browser = await openBrowser();
 let failed = 0;
@@ -76,6 +79,7 @@ async function shoot(looker: Looker, service: OpenedService, cookies: Lifelike['
   for (const view of views) {
     await using visitor = await browser.visit(service.url, view);
     await visitor.context.addCookies(cookies);
+    visitor.context.setDefaultTimeout(STEP_MS);
     for (const page of theirs) {
       visitor.faults.length = 0;
       const began = performance.now();

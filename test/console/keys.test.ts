@@ -1,0 +1,133 @@
+/** Keys: made and shown once, used, looked at, changed, revoked, and in great numbers. */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import OpenAI, { AuthenticationError } from 'openai';
+import type { Page } from 'playwright-core';
+import { openDatabase } from '../../src/database/database.ts';
+import { MODEL } from '../harness.ts';
+import { WITH_BROWSER } from './browser.ts';
+import { seedManyKeys } from './seed.ts';
+import { openStage, type Stage } from './stage.ts';
+
+describe('the keys page', WITH_BROWSER, () => {
+  let stage: Stage;
+  let page: Page;
+  let key: string;
+  before(async () => {
+    stage = await openStage();
+    ({ page } = stage.operator);
+  });
+  after(() => stage[Symbol.asyncDispose]());
+
+  const call = (apiKey: string) =>
+    new OpenAI({ apiKey, baseURL: `${stage.service.url}/v1`, maxRetries: 0 }).chat.completions.create({
+      model: MODEL,
+      messages: [{ role: 'user', content: 'hello' }],
+    });
+  const row = (name: string | RegExp) => page.getByRole('row', { name });
+  const choose = async (name: string, action: string) => {
+    await page.getByRole('button', { name: `Actions for ${name}` }).click();
+    await page.getByRole('menuitem', { name: action }).click();
+  };
+
+  test('leads to the first key where there is none', async () => {
+    await page.goto('/keys');
+    await page.getByText('Make the first key').waitFor();
+    await page.getByRole('button', { name: 'Create key' }).click();
+    await page.getByRole('dialog', { name: 'Create an API key' }).waitFor();
+  });
+
+  test('says beside the field what is wrong, and keeps what was typed', async () => {
+    const form = page.getByRole('dialog');
+    await form.getByLabel('Name').fill('web shop');
+    await form.getByLabel('Monthly budget').fill('much');
+    await form.getByRole('button', { name: 'Create key' }).click();
+    await form.locator('[aria-invalid="true"]').first().waitFor();
+    assert.equal(await form.getByLabel('Name').inputValue(), 'web shop');
+    await form.getByLabel('Monthly budget').fill('25');
+  });
+
+  test('shows the key once, asks before it is closed uncopied, and works with the official client', async () => {
+    await page.getByRole('dialog').getByRole('button', { name: 'Create key' }).click();
+    const shown = page.getByRole('dialog', { name: 'Your key web shop' });
+    key = (await shown.getByRole('region', { name: 'The key' }).innerText()).trim();
+    assert.match(key, /^sk-sluice-\w{49}$/);
+    await shown.getByText('This is the only time that this key is shown').waitFor();
+    await shown.getByRole('button', { name: 'Done' }).click();
+    await page.getByRole('alertdialog').getByRole('button', { name: 'Cancel' }).click();
+    await shown.getByRole('button', { name: 'Copy key' }).click();
+    await shown.getByRole('button', { name: 'Done' }).click();
+    await shown.waitFor({ state: 'hidden' });
+    assert.ok((await call(key)).choices[0]?.message.content);
+    assert.ok(!(await page.content()).includes(key));
+    await page.reload();
+    await row(/web shop/).waitFor();
+    assert.ok(!(await page.content()).includes(key));
+  });
+
+  test('a key has an address of its own, which back leaves', async () => {
+    await row(/web shop/)
+      .getByRole('link')
+      .first()
+      .click();
+    const dialog = page.getByRole('dialog', { name: 'web shop' });
+    await dialog.getByText('$25').first().waitFor();
+    const address = page.url();
+    assert.match(address, /\/keys\?.*key=key_[0-9a-f]{24}/);
+    await page.goBack();
+    await dialog.waitFor({ state: 'hidden' });
+    await page.goto(address);
+    await dialog.waitFor();
+    await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'hidden' });
+  });
+
+  test('is renamed, and the list says so', async () => {
+    await choose('web shop', 'Edit');
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Name').fill('shop window');
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('The key shop window is changed.').waitFor();
+    await page.keyboard.press('Escape');
+    await row(/shop window/).waitFor();
+  });
+
+  test('is revoked after a word of what it breaks, and opens nothing from then on', async () => {
+    await stage.service.service.keys.writeLastUsed();
+    await page.reload();
+    await choose('shop window', 'Revoke');
+    const question = page.getByRole('alertdialog', { name: 'Revoke shop window?' });
+    await question.getByText('127.0.0.1').waitFor();
+    await question.getByText('1 request', { exact: true }).first().waitFor();
+    await question.getByRole('button', { name: 'Revoke key' }).click();
+    await page.getByText('The key shop window is revoked.').waitFor();
+    await assert.rejects(
+      call(key),
+      (error) => error instanceof AuthenticationError && error.code === 'invalid_api_key',
+    );
+    await page.getByRole('button', { name: 'Revoked and expired' }).click();
+    await row(/shop window/).waitFor();
+  });
+
+  test('ten thousand keys are found by name, and few of them are in the page', async () => {
+    {
+      await using database = await openDatabase({ home: stage.service.home, url: null });
+      await seedManyKeys(database, 10_000);
+    }
+    await page.goto('/keys');
+    await page.getByText('10000 keys').waitFor();
+    await row(/tenant-10000/).waitFor();
+    const drawn = () => page.getByRole('row').count();
+    assert.ok((await drawn()) < 200, `${await drawn()} rows are drawn`);
+    await page.keyboard.press('End');
+    await row(/tenant-00001/).waitFor();
+    assert.ok((await drawn()) < 200, `${await drawn()} rows are drawn`);
+    await page.getByRole('searchbox').fill('tenant-04711');
+    await page.getByText('1 key.').waitFor();
+    await row(/tenant-04711/).waitFor();
+  });
+
+  test('nothing on the way has broken the policy or thrown', () => {
+    assert.deepEqual(stage.operator.faults, []);
+  });
+});

@@ -1,0 +1,98 @@
+/** Back, forward, reload and a shared link land where they should; the sign-in comes between and leads on. */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { WITH_BROWSER } from './browser.ts';
+import { openStage, signInOn, type Stage } from './stage.ts';
+
+describe('getting around', WITH_BROWSER, () => {
+  let stage: Stage;
+  before(async () => {
+    stage = await openStage();
+  });
+  after(() => stage[Symbol.asyncDispose]());
+
+  test('a shared link leads through the sign-in to where it points, filters and all', async () => {
+    await using visitor = await stage.stranger();
+    await visitor.page.goto('/requests?status=failed&range=7d');
+    await visitor.page.waitForURL('**/sign-in?to=**');
+    await signInOn(visitor.page);
+    await visitor.page.waitForURL('**/requests?status=failed&range=7d');
+    await visitor.page.getByRole('heading', { name: 'Requests', level: 1 }).waitFor();
+  });
+
+  test('the sign-in leads nowhere else', async () => {
+    for (const to of [
+      '//evil.test',
+      'https://evil.test/',
+      '/\\evil.test',
+      '/%09/evil.test',
+      'javascript:alert(1)',
+    ]) {
+      await using visitor = await stage.stranger();
+      await visitor.page.goto(`/sign-in?to=${encodeURIComponent(to)}`);
+      await signInOn(visitor.page);
+      await visitor.page.getByRole('navigation').first().waitFor();
+      assert.equal(new URL(visitor.page.url()).origin, stage.service.url, to);
+    }
+  });
+
+  test('back and forward go through the pages, and the title and the heading with them', async () => {
+    const { page } = stage.operator;
+    await page.goto('/keys');
+    const nav = page.getByRole('navigation').first();
+    const heading = (name: string) => page.getByRole('heading', { name, level: 1 });
+    await nav.getByRole('link', { name: 'Usage' }).click();
+    await heading('Usage').waitFor();
+    await nav.getByRole('link', { name: 'Models' }).click();
+    await heading('Models').waitFor();
+    assert.match(await page.title(), /^Models/);
+    await page.goBack();
+    await heading('Usage').waitFor();
+    assert.match(await page.title(), /^Usage/);
+    await page.goBack();
+    await heading('API keys').waitFor();
+    await page.goForward();
+    await heading('Usage').waitFor();
+    await page.reload();
+    await heading('Usage').waitFor();
+  });
+
+  test('the first page is that of keys, and an address that there is not says so', async () => {
+    const { page } = stage.operator;
+    await page.goto('/');
+    await page.waitForURL('**/keys');
+    await page.goto('/nothing/of/the/kind');
+    await page.getByText('There is no such page').waitFor();
+  });
+
+  test('signing out leads to the door, and back shows nothing', async () => {
+    await using visitor = await stage.stranger();
+    const { page } = visitor;
+    await page.goto('/sign-in');
+    await signInOn(page);
+    await page.waitForURL('**/keys');
+    await page.getByRole('button', { name: /Zoë/ }).click();
+    await page.getByRole('menuitem', { name: 'Sign out' }).click();
+    await page.waitForURL('**/sign-in');
+    await page.goBack();
+    await page.waitForURL('**/sign-in**');
+    await page.getByLabel('E-mail').waitFor();
+  });
+
+  test('the chosen scheme holds from the first paint on, after a reload too', async () => {
+    await using visitor = await stage.stranger();
+    await visitor.context.addCookies(await stage.operator.context.cookies());
+    const { page } = visitor;
+    const background = () => page.evaluate<string>('getComputedStyle(document.body).backgroundColor');
+    await page.goto('/settings');
+    await page.getByRole('radio', { name: 'Light' }).click();
+    const light = await background();
+    await page.getByRole('radio', { name: 'Dark' }).click();
+    const dark = await background();
+    assert.notEqual(dark, light);
+    // Before any script of the console has run: the file that sets it is the only one that gets through.
+    await page.route('**/assets/**.js', (route) => route.abort());
+    await page.reload();
+    assert.equal(await background(), dark);
+  });
+});

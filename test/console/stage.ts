@@ -1,0 +1,46 @@
+/** What most tests of the console begin with: a service, a browser, and the operator at the keys page. */
+import type { Page } from 'playwright-core';
+import { ready, scriptedYaml, type OpenedService } from '../harness.ts';
+import { OPERATOR } from '../operator.ts';
+import { openBrowser, type TestBrowser, type View, type Visitor } from './browser.ts';
+import { openConsole, setUp } from './service.ts';
+
+export interface Stage extends AsyncDisposable {
+  service: OpenedService;
+  browser: TestBrowser;
+  /** The first operator, signed in. */
+  operator: Visitor;
+  /** Somebody whom the service does not know. */
+  stranger(view?: View): Promise<Visitor>;
+}
+
+/** Opens a service of a scripted model and makes its first operator. */
+export async function openStage(yaml: string = scriptedYaml()): Promise<Stage> {
+  await using owned = new AsyncDisposableStack();
+  const service = owned.use(await openConsole(yaml));
+  const browser = owned.use(await openBrowser());
+  const operator = owned.use(await browser.visit(service.url));
+  await setUp(operator.context, service);
+  await ready(service.service);
+  const kept = owned.move();
+  return {
+    service,
+    browser,
+    operator,
+    stranger: (view) => browser.visit(service.url, view),
+    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+  };
+}
+
+/** Signs in on the page that asks for it, as far as the password goes. */
+export async function signInOn(page: Page, { email, password } = OPERATOR): Promise<void> {
+  await page.getByLabel('E-mail').fill(email);
+  await page.getByLabel('Password', { exact: true }).fill(password);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+}
+
+/** A new key of the default account. */
+export async function newKey({ service }: OpenedService, name = 'app'): Promise<{ key: string; id: string }> {
+  const { key, record } = await service.keys.create({ name });
+  return { key: key.reveal(), id: record.id };
+}

@@ -1,0 +1,114 @@
+/** What was used appears: on the usage page, in the log, and in the receipt of each request. */
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { after, before, describe, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { MODEL, scriptedYaml } from '../harness.ts';
+import { WITH_BROWSER } from './browser.ts';
+import { newKey, openStage, type Stage } from './stage.ts';
+
+/** What the prompts say, which no page may show. */
+const PROMPT = 'a prompt that nobody shall see again';
+
+describe('usage, requests and receipts', WITH_BROWSER, () => {
+  let stage: Stage;
+  let page: Page;
+  const ids: string[] = [];
+  before(async () => {
+    stage = await openStage(scriptedYaml({ tokens: 12 }, `    pricing: {prompt: '2', completion: '10'}\n`));
+    ({ page } = stage.operator);
+    const { key } = await newKey(stage.service);
+    for (let call = 0; call < 3; call++) {
+      const answer = await fetch(`${stage.service.url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key}`, 'x-client-request-id': `order-${call}` },
+        body: JSON.stringify({ model: MODEL, messages: [{ role: 'user', content: PROMPT }] }),
+      });
+      await answer.text();
+      ids.push(answer.headers.get('x-request-id') ?? '');
+    }
+  });
+  after(() => stage[Symbol.asyncDispose]());
+
+  test('the usage page counts the requests, by day and in all', async () => {
+    await page.goto('/usage');
+    await page.getByText(/\b3\b/).first().waitFor();
+    const text = await page.getByRole('main').innerText();
+    assert.match(text, /Requests/);
+    assert.match(text, /\$0\.00/);
+  });
+
+  test('its numbers are had as CSV', async () => {
+    await page.getByRole('button', { name: /CSV|Export/ }).click();
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('menuitem').first().click(),
+    ]);
+    assert.match(download.suggestedFilename(), /\.csv$/);
+    const csv = await readFile(await download.path(), 'utf8');
+    assert.match(csv.split('\n', 1)[0] ?? '', /requests/);
+    assert.ok(csv.split('\n').length >= 2, csv);
+  });
+
+  test('the log has each request, and a row opens its receipt', async () => {
+    await page.goto('/requests');
+    const rows = page.getByRole('table', { name: 'Requests' }).getByRole('row');
+    await rows.nth(3).waitFor();
+    assert.equal(await rows.count(), 4);
+    await rows.nth(1).getByRole('link').first().click();
+    const receipt = page.getByRole('dialog', { name: 'Request' });
+    for (const stage of ['Queue', 'Prefill', 'Decode']) await receipt.getByText(stage).first().waitFor();
+    for (const part of ['Prompt', 'Completion', 'Cost', ids[2] ?? '', 'order-2'])
+      assert.ok((await receipt.innerText()).includes(part), part);
+    assert.match(page.url(), new RegExp(`/requests/${ids[2]}`));
+  });
+
+  test('a receipt has an address of its own: it survives a reload, and back leads to the log', async () => {
+    await page.reload();
+    const receipt = page.getByRole('dialog', { name: 'Request' });
+    await receipt.getByText('order-2').waitFor();
+    await page.goto('/requests');
+    await page
+      .getByRole('table', { name: 'Requests' })
+      .getByRole('row')
+      .nth(2)
+      .getByRole('link')
+      .first()
+      .click();
+    await receipt.getByText('order-1').waitFor();
+    await page.goBack();
+    await receipt.waitFor({ state: 'hidden' });
+    assert.equal(new URL(page.url()).pathname, '/requests');
+    await page.goForward();
+    await receipt.getByText('order-1').waitFor();
+  });
+
+  test("a request is found by its id and by the caller's own", async () => {
+    for (const [wanted, found] of [
+      [ids[0], 'order-0'],
+      ['order-1', ids[1]],
+    ]) {
+      await page.goto('/requests');
+      await page.getByRole('searchbox').fill(wanted ?? '');
+      await page.keyboard.press('Enter');
+      const rows = page.getByRole('table', { name: 'Requests' }).getByRole('row');
+      await rows.nth(1).getByRole('link').first().click();
+      await page
+        .getByRole('dialog', { name: 'Request' })
+        .getByText(found ?? '')
+        .waitFor();
+    }
+  });
+
+  test('no page shows what was asked or answered', async () => {
+    for (const path of ['/usage', '/requests', `/requests/${ids[0]}`]) {
+      await page.goto(path);
+      await page.waitForLoadState('networkidle');
+      assert.ok(!(await page.content()).includes(PROMPT), path);
+    }
+  });
+
+  test('nothing on the way has broken the policy or thrown', () => {
+    assert.deepEqual(stage.operator.faults, []);
+  });
+});
