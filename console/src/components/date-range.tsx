@@ -18,6 +18,7 @@ interface DateRangeProps {
   days: Days | null;
   /** Whether all of time can be chosen. */
   any?: boolean;
+  small?: boolean;
   onRange: (range: NamedRange | 'any') => void;
   onDays: (days: Days) => void;
 }
@@ -26,7 +27,15 @@ const ENTRY =
   'flex h-8 w-full items-center justify-between gap-3 rounded-md px-2.5 text-left text-sm whitespace-nowrap hover:bg-hover aria-pressed:font-medium';
 
 /** Chooses days: by the name of a range, or in a calendar, which is loaded when it is opened. */
-export function DateRange({ text, range, days, any = false, onRange, onDays }: DateRangeProps) {
+export function DateRange({
+  text,
+  range,
+  days,
+  any = false,
+  small = false,
+  onRange,
+  onDays,
+}: DateRangeProps) {
   const [open, setOpen] = useState(false);
   const [custom, setCustom] = useState(false);
   const today = useToday();
@@ -40,7 +49,12 @@ export function DateRange({ text, range, days, any = false, onRange, onDays }: D
         setCustom(isOpen && range === null);
       }}
     >
-      <Popover.Trigger className="inline-flex h-9 min-w-0 items-center gap-2 rounded-lg border border-line-strong bg-surface px-3 text-sm text-ink transition-colors hover:bg-hover">
+      <Popover.Trigger
+        className={classNames(
+          'inline-flex min-w-0 items-center gap-2 border border-line-strong bg-surface text-ink transition-colors hover:bg-hover',
+          small ? 'h-8 rounded-md px-2.5 text-xs' : 'h-9 rounded-lg px-3 text-sm',
+        )}
+      >
         <CalendarDays className="size-4 shrink-0 text-ink-3" aria-hidden="true" />
         <span className="sr-only">Time range: </span>
         <span className="truncate">{text}</span>

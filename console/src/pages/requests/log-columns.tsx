@@ -3,7 +3,7 @@ import { money } from '../../format/money.ts';
 import { whole } from '../../format/number.ts';
 import { dateTime, duration, logTime, utc } from '../../format/time.ts';
 import { Link } from '../../shell/link.tsx';
-import { between, RequestStatus, type Request } from './outcome.tsx';
+import { between, outcomeOf, RequestStatus, type Request } from './outcome.tsx';
 
 interface Names {
   key: (id: string) => string;
@@ -17,6 +17,8 @@ const tokens = ({ prompt_tokens, completion_tokens }: Request): string =>
   `${whole(prompt_tokens)} → ${whole(completion_tokens)}`;
 
 const length = (ms: number | null): string => (ms === null ? '–' : duration(ms));
+
+const cost = ({ state, cost_usd }: Request): string => (state === 'open' ? '–' : money(cost_usd));
 
 /** The columns of the log. On narrow windows the first one says the most important of the others. */
 export function logColumns({ key, account, receipt }: Names): Column<Request>[] {
@@ -34,49 +36,46 @@ export function logColumns({ key, account, receipt }: Names): Column<Request>[] 
               {logTime(row.started_at)}
             </time>
           </Link>
-          <span className="block max-w-40 truncate text-xs text-ink-3 md:hidden">{row.model}</span>
+          <span className="block max-w-36 truncate text-xs text-ink-3 md:hidden">{row.model}</span>
         </>
       ),
     },
     {
       name: 'model',
-      heading: 'Model',
+      heading: 'Model, key',
       from: 'md',
       grow: true,
       cell: (row) => (
         <>
           <span className="block truncate">{row.model}</span>
-          <span className="block truncate text-xs text-ink-3 xl:hidden">{key(row.key_id)}</span>
+          <span className="block truncate text-xs text-ink-3">{key(row.key_id)}</span>
         </>
       ),
-    },
-    {
-      name: 'key',
-      heading: 'Key',
-      from: 'xl',
-      cell: (row) => <span className="block max-w-40 truncate">{key(row.key_id)}</span>,
     },
     {
       name: 'status',
       heading: 'Status',
       cell: (row) => (
-        <span className="block max-w-28 truncate sm:max-w-48">
-          <RequestStatus request={row} />
-        </span>
+        <>
+          <span className="block max-w-30 truncate sm:max-w-40" title={outcomeOf(row).text}>
+            <RequestStatus request={row} />
+          </span>
+          <span className="block pl-4 text-xs text-ink-3 tabular-nums sm:hidden">{cost(row)}</span>
+        </>
       ),
     },
     {
       name: 'tokens',
       heading: 'Tokens in → out',
       numeric: true,
-      from: 'md',
+      from: 'xl',
       cell: tokens,
     },
     {
       name: 'ttft',
       heading: 'First token',
       numeric: true,
-      from: 'lg',
+      from: 'xl',
       cell: (row) => length(between(row.started_at, row.first_token_at)),
     },
     {
@@ -90,16 +89,23 @@ export function logColumns({ key, account, receipt }: Names): Column<Request>[] 
       name: 'cost',
       heading: 'Cost',
       numeric: true,
-      cell: (row) =>
-        row.state === 'open' ? '–' : <span title={`${row.cost_usd} USD`}>{money(row.cost_usd)}</span>,
+      from: 'sm',
+      cell: (row) => (
+        <>
+          <span className="block" title={`${row.cost_usd} USD`}>
+            {cost(row)}
+          </span>
+          <span className="block text-xs text-ink-3 xl:hidden">{tokens(row)}</span>
+        </>
+      ),
     },
   ];
   if (account !== null) {
     columns.splice(2, 0, {
       name: 'account',
       heading: 'Account',
-      from: 'lg',
-      cell: (row) => <span className="block max-w-40 truncate">{account(row.account_id)}</span>,
+      from: 'xl',
+      cell: (row) => <span className="block max-w-36 truncate">{account(row.account_id)}</span>,
     });
   }
   return columns;

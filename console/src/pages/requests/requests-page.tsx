@@ -104,6 +104,7 @@ function Toolbar({ scope, filters }: { scope: Scope; filters: Filters }) {
     <div className="mb-4 flex flex-wrap items-center gap-2">
       <DateRange
         any
+        small
         text={rangeText(filters)}
         range={isAny ? 'any' : range}
         days={range === null ? custom : daysOf(range, today)}

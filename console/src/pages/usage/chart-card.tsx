@@ -15,6 +15,8 @@ interface ChartCardProps {
   drawing: Drawing;
   times: readonly number[];
   unit: 'hour' | 'day';
+  /** Whether it is of parts. */
+  ofParts: boolean;
   /** Null: it is being read. */
   series: readonly Series[] | null;
   /** The address of the requests of a time. */
@@ -26,14 +28,23 @@ interface ChartCardProps {
 const HEIGHT = 220;
 
 /** A chart, which can be looked at as a table as well; from both, a time leads to its requests. */
-export function ChartCard({ drawing, times, unit, series, linkOf, onOpen, className }: ChartCardProps) {
+export function ChartCard({
+  drawing,
+  times,
+  unit,
+  ofParts,
+  series,
+  linkOf,
+  onOpen,
+  className,
+}: ChartCardProps) {
   const [asTable, setAsTable] = useState(false);
-  const { title, hint, format, formatExact, counts } = drawing;
+  const { title, hint, hintOfParts, format, formatExact, counts } = drawing;
   const label = `${title} by ${unit}`;
   return (
     <Card
       title={title}
-      hint={hint}
+      hint={(ofParts ? hintOfParts : undefined) ?? hint}
       className={className ?? ''}
       actions={
         <IconButton

@@ -19,6 +19,8 @@ export interface Drawing {
   name: string;
   title: string;
   hint: string;
+  /** Of what is taken apart, where it shows less then. */
+  hintOfParts?: string;
   /** At the axis, and where it is read. */
   format: (value: number) => string;
   formatExact: (value: number) => string;
@@ -74,6 +76,7 @@ export const DRAWINGS: readonly Drawing[] = [
     name: 'ttft',
     title: 'Time to first token',
     hint: 'From the request to the first token of its answer.',
+    hintOfParts: 'From the request to the first token: half took at most this (p50).',
     format: duration,
     formatExact: duration,
     counts: false,
@@ -83,6 +86,7 @@ export const DRAWINGS: readonly Drawing[] = [
     name: 'speed',
     title: 'Speed',
     hint: 'Tokens a second after the first one.',
+    hintOfParts: 'Tokens a second after the first one: half had at most this (p50).',
     format: compact,
     formatExact: perSecond,
     counts: false,
@@ -124,7 +128,7 @@ function lines(what: 'ttft_ms' | 'tokens_per_second') {
   return ({ over, before, parts }: Drawn): Series[] => {
     const drawn: Series[] = parts
       ? parts.map(({ label, over }, index) => ({
-          label: `${label}, p50`,
+          label,
           values: percentileAt(over, what, 'p50'),
           shape: 'line',
           colour: index + 1,

@@ -72,7 +72,7 @@ interface FiguresProps {
 export function Figures({ now, before, beforeText }: FiguresProps) {
   return (
     <Card>
-      <dl className="grid grid-cols-2 gap-x-4 gap-y-5 sm:grid-cols-3 lg:grid-cols-5">
+      <dl className="grid grid-cols-2 gap-x-4 gap-y-5 md:grid-cols-5">
         {FIGURES.map((kind) => (
           <One key={kind.label} kind={kind} now={now} before={before} />
         ))}

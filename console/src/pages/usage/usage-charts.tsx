@@ -33,6 +33,7 @@ export function UsageCharts({ question, times, over, before, parts, linkOf }: Us
         <ChartCard
           key={drawing.name}
           {...{ drawing, times, unit, linkOf }}
+          ofParts={split !== 'status'}
           series={seriesOf(drawing)}
           onOpen={(at) => navigate(href(linkOf(at)))}
           className={index === 0 ? 'lg:col-span-2' : ''}

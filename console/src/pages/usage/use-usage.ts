@@ -88,12 +88,17 @@ export function useParts(scope: Scope, question: Question, times: readonly numbe
   const parts = ids.flatMap((id, index) => {
     const read = reads[index];
     if (read === undefined) return [];
-    const isAlone = ids.filter((other) => nameOf(other) === nameOf(id)).length === 1;
-    const label = isAlone ? nameOf(id) : `${nameOf(id)} (${id.slice(-4)})`;
-    return [{ id, label, over: overTime(times, read.data) }];
+    const short = shortName(nameOf(id), by);
+    const isAlone = ids.filter((other) => shortName(nameOf(other), by) === short).length === 1;
+    const full = by === 'model' ? id : `${nameOf(id)} (${id.slice(-4)})`;
+    return [{ id, label: isAlone ? short : full, over: overTime(times, read.data) }];
   });
   return parts.length === ids.length ? parts : null;
 }
+
+/** Of a model without who made it: below a chart there is little room. */
+const shortName = (name: string, by: Split): string =>
+  by === 'model' ? (name.split('/').at(-1) ?? name) : name;
 
 /** Names of models, keys or accounts by their ids. */
 export function useNames(scope: Scope, by: Split | null, ids: readonly string[]): (id: string) => string {
