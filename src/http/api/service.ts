@@ -120,6 +120,7 @@ function modelJson(router: Router, overview: ModelOverview, operator: boolean): 
   const progress = progressOf(furthest ?? { state: 'down', reason: 'it has no replica', retryInMs: null });
   return {
     id: overview.id,
+    required: overview.required,
     ...progress,
     reason: operator ? progress.reason : null,
     waiting: overview.waiting,

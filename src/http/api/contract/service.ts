@@ -27,6 +27,9 @@ export const servedModel = component(
     id: z.string(),
     ...stateFields,
     state: stateFields.state.describe('Of the replica that is furthest.'),
+    required: z
+      .boolean()
+      .describe('The service is ready only when this model is. With none, any one will do.'),
     waiting: count.describe('Requests that have no slot yet.'),
     in_flight: count.describe('Requests that replicas have.'),
     replicas: count,
