@@ -112,17 +112,24 @@ function disk({ free_bytes: free, total_bytes: total }: Health['disk']): Check {
 
 function modelsCheck(models: readonly Model[]): Check {
   const name = 'Models';
-  const ready = models.filter(({ state }) => state === 'ready').length;
-  const others = models.filter(({ state }) => state !== 'ready').map(({ id, state }) => `${id} is ${state}`);
-  const what = [`${ready} of ${models.length} ready`, ...others].join(', ');
-  if (ready === models.length) return { name, state: 'well', word: 'Ready', what, advice: null };
-  const down = models.some(({ state }) => state === 'down');
+  const away = models.filter(({ state }) => state !== 'ready');
+  const required = models.filter((model) => model.required);
+  const able =
+    required.length > 0 ? required.every(({ state }) => state === 'ready') : away.length < models.length;
+  const what = [
+    `${models.length - away.length} of ${models.length} ready`,
+    ...away.map((model) => `${model.id}${model.required ? ', which is required,' : ''} is ${model.state}`),
+  ].join('; ');
+  if (away.length === 0) return { name, state: 'well', word: 'Ready', what, advice: null };
+  const down = away.some(({ state }) => state === 'down');
   return {
     name,
-    state: ready === 0 ? 'unwell' : 'watch',
-    word: ready === 0 ? 'None is ready' : down ? 'Some are down' : 'On their way',
+    state: able ? 'watch' : 'unwell',
+    word: able ? (down ? 'Some are down' : 'Some on their way') : 'Not ready',
     what,
-    advice: `${down ? 'The page Engines says why' : 'The page Engines shows how far they are'}. See docs/troubleshooting.md, "Loading the model".`,
+    advice: `${able ? '' : `/readyz answers 503 until ${required.length > 0 ? 'every required model' : 'one model'} is ready. `}${
+      down ? 'The page Engines says why' : 'The page Engines shows how far they are'
+    }. See docs/operations.md, "Health", and docs/troubleshooting.md.`,
   };
 }
 
