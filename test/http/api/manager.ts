@@ -26,6 +26,7 @@ export interface Told extends Readonly<Record<TextField, string>>, Readonly<Reco
   price: object;
   billed: boolean;
   interrupted: boolean;
+  mailed: boolean;
   ttft_ms: { p50: number; p95: number };
   bound: number | string;
   used: number | string;
@@ -55,7 +56,7 @@ type TextField =
       | 'state'
       | 'cost_usd'
     )
-  | ('started_at' | 'finish_reason' | 'day' | 'scope' | 'limit' | 'resets_at');
+  | ('link' | 'started_at' | 'finish_reason' | 'day' | 'scope' | 'limit' | 'resets_at');
 type NumberField =
   | ('accounts' | 'prompt_tokens' | 'completion_tokens' | 'total_tokens' | 'http_status' | 'retries')
   | ('requests' | 'billed_tokens');
