@@ -54,7 +54,7 @@ export function Select<Value extends string>(props: SelectProps<Value>) {
           <Base.Popup
             className={classNames(
               POPUP,
-              'max-h-[min(24rem,var(--available-height))] min-w-[var(--anchor-width)] overflow-y-auto',
+              'max-h-[min(24rem,var(--available-height))] max-w-(--available-width) min-w-(--anchor-width) overflow-y-auto',
             )}
           >
             {choices.map((choice) => (
