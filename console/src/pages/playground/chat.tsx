@@ -76,7 +76,7 @@ function Conversation({ column, index, isSeen }: { column: Column; index: number
       >
         <div ref={content} className="mx-auto max-w-3xl space-y-3 px-4 py-4 sm:px-6">
           <ModelNotice model={column.model} />
-          {column.turns.length === 0 && <Examples />}
+          {column.turns.length === 0 && index === 0 && <Examples />}
           {column.turns.map((turn) => (
             <Turn key={turn.id} turn={turn} />
           ))}

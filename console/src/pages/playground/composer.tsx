@@ -9,6 +9,7 @@ import { TypedText } from './typed-text.tsx';
 export function Composer() {
   const { draft } = usePlayground();
   const { change, send, add } = useActions();
+  const isRunning = useIsRunning();
   const typed = draft.input.trim() !== '';
   const asks = typed
     ? draft.inputRole === 'user'
@@ -39,11 +40,13 @@ export function Composer() {
           <Button
             size="small"
             kind="quiet"
-            disabled={!typed}
+            disabled={!typed || isRunning}
             icon={<Plus className="size-3.5" aria-hidden="true" />}
             onClick={add}
           >
-            Add<span className="sr-only sm:not-sr-only"> without asking</span>
+            <span>
+              Add<span className="sr-only sm:not-sr-only"> without asking</span>
+            </span>
           </Button>
           <span className="ml-auto">
             <SendOrStop label={asks && !typed ? 'Run' : 'Send'} disabled={!asks} />
@@ -61,12 +64,9 @@ export function SendOrStop({ label, disabled }: { label: string; disabled: boole
   const isRunning = useIsRunning();
   if (isRunning) {
     return (
-      <Button
-        icon={<Square className="size-3.5 fill-current" aria-hidden="true" />}
-        title="Escape"
-        onClick={stop}
-      >
+      <Button icon={<Square className="size-3.5 fill-current" aria-hidden="true" />} onClick={stop}>
         Stop
+        <Keys>Esc</Keys>
       </Button>
     );
   }
@@ -75,10 +75,21 @@ export function SendOrStop({ label, disabled }: { label: string; disabled: boole
       kind="primary"
       disabled={disabled}
       icon={<ArrowUp className="size-4" aria-hidden="true" />}
-      title="Ctrl or ⌘ with Enter"
       onClick={send}
     >
       {label}
+      <Keys>{SEND_KEYS}</Keys>
     </Button>
+  );
+}
+
+const SEND_KEYS = /Mac|iPhone|iPad/.test(navigator.userAgent) ? '⌘ ↵' : 'Ctrl ↵';
+
+/** What does the same on a keyboard, for those who see it and have one. */
+function Keys({ children }: { children: string }) {
+  return (
+    <kbd aria-hidden="true" className="hidden font-sans text-2xs font-normal lg:pointer-fine:inline">
+      {children}
+    </kbd>
   );
 }

@@ -55,6 +55,12 @@ export function useIsRunning(): boolean {
   return useSyncExternalStore(live.subscribe, () => live.count > 0);
 }
 
+/** Whether the answer of that id is under way. */
+export function useIsLive(id: string): boolean {
+  const { live } = useActions();
+  return useSyncExternalStore(live.subscribe, () => live.read(id) !== undefined);
+}
+
 /** The answer of that id while it is under way, as far as it has come. */
 export function useLiveAnswer(id: string): Answer | undefined {
   const { live } = useActions();

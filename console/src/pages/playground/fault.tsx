@@ -1,10 +1,10 @@
 import { CircleAlert } from 'lucide-react';
 import { useEffect, useState } from 'react';
 import { Button } from '../../components/button.tsx';
-import { duration } from '../../format/time.ts';
 import type { Fault as WhatFailed } from './answer.ts';
 import { useActions, useIsRunning } from './context.ts';
 import { NUMBERS } from './parameters.ts';
+import { wait } from './wait.ts';
 
 /** What kept an answer from coming: in the service's own words, with what one can do about it. */
 export function Fault({ fault, onRetry }: { fault: WhatFailed; onRetry: () => void }) {
@@ -20,7 +20,7 @@ export function Fault({ fault, onRetry }: { fault: WhatFailed; onRetry: () => vo
       </p>
       <div className="mt-2 flex flex-wrap items-center gap-x-3 gap-y-2 pl-6.5">
         <Button size="small" disabled={isRunning || waitMs > 0} onClick={onRetry}>
-          {waitMs > 0 ? `Try again in ${duration(Math.ceil(waitMs / 1000) * 1000)}` : 'Try again'}
+          {waitMs > 0 ? `Try again in ${wait(waitMs)}` : 'Try again'}
         </Button>
         {parameter && (
           <Button

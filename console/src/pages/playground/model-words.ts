@@ -1,7 +1,7 @@
 import { money } from '../../format/money.ts';
 import { bytes, percent, whole } from '../../format/number.ts';
-import { duration } from '../../format/time.ts';
 import type { Model } from './context.ts';
+import { wait } from './wait.ts';
 
 /** How far a model is, such as `Ready` or `Loading, 43%`. */
 export function stateOf({ state, fraction, received_bytes, total_bytes, retry_in_ms }: Model): string {
@@ -14,7 +14,7 @@ export function stateOf({ state, fraction, received_bytes, total_bytes, retry_in
       if (received_bytes === null) return 'Downloading';
       return `Downloading, ${bytes(received_bytes)}${total_bytes === null ? '' : ` of ${bytes(total_bytes)}`}`;
     case 'down':
-      return retry_in_ms === null ? 'Down' : `Down, tried again in ${duration(retry_in_ms)}`;
+      return retry_in_ms === null ? 'Down' : `Down, tried again in ${wait(retry_in_ms)}`;
   }
 }
 

@@ -132,7 +132,6 @@ interface ToolbarProps {
 function Toolbar({ isPanelOpen, onParameters, onCode }: ToolbarProps) {
   const { draft, faults } = usePlayground();
   const { change } = useActions();
-  const isRunning = useIsRunning();
   const [, changeQuery] = useQueryState();
   const count = Object.keys(faults).length;
   return (
@@ -145,7 +144,6 @@ function Toolbar({ isPanelOpen, onParameters, onCode }: ToolbarProps) {
           { value: 'text', label: 'Text' },
         ]}
         onChange={(mode) => {
-          if (isRunning) return;
           change({ type: 'set', values: { mode } });
           changeQuery({ mode: mode === 'text' ? mode : null }, { replace: true });
         }}

@@ -21,18 +21,20 @@ export function TextCompletion() {
   const [seen, setSeen] = useState(0);
   return (
     <div className="flex h-full flex-col">
-      <div className="border-b border-line bg-surface px-4 pt-3 pb-2 sm:px-6">
-        <TypedText
-          label="Prompt"
-          placeholder="Write the beginning of a text"
-          value={draft.prompt}
-          onChange={(prompt) => change({ type: 'set', values: { prompt } })}
-          onSend={send}
-          className="max-h-[30dvh] min-h-24"
-        />
-        <div className="mt-1 flex items-center justify-between gap-3">
-          <Kept />
-          <SendOrStop label="Complete" disabled={draft.prompt === ''} />
+      <div className="border-b border-line bg-surface">
+        <div className="mx-auto max-w-3xl px-4 pt-3 pb-2 sm:px-6">
+          <TypedText
+            label="Prompt"
+            placeholder="Write the beginning of a text"
+            value={draft.prompt}
+            onChange={(prompt) => change({ type: 'set', values: { prompt } })}
+            onSend={send}
+            className="max-h-[30dvh] min-h-24"
+          />
+          <div className="mt-1 flex items-center justify-between gap-3">
+            <Kept />
+            <SendOrStop label="Complete" disabled={draft.prompt === ''} />
+          </div>
         </div>
       </div>
       <ColumnChoice seen={seen} onSee={setSeen} />
@@ -58,9 +60,8 @@ function Completed({ column, index, isSeen }: { column: Column; index: number; i
       <div tabIndex={0} className="min-h-0 flex-1 overflow-y-auto focus-visible:-outline-offset-2">
         <div className="mx-auto max-w-3xl space-y-3 px-4 py-4 sm:px-6">
           <ModelNotice model={column.model} />
-          {completion === null ? (
-            <Examples />
-          ) : (
+          {completion === null && index === 0 && <Examples />}
+          {completion !== null && (
             <article aria-label="Answer" className="rounded-xl border border-line bg-surface px-4 py-3">
               {completion.answer === null ? (
                 <LiveAnswerView id={completion.id} />
@@ -84,9 +85,10 @@ function Ended({ id, answer }: { id: string; answer: Answer }) {
   const whole = text.startsWith(draft.prompt) && draft.settings.echo ? text : draft.prompt + text;
   return (
     <>
-      {text !== '' && (
-        <div className="mb-2 flex items-center justify-end gap-1">
-          <CopyButton text={text} what="text" />
+      <header className="mb-1 flex h-8 items-center gap-1">
+        <span className="mr-auto text-xs font-medium text-ink-2">Completion</span>
+        {text !== '' && <CopyButton text={text} what="text" />}
+        {text !== '' && (
           <Button
             size="small"
             kind="quiet"
@@ -95,8 +97,8 @@ function Ended({ id, answer }: { id: string; answer: Answer }) {
           >
             Add to the prompt
           </Button>
-        </div>
-      )}
+        )}
+      </header>
       <AnswerView
         answer={answer}
         text={text}

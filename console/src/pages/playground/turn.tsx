@@ -4,7 +4,7 @@ import { Button, IconButton } from '../../components/button.tsx';
 import { classNames } from '../../components/class-names.ts';
 import { CopyButton } from '../../components/copy.tsx';
 import { AnswerView, LiveAnswerView } from './answer-view.tsx';
-import { useActions, useIsRunning, useLiveAnswer } from './context.ts';
+import { useActions, useIsLive, useIsRunning } from './context.ts';
 import type { Turn as Said } from './draft.ts';
 import { RichText } from './rich-text.tsx';
 import { TypedText } from './typed-text.tsx';
@@ -15,7 +15,7 @@ const NAMES = { user: 'User', assistant: 'Assistant' } as const;
 export const Turn = memo(function Turn({ turn }: { turn: Said }) {
   const { change, runFrom } = useActions();
   const [editing, setEditing] = useState(false);
-  const isLive = useLiveAnswer(turn.id) !== undefined;
+  const isLive = useIsLive(turn.id);
   return (
     <article
       aria-label={NAMES[turn.role]}

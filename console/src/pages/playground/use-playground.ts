@@ -74,7 +74,9 @@ export function useNewPlayground(given: Given): { playground: Playground; action
         const { draft } = now.current;
         start(draft.mode === 'chat' ? sent(draft) : completing(draft));
       },
-      add: () => change({ type: 'replace', draft: added(now.current.draft) }),
+      add: () => {
+        if (live.count === 0) change({ type: 'replace', draft: added(now.current.draft) });
+      },
       runFrom: (turn, text) => {
         const { draft } = now.current;
         start(rerun(text === undefined ? draft : changed(draft, { type: 'edit', turn, text }), turn));
