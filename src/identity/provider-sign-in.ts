@@ -69,7 +69,7 @@ export async function finishProviderSignIn(
   const { status } = await begun(identity, visit, cookies, personId, provider);
   const next = `${location.pathname}${location.search}${location.hash}`;
   if (status === 'signed_in') return { location: next, cookies };
-  return { location: `${SIGN_IN}?return_to=${encodeURIComponent(next)}`, cookies };
+  return { location: `${SIGN_IN}?to=${encodeURIComponent(next)}`, cookies };
 }
 
 /** The page for all that a sign-in has to ask or to tell. */
