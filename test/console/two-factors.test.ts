@@ -22,7 +22,7 @@ describe('two factors', WITH_BROWSER, () => {
     on.getByLabel('Digit 2 of 6').locator('..').locator('input').first().pressSequentially(code);
 
   test('are turned on with the password and a code of the app, and the recovery codes are shown once', async () => {
-    await page.goto('/settings');
+    await page.goto('/settings?tab=security');
     await page.getByRole('button', { name: 'Turn on two factors' }).click();
     const password = page.getByRole('dialog', { name: 'Turn on two factors' });
     await password.getByLabel('Your password', { exact: true }).fill(OPERATOR.password);
