@@ -45,7 +45,7 @@ export interface GenerateCall {
 }
 
 /** Where each kind of generation is asked for. */
-export const GENERATION_PATHS = { chat: '/v1/chat/completions', text: '/v1/completions' } as const;
+const GENERATION_PATHS = { chat: '/v1/chat/completions', text: '/v1/completions' } as const;
 
 /**
  * Generates. The service's no throws an `ApiError` before the first event, what goes wrong later is a `fault`

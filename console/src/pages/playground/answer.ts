@@ -31,7 +31,7 @@ export interface Answer {
   stopped: boolean;
 }
 
-export interface Choice {
+interface Choice {
   text: string;
   /** Null: it did not come to its end. */
   finish: string | null;

@@ -36,7 +36,7 @@ export interface Turn {
   answer: Answer | null;
 }
 
-export interface Completion {
+interface Completion {
   id: string;
   /** Null while it is under way. */
   answer: Answer | null;
