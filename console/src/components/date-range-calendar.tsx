@@ -90,7 +90,7 @@ const TURN =
 function Month() {
   return (
     <RangeCalendar className="mt-3">
-      <header className="flex items-center justify-between">
+      <div className="flex items-center justify-between">
         <AriaButton slot="previous" className={TURN}>
           <ChevronLeft className="size-4" aria-hidden="true" />
         </AriaButton>
@@ -98,7 +98,7 @@ function Month() {
         <AriaButton slot="next" className={TURN}>
           <ChevronRight className="size-4" aria-hidden="true" />
         </AriaButton>
-      </header>
+      </div>
       <CalendarGrid className="mt-2 w-full border-collapse">
         <CalendarGridHeader>
           {(day) => (

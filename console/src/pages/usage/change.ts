@@ -12,7 +12,8 @@ const MANY_TIMES = 10;
 
 /** Compares a number with the one before; null where there is nothing to compare. */
 export function changeOf(now: number | null, before: number | null): Change | null {
-  if (now === null || before === null || (now === 0 && before === 0)) return null;
+  if (now === null || before === null) return null;
+  if (now === before) return { direction: 'same', text: 'as before' };
   if (before === 0) return { direction: 'up', text: 'none before' };
   const share = now / before - 1;
   if (Math.abs(share) < 0.0005) return { direction: 'same', text: 'as before' };

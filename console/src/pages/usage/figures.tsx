@@ -77,9 +77,7 @@ export function Figures({ now, before, beforeText }: FiguresProps) {
           <One key={kind.label} kind={kind} now={now} before={before} />
         ))}
       </dl>
-      <p className="mt-5 border-t border-line pt-3 text-xs text-ink-3">
-        Compared with {beforeText}. Days are days of UTC.
-      </p>
+      <p className="mt-5 border-t border-line pt-3 text-xs text-ink-3">Compared with {beforeText}.</p>
     </Card>
   );
 }
