@@ -25,7 +25,7 @@ export function SecondFactor({ onStartOver }: { onStartOver: () => void }) {
           className="font-medium text-accent underline-offset-2 hover:underline"
           onClick={onStartOver}
         >
-          Sign in as somebody else
+          Start over
         </button>
       }
     >
