@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { API_PATHS } from '../../src/http/api/endpoints.ts';
+import { API_ENDPOINTS, API_PATHS } from '../../src/http/api/endpoints.ts';
 import { PATHS } from '../../src/http/paths.ts';
 import { startService } from '../harness.ts';
 
@@ -11,6 +11,7 @@ interface Operation {
   operationId: string;
   summary: string;
   responses: Record<string, { description: string }>;
+  security?: Record<string, string[]>[];
   parameters?: { name: string; in: string; required: boolean }[];
 }
 
@@ -78,4 +79,23 @@ test('every reference leads to a component, and every component is referred to',
   const referred = [...text.matchAll(/"\$ref":"#\/components\/schemas\/(\w+)"/g)].map(([, name]) => name);
   assert.deepEqual(new Set(referred), new Set(Object.keys(document.components['schemas'] ?? {})));
   assert.equal(referred.length, text.split('"$ref"').length - 1);
+});
+
+test('each operation of the management interface says whose it is: anybody, a key, or a session', () => {
+  const declared = new Set(Object.keys(document.components['securitySchemes'] ?? {}));
+  const schemes = {
+    open: [],
+    'signed-in': ['session'],
+    any: ['key', 'session'],
+    account: ['key', 'session'],
+    member: ['admin', 'session'],
+    owner: ['admin', 'session'],
+    operator: ['admin', 'session'],
+  };
+  for (const { operationId, access } of API_ENDPOINTS) {
+    const { operation } = operations.find((one) => one.operation.operationId === operationId) ?? {};
+    const names = operation?.security?.flatMap((one) => Object.keys(one));
+    assert.deepEqual(names, schemes[access], operationId);
+    assert.ok(names?.every((name) => declared.has(name)));
+  }
 });

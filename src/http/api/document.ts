@@ -20,6 +20,13 @@ export function managementPart(): DocumentPart {
     schemas: components(),
     securitySchemes: {
       admin: { type: 'http', scheme: 'bearer', description: 'An API key of the kind `admin`.' },
+      session: {
+        type: 'apiKey',
+        in: 'cookie',
+        name: 'sluice.session_token',
+        description:
+          'The session of a person who is signed in to the console; under https its name begins with `__Host-`. Changes also take the `Origin` of the console.',
+      },
     },
   };
   return part;
@@ -46,6 +53,7 @@ const ERRORS_OF: Readonly<Record<Access, readonly ErrorCode[]>> = {
   operator: ['admin_required'],
 };
 const PERSON = { session: [] };
+/** One of them is enough; none: nobody need be known. */
 const SECURITY_OF: Readonly<Record<Access, readonly Record<string, never[]>[]>> = {
   open: [],
   'signed-in': [PERSON],
@@ -69,6 +77,7 @@ function operation(endpoint: Endpoint): Json {
   const codes = new Set([
     ...(body ? OF_BODY : query ? OF_QUERY : []),
     ...ERRORS_OF[access],
+    ...(endpoint.method === 'GET' ? [] : (['origin_not_allowed'] as const)),
     ...errors,
     ...COMMON,
   ]);
