@@ -171,7 +171,9 @@ function fieldSchema(field: Field, fields: readonly Field[]): Json {
   const nested = fields.some(({ path }) => path.startsWith(`${field.path}.`));
   const schema = nested ? objectSchema(fields, `${field.path}.`) : field.schema;
   if (field.required || Object.keys(schema).length === 0) return { ...schema, description };
-  return { anyOf: [schema, { type: 'null' }], description };
+  // Defaults that are no values, such as what the context leaves, stand in the description alone.
+  const value = 'fallback' in field && field.fallback !== null ? { default: field.fallback } : {};
+  return { anyOf: [schema, { type: 'null' }], ...value, description };
 }
 
 function errorSchema(): Json {
