@@ -6,7 +6,10 @@ import type { Group } from './operations.ts';
 export function DocsNav({ groups }: { groups: readonly Group[] }) {
   const read = useReadSection(groups);
   return (
-    <nav aria-label="Operations" className="max-h-[calc(100dvh-7rem)] overflow-y-auto pr-2">
+    <nav
+      aria-label="Operations"
+      className="max-h-[60dvh] overflow-y-auto xl:max-h-[calc(100dvh-7rem)] xl:pr-2"
+    >
       {groups.map(({ label, entries }) => (
         <div key={label} className="mb-4">
           <p className="mb-1 px-2 text-2xs font-medium text-ink-3">{label}</p>

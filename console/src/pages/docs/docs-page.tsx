@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
-import { Download, SearchX } from 'lucide-react';
+import { ChevronRight, Download, SearchX } from 'lucide-react';
 import { lazy, Suspense, useCallback, useDeferredValue, useEffect, useMemo } from 'react';
 import type { ApiError } from '../../api/client.ts';
 import { readDocument, type ApiDocument } from '../../api/document.ts';
@@ -89,6 +89,18 @@ function Reference({ document }: { document: ApiDocument }) {
         <div className="hidden xl:block">
           <DocsNav groups={groups} />
         </div>
+        <details className="group mt-3 rounded-lg border border-line bg-surface xl:hidden">
+          <summary className="flex h-9 list-none items-center gap-2 px-3 text-xs font-medium [&::-webkit-details-marker]:hidden">
+            <ChevronRight
+              className="size-3.5 text-ink-3 transition-transform group-open:rotate-90"
+              aria-hidden="true"
+            />
+            All operations
+          </summary>
+          <div className="border-t border-line p-2">
+            <DocsNav groups={groups} />
+          </div>
+        </details>
       </div>
       <div className="min-w-0">
         {groups.length === 0 && (
@@ -103,16 +115,18 @@ function Reference({ document }: { document: ApiDocument }) {
         {groups.map(({ label, entries }) => (
           <div key={label} className="mb-10">
             <h2 className="mb-5 text-lg font-semibold tracking-tight">{label}</h2>
-            {entries.map((entry) => (
-              <OperationSection
-                key={entry.id}
-                entry={entry}
-                schemas={schemas}
-                model={model}
-                accountId={accountId}
-                onTry={onTry}
-              />
-            ))}
+            <div>
+              {entries.map((entry) => (
+                <OperationSection
+                  key={entry.id}
+                  entry={entry}
+                  schemas={schemas}
+                  model={model}
+                  accountId={accountId}
+                  onTry={onTry}
+                />
+              ))}
+            </div>
           </div>
         ))}
       </div>

@@ -43,6 +43,8 @@ const BY_NAME: Readonly<Record<string, string>> = {
   name: 'my-app',
   email: 'ada@example.com',
   code: '123456',
+  password: 'correct horse battery staple',
+  new_password: 'correct horse battery staple',
 };
 
 function exampleOf(

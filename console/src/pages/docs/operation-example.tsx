@@ -28,14 +28,14 @@ export function OperationExample({ entry, schemas, model, accountId }: Operation
       />
     );
   }
-  if (!entry.byKey && entry.access !== 'Open to everybody') {
+  if (entry.opensBy === 'session') {
     return (
       <p className="rounded-lg bg-sunken px-4 py-3 text-xs leading-5 text-ink-3">
         No key opens it: it is called from this console, by the person who is signed in.
       </p>
     );
   }
-  const key = entry.byKey ? (entry.path.startsWith('/api/') ? ADMIN_VARIABLE : KEY_VARIABLE) : null;
+  const key = { key: KEY_VARIABLE, admin: ADMIN_VARIABLE, open: null }[entry.opensBy];
   const text = curl({
     method: entry.method,
     url: baseUrl.replace(/\/+$/, '') + exampleAddress(entry, model),

@@ -74,11 +74,11 @@ function Held({ schema, events, schemas }: Response & { schemas: Schemas }) {
   if (schema === null) return <p className="text-xs text-ink-3">It has no body.</p>;
   return (
     <>
-      <SchemaFields schema={schema} schemas={schemas} />
+      <SchemaFields schema={schema} schemas={schemas} marked="optional" />
       {events !== null && (
         <>
           <p className="mt-3 text-xs font-medium text-ink-2">Each event of a stream</p>
-          <SchemaFields schema={events} schemas={schemas} />
+          <SchemaFields schema={events} schemas={schemas} marked="optional" />
         </>
       )}
     </>

@@ -34,7 +34,7 @@ export const OperationSection = memo(function OperationSection(props: OperationS
           <Parameters {...props} />
           {entry.body !== null && (
             <Part title="Body">
-              <SchemaFields schema={entry.body} schemas={schemas} />
+              <SchemaFields schema={entry.body} schemas={schemas} marked="required" />
             </Part>
           )}
           <OperationResponses entry={entry} schemas={schemas} />
@@ -111,7 +111,7 @@ function Parameters({ entry, schemas }: OperationSectionProps) {
               <li key={name} className="py-2.5">
                 <Line
                   name={name}
-                  required={required}
+                  mark={required ? 'required' : null}
                   shape={{ ...shape, description: description ?? shape.description }}
                 />
               </li>

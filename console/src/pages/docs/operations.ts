@@ -19,8 +19,8 @@ export interface Entry {
   summary: string;
   /** Who may call it, in words. */
   access: string;
-  /** Whether a key opens it: else it is for people in the console. */
-  byKey: boolean;
+  /** What opens it beside a session in the console: a key of that kind, nothing but the session, or it is open. */
+  opensBy: 'key' | 'admin' | 'session' | 'open';
   parameters: readonly Parameter[];
   body: Schema | null;
   responses: readonly Response[];
@@ -60,10 +60,15 @@ export function groupsOf(document: ApiDocument): Group[] {
   const entries = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => entryOf(document, method, path, operation)),
   );
-  return [...Map.groupBy(entries, ({ path }) => groupOf(path))].map(([label, those]) => ({
+  const groups = [...Map.groupBy(entries, ({ path }) => groupOf(path))].map(([label, those]) => ({
     label,
     entries: those,
   }));
+  // What few look for comes last.
+  return [
+    ...groups.filter(({ label }) => label !== PROBES),
+    ...groups.filter(({ label }) => label === PROBES),
+  ];
 }
 
 /** Those of the groups that hold the words in a path, a name or a summary. */
@@ -79,10 +84,12 @@ export function matching(groups: readonly Group[], words: string): Group[] {
     .filter(({ entries }) => entries.length > 0);
 }
 
+const PROBES = 'Probes and this document';
+
 function groupOf(path: string): string {
   const [, first = '', second = ''] = path.split('/');
   if (first === 'v1') return 'Inference';
-  if (first !== 'api') return 'Probes and this document';
+  if (first !== 'api') return PROBES;
   const words = second.replaceAll('-', ' ');
   return TOGETHER[second] ?? `${words.slice(0, 1).toUpperCase()}${words.slice(1)}`;
 }
@@ -95,7 +102,7 @@ function entryOf(document: ApiDocument, method: string, path: string, operation:
     path,
     summary: operation.summary,
     access: accessWords(schemes),
-    byKey: schemes.some((scheme) => scheme === 'key' || scheme === 'admin'),
+    opensBy: (['key', 'admin', 'session'] as const).find((scheme) => schemes.includes(scheme)) ?? 'open',
     parameters: operation.parameters ?? [],
     body: operation.requestBody?.content['application/json']?.schema ?? null,
     responses: Object.entries(operation.responses).map(([status, { description, content }]) => ({

@@ -6,26 +6,41 @@ import { shapeOf, type SchemaField, type Shape } from './schema.ts';
 
 type Schemas = ApiDocument['components']['schemas'];
 
-/** Everything that a schema holds, field by field; what is nested opens on demand. */
-export function SchemaFields({ schema, schemas }: { schema: Schema; schemas: Schemas }) {
-  return <Parts shape={shapeOf(schema, schemas)} schemas={schemas} />;
+/** What is said of a field: in what is sent those that must be there, in answers those that may be missing. */
+type Marked = 'required' | 'optional';
+
+interface SchemaFieldsProps {
+  schema: Schema;
+  schemas: Schemas;
+  marked: Marked;
 }
 
-function Parts({ shape, schemas }: { shape: Shape; schemas: Schemas }) {
-  if (shape.variants.length > 0) return <Variants variants={shape.variants} schemas={schemas} />;
+/** Everything that a schema holds, field by field; what is nested opens on demand. */
+export function SchemaFields({ schema, schemas, marked }: SchemaFieldsProps) {
+  return <Parts shape={shapeOf(schema, schemas)} schemas={schemas} marked={marked} />;
+}
+
+interface PartsProps {
+  shape: Shape;
+  schemas: Schemas;
+  marked: Marked;
+}
+
+function Parts({ shape, schemas, marked }: PartsProps) {
+  if (shape.variants.length > 0) return <Variants {...{ shape, schemas, marked }} />;
   if (shape.fields.length === 0) return <p className="text-sm text-ink-3">{shape.type}</p>;
   return (
     <ul className="divide-y divide-line">
       {shape.fields.map((field) => (
         <li key={field.name} className="py-2.5">
-          <FieldLine field={field} schemas={schemas} />
+          <FieldLine field={field} schemas={schemas} marked={marked} />
         </li>
       ))}
     </ul>
   );
 }
 
-function Variants({ variants, schemas }: { variants: readonly Schema[]; schemas: Schemas }) {
+function Variants({ shape: { variants }, schemas, marked }: PartsProps) {
   return (
     <div>
       <p className="pt-2 text-xs font-medium text-ink-3">One of</p>
@@ -36,7 +51,7 @@ function Variants({ variants, schemas }: { variants: readonly Schema[]; schemas:
             // Variants have no name of their own, and keep their order.
             <li key={index} className="py-2.5">
               <span className="font-mono text-xs text-ink-2">{shape.type}</span>
-              {shape.fields.length + shape.variants.length > 0 && <Parts shape={shape} schemas={schemas} />}
+              {shape.fields.length + shape.variants.length > 0 && <Parts {...{ shape, schemas, marked }} />}
             </li>
           );
         })}
@@ -45,26 +60,34 @@ function Variants({ variants, schemas }: { variants: readonly Schema[]; schemas:
   );
 }
 
-function FieldLine({ field, schemas }: { field: SchemaField; schemas: Schemas }) {
+function FieldLine({ field, schemas, marked }: Omit<PartsProps, 'shape'> & { field: SchemaField }) {
   const shape = shapeOf(field.schema, schemas);
   return (
     <>
-      <Line name={field.name} required={field.required} shape={shape} />
+      <Line
+        name={field.name}
+        mark={field.required === (marked === 'required') ? marked : null}
+        shape={shape}
+      />
       {shape.fields.length + shape.variants.length > 0 && (
-        <Nested label={`Fields of ${field.name}`}>{() => <Parts shape={shape} schemas={schemas} />}</Nested>
+        <Nested label={`Fields of ${field.name}`}>{() => <Parts {...{ shape, schemas, marked }} />}</Nested>
       )}
     </>
   );
 }
 
 /** A name with all that is said of it. */
-export function Line({ name, required, shape }: { name: string; required: boolean; shape: Shape }) {
+export function Line({ name, mark, shape }: { name: string; mark: Marked | null; shape: Shape }) {
   return (
     <>
       <p className="flex flex-wrap items-baseline gap-x-2 gap-y-0.5">
         <code className="font-mono text-xs font-semibold break-all text-ink">{name}</code>
         <span className="text-xs text-ink-3">{shape.type}</span>
-        {required && <span className="text-2xs font-medium text-warn">required</span>}
+        {mark !== null && (
+          <span className={`text-2xs font-medium ${mark === 'required' ? 'text-warn' : 'text-ink-3'}`}>
+            {mark}
+          </span>
+        )}
       </p>
       {shape.description !== null && (
         <p className="mt-0.5 text-xs leading-5 text-ink-2">

@@ -128,19 +128,25 @@ function constraintsOf(schema: Schema): string[] {
     minimum === undefined || minimum <= -EXACT ? null : `at least ${minimum}`,
     exclusiveMinimum === undefined ? null : `more than ${exclusiveMinimum}`,
     maximum === undefined || maximum >= EXACT ? null : `at most ${maximum}`,
-    spanOf(minLength, maxLength, 'characters'),
-    spanOf(minItems, maxItems, 'items'),
-    spanOf(undefined, schema.maxProperties, 'entries'),
+    spanOf(minLength, maxLength, 'character', 'characters'),
+    spanOf(minItems, maxItems, 'item', 'items'),
+    spanOf(undefined, schema.maxProperties, 'entry', 'entries'),
     // A format says it already.
     schema.pattern === undefined || schema.format !== undefined ? null : `matches ${schema.pattern}`,
   ];
   return said.filter((one) => one !== null);
 }
 
-function spanOf(least: number | undefined, most: number | undefined, what: string): string | null {
+function spanOf(
+  least: number | undefined,
+  most: number | undefined,
+  one: string,
+  many: string,
+): string | null {
+  const words = (count: number) => `${count} ${count === 1 ? one : many}`;
   if (least !== undefined && most !== undefined) {
-    return least === most ? `${least} ${what}` : `${least} to ${most} ${what}`;
+    return least === most ? words(least) : `${least} to ${words(most)}`;
   }
-  if (least !== undefined && least > 0) return `at least ${least} ${what}`;
-  return most === undefined ? null : `at most ${most} ${what}`;
+  if (least !== undefined && least > 0) return `at least ${words(least)}`;
+  return most === undefined ? null : `at most ${words(most)}`;
 }

@@ -120,7 +120,7 @@ export default function TryDialog({ entry, schemas, model, accountId, onClose }:
         }}
       >
         <p>{entry.summary}</p>
-        <p>This is no rehearsal: it is done on this service, and stands in the audit log as yours.</p>
+        <p>This is no rehearsal: it is done on this service, as you.</p>
       </Confirm>
     </Dialog>
   );

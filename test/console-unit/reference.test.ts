@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { ApiDocument, Schema } from '../../console/src/api/document.ts';
+import { addressOf, exampleBody } from '../../console/src/pages/docs/example.ts';
+import { groupsOf, matching, type Entry } from '../../console/src/pages/docs/operations.ts';
+import { shapeOf } from '../../console/src/pages/docs/schema.ts';
+import { managementPart } from '../../src/http/api/document.ts';
+import { API_ENDPOINTS } from '../../src/http/api/endpoints.ts';
+import { parse } from '../../src/http/api/parse.ts';
+import { openApiDocument } from '../../src/openai/openapi.ts';
+
+// What is served: the test reads it as the page does.
+const DOCUMENT = JSON.parse(
+  JSON.stringify(openApiDocument({ version: '1', serverUrl: 'http://x' }, managementPart())),
+) as ApiDocument;
+const { schemas } = DOCUMENT.components;
+const GROUPS = groupsOf(DOCUMENT);
+const ENTRIES = GROUPS.flatMap(({ entries }) => entries);
+const CONTEXT = { model: 'acme/small', accountId: 'acct_1' };
+
+function entry(id: string): Entry {
+  const found = ENTRIES.find((one) => one.id === id);
+  assert.ok(found, id);
+  return found;
+}
+
+describe('operations of the reference', () => {
+  test('every operation of the document stands in one group, inference first', () => {
+    const inDocument = Object.values(DOCUMENT.paths).flatMap((methods) =>
+      Object.values(methods).map(({ operationId }) => operationId),
+    );
+    assert.deepEqual(ENTRIES.map(({ id }) => id).sort(), inDocument.sort());
+    assert.equal(new Set(GROUPS.map(({ label }) => label)).size, GROUPS.length);
+    assert.equal(GROUPS[0]?.label, 'Inference');
+    assert.equal(GROUPS.at(-1)?.label, 'Probes and this document');
+  });
+
+  test('each says who may call it', () => {
+    assert.equal(entry('createChatCompletion').access, 'Any API key');
+    assert.equal(entry('listModels').access, 'Any API key, where the service asks for one');
+    assert.equal(entry('createKey').access, 'An admin key, or a person who is signed in');
+    assert.equal(entry('changeMe').access, 'A person who is signed in');
+    assert.equal(entry('health').access, 'Open to everybody');
+    assert.deepEqual(
+      ['createChatCompletion', 'createKey', 'changeMe', 'health'].map((id) => entry(id).opensBy),
+      ['key', 'admin', 'session', 'open'],
+    );
+  });
+
+  test('they are found by name, path, method and words of their summary', () => {
+    const found = (words: string) =>
+      matching(GROUPS, words).flatMap(({ entries }) => entries.map(({ id }) => id));
+    assert.deepEqual(found('revokekey'), ['revokeKey']);
+    assert.ok(found('/api/usage').includes('readUsage'));
+    assert.deepEqual(found('no such thing'), []);
+    assert.equal(found(' ').length, ENTRIES.length);
+  });
+});
+
+describe('schemas of the reference', () => {
+  test('each is laid open to its end, and every field has a type', () => {
+    const seen = new Set<Schema>();
+    const walk = (schema: Schema, path: string) => {
+      if (seen.has(schema)) return;
+      seen.add(schema);
+      const shape = shapeOf(schema, schemas);
+      assert.match(shape.type, /^[a-z ]+$/, path);
+      for (const field of shape.fields) walk(field.schema, `${path}.${field.name}`);
+      for (const variant of shape.variants) walk(variant, `${path}|`);
+    };
+    for (const [name, schema] of Object.entries(schemas)) walk(schema, name);
+    assert.ok(seen.size > 200);
+  });
+
+  test('null is said beside the type, bounds and defaults in words', () => {
+    const fields = shapeOf({ $ref: '#/components/schemas/ChatRequest' }, schemas).fields;
+    const shape = (name: string) => {
+      const field = fields.find((one) => one.name === name);
+      assert.ok(field, name);
+      return { ...shapeOf(field.schema, schemas), required: field.required };
+    };
+    assert.equal(shape('model').required, true);
+    assert.equal(shape('temperature').type, 'number or null');
+    assert.deepEqual(shape('temperature').constraints, ['default 1', 'at least 0', 'at most 2']);
+    assert.equal(shape('messages').type, 'array of objects');
+    assert.deepEqual(shape('messages').constraints, ['at least 1 item']);
+    assert.deepEqual(
+      shape('messages')
+        .fields.map(({ name }) => name)
+        .slice(0, 2),
+      ['role', 'content'],
+    );
+    assert.equal(shape('response_format').variants.length, 2);
+    assert.equal(shape('logit_bias').type, 'map of numbers or null');
+    assert.equal(shape('stop').type, 'string or array of strings or null');
+  });
+
+  test('values that are the only ones are listed', () => {
+    const kind = shapeOf({ $ref: '#/components/schemas/NewKey' }, schemas).fields.find(
+      ({ name }) => name === 'kind',
+    );
+    assert.ok(kind);
+    assert.deepEqual(shapeOf(kind.schema, schemas).values, ['"caller"', '"admin"']);
+  });
+});
+
+describe('examples of the reference', () => {
+  for (const { operationId, body } of API_ENDPOINTS) {
+    if (body === null) continue;
+    test(`${operationId}: the body that stands there is one that the service takes`, () => {
+      const example = exampleBody(entry(operationId), schemas, CONTEXT);
+      assert.ok(example);
+      parse(body, example);
+    });
+  }
+
+  test('an operation without a body has none', () => {
+    assert.equal(exampleBody(entry('listKeys'), schemas, CONTEXT), null);
+  });
+
+  test('an address keeps the braces of what is not given, and leaves out what is empty', () => {
+    assert.equal(addressOf(entry('getKey'), {}), '/api/keys/{id}');
+    assert.equal(addressOf(entry('getKey'), { id: 'a/b' }), '/api/keys/a%2Fb');
+    assert.equal(addressOf(entry('listKeys'), { account_id: 'x y', cursor: '' }), '/api/keys?account_id=x+y');
+  });
+});
