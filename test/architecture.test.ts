@@ -107,6 +107,25 @@ test('no file imports itself by a circle of others', () => {
   for (const file of files) walk(file, []);
 });
 
+test('what the contract of the management interface stands on needs neither Node nor the rest of the service', () => {
+  const reached = new Set(['http/api/contract.ts']);
+  // Grows while it is gone through.
+  for (const file of reached) {
+    for (const { from, to } of imports) if (from === file) reached.add(to);
+  }
+  const beside = [...reached].filter((file) => !file.startsWith('http/api/contract'));
+  assert.deepEqual(beside.sort(), [
+    'accounts/bounds.ts',
+    'accounts/ledger/dimensions.ts',
+    'config/plan.ts',
+    'errors.ts',
+    'generation.ts',
+  ]);
+  for (const file of reached) {
+    assert.doesNotMatch(readFileSync(join(source, file), 'utf8'), /from '(?!\.|zod')/, file);
+  }
+});
+
 test('no file is longer than 400 lines', () => {
   const paths = [
     ...files.map((file) => join(source, file)),
