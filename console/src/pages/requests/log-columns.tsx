@@ -16,7 +16,10 @@ interface Names {
 const tokens = ({ prompt_tokens, completion_tokens }: Request): string =>
   `${whole(prompt_tokens)} → ${whole(completion_tokens)}`;
 
-const length = (ms: number | null): string => (ms === null ? '–' : duration(ms));
+/** As wide as most are: rows that come into sight do not push the columns about. */
+function Length({ ms }: { ms: number | null }) {
+  return <span className="inline-block min-w-16">{ms === null ? '–' : duration(ms)}</span>;
+}
 
 const cost = ({ state, cost_usd }: Request): string => (state === 'open' ? '–' : money(cost_usd));
 
@@ -57,7 +60,7 @@ export function logColumns({ key, account, receipt }: Names): Column<Request>[] 
       heading: 'Status',
       cell: (row) => (
         <>
-          <span className="block max-w-30 truncate sm:max-w-40" title={outcomeOf(row).text}>
+          <span className="block w-30 truncate sm:w-40" title={outcomeOf(row).text}>
             <RequestStatus request={row} />
           </span>
           <span className="block pl-4 text-xs text-ink-3 tabular-nums sm:hidden">{cost(row)}</span>
@@ -69,21 +72,21 @@ export function logColumns({ key, account, receipt }: Names): Column<Request>[] 
       heading: 'Tokens in → out',
       numeric: true,
       from: 'xl',
-      cell: tokens,
+      cell: (row) => <span className="inline-block min-w-28">{tokens(row)}</span>,
     },
     {
       name: 'ttft',
       heading: 'First token',
       numeric: true,
       from: 'xl',
-      cell: (row) => length(between(row.started_at, row.first_token_at)),
+      cell: (row) => <Length ms={between(row.started_at, row.first_token_at)} />,
     },
     {
       name: 'duration',
       heading: 'Duration',
       numeric: true,
       from: 'sm',
-      cell: (row) => length(between(row.started_at, row.ended_at)),
+      cell: (row) => <Length ms={between(row.started_at, row.ended_at)} />,
     },
     {
       name: 'cost',
@@ -92,7 +95,7 @@ export function logColumns({ key, account, receipt }: Names): Column<Request>[] 
       from: 'sm',
       cell: (row) => (
         <>
-          <span className="block" title={`${row.cost_usd} USD`}>
+          <span className="inline-block min-w-24" title={`${row.cost_usd} USD`}>
             {cost(row)}
           </span>
           <span className="block text-xs text-ink-3 xl:hidden">{tokens(row)}</span>

@@ -92,7 +92,7 @@ function countedBy({ request, interrupted }: Receipt): string {
   if (request.usage_source === 'estimated') {
     return interrupted ? 'Estimate of the last checkpoint' : 'Estimate: the engine did not tell';
   }
-  return request.state === 'open' ? 'Known at the end' : 'Nobody: nothing was generated';
+  return request.state === 'open' ? 'Known at the end' : 'No count: nothing was generated';
 }
 
 function Circumstances({ receipt, scope }: { receipt: Receipt; scope: Scope }) {

@@ -24,7 +24,7 @@ export function Part({ title, aside, children }: { title: string; aside?: ReactN
 /** An exact amount of USD, to its last digit. */
 const exact = (usd: string): string => (usd.startsWith('-') ? `−$${usd.slice(1)}` : `$${usd}`);
 
-const WHAT = { prompt: 'Prompt', completion: 'Completion', waived: 'Waived: our fault' } as const;
+const WHAT = { prompt: 'Prompt', completion: 'Completion', waived: 'Waived, as it failed' } as const;
 
 /** How the cost came about, line by line, as the service computes it. */
 export function CostLines({ request, cost }: { request: Request; cost: Receipt['cost'] }) {

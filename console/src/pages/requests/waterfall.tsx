@@ -10,43 +10,30 @@ interface Stage {
   name: string;
   /** What happens in it. */
   meaning: string;
-  /** In milliseconds; null: it did not come to its end, or is not known. */
+  /** In milliseconds; null: it did not begin, or is not known. */
   ms: number | null;
+  /** How long it took, or why that is not known. */
+  text: string;
   /** Of its bar. */
   colour: string;
 }
 
 /** The stages of a request, one after another, as long as they took. */
 export function Waterfall({ receipt }: { receipt: Receipt }) {
-  const { request, stages } = receipt;
-  const all: readonly Stage[] = [
-    {
-      name: 'Queue',
-      meaning: 'waiting for a slot of an engine',
-      ms: stages.queue_ms,
-      colour: 'bg-series-6',
-    },
-    {
-      name: 'Prefill',
-      meaning: 'reading the prompt, up to the first token',
-      ms: stages.prefill_ms,
-      colour: 'bg-series-2',
-    },
-    { name: 'Decode', meaning: 'generating the answer', ms: stages.decode_ms, colour: 'bg-series-1' },
-  ];
+  const { request } = receipt;
+  const stages = stagesOf(receipt);
   const total = between(request.started_at, request.ended_at);
-  const known = all.reduce((sum, { ms }) => sum + (ms ?? 0), 0);
+  const known = stages.reduce((sum, { ms }) => sum + (ms ?? 0), 0);
   const scale = Math.max(1, total ?? known);
   return (
     <Part title="Time" aside={total === null ? 'Not ended' : `${duration(total)} in all`}>
       <ul className="space-y-2.5">
-        {all.map((stage, index) => (
+        {stages.map((stage, index) => (
           <Bar
             key={stage.name}
             stage={stage}
-            before={all.slice(0, index).reduce((sum, { ms }) => sum + (ms ?? 0), 0) / scale}
+            before={stages.slice(0, index).reduce((sum, { ms }) => sum + (ms ?? 0), 0) / scale}
             share={(stage.ms ?? 0) / scale}
-            isRunning={request.state === 'open'}
           />
         ))}
       </ul>
@@ -55,17 +42,40 @@ export function Waterfall({ receipt }: { receipt: Receipt }) {
   );
 }
 
+const STAGES = [
+  { name: 'Queue', meaning: 'waiting for a slot of an engine', colour: 'bg-series-6' },
+  { name: 'Prefill', meaning: 'reading the prompt, up to the first token', colour: 'bg-series-2' },
+  { name: 'Decode', meaning: 'generating the answer', colour: 'bg-series-1' },
+] as const;
+
+/** What is left of the time after the last stage that came to its end was spent in the one that did not. */
+function stagesOf({ request, stages }: Receipt): Stage[] {
+  const took = [stages.queue_ms, stages.prefill_ms, stages.decode_ms];
+  const total = between(request.started_at, request.ended_at);
+  const known = took.reduce<number>((sum, ms) => sum + (ms ?? 0), 0);
+  const last = took.indexOf(null);
+  return STAGES.map((stage, index) => {
+    const ms = took[index] ?? null;
+    if (ms !== null) return { ...stage, ms, text: duration(ms) };
+    if (index > last)
+      return { ...stage, ms: null, text: request.state === 'open' ? 'Not yet' : 'Not reached' };
+    if (request.state === 'open') return { ...stage, ms: null, text: 'Now' };
+    if (total === null) return { ...stage, ms: null, text: 'Not known' };
+    const rest = Math.max(0, total - known);
+    return { ...stage, ms: rest, text: `Ended, ${duration(rest)}` };
+  });
+}
+
 interface BarProps {
   stage: Stage;
   /** Shares of the whole: what came before it, and itself. */
   before: number;
   share: number;
-  isRunning: boolean;
 }
 
-function Bar({ stage: { name, meaning, ms, colour }, before, share, isRunning }: BarProps) {
+function Bar({ stage: { name, meaning, ms, text, colour }, before, share }: BarProps) {
   return (
-    <li className="grid grid-cols-[4rem_minmax(0,1fr)_5rem] items-center gap-3 text-sm">
+    <li className="grid grid-cols-[4rem_minmax(0,1fr)_6.5rem] items-center gap-3 text-sm">
       <span title={meaning}>
         {name}
         <span className="sr-only">, {meaning}</span>
@@ -78,9 +88,7 @@ function Bar({ stage: { name, meaning, ms, colour }, before, share, isRunning }:
           />
         )}
       </span>
-      <span className="text-right text-ink-2 tabular-nums">
-        {ms === null ? (isRunning ? 'Not yet' : 'Not known') : duration(ms)}
-      </span>
+      <span className="text-right text-ink-2 tabular-nums">{text}</span>
     </li>
   );
 }
