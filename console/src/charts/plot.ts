@@ -31,6 +31,9 @@ export interface Plot {
 const FONT = '11px "Geist Variable", sans-serif';
 /** Room for a time at the axis, in CSS pixels. */
 const TICK_WIDTH = 76;
+/** To the right of the chart, and about what the axis of values takes to its left, in CSS pixels. */
+const PADDING = 8;
+const Y_AXIS = 48;
 
 /** Draws into an element, in the colours that the page has now. */
 export function plotInto(element: HTMLElement, first: Plotted): Plot {
@@ -71,7 +74,7 @@ function optionsOf(now: { plotted: Plotted }, width: number): uPlot.Options {
   return {
     width,
     height,
-    padding: [10, 8, 0, 0],
+    padding: [10, PADDING, 0, 0],
     legend: { show: false },
     cursor: { show: false },
     scales: {
@@ -84,7 +87,12 @@ function optionsOf(now: { plotted: Plotted }, width: number): uPlot.Options {
         grid: { show: false },
         size: 24,
         splits: ({ width }) => ticks(now.plotted.times, Math.max(1, Math.floor(width / TICK_WIDTH))),
-        values: (_, places) => places.map((place) => now.plotted.formatTick(now.plotted.times[place] ?? 0)),
+        values: (plot, places) =>
+          places.map((place) => {
+            const { times, formatTick } = now.plotted;
+            const tick = formatTick(times[place] ?? 0);
+            return fits(plot, tick, (times.length - 0.5 - place) / times.length) ? tick : '';
+          }),
       },
       {
         ...text,
@@ -99,6 +107,15 @@ function optionsOf(now: { plotted: Plotted }, width: number): uPlot.Options {
     ],
     series: [{}, ...painted(series).map(({ series: one }) => look(one, series, colour))],
   };
+}
+
+/** Whether a tick in the middle of its time stays inside the chart, with this share of the width to its right. */
+function fits({ ctx, width }: uPlot, tick: string, toTheRight: number): boolean {
+  ctx.save();
+  ctx.font = FONT;
+  const half = ctx.measureText(tick).width / 2;
+  ctx.restore();
+  return half <= toTheRight * (width - Y_AXIS) + PADDING;
 }
 
 /** As wide as the longest of its values needs. */
