@@ -8,7 +8,11 @@ const MAX_TOKENS = 400;
 export async function keepBusy({ service, url }: OpenedService): Promise<AsyncDisposable> {
   const { key } = await service.keys.create({ name: 'status-page' });
   const stop = new AbortController();
-  const models = service.router.cards().map(({ id }) => id);
+  // One that loads refuses at once: a stream to it would ask without end.
+  const models = service.router
+    .overview()
+    .filter(({ replicas }) => replicas.some(({ state }) => state.state === 'ready'))
+    .map(({ id }) => id);
   const streams = Array.from({ length: STREAMS }, async (_, stream) => {
     while (!stop.signal.aborted) {
       const answer = await fetch(`${url}/v1/chat/completions`, {
