@@ -11,7 +11,7 @@ import type { Load } from './load.ts';
 import type { Principal } from './principal.ts';
 
 /** What is told of this installation, for operators. */
-export interface Installation {
+interface Installation {
   /** The name of this copy of the service. */
   copy: string;
   /** Unix milliseconds. */

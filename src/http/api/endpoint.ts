@@ -49,7 +49,7 @@ type Concerned<Who extends Access> = Who extends OfAccount
   : unknown;
 
 /** One call of an operation, by somebody who may call it. */
-export type Call<One extends Operation> = Tools &
+type Call<One extends Operation> = Tools &
   Parts<One> &
   Caller<One['access']> &
   Concerned<One['access']>;
@@ -57,7 +57,7 @@ export type Call<One extends Operation> = Tools &
 type Answer<One extends Operation> = One['answer'] extends z.ZodType<object> ? z.input<One['answer']> : void;
 
 /** Which account a call concerns. */
-export interface AccountOf<Asked> {
+interface AccountOf<Asked> {
   /** `undefined`: the call names none. Rejects as `missing` does where what it names is not there. */
   find: (asked: Asked) => string | undefined | Promise<string | undefined>;
   /** What is said of what is not there; whoever may not know of it is told the same. */

@@ -40,10 +40,10 @@ export interface Parts {
 export interface Things {
   accountId: string;
   requestId: string;
-  key(): Promise<string>;
-  person(): Promise<string>;
-  member(): Promise<string>;
-  invitation(): Promise<string>;
+  key: () => Promise<string>;
+  person: () => Promise<string>;
+  member: () => Promise<string>;
+  invitation: () => Promise<string>;
 }
 
 type Row = readonly [Verdicts, ((things: Things) => Parts | Promise<Parts>)?];

@@ -89,7 +89,7 @@ const second = z.object({
 const copies = z.int().nullable().describe('How many copies of the service live; null: not known now.');
 
 /** The load of this copy of the service. */
-export const load = component(
+const load = component(
   'Load',
   z.object({
     copy: z.string().describe('The copy of the service that answers.'),
@@ -101,7 +101,7 @@ export const load = component(
 );
 
 /** Whether all that the service stands on is well. */
-export const health = component(
+const health = component(
   'Health',
   z.object({
     version: z.string(),
