@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { ServiceError } from '../../src/errors.ts';
+import { countAttempt, forgetAttempts, type Attempt } from '../../src/identity/attempts.ts';
+import { testDatabases } from '../servers.ts';
+
+/** How many of so many attempts were let through. */
+async function passed(times: number, attempt: () => Promise<void>): Promise<number> {
+  const results = await Promise.allSettled(Array.from({ length: times }, attempt));
+  for (const result of results) {
+    if (result.status === 'fulfilled') continue;
+    assert.ok(result.reason instanceof ServiceError && result.reason.code === 'too_many_attempts');
+    assert.ok((result.reason.retryAfterMs ?? 0) > 0);
+  }
+  return results.filter(({ status }) => status === 'fulfilled').length;
+}
+
+for (const kind of testDatabases()) {
+  describe(kind.name, () => {
+    test('copies of the service count together', async () => {
+      await using database = await kind.open();
+      await using other = await database.again();
+      const copies = [database, other];
+      let n = 0;
+      const by = { ip: '192.0.2.1', person: 'zoe@example.com' };
+      assert.equal(await passed(30, () => countAttempt(copies[n++ % 2] ?? database, 'signIn', by)), 10);
+    });
+
+    test('one address is bounded over all people, one person over all addresses', async () => {
+      await using database = await kind.open();
+      let n = 0;
+      const signIn = (by: { ip: string; person: string }) => countAttempt(database, 'signIn', by);
+      assert.equal(await passed(80, () => signIn({ ip: '192.0.2.1', person: `${++n}@example.com` })), 60);
+      assert.equal(
+        await passed(80, () => signIn({ ip: `198.51.100.${++n}`, person: 'zoe@example.com' })),
+        50,
+      );
+      await countAttempt(database, 'setUp', { ip: '192.0.2.1' });
+    });
+
+    test('a network of IPv6 is one address', async () => {
+      await using database = await kind.open();
+      let n = 0;
+      const from = (ip: () => string) => passed(25, () => countAttempt(database, 'setUp', { ip: ip() }));
+      assert.equal(await from(() => `2001:db8:1:2::${(++n).toString(16)}`), 20);
+      assert.equal(await from(() => '2001:db8:1:2:a:b:c:d'), 0);
+      assert.equal(await from(() => '2001:db8:1:3::1'), 20);
+      assert.equal(await from(() => '::1'), 20);
+      assert.equal(await from(() => `::ffff:192.0.2.${++n}`), 25);
+    });
+
+    test('a count begins anew when its time has passed, and who ends it sweeps up', async () => {
+      await using database = await kind.open();
+      const attempt: Attempt = 'confirm';
+      const by = { person: 'person_1' };
+      assert.equal(await passed(12, () => countAttempt(database, attempt, by)), 10);
+      await countAttempt(database, attempt, { person: 'person_2' });
+      await database.kysely
+        .updateTable('attempts')
+        .set({ until: Date.now() - 1 })
+        .execute();
+      await countAttempt(database, attempt, by);
+      const rows = await database.kysely.selectFrom('attempts').selectAll().execute();
+      assert.deepEqual(
+        rows.map(({ count }) => count),
+        [1],
+      );
+      assert.equal(JSON.stringify(rows).includes('person_1'), false);
+      await forgetAttempts(database, attempt, by);
+      assert.deepEqual(await database.kysely.selectFrom('attempts').selectAll().execute(), []);
+    });
+  });
+}
