@@ -1,6 +1,6 @@
 import { Dialog as Base } from '@base-ui/react/dialog';
 import { X } from 'lucide-react';
-import type { ReactNode } from 'react';
+import { useRef, type ReactNode } from 'react';
 import { classNames } from './class-names.ts';
 
 interface DialogProps {
@@ -33,11 +33,15 @@ export function Dialog({
   modal = false,
   children,
 }: DialogProps) {
+  const popup = useRef<HTMLDivElement>(null);
   return (
     <Base.Root open={open} onOpenChange={(isOpen) => !isOpen && onClose()} disablePointerDismissal={modal}>
       <Base.Portal>
         <Base.Backdrop className="fixed inset-0 z-40 bg-backdrop transition-opacity duration-150 data-ending-style:opacity-0 data-starting-style:opacity-0" />
         <Base.Popup
+          ref={popup}
+          // A form begins in its first field; a touch would bring the keyboard up over what is to be read first.
+          initialFocus={(opened) => (opened === 'touch' ? true : firstField(popup.current))}
           className={classNames(
             'fixed z-40 flex flex-col border-line bg-raised shadow-popup outline-none transition duration-200',
             side
@@ -81,4 +85,10 @@ export function Dialog({
       </Base.Portal>
     </Base.Root>
   );
+}
+
+/** True where there is none: then the first thing that can be reached has the focus. */
+function firstField(popup: HTMLElement | null): HTMLElement | true {
+  // Selects and switches keep inputs of their own that nobody sees.
+  return popup?.querySelector<HTMLElement>('input:not([aria-hidden="true"]), textarea') ?? true;
 }
