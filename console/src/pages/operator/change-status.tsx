@@ -10,6 +10,11 @@ interface ChangeStatusProps {
 }
 
 const ACTIONS = { active: 'Resume', suspended: 'Suspend', closed: 'Close for ever' } as const;
+const QUESTIONS = {
+  active: (name: string) => `Resume ${name}?`,
+  suspended: (name: string) => `Suspend ${name}?`,
+  closed: (name: string) => `Close ${name} for ever?`,
+} as const;
 const DONE = { active: 'active again', suspended: 'suspended', closed: 'closed' } as const;
 
 /** Asks before an account is suspended, resumed or closed, and says what happens to its keys and requests. */
@@ -22,7 +27,7 @@ export function ChangeStatus({ account, to, onClose }: ChangeStatusProps) {
     <Confirm
       open={to !== null}
       onClose={onClose}
-      title={to === null ? '' : `${ACTIONS[to]}: ${account.name}?`}
+      title={to === null ? '' : QUESTIONS[to](account.name)}
       action={to === null ? '' : ACTIONS[to]}
       danger={to !== 'active'}
       busy={change.isPending}
