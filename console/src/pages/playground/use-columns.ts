@@ -17,19 +17,20 @@ export function useColumns(): Columns {
   const { draft } = usePlayground();
   const { change } = useActions();
   const [, changeQuery] = useQueryState();
+  // The address goes first: what it says holds for a playground that says something else.
   return {
     choose: (column, model) => {
-      change({ type: 'model', column, model });
       const [first] = draft.columns;
       changeQuery(
         { ...(first && { model: first.model }), [NAMES[column] ?? 'model']: model },
         { replace: true },
       );
+      change({ type: 'model', column, model });
     },
     close: (column) => {
-      change({ type: 'close', column });
       const left = draft.columns.find((_, index) => index !== column);
       changeQuery({ model: left?.model ?? null, compare: null }, { replace: true });
+      change({ type: 'close', column });
     },
   };
 }
@@ -41,21 +42,18 @@ export function useArrival(): void {
   const [query] = useQueryState();
   const [model, compare, mode] = [query.get('model'), query.get('compare'), query.get('mode')];
   useEffect(() => {
-    for (const [column, wanted] of [model, compare].entries()) {
-      if (wanted !== null && models.some(({ id }) => id === wanted)) {
-        change({ type: 'model', column, model: wanted });
-      }
-    }
-  }, [model, compare, models, change]);
-  useEffect(() => {
     if (mode === 'chat' || mode === 'text') change({ type: 'set', values: { mode } });
   }, [mode, change]);
   useEffect(() => {
-    // One that is no longer served, or was never chosen.
-    for (const [index, column] of draft.columns.entries()) {
-      if (models.some(({ id }) => id === column.model)) continue;
-      const begin = modelToBeginWith(models, draft.columns[1 - index]?.model);
-      if (begin !== '') change({ type: 'model', column: index, model: begin });
+    const served = (id: string | null | undefined) => models.some((one) => one.id === id);
+    for (const [index, wanted] of [model, compare].entries()) {
+      const now = draft.columns[index]?.model;
+      if (wanted !== null && served(wanted)) change({ type: 'model', column: index, model: wanted });
+      else if (now !== undefined && !served(now)) {
+        // One that is no longer served, or was never chosen.
+        const other = draft.columns[1 - index]?.model;
+        change({ type: 'model', column: index, model: modelToBeginWith(models, other) });
+      }
     }
-  }, [draft.columns, models, change]);
+  }, [model, compare, draft.columns, models, change]);
 }
