@@ -17,6 +17,7 @@ export function DocsNav({ groups }: { groups: readonly Group[] }) {
             {entries.map(({ id, method }) => (
               <li key={id}>
                 <a
+                  ref={read === id ? reveal : undefined}
                   href={`#${id}`}
                   aria-current={read === id ? 'location' : undefined}
                   className="flex h-7 items-center justify-between gap-2 rounded-md px-2 text-xs text-ink-2 hover:bg-hover hover:text-ink aria-[current]:bg-hover aria-[current]:font-medium aria-[current]:text-ink"
@@ -33,6 +34,16 @@ export function DocsNav({ groups }: { groups: readonly Group[] }) {
       ))}
     </nav>
   );
+}
+
+/** Keeps the one that is marked in sight within the list, and leaves the page where it is. */
+function reveal(link: HTMLAnchorElement | null): void {
+  const list = link?.closest('nav');
+  if (!link || !list) return;
+  const place = link.getBoundingClientRect();
+  const seen = list.getBoundingClientRect();
+  if (place.top < seen.top) list.scrollTop -= seen.top - place.top;
+  else if (place.bottom > seen.bottom) list.scrollTop += place.bottom - seen.bottom;
 }
 
 /** The section that stands at the top of the window. */

@@ -131,7 +131,8 @@ function Reference({ document }: { document: ApiDocument }) {
         ))}
       </div>
       <Suspense>
-        {tried !== undefined && (
+        {/* Its body names a model: which there are is known first. */}
+        {tried !== undefined && !models.isPending && (
           <TryDialog
             key={tried.id}
             entry={tried}

@@ -24,9 +24,9 @@ export function TryAnswer({ answer, running }: { answer: Tried | null; running: 
         )}
       </p>
       {answer !== null && answer.headers.length > 0 && (
-        <dl className="mt-3 grid grid-cols-[auto_minmax(0,1fr)] gap-x-4 gap-y-1 font-mono text-2xs leading-4">
+        <dl className="mt-3 grid gap-x-4 gap-y-1 font-mono text-2xs leading-4 sm:grid-cols-[auto_minmax(0,1fr)]">
           {answer.headers.map(([name, value]) => (
-            <div key={name} className="contents">
+            <div key={name} className="flex flex-wrap gap-x-2 sm:contents">
               <dt className="text-ink-3">{name}</dt>
               <dd className="break-all text-ink-2">{value}</dd>
             </div>
