@@ -2,9 +2,10 @@ import { Download, FileSpreadsheet } from 'lucide-react';
 import { useAccountNames, useKeyNames } from '../../api/names.ts';
 import { useAction } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
+import { download } from '../../components/download.ts';
 import { Menu, MenuItem } from '../../components/menu.tsx';
 import type { Scope } from '../../shell/scope.tsx';
-import { csvOf, download } from './csv.ts';
+import { csvOf } from './csv.ts';
 import { SPLITS, type Question } from './question.ts';
 import { usageQuery } from './use-usage.ts';
 

@@ -1,0 +1,109 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import {
+  addDays,
+  countDays,
+  daysBefore,
+  daysOf,
+  isDay,
+  monthOf,
+} from '../../console/src/components/date-range-days.ts';
+import { filtersOf, requestsPath, toQuery } from '../../console/src/pages/requests/filters.ts';
+import { questionOf } from '../../console/src/pages/usage/question.ts';
+
+describe('days', () => {
+  test('named ranges end with today, and a month is a month', () => {
+    assert.deepEqual(daysOf('today', '2026-11-22'), { from: '2026-11-22', to: '2026-11-23' });
+    assert.deepEqual(daysOf('7d', '2026-03-03'), { from: '2026-02-25', to: '2026-03-04' });
+    assert.deepEqual(daysOf('month', '2026-01-31'), { from: '2026-01-01', to: '2026-02-01' });
+    assert.deepEqual(daysOf('last-month', '2026-01-31'), { from: '2025-12-01', to: '2026-01-01' });
+    assert.equal(countDays(daysOf('90d', '2026-11-22')), 90);
+  });
+
+  test('the period before is as long and touches, but months are compared with months', () => {
+    assert.deepEqual(daysBefore({ from: '2026-11-16', to: '2026-11-23' }, '7d'), {
+      from: '2026-11-09',
+      to: '2026-11-16',
+    });
+    // As far as this month has come; February has no 30th.
+    assert.deepEqual(daysBefore(daysOf('month', '2026-11-22'), 'month'), {
+      from: '2026-10-01',
+      to: '2026-10-23',
+    });
+    assert.deepEqual(daysBefore(daysOf('month', '2026-03-30'), 'month'), {
+      from: '2026-02-01',
+      to: '2026-03-01',
+    });
+    assert.deepEqual(daysBefore(daysOf('last-month', '2026-03-30'), 'last-month'), {
+      from: '2026-01-01',
+      to: '2026-02-01',
+    });
+  });
+
+  test('what is no day is none', () => {
+    for (const text of ['', '2026-02-30', '2026-2-3', '2026-11-21T00:00:00Z', 'today'])
+      assert.ok(!isDay(text), text);
+    assert.ok(isDay('2028-02-29'));
+    assert.equal(addDays('2026-12-31', 1), '2027-01-01');
+    assert.equal(monthOf('2026-01-15', -1), '2025-12-01');
+  });
+});
+
+describe('the address of the usage page', () => {
+  const question = (query: string, all = false) => questionOf(new URLSearchParams(query), '2026-11-22', all);
+
+  test('without anything it shows thirty days', () => {
+    const { range, days, unit, split, breakdown } = question('');
+    assert.deepEqual([range, countDays(days), unit, split, breakdown], ['30d', 30, 'day', 'status', 'model']);
+  });
+
+  test('days of its own win over a name, and few of them are shown by the hour', () => {
+    const { range, days, unit } = question('range=7d&from=2026-11-01&to=2026-11-03');
+    assert.deepEqual([range, days, unit], [null, { from: '2026-11-01', to: '2026-11-03' }, 'hour']);
+  });
+
+  test('what makes no sense is as if it were not there', () => {
+    for (const query of [
+      'range=ever',
+      'from=2026-11-05&to=2026-11-05',
+      'from=x&to=y',
+      'from=2027-01-01&to=2027-02-01',
+    ]) {
+      assert.equal(question(query).range, '30d', query);
+    }
+    assert.equal(question('split=account').split, 'status');
+    assert.equal(question('split=account', true).split, 'account');
+    assert.equal(question('split=toString').split, 'status');
+    assert.equal(countDays(question('from=1990-01-01&to=2026-11-22').days), 366);
+  });
+});
+
+describe('the address of the log', () => {
+  const asked = (query: string) => toQuery(filtersOf(new URLSearchParams(query)), '2026-11-22');
+
+  test('says what the service is asked with', () => {
+    assert.deepEqual(asked(''), {});
+    assert.deepEqual(asked('key=key_1&model=a%2Fb&status=4xx'), {
+      key_id: 'key_1',
+      model: 'a/b',
+      status_class: 4,
+    });
+    assert.deepEqual(asked('status=error'), { outcome: 'error' });
+    assert.deepEqual(asked('status=running'), { state: 'open' });
+    assert.deepEqual(asked('status=queue_full'), { error_code: 'queue_full' });
+    assert.deepEqual(asked('range=today'), { from: '2026-11-22T00:00:00Z', to: '2026-11-23T00:00:00Z' });
+    assert.deepEqual(asked('from=2026-11-21T13:00:00Z&to=2026-11-22'), {
+      from: '2026-11-21T13:00:00Z',
+      to: '2026-11-22T00:00:00Z',
+    });
+    assert.deepEqual(asked('from=yesterday&to=2026-11-21T13:00:00'), {});
+  });
+
+  test('leads from filters back to the same filters', () => {
+    const filters = { key: 'key_1', model: 'a/b', status: '5xx', range: null, from: '2026-11-01', to: null };
+    const path = requestsPath(filters, { scope: 'all' });
+    assert.deepEqual(filtersOf(new URL(path, 'http://x').searchParams), filters);
+    assert.match(path, /scope=all/);
+    assert.equal(requestsPath({}), '/requests');
+  });
+});

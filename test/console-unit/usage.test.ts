@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import {
+  overTime,
+  rest,
+  sumsUntil,
+  timesOf,
+  valuesOf,
+  type Sums,
+} from '../../console/src/pages/usage/buckets.ts';
+import { changeOf } from '../../console/src/pages/usage/change.ts';
+import { csvOf } from '../../console/src/pages/usage/csv.ts';
+
+const SUMS: Sums = {
+  hour: null,
+  day: null,
+  model: null,
+  key_id: null,
+  account_id: null,
+  requests: 10,
+  errors: 1,
+  aborted: 2,
+  interrupted: 3,
+  prompt_tokens: 100,
+  cached_tokens: 40,
+  completion_tokens: 50,
+  billed_tokens: 150,
+  cost_usd: '0.000000000001',
+  ttft_ms: { p50: 20, p95: 40.5 },
+  tokens_per_second: null,
+};
+
+describe('usage over time', () => {
+  const days = { from: '2026-11-20', to: '2026-11-23' };
+
+  test('has a place for each day or hour of UTC, used or not', () => {
+    assert.equal(timesOf(days, 'day').length, 3);
+    assert.equal(timesOf(days, 'hour').length, 72);
+    const over = overTime(timesOf(days, 'day'), [{ ...SUMS, day: '2026-11-21' }]);
+    assert.deepEqual(valuesOf(over, 'requests'), [0, 10, 0]);
+    assert.deepEqual(valuesOf(over, 'completed'), [0, 4, 0]);
+    assert.deepEqual(valuesOf(over, 'uncached'), [0, 60, 0]);
+    const hours = overTime(timesOf(days, 'hour'), [{ ...SUMS, hour: '2026-11-20T02:00:00.000Z' }]);
+    assert.equal(valuesOf(hours, 'tokens').indexOf(150), 2);
+  });
+
+  test('others are what is left when the parts are taken away', () => {
+    assert.deepEqual(
+      rest(
+        [10, 5, 0],
+        [
+          [4, 5, 0],
+          [1, 0, 0],
+        ],
+      ),
+      [5, 0, 0],
+    );
+    assert.deepEqual(rest([0.3], [[0.1], [0.2000001]]), [0]);
+  });
+
+  test('a day that is not over is compared with as many hours', () => {
+    const over = [{ ...SUMS, cost_usd: '0.5' }, null, { ...SUMS, cost_usd: '0.25' }];
+    const until = sumsUntil(over, 2, SUMS);
+    assert.deepEqual([until.requests, until.prompt_tokens, Number(until.cost_usd)], [10, 100, 0.5]);
+  });
+});
+
+describe('a change', () => {
+  const text = (now: number | null, before: number | null) => changeOf(now, before)?.text ?? null;
+
+  test('is told in words', () => {
+    assert.match(text(112, 100) ?? '', /^up 12\s?%$/);
+    assert.match(text(50, 100) ?? '', /^down 50\s?%$/);
+    assert.equal(text(100, 100), 'as before');
+    assert.equal(text(0, 0), 'as before');
+    assert.equal(text(3, 0), 'none before');
+    assert.equal(text(500, 10), 'up 50 times');
+    assert.match(text(0, 4) ?? '', /^down 100\s?%$/);
+  });
+
+  test('is none where there is nothing to compare', () => {
+    assert.equal(text(null, 1), null);
+    assert.equal(text(1, null), null);
+  });
+});
+
+describe('usage as CSV', () => {
+  const names = {
+    key: (id: string) => (id === 'key_1' ? '=SUM(A1)' : 'mine, "quoted"'),
+    account: (id: string) => id,
+  };
+
+  test('has days as ISO dates, exact money and what it is by in front', () => {
+    const csv = csvOf(['day', 'model'], [{ ...SUMS, day: '2026-11-21', model: 'a/b' }], names);
+    const [heading, line, end] = csv.split('\r\n');
+    assert.match(heading ?? '', /^day,model,requests,errors,hung_up,interrupted,/);
+    assert.equal(line, '2026-11-21,a/b,10,1,2,3,100,40,50,150,0.000000000001,20,40.5,,');
+    assert.equal(end, '');
+  });
+
+  test('quotes what has to be, and makes no formula of a name', () => {
+    const csv = csvOf(
+      ['key'],
+      [
+        { ...SUMS, key_id: 'key_1' },
+        { ...SUMS, key_id: 'key_2' },
+      ],
+      names,
+    );
+    assert.match(csv, /\r\nkey_1,'=SUM\(A1\),10,/);
+    assert.match(csv, /\r\nkey_2,"mine, ""quoted""",10,/);
+  });
+});
