@@ -34,6 +34,11 @@ export class LiveAnswers {
     return this.#told.get(id);
   }
 
+  /** All that are under way, by their ids, as far as they have come. */
+  underWay(): [id: string, answer: Answer][] {
+    return [...this.#runs].map(([id, { answer }]) => [id, answer]);
+  }
+
   /** How many are under way. */
   get count(): number {
     return this.#told.size;

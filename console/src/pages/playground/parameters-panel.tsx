@@ -108,7 +108,7 @@ function Explained({
   return (
     <div>
       {children}
-      <p className={`mt-1 pr-12 text-xs leading-5 ${fault === undefined ? 'text-ink-3' : 'text-bad'}`}>
+      <p className={`mt-1 text-xs leading-5 ${fault === undefined ? 'text-ink-3' : 'text-bad'}`}>
         {fault ?? hint}
       </p>
     </div>

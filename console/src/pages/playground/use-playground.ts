@@ -34,7 +34,7 @@ export function useNewPlayground(given: Given): { playground: Playground; action
   const [live] = useState(() => new LiveAnswers());
   const faults = useMemo(() => faultsOf(draft.settings, draft.mode), [draft.settings, draft.mode]);
   const playground = useMemo(() => ({ draft, faults, models }), [draft, faults, models]);
-  useKept(draft, personId);
+  useKept(draft, live, personId);
   useEffect(() => () => live.stop(), [live]);
 
   // What is done is done to the playground as it is when it is done, not as it was when a button was drawn.
@@ -95,8 +95,8 @@ export function useNewPlayground(given: Given): { playground: Playground; action
 /** How long nothing must have been typed until it is kept, in milliseconds: writing on every key would be felt. */
 const PAUSE_MS = 300;
 
-/** Keeps the draft in this browser, also when the page goes away in the middle of a pause. */
-function useKept(draft: Draft, personId: string): void {
+/** Keeps the draft in this browser, also when the page goes away in the middle of a pause or of an answer. */
+function useKept(draft: Draft, live: LiveAnswers, personId: string): void {
   const newest = useRef(draft);
   useEffect(() => {
     newest.current = draft;
@@ -104,13 +104,23 @@ function useKept(draft: Draft, personId: string): void {
     return () => clearTimeout(timer);
   }, [draft, personId]);
   useEffect(() => {
-    const keepNewest = () => keep(newest.current, personId);
+    // Whoever leaves hangs up: what has come until then is what there is of an answer.
+    const keepNewest = () => {
+      const ended = live
+        .underWay()
+        .reduce(
+          (draft, [id, answer]) =>
+            changed(draft, { type: 'answered', id, answer: { ...answer, stopped: true } }),
+          newest.current,
+        );
+      keep(ended, personId);
+    };
     addEventListener('pagehide', keepNewest);
     return () => {
       removeEventListener('pagehide', keepNewest);
       keepNewest();
     };
-  }, [personId]);
+  }, [live, personId]);
 }
 
 function keep(draft: Draft, personId: string): void {
