@@ -3,7 +3,7 @@ import type { Element } from '../../api/client.ts';
 export type Entry = Element<'listAudit'>;
 
 /** What each action did, as one says it before naming what it was done to. */
-export const ACTION_WORDS: Readonly<Record<string, string>> = {
+export const ACTION_WORDS = {
   'account.create': 'Made the account',
   'account.rename': 'Renamed the account',
   'account.set_plan': 'Changed the plan of',
@@ -21,6 +21,7 @@ export const ACTION_WORDS: Readonly<Record<string, string>> = {
   'person.sign_in': 'Signed in',
   'person.sign_in_refused': 'Refused the sign-in of',
   'person.change_password': 'Changed the password of',
+  'person.make_password_link': 'Made a link to a new password for',
   'person.add_provider': 'Added a way to sign in for',
   'person.begin_two_factor': 'Set up a second factor for',
   'person.end_two_factor': 'Took away the second factor of',
@@ -35,10 +36,13 @@ export const ACTION_WORDS: Readonly<Record<string, string>> = {
   'plan.change': 'Changed the plan',
   'plan.remove': 'Removed the plan',
   'plan.make_default': 'Chose as default the plan',
-};
+} as const;
 
 /** What an action did; one that has no words yet by its name. */
-export const actionWords = (action: string): string => ACTION_WORDS[action] ?? action;
+export function actionWords(action: string): string {
+  const words: Readonly<Record<string, string>> = ACTION_WORDS;
+  return words[action] ?? action;
+}
 
 /** What an actor or a subject is, and which: `key:key_12` is the key `key_12`; `service` has no id. */
 export function partsOf(named: string): { kind: string; id: string } {
