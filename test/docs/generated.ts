@@ -17,6 +17,8 @@ const PAGES_OF_COMMANDS: readonly (readonly [string, string])[] = [
   ['sluice accounts', 'docs/cli-accounts.md'],
   ['sluice keys', 'docs/cli-accounts.md'],
   ['sluice plans', 'docs/cli-accounts.md'],
+  ['sluice people', 'docs/cli-people.md'],
+  ['sluice setup-link', 'docs/cli-people.md'],
   ['sluice usage', 'docs/cli-usage.md'],
   ['sluice ledger', 'docs/cli-usage.md'],
   ['sluice receipt', 'docs/cli-usage.md'],

@@ -64,7 +64,7 @@ test('every YAML block is a configuration that config check accepts', async () =
   for (const [index, { page, code }] of blocks.entries()) {
     const file = join(folder.path, `${index}.yaml`);
     await writeFile(file, code);
-    const names = [...code.matchAll(/apiKeyEnv: (\w+)/g)].map(([, name = '']) => name);
+    const names = [...code.matchAll(/\w+Env: (\w+)/g)].map(([, name = '']) => name);
     const keys = Object.fromEntries(names.map((name) => [name, 'x']));
     const { code: exit, stderr } = await runCli(['config', 'check'], {
       ...process.env,
