@@ -3,7 +3,6 @@ import { useState, type ReactNode } from 'react';
 import type { ApiError, Element } from '../../api/client.ts';
 import { Checkbox } from '../../components/choices.tsx';
 import { TextField } from '../../components/field.tsx';
-import { useFocus } from '../../components/focus.ts';
 import { FormFault } from '../../components/form-fault.tsx';
 import { useSession } from '../../shell/session.tsx';
 import { ExpiryField } from './expiry-field.tsx';
@@ -43,7 +42,6 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
   const [draft, setDraft] = useState(initial);
   const [faults, setFaults] = useState<Faults>({});
   const [more, setMore] = useState(initial.models !== null || hasLimits(initial));
-  const name = useFocus<HTMLInputElement>();
   const change = (changed: Partial<KeyDraft>) => setDraft((current) => ({ ...current, ...changed }));
   const faultAt = (param: string) => faults[param] ?? (error?.param === param ? error.message : null);
   const modelsFault =
@@ -62,7 +60,6 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
     >
       <FormFault error={modelsFault === null ? error : null} fields={PLACES} />
       <TextField
-        ref={name}
         label="Name"
         hint="What it is for, such as the program that uses it."
         autoComplete="off"

@@ -3,7 +3,6 @@ import type { ApiError } from '../../api/client.ts';
 import { Button } from '../../components/button.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { faultAt } from '../../components/form-fault.tsx';
-import { useFocus } from '../../components/focus.ts';
 import { PasswordField } from '../../components/password-field.tsx';
 import { useSession } from '../../shell/session.tsx';
 import { ConfirmationFault } from './confirmation-fault.tsx';
@@ -65,7 +64,6 @@ function Confirmation<Result>({
 }: ConfirmWithPasswordProps<Result> & { id: string }) {
   const { person } = useSession();
   const [password, setPassword] = useState('');
-  const first = useFocus<HTMLInputElement>();
   return (
     <form
       id={id}
@@ -78,7 +76,6 @@ function Confirmation<Result>({
       <div className="space-y-2 text-sm text-ink-2">{children}</div>
       {person.has_password && (
         <PasswordField
-          ref={first}
           label="Your password"
           value={password}
           onChange={(event) => setPassword(event.target.value)}
