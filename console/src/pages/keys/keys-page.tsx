@@ -61,6 +61,13 @@ function Keys({ account }: { account: CurrentAccount }) {
       }
     >
       <NotActive account={account} />
+      {keys !== undefined && error !== null && (
+        <div className="mb-4">
+          <Notice tone="bad" action={<Button onClick={list.refetch}>Try again</Button>}>
+            The keys could not be read anew, or not all of them: {error.message}
+          </Notice>
+        </div>
+      )}
       {keys === undefined || (hasMore && error === null) ? (
         <Card flush>{error === null ? <SkeletonRows /> : <Failed error={error} retry={list.refetch} />}</Card>
       ) : keys.length === 0 ? (
