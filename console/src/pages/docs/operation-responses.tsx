@@ -3,6 +3,7 @@ import { useState } from 'react';
 import type { ApiDocument } from '../../api/document.ts';
 import { Badge } from '../../components/badge.tsx';
 import type { Entry, Response } from './operations.ts';
+import { Part } from './part.tsx';
 import { Prose } from './prose.tsx';
 import { SchemaFields } from './schema-fields.tsx';
 
@@ -11,8 +12,7 @@ type Schemas = ApiDocument['components']['schemas'];
 /** What an operation answers: each status with what it means, what it holds on demand. */
 export function OperationResponses({ entry, schemas }: { entry: Entry; schemas: Schemas }) {
   return (
-    <div className="mt-6">
-      <h4 className="border-b border-line pb-1.5 text-xs font-semibold text-ink">Answers</h4>
+    <Part title="Answers">
       <ul className="divide-y divide-line">
         {entry.responses.map((response) => (
           <li key={response.status}>
@@ -20,7 +20,7 @@ export function OperationResponses({ entry, schemas }: { entry: Entry; schemas: 
           </li>
         ))}
       </ul>
-    </div>
+    </Part>
   );
 }
 

@@ -1,11 +1,12 @@
 import { Hash, Play } from 'lucide-react';
-import { memo, type ReactNode } from 'react';
+import { memo } from 'react';
 import type { ApiDocument } from '../../api/document.ts';
 import { Button } from '../../components/button.tsx';
 import { MethodBadge } from './method-badge.tsx';
 import { OperationExample } from './operation-example.tsx';
 import type { Entry } from './operations.ts';
 import { OperationResponses } from './operation-responses.tsx';
+import { Part } from './part.tsx';
 import { Prose } from './prose.tsx';
 import { Line, SchemaFields } from './schema-fields.tsx';
 import { shapeOf } from './schema.ts';
@@ -85,16 +86,6 @@ function Heading({ entry: { id, method, path, summary, access } }: { entry: Entr
         {access.slice(1)}.
       </p>
     </header>
-  );
-}
-
-/** A part of an operation under a heading of its own. */
-export function Part({ title, children }: { title: string; children: ReactNode }) {
-  return (
-    <div className="mt-6">
-      <h4 className="border-b border-line pb-1.5 text-xs font-semibold text-ink">{title}</h4>
-      {children}
-    </div>
   );
 }
 
