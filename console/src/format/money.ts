@@ -20,13 +20,5 @@ export function cents(usd: string): string {
   return money(`${usd.startsWith('-') ? '-' : ''}${whole}.${kept}`);
 }
 
-/** Price of a million tokens from that of one, both decimal strings, such as `0.0000005` -> `0.50`. */
-export function perMillion(usdPerToken: string): string {
-  const [whole = '0', fraction = ''] = usdPerToken.split('.');
-  const digits = fraction.padEnd(6, '0');
-  const dollars = `${whole}${digits.slice(0, 6)}`.replace(/^0+(?=\d)/, '');
-  return money(`${dollars}.${digits.slice(6)}`);
-}
-
 /** An amount as a number for charts and orderings alone: it is not exact. */
 export const inexact = (usd: string): number => Number(usd);
