@@ -115,7 +115,7 @@ describe('the playground', WITH_BROWSER, () => {
     await page.getByRole('button', { name: 'Send' }).click();
     for (const column of [1, 2]) {
       const conversation = page.getByRole('region', { name: `Conversation ${column}` });
-      await conversation.getByText('4 tokens').waitFor();
+      await conversation.getByText('4 tokens', { exact: true }).waitFor();
     }
   });
 

@@ -199,6 +199,13 @@ export function cleared({ mode, columns }: Draft): Draft {
   return { ...FRESH, mode, columns: columns.map(({ model }) => ({ model, turns: [], completion: null })) };
 }
 
+/** Every answer in it, by its id. */
+export function answersOf({ columns }: Draft): [id: string, answer: Answer][] {
+  return columns
+    .flatMap(({ turns, completion }) => [...turns, ...(completion ? [completion] : [])])
+    .flatMap(({ id, answer }) => (answer ? [[id, answer] as [string, Answer]] : []));
+}
+
 /** Whether something was said or typed that would be lost. */
 export function isEmpty({ system, input, prompt, columns }: Draft): boolean {
   return (

@@ -1,14 +1,17 @@
 import { useEffect, useMemo, useReducer, useRef, useState } from 'react';
 import { flushSync } from 'react-dom';
+import type { Answer } from './answer.ts';
 import type { Actions, Model, Playground } from './context.ts';
 import {
   added,
+  answersOf,
   changed,
   cleared,
   completing,
   FRESH,
   rerun,
   sent,
+  type Change,
   type Draft,
   type Pending,
 } from './draft.ts';
@@ -36,6 +39,11 @@ export function useNewPlayground(given: Given): { playground: Playground; action
   const playground = useMemo(() => ({ draft, faults, models }), [draft, faults, models]);
   useKept(draft, live, personId);
   useEffect(() => () => live.stop(), [live]);
+  const [found] = useState(draft);
+  useEffect(() => {
+    // What broke off when the page went away last time.
+    for (const [id, answer] of answersOf(found)) if (answer.usage === null) void complete(id, answer, change);
+  }, [found]);
 
   // What is done is done to the playground as it is when it is done, not as it was when a button was drawn.
   const now = useRef({ ...given, ...playground });
@@ -55,8 +63,7 @@ export function useNewPlayground(given: Given): { playground: Playground; action
       // It stands in the draft before it is let go of here, so that there is no moment without it.
       flushSync(() => change({ type: 'answered', id, answer }));
       live.release(id);
-      const known = await withReceipt(answer);
-      if (known !== answer) change({ type: 'answered', id, answer: known });
+      await complete(id, answer, change);
     };
     const start = (next: { draft: Draft; pending: readonly Pending[] }) => {
       if (live.count > 0) return;
@@ -90,6 +97,12 @@ export function useNewPlayground(given: Given): { playground: Playground; action
   }, [live]);
 
   return { playground, actions };
+}
+
+/** Adds what the service counted for an answer that did not tell it itself. */
+async function complete(id: string, answer: Answer, change: (change: Change) => void): Promise<void> {
+  const known = await withReceipt(answer);
+  if (known !== answer) change({ type: 'answered', id, answer: known });
 }
 
 /** How long nothing must have been typed until it is kept, in milliseconds: writing on every key would be felt. */
