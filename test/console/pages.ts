@@ -24,7 +24,9 @@ export const PAGES: readonly ConsolePage[] = [
   { name: 'usage-empty', path: '/usage', by: 'newcomer' },
   { name: 'requests-empty', path: '/requests', by: 'newcomer' },
   { name: 'keys', path: '/keys', by: 'operator' },
-  { name: 'keys-create', path: '/keys', by: 'operator', into: press(/create|new key/i) },
+  { name: 'keys-create', path: '/keys?create=1', by: 'operator' },
+  { name: 'key', path: '/keys', by: 'operator', into: firstLinkOfTable },
+  { name: 'key-revoke', path: '/keys', by: 'operator', into: askToRevoke },
   { name: 'usage', path: '/usage', by: 'operator' },
   { name: 'requests', path: '/requests', by: 'operator' },
   { name: 'receipt', path: '/requests', by: 'operator', into: firstLinkOfTable },
@@ -33,12 +35,16 @@ export const PAGES: readonly ConsolePage[] = [
   { name: 'members', path: '/members', by: 'operator' },
   { name: 'operator-accounts', path: '/operator/accounts', by: 'operator' },
   { name: 'operator-account', path: '/operator/accounts', by: 'operator', into: firstLinkOfTable },
+  { name: 'operator-people', path: '/operator/accounts?tab=people', by: 'operator' },
   { name: 'operator-plans', path: '/operator/plans', by: 'operator' },
   { name: 'operator-engines', path: '/operator/engines', by: 'operator' },
   { name: 'operator-load', path: '/operator/load', by: 'operator' },
   { name: 'operator-audit', path: '/operator/audit', by: 'operator' },
   { name: 'operator-health', path: '/operator/health', by: 'operator' },
   { name: 'settings', path: '/settings', by: 'operator' },
+  { name: 'settings-security', path: '/settings?tab=security', by: 'operator' },
+  { name: 'settings-sessions', path: '/settings?tab=sessions', by: 'operator' },
+  { name: 'settings-appearance', path: '/settings?tab=appearance', by: 'operator' },
   { name: 'docs', path: '/docs', by: 'operator' },
   { name: 'not-found', path: '/no-such-page', by: 'operator' },
 ];
@@ -65,8 +71,10 @@ async function settle(page: Page): Promise<void> {
 const NOTHING_LOADS = `document.querySelector('[aria-busy="true"]') === null
   && [...document.querySelectorAll('[role="status"]')].every(({ textContent }) => textContent !== 'Loading')`;
 
-function press(name: RegExp): (page: Page) => Promise<void> {
-  return (page) => page.getByRole('main').getByRole('button', { name }).first().click();
+async function askToRevoke(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Actions for production-api' }).click();
+  await page.getByRole('menuitem', { name: 'Revoke' }).click();
+  await page.getByRole('alertdialog').waitFor();
 }
 
 async function firstLinkOfTable(page: Page): Promise<void> {
