@@ -20,7 +20,7 @@ export function ModelProgress({ model, atMs }: { model: Model; atMs: number }) {
         <Progress
           label="Loading into memory"
           fraction={model.fraction}
-          text={model.fraction === null ? '' : percent(model.fraction)}
+          text={model.fraction === null ? '' : percent(Math.floor(model.fraction * 100) / 100)}
         />
       );
     case 'down':
@@ -30,11 +30,15 @@ export function ModelProgress({ model, atMs }: { model: Model; atMs: number }) {
   }
 }
 
+/** Fewer bytes a second than this say nothing of how long it will take. */
+const STALLED = 1024;
+
 function Download({ bytes: received, atMs, total }: Sample & { total: number | null }) {
   const [samples, setSamples] = useState<readonly Sample[]>([]);
   if (samples.at(-1)?.atMs !== atMs) setSamples(withSample(samples, { bytes: received, atMs }));
   const rate = rateOf(samples);
-  const left = rate === null || rate <= 0 || total === null ? null : (total - received) / rate;
+  const stalled = rate !== null && rate < STALLED;
+  const left = rate === null || stalled || total === null ? null : (total - received) / rate;
   return (
     <>
       <Progress
@@ -43,7 +47,7 @@ function Download({ bytes: received, atMs, total }: Sample & { total: number | n
         text={total === null ? bytes(received) : `${bytes(received)} of ${bytes(total)}`}
       />
       <p className="mt-1 flex min-h-4 justify-between gap-3 text-2xs text-ink-3 tabular-nums">
-        <span>{rate !== null && `${bytes(Math.round(rate))}/s`}</span>
+        <span>{rate !== null && (stalled ? 'Next to nothing arrives' : `${bytes(Math.round(rate))}/s`)}</span>
         <span>{left !== null && `${duration(left * 1000)} left`}</span>
       </p>
     </>
@@ -54,7 +58,9 @@ function Down({ model: { reason, retry_in_ms: retry } }: { model: Model }) {
   const { person } = useSession();
   return (
     <Notice tone="bad">
-      <p className="break-words">{reason ?? 'It does not answer now.'}</p>
+      <p className="break-words">
+        {reason === null ? 'It does not answer now.' : reason.slice(0, 1).toUpperCase() + reason.slice(1)}
+      </p>
       <p className="mt-1 text-xs">
         {retry !== null && `Tried again ${retry < 1000 ? 'at once' : `in ${Math.ceil(retry / 1000)} s`}. `}
         {person.operator && <TextLink to="/operator/engines">See its replicas</TextLink>}
