@@ -49,10 +49,7 @@ type Concerned<Who extends Access> = Who extends OfAccount
   : unknown;
 
 /** One call of an operation, by somebody who may call it. */
-type Call<One extends Operation> = Tools &
-  Parts<One> &
-  Caller<One['access']> &
-  Concerned<One['access']>;
+type Call<One extends Operation> = Tools & Parts<One> & Caller<One['access']> & Concerned<One['access']>;
 
 type Answer<One extends Operation> = One['answer'] extends z.ZodType<object> ? z.input<One['answer']> : void;
 
