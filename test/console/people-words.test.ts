@@ -1,0 +1,72 @@
+/** What the pages for people decide without a browser: where to go on to, how strong a password is, what a device is called. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { strengthOf } from '../../console/src/components/password-strength.ts';
+import { deviceOf } from '../../console/src/pages/settings/device.ts';
+import { returnPath } from '../../console/src/pages/sign-in/return-path.ts';
+
+test('signing in leads on to a path of the console, with its query', () => {
+  for (const path of ['/', '/keys', '/usage?account=acc_1&by=model', '/requests/0199?state=open']) {
+    assert.equal(returnPath(path), path);
+  }
+});
+
+test('signing in leads nowhere else', () => {
+  const elsewhere = [
+    null,
+    '',
+    'keys',
+    'https://evil.example',
+    '//evil.example',
+    '/\\evil.example',
+    '\\\\evil.example',
+    '/\t/evil.example',
+    '/\n/evil.example',
+    '/.//evil.example',
+    '/keys/..//evil.example',
+    'javascript:alert(1)',
+  ];
+  for (const wanted of elsewhere) assert.equal(returnPath(wanted), '/', String(wanted));
+});
+
+test('a password is judged by its length, and not by a run, a repetition or what others know', () => {
+  const known = ['Zoë Lindqvist', 'zoe@acme.example'];
+  const levelOf = (password: string) => strengthOf(password, known).level;
+  assert.deepEqual(strengthOf('short', known), { level: 0, word: '5 more characters' });
+  for (const weak of [
+    '1234567890',
+    'passwordpassword',
+    'aaaaaaaaaaaaaa',
+    'zoe.lindqvist1',
+    'qwertyuiop123',
+  ]) {
+    assert.equal(levelOf(weak), 1, weak);
+  }
+  assert.ok(levelOf('hunterbook') < levelOf('hunterbook of a moth'));
+  assert.equal(levelOf('correct horse battery staple'), 4);
+});
+
+test('a session is called by its browser and system', () => {
+  const words = (userAgent: string | null) => deviceOf(userAgent).words;
+  const webKit = 'AppleWebKit/537.36 (KHTML, like Gecko)';
+  assert.equal(
+    words('Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0'),
+    'Firefox on Linux',
+  );
+  assert.equal(
+    words(`Mozilla/5.0 (Windows NT 10.0; Win64; x64) ${webKit} Chrome/140.0.0.0 Safari/537.36 Edg/140.0.0.0`),
+    'Edge on Windows',
+  );
+  assert.equal(
+    words(`Mozilla/5.0 (Linux; Android 10; K) ${webKit} Chrome/140.0.0.0 Mobile Safari/537.36`),
+    'Chrome on Android',
+  );
+  assert.equal(
+    words(
+      'Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1',
+    ),
+    'Safari on iPhone',
+  );
+  assert.equal(words('curl/8.5.0'), 'curl');
+  assert.equal(words(null), 'Unknown device');
+});
