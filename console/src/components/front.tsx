@@ -1,4 +1,4 @@
-import { useEffect, type ReactNode } from 'react';
+import { useEffect, useRef, type ReactNode } from 'react';
 import { Logo } from '../shell/logo.tsx';
 import { classNames } from './class-names.ts';
 
@@ -17,8 +17,11 @@ interface FrontProps {
 
 /** A page for somebody who is not inside yet: one thing to do, in the middle, and nothing around it. */
 export function Front({ title, hint, above, below, wide = false, children }: FrontProps) {
+  const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => {
     document.title = `${title} · Sluice`;
+    // The step before is gone, and the focus with it: what is next is read out from its beginning.
+    if (document.activeElement === document.body) heading.current?.focus({ preventScroll: true });
   }, [title]);
   return (
     <main
@@ -32,7 +35,9 @@ export function Front({ title, hint, above, below, wide = false, children }: Fro
       </p>
       {above}
       <div className="rounded-2xl border border-line bg-surface p-5 shadow-[0_1px_2px_oklch(0_0_0/0.04)] sm:p-8">
-        <h1 className="text-lg font-semibold tracking-tight">{title}</h1>
+        <h1 ref={heading} tabIndex={-1} className="text-lg font-semibold tracking-tight outline-none">
+          {title}
+        </h1>
         {hint !== undefined && <div className="mt-1 text-sm text-ink-3">{hint}</div>}
         <div className="mt-6">{children}</div>
       </div>
