@@ -6,9 +6,7 @@ import { ReadOut } from './read-out.tsx';
 import { isMeasured, type Series } from './series.ts';
 import { Swatch } from './swatch.tsx';
 
-export type { Series } from './series.ts';
-
-export interface ChartProps {
+interface ChartProps {
   /** What it shows, for those who do not see it. */
   label: string;
   /** Unix seconds, rising, evenly apart. */

@@ -47,12 +47,15 @@ export default function UsagePage() {
       <div className="mb-4 flex flex-wrap items-center gap-x-3 gap-y-2">
         <ModelFilter scope={scope} value={question.model} onChange={(model) => change({ model })} />
         <KeyFilter scope={scope} value={question.key} onChange={(key) => change({ key })} />
-        <Segmented
-          label="Split by"
-          value={question.split}
-          choices={splitsOf(scope).map((value) => ({ value, label: SPLITS[value] }))}
-          onChange={(split) => change({ split: split === 'status' ? null : split })}
-        />
+        <div className="flex items-center gap-2">
+          <span className="text-xs text-ink-3">Split by</span>
+          <Segmented
+            label="Split by"
+            value={question.split}
+            choices={splitsOf(scope).map((value) => ({ value, label: SPLITS[value] }))}
+            onChange={(split) => change({ split: split === 'status' ? null : split })}
+          />
+        </div>
         <div className="sm:ml-auto">
           <Switch checked={question.compare} onChange={(on) => change({ compare: on ? '1' : null })}>
             Draw the period before
