@@ -20,7 +20,7 @@ describe('the first run', SKIP, () => {
   let link: string;
   let key: string;
   before(async () => {
-    const engine = { file: process.env.SLUICE_TEST_MODEL, slots: 2, contextTokens: 1024 };
+    const engine = { file: process.env.SLUICE_TEST_MODEL, slots: 2, contextTokens: 1024, threads: 1 };
     service = await openConsole(JSON.stringify({ models: [{ id: DEFAULT_MODEL_ID, engine }] }));
     browser = await openBrowser();
     visitor = await browser.visit(service.url);
@@ -76,7 +76,8 @@ describe('the first run', SKIP, () => {
 
   test('the call is sent from the browser and its answer arrives', async () => {
     await page.getByRole('button', { name: 'Send it from here' }).click();
-    await page.getByRole('link', { name: 'Open the console' }).waitFor();
+    // A model on a busy machine takes what it takes.
+    await page.getByRole('link', { name: 'Open the console' }).waitFor({ timeout: 180_000 });
     const answer = page.getByRole('region', { name: 'Answer' });
     assert.match(await answer.locator('p').first().innerText(), /\w+ \w+ \w+/);
     assert.match(await answer.innerText(), /\d+ in, \d+ out/);
@@ -117,11 +118,7 @@ describe('the first run', SKIP, () => {
   });
 
   test('revoked, the key opens nothing from the next call on', async () => {
-    await page
-      .getByRole('row', { name: /First key/ })
-      .getByRole('button')
-      .last()
-      .click();
+    await page.getByRole('button', { name: 'Actions for First key' }).click();
     await page.getByRole('menuitem', { name: /Revoke/ }).click();
     const question = page.getByRole('alertdialog').or(page.getByRole('dialog'));
     await question.getByText(/used/i).first().waitFor();

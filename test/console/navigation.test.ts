@@ -83,8 +83,9 @@ describe('getting around', WITH_BROWSER, () => {
     await using visitor = await stage.stranger();
     await visitor.context.addCookies(await stage.operator.context.cookies());
     const { page } = visitor;
-    const background = () => page.evaluate<string>('getComputedStyle(document.body).backgroundColor');
-    await page.goto('/settings');
+    const background = () =>
+      page.evaluate<string>('getComputedStyle(document.documentElement).backgroundColor');
+    await page.goto('/settings?tab=appearance');
     await page.getByRole('radio', { name: 'Light' }).click();
     const light = await background();
     await page.getByRole('radio', { name: 'Dark' }).click();

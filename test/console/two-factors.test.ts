@@ -80,7 +80,7 @@ describe('two factors', WITH_BROWSER, () => {
       await signInOn(visitor.page);
       await visitor.page.getByRole('button', { name: 'Use a recovery code' }).click();
       await visitor.page.getByLabel('Recovery code').fill(code);
-      await visitor.page.getByRole('button', { name: 'Sign in' }).click();
+      await visitor.page.getByRole('button', { name: 'Sign in', exact: true }).click();
       if (works) await visitor.page.waitForURL('**/keys');
       else await visitor.page.getByRole('alert').waitFor();
     }
