@@ -6,11 +6,12 @@ import type { Database } from '../database/database.ts';
 import type { Role, Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
 import { countAttempt } from './attempts.ts';
-import { personActor, type Identity, type Visit } from './identity.ts';
+import type { Identity } from './identity.ts';
 import { createInvitation, join, toRecord, type InvitationRecord } from './invitations.ts';
 import { invitationMessage } from './messages.ts';
 import { setPassword } from './password.ts';
 import { hashToken } from './token.ts';
+import { personActor, type Visit } from './visit.ts';
 
 /** Invites somebody, and writes to them where there is a mail server. Rejects as `createInvitation` does. */
 export async function invite(

@@ -8,10 +8,8 @@ import type { Log } from '../log.ts';
 import type { Secret } from '../secret.ts';
 import { authAdapter } from './auth-adapter.ts';
 import type { ProviderAuth } from './providers.ts';
+import { ADDRESS_HEADER } from './visit.ts';
 import { PENDING_MS, RESET_MS, SESSION_MS } from './lifetimes.ts';
-
-/** The header in which we tell better-auth whence a request comes; what a client sends under this name is not passed on. */
-export const ADDRESS_HEADER = 'x-sluice-ip';
 
 export interface AuthOptions {
   database: Database;

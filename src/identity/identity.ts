@@ -1,5 +1,3 @@
-import type { IncomingHttpHeaders } from 'node:http';
-import type { Actor } from '../accounts/audit.ts';
 import type { ConfigFile } from '../config/schema.ts';
 import type { Database } from '../database/database.ts';
 import { AUTH_SECRET } from '../database/schema.ts';
@@ -11,13 +9,7 @@ import { resetMessage } from './messages.ts';
 import { noteCredential, notePasswordReset } from './notes.ts';
 import { endPresented, forgetExpired, presentedSession } from './sessions.ts';
 import type { SignedIn } from './signed-in.ts';
-
-/** Where a request comes from, and what it carries. */
-export interface Visit {
-  headers: IncomingHttpHeaders;
-  /** The address of the network that it comes from. */
-  ip: string;
-}
+import { authHeaders, type Visit } from './visit.ts';
 
 export interface IdentityOptions {
   database: Database;
@@ -163,18 +155,4 @@ export class Identity implements AsyncDisposable {
     if (secret === undefined) throw new TypeError(`the secret ${variable} was not loaded`);
     return secret;
   }
-}
-
-/** What better-auth is told of a request: no more than it needs. */
-export function authHeaders({ headers, ip }: Visit): Headers {
-  const told = new Headers({ 'x-sluice-ip': ip });
-  if (headers.cookie !== undefined) told.set('cookie', headers.cookie);
-  const agent = headers['user-agent'];
-  if (agent !== undefined) told.set('user-agent', agent.slice(0, 300));
-  return told;
-}
-
-/** For the audit log: a person, from where they are. */
-export function personActor(personId: string, { ip }: Visit): Actor {
-  return { id: `person:${personId}`, ip };
 }

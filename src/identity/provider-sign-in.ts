@@ -1,9 +1,10 @@
 import { ServiceError } from '../errors.ts';
 import { countAttempt } from './attempts.ts';
-import { authHeaders, type Identity, type Visit } from './identity.ts';
+import type { Identity } from './identity.ts';
 import { endPresented, sessionToken } from './sessions.ts';
 import { begun } from './sign-in.ts';
 import { hashToken } from './token.ts';
+import { authHeaders, type Visit } from './visit.ts';
 
 /**
  * Begins a sign-in with a provider: the address that the browser is to visit, and the cookies to set. Rejects with a

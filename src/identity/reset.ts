@@ -1,9 +1,10 @@
 import { appendAudit, type Actor } from '../accounts/audit.ts';
 import { ServiceError } from '../errors.ts';
 import { countAttempt } from './attempts.ts';
-import type { Identity, Visit } from './identity.ts';
+import type { Identity } from './identity.ts';
 import { RESET_MS } from './lifetimes.ts';
 import { newToken } from './token.ts';
+import type { Visit } from './visit.ts';
 
 /**
  * Sends a link to a new password, if somebody has the address. It does not wait for the message, and does as much

@@ -4,7 +4,7 @@ import { deletePerson } from '../accounts/people.ts';
 import type { Database } from '../database/database.ts';
 import { ServiceError } from '../errors.ts';
 import { countAttempt, forgetAttempts } from './attempts.ts';
-import { personActor, type Identity, type Visit } from './identity.ts';
+import type { Identity } from './identity.ts';
 import { FRESH_MS } from './lifetimes.ts';
 import { passwordHash, setPassword } from './password.ts';
 import {
@@ -16,6 +16,7 @@ import {
 } from './second-factor.ts';
 import { endSessions } from './sessions.ts';
 import type { SignedIn } from './signed-in.ts';
+import { personActor, type Visit } from './visit.ts';
 
 /** Somebody who is signed in changes something of their own. */
 interface Change {

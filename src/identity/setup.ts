@@ -7,10 +7,11 @@ import type { Database } from '../database/database.ts';
 import { DEFAULT_ACCOUNT_ID, SETUP_TOKEN } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
 import { countAttempt } from './attempts.ts';
-import type { Identity, Visit } from './identity.ts';
+import type { Identity } from './identity.ts';
 import { SETUP_MS } from './lifetimes.ts';
 import { setPassword } from './password.ts';
 import { hashToken, newToken } from './token.ts';
+import type { Visit } from './visit.ts';
 
 /**
  * Makes the link with which the first operator signs up; one that was made before opens nothing any more. The token

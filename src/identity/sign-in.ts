@@ -1,9 +1,10 @@
 import { appendAudit, type Actor } from '../accounts/audit.ts';
 import { ServiceError } from '../errors.ts';
 import { countAttempt, forgetAttempts } from './attempts.ts';
-import { authHeaders, personActor, type Identity, type Visit } from './identity.ts';
+import type { Identity } from './identity.ts';
 import { takeRecoveryCode, takeTotp } from './second-factor.ts';
 import { endPresented, sessionToken } from './sessions.ts';
+import { authHeaders, personActor, type Visit } from './visit.ts';
 
 /** How far a sign-in has come. `second_factor`: nobody is signed in until it is given. */
 export interface SignInAnswer {
