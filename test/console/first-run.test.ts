@@ -7,7 +7,7 @@ import { DEFAULT_MODEL_ID } from '../../src/config/schema.ts';
 import type { OpenedService } from '../harness.ts';
 import { WITH_MODEL } from '../clients/fixture.ts';
 import { OPERATOR, setupLink } from '../operator.ts';
-import { openBrowser, WITH_BROWSER, type TestBrowser, type Visitor } from './browser.ts';
+import { axe, openBrowser, WITH_BROWSER, type TestBrowser, type Visitor } from './browser.ts';
 import { openConsole } from './service.ts';
 
 const SKIP = { skip: WITH_BROWSER.skip || WITH_MODEL.skip };
@@ -44,6 +44,8 @@ describe('the first run', SKIP, () => {
 
   test('the link makes the first operator, and the token leaves the address', async () => {
     await page.goto(link);
+    await page.getByLabel('Name').waitFor();
+    assert.deepEqual(await axe(page), []);
     await page.getByLabel('Name').fill(OPERATOR.name);
     await page.getByLabel('E-mail').fill(OPERATOR.email);
     await page.getByLabel('Password', { exact: true }).fill(OPERATOR.password);
@@ -62,6 +64,7 @@ describe('the first run', SKIP, () => {
     await page.getByText('This is the only time that you see it.').waitFor();
     await page.getByRole('button', { name: 'Copy key' }).click();
     assert.equal(await page.evaluate('navigator.clipboard.readText()'), key);
+    assert.deepEqual(await axe(page), []);
     await page.getByRole('button', { name: 'Go on to the first call' }).click();
   });
 
@@ -81,6 +84,7 @@ describe('the first run', SKIP, () => {
     const answer = page.getByRole('region', { name: 'Answer' });
     assert.match(await answer.locator('p').first().innerText(), /\w+ \w+ \w+/);
     assert.match(await answer.innerText(), /\d+ in, \d+ out/);
+    assert.deepEqual(await axe(page), []);
   });
 
   test('the console opens with the key in its list, and nothing of it is kept in the browser', async () => {

@@ -1,0 +1,14 @@
+import { testPages } from './every-page.ts';
+import { openConsole, setUp } from './service.ts';
+
+testPages('the pages before the console', { by: 'nobody' }, async (_browser, owned) => ({
+  service: owned.use(await openConsole()),
+  cookies: [],
+}));
+
+testPages('the pages of a service where nothing has happened', { by: 'newcomer' }, async (browser, owned) => {
+  const service = owned.use(await openConsole());
+  await using visitor = await browser.visit(service.url);
+  await setUp(visitor.context, service);
+  return { service, cookies: await visitor.context.cookies() };
+});
