@@ -1,3 +1,4 @@
+import { Compass } from 'lucide-react';
 import { Suspense } from 'react';
 import { Redirect, Route, Switch, useLocation, useSearch } from 'wouter';
 import { useRead } from './api/queries.ts';
@@ -6,23 +7,26 @@ import { Page } from './components/page.tsx';
 import { Spinner } from './components/spinner.tsx';
 import { Empty, Failed } from './components/states.tsx';
 import { PAGES } from './pages.tsx';
+import { Fallen } from './shell/fallen.tsx';
 import { SessionProvider, type SignedIn } from './shell/session.tsx';
 import { Shell } from './shell/shell.tsx';
-import { Compass } from 'lucide-react';
 
 /** The console: which page, for whom. */
 export function App() {
+  const [path] = useLocation();
   return (
-    <Suspense fallback={<Waiting />}>
-      <Switch>
-        {PAGES.filter(({ access }) => access === 'open').map(({ path, page }) => (
-          <Route key={path} path={path} component={page} />
-        ))}
-        <Route>
-          <Inside />
-        </Route>
-      </Switch>
-    </Suspense>
+    <Fallen path={path}>
+      <Suspense fallback={<Waiting />}>
+        <Switch>
+          {PAGES.filter(({ access }) => access === 'open').map(({ path, page }) => (
+            <Route key={path} path={path} component={page} />
+          ))}
+          <Route>
+            <Inside />
+          </Route>
+        </Switch>
+      </Suspense>
+    </Fallen>
   );
 }
 
@@ -49,27 +53,30 @@ function Inside() {
 
 function Pages({ session }: { session: SignedIn }) {
   const { person } = session;
+  const [path] = useLocation();
   return (
     <SessionProvider session={session}>
       <Shell>
-        <Suspense fallback={<Waiting />}>
-          <Switch>
-            <Route path="/">
-              <Redirect
-                replace
-                to={session.accounts.length === 0 && person.operator ? '/operator/load' : '/keys'}
-              />
-            </Route>
-            {PAGES.filter(
-              ({ access }) => access === 'signed-in' || (access === 'operator' && person.operator),
-            ).map(({ path, page }) => (
-              <Route key={path} path={path} component={page} />
-            ))}
-            <Route>
-              <NotFound />
-            </Route>
-          </Switch>
-        </Suspense>
+        <Fallen path={path}>
+          <Suspense fallback={<Waiting />}>
+            <Switch>
+              <Route path="/">
+                <Redirect
+                  replace
+                  to={session.accounts.length === 0 && person.operator ? '/operator/load' : '/keys'}
+                />
+              </Route>
+              {PAGES.filter(
+                ({ access }) => access === 'signed-in' || (access === 'operator' && person.operator),
+              ).map(({ path, page }) => (
+                <Route key={path} path={path} component={page} />
+              ))}
+              <Route>
+                <NotFound />
+              </Route>
+            </Switch>
+          </Suspense>
+        </Fallen>
       </Shell>
     </SessionProvider>
   );

@@ -4,7 +4,7 @@ import fastifyStatic from '@fastify/static';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
 /** Where the built console stands, in a clone and in the installed package alike. */
-export const CONSOLE_FOLDER = join(import.meta.dirname, '..', '..', 'console', 'dist');
+const CONSOLE_FOLDER = join(import.meta.dirname, '..', '..', 'console', 'dist');
 
 /** Whether the console is built. */
 export function consoleIsBuilt(): boolean {

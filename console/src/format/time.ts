@@ -1,6 +1,5 @@
 const DATE_TIME = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
 const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
-const DAY = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' });
 const RELATIVE = new Intl.RelativeTimeFormat(undefined, { style: 'short' });
 /** "Yesterday" and "tomorrow" are how people say it; "last mo." is not. */
 const RELATIVE_DAY = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto', style: 'short' });
@@ -10,9 +9,6 @@ export const dateTime = (at: string): string => DATE_TIME.format(new Date(at));
 
 /** The same to the second. */
 export const exactTime = (at: string): string => EXACT.format(new Date(at));
-
-/** The day of it. */
-export const dayOf = (at: string): string => DAY.format(new Date(at));
 
 const LOG = new Intl.DateTimeFormat(undefined, {
   day: 'numeric',
