@@ -96,8 +96,10 @@ describe('the packed package, installed', () => {
 
   test('has JavaScript and documents, no sources, tests, or Node of its own', async () => {
     const top = await readdir(installed('sluice'));
-    const files = ['LICENSE', 'README.md', 'config.example.yaml', 'dist', 'docs', 'package.json'];
+    const files = ['LICENSE', 'README.md', 'config.example.yaml', 'console', 'dist', 'docs', 'package.json'];
     assert.deepEqual(top.sort(), files);
+    assert.deepEqual(await readdir(join(installed('sluice'), 'console')), ['dist']);
+    assert.ok(existsSync(join(installed('sluice'), 'console', 'dist', 'index.html')));
     const packages = await readdir(installed());
     assert.deepEqual(
       packages.filter((name) => name.startsWith('node-')),
