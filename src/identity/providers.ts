@@ -1,4 +1,4 @@
-import { genericOAuth } from 'better-auth/plugins/generic-oauth';
+import { genericOAuth, type GenericOAuthConfig } from 'better-auth/plugins/generic-oauth';
 import type { BetterAuthOptions } from 'better-auth/types';
 import { createAccount } from '../accounts/accounts.ts';
 import { appendAudit } from '../accounts/audit.ts';
@@ -36,8 +36,8 @@ export function providerAuth({ database, providers, secretOf, letInUnknown }: Pr
       ]),
     ),
     plugins: [
-      genericOAuth({
-        config: others.map(({ id, name, issuer, clientId, clientSecretEnv }) => ({
+      discoveredWhenUsed(
+        others.map(({ id, name, issuer, clientId, clientSecretEnv }) => ({
           providerId: id,
           name,
           discoveryUrl: `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`,
@@ -47,7 +47,7 @@ export function providerAuth({ database, providers, secretOf, letInUnknown }: Pr
           pkce: true,
           requireIdTokenVerification: true,
         })),
-      }),
+      ),
     ],
     /** Who is let in; an error is told to the sign-in page. Who has come before is known by more than an address. */
     async validate({ user, source }) {
@@ -84,5 +84,18 @@ export function providerAuth({ database, providers, secretOf, letInUnknown }: Pr
     plugins: BetterAuthOptions['plugins'];
     validate: NonNullable<BetterAuthOptions['user']>['validateUserInfo'];
     welcome: (user: { id: string; name: string; email: string }) => Promise<void>;
+  };
+}
+
+/**
+ * The plugin, but for when it asks providers what they offer. By itself it does so before anything else, one after the
+ * other and for as long as each takes; a password shall wait for no provider. What it could not find out then, it asks
+ * when somebody signs in with the provider, for 10 s at most: so it is told that it knows of none yet.
+ */
+function discoveredWhenUsed(config: GenericOAuthConfig[]) {
+  const pending = new Map(config.map((provider) => [provider.providerId, provider]));
+  return {
+    ...genericOAuth({ config }),
+    init: () => ({ context: { genericOAuthPendingDiscovery: pending } }),
   };
 }
