@@ -124,7 +124,7 @@ describe('the first run', SKIP, () => {
   test('revoked, the key opens nothing from the next call on', async () => {
     await page.getByRole('button', { name: 'Actions for First key' }).click();
     await page.getByRole('menuitem', { name: /Revoke/ }).click();
-    const question = page.getByRole('alertdialog').or(page.getByRole('dialog'));
+    const question = page.getByRole('alertdialog');
     await question.getByText(/used/i).first().waitFor();
     await question.getByRole('button', { name: /Revoke/ }).click();
     await question.waitFor({ state: 'hidden' });

@@ -15,9 +15,9 @@ export interface Stage extends AsyncDisposable {
 }
 
 /** Opens a service of a scripted model and makes its first operator. */
-export async function openStage(yaml: string = scriptedYaml()): Promise<Stage> {
+export async function openStage(yaml: string = scriptedYaml(), env: NodeJS.ProcessEnv = {}): Promise<Stage> {
   await using owned = new AsyncDisposableStack();
-  const service = owned.use(await openConsole(yaml));
+  const service = owned.use(await openConsole(yaml, env));
   const browser = owned.use(await openBrowser());
   const operator = owned.use(await browser.visit(service.url));
   await setUp(operator.context, service);
