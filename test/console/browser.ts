@@ -72,6 +72,8 @@ async function visit(browser: Browser, baseURL: string, view: View): Promise<Vis
     locale: 'en-GB',
     timezoneId: 'Europe/Zurich',
     hasTouch: width === 360,
+    // Scroll bars lie above the page there.
+    isMobile: width === 360,
   };
   const context = await browser.newContext(options);
   context.setDefaultTimeout(STEP_MS);

@@ -41,6 +41,9 @@ if (pages.length === 0 || views.length === 0) {
 /** How long a step of a page may take, in milliseconds: one that is not there yet shall not hold up the others. */
 const STEP_MS = 10_000;
 
+/** Words in a corner are dialogs too, of a type. */
+const DIALOG = '[role="alertdialog"], [role="dialog"]:not([data-type])';
+
 await mkdir(options.out, { recursive: true });
 await using browser = await openBrowser();
 let failed = 0;
@@ -94,7 +97,9 @@ async function shoot(looker: Looker, service: OpenedService, cookies: Lifelike['
       }
       const sideways = await sidewaysScroll(visitor.page);
       if (sideways > 0) notes.push(`scrolls ${sideways} px sideways`);
-      await visitor.page.screenshot({ path: join(options.out, `${name}.png`), fullPage: true });
+      // Below the window the page behind a dialog is no more than a distraction.
+      const isOpen = (await visitor.page.locator(DIALOG).count()) > 0;
+      await visitor.page.screenshot({ path: join(options.out, `${name}.png`), fullPage: !isOpen });
       if (options.axe) notes.push(...(await axe(visitor.page)));
       const took = ((performance.now() - began) / 1000).toFixed(1);
       console.log([`${name} ${took} s`, ...notes, ...visitor.faults.map(firstLine)].join('\n    '));
