@@ -118,7 +118,7 @@ const cases: Cases = {
  * Services in which other answers are the right ones: one whose model loads, one that stops, one of narrow limits, one
  * of small plans, one whose database another process holds.
  */
-const loading = await spawnService(scriptedYaml({ loadMs: 1_000_000 }));
+const loading = await spawnService(scriptedYaml({ loadMs: 2_000_000_000 }));
 after(() => loading[Symbol.asyncDispose]());
 const made = await runCli(['keys', 'create', '--name', 'test'], loading.env);
 const early = { Authorization: `Bearer ${made.stdout.trim()}` };
