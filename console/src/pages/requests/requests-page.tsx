@@ -11,6 +11,7 @@ import { DateRange } from '../../components/date-range.tsx';
 import { Page } from '../../components/page.tsx';
 import { Empty, Failed, SkeletonRows } from '../../components/states.tsx';
 import { More, Table } from '../../components/table.tsx';
+import { NoAccount } from '../../shell/no-account.tsx';
 import { useHrefWithAccount } from '../../shell/account.ts';
 import { useQueryState } from '../../shell/query.ts';
 import { ScopeSwitch, useScope, type Scope } from '../../shell/scope.tsx';
@@ -36,7 +37,7 @@ export default function RequestsPage() {
   const live = query.get('live') === '1';
   const receiptOf = useReceiptPath();
   const close = useWayBack(id);
-  if (scope.account === null && !scope.all) return <NoAccount />;
+  if (scope.account === null && !scope.all) return <NoAccount title="Requests" icon={ListTree} />;
   const rows = (requests: readonly Request[]) => (
     <Rows scope={scope} requests={requests} openId={id} receiptOf={receiptOf} />
   );
@@ -218,17 +219,5 @@ function NoRequests({ filters, hasMore }: { filters: Filters; hasMore: boolean }
       Each request stands here as soon as it is taken, with its tokens, times and cost. Prompts and answers
       are never kept.
     </Empty>
-  );
-}
-
-function NoAccount() {
-  return (
-    <Page title="Requests">
-      <Card>
-        <Empty icon={ListTree} title="You act for no account yet">
-          Ask an owner of one to invite you.
-        </Empty>
-      </Card>
-    </Page>
   );
 }

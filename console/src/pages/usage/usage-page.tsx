@@ -7,6 +7,7 @@ import { useHour, useToday } from '../../components/date-range-now.ts';
 import { DateRange } from '../../components/date-range.tsx';
 import { Page } from '../../components/page.tsx';
 import { Empty, Failed } from '../../components/states.tsx';
+import { NoAccount } from '../../shell/no-account.tsx';
 import { useQueryState } from '../../shell/query.ts';
 import { scopeInQuery, ScopeSwitch, useScope, type Scope } from '../../shell/scope.tsx';
 import { requestsPath, type Filters } from '../requests/filters.ts';
@@ -25,7 +26,7 @@ export default function UsagePage() {
   const scope = useScope();
   const [query, change] = useQueryState();
   const question = questionOf(query, useToday(), scope.all);
-  if (scope.account === null && !scope.all) return <NoAccount />;
+  if (scope.account === null && !scope.all) return <NoAccount title="Usage" icon={ChartColumn} />;
   return (
     <Page
       title="Usage"
@@ -155,17 +156,5 @@ function NoRequests() {
     >
       As soon as something is asked with a key of this account, it is counted here, within a second.
     </Empty>
-  );
-}
-
-function NoAccount() {
-  return (
-    <Page title="Usage">
-      <Card>
-        <Empty icon={ChartColumn} title="You act for no account yet">
-          Ask an owner of one to invite you.
-        </Empty>
-      </Card>
-    </Page>
   );
 }
