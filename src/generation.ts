@@ -101,9 +101,20 @@ export interface TokenLogprob {
   top: readonly { token: string; logprob: number; bytes: readonly number[] | null }[];
 }
 
+/** Generated text of one choice. */
+interface TextDelta {
+  choice: number;
+  /** Whole characters, never part of a stop sequence; may be empty when only log probabilities came. */
+  text: string;
+  /** Completion tokens of the whole request so far, reasoning included; null where the replica does not report it. */
+  completionTokens: number | null;
+  logprobs: readonly TokenLogprob[] | null;
+}
+
 /**
  * What an engine answers with, in this order: `started` once; then `token`s and, for each choice, one `finish`
- * after its last token; then `end` once. A stream that stops earlier threw a `ServiceError`.
+ * after its last token; then `end` once. `reasoning` is what a chat model thinks before it responds: its tokens
+ * count as completion tokens. A stream that stops earlier threw a `ServiceError`.
  */
 export type GenerationEvent =
   | {
@@ -112,15 +123,8 @@ export type GenerationEvent =
       promptTokens: number | null;
       cachedTokens: number | null;
     }
-  | {
-      type: 'token';
-      choice: number;
-      /** Whole characters, never part of a stop sequence; may be empty when only log probabilities came. */
-      text: string;
-      /** Completion tokens of the whole request so far; null where the replica does not tell. */
-      completionTokens: number | null;
-      logprobs: readonly TokenLogprob[] | null;
-    }
+  | ({ type: 'token' } & TextDelta)
+  | ({ type: 'reasoning' } & TextDelta)
   | { type: 'finish'; choice: number; reason: FinishReason }
   | {
       type: 'end';

@@ -46,6 +46,7 @@ export class GenerationRecord implements RunningCounts {
         this.usage.cachedTokens = event.cachedTokens ?? 0;
         return;
       case 'token':
+      case 'reasoning':
         this.firstTokenAtMs ??= performance.now();
         if (event.completionTokens === null) this.usageSource = 'estimated';
         this.usage.completionTokens = event.completionTokens ?? this.usage.completionTokens + 1;

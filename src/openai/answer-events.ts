@@ -1,5 +1,5 @@
 import { ServiceError } from '../errors.ts';
-import type { FinishReason, TokenLogprob } from '../generation.ts';
+import type { FinishReason, GenerationEvent, TokenLogprob } from '../generation.ts';
 import type { GenerationKind } from './field.ts';
 import { readLogprobs } from './logprobs.ts';
 
@@ -25,6 +25,8 @@ export function brokenOff(cause: string): ServiceError {
 export interface ReadChoice {
   index: number;
   text: string;
+  /** Reasoning of a chat model; '' where there is none. */
+  reasoning: string;
   logprobs: readonly TokenLogprob[] | null;
   reason: FinishReason | null;
 }
@@ -36,11 +38,18 @@ export function readChoices(kind: GenerationKind, value: unknown): ReadChoice[] 
   return value.map((choice) => readChoice(kind, choice));
 }
 
+interface WireMessage {
+  content?: unknown;
+  reasoning_content?: unknown;
+  /** The name that vLLM uses since 0.15. */
+  reasoning?: unknown;
+}
+
 interface WireChoice {
   index?: unknown;
   text?: unknown;
-  delta?: { content?: unknown } | null;
-  message?: { content?: unknown } | null;
+  delta?: WireMessage | null;
+  message?: WireMessage | null;
   logprobs?: unknown;
   finish_reason?: unknown;
 }
@@ -52,12 +61,15 @@ function readChoice(kind: GenerationKind, value: unknown): ReadChoice {
   if (typeof index !== 'number' || !Number.isSafeInteger(index) || index < 0) {
     throw unreadable(new Error('the index of a choice is no count'));
   }
-  const text = kind === 'chat' ? (choice.delta ?? choice.message)?.content : choice.text;
+  const message = kind === 'chat' ? (choice.delta ?? choice.message) : null;
+  const text = kind === 'chat' ? message?.content : choice.text;
+  const reasoning = message?.reasoning_content ?? message?.reasoning;
   const logprobs =
     choice.logprobs === undefined || choice.logprobs === null ? null : readLogprobs(choice.logprobs);
   return {
     index,
     text: typeof text === 'string' ? text : '',
+    reasoning: typeof reasoning === 'string' ? reasoning : '',
     logprobs: logprobs !== null && logprobs.length > 0 ? logprobs : null,
     reason: readReason(choice.finish_reason),
   };
@@ -75,5 +87,30 @@ function readReason(value: unknown): FinishReason | null {
       throw brokenOff(`finish_reason was ${value}`);
     default:
       return 'stop'; // stop, eos_token, stop_sequence, content_filter: the text is over, and not for its length.
+  }
+}
+
+/**
+ * Adds the text of a choice to `events`: its reasoning, then its content. Log probabilities of both come in one
+ * list, which goes with the content where there is any.
+ */
+export function pushText(
+  choice: ReadChoice,
+  completionTokens: number | null,
+  events: GenerationEvent[],
+): void {
+  const { index, text, reasoning, logprobs } = choice;
+  const reasoningAlone = reasoning !== '' && text === '';
+  if (reasoning !== '') {
+    events.push({
+      type: 'reasoning',
+      choice: index,
+      text: reasoning,
+      completionTokens,
+      logprobs: reasoningAlone ? logprobs : null,
+    });
+  }
+  if (text !== '' || (logprobs !== null && !reasoningAlone)) {
+    events.push({ type: 'token', choice: index, text, completionTokens, logprobs });
   }
 }

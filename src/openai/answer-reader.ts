@@ -1,6 +1,6 @@
 import type { GenerationEvent } from '../generation.ts';
 import type { GenerationKind } from './field.ts';
-import { brokenOff, readChoices, unreadable, type ReadChoice } from './answer-events.ts';
+import { brokenOff, pushText, readChoices, unreadable, type ReadChoice } from './answer-events.ts';
 import { readErrorFrame } from './error-body.ts';
 import { readUsage } from './usage.ts';
 
@@ -17,12 +17,10 @@ export function readAnswer(kind: GenerationKind, body: string): GenerationEvent[
   const events: GenerationEvent[] = [
     { type: 'started', promptTokens: usage?.promptTokens ?? null, cachedTokens: usage?.cachedTokens ?? null },
   ];
-  for (const { index, text, logprobs, reason } of choices) {
-    if (text !== '' || logprobs !== null) {
-      events.push({ type: 'token', choice: index, text, completionTokens: null, logprobs });
-    }
-    if (reason === null) throw brokenOff('a choice has no finish_reason');
-    events.push({ type: 'finish', choice: index, reason });
+  for (const choice of choices) {
+    pushText(choice, null, events);
+    if (choice.reason === null) throw brokenOff('a choice has no finish_reason');
+    events.push({ type: 'finish', choice: choice.index, reason: choice.reason });
   }
   const estimate = { promptTokens: 0, completionTokens: estimateTokens(choices), cachedTokens: 0 };
   events.push({
@@ -56,8 +54,8 @@ const BYTES_PER_TOKEN = 4;
 
 function estimateTokens(choices: readonly ReadChoice[]): number {
   let tokens = 0;
-  for (const { text, logprobs } of choices) {
-    tokens += logprobs?.length ?? Math.ceil(Buffer.byteLength(text) / BYTES_PER_TOKEN);
+  for (const { text, reasoning, logprobs } of choices) {
+    tokens += logprobs?.length ?? Math.ceil(Buffer.byteLength(reasoning + text) / BYTES_PER_TOKEN);
   }
   return tokens;
 }

@@ -14,6 +14,7 @@ export interface AnswerIdentity {
 
 interface Choice {
   text: string;
+  reasoning: string;
   logprobs: TokenLogprob[];
   reason: FinishReason;
 }
@@ -31,6 +32,7 @@ export class AnswerBuilder {
     const prompts = request.kind === 'text' ? request.prompts.length : 1;
     this.#choices = Array.from({ length: prompts * request.choices }, () => ({
       text: '',
+      reasoning: '',
       logprobs: [],
       reason: 'stop',
     }));
@@ -41,10 +43,11 @@ export class AnswerBuilder {
     switch (event.type) {
       case 'started':
         break;
-      case 'token': {
+      case 'token':
+      case 'reasoning': {
         const choice = this.#choices[event.choice];
         if (choice === undefined) break;
-        choice.text += event.text;
+        choice[event.type === 'token' ? 'text' : 'reasoning'] += event.text;
         if (event.logprobs !== null) choice.logprobs.push(...event.logprobs);
         break;
       }
@@ -67,13 +70,14 @@ export class AnswerBuilder {
     return `${head.slice(0, -1)},"choices":[${choices}],"usage":${usageJson(this.#usage)}}`;
   }
 
-  #choice({ text, logprobs, reason }: Choice, index: number): string {
+  #choice({ text, reasoning, logprobs, reason }: Choice, index: number): string {
     const wanted = this.#request.logprobs;
     const content = JSON.stringify(text);
     const end = `"finish_reason":"${reason}"}`;
     if (this.#request.kind === 'chat') {
       const list = wanted === null ? null : JSON.stringify(chatLogprobs(logprobs, wanted));
-      const message = `{"role":"assistant","content":${content},"refusal":null}`;
+      const thought = reasoning === '' ? '' : `"reasoning_content":${JSON.stringify(reasoning)},`;
+      const message = `{"role":"assistant","content":${content},${thought}"refusal":null}`;
       return `{"index":${index},"message":${message},"logprobs":${list},${end}`;
     }
     const list = wanted === null ? null : JSON.stringify(textLogprobs(logprobs, wanted, 0));

@@ -2,13 +2,18 @@ import { isUtf8 } from 'node:buffer';
 import type { GenerationEvent, Usage } from '../generation.ts';
 import type { GenerationKind } from './field.ts';
 
-type TokenEvent = Extract<GenerationEvent, { type: 'token' }>;
+type TextEvent = Extract<GenerationEvent, { type: 'token' | 'reasoning' }>;
 
 /** How often a stream may show a new shape before every chunk of it is parsed: choices in turn do so each time. */
 const MAX_LESSONS = 4;
 
 /** Counts that grow with each chunk, where usage is on every chunk. */
 const COUNTS = /"(completion_tokens|total_tokens)":(\d+)/g;
+
+/** What opens the text in a chunk. */
+const CHAT_KEYS = ['"content":"'];
+const TEXT_KEYS = ['"text":"'];
+const REASONING_KEYS = ['"reasoning_content":"', '"reasoning":"'];
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -23,7 +28,7 @@ const NINE = 0x39;
  * stream. Whatever does not fit to the byte is left to the parser.
  */
 export class ChunkTemplate {
-  readonly #textKey: string;
+  readonly #kind: GenerationKind;
   #lessons = 0;
   /** Up to and including the quote that opens the text; null before the first lesson. */
   #before: Buffer | null = null;
@@ -31,11 +36,12 @@ export class ChunkTemplate {
   #after: Buffer[] = [];
   /** Which of the two counts is the completion's. */
   #completionAt = 0;
+  #type: TextEvent['type'] = 'token';
   #choice = 0;
   #usage: Usage | null = null;
 
   constructor(kind: GenerationKind) {
-    this.#textKey = kind === 'chat' ? '"content":"' : '"text":"';
+    this.#kind = kind;
   }
 
   /** Usage as of the last chunk read here; null where the chunks tell none. */
@@ -44,13 +50,13 @@ export class ChunkTemplate {
   }
 
   /** Learns from the data of an event that was parsed to this one token and no more. */
-  learn(data: string, token: TokenEvent, usage: Usage | null): void {
+  learn(data: string, token: TextEvent, usage: Usage | null): void {
     if (this.#lessons >= MAX_LESSONS || token.logprobs !== null) return;
     this.#lessons++;
-    const at = data.indexOf(this.#textKey) + this.#textKey.length;
+    const at = this.#textAt(data, token.type);
     const literal = JSON.stringify(token.text).slice(1);
-    // A key of that name may stand elsewhere, and a server may escape otherwise: then nothing is learned.
-    if (at < this.#textKey.length || !data.startsWith(literal, at)) return;
+    // The key may also be elsewhere, and a server may escape differently: then nothing is learned.
+    if (at < 0 || !data.startsWith(literal, at)) return;
     const rest = `${data.slice(at + literal.length - 1)}\n\n`;
     const counts = usage === null ? [] : [...rest.matchAll(COUNTS)];
     if (usage !== null && (counts.length !== 2 || counts[0]?.[1] === counts[1]?.[1])) return;
@@ -64,12 +70,13 @@ export class ChunkTemplate {
     }
     this.#after.push(Buffer.from(rest.slice(from)));
     this.#before = Buffer.from(`data: ${data.slice(0, at)}`);
+    this.#type = token.type;
     this.#choice = token.choice;
     this.#usage = usage;
   }
 
   /** The token of a read that is one whole event of the learned shape; null for every other. */
-  read(bytes: Buffer): TokenEvent | null {
+  read(bytes: Buffer): TextEvent | null {
     const before = this.#before;
     if (before === null || !hasAt(bytes, before, 0)) return null;
     let end = before.length;
@@ -86,7 +93,17 @@ export class ChunkTemplate {
     const completionTokens = this.#readCounts(bytes, end);
     if (completionTokens === undefined) return null;
     const text = bytes.toString(ascii ? 'latin1' : 'utf8', before.length, end);
-    return { type: 'token', choice: this.#choice, text, completionTokens, logprobs: null };
+    return { type: this.#type, choice: this.#choice, text, completionTokens, logprobs: null };
+  }
+
+  /** Where the text begins, behind its quote; -1 where there is no such key. */
+  #textAt(data: string, type: TextEvent['type']): number {
+    const keys = type === 'reasoning' ? REASONING_KEYS : this.#kind === 'chat' ? CHAT_KEYS : TEXT_KEYS;
+    for (const key of keys) {
+      const at = data.indexOf(key);
+      if (at >= 0) return at + key.length;
+    }
+    return -1;
   }
 
   /** The completion's count behind the text, null where chunks have none; undefined: it is of another shape. */

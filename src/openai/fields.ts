@@ -35,7 +35,7 @@ export const messages = structured(
     required: true,
     bounds: 'at least 1',
     description:
-      'The conversation, in order. An assistant message of an answer can be sent back as it came: `refusal: null`, `annotations: []` and an empty `tool_calls` pass. `name` is refused, because chat templates would drop it.',
+      'The conversation, in order. An assistant message of an answer can be sent back as it came: `reasoning_content`, `refusal: null`, `annotations: []` and an empty `tool_calls` pass. `name` is refused, because chat templates would drop it.',
   },
 );
 
@@ -267,6 +267,10 @@ export const user = string('user', { minLength: 0, maxLength: 1024 }, null, {
 
 const hints = [
   hint('stream_options.include_obfuscation', { description: 'Chunks are never padded.' }),
+  hint('messages[].reasoning_content', {
+    kinds: CHAT,
+    description: 'Reasoning of an earlier response; not sent to the model.',
+  }),
   hint('metadata', { description: 'Labels of the caller; not kept.' }),
   hint('store', { description: 'Nothing is stored, whatever it says.' }),
   hint('service_tier', { description: 'There is one tier.' }),

@@ -20,10 +20,12 @@ export const REQUEST_SCHEMAS = {
       {
         role: { type: 'string', enum: ['system', 'developer', 'user', 'assistant'] },
         content: { anyOf: [string, { type: 'array', minItems: 1, items: reference('TextPart') }] },
+        reasoning_content: {},
         refusal: { type: 'null' },
         annotations: nullable({ type: 'array', maxItems: 0 }),
         tool_calls: nullable({ type: 'array', maxItems: 0 }),
       },
+      'reasoning_content',
       'refusal',
       'annotations',
       'tool_calls',
@@ -88,7 +90,15 @@ export const ANSWER_SCHEMAS = {
     choices: list(
       object({
         index: integer,
-        message: object({ role: { const: 'assistant' }, content: string, refusal: { type: 'null' } }),
+        message: object(
+          {
+            role: { const: 'assistant' },
+            content: string,
+            reasoning_content: string,
+            refusal: { type: 'null' },
+          },
+          'reasoning_content',
+        ),
         logprobs: chatLogprobs,
         finish_reason: finishReason,
       }),
@@ -102,7 +112,12 @@ export const ANSWER_SCHEMAS = {
         object(
           {
             index: integer,
-            delta: object({ role: { const: 'assistant' }, content: string }, 'role', 'content'),
+            delta: object(
+              { role: { const: 'assistant' }, content: string, reasoning_content: string },
+              'role',
+              'content',
+              'reasoning_content',
+            ),
             logprobs: chatLogprobs,
             finish_reason: nullable(finishReason),
           },

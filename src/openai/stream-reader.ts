@@ -1,6 +1,6 @@
 import type { GenerationEvent, Usage } from '../generation.ts';
 import type { GenerationKind } from './field.ts';
-import { brokenOff, readChoices, unreadable, type ReadChoice } from './answer-events.ts';
+import { brokenOff, pushText, readChoices, unreadable, type ReadChoice } from './answer-events.ts';
 import { readErrorFrame } from './error-body.ts';
 import { ChunkTemplate } from './chunk-template.ts';
 import { EventSplitter, EventStreamError, type ServerSentEvent } from './sse.ts';
@@ -92,7 +92,8 @@ export class StreamReader {
     for (const choice of readChoices(this.#kind, chunk.choices)) this.#choice(choice, usage, events);
     this.#told(usage, 0);
     const [only] = events.slice(from);
-    if (only?.type === 'token' && events.length === from + 1) this.#template.learn(data, only, usage);
+    if (events.length !== from + 1) return;
+    if (only?.type === 'token' || only?.type === 'reasoning') this.#template.learn(data, only, usage);
   }
 
   /** Counts deltas where a chunk has no usage, and takes its word where it has one. */
@@ -105,25 +106,15 @@ export class StreamReader {
     this.#usageIsFinal = this.#seen.size > 0 && this.#open.size === 0;
   }
 
-  #choice(
-    { index, text, logprobs, reason }: ReadChoice,
-    usage: Usage | null,
-    events: GenerationEvent[],
-  ): void {
+  #choice(choice: ReadChoice, usage: Usage | null, events: GenerationEvent[]): void {
+    const { index, logprobs, reason } = choice;
     if (!this.#seen.has(index)) {
       this.#seen.add(index);
       this.#open.add(index);
     }
-    if (text !== '' || logprobs !== null) {
-      this.#counted += logprobs?.length ?? 1;
-      events.push({
-        type: 'token',
-        choice: index,
-        text,
-        completionTokens: usage?.completionTokens ?? null,
-        logprobs,
-      });
-    }
+    const before = events.length;
+    pushText(choice, usage?.completionTokens ?? null, events);
+    this.#counted += logprobs?.length ?? events.length - before;
     // Some servers say the reason twice; a choice finishes once.
     if (reason !== null && this.#open.delete(index)) events.push({ type: 'finish', choice: index, reason });
     this.#usageIsFinal = false;

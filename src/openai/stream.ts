@@ -11,6 +11,8 @@ export const DONE = 'data: [DONE]\n\n';
 /** A comment that keeps proxies and clients from giving up; it is no event. */
 export const KEEP_ALIVE = ': keep-alive\n\n';
 
+type TextEvent = Extract<GenerationEvent, { type: 'token' | 'reasoning' }>;
+
 /**
  * Writes the events of one generation as SSE frames. What is constant in a chunk is written once, and a token
  * costs one `JSON.stringify` of its text: this runs once a token of every stream.
@@ -23,6 +25,8 @@ export class StreamFormatter {
   readonly #head: string;
   /** For each choice, everything before the text of a token. */
   readonly #beforeText: readonly string[];
+  /** The same before the text of reasoning. */
+  readonly #beforeReasoning: readonly string[];
   readonly #afterText: string;
   /** The same with what closes a chunk that tells no usage. */
   readonly #afterTextAlone: string;
@@ -47,9 +51,10 @@ export class StreamFormatter {
     const count = chat ? request.choices : request.prompts.length * request.choices;
     this.#request = request;
     this.#head = `data: ${constant.slice(0, -1)},"choices":[`;
-    this.#beforeText = Array.from({ length: count }, (_, index) =>
-      flat(`${this.#head}{"index":${index},${chat ? '"delta":{"content":' : '"text":'}`),
-    );
+    const before = (key: string): readonly string[] =>
+      Array.from({ length: count }, (_, index) => flat(`${this.#head}{"index":${index},${key}`));
+    this.#beforeText = before(chat ? '"delta":{"content":' : '"text":');
+    this.#beforeReasoning = before('"delta":{"reasoning_content":');
     this.#close = request.includeUsage === true ? '],"usage":null}\n\n' : ']}\n\n';
     this.#afterText = chat ? '},"finish_reason":null}' : ',"logprobs":null,"finish_reason":null}';
     this.#afterTextAlone = flat(this.#afterText + this.#close);
@@ -60,14 +65,16 @@ export class StreamFormatter {
   format(event: GenerationEvent): string {
     switch (event.type) {
       case 'token':
-        return this.#token(event.choice, event.text, event.completionTokens, event.logprobs);
+        return this.#text(this.#beforeText[event.choice], event);
+      case 'reasoning':
+        return this.#text(this.#beforeReasoning[event.choice], event);
       case 'started':
         this.#promptTokens = event.promptTokens;
         this.#cachedTokens = event.cachedTokens ?? 0;
         return this.#opening();
       case 'finish':
         return this.#finish(event.choice, event.reason);
-      default:
+      case 'end':
         return this.#end(event.usage);
     }
   }
@@ -97,14 +104,8 @@ export class StreamFormatter {
     return `${this.#head}{"index":0,"text":"","logprobs":null,"finish_reason":null}${close}`;
   }
 
-  #token(
-    choice: number,
-    text: string,
-    completionTokens: number | null,
-    logprobs: readonly TokenLogprob[] | null,
-  ): string {
+  #text(before: string | undefined, { choice, text, completionTokens, logprobs }: TextEvent): string {
     this.#completionTokens = completionTokens ?? this.#completionTokens + 1;
-    const before = this.#beforeText[choice];
     if (before === undefined) return '';
     if (logprobs !== null && this.#request.logprobs !== null) {
       const told = this.#withLogprobs(choice, text, logprobs);

@@ -7,6 +7,8 @@ import { StreamReader } from '../../src/openai/stream-reader.ts';
 
 interface Told {
   choice: number;
+  /** The delta's key for the text. */
+  key: 'content' | 'reasoning_content' | 'reasoning';
   text: string;
   usage: boolean;
   /** Whether what is not ASCII is escaped, as some servers do. */
@@ -16,6 +18,7 @@ interface Told {
 
 const told: fc.Arbitrary<Told> = fc.record({
   choice: fc.constantFrom(0, 0, 0, 1),
+  key: fc.constantFrom('content', 'content', 'reasoning_content', 'reasoning'),
   text: fc.oneof(
     fc.constantFrom(
       ' word',
@@ -36,12 +39,12 @@ const told: fc.Arbitrary<Told> = fc.record({
   newline: fc.constantFrom('\n', '\n', '\n', '\r\n'),
 });
 
-function chatChunk({ choice, text, usage, escaped, newline }: Told, count: number): string {
+function chatChunk({ choice, key, text, usage, escaped, newline }: Told, count: number): string {
   let literal = JSON.stringify(text);
   if (escaped) literal = literal.replaceAll(/[^\x20-\x7e]/g, escape);
   const counts = { prompt_tokens: 7, completion_tokens: count, total_tokens: 7 + count };
   const tail = usage ? `,"usage":${JSON.stringify(counts)}` : '';
-  const body = `{"id":"c","choices":[{"index":${choice},"delta":{"content":${literal}},"finish_reason":null}]${tail}}`;
+  const body = `{"id":"c","choices":[{"index":${choice},"delta":{"${key}":${literal}},"finish_reason":null}]${tail}}`;
   return `data: ${body}${newline}${newline}`;
 }
 
@@ -70,6 +73,7 @@ test('a stream reads the same event by event, where shapes are learned, and byte
       // Both choices appear, so that both can finish.
       const opening = [0, 1].map((choice) => ({
         choice,
+        key: 'content' as const,
         text: '',
         usage: false,
         escaped: false,

@@ -54,6 +54,14 @@ export const token = (
   logprobs: null,
 });
 
+export const reasoning = (value: string, completionTokens: number | null = null): GenerationEvent => ({
+  type: 'reasoning',
+  choice: 0,
+  text: value,
+  completionTokens,
+  logprobs: null,
+});
+
 export const finish = (reason: 'stop' | 'length', choice = 0): GenerationEvent => ({
   type: 'finish',
   choice,

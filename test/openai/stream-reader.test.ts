@@ -5,7 +5,7 @@ import type { GenerationEvent } from '../../src/generation.ts';
 import { readAnswer } from '../../src/openai/answer-reader.ts';
 import { MAX_LINE_BYTES } from '../../src/openai/sse.ts';
 import { StreamReader } from '../../src/openai/stream-reader.ts';
-import { finish, refuses, started, token } from './samples.ts';
+import { finish, reasoning, refuses, started, token } from './samples.ts';
 
 /** Reads a stream whose frames are given one a line; `[DONE]` only where it is said. */
 function read(kind: 'chat' | 'text', ...frames: (object | string)[]): GenerationEvent[] {
@@ -197,6 +197,35 @@ test('bytes that are not UTF-8, and lines and events without an end, are engine_
   refuses(fault(Buffer.alloc(MAX_LINE_BYTES + 1, 'x')), 'engine_unavailable', null);
   refuses(fault(Buffer.from(`data: ${'x'.repeat(MAX_LINE_BYTES)}\n`)), 'engine_unavailable', null);
   refuses(fault(Buffer.from('data: x\n'.repeat(MAX_LINE_BYTES / 4))), 'engine_unavailable', null);
+});
+
+test('reasoning is read from `reasoning_content` and from `reasoning`, and counted', () => {
+  for (const name of ['reasoning', 'reasoning_content']) {
+    const chunk = (delta: object, more: object = {}) => ({ choices: [{ index: 0, delta, ...more }] });
+    const events = read(
+      'chat',
+      chunk({ role: 'assistant', content: '' }),
+      chunk({ [name]: 'Hm' }),
+      chunk({ [name]: '.', content: 'Yes' }),
+      chunk({ content: null, [name]: null }, { finish_reason: 'stop' }),
+      '[DONE]',
+    );
+    assert.deepEqual(events.slice(0, -1), [
+      started(),
+      reasoning('Hm'),
+      reasoning('.'),
+      token('Yes'),
+      finish('stop'),
+    ]);
+    const usage = { promptTokens: 0, completionTokens: 3, cachedTokens: 0 };
+    assert.deepEqual(events.at(-1), { type: 'end', usage, usageSource: 'estimated' });
+    const message = { role: 'assistant', content: null, [name]: 'Hm.' };
+    const whole = { choices: [{ index: 0, message, finish_reason: 'length' }] };
+    assert.deepEqual(readAnswer('chat', JSON.stringify(whole)).slice(1, -1), [
+      reasoning('Hm.'),
+      finish('length'),
+    ]);
+  }
 });
 
 test('a whole answer without usage is estimated; without choices or an end it is refused', () => {

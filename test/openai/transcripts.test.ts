@@ -4,7 +4,18 @@ import { ServiceError } from '../../src/errors.ts';
 import type { GenerationEvent, GenerationRequest, TokenLogprob } from '../../src/generation.ts';
 import { AnswerBuilder } from '../../src/openai/answer.ts';
 import { DONE, KEEP_ALIVE, StreamFormatter } from '../../src/openai/stream.ts';
-import { CALLER, chat, CHAT_IDENTITY, end, finish, started, text, TEXT_IDENTITY, token } from './samples.ts';
+import {
+  CALLER,
+  chat,
+  CHAT_IDENTITY,
+  end,
+  finish,
+  reasoning,
+  started,
+  text,
+  TEXT_IDENTITY,
+  token,
+} from './samples.ts';
 
 /** Golden bytes: each line is one frame, without the blank line that ends it. */
 function stream(request: GenerationRequest, events: readonly GenerationEvent[]): string[] {
@@ -148,6 +159,22 @@ test('an error after the 200 has the usage so far, and a finish that was held co
     `${CHAT}{"index":0,"delta":{},"finish_reason":"stop"}]}`,
     'data: {"error":{"message":"The engine is gone.","type":"server_error","param":null,"code":"engine_unavailable"},"usage":{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10,"prompt_tokens_details":{"cached_tokens":4}}}',
   ]);
+});
+
+test('reasoning is `reasoning_content`: deltas in a stream, a field of the message in a whole response', () => {
+  const events = [started(), reasoning('Hm'), reasoning('.'), token('Yes'), finish('stop'), end];
+  assert.deepEqual(stream(chat({ stream: true }).request, events), [
+    `${CHAT}{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`,
+    `${CHAT}{"index":0,"delta":{"reasoning_content":"Hm"},"finish_reason":null}]}`,
+    `${CHAT}{"index":0,"delta":{"reasoning_content":"."},"finish_reason":null}]}`,
+    `${CHAT}{"index":0,"delta":{"content":"Yes"},"finish_reason":null}]}`,
+    `${CHAT}{"index":0,"delta":{},"finish_reason":"stop"}],${TOTAL}}`,
+    'data: [DONE]',
+  ]);
+  assert.equal(
+    answer(chat().request, events),
+    `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"ns/m","choices":[{"index":0,"message":{"role":"assistant","content":"Yes","reasoning_content":"Hm.","refusal":null},"logprobs":null,"finish_reason":"stop"}],${TOTAL}}`,
+  );
 });
 
 test('a keep-alive is a comment and no event', () => {
