@@ -237,9 +237,9 @@ const configFields = z.strictObject({
         .min(1)
         .max(100_000)
         .default(256)
-        .describe('Requests a model that may wait for a slot; one more is 503 `queue_full`.'),
+        .describe('Requests that may wait for a slot of one model; one more is 503 `queue_full`.'),
       maxWaitMs: milliseconds(60_000, 1).describe(
-        'How long a request may wait for a slot, in milliseconds; then 503 `queue_full`.',
+        'How long a request may wait for a slot, or to be sent to a server that does not report slots, in milliseconds; then 503 `queue_full`.',
       ),
     })
     .prefault({})
@@ -306,7 +306,7 @@ const configFields = z.strictObject({
         'Least time without a step after which an embedded engine that has work is killed and restarted, in milliseconds.',
       ),
       firstByteMs: milliseconds(300_000, 1000).describe(
-        "How long a replica's first byte may take once it has the request, in milliseconds.",
+        "How long a replica's first byte may take once the request was sent to it, in milliseconds.",
       ),
       silenceMs: milliseconds(120_000, 1000).describe(
         'How long a replica may be silent in the middle of an answer, in milliseconds.',

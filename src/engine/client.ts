@@ -1,6 +1,6 @@
 import { Pool } from 'undici';
 import { ServiceError } from '../errors.ts';
-import type { Dialect, GenerationEvent, GenerationRequest } from '../generation.ts';
+import type { Dialect, GenerationRequest } from '../generation.ts';
 import type { Log } from '../log.ts';
 import { formatRequest } from '../openai/replica-request.ts';
 import type { Secret } from '../secret.ts';
@@ -11,7 +11,13 @@ import {
   type ReplicaAddress,
   type ReplicaJson,
 } from './dialects.ts';
-import { ReplicaRefused, type Engine, type EngineDescription, type EngineHealth } from './engine.ts';
+import {
+  ReplicaRefused,
+  type Engine,
+  type EngineDescription,
+  type EngineHealth,
+  type ReplicaEvent,
+} from './engine.ts';
 import { QuietWatch } from './quiet-watch.ts';
 import { ReplicaStream, type ReplicaLine } from './replica-stream.ts';
 
@@ -90,7 +96,7 @@ class Replica implements Engine {
     }
   }
 
-  generate(request: GenerationRequest, signal: AbortSignal): AsyncIterableIterator<GenerationEvent> {
+  generate(request: GenerationRequest, signal: AbortSignal): AsyncIterableIterator<ReplicaEvent> {
     const streamed = request.stream || !this.#traits.wholeAnswers;
     return new ReplicaStream(streamed ? this.#streamed : this.#whole, request, signal);
   }
@@ -141,6 +147,7 @@ class Replica implements Engine {
       silenceMs,
       streamed,
       startedBy: this.#traits.startedBy,
+      reportsSlot: this.#traits.reportsSlot,
       fillsContext: this.#traits.fillsContext,
       write: (request) => ({
         path: request.kind === 'chat' ? chatPath : textPath,

@@ -14,6 +14,11 @@ export interface DialectTraits {
    */
   startedBy: 'chunk' | 'headers';
   /**
+   * Whether the server holds `started` back until the request has a slot. Other servers do not report it, and a
+   * request that was sent to them counts as having one.
+   */
+  reportsSlot: boolean;
+  /**
    * How prefixes are kept apart between accounts: `salt`, the request carries the scope; `off`, the request
    * turns the cache off; `operator`, nothing in a request can, only how the server was started.
    */
@@ -47,6 +52,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
   sluice: {
     wholeAnswers: false,
     startedBy: 'chunk',
+    reportsSlot: true,
     isolation: 'salt',
     fillsContext: [],
     healthPath: '/health',
@@ -77,6 +83,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
   vllm: {
     wholeAnswers: true,
     startedBy: 'chunk',
+    reportsSlot: false,
     isolation: 'salt',
     fillsContext: ['chat', 'text'],
     healthPath: '/health',
@@ -94,6 +101,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
   sglang: {
     wholeAnswers: true,
     startedBy: 'chunk',
+    reportsSlot: false,
     isolation: 'salt',
     fillsContext: ['chat'],
     healthPath: '/health',
@@ -109,6 +117,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
   'llama-server': {
     wholeAnswers: true,
     startedBy: 'headers',
+    reportsSlot: false,
     isolation: 'off',
     fillsContext: [],
     healthPath: '/health',
@@ -128,6 +137,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
   tgi: {
     wholeAnswers: true,
     startedBy: 'headers',
+    reportsSlot: false,
     isolation: 'operator',
     fillsContext: [],
     healthPath: '/health',

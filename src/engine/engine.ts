@@ -30,16 +30,22 @@ export interface EngineHealth {
 }
 
 /**
- * What generates: always another process behind HTTP. One object a replica.
- * `generate` rejects with a `ServiceError`; the one subclass below means that nothing was sent to the
- * engine and another replica may be tried. Aborting the signal ends the iteration with the signal's reason
+ * `sent`: the request is on an accepted connection of a server that does not report when a request gets a slot.
+ * From here on it counts as having one. It comes first, and only from such servers.
+ */
+export type ReplicaEvent = { type: 'sent' } | GenerationEvent;
+
+/**
+ * Generates in another process, over HTTP. One object per replica.
+ * `generate` rejects with a `ServiceError`; the one subclass below means that the replica did not take the request
+ * and another replica may be tried. Aborting the signal ends the iteration with the signal's reason
  * and closes the connection, which frees the engine's slot.
  */
 export interface Engine {
   /** For logs and metrics, never for callers. */
   readonly name: string;
   readonly dialect: Dialect;
-  generate(request: GenerationRequest, signal: AbortSignal): AsyncIterable<GenerationEvent>;
+  generate(request: GenerationRequest, signal: AbortSignal): AsyncIterable<ReplicaEvent>;
   /** Rejects where the replica does not answer as a healthy one does. */
   health(signal: AbortSignal): Promise<EngineHealth>;
   describe(signal: AbortSignal): Promise<EngineDescription>;

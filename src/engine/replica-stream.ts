@@ -5,7 +5,7 @@ import type { GenerationEvent, GenerationRequest } from '../generation.ts';
 import { readAnswer } from '../openai/answer-reader.ts';
 import { readErrorBody } from '../openai/error-body.ts';
 import { StreamReader } from '../openai/stream-reader.ts';
-import { ReplicaRefused } from './engine.ts';
+import { ReplicaRefused, type ReplicaEvent } from './engine.ts';
 import type { QuietWatch, Watched } from './quiet-watch.ts';
 
 /** Bytes that may lie unread by the consumer before the replica is made to wait. */
@@ -14,9 +14,6 @@ const UNREAD_BYTES = 262_144;
 /** Largest whole answer, and largest part of an error's body that is read, in bytes. */
 const ANSWER_BYTES = 64 * 1024 * 1024;
 const ERROR_BYTES = 65_536;
-
-/** A replica that has had a request this long and has not refused it has taken it, in milliseconds. */
-const TAKEN_MS = 5000;
 
 /** How long the connection may take to close an answer that is complete, in milliseconds. */
 const TAIL_MS = 1000;
@@ -32,6 +29,8 @@ export interface ReplicaLine {
   /** Whether this answer comes as a stream, and what says that it has begun. */
   streamed: boolean;
   startedBy: 'chunk' | 'headers';
+  /** Whether `started` says that the request has a slot; else `sent` comes before it. */
+  reportsSlot: boolean;
   /** Kinds of request to ask again without `max_tokens` where it is too large for the context. */
   fillsContext: readonly GenerationRequest['kind'][];
 }
@@ -46,7 +45,7 @@ export interface ReplicaLine {
  * as are silence, bytes that make no sense, and an end that comes too early.
  */
 export class ReplicaStream
-  implements AsyncIterableIterator<GenerationEvent>, Dispatcher.DispatchHandler, Watched
+  implements AsyncIterableIterator<ReplicaEvent>, Dispatcher.DispatchHandler, Watched
 {
   readonly #line: ReplicaLine;
   #request: GenerationRequest;
@@ -56,9 +55,9 @@ export class ReplicaStream
   #state: 'new' | 'open' | 'over' = 'new';
   /** What `next` throws once the queue is empty; only of a stream that is over. */
   #failure: { reason: unknown } | null = null;
-  #queue: GenerationEvent[] = [];
+  #queue: ReplicaEvent[] = [];
   #head = 0;
-  #waiting: PromiseWithResolvers<IteratorResult<GenerationEvent, undefined>> | null = null;
+  #waiting: PromiseWithResolvers<IteratorResult<ReplicaEvent, undefined>> | null = null;
 
   /** Status of the answer; 0 before it. */
   #status = 0;
@@ -66,6 +65,7 @@ export class ReplicaStream
   #parts: Buffer[] = [];
   #partBytes = 0;
   #retryAfterMs = 1000;
+  #sent = false;
   #started = false;
   /** Whether `end` has been seen: the generation is complete, whatever the connection still does. */
   #complete = false;
@@ -84,10 +84,10 @@ export class ReplicaStream
     return this;
   }
 
-  next(): Promise<IteratorResult<GenerationEvent, undefined>> {
+  next(): Promise<IteratorResult<ReplicaEvent, undefined>> {
     if (this.#head < this.#queue.length) {
       // The head is below the length.
-      const value = this.#queue[this.#head++] as GenerationEvent;
+      const value = this.#queue[this.#head++] as ReplicaEvent;
       if (this.#head === this.#queue.length) this.#drained();
       return Promise.resolve({ value, done: false });
     }
@@ -105,7 +105,7 @@ export class ReplicaStream
   }
 
   /** Ends the iteration early and closes the connection, which stops the generation. */
-  return(): Promise<IteratorResult<GenerationEvent, undefined>> {
+  return(): Promise<IteratorResult<ReplicaEvent, undefined>> {
     if (!this.#complete) this.#abandon(new Error('the answer is not wanted any more'));
     return Promise.resolve({ value: undefined, done: true });
   }
@@ -122,9 +122,6 @@ export class ReplicaStream
       if (quietMs > TAIL_MS) this.#abandon(new Error('the connection did not close the answer'));
     } else if (quietMs > (this.#heard ? this.#line.silenceMs : this.#line.firstByteMs)) {
       this.#fail(unavailable(`the replica was silent for ${quietMs} ms`));
-    } else if (!this.#started && !this.#line.streamed && this.#status === 0 && quietMs > TAKEN_MS) {
-      // A whole answer comes all at once; whoever counts the requests that wait is not told by it in time.
-      this.#deliver([{ type: 'started', promptTokens: null, cachedTokens: null }]);
     }
   }
 
@@ -133,6 +130,13 @@ export class ReplicaStream
     this.quietTicks = 0;
     if (this.#state === 'over')
       controller.abort(new Error('the answer was given up before it was asked for'));
+  }
+
+  /** The connection is accepted and the whole request is written to it. */
+  onRequestSent(): void {
+    if (this.#line.reportsSlot || this.#sent) return;
+    this.#sent = true;
+    this.#deliver([{ type: 'sent' }]);
   }
 
   onResponseStart(
@@ -240,7 +244,7 @@ export class ReplicaStream
     }
   }
 
-  #deliver(events: GenerationEvent[]): void {
+  #deliver(events: ReplicaEvent[]): void {
     if (this.#state === 'over' || events.length === 0) return;
     let from = 0;
     if (events[0]?.type === 'started') {
@@ -252,8 +256,7 @@ export class ReplicaStream
       this.#signal.removeEventListener('abort', this);
     }
     if (this.#head < this.#queue.length) {
-      for (let index = from; index < events.length; index++)
-        this.#queue.push(events[index] as GenerationEvent);
+      for (let index = from; index < events.length; index++) this.#queue.push(events[index] as ReplicaEvent);
       return;
     }
     this.#queue = events;
@@ -261,7 +264,7 @@ export class ReplicaStream
     if (this.#waiting && from < events.length) {
       const { resolve } = this.#waiting;
       this.#waiting = null;
-      resolve({ value: events[this.#head++] as GenerationEvent, done: false });
+      resolve({ value: events[this.#head++] as ReplicaEvent, done: false });
       if (this.#head === events.length) this.#unreadBytes = 0;
     }
   }

@@ -1,5 +1,5 @@
 import type { Engine, ReplicaRefused } from '../engine/engine.ts';
-import { ReplicaRefused as Refused } from '../engine/engine.ts';
+import { ReplicaRefused as Refused, type ReplicaEvent } from '../engine/engine.ts';
 import { ServiceError } from '../errors.ts';
 import type { GenerationEvent, GenerationRequest } from '../generation.ts';
 import type { Lease, QueuePlace, Router } from '../routing/router.ts';
@@ -53,7 +53,7 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
   #place: QueuePlace | null = null;
   #patience: NodeJS.Timeout | undefined;
   #lease: Lease | null = null;
-  #events: AsyncIterator<GenerationEvent, undefined> | null = null;
+  #events: AsyncIterator<ReplicaEvent, undefined> | null = null;
   #over = false;
 
   constructor(
@@ -112,23 +112,30 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
   }
 
   /** Gives the request to the next replica. */
-  #ask(): AsyncIterator<GenerationEvent, undefined> {
+  #ask(): AsyncIterator<ReplicaEvent, undefined> {
     this.#lease = this.#router.acquire(this.#request.model, this.#refused);
     this.#record.replica = this.#lease.engine.name;
     this.#record.attempts++;
     return this.#lease.engine.generate(this.#request, this.#stop.signal)[Symbol.asyncIterator]();
   }
 
-  readonly #told = (step: Step): Step | Promise<Step> => {
+  readonly #told = (step: IteratorResult<ReplicaEvent, undefined>): Step | Promise<Step> => {
     if (step.done) return this.#finish();
-    if (step.value.type === 'started') this.#leaveQueue();
-    this.#record.note(step.value, this.#estimate);
+    const { value } = step;
+    if (value.type === 'sent') {
+      this.#leaveQueue();
+      this.#record.sent();
+      return this.next();
+    }
+    if (value.type === 'started') this.#leaveQueue();
+    this.#record.note(value, this.#estimate);
     const { completionTokens } = this.#record.usage;
     if (completionTokens >= this.#checkpointAt) {
       this.#checkpointAt = completionTokens + this.#checkpointTokens;
       this.#account.checkpoint();
     }
-    return step;
+    // Not `sent`: that was handled above.
+    return step as Step;
   };
 
   readonly #estimate = () => estimatedPromptTokens(this.#request);

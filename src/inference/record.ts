@@ -10,7 +10,7 @@ export class GenerationRecord implements RunningCounts {
   /** Unix milliseconds. */
   readonly startedAt = Date.now();
   readonly startedAtMs = performance.now();
-  /** When the engine gave the request a slot; null before. */
+  /** When the request got a slot, or was sent to a server that does not report slots; null before. */
   slotAtMs: number | null = null;
   firstTokenAtMs: number | null = null;
   endedAtMs: number | null = null;
@@ -36,11 +36,16 @@ export class GenerationRecord implements RunningCounts {
     return this.#unix(this.endedAtMs);
   }
 
+  /** The request was sent to a server that does not report when it gets a slot. */
+  sent(): void {
+    this.slotAtMs = performance.now();
+  }
+
   /** Writes down what the event tells. `promptTokens` stands in where the engine tells no count before the end. */
   note(event: GenerationEvent, promptTokens: () => number): void {
     switch (event.type) {
       case 'started':
-        this.slotAtMs = performance.now();
+        this.slotAtMs ??= performance.now();
         this.usageSource = event.promptTokens === null ? 'estimated' : 'engine';
         this.usage.promptTokens = event.promptTokens ?? promptTokens();
         this.usage.cachedTokens = event.cachedTokens ?? 0;

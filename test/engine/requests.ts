@@ -1,4 +1,5 @@
-import type { ChatRequest, GenerationEvent, TextRequest } from '../../src/generation.ts';
+import type { ReplicaEvent } from '../../src/engine/engine.ts';
+import type { ChatRequest, TextRequest } from '../../src/generation.ts';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
 
 /** The model id that every engine of these tests serves. */
@@ -40,12 +41,12 @@ export function text(directive: Directive = {}, more: Partial<TextRequest> = {})
 }
 
 /** All events until the end. */
-export async function collect(events: AsyncIterable<GenerationEvent>): Promise<GenerationEvent[]> {
+export async function collect<Event>(events: AsyncIterable<Event>): Promise<Event[]> {
   return Array.fromAsync(events);
 }
 
 /** The text of one choice. */
-export function textOf(events: readonly GenerationEvent[], choice = 0): string {
+export function textOf(events: readonly ReplicaEvent[], choice = 0): string {
   return events
     .map((event) => (event.type === 'token' && event.choice === choice ? event.text : ''))
     .join('');

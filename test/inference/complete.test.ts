@@ -183,6 +183,24 @@ test('a place in the queue is kept until the engine gives a slot, and no longer'
   await slotsAreFree();
 });
 
+test('a request waits no more once it was sent to a server that does not report slots', async () => {
+  for (const stream of [true, false]) {
+    const held: (() => void)[] = [];
+    await using slow = await Raw.listen((...exchange) => held.push(() => sayHello(...exchange)), {
+      dialect: 'vllm',
+    });
+    const router = routerTo([slow.engine], { maxRequests: 2 });
+    const running: Promise<GenerationEvent[]>[] = [];
+    for (let request = 1; request <= 6; request++) {
+      running.push(collect(run(router, chat({}, { stream }))));
+      await until(() => held.length === request && router.overview()[0]?.waiting === 0);
+    }
+    for (const respond of held) respond();
+    for (const events of await Promise.all(running)) assert.equal(events.at(-1)?.type, 'end');
+    assertGivenBack(router);
+  }
+});
+
 test('one who waits for a slot longer than maxWaitMs is queue_full with the time to come back', async () => {
   const router = routerTo([engine], { maxWaitMs: 100 });
   const generation = run(router, chat({ startMs: FOREVER }));
