@@ -40,6 +40,8 @@ const SHARED = new Set([
   'secret.ts',
   'version.ts',
   'write-queue.ts',
+  'deadline.ts',
+  'connection-watch.ts',
   'config/schema.ts',
   'config/plan.ts',
 ]);

@@ -124,6 +124,11 @@ function nextTurn(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 5));
 }
 
+/** Blocks this process, and the service in it, as a suspended or starved one is. */
+export function standStill(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
+
 export interface ServiceProcess extends AsyncDisposable {
   child: ChildProcess;
   /** Without `/v1`. */

@@ -265,7 +265,10 @@ const configFields = z.strictObject({
         .default(16_777_216)
         .describe('How much of the body of a refused request is read and thrown away, in bytes.'),
       bodyMs: milliseconds(30_000, 100).describe(
-        'How long a request body may take to arrive, in milliseconds; then 408.',
+        'How long a request may take to arrive, from its first byte, in milliseconds; then 408.',
+      ),
+      idleConnectionMs: milliseconds(75_000, 1000).describe(
+        'How long a connection may stay open without a request, in milliseconds; then it is closed. Sent as `Keep-Alive: timeout=`.',
       ),
       choices: z.int().min(1).max(128).default(16).describe('Most choices of one request: prompts x `n`.'),
       connections: z.int().min(1).max(1_000_000).default(10_000).describe('Most connections open at once.'),

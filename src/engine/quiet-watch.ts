@@ -1,3 +1,5 @@
+import { tickEvery } from '../deadline.ts';
+
 /** What is told of each tick. It sets `quietTicks` to 0 whenever it hears something. */
 export interface Watched {
   quietTicks: number;
@@ -5,23 +7,22 @@ export interface Watched {
 }
 
 /**
- * One timer for all streams of a replica, however many: a chunk costs one store and no timer. Silence is
- * counted in ticks and not read from a clock, so a process that was itself stopped for a while blames nobody.
- * Whatever it finds is found up to two ticks late.
+ * One timer for all streams of a replica: a chunk costs one store and no timer. Silence is counted in ticks, not read
+ * from a clock, so the time in which this process stood still is not counted. Limits are enforced up to two ticks late.
  */
 export class QuietWatch implements Disposable {
   readonly #watched = new Set<Watched>();
-  readonly #timer: NodeJS.Timeout;
+  readonly #ticks: Disposable;
 
   /** `limitMs`: the shortest silence that matters; a tick is a tenth of it, within 20 ms and 1 s. */
   constructor(limitMs: number) {
     const tickMs = Math.min(Math.max(limitMs / 10, 20), 1000);
-    this.#timer = setInterval(() => {
+    this.#ticks = tickEvery(tickMs, () => {
       for (const watched of this.#watched) {
         watched.quietTicks++;
         watched.onTick(tickMs);
       }
-    }, tickMs).unref();
+    });
   }
 
   add(watched: Watched): void {
@@ -33,7 +34,7 @@ export class QuietWatch implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    clearInterval(this.#timer);
+    this.#ticks[Symbol.dispose]();
     this.#watched.clear();
   }
 }

@@ -1,5 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { watchConnections } from '../connection-watch.ts';
 import { ServiceError } from '../errors.ts';
 import type { GenerationRequest } from '../generation.ts';
 import type { Log } from '../log.ts';
@@ -46,9 +47,10 @@ export async function serveEngine(
   options: EngineServerOptions,
 ): Promise<EngineServer> {
   const face = new Face(engine, 'apiKey' in listen ? listen.apiKey : undefined, options);
-  const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS, noDelay: true }, (request, response) => {
+  const server = createServer({ noDelay: true }, (request, response) => {
     void face.handle(request, response);
   });
+  watchConnections(server, CONNECTION_LIMITS, (socket) => socket.destroy());
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     if ('socketPath' in listen) server.listen(listen.socketPath, resolve);
@@ -61,8 +63,8 @@ export async function serveEngine(
   };
 }
 
-/** Longer than a client keeps an idle connection, so that it is never the server who closes one being reused. */
-const KEEP_ALIVE_MS = 75_000;
+/** Of the service's own requests, which are written at once, on connections that it closes first. */
+const CONNECTION_LIMITS = { requestMs: 60_000, idleMs: 75_000 };
 
 const DEFAULT_BODY_BYTES = 64 * 1024 * 1024;
 

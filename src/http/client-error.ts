@@ -7,19 +7,30 @@ import type { Accounting } from '../inference/account.ts';
 import { errorBody } from '../openai/error-body.ts';
 import { limitHeaders, requestOf } from './limit-headers.ts';
 
-/** What Node's HTTP parser refuses, in the shape of every other error. */
+/** Responds to what Node's HTTP parser refuses. */
 export async function answerClientError(
   accounting: Accounting,
   error: Error & { code?: string },
   socket: Socket,
 ): Promise<void> {
+  if (error.code === 'ECONNRESET') socket.destroy();
+  else await refuseConnection(accounting, translate(error.code), socket);
+}
+
+/** Responds 408 to a request that did not arrive whole in time. */
+export function refuseLateRequest(accounting: Accounting, socket: Socket): Promise<void> {
+  const fault = new ServiceError('request_timeout', 'The request did not arrive whole in time.');
+  return refuseConnection(accounting, fault, socket);
+}
+
+/** Responds with an error and closes the connection; only closes it when a response has begun. */
+async function refuseConnection(accounting: Accounting, fault: ServiceError, socket: Socket): Promise<void> {
   const request = arriving(socket);
   const limits = request ? await limitHeaders(accounting, request) : [];
-  if (error.code === 'ECONNRESET' || !socket.writable || answerBegun(socket)) {
+  if (!socket.writable || answerBegun(socket)) {
     socket.destroy();
     return;
   }
-  const fault = translate(error.code);
   const body = errorBody(fault);
   const head = [
     `HTTP/1.1 ${fault.status} ${STATUS_CODES[fault.status] ?? ''}`,
@@ -36,8 +47,6 @@ function translate(code: string | undefined): ServiceError {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':
       return new ServiceError('headers_too_large', 'The headers of the request are too large.');
-    case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return new ServiceError('request_timeout', 'The request did not arrive whole in time.');
     case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
       return new ServiceError('request_too_large', 'The chunk extensions of the request are too large.');
     default:

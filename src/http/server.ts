@@ -1,9 +1,10 @@
 import { randomUUIDv7 } from 'node:crypto';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import { watchConnections } from '../connection-watch.ts';
 import { ServiceError } from '../errors.ts';
 import { registerApi } from './api/register.ts';
 import { requireKey } from './authenticate.ts';
-import { answerClientError } from './client-error.ts';
+import { answerClientError, refuseLateRequest } from './client-error.ts';
 import { answerPage, asksForPage, registerConsole } from './console.ts';
 import type { HttpContext } from './context.ts';
 import { refuse } from './exchange.ts';
@@ -24,15 +25,18 @@ export function buildServer(context: HttpContext): FastifyInstance {
     trustProxy: context.trustedProxies.length > 0 ? [...context.trustedProxies] : false,
     forceCloseConnections: true,
     return503OnClosing: false,
-    http: { maxHeaderSize: limits.headerBytes, connectionsCheckingInterval: 1000 },
-    requestTimeout: limits.bodyMs,
+    http: { maxHeaderSize: limits.headerBytes },
     clientErrorHandler: (error, socket) =>
       void answerClientError(context.inference.accounting, error, socket),
     frameworkErrors: (error, request, reply) => void answerFault(context, error, request, reply),
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 1000 },
   });
-  app.server.headersTimeout = limits.bodyMs;
   app.server.maxConnections = limits.connections;
+  watchConnections(
+    app.server,
+    { requestMs: limits.bodyMs, idleMs: limits.idleConnectionMs },
+    (socket) => void refuseLateRequest(context.inference.accounting, socket),
+  );
   app.decorateRequest('caller', null);
   app.decorateRequest('principal', null);
   app.removeAllContentTypeParsers();

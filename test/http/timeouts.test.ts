@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { scripted } from '../../src/engine/scripted/options.ts';
-import { chat, scriptedYaml, startService, until } from '../harness.ts';
+import { chat, scriptedYaml, standStill, startService, until } from '../harness.ts';
 import { assertError, requestText, Wire } from './wire.ts';
 
-const service = await startService(scriptedYaml({}, 'limits:\n  bodyMs: 300\n  drainBytes: 100000\n'));
+const service = await startService(
+  scriptedYaml({}, 'limits:\n  bodyMs: 300\n  drainBytes: 100000\n  idleConnectionMs: 1000\n'),
+);
 after(() => service[Symbol.asyncDispose]());
 
 const CHAT = 'POST /v1/chat/completions';
@@ -34,6 +36,41 @@ test('a request that does not come to its end', { concurrency: true }, async (gr
     assertError(await wire.answer(), 'invalid_api_key');
     assert.equal(await wire.rest(), '');
   });
+});
+
+test('a connection that was opened ahead of need serves its first request after bodyMs', async () => {
+  using early = await Wire.open(service.url);
+  // Its 408 shows that more than bodyMs have passed since `early` was opened.
+  using later = await Wire.open(service.url);
+  assertError(await later.send(unfinished['half of a request line'] ?? '').answer(), 'request_timeout');
+  const response = await early.send(requestText(CHAT, key, hello)).answer();
+  assert.equal(response.status, 200);
+  assert.equal(response.header('keep-alive'), 'timeout=1');
+});
+
+test('a connection without a request is closed without a response, whether or not it served one', async () => {
+  using unused = await Wire.open(service.url);
+  using used = await Wire.open(service.url);
+  assert.equal((await used.send(requestText(CHAT, key, hello)).answer()).status, 200);
+  assert.equal(await unused.rest(), '');
+  assert.equal(await used.rest(), '');
+});
+
+test('half of a second request on a connection is 408', async () => {
+  using wire = await Wire.open(service.url);
+  assert.equal((await wire.send(requestText(CHAT, key, hello)).answer()).status, 200);
+  assertError(await wire.send(unfinished['half of a request line'] ?? '').answer(), 'request_timeout');
+});
+
+test('a request whose rest arrived while the service stood still is served', async () => {
+  using wire = await Wire.open(service.url);
+  const text = requestText(CHAT, key, hello);
+  wire.send(text.slice(0, -5));
+  using later = await Wire.open(service.url);
+  assert.equal((await later.send(requestText(CHAT, key, hello)).answer()).status, 200);
+  wire.send(text.slice(-5));
+  standStill(1000);
+  assert.equal((await wire.answer()).status, 200);
 });
 
 test('the body of a refused request is read to a bound, and then the connection ends', async () => {

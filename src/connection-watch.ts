@@ -1,0 +1,98 @@
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { tickEvery } from './deadline.ts';
+
+/** How long the connections of a server may wait for their client, in milliseconds. */
+export interface ConnectionLimits {
+  /** From the first byte of a request to its last. */
+  requestMs: number;
+  /** Without a request. Clients learn it from `Keep-Alive: timeout=`. */
+  idleMs: number;
+}
+
+/** An idle connection stays open this much longer than clients are told, so that no request crosses its end. */
+const IDLE_GRACE_MS = 1000;
+
+/**
+ * Enforces the time limits of all connections of a server, in place of Node's own timers. Those answer 408 on a
+ * connection that has never carried a request, which a client that connected ahead of need reads as the response to its
+ * first request; and they count time in which this process stood still. Limits are enforced up to two ticks late.
+ *
+ * `onLateRequest` is called for a connection whose request has begun and did not arrive whole in time; it must end the
+ * connection. Idle connections are closed without a response.
+ */
+export function watchConnections(
+  server: Server,
+  limits: ConnectionLimits,
+  onLateRequest: (socket: Socket) => void,
+): void {
+  const { requestMs, idleMs } = limits;
+  const connections = new Map<Socket, Connection>();
+  server.headersTimeout = 0;
+  server.requestTimeout = 0;
+  // Node sends `Keep-Alive: timeout=` from this. A listener keeps it from closing the connection by its own timer.
+  server.keepAliveTimeout = idleMs;
+  server.on('timeout', () => {});
+  server.on('connection', (socket: Socket) => {
+    connections.set(socket, new Connection(socket));
+    socket.once('close', () => connections.delete(socket));
+  });
+  server.on('request', ({ socket }: IncomingMessage, response: ServerResponse) =>
+    connections.get(socket)?.serve(response),
+  );
+
+  const tickMs = Math.min(Math.max(Math.min(requestMs, idleMs) / 10, 20), 1000);
+  const ticks = tickEvery(tickMs, () => {
+    for (const connection of connections.values()) {
+      const state = connection.state();
+      const waitedMs = connection.tick(state) * tickMs;
+      if (state === 'arriving' && waitedMs > requestMs) onLateRequest(connection.socket);
+      else if (state === 'idle' && waitedMs > idleMs + IDLE_GRACE_MS) connection.socket.destroy();
+    }
+  });
+  server.once('close', () => ticks[Symbol.dispose]());
+}
+
+/** What the server waits for: nothing from the client (`serving`), the rest of a request, or its first byte. */
+type State = 'serving' | 'arriving' | 'idle';
+
+class Connection {
+  readonly socket: Socket;
+  /** To the latest request. */
+  #response: ServerResponse | null = null;
+  /** What had been read when the latest response was complete: a byte more begins a request. */
+  #readBytes = 0;
+  #state: State = 'idle';
+  /** Ticks spent in `#state`. */
+  #ticks = 0;
+
+  constructor(socket: Socket) {
+    this.socket = socket;
+  }
+
+  serve(response: ServerResponse): void {
+    this.#response = response;
+    response.once('close', this.#served);
+  }
+
+  readonly #served = (): void => {
+    this.#readBytes = this.socket.bytesRead;
+    this.#ticks = 0;
+  };
+
+  state(): State {
+    const response = this.#response;
+    if (response === null || response.closed) {
+      return this.socket.bytesRead > this.#readBytes ? 'arriving' : 'idle';
+    }
+    // The request behind a response that has no socket yet was pipelined: Node may have stopped reading it.
+    return response.req.complete || response.socket === null ? 'serving' : 'arriving';
+  }
+
+  /** Counts one tick in a state; how many there were in a row. */
+  tick(state: State): number {
+    this.#ticks = state === this.#state ? this.#ticks + 1 : 1;
+    this.#state = state;
+    return this.#ticks;
+  }
+}
