@@ -19,15 +19,18 @@ export interface SupervisorOptions {
   log: Log;
 }
 
-/** Pauses before a restart, in milliseconds: the nth crash within `BREAKER_WINDOW_MS` waits for the nth. */
-const BACKOFF_MS = [200, 500, 1000, 2000] as const;
+/** Pauses before the restarts after the first consecutive crashes, in milliseconds, and after every later one. */
+const RESTART_PAUSES_MS = [200, 500, 1000, 2000, 5000, 10_000, 30_000] as const;
+const LONGEST_PAUSE_MS = 60_000;
 
-/** More crashes than that within this time open the breaker: one try a minute from then on. */
-const BREAKER_WINDOW_MS = 60_000;
-const BREAKER_PAUSE_MS = 60_000;
+/** An engine that was healthy for this long after loading has recovered: its earlier crashes are forgotten. */
+const RECOVERED_MS = 120_000;
 
-/** How often the engine is asked for its health, in milliseconds. */
+/** How often the engine is checked, in milliseconds. */
 const WATCH_MS = 1000;
+
+/** How long it may take to answer, in milliseconds. */
+const HEALTH_TIMEOUT_MS = 1000;
 
 /** How long an engine may take to end after SIGTERM before it is killed, in milliseconds. */
 const GRACE_MS = 2000;
@@ -46,7 +49,8 @@ export class Supervisor implements AsyncDisposable {
   #state: EngineState = { state: 'loading', fraction: 0 };
   #description: EngineDescription | null = null;
   #child: ChildProcess | null = null;
-  #crashes: number[] = [];
+  /** Crashes without a recovery in between. */
+  #crashes = 0;
   #restarts = 0;
   /** Of the engine that is ready, when it was and with what it computes. */
   #ready: { startedAt: number; backend: string } | null = null;
@@ -180,15 +184,9 @@ export class Supervisor implements AsyncDisposable {
       this.#become({ state: 'down', reason, retryInMs: null });
       return;
     }
-    const now = Date.now();
-    this.#crashes = [...this.#crashes.filter((at) => now - at < BREAKER_WINDOW_MS), now];
-    const backoffMs = BACKOFF_MS[this.#crashes.length - 1];
-    const pauseMs = backoffMs ?? BREAKER_PAUSE_MS;
-    const words =
-      backoffMs === undefined
-        ? 'engine keeps crashing; one try a minute from now on'
-        : 'engine crashed; restarting';
-    this.#log.error(words, { reason, crashesInAMinute: this.#crashes.length, pauseMs });
+    const pauseMs = RESTART_PAUSES_MS[this.#crashes] ?? LONGEST_PAUSE_MS;
+    this.#crashes++;
+    this.#log.error('engine crashed; restarting', { reason, crashes: this.#crashes, pauseMs });
     this.#become({ state: 'down', reason, retryInMs: pauseMs });
     this.#restart = setTimeout(() => {
       this.#restarts++;
@@ -199,17 +197,20 @@ export class Supervisor implements AsyncDisposable {
   #beginWatch(): void {
     const { stallMs } = this.#options;
     const child = this.#child;
-    // Counted in questions and not read from a clock: a service that was itself stopped for a while blames nobody.
+    // Counted in health checks and not read from a clock: time in which this process was stopped does not count.
     let silentMs = 0;
+    let healthyMs = 0;
     this.#watch = setInterval(() => {
       void askHealth(this.#options.argument.socketPath).then((health) => {
-        if (health && this.#child === child) this.#health.note(health);
+        if (this.#child !== child) return;
+        if (health) this.#health.note(health);
         silentMs = health ? 0 : silentMs + WATCH_MS;
         const stalledMs = health?.lastStepAgeMs ?? 0;
         const limitMs = Math.max(stallMs, 20 * (health?.medianStepMs ?? 0));
-        if (Math.max(silentMs, stalledMs) < limitMs || this.#child !== child) return;
-        this.#log.error('engine makes no step; killing it', { silentMs, stalledMs, limitMs });
-        child?.kill('SIGKILL');
+        if (Math.max(silentMs, stalledMs) >= limitMs) {
+          this.#log.error('engine makes no step; killing it', { silentMs, stalledMs, limitMs });
+          child?.kill('SIGKILL');
+        } else if (health && (healthyMs += WATCH_MS) >= RECOVERED_MS) this.#crashes = 0;
       });
     }, WATCH_MS);
     this.#watch.unref();
@@ -231,16 +232,16 @@ function parseReport(line: string): EngineReport | null {
   }
 }
 
-/** The engine's health, or null when it did not answer within a second. */
+/** Returns the engine's health, or null when it does not answer in time. */
 function askHealth(socketPath: string): Promise<LocalEngineHealth | null> {
   return new Promise((resolve) => {
-    const request = get({ socketPath, path: '/health', agent: false, timeout: 1000 }, (response) => {
+    const request = get({ socketPath, path: '/health', agent: false }, (response) => {
       let body = '';
       response.setEncoding('utf8');
       response.on('data', (text: string) => (body += text));
       response.on('end', () => {
         try {
-          // The face of our own engine process; `engine/server.ts` writes it from the same type.
+          // `engine/server.ts` writes it from the same type.
           resolve(JSON.parse(body) as LocalEngineHealth);
         } catch {
           resolve(null);
@@ -248,7 +249,8 @@ function askHealth(socketPath: string): Promise<LocalEngineHealth | null> {
       });
       response.on('error', () => resolve(null));
     });
-    request.on('timeout', () => request.destroy());
+    const timeout = setTimeout(() => request.destroy(), HEALTH_TIMEOUT_MS);
     request.on('error', () => resolve(null));
+    request.on('close', () => clearTimeout(timeout));
   });
 }
