@@ -18,6 +18,7 @@ import {
   type EngineHealth,
   type ReplicaEvent,
 } from './engine.ts';
+import type { ContextBound } from './max-tokens.ts';
 import { QuietWatch } from './quiet-watch.ts';
 import { ReplicaStream, type ReplicaLine } from './replica-stream.ts';
 
@@ -59,6 +60,7 @@ class Replica implements Engine {
   readonly dialect: Dialect;
   readonly #options: ReplicaOptions;
   readonly #traits: DialectTraits;
+  readonly #bound: ContextBound;
   readonly #address: ReplicaAddress;
   readonly #headers: string[];
   readonly #pool: Pool;
@@ -71,6 +73,7 @@ class Replica implements Engine {
     this.dialect = options.dialect;
     this.#options = options;
     this.#traits = DIALECT_TRAITS[options.dialect];
+    this.#bound = { traits: this.#traits, contextTokens: null };
     this.#address = replicaAddress(options.url);
     this.#headers = ['content-type', 'application/json'];
     if (options.apiKey) this.#headers.push('authorization', `Bearer ${options.apiKey.reveal()}`);
@@ -128,6 +131,7 @@ class Replica implements Engine {
       description = { ...description, ...this.#traits.readDescription(body, this.#options.model) };
       if (description.contextTokens !== null) break;
     }
+    this.#bound.contextTokens = description.contextTokens;
     return description;
   }
 
@@ -148,11 +152,13 @@ class Replica implements Engine {
       streamed,
       startedBy: this.#traits.startedBy,
       reportsSlot: this.#traits.reportsSlot,
-      fillsContext: this.#traits.fillsContext,
-      write: (request) => ({
+      bound: this.#bound,
+      write: (request, maxTokens) => ({
         path: request.kind === 'chat' ? chatPath : textPath,
         headers: this.#headers,
-        body: JSON.stringify(formatRequest(request, { model, stream: streamed, dialect, cacheOff })),
+        body: JSON.stringify(
+          formatRequest(request, { model, stream: streamed, dialect, maxTokens, cacheOff }),
+        ),
       }),
     };
   }

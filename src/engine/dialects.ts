@@ -24,10 +24,14 @@ export interface DialectTraits {
    */
   isolation: 'salt' | 'off' | 'operator';
   /**
-   * Kinds of request of which the server refuses a `max_tokens` beyond what the prompt leaves of the context, and
-   * which it lets run to the end of the context when they have none.
+   * Kinds of request that the server may end early when they have no `max_tokens`, by a default of its own: 16
+   * tokens for text completions of vLLM and SGLang, `max_new_tokens` of `generation_config.json`, `--predict`.
    */
+  needsMaxTokens: readonly GenerationRequest['kind'][];
+  /** Kinds of request that the server lets run to the end of the context when they have no `max_tokens`. */
   fillsContext: readonly GenerationRequest['kind'][];
+  /** Tokens of the context that prompt and completion together must leave free. */
+  reservedTokens: number;
   /** Path that answers 200 when the server is healthy, and what its body tells. */
   healthPath: string;
   readHealth(body: ReplicaJson): EngineHealth;
@@ -54,7 +58,9 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     startedBy: 'chunk',
     reportsSlot: true,
     isolation: 'salt',
+    needsMaxTokens: [],
     fillsContext: [],
+    reservedTokens: 0,
     healthPath: '/health',
     readHealth: (body) => ({
       slots: integer(body['slots']),
@@ -85,7 +91,9 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     startedBy: 'chunk',
     reportsSlot: false,
     isolation: 'salt',
-    fillsContext: ['chat', 'text'],
+    needsMaxTokens: ['chat', 'text'],
+    fillsContext: ['chat'],
+    reservedTokens: 0,
     healthPath: '/health',
     readHealth: () => UNTOLD,
     describePaths: ['/v1/models'],
@@ -103,7 +111,9 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     startedBy: 'chunk',
     reportsSlot: false,
     isolation: 'salt',
+    needsMaxTokens: ['text'],
     fillsContext: ['chat'],
+    reservedTokens: 1,
     healthPath: '/health',
     readHealth: () => UNTOLD,
     describePaths: ['/v1/models', '/get_server_info'],
@@ -119,7 +129,9 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     startedBy: 'headers',
     reportsSlot: false,
     isolation: 'off',
+    needsMaxTokens: ['chat', 'text'],
     fillsContext: [],
+    reservedTokens: 0,
     healthPath: '/health',
     readHealth: () => UNTOLD,
     describePaths: ['/props', '/v1/models'],
@@ -139,7 +151,9 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     startedBy: 'headers',
     reportsSlot: false,
     isolation: 'operator',
-    fillsContext: [],
+    needsMaxTokens: [],
+    fillsContext: ['chat', 'text'],
+    reservedTokens: 0,
     healthPath: '/health',
     readHealth: () => UNTOLD,
     describePaths: ['/info'],

@@ -5,6 +5,7 @@ import type { GenerationEvent, GenerationRequest } from '../generation.ts';
 import { readAnswer } from '../openai/answer-reader.ts';
 import { readErrorBody } from '../openai/error-body.ts';
 import { StreamReader } from '../openai/stream-reader.ts';
+import { firstMaxTokens, lowerMaxTokens, type ContextBound } from './max-tokens.ts';
 import { ReplicaRefused, type ReplicaEvent } from './engine.ts';
 import type { QuietWatch, Watched } from './quiet-watch.ts';
 
@@ -25,14 +26,16 @@ export interface ReplicaLine {
   firstByteMs: number;
   silenceMs: number;
   /** The request as the replica's dialect wants it. */
-  write(request: GenerationRequest): { path: string; headers: string[]; body: string };
+  write(
+    request: GenerationRequest,
+    maxTokens: number | null,
+  ): { path: string; headers: string[]; body: string };
   /** Whether this answer comes as a stream, and what says that it has begun. */
   streamed: boolean;
   startedBy: 'chunk' | 'headers';
   /** Whether `started` says that the request has a slot; else `sent` comes before it. */
   reportsSlot: boolean;
-  /** Kinds of request to ask again without `max_tokens` where it is too large for the context. */
-  fillsContext: readonly GenerationRequest['kind'][];
+  readonly bound: ContextBound;
 }
 
 /**
@@ -48,7 +51,9 @@ export class ReplicaStream
   implements AsyncIterableIterator<ReplicaEvent>, Dispatcher.DispatchHandler, Watched
 {
   readonly #line: ReplicaLine;
-  #request: GenerationRequest;
+  readonly #request: GenerationRequest;
+  /** The `max_tokens` last sent; null: none. */
+  #maxTokens: number | null;
   readonly #signal: AbortSignal;
   #controller: Dispatcher.DispatchController | null = null;
 
@@ -77,6 +82,7 @@ export class ReplicaStream
   constructor(line: ReplicaLine, request: GenerationRequest, signal: AbortSignal) {
     this.#line = line;
     this.#request = request;
+    this.#maxTokens = firstMaxTokens(request, line.bound);
     this.#signal = signal;
   }
 
@@ -179,7 +185,7 @@ export class ReplicaStream
       else if (this.#status === 200) this.#deliver(readAnswer(this.#request.kind, this.#body()));
       else {
         const fault = this.#refusal();
-        if (this.#askUnbounded(fault)) return;
+        if (this.#askForLess(fault)) return;
         this.#fail(fault);
       }
       if (this.#state !== 'over' && !this.#complete) throw unavailable('the answer ended too early');
@@ -209,21 +215,16 @@ export class ReplicaStream
   }
 
   #ask(): void {
-    const { path, headers, body } = this.#line.write(this.#request);
+    const { path, headers, body } = this.#line.write(this.#request, this.#maxTokens);
     this.#line.dispatcher.dispatch({ method: 'POST', path, headers, body }, this);
   }
 
-  /**
-   * Asks once more, without `max_tokens`, where the replica refused it as more than the prompt leaves of the
-   * context: the answer then ends there, as it would have with the bound. A prompt that is itself too long is
-   * refused again.
-   */
-  #askUnbounded(fault: ServiceError): boolean {
-    const { kind, maxTokens } = this.#request;
-    if (fault.code !== 'context_length_exceeded' || maxTokens === null || this.#state !== 'open')
-      return false;
-    if (!this.#line.fillsContext.includes(kind)) return false;
-    this.#request = { ...this.#request, maxTokens: null };
+  /** Asks again with a lower `max_tokens` where the replica refused it as more than the prompt leaves of the context. */
+  #askForLess(fault: ServiceError): boolean {
+    if (this.#state !== 'open') return false;
+    const maxTokens = lowerMaxTokens(this.#request, this.#maxTokens, fault, this.#line.bound);
+    if (maxTokens === undefined) return false;
+    this.#maxTokens = maxTokens;
     this.#controller = null;
     this.#status = 0;
     this.#parts = [];

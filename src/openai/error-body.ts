@@ -53,12 +53,43 @@ interface Detail {
 }
 
 function callersFault(detail: Detail, cause: Error): ServiceError {
+  const own = ownCode(detail.code);
+  if (own === null && NO_ROOM.test(detail.message)) {
+    const message =
+      "The prompt fills this model's maximum context length and leaves no room for a completion.";
+    return new ServiceError('context_length_exceeded', message, { cause });
+  }
   const message = scrub(detail.message) || 'The engine of this model refused the request.';
-  const code = isContextOverflow(detail)
-    ? 'context_length_exceeded'
-    : (ownCode(detail.code) ?? 'invalid_value');
-  return new ServiceError(code, message, { param: detail.param, cause });
+  if (!isContextOverflow(detail)) {
+    return new ServiceError(own ?? 'invalid_value', message, { param: detail.param, cause });
+  }
+  // Other servers name fields that a caller cannot send, such as vLLM's `input_tokens`.
+  const param = own === null ? null : detail.param;
+  return new ServiceError('context_length_exceeded', message, { param, cause });
 }
+
+/** vLLM's words for a prompt that fills the context exactly. No request of ours has a `max_tokens` below 1. */
+const NO_ROOM = /^max_tokens must be at least 1, got 0\b/;
+
+/**
+ * The prompt's tokens, from a refusal of `max_tokens` as more than the prompt leaves of the context; null where the
+ * message does not tell them. Not `exact`: there are at least so many.
+ */
+export function promptTokensOf(refusal: ServiceError): { tokens: number; exact: boolean } | null {
+  for (const pattern of PROMPT_TOKENS) {
+    const groups = pattern.exec(refusal.message)?.groups;
+    if (groups) return { tokens: Number(groups['tokens']), exact: groups['least'] === undefined };
+  }
+  return null;
+}
+
+/** Of vLLM up to 0.9, of vLLM from 0.10, of SGLang, of TGI. */
+const PROMPT_TOKENS = [
+  /\((?<tokens>\d{1,9}) in the (?:messages|prompt),/,
+  /\b(?:your request has|your prompt contains) (?<least>at least )?(?<tokens>\d{1,9}) input tokens/,
+  /: (?<tokens>\d{1,9}) tokens from the input messages/,
+  /Given: (?<tokens>\d{1,9}) `inputs` tokens/,
+];
 
 /** A code of our own table for a 400: what an engine of ours sends. */
 function ownCode(code: string | null): ErrorCode | null {
@@ -119,10 +150,14 @@ const HOST = /\b(?:\d{1,3}(?:\.\d{1,3}){3}|localhost)(?::\d+)?\b|\b[a-z0-9-]+(?:
 const PATH = /(?<![\w.])(?:~|\.{1,2})?(?:\/[\w.@+-]+){2,}\/?|\b[A-Z]:\\\S+/g;
 const KEY = /\b(?:sk|hf|Bearer)[-_ ][\w-]{8,}/g;
 
+/** What vLLM writes behind its message: its own name of the field, and the value. */
+const VLLM_PARAMETER = / \(parameter=\w+, value=.*\)$/s;
+
 /** A replica's words without what would tell where it runs, in one line of bounded length. */
 function scrub(message: string): string {
   const clean = message
     .toWellFormed()
+    .replace(VLLM_PARAMETER, '')
     .replace(ADDRESS, '…')
     .replace(HOST, '…')
     .replace(PATH, '…')

@@ -5,6 +5,8 @@ export interface ReplicaRequestOptions {
   model: string;
   stream: boolean;
   dialect: Dialect;
+  /** Most completion tokens of a choice, at least 1; null: the field is left out. */
+  maxTokens: number | null;
   /** Whether the replica must not reuse prefixes, because it cannot keep accounts apart. */
   cacheOff: boolean;
 }
@@ -23,10 +25,7 @@ export function formatRequest(request: GenerationRequest, options: ReplicaReques
   else body.prompt = request.prompts.length === 1 ? request.prompts[0] : request.prompts;
   body.stream = stream;
   if (stream) body.stream_options = streamOptions(request, dialect);
-  // vLLM's text completions end at 16 tokens unless told otherwise; null is its word for no bound.
-  if (request.maxTokens !== null || (dialect === 'vllm' && request.kind === 'text')) {
-    body.max_tokens = request.maxTokens;
-  }
+  if (options.maxTokens !== null) body.max_tokens = options.maxTokens;
   Object.assign(body, SAMPLING[dialect](request.sampling));
   if (request.sampling.seed !== null) body.seed = seedFor(dialect, request.sampling.seed);
   if (request.stop.length > 0) body.stop = request.stop;

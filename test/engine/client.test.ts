@@ -34,49 +34,6 @@ describe('the client of a replica', () => {
     });
   }
 
-  /** Refuses a bound beyond 90 tokens, and prompts of which the directive says that they are too long. */
-  const narrow: Parameters<typeof Raw.listen>[0] = (response, request, body) => {
-    const tooLong = JSON.stringify(body).includes('too long');
-    if (!tooLong && Number(body['max_tokens'] ?? 0) <= 90) return sayHello(response, request, body);
-    const message = "This model's maximum context length is 100 tokens. Please reduce the length.";
-    return response.writeHead(400).end(JSON.stringify({ object: 'error', message, code: 400 }));
-  };
-
-  for (const [dialect, make] of [
-    ['vllm', chat],
-    ['vllm', text],
-    ['sglang', chat],
-  ] as const) {
-    it(`asks ${dialect} for a ${make({}).kind} again without a bound that is beyond its context`, async () => {
-      await using replica = await Raw.listen(narrow, { dialect });
-      const events = await collect(replica.engine.generate(make({}, { maxTokens: 95 }), STAYS));
-      assert.equal(textOf(events), 'hé 東京');
-      assert.deepEqual(
-        replica.bodies.map((body) => body['max_tokens'] ?? null),
-        [95, null],
-      );
-    });
-  }
-
-  it('asks for a prompt that is too long by itself no third time, and one without a bound once', async () => {
-    await using replica = await Raw.listen(narrow, { dialect: 'vllm' });
-    const messages = [{ role: 'user', content: 'too long' }] as const;
-    for (const maxTokens of [95, null]) {
-      await assert.rejects(collect(replica.engine.generate(chat({}, { maxTokens, messages }), STAYS)), {
-        code: 'context_length_exceeded',
-      });
-    }
-    assert.equal(replica.bodies.length, 3);
-  });
-
-  it('leaves a refused bound refused where the replica would then make one of its own', async () => {
-    await using replica = await Raw.listen(narrow, { dialect: 'tgi' });
-    await assert.rejects(collect(replica.engine.generate(chat({}, { maxTokens: 95 }), STAYS)), {
-      code: 'context_length_exceeded',
-    });
-    assert.equal(replica.bodies.length, 1);
-  });
-
   it('tells the tokens of the prompt at the start, where the first chunk does', async () => {
     await using engine = await openScripted();
     const request = chat({ cachedTokens: 2 }, { continuousUsage: true });
