@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import * as fc from 'fast-check';
 import type { PlanLimits } from '../../../src/config/plan.ts';
-import { openMemoryLimits } from '../../../src/accounts/limits/memory.ts';
+import { MemoryLimits, openMemoryLimits } from '../../../src/accounts/limits/memory.ts';
 import { demand, FakeLedger, Fleet, headersOf, type Request } from './fleet.ts';
 
 const DAY_MS = 86_400_000;
@@ -243,6 +243,37 @@ describe('limits that are read anew', () => {
     await busy.end(1);
     await (await clock.fleet.run({ ...first, worstTokens: 9 })).end(9);
     await clock.fleet.refused(first);
+  });
+
+  test('a restart of the counters keeps running requests in flight, and drops accounts without any', async () => {
+    const ledger = new FakeLedger();
+    const limits = new MemoryLimits({ history: ledger, reservedShare: 1 });
+    const fleet = new Fleet(ledger, [limits]);
+    const ask = demand({ requestsInFlight: 1 });
+    const running = await fleet.run(ask);
+    await (await fleet.run({ ...ask, accountId: 'acct_2' })).end(1);
+    limits.restart(1);
+    assert.deepEqual(
+      [...limits.live()].map(({ accountId }) => accountId),
+      ['acct_1'],
+    );
+    await fleet.refused(ask);
+    await running.end(1);
+    await fleet.run(ask);
+  });
+
+  test('a bucket resets when it is full again, on the wall clock', async () => {
+    const clock = new Clock();
+    const ask = demand({ requestsPerMinute: 60, tokensPerMinute: 60 }, { worstTokens: 2 });
+    await (await clock.fleet.run(ask)).end(2);
+    const standing = await clock.fleet.copies[0]?.standing(ask);
+    assert.deepEqual(
+      standing?.map(({ limit, resetsAt }) => [limit, (resetsAt ?? NaN) - clock.ms]),
+      [
+        ['requestsPerMinute', 1000],
+        ['tokensPerMinute', 2000],
+      ],
+    );
   });
 
   test('what is settled while the ledger is read is not forgotten', async () => {

@@ -8,6 +8,7 @@ import * as fc from 'fast-check';
 import { utcMonth } from '../../../src/accounts/limits/calendar.ts';
 import type { Limits } from '../../../src/accounts/limits/limits.ts';
 import { ADMIT } from '../../../src/accounts/limits/valkey-scripts.ts';
+import { SILENT } from '../../../src/log.ts';
 import { run, until } from '../../harness.ts';
 import { startValkey } from '../../server-process.ts';
 import { valkeyUrl, withoutValkey } from '../../servers.ts';
@@ -359,6 +360,39 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     await until(async () => (await used(fleet.copies[0], ask)) === 1);
     await fleet.run(ask);
     await fleet.refused(ask);
+  });
+
+  test('the log reports once that the store is away, and once that it is back', async () => {
+    await using server = await startValkey();
+    const ledger = new FakeLedger();
+    const lines: string[] = [];
+    const log = {
+      ...SILENT,
+      warn: (line: string) => lines.push(line),
+      info: (line: string) => lines.push(line),
+    };
+    await using fleet = new Fleet(ledger, [await openCopy(server.url, ledger, { log })]);
+    await until(() => asksStore(fleet, 0));
+    process.kill(server.pid, 'SIGKILL');
+    await until(async () => !(await asksStore(fleet, 0)));
+    await server.start();
+    await until(() => lines.includes('the store of limits answers again'));
+    assert.deepEqual(lines, ['the store of limits does not answer', 'the store of limits answers again']);
+  });
+
+  test('503 storage_unavailable when nine readings of the ledger are each undone by the store', async () => {
+    await using store = await open(1);
+    const forgetful = {
+      reads: 0,
+      usedBy: async () => {
+        forgetful.reads++;
+        await store.client.sendCommand(['FLUSHDB']);
+        return [];
+      },
+    };
+    await using fleet = new Fleet(store.ledger, [await openCopy(store.url, forgetful)]);
+    await assert.rejects(fleet.admit(demand({ tokensPerDay: 100 })), { code: 'storage_unavailable' });
+    assert.equal(forgetful.reads, 9);
   });
 
   test('a copy starts while the store is away, and finds it later', async () => {
