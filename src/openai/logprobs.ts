@@ -77,7 +77,7 @@ function finite(logprob: number): number {
 
 function readEntry(value: WireEntry): TokenLogprob {
   const top = Array.isArray(value.top_logprobs) ? (value.top_logprobs as WireEntry[]) : [];
-  return { ...readToken(value), top: top.map(readToken) };
+  return { ...readToken(value), top: likeliestFirst(top.map(readToken)) };
 }
 
 function readToken(value: WireEntry): Omit<TokenLogprob, 'top'> {
@@ -92,9 +92,16 @@ function readLists(lists: WireLogprobs): TokenLogprob[] {
       token: readText(token),
       logprob: readNumber(lists.token_logprobs?.[index]),
       bytes: null,
-      top: pairs.map(([text, logprob]) => ({ token: text, logprob: readNumber(logprob), bytes: null })),
+      top: likeliestFirst(
+        pairs.map(([text, logprob]) => ({ token: text, logprob: readNumber(logprob), bytes: null })),
+      ),
     };
   });
+}
+
+/** vLLM puts the sampled token first, wherever it ranks. */
+function likeliestFirst(top: Omit<TokenLogprob, 'top'>[]): Omit<TokenLogprob, 'top'>[] {
+  return top.sort((a, b) => b.logprob - a.logprob);
 }
 
 function readText(value: unknown): string {

@@ -102,10 +102,26 @@ function seedFor(dialect: Dialect, seed: number): number {
 }
 
 function logprobs(request: GenerationRequest, dialect: Dialect, alternatives: number): Body {
-  // These take 0 for no log probabilities at all; one alternative too many is left out of the answer again.
-  const least = dialect === 'llama-server' || dialect === 'sglang' ? 1 : 0;
-  const count = Math.max(alternatives, least);
+  const count = alternativesToAskFor(dialect, alternatives);
   return request.kind === 'chat' ? { logprobs: true, top_logprobs: count } : { logprobs: count };
+}
+
+/** Most alternatives that vLLM gives, unless it is started with another `--max-logprobs`. */
+const VLLM_MAX_LOGPROBS = 20;
+
+/** An alternative too many is left out of the response again. */
+function alternativesToAskFor(dialect: Dialect, alternatives: number): number {
+  switch (dialect) {
+    case 'llama-server':
+    case 'sglang':
+      // They read 0 as no log probabilities at all.
+      return Math.max(alternatives, 1);
+    case 'vllm':
+      // The sampled token takes the place of the last one where it is less likely.
+      return alternatives === 0 ? 0 : Math.min(alternatives + 1, VLLM_MAX_LOGPROBS);
+    default:
+      return alternatives;
+  }
 }
 
 function responseFormat(request: GenerationRequest, dialect: Dialect): Body {

@@ -77,6 +77,19 @@ test('one prompt goes as a string, more as an array; `max_tokens` is never null'
   for (const dialect of DIALECTS) assert.ok(!('max_tokens' in to(dialect, text().request)));
 });
 
+test('vLLM is asked for one alternative more, up to its own bound, because the sampled token takes a place', () => {
+  const chatOf = (top_logprobs: number) => to('vllm', chat({ logprobs: true, top_logprobs }).request);
+  assert.deepEqual(
+    [0, 1, 5, 19, 20].map((count) => chatOf(count).top_logprobs),
+    [0, 2, 6, 20, 20],
+  );
+  assert.deepEqual(
+    [0, 1, 5].map((logprobs) => to('vllm', text({ logprobs }).request).logprobs),
+    [0, 2, 6],
+  );
+  assert.equal(to('sluice', chat({ logprobs: true, top_logprobs: 5 }).request).top_logprobs, 5);
+});
+
 test('accounts are kept apart by a salt, or the cache is off where it can be', () => {
   const request = { ...chat().request, cacheScope: 'scope' };
   assert.deepEqual(

@@ -14,11 +14,10 @@ const wellFormed = fc.string({ unit: 'binary', minLength: 1 });
 const bytes = fc.option(fc.array(fc.nat(255), { maxLength: 4 }));
 const logprob = fc.double({ min: -100, max: 0, noNaN: true }).map((value) => value + 0);
 const entry = fc.record({ token: wellFormed, logprob, bytes }, { noNullPrototype: true });
+/** The likeliest first. */
+const top = fc.array(entry, { maxLength: 3 }).map((entries) => entries.sort((a, b) => b.logprob - a.logprob));
 const chatLogprobs: fc.Arbitrary<TokenLogprob[]> = fc.array(
-  fc.record(
-    { token: wellFormed, logprob, bytes, top: fc.array(entry, { maxLength: 3 }) },
-    { noNullPrototype: true },
-  ),
+  fc.record({ token: wellFormed, logprob, bytes, top }, { noNullPrototype: true }),
   { minLength: 1, maxLength: 3 },
 );
 

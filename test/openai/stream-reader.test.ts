@@ -132,6 +132,20 @@ test('log probabilities of either shape are read for a text', () => {
   }
 });
 
+test('alternatives are the likeliest, the likeliest first, wherever the server puts the sampled token', () => {
+  const entry = (name: string, logprob: number) => ({ token: name, logprob, bytes: null });
+  const sampled = { ...entry('z', -9), top_logprobs: [entry('z', -9), entry('b', -2), entry('a', -1)] };
+  const lists = { tokens: ['z'], token_logprobs: [-9], top_logprobs: [{ z: -9, b: -2, a: -1 }] };
+  for (const logprobs of [{ content: [sampled] }, lists]) {
+    const [, event] = read('text', { choices: [{ text: 'z', logprobs, finish_reason: 'stop' }] });
+    assert(event?.type === 'token' && event.logprobs);
+    assert.deepEqual(
+      event.logprobs.map(({ logprob, top }) => [logprob, top.map((each) => each.token).join('')]),
+      [[-9, 'abz']],
+    );
+  }
+});
+
 test('an error frame of any dialect is thrown, with a status where it tells one', () => {
   const frames: [object, string][] = [
     [{ error: { message: 'busy', code: 503 } }, 'engine_unavailable'],
