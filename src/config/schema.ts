@@ -308,6 +308,9 @@ const configFields = z.strictObject({
       stallMs: milliseconds(30_000, 1000).describe(
         'Least time without a step after which an embedded engine that has work is killed and restarted, in milliseconds.',
       ),
+      loadStallMs: milliseconds(300_000, 1000).describe(
+        'How long an embedded engine may load without progress, in milliseconds; then it is killed and restarted.',
+      ),
       firstByteMs: milliseconds(300_000, 1000).describe(
         "How long a replica's first byte may take once the request was sent to it, in milliseconds.",
       ),

@@ -121,6 +121,7 @@ export class EmbeddedReplica implements AsyncDisposable {
       program: path,
       argument,
       stallMs: watch.stallMs,
+      loadStallMs: watch.loadStallMs,
       log,
     });
     this.#supervisor.start();

@@ -16,6 +16,8 @@ export interface SupervisorOptions {
   argument: { socketPath: string } & Record<string, unknown>;
   /** Least time without a step after which an engine that has work is killed, in milliseconds. */
   stallMs: number;
+  /** Time without progress after which an engine that is loading is killed, in milliseconds. */
+  loadStallMs: number;
   log: Log;
 }
 
@@ -52,6 +54,13 @@ export class Supervisor implements AsyncDisposable {
   /** Crashes without a recovery in between. */
   #crashes = 0;
   #restarts = 0;
+  /** Why the running engine was killed; null: it was not. */
+  #killedFor: string | null = null;
+  /** Milliseconds since the loading engine last reported progress, in whole checks. */
+  #loadQuietMs = 0;
+  /** Milliseconds without an answer to a health check, in whole checks, and with one since the engine is ready. */
+  #silentMs = 0;
+  #healthyMs = 0;
   /** Of the engine that is ready, when it was and with what it computes. */
   #ready: { startedAt: number; backend: string } | null = null;
   readonly #health = new HealthHistory();
@@ -140,6 +149,12 @@ export class Supervisor implements AsyncDisposable {
       env: { ...process.env, UV_THREADPOOL_SIZE: '1' },
     });
     this.#child = child;
+    this.#killedFor = null;
+    this.#loadQuietMs = 0;
+    this.#silentMs = 0;
+    this.#healthyMs = 0;
+    // Time is counted in checks and not read from a clock: time in which this process was stopped does not count.
+    this.#watch = setInterval(() => this.#check(child), WATCH_MS).unref();
     let failure: Extract<EngineReport, { event: 'failed' }> | null = null;
     child.stdin.on('error', () => {});
     createInterface({ input: child.stdout }).on('line', (line) => {
@@ -154,13 +169,14 @@ export class Supervisor implements AsyncDisposable {
     // `close` rather than `exit`: the last report may still be in the pipe when the process is gone.
     child.once('close', (code, signal) => {
       const how = signal ? `it was ended by ${signal}` : `it exited with ${code}`;
-      this.#ended(child, failure?.reason ?? how, failure?.retry ?? true);
+      this.#ended(child, this.#killedFor ?? failure?.reason ?? how, failure?.retry ?? true);
     });
   }
 
   #heard(report: Exclude<EngineReport, { event: 'failed' }>): void {
     if (this.#stopping) return;
     if (report.event === 'loading') {
+      this.#loadQuietMs = 0;
       this.#become({ state: 'loading', fraction: report.fraction });
       return;
     }
@@ -168,7 +184,6 @@ export class Supervisor implements AsyncDisposable {
     this.#ready = { startedAt: Date.now(), backend: report.backend };
     this.#log.info('engine ready', { pid: this.pid, slots: report.slots, backend: report.backend });
     this.#become({ state: 'ready' });
-    this.#beginWatch();
   }
 
   #ended(child: ChildProcess, reason: string, retry: boolean): void {
@@ -194,26 +209,32 @@ export class Supervisor implements AsyncDisposable {
     }, pauseMs);
   }
 
-  #beginWatch(): void {
-    const { stallMs } = this.#options;
-    const child = this.#child;
-    // Counted in health checks and not read from a clock: time in which this process was stopped does not count.
-    let silentMs = 0;
-    let healthyMs = 0;
-    this.#watch = setInterval(() => {
-      void askHealth(this.#options.argument.socketPath).then((health) => {
-        if (this.#child !== child) return;
-        if (health) this.#health.note(health);
-        silentMs = health ? 0 : silentMs + WATCH_MS;
-        const stalledMs = health?.lastStepAgeMs ?? 0;
-        const limitMs = Math.max(stallMs, 20 * (health?.medianStepMs ?? 0));
-        if (Math.max(silentMs, stalledMs) >= limitMs) {
-          this.#log.error('engine makes no step; killing it', { silentMs, stalledMs, limitMs });
-          child?.kill('SIGKILL');
-        } else if (health && (healthyMs += WATCH_MS) >= RECOVERED_MS) this.#crashes = 0;
-      });
-    }, WATCH_MS);
-    this.#watch.unref();
+  #check(child: ChildProcess): void {
+    if (this.#state.state === 'ready') {
+      void askHealth(this.#options.argument.socketPath).then((health) => this.#judge(child, health));
+      return;
+    }
+    this.#loadQuietMs += WATCH_MS;
+    if (this.#loadQuietMs >= this.#options.loadStallMs)
+      this.#killFor(child, `it made no progress loading for ${this.#loadQuietMs} ms`);
+  }
+
+  #judge(child: ChildProcess, health: LocalEngineHealth | null): void {
+    if (this.#child !== child) return;
+    if (health) this.#health.note(health);
+    this.#silentMs = health ? 0 : this.#silentMs + WATCH_MS;
+    const stalledMs = Math.max(this.#silentMs, health?.lastStepAgeMs ?? 0);
+    if (stalledMs >= Math.max(this.#options.stallMs, 20 * (health?.medianStepMs ?? 0))) {
+      this.#killFor(child, `it made no step for ${stalledMs} ms`);
+      return;
+    }
+    if (health) this.#healthyMs += WATCH_MS;
+    if (this.#healthyMs >= RECOVERED_MS) this.#crashes = 0;
+  }
+
+  #killFor(child: ChildProcess, reason: string): void {
+    this.#killedFor = reason;
+    child.kill('SIGKILL');
   }
 
   #unwatch(): void {

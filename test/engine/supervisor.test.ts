@@ -14,6 +14,7 @@ import type { Command, DrivenArgument } from './driven-child.ts';
 const PROGRAM = join(import.meta.dirname, 'driven-child.ts');
 const SECOND = 1000;
 const STALL_MS = 5 * SECOND;
+const LOAD_STALL_MS = 30 * SECOND;
 
 const READY: EngineReport = {
   event: 'ready',
@@ -58,7 +59,14 @@ class Stage implements AsyncDisposable {
       },
     });
     const log = openLog('info', destination);
-    this.supervisor = new Supervisor({ name: 'driven', program: PROGRAM, argument, stallMs: STALL_MS, log });
+    this.supervisor = new Supervisor({
+      name: 'driven',
+      program: PROGRAM,
+      argument,
+      stallMs: STALL_MS,
+      loadStallMs: LOAD_STALL_MS,
+      log,
+    });
     this.#resources = owned;
   }
 
@@ -215,6 +223,37 @@ describe('an engine that crashes', { timeout: 120_000 }, () => {
   });
 });
 
+describe('an engine that is loading', { timeout: 120_000 }, () => {
+  it('is killed when it makes no progress, which counts as a crash', async (context) => {
+    await using stage = await Stage.open(context);
+    stage.supervisor.start();
+    await stage.started();
+    stage.pass(LOAD_STALL_MS - SECOND);
+    assert.equal(stage.state.state, 'loading');
+    stage.pass(SECOND);
+    assert.equal(await stage.down(), 200);
+    assert.match(stage.log, /no progress loading for 30000 ms/);
+    stage.pass(200);
+    await stage.started();
+    assert.equal(await stage.crash(), 500);
+  });
+
+  it('may take as long as it likes while it makes progress', async (context) => {
+    await using stage = await Stage.open(context);
+    stage.supervisor.start();
+    await stage.started();
+    for (const fraction of [0.25, 0.5, 0.75, 1]) {
+      stage.pass(LOAD_STALL_MS - SECOND);
+      stage.report({ event: 'loading', fraction });
+      await stage.until(() => stage.state.state === 'loading' && stage.state.fraction === fraction);
+    }
+    stage.pass(LOAD_STALL_MS - SECOND);
+    stage.report(READY);
+    await stage.until(() => stage.state.state === 'ready');
+    assert.equal(stage.supervisor.report.restarts, 0);
+  });
+});
+
 describe('an engine that is ready', { timeout: 120_000 }, () => {
   it('is killed when it has work and makes no step, and that counts as a crash', async (context) => {
     await using stage = await Stage.open(context);
@@ -226,7 +265,7 @@ describe('an engine that is ready', { timeout: 120_000 }, () => {
     stage.tell({ health: { ...HEALTHY, lastStepAgeMs: STALL_MS } });
     stage.pass(SECOND);
     assert.equal(await stage.down(), 200);
-    assert.match(stage.log, /makes no step/);
+    assert.match(stage.log, /made no step for 5000 ms/);
   });
 });
 

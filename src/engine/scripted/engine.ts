@@ -112,7 +112,11 @@ export class ScriptedEngine implements LocalEngine {
     if (directive.hangAfter === said) this.#hungAtMs ??= performance.now();
     if (this.#hungAtMs !== null) await pause.forEver();
     // What was said before is let out first: the faults are those of a stream, not of its first byte.
-    if (directive.dieAfter === said || directive.freezeAfter === said) await pause.forMs(10);
+    if (directive.dieAfter === said || directive.freezeAfter === said) {
+      // The first turn flushes the streams, the second has it written to their sockets.
+      await pause.forATurn();
+      await pause.forATurn();
+    }
     if (directive.dieAfter === said) process.kill(process.pid, 'SIGKILL');
     if (directive.freezeAfter === said) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
     if (directive.errorAfter === said)
