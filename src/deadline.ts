@@ -4,13 +4,19 @@
  * let ready sockets be read first, and they do not count time in which the process stood still.
  */
 
-/** Calls `expire` once, after `ms` milliseconds. A timer that fires late by its own length starts over once. */
+/** A timer that fires later than this is late because the process stood still, in milliseconds. */
+const STANDSTILL_MS = 50;
+
+/**
+ * Calls `expire` once, after `ms` milliseconds. Once, a timer that fires late waits for as long as it was late, at most
+ * for its own length: what the process was told meanwhile can take several turns to reach the wait.
+ */
 export class Deadline implements Disposable {
   readonly #ms: number;
   readonly #expire: () => void;
   #timer: NodeJS.Timeout;
-  #dueAtMs: number;
-  #restarted = false;
+  readonly #dueAtMs: number;
+  #extended = false;
   #reading: NodeJS.Immediate | undefined;
 
   constructor(ms: number, expire: () => void) {
@@ -21,11 +27,10 @@ export class Deadline implements Disposable {
   }
 
   readonly #fire = (): void => {
-    const now = performance.now();
-    if (!this.#restarted && now - this.#dueAtMs >= this.#ms) {
-      this.#restarted = true;
-      this.#dueAtMs = now + this.#ms;
-      this.#timer = setTimeout(this.#fire, this.#ms);
+    const lateMs = performance.now() - this.#dueAtMs;
+    if (!this.#extended && lateMs > STANDSTILL_MS) {
+      this.#extended = true;
+      this.#timer = setTimeout(this.#fire, Math.min(lateMs, this.#ms));
     } else {
       // Immediates run after the poll phase, which reads every ready socket.
       this.#reading = setImmediate(this.#expire);

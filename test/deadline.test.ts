@@ -44,15 +44,15 @@ test('a plain timer that is overdue fires before ready sockets are read', async 
   assert.equal(first, 'expired');
 });
 
-test('a deadline that is overdue expires after ready sockets are read', async () => {
-  assert.equal(await firstAfter(150, (expire) => new Deadline(100, expire)), 'data');
+test('a deadline that is a little overdue expires after ready sockets are read', async () => {
+  assert.equal(await firstAfter(120, (expire) => new Deadline(100, expire)), 'data');
 });
 
 test('a tick that is overdue comes after ready sockets are read', async () => {
   assert.equal(await firstAfter(150, (expire) => tickEvery(100, expire)), 'data');
 });
 
-test('a deadline that is late by its own length starts over, once', async () => {
+test('a deadline that is late waits for as long again, once', async () => {
   const events: string[] = [];
   using _ = new Deadline(300, () => events.push('expired'));
   standStill(700);
@@ -66,7 +66,7 @@ test('a deadline that is late by its own length starts over, once', async () => 
 
 test('time in which the process stood still is one tick', async () => {
   let ticks = 0;
-  using _ = tickEvery(20, () => ticks++);
+  using _ = tickEvery(100, () => ticks++);
   standStill(500);
   await turns();
   assert.equal(ticks, 1);

@@ -1,3 +1,4 @@
+import { Deadline } from '../deadline.ts';
 import type { Log } from '../log.ts';
 import type { Engine, EngineDescription, EngineState } from './engine.ts';
 import { HealthHistory, NOTHING_TOLD, type ReplicaReport } from './report.ts';
@@ -54,7 +55,9 @@ export class RemoteReplica implements AsyncDisposable {
   }
 
   async #ask(): Promise<void> {
-    const signal = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(ANSWER_MS)]);
+    const late = new AbortController();
+    using _ = new Deadline(ANSWER_MS, () => late.abort(new Error(`no response within ${ANSWER_MS} ms`)));
+    const signal = AbortSignal.any([this.#stop.signal, late.signal]);
     try {
       this.#health.note(await this.engine.health(signal));
       this.#description ??= await this.engine.describe(signal);

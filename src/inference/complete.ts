@@ -1,5 +1,6 @@
 import type { Engine, ReplicaRefused } from '../engine/engine.ts';
 import { ReplicaRefused as Refused, type ReplicaEvent } from '../engine/engine.ts';
+import { Deadline } from '../deadline.ts';
 import { ServiceError } from '../errors.ts';
 import type { GenerationEvent, GenerationRequest } from '../generation.ts';
 import type { Lease, QueuePlace, Router } from '../routing/router.ts';
@@ -51,7 +52,7 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
   /** Completion tokens at which the next checkpoint is due. */
   #checkpointAt: number;
   #place: QueuePlace | null = null;
-  #patience: NodeJS.Timeout | undefined;
+  #patience: Deadline | undefined;
   #lease: Lease | null = null;
   #events: AsyncIterator<ReplicaEvent, undefined> | null = null;
   #over = false;
@@ -106,7 +107,7 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
   async #enter(): Promise<void> {
     const { maxWaitMs } = this.#router.queue;
     this.#place = this.#router.enter(this.#request.model);
-    this.#patience = setTimeout(() => this.#stop.abort(waitedTooLong(maxWaitMs)), maxWaitMs);
+    this.#patience = new Deadline(maxWaitMs, () => this.#stop.abort(waitedTooLong(maxWaitMs)));
     await this.#account.open(this.#request);
     this.#stop.signal.throwIfAborted();
   }
@@ -165,7 +166,7 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
   }
 
   #leaveQueue(): void {
-    clearTimeout(this.#patience);
+    this.#patience?.[Symbol.dispose]();
     this.#place?.left();
   }
 

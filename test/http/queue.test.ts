@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
-import { atRest, chat, engineHealth, requestLog, scriptedYaml, startService, until } from '../harness.ts';
+import {
+  atRest,
+  chat,
+  engineHealth,
+  requestLog,
+  scriptedYaml,
+  standStill,
+  startService,
+  until,
+} from '../harness.ts';
 import { assertError, requestText, Wire } from './wire.ts';
 
 /** Longer than any test. */
@@ -72,6 +81,17 @@ test('one who waits longer than maxWaitMs is queue_full: as a status, or in a fr
     ],
   );
   first[Symbol.dispose]();
+  await atRest(service);
+});
+
+test('a request whose slot came free while the service stood still is served', async () => {
+  using first = await ask({ tokens: 2, tokenMs: 500 }, true);
+  assert.equal((await first.head()).status, 200);
+  await waits(0);
+  using second = await ask({ text: 'second' });
+  await waits(1);
+  standStill(2500);
+  assert.match((await second.answer()).body, /"content":"second"/);
   await atRest(service);
 });
 

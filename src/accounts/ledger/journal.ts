@@ -1,3 +1,4 @@
+import { Deadline } from '../../deadline.ts';
 import { ServiceError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 import type { LedgerHealth, OpenedRow, RunningCounts, Settled, Settlement } from './ledger.ts';
@@ -54,7 +55,7 @@ export class Journal {
   #wroteAt = -Infinity;
   #closing = false;
   #retry: NodeJS.Timeout | undefined;
-  #overdue: NodeJS.Timeout | undefined;
+  #overdue: Deadline | undefined;
   #whenIdle = (): void => {};
 
   constructor(options: JournalOptions) {
@@ -134,9 +135,9 @@ export class Journal {
     this.checkpointAll();
     if (!this.#isIdle) {
       await new Promise<void>((resolve) => {
-        const limit = setTimeout(resolve, this.#options.settleWaitMs);
+        const limit = new Deadline(this.#options.settleWaitMs, resolve);
         this.#whenIdle = () => {
-          clearTimeout(limit);
+          limit[Symbol.dispose]();
           resolve();
         };
       });
@@ -144,7 +145,7 @@ export class Journal {
     this.suspend('The ledger is closed.');
     this.#running.clear();
     clearTimeout(this.#retry);
-    clearTimeout(this.#overdue);
+    this.#overdue?.[Symbol.dispose]();
   }
 
   #settle(
@@ -157,7 +158,7 @@ export class Journal {
     const deadline = performance.now() + settleWaitMs;
     this.#pending.settle({ values, owner, resolve, reject, deadline, doubtful: false });
     // One timer for all of them: as a rule it finds nothing to do.
-    this.#overdue ??= setTimeout(() => this.#tellOverdue(), settleWaitMs).unref();
+    this.#overdue ??= new Deadline(settleWaitMs, () => this.#tellOverdue());
     this.#wake();
   }
 
@@ -166,7 +167,7 @@ export class Journal {
    * write is under way are told when it has ended: it may yet succeed.
    */
   #tellOverdue(): void {
-    clearTimeout(this.#overdue);
+    this.#overdue?.[Symbol.dispose]();
     this.#overdue = undefined;
     const now = performance.now();
     let next = Infinity;
@@ -179,7 +180,7 @@ export class Journal {
         settling.reject(this.#unavailable());
       }
     }
-    if (next < Infinity) this.#overdue = setTimeout(() => this.#tellOverdue(), next - now).unref();
+    if (next < Infinity) this.#overdue = new Deadline(next - now, () => this.#tellOverdue());
   }
 
   /** Its row is another copy's now, if it is not written. */

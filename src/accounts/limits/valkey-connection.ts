@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createClient, ErrorReply } from '@redis/client';
+import { Deadline } from '../../deadline.ts';
 import type { Log } from '../../log.ts';
 import type { Secret } from '../../secret.ts';
 import type { Script } from './valkey-scripts.ts';
@@ -171,13 +172,7 @@ function connect(url: Secret, answerMs: number) {
 
 /** Rejects where the promise does not resolve in time. */
 async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer within ${ms} ms`)), ms);
-  });
-  try {
-    return await Promise.race([promise, late]);
-  } finally {
-    clearTimeout(timer);
-  }
+  const late = Promise.withResolvers<never>();
+  using _ = new Deadline(ms, () => late.reject(new Error(`no response within ${ms} ms`)));
+  return await Promise.race([promise, late.promise]);
 }
