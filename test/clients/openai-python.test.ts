@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, describe, test } from 'node:test';
+import { ONE_WORD } from '../default-model.ts';
 import { fillQueue, killEngine, limitedKeys, REAL, slotsFree, startForClients } from './fixture.ts';
 
 const python = process.env.SLUICE_TEST_PYTHON;
@@ -42,6 +43,7 @@ describe('openai for Python', { skip: python === undefined && 'SLUICE_TEST_PYTHO
     SLUICE_KEY: service.key,
     SLUICE_SPENT_KEY: keys.spent,
     SLUICE_ELSEWHERE_KEY: keys.elsewhere,
+    SLUICE_ONE_WORD: JSON.stringify(ONE_WORD),
     SLUICE_CONTROL: `http://127.0.0.1:${port}`,
     ...(process.env.SLUICE_TEST_MODEL === undefined ? {} : { SLUICE_REAL_MODEL: REAL }),
   };

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
 import { chat, MODEL, runCli, scriptedYaml, spawnService, until, type ServiceProcess } from '../harness.ts';
+import { NO_END } from '../default-model.ts';
 import { assertEndsWith, assertError, exchange, requestText, Wire } from '../http/wire.ts';
 import { FakeHub } from '../models/fake-hub.ts';
 import { buildGguf } from '../models/gguf-builder.ts';
@@ -41,7 +42,7 @@ class Running implements AsyncDisposable {
   }
 
   async ask(directive: Directive, stream = true): Promise<Wire> {
-    const body = chat(scripted(directive), { stream });
+    const body = chat(scripted(directive), { stream, logit_bias: NO_END });
     const wire = await Wire.open(this.#service.url);
     return wire.send(
       requestText('POST /v1/chat/completions', { Authorization: `Bearer ${this.#key}` }, body),

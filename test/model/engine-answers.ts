@@ -12,6 +12,7 @@ import type {
   Usage,
 } from '../../src/generation.ts';
 import { SILENT } from '../../src/log.ts';
+import { NO_END } from '../default-model.ts';
 
 const file = process.env.SLUICE_TEST_MODEL;
 
@@ -32,6 +33,25 @@ export const GREEDY: Sampling = {
   repetitionPenalty: 1,
   logitBias: new Map(),
 };
+
+/** Greedy, and the text goes on to `max_tokens` whatever the model's logits are. */
+export const ENDLESS: Sampling = {
+  ...GREEDY,
+  logitBias: new Map(Object.entries(NO_END).map(([token, bias]) => [Number(token), bias])),
+};
+
+/** So hot that the model's logits hardly matter: every token but the ends is about as likely as any other. */
+export const FLAT: Sampling = { ...ENDLESS, temperature: 20 };
+
+/** Greedy, of one token: its bias outweighs any difference between logits. */
+export function always(token: number): Sampling {
+  return { ...GREEDY, logitBias: new Map([[token, 100]]) };
+}
+
+/** A schema that one text alone fulfills: the model writes `JSON.stringify(value)`, in whichever tokens it likes. */
+export function exactly(value: string): ChatRequest['responseFormat'] {
+  return { type: 'json_schema', name: 'exactly', schema: { const: value }, strict: true };
+}
 
 const BASE = {
   model: 'test/model',

@@ -6,6 +6,7 @@ import { NativeModel, type NativeContext } from '../../src/engine/llama/binding.
 import { LogprobReader } from '../../src/engine/llama/logprobs.ts';
 import { Vocabulary } from '../../src/engine/llama/vocabulary.ts';
 import { SILENT } from '../../src/log.ts';
+import { NO_END } from '../default-model.ts';
 
 const file = process.env.SLUICE_TEST_MODEL;
 
@@ -48,17 +49,21 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
 
   const tokens = (text: string): Uint32Array => model.tokenize(text, false);
 
-  /** Computes `text` at the beginning of a sequence and returns the greedy next token. */
-  async function greedy(sequence: number, text: Uint32Array, from = 0): Promise<number> {
+  /** Computes `text` in a sequence, from this position on, and returns the logits of the next token. */
+  async function nextLogits(sequence: number, text: Uint32Array, from = 0): Promise<Float32Array> {
     const sampler = model.sampler({ temperature: 0, seed: 1 });
     const rest = text.subarray(from);
     context.begin(rest.length);
     const index = context.add(sequence, from, rest, true);
     await context.decode();
-    const token = await context.sample(index, sampler);
+    const logits = await context.logits(index, sampler);
     sampler.dispose();
-    return token;
+    return logits;
   }
+
+  /** The largest difference between two rows of logits. */
+  const distance = (one: Float32Array, other: Float32Array): number =>
+    one.reduce((most, logit, token) => Math.max(most, Math.abs(logit - (other[token] ?? NaN))), 0);
 
   test('an addon of another version is refused by what it lacks', () => {
     assert.equal(checkAddon(backend.addon), backend.addon);
@@ -124,17 +129,23 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
     context.clear(0);
   });
 
-  test('a copied and trimmed sequence goes on as the one it came from', async () => {
+  test('a copied and trimmed sequence continues as the one it came from', async () => {
     const text = tokens('The capital of France is');
-    const expected = await greedy(0, text);
+    const expected = await nextLogits(0, text);
     await context.copy(1, 0);
     assert(context.trim(1, text.length - 1));
-    assert.equal(await greedy(1, text, text.length - 1), expected);
+    const copied = await nextLogits(1, text, text.length - 1);
+    // A batch of another size may compute in another order: the rows agree, though not to the last bit.
+    assert(distance(copied, expected) < 0.5, String(distance(copied, expected)));
     // The source may go in the same step: a copy of a copy, its source cleared and refilled.
     await context.copy(2, 1);
     context.clear(1);
     assert(context.trim(2, text.length - 1));
-    assert.equal(await greedy(2, text, text.length - 1), expected);
+    const again = await nextLogits(2, text, text.length - 1);
+    assert(distance(again, expected) < 0.5, String(distance(again, expected)));
+    context.clear(1);
+    const unrelated = await nextLogits(1, tokens('x = 1; y ='));
+    assert(distance(unrelated, expected) > 2, 'another text has other logits');
     for (const sequence of [0, 1, 2]) context.clear(sequence);
   });
 
@@ -158,13 +169,22 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
       assert.equal(read.token, vocabulary.tokenText(token));
       assert.equal(read.top.length, 20);
       for (const [i, listed] of read.top.entries()) {
-        assert.equal(listed.token, vocabulary.tokenText(ranked[i]?.token ?? 0));
         assert(Math.abs(listed.logprob - (ranked[i]?.logprob ?? 0)) < 1e-3);
+        // Tokens that are equally likely may stand in either order.
+        const equal = ranked.filter((other) => Math.abs(other.logprob - listed.logprob) < 1e-3);
+        assert(equal.some((other) => vocabulary.tokenText(other.token) === listed.token));
       }
     }
     reader.dispose();
     sampler.dispose();
     context.clear(0);
+  });
+
+  test('the bias that keeps a text from ending forbids every token that ends one, and no other', async () => {
+    const logits = await nextLogits(0, tokens('Hello'));
+    context.clear(0);
+    const ends = Array.from(logits.keys()).filter((token) => model.token(token).ends);
+    assert.deepEqual(ends, Object.keys(NO_END).map(Number));
   });
 
   test('text from the bytes of tokens is what llama.cpp makes of them', async () => {

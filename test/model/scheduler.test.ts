@@ -7,9 +7,18 @@ import { Scheduler } from '../../src/engine/llama/scheduler.ts';
 import { TextStream } from '../../src/engine/llama/text-stream.ts';
 import { ServiceError } from '../../src/errors.ts';
 import { SILENT } from '../../src/log.ts';
+import { NO_END } from '../default-model.ts';
 
 const file = process.env.SLUICE_TEST_MODEL;
 const SLOTS = 2;
+
+/** Greedy, and the text goes on to the choice's limit whatever the model's logits are. */
+const ENDLESS = {
+  temperature: 0,
+  seed: 0,
+  tokenBiasKeys: Uint32Array.from(Object.keys(NO_END), Number),
+  tokenBiasValues: Float32Array.from(Object.values(NO_END)),
+};
 
 /** One decode: how many tokens of each sequence it had. */
 type Batch = Map<number, number>;
@@ -72,7 +81,7 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
       limit,
       echo: '',
       text: new TextStream({ detokenize: (tokens) => vocabulary.text(tokens), stop: [] }),
-      makeSampler: makeSampler ?? (() => model.sampler({ temperature: 0, seed: 0 })),
+      makeSampler: makeSampler ?? (() => model.sampler(ENDLESS)),
     });
     scheduler.submit([choice]);
     return job;
