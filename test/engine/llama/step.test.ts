@@ -43,9 +43,9 @@ test('what the others do not need is for the first', () => {
 test('a batch never has more than its tokens, nor a slot more than it has pending', () => {
   fc.assert(
     fc.property(
-      fc.array(fc.nat(300), { minLength: 1, maxLength: 32 }),
-      fc.integer({ min: 64, max: 256 }),
+      fc.array(fc.oneof(fc.constant(1), fc.nat(300)), { minLength: 1, maxLength: 32, size: 'max' }),
       fc.integer({ min: 32, max: 256 }),
+      fc.integer({ min: 16, max: 256 }),
       (pending, batchTokens, prefillTokens) => {
         const all = slots(pending);
         const batch: Slot[] = [];
@@ -58,11 +58,19 @@ test('a batch never has more than its tokens, nor a slot more than it has pendin
         assert(all.every((slot) => slot.taken <= slot.pending));
         assert(batch.every((slot) => slot.taken > 0) && new Set(batch).size === batch.length);
         assert(total > 0 || pending.every((count) => count === 0));
-        // Whoever decodes is never left out.
-        assert(all.every((slot) => slot.pending !== 1 || slot.taken === 1));
+        assert(
+          all.every((slot) => slot.pending !== 1 || slot.taken === 1),
+          'every slot that decodes has a token',
+        );
       },
     ),
   );
+});
+
+test('of more decoding slots than a batch has tokens, the first are in it', () => {
+  const all = slots([1, 1, 1]);
+  assert.equal(planBatch(all, [], 2, 2), 2);
+  assert.deepEqual(taken(all), [1, 1, 0]);
 });
 
 test('chunks shrink while steps are too long, and grow back', () => {
