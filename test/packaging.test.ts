@@ -18,6 +18,7 @@ const env = { ...process.env, PATH: [dirname(process.execPath), process.env.PATH
 
 interface Locked {
   resolved?: string;
+  integrity?: string;
   link?: boolean;
   hasInstallScript?: boolean;
   dependencies?: Record<string, string>;
@@ -43,6 +44,24 @@ describe('the lock file', () => {
   test('names no registry, so that it installs from whichever a machine is set to', () => {
     const fixed = Object.values(packages).filter(({ resolved, link }) => resolved !== undefined && !link);
     assert.deepEqual(fixed, []);
+  });
+
+  test('has a checksum of every package', () => {
+    const unchecked = Object.entries(packages)
+      .filter(([path, { integrity, link }]) => path.startsWith('node_modules/') && !link && !integrity)
+      .map(([path]) => path);
+    // The registry that wrote this file lacks these two at the only version with the calls that the engine makes.
+    assert.deepEqual(unchecked, [
+      'node_modules/@node-llama-cpp/mac-arm64-metal',
+      'node_modules/@node-llama-cpp/mac-x64',
+    ]);
+  });
+
+  test('has checksums of SHA-512', () => {
+    const weak = Object.entries(packages).filter(
+      ([, { integrity }]) => integrity !== undefined && !/^sha512-[A-Za-z0-9+/]{86}==$/.test(integrity),
+    );
+    assert.deepEqual(weak, []);
   });
 
   test('has no package with an install script, so that --ignore-scripts takes nothing away', () => {
