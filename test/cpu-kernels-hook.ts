@@ -1,7 +1,7 @@
 /**
- * Preloaded into every Node of a run of `test/cpu-kernels.ts`: the engine's package resolves to the folder
- * `SLUICE_KERNELS_PACKAGE`, and each process that has loaded the addon writes to `SLUICE_KERNELS_REPORT` which libraries of
- * kernels it has in memory, and for which test file.
+ * Preloaded into every Node of a run of `test/cpu-kernels.ts`: the engine's package resolves to the folder `package` of its
+ * own address, and each process that has loaded the addon writes to the file `report` which libraries of kernels it has in
+ * memory, and for which test file.
  */
 import { appendFileSync, readFileSync } from 'node:fs';
 import { registerHooks } from 'node:module';
@@ -16,13 +16,17 @@ export interface LoadedKernels {
   libraries: string[];
 }
 
-const folder = process.env.SLUICE_KERNELS_PACKAGE ?? '';
-const report = process.env.SLUICE_KERNELS_REPORT ?? '';
+const own = new URL(import.meta.url);
+const folder = own.searchParams.get('package') ?? '';
+const report = own.searchParams.get('report') ?? '';
 const entry = pathToFileURL(join(folder, 'dist', 'index.js')).href;
 
 // Inherited by the services and engines that a test starts.
 const program = process.argv[1] ?? '';
-if (program.endsWith('.test.ts')) process.env.SLUICE_KERNELS_TEST = program;
+if (program.endsWith('.test.ts')) {
+  own.searchParams.set('test', program);
+  process.env.NODE_OPTIONS = process.env.NODE_OPTIONS?.replace(import.meta.url, own.href);
+}
 
 registerHooks({
   resolve: (specifier, context, next) =>
@@ -42,7 +46,7 @@ process.dlopen = (module, file, ...flags) => {
   const init = () => {
     const mapped = readFileSync('/proc/self/maps', 'utf8').match(/\/.*libggml-cpu-.*\.so$/gm) ?? [];
     const line: LoadedKernels = {
-      test: process.env.SLUICE_KERNELS_TEST ?? '',
+      test: own.searchParams.get('test') ?? '',
       libraries: [...new Set(mapped)],
     };
     appendFileSync(report, `${JSON.stringify(line)}\n`);

@@ -12,6 +12,7 @@ import { once } from 'node:events';
 import { cpSync, existsSync, globSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { basename, dirname, join, relative, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { packagesOf } from '../src/engine/llama/backend.ts';
 import type { LoadedKernels } from './cpu-kernels-hook.ts';
@@ -108,13 +109,13 @@ function offerOnly(library: string): Offer {
     filter: (from) =>
       !basename(from).startsWith('libggml-cpu-') || basename(from) === `libggml-cpu-${library}.so`,
   });
-  const hook = join(import.meta.dirname, 'cpu-kernels-hook.ts');
+  const hook = pathToFileURL(join(import.meta.dirname, 'cpu-kernels-hook.ts'));
+  hook.searchParams.set('package', folder);
+  hook.searchParams.set('report', report);
   return {
     env: {
       ...process.env,
-      NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ''} --import ${JSON.stringify(hook)}`,
-      SLUICE_KERNELS_PACKAGE: folder,
-      SLUICE_KERNELS_REPORT: report,
+      NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ''} --import ${hook.href}`,
     },
     report: () =>
       existsSync(report)
