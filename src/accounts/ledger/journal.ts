@@ -2,8 +2,9 @@ import { Deadline } from '../../deadline.ts';
 import { ServiceError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 import type { LedgerHealth, OpenedRow, RunningCounts, Settled, Settlement } from './ledger.ts';
+import { Outage, type RetryPauses } from './outage.ts';
 import {
-  apart,
+  halves,
   idOf,
   motionOf,
   PendingWrites,
@@ -13,24 +14,27 @@ import {
   type Settling,
 } from './pending-writes.ts';
 import { RefusedWriteError, type LedgerStore } from './store.ts';
-import { neverRanValues, ownerOf, settledValues, type Owner, type Value } from './write.ts';
-
-/** Pauses between attempts while writing fails, in milliseconds: the first, doubled up to the longest. */
-const PAUSE_MS = 50;
-const LONGEST_PAUSE_MS = 1000;
+import {
+  isCountable,
+  neverRanValues,
+  ownerOf,
+  settledValues,
+  unwritableValues,
+  type Batch,
+  type Owner,
+  type Value,
+} from './write.ts';
 
 /** From so many requests on commits are at least so many milliseconds apart. */
 const MANY = 20;
 const PACE_MS = 4;
-
-/** A fault that comes back within so many milliseconds is taken for the same one. */
-const RELAPSE_MS = 10_000;
 
 export interface JournalOptions {
   store: LedgerStore;
   log: Log;
   settleWaitMs: number;
   leaseMs: number;
+  retry: RetryPauses;
   /** Called when a write found that the copy of this epoch is not live any more. */
   onFenced: (epoch: number) => void;
 }
@@ -49,29 +53,28 @@ export class Journal {
   #taken: Taken | null = null;
   /** Under which rows are written; null: this copy is not live. */
   #epoch: number | null = null;
-  #fault: { since: number; pauseMs: number; reason: string } | null = null;
-  #healedAt = -Infinity;
+  readonly #outage: Outage;
   #woken = false;
   #wroteAt = -Infinity;
   #closing = false;
-  #retry: NodeJS.Timeout | undefined;
   #overdue: Deadline | undefined;
   #whenIdle = (): void => {};
 
   constructor(options: JournalOptions) {
     this.#options = options;
+    this.#outage = new Outage(options.retry, () => this.#writeKept());
   }
 
   get health(): LedgerHealth {
-    if (this.#fault === null) return { writable: true };
-    const { since, reason } = this.#fault;
+    const outage = this.#outage.current;
+    if (outage === null) return { writable: true };
     const waiting = (this.#taken?.settles.length ?? 0) + this.#pending.settles.length;
-    return { writable: false, sinceMs: Math.round(performance.now() - since), waiting, reason };
+    return { writable: false, waiting, ...outage };
   }
 
   /** As `Ledger.open`. */
   open(row: OpenedRow, counts: RunningCounts): Promise<void> {
-    if (this.#fault !== null || this.#closing) return Promise.reject(this.#unavailable());
+    if (this.#outage.active || this.#closing) return Promise.reject(this.#unavailable());
     return new Promise((resolve, reject) => {
       this.#pending.open({ row, counts, resolve, reject });
       this.#wake();
@@ -99,6 +102,11 @@ export class Journal {
     this.#running.delete(id);
     // Whoever ended an older epoch has settled all its rows.
     if (running === undefined || running.epoch !== this.#epoch) return Promise.resolve('lost');
+    if (!isCountable(settlement.usage)) {
+      this.#options.log.error('a request reported an impossible usage', { id, ...settlement.usage });
+      this.#settle(unwritableValues(id, Date.now()), running.owner, ignore, ignore);
+      return Promise.reject(this.#unavailable('impossible usage'));
+    }
     const values = settledValues(id, running, settlement);
     return new Promise((resolve, reject) => this.#settle(values, running.owner, resolve, reject));
   }
@@ -126,7 +134,7 @@ export class Journal {
 
   /** Opens nothing until the database takes a heartbeat again: it has not taken this one. */
   missedBeat(error: unknown): void {
-    this.#failed(error instanceof Error ? error.message : String(error), error);
+    this.#failed(messageOf(error), error);
   }
 
   /** Opens no more and writes what there is, with a last checkpoint of what runs still; for `settleWaitMs` at most. */
@@ -144,7 +152,7 @@ export class Journal {
     }
     this.suspend('The ledger is closed.');
     this.#running.clear();
-    clearTimeout(this.#retry);
+    this.#outage[Symbol.dispose]();
     this.#overdue?.[Symbol.dispose]();
   }
 
@@ -156,7 +164,7 @@ export class Journal {
   ): void {
     const { settleWaitMs } = this.#options;
     const deadline = performance.now() + settleWaitMs;
-    this.#pending.settle({ values, owner, resolve, reject, deadline, doubtful: false });
+    this.#pending.settle({ values, owner, resolve, reject, deadline, doubtful: false, closes: false });
     // One timer for all of them: as a rule it finds nothing to do.
     this.#overdue ??= new Deadline(settleWaitMs, () => this.#tellOverdue());
     this.#wake();
@@ -198,7 +206,7 @@ export class Journal {
    * requests run a commit also waits a moment for the next ones: alone it costs as much as ten others in it.
    */
   #wake(): void {
-    if (this.#woken || this.#taken !== null || this.#fault !== null) return;
+    if (this.#woken || this.#taken !== null || this.#outage.active) return;
     this.#woken = true;
     const sinceMs = performance.now() - this.#wroteAt;
     if (this.#running.size + this.#pending.requests < MANY || sinceMs >= PACE_MS) setImmediate(this.#write);
@@ -207,7 +215,7 @@ export class Journal {
 
   readonly #write = (): void => {
     this.#woken = false;
-    if (this.#taken !== null || this.#fault !== null || this.#epoch === null || this.#pending.isEmpty) return;
+    if (this.#taken !== null || this.#outage.active || this.#epoch === null || this.#pending.isEmpty) return;
     this.#wroteAt = performance.now();
     void this.#writeSome(this.#epoch).then(() => {
       if (!this.#pending.isEmpty) this.#wake();
@@ -216,34 +224,64 @@ export class Journal {
 
   async #writeSome(epoch: number): Promise<void> {
     this.#taken = this.#pending.take();
-    await this.#attempt(this.#taken, epoch);
-    if (this.#fault === null) await this.#waive();
+    const responded = (await this.#attempt(this.#taken, epoch)) && (await this.#waive(this.#pending.waived));
     this.#taken = null;
+    if (responded && this.#epoch === epoch) this.#healed();
     if (this.#isIdle) this.#whenIdle();
   }
 
-  /** Settles everything that was taken one way or another; never rejects. */
-  async #attempt(taken: Taken, epoch: number): Promise<void> {
+  /**
+   * Writes a batch and tells each of its requests the result. Returns whether the database took or refused all of
+   * it; otherwise what has to be written is pending again, unless another instance has settled it. Never rejects.
+   */
+  async #attempt(taken: Taken, epoch: number): Promise<boolean> {
     try {
-      const answer = await this.#options.store.write(epoch, toBatch(taken));
-      if (answer === null) this.#fenced(taken, epoch);
-      else this.#written(taken, new Set(answer.lost), epoch);
+      const result = await this.#options.store.write(epoch, toBatch(taken));
+      if (result === null) this.#fenced(taken, epoch);
+      else this.#written(taken, new Set(result.lost), epoch);
+      return result !== null;
     } catch (error) {
-      if (!(error instanceof RefusedWriteError)) this.#putBack(taken, error, epoch);
-      else await this.#writeApart(taken, error, epoch);
+      if (error instanceof RefusedWriteError) return await this.#split(taken, error, epoch);
+      this.#putBack(taken, error, epoch);
+      return false;
     }
   }
 
-  /** Takes back what was written although its request was told otherwise; never rejects. */
-  async #waive(): Promise<void> {
-    const waived = [...this.#pending.waived];
-    if (waived.length === 0) return;
-    try {
-      await this.#options.store.waive(waived);
-      this.#pending.waivedAre(waived.length);
-    } catch (error) {
-      this.#failed(error instanceof Error ? error.message : String(error), error);
+  /** Finds the rows that the database refuses by writing a refused batch in halves, so that they hold up no others. */
+  async #split(taken: Taken, error: RefusedWriteError, epoch: number): Promise<boolean> {
+    const [first, second] = halves(taken);
+    if (first === undefined || second === undefined) {
+      this.#refused(taken, error);
+      return true;
     }
+    if (await this.#attempt(first, epoch)) return await this.#attempt(second, epoch);
+    if (this.#epoch === epoch) this.#putBack(second, error, epoch);
+    else this.#fenced(second, epoch);
+    return false;
+  }
+
+  /**
+   * Cancels the charge for settlements that may have been written although their requests were told otherwise.
+   * Returns whether the database took or refused all of them. Never rejects.
+   */
+  async #waive(settles: Batch['settles']): Promise<boolean> {
+    if (settles.length === 0) return true;
+    try {
+      await this.#options.store.waive(settles);
+    } catch (error) {
+      if (!(error instanceof RefusedWriteError)) {
+        this.#failed(messageOf(error), error);
+        return false;
+      }
+      if (settles.length > 1) {
+        const middle = settles.length >> 1;
+        const [first, second] = [settles.slice(0, middle), settles.slice(middle)];
+        return (await this.#waive(first)) && (await this.#waive(second));
+      }
+      this.#options.log.error('the database refuses to cancel a charge', { id: settles[0]?.[0], error });
+    }
+    this.#pending.waivedAre(settles.length);
+    return true;
   }
 
   #written(taken: Taken, lost: ReadonlySet<string>, epoch: number): void {
@@ -263,7 +301,6 @@ export class Journal {
     for (const settling of taken.settles) {
       settling.resolve(lost.size > 0 && lost.has(idOf(settling)) ? 'lost' : 'settled');
     }
-    if (this.#epoch === epoch) this.#healed();
   }
 
   #fenced(taken: Taken, epoch: number): void {
@@ -273,8 +310,7 @@ export class Journal {
   }
 
   #putBack(taken: Taken, error: unknown, epoch: number): void {
-    const reason = error instanceof Error ? error.message : String(error);
-    this.#failed(reason, error);
+    this.#failed(messageOf(error), error);
     for (const { row, reject } of taken.opens) {
       reject(this.#unavailable(error));
       // It may be there all the same, if only the answer was lost.
@@ -292,87 +328,69 @@ export class Journal {
     }
   }
 
-  /** One write that the database will never take must not keep the others from it. */
-  async #writeApart(taken: Taken, error: RefusedWriteError, epoch: number): Promise<void> {
-    const parts = apart(taken);
-    if (parts.length > 1) {
-      for (const part of parts) {
-        if (this.#fault === null) await this.#attempt(part, epoch);
-        else this.#putBack(part, error, epoch);
-      }
-      return;
-    }
-    this.#options.log.error('the database refuses a row of the ledger', {
-      id: taken.opens[0]?.row.id ?? (taken.settles[0] && idOf(taken.settles[0])),
-      error,
-    });
-    for (const { reject } of [...taken.opens, ...taken.settles]) reject(this.#unavailable(error));
+  /** Rejects the request of the one row of this batch. */
+  #refused({ opens, settles, checkpoints, undelivered }: Taken, error: RefusedWriteError): void {
+    const id = opens[0]?.row.id ?? checkpoints[0]?.id ?? undelivered[0];
+    if (id !== undefined) this.#options.log.error('the database refuses a row of the ledger', { id, error });
+    for (const { reject } of opens) reject(this.#unavailable(error));
+    for (const settling of settles) this.#unwritable(settling, error);
   }
 
-  /** From now on nothing is opened; what waited to be is refused. */
+  /** Closes the row of a settlement that cannot be written, as an error without counts or cost. */
+  #unwritable(settling: Settling, error: RefusedWriteError): void {
+    const id = idOf(settling);
+    this.#options.log.error('the database refuses the settlement of a request', { id, error });
+    settling.reject(this.#unavailable(error));
+    // Refused even so: the row stays open until this instance ends.
+    if (settling.closes) return;
+    const values = unwritableValues(id, Date.now());
+    this.#pending.settle({ ...settling, values, closes: true, deadline: -Infinity });
+    this.#wake();
+  }
+
+  /** Opens nothing until the database takes writes again; rejects the requests that wait for their opening. */
   #failed(reason: string, error?: unknown): void {
-    const { log } = this.#options;
-    if (this.#fault === null) {
-      if (!this.#closing) log.error('the ledger cannot be written', { reason, error: asError(error) });
-      const now = performance.now();
-      // A disk that takes a little and then no more shall not be tried, nor told of, many times a second.
-      const pauseMs = now - this.#healedAt < RELAPSE_MS ? LONGEST_PAUSE_MS : PAUSE_MS;
-      this.#fault = { since: now, pauseMs, reason };
-    } else {
-      this.#fault.reason = reason;
+    if (this.#outage.begin(reason) && !this.#closing) {
+      this.#options.log.error('the ledger cannot be written', { reason, error: asError(error) });
     }
     for (const { reject } of this.#pending.takeOpens()) reject(this.#unavailable(error));
-    this.#retry ??= setTimeout(() => void this.#tryAgain(), this.#fault.pauseMs).unref();
-    this.#fault.pauseMs = Math.min(this.#fault.pauseMs * 2, LONGEST_PAUSE_MS);
   }
 
   /**
-   * A heartbeat tells whether the database takes writes again, so that no request has to try; then what is kept is
-   * written before anything is opened.
+   * A heartbeat shows whether the database takes writes again, so that no request has to try; then what is kept is
+   * written before anything is opened. Without an epoch `resume` ends the outage. Never rejects.
    */
-  async #tryAgain(): Promise<void> {
-    this.#retry = undefined;
+  async #writeKept(): Promise<void> {
     const epoch = this.#epoch;
-    // Whoever makes this copy live again goes on.
     if (epoch === null) return;
-    if (this.#taken !== null) {
-      this.#retry = setTimeout(() => void this.#tryAgain(), PAUSE_MS).unref();
-      return;
-    }
     try {
       const live = await this.#options.store.beat(epoch, this.#options.leaseMs);
-      if (this.#epoch !== epoch) return;
+      if (this.#epoch !== epoch || this.#taken !== null) return;
       if (!live) this.#options.onFenced(epoch);
-      else if (this.#pending.isEmpty) this.#healed();
-      else {
-        await this.#writeSome(epoch);
-        this.#wake();
-      }
+      else await this.#writeSome(epoch);
     } catch (error) {
-      if (this.#epoch === epoch) this.#failed(error instanceof Error ? error.message : String(error), error);
+      if (this.#epoch === epoch) this.#failed(messageOf(error), error);
     }
   }
 
   #healed(): void {
-    if (this.#fault !== null) {
-      const awayMs = Math.round(performance.now() - this.#fault.since);
-      this.#fault = null;
-      this.#healedAt = performance.now();
-      clearTimeout(this.#retry);
-      this.#retry = undefined;
-      this.#options.log.info('the ledger can be written', { awayMs });
-    }
+    const awayMs = this.#outage.end();
+    if (awayMs !== null) this.#options.log.info('the ledger can be written', { awayMs });
     this.#wake();
   }
 
   #unavailable(cause?: unknown): ServiceError {
     return new ServiceError('storage_unavailable', 'The ledger of requests cannot be written now.', {
-      cause: cause ?? this.#fault?.reason,
+      cause: cause ?? this.#outage.current?.reason,
     });
   }
 }
 
 function ignore(): void {}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
 
 function asError(error: unknown): Error | undefined {
   return error instanceof Error ? error : undefined;

@@ -5,6 +5,7 @@ import type { Log } from '../../log.ts';
 import { asError, Instance } from './instance.ts';
 import { Journal } from './journal.ts';
 import type { Ledger } from './ledger.ts';
+import { RETRY_PAUSES } from './outage.ts';
 import { SqliteStore } from './sqlite-store.ts';
 import type { LedgerStore } from './store.ts';
 
@@ -25,16 +26,25 @@ export interface LedgerOptions {
  * and ends the copy.
  */
 export async function openLedger(options: LedgerOptions): Promise<Ledger> {
-  const { database, settings, log } = options;
+  await ensurePartitions(options.database, Date.now());
+  return await startLedger(await openStore(options.database), options);
+}
+
+/** As `openLedger`, over this store, which the ledger disposes of. */
+export async function startLedger(
+  store: LedgerStore,
+  { settings, log, onFenced, onReaped }: Omit<LedgerOptions, 'database'>,
+  retry = RETRY_PAUSES,
+): Promise<Ledger> {
   const { leaseMs, settleWaitMs, keepDays, checkpointMs } = settings;
   await using owned = new AsyncDisposableStack();
-  await ensurePartitions(database, Date.now());
-  const store = owned.use(await openStore(database));
+  owned.use(store);
   const journal = new Journal({
     store,
     log,
     leaseMs,
     settleWaitMs,
+    retry,
     onFenced: (epoch) => instance.fenced(epoch),
   });
   const instance = await Instance.start({
@@ -46,9 +56,9 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
     onMissedBeat: (error) => journal.missedBeat(error),
     onFenced: () => {
       journal.suspend('Another copy of the service took this one for dead; it is being registered again.');
-      options.onFenced();
+      onFenced();
     },
-    onReaped: options.onReaped,
+    onReaped,
   });
   const checkpoints = setInterval(() => journal.checkpointAll(), checkpointMs).unref();
   const kept = owned.move();
@@ -73,7 +83,8 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   };
 }
 
-async function openStore(database: Database): Promise<LedgerStore> {
+/** The store of the kind of this database. */
+export async function openStore(database: Database): Promise<LedgerStore> {
   if (database.place.kind === 'sqlite') return new SqliteStore(database.place.path);
   // Loaded only where it is used: a service on SQLite starts without it.
   const { PostgresStore } = await import('./postgres-store.ts');

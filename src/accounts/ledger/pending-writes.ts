@@ -39,6 +39,8 @@ export interface Settling {
   reject: (error: Error) => void;
   /** Whether a write of it failed: it may be written all the same, if only the answer was lost. */
   doubtful: boolean;
+  /** Whether it replaces a settlement that the database refused. */
+  closes: boolean;
 }
 
 /** What one batch is made of. */
@@ -161,13 +163,20 @@ export function toBatch(taken: Taken): Batch {
   };
 }
 
-/** Batches of one write each. */
-export function apart({ opens, settles, checkpoints, undelivered }: Taken): Taken[] {
-  const nothing = { opens: [], settles: [], checkpoints: [], undelivered: [] };
+/** The two halves of a batch; none of a batch of one write. */
+export function halves({ opens, settles, checkpoints, undelivered }: Taken): Taken[] {
+  const sizes = [opens.length, settles.length, checkpoints.length, undelivered.length];
+  const middle = sizes.reduce((sum, size) => sum + size) >> 1;
+  if (middle === 0) return [];
+  let left = middle;
+  const cut = <T>(writes: readonly T[]) => {
+    const first = writes.slice(0, left);
+    left -= first.length;
+    return [first, writes.slice(first.length)] as const;
+  };
+  const [opened, settled, running, lost] = [cut(opens), cut(settles), cut(checkpoints), cut(undelivered)];
   return [
-    ...opens.map((one) => ({ ...nothing, opens: [one] })),
-    ...settles.map((one) => ({ ...nothing, settles: [one] })),
-    ...checkpoints.map((one) => ({ ...nothing, checkpoints: [one] })),
-    ...undelivered.map((one) => ({ ...nothing, undelivered: [one] })),
+    { opens: opened[0], settles: settled[0], checkpoints: running[0], undelivered: lost[0] },
+    { opens: opened[1], settles: settled[1], checkpoints: running[1], undelivered: lost[1] },
   ];
 }

@@ -38,18 +38,11 @@ export class PostgresStore implements LedgerStore {
   }
 
   async write(epoch: number, batch: Batch): Promise<BatchAnswer | null> {
-    try {
-      return await this.#writer.use((query) => write(query, epoch, batch));
-    } catch (error) {
-      if (!isRefusal(error)) throw error;
-      // The month began before its partition was made.
-      if (isPartitionMissing(error)) await ensurePartitions(this.#database, Date.now());
-      throw new RefusedWriteError(error.message, { cause: error });
-    }
+    return await this.#write((query) => write(query, epoch, batch));
   }
 
   async waive(settles: Batch['settles']): Promise<void> {
-    await this.#writer.use((query) => query(statements.WAIVE, columns(settles)));
+    await this.#write((query) => query(statements.WAIVE, columns(settles)));
   }
 
   async reap(epoch: number): Promise<number> {
@@ -73,6 +66,18 @@ export class PostgresStore implements LedgerStore {
     await ensurePartitions(this.#database, nowMs);
     if (keepDays !== undefined) await dropPartitions(this.#database, nowMs - keepDays * DAY_MS);
     await this.#beside.use((query) => query(statements.FORGET, [nowMs - DEAD_KEPT_MS]));
+  }
+
+  /** Rejects with a `RefusedWriteError` when the server refuses what the statements hold. */
+  async #write<T>(work: (query: Query) => Promise<T>): Promise<T> {
+    try {
+      return await this.#writer.use(work);
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      // The month began before its partition was created.
+      if (isPartitionMissing(error)) await ensurePartitions(this.#database, Date.now());
+      throw new RefusedWriteError(error.message, { cause: error });
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -15,8 +15,8 @@ export interface LedgerStore extends AsyncDisposable {
    */
   write(epoch: number, batch: Batch): Promise<BatchAnswer | null>;
   /**
-   * Takes back what these settlements cost, where they were written after all: their requests were told that they
-   * were not. Whoever lives or not, and as often as one likes.
+   * Cancels the charge for these settlements where they were written after all: their requests were told that they
+   * were not. Idempotent. Ignores the lease. Rejects as `write` does.
    */
   waive(settles: Batch['settles']): Promise<void>;
   /**

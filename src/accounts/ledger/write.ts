@@ -1,4 +1,5 @@
 import type { LedgerState } from '../../database/schema.ts';
+import type { Usage } from '../../generation.ts';
 import { costOf, type TokenPrice } from './cost.ts';
 import { bucketOf } from './histogram.ts';
 import type { OpenedRow, RunningCounts, Settlement } from './ledger.ts';
@@ -77,6 +78,8 @@ export function ownerOf({ accountId, keyId, model, startedAt }: OpenedRow): Owne
   return [accountId, keyId, model, startedAt];
 }
 
+const NO_USAGE: Readonly<Usage> = { promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
+
 /** `error_code` of a request whose caller hung up. */
 export const HUNG_UP = 'hung_up';
 
@@ -99,8 +102,21 @@ export function openedValues(row: OpenedRow): Value[] {
   ];
 }
 
+/**
+ * The most tokens of a kind that one row counts: no engine has a context near it, and the sums of a day and of a
+ * report stay within 2^53 for 9 million such rows.
+ */
+const MOST_TOKENS = 1_000_000_000;
+
+/** Whether a row can hold these counts; what a replica reports can be anything. */
+export function isCountable({ promptTokens, cachedTokens, completionTokens }: Readonly<Usage>): boolean {
+  return [promptTokens, cachedTokens, completionTokens].every(
+    (tokens) => Number.isInteger(tokens) && tokens >= 0 && tokens <= MOST_TOKENS,
+  );
+}
+
 export function checkpointValues(id: string, counts: RunningCounts, atMs: number): Value[] {
-  return [id, ...countValues(counts), atMs];
+  return [id, ...countValues(isCountable(counts.usage) ? counts : { ...counts, usage: NO_USAGE }), atMs];
 }
 
 /** What is known of a row besides how it ended. */
@@ -137,8 +153,18 @@ export function waivedValues([id = null, , , ...row]: readonly Value[]): Value[]
 
 /** Ends a row that may have been opened although its opening was refused to the request: it never ran. */
 export function neverRanValues(id: string, atMs: number): Value[] {
-  return values(id, null, null, 'interrupted', 0n, {
-    usage: { promptTokens: 0, cachedTokens: 0, completionTokens: 0 },
+  return emptyValues(id, 'interrupted', atMs);
+}
+
+/** Ends a row whose settlement the database refuses. */
+export function unwritableValues(id: string, atMs: number): Value[] {
+  return emptyValues(id, 'settled', atMs);
+}
+
+/** Without counts or cost, and with the error that the request was told. */
+function emptyValues(id: string, state: LedgerState, atMs: number): Value[] {
+  return values(id, null, null, state, 0n, {
+    usage: NO_USAGE,
     usageSource: null,
     replica: null,
     slotAt: null,

@@ -176,5 +176,56 @@ for (const databases of testDatabases()) {
       assert.equal(await ledger.settle(taken.id, settlement()), 'settled');
       assert.deepEqual(ledger.health, { writable: true });
     });
+
+    test('a usage or a cost that cannot be written ends its request with an error and costs nothing', async () => {
+      await using database = await databases.open();
+      await using ledger = await open(database);
+      const dear = { pricePrompt: 2_000_000, priceCompletion: 2_000_000 };
+      const absurd = [
+        [counts(10 ** 15, 5), dear],
+        ...Array.from({ length: 4 }, () => [counts(10, 10 ** 12), dear] as const),
+        [counts(-1, 5), dear],
+        [counts(0.5, 5), dear],
+        [counts(NaN, 5), dear],
+        // One cost that passes 64 bits, and six of which the sum of the day does.
+        [counts(10 ** 9, 5), { pricePrompt: 10 ** 14 }],
+        ...Array.from({ length: 6 }, () => [counts(10 ** 9, 0), { pricePrompt: 2 * 10 ** 9 }] as const),
+      ] as const;
+      const settled: string[] = [];
+      for (const [usage, price] of absurd) {
+        const opened = row(price);
+        const moving = counts();
+        await ledger.open(opened, moving);
+        Object.assign(moving, usage);
+        ledger.checkpoint(opened.id);
+        settled.push(await ledger.settle(opened.id, settlement(usage)).catch(({ code }) => code));
+      }
+      const last = row();
+      await ledger.open(last, counts());
+      assert.equal(await ledger.settle(last.id, settlement()), 'settled');
+      assert.deepEqual(settled, [
+        ...Array.from({ length: 9 }, () => 'storage_unavailable'),
+        ...Array.from({ length: 4 }, () => 'settled'),
+        ...Array.from({ length: 2 }, () => 'storage_unavailable'),
+      ]);
+      assert.deepEqual(await states(database), { settled: absurd.length + 1 });
+      const [day] = await sums(database);
+      assert.deepEqual([day?.requests, day?.errors], [absurd.length + 1, 11]);
+      const rows = await database.kysely.selectFrom('ledger').select(['error_code', 'billed']).execute();
+      assert.equal(rows.filter(({ error_code, billed }) => error_code !== null && billed === 0).length, 11);
+    });
+
+    test('a running request with an impossible usage is interrupted without it', async () => {
+      await using database = await databases.open();
+      const opened = row();
+      {
+        await using ledger = await open(database);
+        const moving = counts();
+        await ledger.open(opened, moving);
+        moving.usage.completionTokens = 10 ** 15;
+      }
+      const after = await standing(database, opened.id);
+      assert.deepEqual([after?.state, after?.completion_tokens], ['interrupted', 0]);
+    });
   });
 }

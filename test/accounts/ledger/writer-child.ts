@@ -14,7 +14,16 @@ const { SLUICE_HOME: home = '', SLUICE_DATABASE_URL: url } = process.env;
 const [mode, leaseMs] = process.argv.slice(2);
 
 function say(...words: readonly string[]): void {
-  writeSync(1, `${words.join(' ')}\n`);
+  const line = `${words.join(' ')}\n`;
+  for (;;) {
+    try {
+      writeSync(1, line);
+      return;
+    } catch (error) {
+      // The reader is slow and the pipe is full.
+      if (!(error instanceof Error && 'code' in error && error.code === 'EAGAIN')) throw error;
+    }
+  }
 }
 
 async function request(ledger: Ledger): Promise<void> {

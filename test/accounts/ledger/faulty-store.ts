@@ -1,0 +1,76 @@
+import type { BatchAnswer, LedgerStore } from '../../../src/accounts/ledger/store.ts';
+import { RefusedWriteError } from '../../../src/accounts/ledger/store.ts';
+import type { Batch, Value } from '../../../src/accounts/ledger/write.ts';
+
+/**
+ * What a call does. `fails`: nothing is written. `loses`: written, and the response is lost. `fences`: another
+ * instance ends this one first.
+ */
+export type Outcome = 'works' | 'fails' | 'loses' | 'fences';
+
+/** A store that fails as a script says: one outcome for each write, waiver and heartbeat; then it works. */
+export class FaultyStore implements LedgerStore {
+  readonly #store: LedgerStore;
+  readonly #fence: () => Promise<void>;
+  #script: Outcome[] = [];
+  /** Ids that it refuses, whatever the write holds. */
+  readonly refused = new Set<string>();
+
+  constructor(store: LedgerStore, fence: () => Promise<void> = async () => {}) {
+    this.#store = store;
+    this.#fence = fence;
+  }
+
+  /** Plays these outcomes from the next call on. */
+  play(script: readonly Outcome[]): void {
+    this.#script = [...script];
+  }
+
+  beat(epoch: number, leaseMs: number): Promise<boolean> {
+    return this.#call(() => this.#store.beat(epoch, leaseMs));
+  }
+
+  write(epoch: number, batch: Batch): Promise<BatchAnswer | null> {
+    const { opens, checkpoints, settles, undelivered } = batch;
+    const ids = [...[...opens, ...checkpoints, ...settles].map(([id = null]) => id), ...undelivered];
+    return this.#call(() => (this.#refuse(ids), this.#store.write(epoch, batch)));
+  }
+
+  waive(settles: Batch['settles']): Promise<void> {
+    return this.#call(() => (this.#refuse(settles.map(([id = null]) => id)), this.#store.waive(settles)));
+  }
+
+  register(leaseMs: number): Promise<number> {
+    return this.#store.register(leaseMs);
+  }
+
+  reap(epoch: number): Promise<number> {
+    return this.#store.reap(epoch);
+  }
+
+  retire(epoch: number): Promise<void> {
+    return this.#store.retire(epoch);
+  }
+
+  upkeep(nowMs: number, keepDays: number | undefined): Promise<void> {
+    return this.#store.upkeep(nowMs, keepDays);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#store[Symbol.asyncDispose]();
+  }
+
+  async #call<T>(call: () => Promise<T>): Promise<T> {
+    const outcome = this.#script.shift() ?? 'works';
+    if (outcome === 'fails') throw new Error('the script fails this call');
+    if (outcome === 'fences') await this.#fence();
+    const result = await call();
+    if (outcome === 'loses') throw new Error('the script loses this response');
+    return result;
+  }
+
+  #refuse(ids: readonly Value[]): void {
+    const id = ids.find((one) => this.refused.has(`${one}`));
+    if (id !== undefined) throw new RefusedWriteError(`the script refuses ${id}`);
+  }
+}
