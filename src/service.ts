@@ -30,6 +30,7 @@ import { makeSetupLink } from './identity/setup.ts';
 import type { Log } from './log.ts';
 import { ModelStore } from './models/store.ts';
 import { cardSource } from './routing/card.ts';
+import { SYSTEM_CLOCK } from './routing/breaker.ts';
 import { Router } from './routing/router.ts';
 import { VERSION } from './version.ts';
 import { WriteQueue } from './write-queue.ts';
@@ -101,7 +102,7 @@ export class Service implements AsyncDisposable {
         afterCheck: (known) => activity.abort(keyClosed(), (caller) => known.opens(caller)),
       }),
     );
-    const router = new Router(config.file.queue);
+    const router = new Router({ queue: config.file.queue, log, clock: SYSTEM_CLOCK });
     const run = await runFolder(config.home);
     const store = new ModelStore({ home: config.home, log, env });
     const models: EmbeddedReplica[] = [];
@@ -127,7 +128,6 @@ export class Service implements AsyncDisposable {
     const app = buildServer({
       router,
       inference: {
-        router,
         accounting: { plans, limits, ledger },
         checkpointTokens: config.file.ledger.checkpointTokens,
       },

@@ -1,4 +1,4 @@
-import type { EngineState } from '../engine/engine.ts';
+import type { ReplicaState } from '../routing/replica.ts';
 import { ProgressBar } from './progress-bar.ts';
 
 /**
@@ -14,7 +14,7 @@ export class StartDisplay implements Disposable {
     this.#stream = stream;
   }
 
-  draw(replicas: readonly { id: string; state: EngineState }[]): void {
+  draw(replicas: readonly { id: string; state: ReplicaState }[]): void {
     // One bar at a time: the others' turn comes when this one is done.
     const fetching = replicas.find(({ state }) => state.state === 'downloading' && state.pull !== null);
     if (fetching?.state.state === 'downloading' && fetching.state.pull) {
@@ -28,7 +28,7 @@ export class StartDisplay implements Disposable {
     this.#endBar();
   }
 
-  #say(id: string, state: EngineState): void {
+  #say(id: string, state: ReplicaState): void {
     const words = inWords(state);
     if (words === null || this.#said.get(id) === words) return;
     this.#said.set(id, words);
@@ -42,13 +42,14 @@ export class StartDisplay implements Disposable {
   }
 }
 
-function inWords(state: EngineState): string | null {
+function inWords(state: ReplicaState): string | null {
   switch (state.state) {
     case 'downloading':
       return null;
     case 'loading':
       return 'loading';
     case 'ready':
+    case 'paused':
       return 'serving';
     case 'down':
       return state.retryInMs === null ? 'cannot serve' : `trying again (${state.reason}):`;

@@ -80,14 +80,18 @@ export type EngineReport =
   /** It exits after this line; `retry` is false where starting again cannot help. */
   | { event: 'failed'; reason: string; retry: boolean };
 
-/** The replica did not take the request: refused, unreachable, or 503 before the first byte. */
+/** The replica did not take the request: unreachable, or 503 or 429 before the first byte. */
 export class ReplicaRefused extends ServiceError {
-  constructor(cause: unknown, retryAfterMs = 1000) {
+  /** Whether it is healthy and only wants fewer requests: a 429. */
+  readonly rateLimited: boolean;
+
+  constructor(cause: unknown, { retryAfterMs = 1000, rateLimited = false } = {}) {
     super('engine_unavailable', 'No replica of this model can take the request now.', {
       cause,
       retryAfterMs,
     });
     this.name = 'ReplicaRefused';
+    this.rateLimited = rateLimited;
   }
 }
 

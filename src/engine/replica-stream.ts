@@ -42,10 +42,9 @@ export interface ReplicaLine {
  * One request at one replica: the handler of its HTTP exchange and the iterator of its events in one object,
  * since both are on the path of every token. Nothing happens before the first `next()`.
  *
- * Refusing (`ReplicaRefused`, so another replica may be tried) means: no connection, or 503 or 429 as the
- * answer. A connection that was lost after the request went out on it is not that, even where nothing came
- * back: the replica may be generating, and asking another would do the work twice. It is `engine_unavailable`,
- * as are silence, bytes that make no sense, and an end that comes too early.
+ * `ReplicaRefused` means that the replica did not take the request: no connection, or 503 or 429 as the response.
+ * A connection that was lost after the request was sent is not that, even where nothing came back: the replica may
+ * be generating. It is `engine_unavailable`, as are silence, unreadable bytes, and an end that comes too early.
  */
 export class ReplicaStream
   implements AsyncIterableIterator<ReplicaEvent>, Dispatcher.DispatchHandler, Watched
@@ -308,9 +307,9 @@ export class ReplicaStream
 
   #refusal(): ServiceError {
     const fault = readErrorBody(this.#status, this.#body());
-    const refused = this.#status === 503 || this.#status === 429;
-    // After `started` it is too late for another replica: events of this one have gone out.
-    return refused && !this.#started ? new ReplicaRefused(fault, this.#retryAfterMs) : fault;
+    const rateLimited = this.#status === 429;
+    if (!rateLimited && this.#status !== 503) return fault;
+    return new ReplicaRefused(fault, { retryAfterMs: this.#retryAfterMs, rateLimited });
   }
 }
 

@@ -6,6 +6,7 @@ import { complete } from '../inference/complete.ts';
 import { HungUp } from '../inference/hung-up.ts';
 import { GenerationRecord } from '../inference/record.ts';
 import type { Log } from '../log.ts';
+import type { ServedModel } from '../routing/served-model.ts';
 import { AnswerBuilder, type AnswerIdentity } from '../openai/answer.ts';
 import { parseChatRequest } from '../openai/chat-request.ts';
 import { refuseUnsupported } from '../openai/honoured.ts';
@@ -48,11 +49,11 @@ export async function generate(
     if (over) context.activity.end(stop);
   });
   try {
-    const parsed = parse(context, kind, request, caller);
+    const { model, parsed } = parse(context, kind, request, caller);
     outcome.stream = parsed.stream;
     outcome.model = parsed.model;
     const asker = { requestId: request.id, clientRequestId: clientRequestId(request) ?? null, caller };
-    const events = complete(context.inference, asker, parsed, stop, record);
+    const events = complete(context.inference, model, asker, parsed, stop, record);
     const identity = identify(kind, exchange.requestId, parsed.model);
     if (parsed.stream) await stream(context, exchange, identity, parsed, events, stop, outcome);
     else {
@@ -87,7 +88,7 @@ function parse(
   kind: GenerationRequest['kind'],
   request: FastifyRequest,
   caller: AuthenticatedKey,
-): GenerationRequest {
+): { model: ServedModel; parsed: GenerationRequest } {
   const body = parseJsonBody(request.body instanceof Uint8Array ? request.body : EMPTY);
   const options = { maxChoices: context.limits.choices, internal: false };
   const parsed = kind === 'chat' ? parseChatRequest(body, options) : parseTextRequest(body, options);
@@ -99,7 +100,7 @@ function parse(
   if (card && card.max_completion_tokens < card.context_length) {
     parsed.request.maxTokens = Math.min(parsed.request.maxTokens ?? Infinity, card.max_completion_tokens);
   }
-  return parsed.request;
+  return { model, parsed: parsed.request };
 }
 
 /** A key that may use some models only asked for another. */

@@ -5,7 +5,7 @@ import type { Actual, Demand, Denial, Limits, Reservation } from '../accounts/li
 import type { Plan, Plans } from '../accounts/plans.ts';
 import { ServiceError } from '../errors.ts';
 import type { GenerationRequest } from '../generation.ts';
-import type { ServedModel } from '../routing/router.ts';
+import type { ServedModel } from '../routing/served-model.ts';
 import type { GenerationRecord } from './record.ts';
 import { worstCase } from './worst-case.ts';
 

@@ -1,9 +1,11 @@
-import type { Engine, ReplicaRefused } from '../engine/engine.ts';
-import { ReplicaRefused as Refused, type ReplicaEvent } from '../engine/engine.ts';
 import { Deadline } from '../deadline.ts';
+import { ReplicaRefused, type Engine, type ReplicaEvent } from '../engine/engine.ts';
 import { ServiceError } from '../errors.ts';
 import type { GenerationEvent, GenerationRequest } from '../generation.ts';
-import type { Lease, QueuePlace, Router } from '../routing/router.ts';
+import type { RequestResult } from '../routing/breaker.ts';
+import type { QueuePlace } from '../routing/queue.ts';
+import type { Lease } from '../routing/replica.ts';
+import type { ServedModel } from '../routing/served-model.ts';
 import { Account, type Accounting, type Asker, type Outcome } from './account.ts';
 import { HungUp } from './hung-up.ts';
 import type { GenerationRecord } from './record.ts';
@@ -11,29 +13,31 @@ import { estimatedPromptTokens } from './worst-case.ts';
 
 /** What every generation of a service is done with. */
 export interface Inference {
-  router: Router;
   accounting: Accounting;
   /** Completion tokens after which a checkpoint is written without waiting for the clock. */
   checkpointTokens: number;
 }
 
+/** Replicas that one request is sent to at most, beside those that did not take it: it may be what breaks them. */
+const MOST_TRIES = 3;
+
 /**
- * The whole story of one generation: a place in the queue, what its limits and the ledger say, a replica, its
- * events, and everything given back whatever happens. `record` is filled as it goes. A replica that refuses the
- * request is followed by the next. The iteration ends only when the row of the ledger is settled, so that what is
- * said last is said after it.
+ * Runs one generation: a place in the queue, its limits and the ledger, a replica, its events, and the release of
+ * everything however it ends. `record` is filled on the way. A request that fails at a replica before its first
+ * event goes to the next one. The iteration ends only when the row of the ledger is settled.
  *
- * Ends by throwing a `ServiceError`, or `stop.signal.reason` when the caller hung up. `stop` is the caller's:
+ * Ends by throwing a `ServiceError`, or `stop.signal.reason` when the caller disconnected. `stop` is the caller's:
  * the generation also aborts it, when the request has waited for a slot for longer than the queue allows.
  */
 export function complete(
   inference: Inference,
+  model: ServedModel,
   asker: Asker,
   request: GenerationRequest,
   stop: AbortController,
   record: GenerationRecord,
 ): AsyncIterableIterator<GenerationEvent, undefined> {
-  return new Completion(inference, asker, request, stop, record);
+  return new Completion(inference, model, asker, request, stop, record);
 }
 
 type Step = IteratorResult<GenerationEvent, undefined>;
@@ -42,12 +46,17 @@ const DONE: Step = { value: undefined, done: true };
 
 /** An iterator by hand: a generator would cost three more turns of the microtask queue, once a token. */
 class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
-  readonly #router: Router;
+  readonly #model: ServedModel;
   readonly #account: Account;
   readonly #request: GenerationRequest;
   readonly #stop: AbortController;
   readonly #record: GenerationRecord;
-  readonly #refused = new Map<Engine, ReplicaRefused>();
+  /** Where the request has failed, and with what. */
+  readonly #failures = new Map<Engine, ServiceError>();
+  /** How often it was sent and failed. */
+  #tries = 0;
+  /** Whether the caller has been given an event: from then on no other replica can take over. */
+  #begun = false;
   readonly #checkpointTokens: number;
   /** Completion tokens at which the next checkpoint is due. */
   #checkpointAt: number;
@@ -58,14 +67,15 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
   #over = false;
 
   constructor(
-    { router, accounting, checkpointTokens }: Inference,
+    { accounting, checkpointTokens }: Inference,
+    model: ServedModel,
     asker: Asker,
     request: GenerationRequest,
     stop: AbortController,
     record: GenerationRecord,
   ) {
-    this.#router = router;
-    this.#account = new Account(accounting, asker, router.model(request.model), record);
+    this.#model = model;
+    this.#account = new Account(accounting, asker, model, record);
     this.#request = request;
     this.#stop = stop;
     this.#record = record;
@@ -105,8 +115,9 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
 
   /** Enters the queue and the books. */
   async #enter(): Promise<void> {
-    const { maxWaitMs } = this.#router.queue;
-    this.#place = this.#router.enter(this.#request.model);
+    const { queue } = this.#model;
+    const { maxWaitMs } = queue.limits;
+    this.#place = queue.enter();
     this.#patience = new Deadline(maxWaitMs, () => this.#stop.abort(waitedTooLong(maxWaitMs)));
     await this.#account.open(this.#request);
     this.#stop.signal.throwIfAborted();
@@ -114,9 +125,8 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
 
   /** Gives the request to the next replica. */
   #ask(): AsyncIterator<ReplicaEvent, undefined> {
-    this.#lease = this.#router.acquire(this.#request.model, this.#refused);
-    this.#record.replica = this.#lease.engine.name;
-    this.#record.attempts++;
+    this.#lease = this.#model.acquire(this.#failures);
+    this.#record.attempt(this.#lease.engine.name);
     return this.#lease.engine.generate(this.#request, this.#stop.signal)[Symbol.asyncIterator]();
   }
 
@@ -129,6 +139,8 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
       return this.next();
     }
     if (value.type === 'started') this.#leaveQueue();
+    else if (this.#record.firstTokenAtMs === null) this.#lease?.began();
+    this.#begun = true;
     this.#record.note(value, this.#estimate);
     const { completionTokens } = this.#record.usage;
     if (completionTokens >= this.#checkpointAt) {
@@ -142,40 +154,48 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
   readonly #estimate = () => estimatedPromptTokens(this.#request);
 
   readonly #failed = (error: unknown): Promise<Step> => {
-    if (error instanceof Refused && this.#lease && !this.#stop.signal.aborted) {
-      this.#refused.set(this.#lease.engine, error);
-      this.#lease.release();
-      this.#events = null;
-      return this.next();
-    }
-    return this.#end(error);
+    if (this.#stop.signal.aborted || !isReplicaFailure(error) || !this.#lease) return this.#end(error);
+    const refused = error instanceof ReplicaRefused;
+    this.#lease.release(refused && error.rateLimited ? 'inconclusive' : 'failed', error);
+    if (!refused) this.#tries++;
+    if (this.#begun || this.#tries >= MOST_TRIES) return this.#end(error);
+    this.#failures.set(this.#lease.engine, error);
+    this.#events = null;
+    return this.next();
   };
 
   async #finish(): Promise<Step> {
-    this.#release();
+    this.#release('succeeded');
     const delivered = !this.#stop.signal.aborted;
     await this.#account.settle({ code: null, status: 200, billed: true, delivered });
     return DONE;
   }
 
-  /** What ended the request is told, whether or not its row could be written: the ledger says that by itself. */
+  /** Throws what ended the request, whether or not its row could be written: the ledger reports that itself. */
   async #end(reason: unknown): Promise<never> {
-    this.#release();
+    this.#release('inconclusive');
     await this.#account.settle(outcomeOf(reason)).catch(() => {});
     throw reason;
   }
 
   #leaveQueue(): void {
     this.#patience?.[Symbol.dispose]();
-    this.#place?.left();
+    this.#place?.leave();
   }
 
-  #release(): void {
+  #release(result: RequestResult): void {
     this.#over = true;
     this.#leaveQueue();
-    this.#lease?.release();
+    this.#lease?.release(result);
     this.#record.endedAtMs = performance.now();
   }
+}
+
+/** Whether another replica might serve the request: not where the request itself is at fault, or this service. */
+function isReplicaFailure(error: unknown): error is ServiceError {
+  return (
+    error instanceof ServiceError && (error.code === 'engine_unavailable' || error.code === 'internal_error')
+  );
 }
 
 /** Callers pay for what they had generated and no longer want, and for nothing that a fault of ours or theirs ended. */

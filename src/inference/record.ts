@@ -15,7 +15,7 @@ export class GenerationRecord implements RunningCounts {
   firstTokenAtMs: number | null = null;
   endedAtMs: number | null = null;
   replica: string | null = null;
-  /** Replicas that it was given to, refusals included. */
+  /** Replicas that it was given to, those that refused it or failed included. */
   attempts = 0;
   usage: Usage = { promptTokens: 0, completionTokens: 0, cachedTokens: 0 };
   usageSource: 'engine' | 'estimated' | null = null;
@@ -34,6 +34,13 @@ export class GenerationRecord implements RunningCounts {
 
   get endedAt(): number | null {
     return this.#unix(this.endedAtMs);
+  }
+
+  /** The request goes to this replica. What is known of an earlier attempt is forgotten. */
+  attempt(replica: string): void {
+    this.replica = replica;
+    this.attempts++;
+    this.slotAtMs = null;
   }
 
   /** The request was sent to a server that does not report when it gets a slot. */

@@ -1,6 +1,6 @@
 import { costOf } from '../accounts/ledger/cost.ts';
 import type { GenerationRequest } from '../generation.ts';
-import type { ServedModel } from '../routing/router.ts';
+import type { ModelTerms } from '../routing/served-model.ts';
 
 /** The most that a request can use. */
 export interface WorstCase {
@@ -22,7 +22,7 @@ const UNKNOWN_CONTEXT = 131_072;
  * context, and a completion is never longer than what was asked for or what the model gives. Which of the two costs
  * more when it is as long as it can be depends on their prices.
  */
-export function worstCase(request: GenerationRequest, model: ServedModel): WorstCase {
+export function worstCase(request: GenerationRequest, model: ModelTerms): WorstCase {
   const card = model.card();
   const context = card?.context_length ?? UNKNOWN_CONTEXT;
   const longest = Math.min(request.maxTokens ?? Infinity, card?.max_completion_tokens ?? context, context);
@@ -44,7 +44,7 @@ function worstOf(
   choices: number,
   longest: number,
   context: number,
-  { price }: ServedModel,
+  { price }: ModelTerms,
 ): WorstCase {
   const promptTokens = Math.min(prompt, context);
   const short = use(promptTokens, Math.min(longest, context - promptTokens) * choices, price);
@@ -55,7 +55,7 @@ function worstOf(
   };
 }
 
-function use(promptTokens: number, completionTokens: number, price: ServedModel['price']): WorstCase {
+function use(promptTokens: number, completionTokens: number, price: ModelTerms['price']): WorstCase {
   return {
     tokens: promptTokens + completionTokens,
     pico: costOf({ promptTokens, completionTokens, cachedTokens: 0 }, price),

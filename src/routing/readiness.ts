@@ -1,5 +1,5 @@
-import type { EngineState } from '../engine/engine.ts';
-import type { ModelOverview } from './router.ts';
+import type { ReplicaState } from './replica.ts';
+import type { ModelOverview } from './served-model.ts';
 
 /** How far one replica is on its way. `fraction` is 0 to 1, or null where it cannot be told. */
 export interface Progress {
@@ -7,9 +7,12 @@ export interface Progress {
   fraction: number | null;
 }
 
-/** True when every required model can generate; where none is required, when any one can. */
+/**
+ * True when every required model can generate; where none is required, when any one can. A paused replica counts:
+ * it still gets the requests that no other replica can take.
+ */
 export function isReady(models: readonly ModelOverview[]): boolean {
-  const able = (model: ModelOverview) => model.replicas.some(({ state }) => state.state === 'ready');
+  const able = (model: ModelOverview) => model.replicas.some(({ state }) => phase(state) === null);
   const required = models.filter((model) => model.required);
   return required.length > 0 ? required.every(able) : models.some(able);
 }
@@ -19,7 +22,7 @@ export function progress(models: readonly ModelOverview[]): Progress[] {
   return models.flatMap((model) => model.replicas).flatMap(({ state }) => phase(state) ?? []);
 }
 
-function phase(state: EngineState): Progress | null {
+function phase(state: ReplicaState): Progress | null {
   switch (state.state) {
     case 'downloading': {
       const { pull } = state;
@@ -29,6 +32,7 @@ function phase(state: EngineState): Progress | null {
     case 'loading':
       return { phase: 'loading', fraction: state.fraction };
     case 'ready':
+    case 'paused':
       return null;
     case 'down':
       return { phase: 'down', fraction: null };

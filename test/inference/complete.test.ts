@@ -10,10 +10,13 @@ import { ReplicaRefused, type Engine } from '../../src/engine/engine.ts';
 import type { Directive } from '../../src/engine/scripted/options.ts';
 import { ServiceError } from '../../src/errors.ts';
 import type { GenerationEvent, GenerationRequest } from '../../src/generation.ts';
+import { SILENT } from '../../src/log.ts';
 import { complete } from '../../src/inference/complete.ts';
 import { HungUp } from '../../src/inference/hung-up.ts';
 import { GenerationRecord } from '../../src/inference/record.ts';
-import { Router, type QueueLimits } from '../../src/routing/router.ts';
+import { SYSTEM_CLOCK } from '../../src/routing/breaker.ts';
+import type { QueueLimits } from '../../src/routing/queue.ts';
+import { Router } from '../../src/routing/router.ts';
 import { openScripted, Raw, REPLICA, sayHello } from '../engine/replicas.ts';
 import { chat, collect, MODEL, textOf } from '../engine/requests.ts';
 import { until } from '../harness.ts';
@@ -37,7 +40,11 @@ const gone = openReplica({ ...REPLICA, name: 'gone', url: 'http://127.0.0.1:9' }
 after(() => gone[Symbol.asyncDispose]());
 
 function routerTo(engines: readonly Engine[], queue: Partial<QueueLimits> = {}): Router {
-  const router = new Router({ maxRequests: 100, maxWaitMs: 600_000, ...queue });
+  const router = new Router({
+    queue: { maxRequests: 100, maxWaitMs: 600_000, ...queue },
+    log: SILENT,
+    clock: SYSTEM_CLOCK,
+  });
   router.serve(
     {
       id: MODEL,
@@ -61,9 +68,9 @@ function run(router: Router, request: GenerationRequest): Run {
   const stop = new AbortController();
   const record = new GenerationRecord();
   const requestId = randomUUIDv7();
-  const inference = { router, accounting: books, checkpointTokens: 256 };
+  const inference = { accounting: books, checkpointTokens: 256 };
   const asker = { requestId, clientRequestId: null, caller: books.caller };
-  const events = complete(inference, asker, request, stop, record);
+  const events = complete(inference, router.model(MODEL), asker, request, stop, record);
   return { requestId, record, stop, [Symbol.asyncIterator]: () => events };
 }
 
@@ -133,12 +140,76 @@ test('a replica that is busy is followed by the next, each asked once, and the l
   assertGivenBack(none);
 });
 
-test('a request that a replica may have begun is not given to another', async () => {
-  await using deaf = await Raw.listen((response) => response.destroy());
+/** How a replica fails a request before its first event. */
+const FAILURES: Readonly<Record<string, Parameters<typeof Raw.listen>[0]>> = {
+  'a lost connection': (response) => response.destroy(),
+  'a 500': (response) => response.writeHead(500).end(),
+  'a 502 of a proxy': (response) => response.writeHead(502).end('<html>'),
+  'bytes that are no stream': (response) => response.end('<html>'),
+};
+
+for (const [name, fails] of Object.entries(FAILURES)) {
+  test(`${name} before the first event moves the request to another replica`, async () => {
+    await using broken = await Raw.listen(fails, { name: 'broken' });
+    await using healthy = await Raw.listen(sayHello, { name: 'healthy' });
+    for (const stream of [true, false]) {
+      const router = routerTo([broken.engine, healthy.engine]);
+      const generation = run(router, chat({}, { stream }));
+      assert.equal(textOf(await collect(generation)), 'hé 東京');
+      assert.deepEqual([generation.record.replica, generation.record.attempts], ['healthy', 2]);
+      assertGivenBack(router);
+    }
+  });
+}
+
+test('a request that fails at three replicas goes to no fourth, and its caller reads the last error', async () => {
+  const asked: number[] = [];
+  await using owned = new AsyncDisposableStack();
+  const engines: Engine[] = [];
+  for (let index = 0; index < 4; index++) {
+    const replica = owned.use(
+      await Raw.listen((response) => {
+        asked.push(index);
+        response.writeHead(index === 2 ? 500 : 504).end();
+      }),
+    );
+    engines.push(replica.engine);
+  }
+  const router = routerTo(engines);
+  await failsWith(run(router, chat()), 'internal_error');
+  assert.deepEqual(asked, [0, 1, 2]);
+  assertGivenBack(router);
+});
+
+test('a request that the caller has seen begin goes to no other replica', async () => {
   await using second = await Raw.listen(sayHello);
-  const router = routerTo([deaf.engine, second.engine]);
-  await failsWith(run(router, chat()), 'engine_unavailable');
+  const router = routerTo([engine, second.engine]);
+  await failsWith(run(router, chat({ tokens: 4, cutAfter: 2 })), 'engine_unavailable');
   assert.equal(second.bodies.length, 0);
+  assertGivenBack(router);
+});
+
+test('what the request itself is at fault for is told at once, and is no failure of the replica', async () => {
+  await using strict = await Raw.listen((response) => response.writeHead(400).end('{"message":"no"}'));
+  await using second = await Raw.listen(sayHello);
+  const router = routerTo([strict.engine, second.engine]);
+  for (let turn = 0; turn < 12; turn++) {
+    const events = collect(run(router, chat()));
+    if (turn % 2 === 0) await assert.rejects(events, { code: 'invalid_value' });
+    else await events;
+  }
+  assert.deepEqual([strict.bodies.length, second.bodies.length], [6, 6]);
+});
+
+test('a replica that fails fast is left alone, and no caller notices it', async () => {
+  await using broken = await Raw.listen((response) => response.writeHead(500).end());
+  const router = routerTo([broken.engine, engine]);
+  for (let batch = 0; batch < 20; batch++) {
+    const events = Array.from({ length: 10 }, () => collect(run(router, chat({ text: 'fine' }))));
+    for (const each of await Promise.all(events)) assert.equal(textOf(each), 'fine');
+  }
+  // The first batch, before 5 of it had failed, and a trial now and then.
+  assert.ok(broken.bodies.length < 20, `${broken.bodies.length} requests went to it`);
   assertGivenBack(router);
 });
 
@@ -313,9 +384,11 @@ test('one whose limits say no has no row, takes no slot and leaves no place behi
   await using poor = await openBooks({ requestsPerMinute: 1 });
   const record = new GenerationRecord();
   const ask = async (requestId: string) => {
-    const inference = { router, accounting: poor, checkpointTokens: 256 };
+    const inference = { accounting: poor, checkpointTokens: 256 };
     const asker = { requestId, clientRequestId: null, caller: poor.caller };
-    return await collect(complete(inference, asker, chat({ text: 'a' }), new AbortController(), record));
+    const request = chat({ text: 'a' });
+    const stop = new AbortController();
+    return await collect(complete(inference, router.model(MODEL), asker, request, stop, record));
   };
   await ask(randomUUIDv7());
   const requestId = randomUUIDv7();

@@ -4,11 +4,11 @@ import * as fc from 'fast-check';
 import { costOf } from '../../src/accounts/ledger/cost.ts';
 import type { ModelCard } from '../../src/generation.ts';
 import { worstCase } from '../../src/inference/worst-case.ts';
-import type { ServedModel } from '../../src/routing/router.ts';
+import type { ModelTerms } from '../../src/routing/served-model.ts';
 import { chat } from '../engine/requests.ts';
 
 /** A model as far as the bound looks at it. */
-function modelOf(context: number, most: number, price: ServedModel['price']): ServedModel {
+function modelOf(context: number, most: number, price: ModelTerms['price']): ModelTerms {
   // Only these two fields of a card are read.
   const card = { context_length: context, max_completion_tokens: most } as ModelCard;
   return { id: 'a/b', required: false, dialects: ['sluice'], price, card: () => card };

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import type { EngineState } from '../../src/engine/engine.ts';
 import { isReady, progress } from '../../src/routing/readiness.ts';
-import type { ModelOverview } from '../../src/routing/router.ts';
+import type { ModelOverview } from '../../src/routing/served-model.ts';
 
 const READY: EngineState = { state: 'ready' };
 const LOADING: EngineState = { state: 'loading', fraction: 0.5 };

@@ -85,12 +85,18 @@ test('a replica that is there again gets requests again', async () => {
   const { port } = second.server;
   assert.ok(port !== null);
   second = await serveReplica(port);
-  await until(() => states()?.[1] === 'ready');
+  // Paused after the refused connections: the next request tests it.
+  await until(() => states()?.[1] !== 'down');
+  await until(async () => {
+    await (await ask({})).text();
+    return states()?.[1] === 'ready';
+  });
+  second.generated = 0;
   await Promise.all(Array.from({ length: 4 }, async () => (await ask({ tokenMs: 20 })).text()));
   assert.equal(second.generated, 2);
 });
 
-test('a replica that fails in the middle is not followed by another, and its stream ends framed', async () => {
+test('a 500 is tried at the other replica, and a stream that breaks off ends framed', async () => {
   const before = first.generated + second.generated;
   const whole = await ask({ status: 500, body: '{"error":{"message":"its own words"}}' });
   const body = await whole.text();
@@ -98,7 +104,26 @@ test('a replica that fails in the middle is not followed by another, and its str
   assert.doesNotMatch(body, /its own words/);
   const broken = await (await ask({ tokens: 9, cutAfter: 3 }, true)).text();
   assert.match(broken, /"code":"engine_unavailable"\},"usage":.*\n\ndata: \[DONE\]\n\n$/);
-  assert.equal(first.generated + second.generated - before, 2);
+  assert.equal(first.generated + second.generated - before, 3);
+});
+
+test('replicas that keep failing are reported as paused, and one that responds serves again', async () => {
+  for (let turn = 0; turn < 5; turn++) assert.equal((await ask({ status: 500, body: '{}' })).status, 500);
+  assert.deepEqual(states(), ['paused', 'paused']);
+  assert.equal((await fetch(`${service.url}/readyz`)).status, 200, 'they still get requests');
+  const { key } = await service.service.keys.create({ name: 'operator', kind: 'admin' });
+  const headers = { authorization: `Bearer ${key.reveal()}` };
+  const engines = (await (await fetch(`${service.url}/api/engines`, { headers })).json()) as {
+    data: { state: string; reason: string }[];
+  };
+  for (const { state, reason } of engines.data) {
+    assert.equal(state, 'paused');
+    assert.match(reason, /^\d+ failures in a row; the last: the replica answered 500/);
+  }
+  assert.equal((await ask({ text: 'fine' })).status, 200);
+  assert.ok(states()?.includes('ready'));
+  assert.match(service.log(), /replica paused after failures in a row/);
+  assert.match(service.log(), /replica responds again/);
 });
 
 test('with no replica left it is 503 with the time to come back, and the service is not ready', async () => {

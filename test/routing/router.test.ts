@@ -6,7 +6,11 @@ import { NOTHING_TOLD } from '../../src/engine/report.ts';
 import { ReplicaRefused, type Engine, type EngineState } from '../../src/engine/engine.ts';
 import { ServiceError } from '../../src/errors.ts';
 import { fewestInFlight } from '../../src/routing/policy.ts';
-import { Router, type Lease, type QueueLimits, type QueuePlace } from '../../src/routing/router.ts';
+import { SILENT } from '../../src/log.ts';
+import type { QueueLimits, QueuePlace } from '../../src/routing/queue.ts';
+import type { Lease } from '../../src/routing/replica.ts';
+import { Router } from '../../src/routing/router.ts';
+import type { ServedModel } from '../../src/routing/served-model.ts';
 import { REPLICA } from '../engine/replicas.ts';
 
 const ID = 'test/model';
@@ -16,9 +20,12 @@ const READY: EngineState = { state: 'ready' };
 const engines = ['a', 'b', 'c', 'd'].map((name) => openReplica({ ...REPLICA, name }));
 after(() => Promise.all(engines.map((engine) => engine[Symbol.asyncDispose]())));
 
-/** A router of one model, whose replicas have these states. */
-function routerOf(states: readonly EngineState[], queue: Partial<QueueLimits> = {}): Router {
-  const router = new Router({ maxRequests: 4, maxWaitMs: 1000, ...queue });
+/** A clock that tests set; pauses have their full length. */
+const clock = { ms: 0, now: () => clock.ms, random: () => 0 };
+
+/** A model whose replicas have these states. */
+function modelOf(states: readonly EngineState[], queue: Partial<QueueLimits> = {}): ServedModel {
+  const router = new Router({ queue: { maxRequests: 4, maxWaitMs: 1000, ...queue }, log: SILENT, clock });
   router.serve(
     { id: ID, required: false, dialects: ['sluice'], price: { prompt: 1, completion: 2 }, card: () => null },
     states.map((state, index) => ({
@@ -27,7 +34,7 @@ function routerOf(states: readonly EngineState[], queue: Partial<QueueLimits> = 
       report: () => NOTHING_TOLD,
     })),
   );
-  return router;
+  return router.model(ID);
 }
 
 function engineAt(index: number): Engine {
@@ -36,9 +43,9 @@ function engineAt(index: number): Engine {
   return engine;
 }
 
-const acquire = (router: Router, refused: readonly (readonly [Engine, ReplicaRefused])[] = []) =>
-  router.acquire(ID, new Map(refused));
-const inFlight = (router: Router) => router.overview()[0]?.replicas.map((replica) => replica.inFlight);
+const acquire = (model: ServedModel, failed: readonly (readonly [Engine, ServiceError])[] = []) =>
+  model.acquire(new Map(failed));
+const inFlight = (model: ServedModel) => model.overview().replicas.map((replica) => replica.inFlight);
 
 function fault(run: () => unknown): ServiceError {
   try {
@@ -70,21 +77,21 @@ test('the policy chooses one with the fewest in flight, and the first such one a
 });
 
 test('replicas with nothing to do take turns', () => {
-  const router = routerOf([READY, READY, READY]);
+  const model = modelOf([READY, READY, READY]);
   const names = Array.from({ length: 6 }, () => {
-    const lease = acquire(router);
-    lease.release();
+    const lease = acquire(model);
+    lease.release('succeeded');
     return lease.engine.name;
   });
   assert.deepEqual(names, ['a', 'b', 'c', 'a', 'b', 'c']);
 });
 
 test('a replica that keeps its requests longer gets fewer of them', () => {
-  const router = routerOf([READY, READY]);
-  acquire(router);
+  const model = modelOf([READY, READY]);
+  acquire(model);
   const quick = Array.from({ length: 5 }, () => {
-    const lease = acquire(router);
-    lease.release();
+    const lease = acquire(model);
+    lease.release('succeeded');
     return lease.engine.name;
   });
   assert.deepEqual(quick, ['b', 'b', 'b', 'b', 'b']);
@@ -99,7 +106,7 @@ test('whatever comes and goes, the counts are those of what is held, and the cho
   );
   fc.assert(
     fc.property(fc.array(command, { maxLength: 60 }), (commands) => {
-      const router = routerOf([READY, READY, READY]);
+      const model = modelOf([READY, READY, READY]);
       const places: QueuePlace[] = [];
       const leases: Lease[] = [];
       const left = new Set<QueuePlace>();
@@ -110,52 +117,52 @@ test('whatever comes and goes, the counts are those of what is held, and the cho
           .map((engine) => leases.filter((lease) => lease.engine === engine && !released.has(lease)).length);
       for (const step of commands) {
         if (step === 'enter') {
-          if (places.length - left.size < 4) places.push(router.enter(ID));
-          else assert.equal(fault(() => router.enter(ID)).code, 'queue_full');
+          if (places.length - left.size < 4) places.push(model.queue.enter());
+          else assert.equal(fault(() => model.queue.enter()).code, 'queue_full');
         } else if (step === 'acquire') {
           const least = Math.min(...held());
-          const lease = acquire(router);
+          const lease = acquire(model);
           assert.equal(held()[engines.indexOf(lease.engine)], least);
           leases.push(lease);
         } else if ('leave' in step) {
           // The same place may be left again, which counts once.
           const place = places[step.leave];
-          place?.left();
+          place?.leave();
           if (place) left.add(place);
         } else {
           const lease = leases[step.release];
-          lease?.release();
+          lease?.release('succeeded');
           if (lease) released.add(lease);
         }
-        assert.deepEqual(inFlight(router), held());
-        assert.equal(router.overview()[0]?.waiting, places.length - left.size);
+        assert.deepEqual(inFlight(model), held());
+        assert.equal(model.overview().waiting, places.length - left.size);
       }
     }),
   );
 });
 
 test('one more than may wait is queue_full with the time to come back, until one of them is served', () => {
-  const router = routerOf([READY], { maxRequests: 2 });
-  const first = router.enter(ID);
-  router.enter(ID);
-  const refused = fault(() => router.enter(ID));
+  const model = modelOf([READY], { maxRequests: 2 });
+  const first = model.queue.enter();
+  model.queue.enter();
+  const refused = fault(() => model.queue.enter());
   assert.deepEqual([refused.code, refused.status, refused.retryAfterMs], ['queue_full', 503, 1000]);
   assert.equal(refused.message, '2 requests wait for this model already.');
-  first.left();
-  first.left();
-  router.enter(ID);
-  assert.equal(fault(() => router.enter(ID)).code, 'queue_full');
+  first.leave();
+  first.leave();
+  model.queue.enter();
+  assert.equal(fault(() => model.queue.enter()).code, 'queue_full');
 });
 
 test('only replicas that are ready and have not refused the request are chosen', () => {
   const down: EngineState = { state: 'down', reason: 'gone', retryInMs: null };
-  const router = routerOf([down, READY, { state: 'loading', fraction: 0.5 }, READY]);
-  assert.equal(acquire(router).engine.name, 'b');
-  assert.equal(acquire(router).engine.name, 'd');
-  const busy = new ReplicaRefused(new Error('busy'), 7000);
-  assert.equal(acquire(router, [[engineAt(1), busy]]).engine.name, 'd');
+  const model = modelOf([down, READY, { state: 'loading', fraction: 0.5 }, READY]);
+  assert.equal(acquire(model).engine.name, 'b');
+  assert.equal(acquire(model).engine.name, 'd');
+  const busy = new ReplicaRefused(new Error('busy'), { retryAfterMs: 7000 });
+  assert.equal(acquire(model, [[engineAt(1), busy]]).engine.name, 'd');
   const refused = fault(() =>
-    acquire(router, [
+    acquire(model, [
       [engineAt(1), busy],
       [engineAt(3), busy],
     ]),
@@ -174,21 +181,89 @@ test('with no replica ready the caller is told when to come back: when the first
     [[down(null)], 60_000],
     [[down(null), down(5000), { state: 'downloading', pull: null }], 5000],
   ] as const) {
-    const refused = fault(() => acquire(routerOf(states)));
+    const refused = fault(() => acquire(modelOf(states)));
     assert.deepEqual([refused.code, refused.retryAfterMs], ['engine_unavailable', waitMs]);
     assert.doesNotMatch(refused.message, /secret/);
   }
 });
 
 test('a model that is not served is model_not_found, and a long name is cut', () => {
-  const router = routerOf([READY]);
-  for (const ask of [
-    () => router.model('x'),
-    () => router.enter('x'),
-    () => router.acquire('x', new Map()),
-  ]) {
-    const refused = fault(ask);
-    assert.deepEqual([refused.code, refused.param], ['model_not_found', 'model']);
-  }
+  const router = new Router({ queue: { maxRequests: 1, maxWaitMs: 1 }, log: SILENT, clock });
+  const refused = fault(() => router.model('x'));
+  assert.deepEqual([refused.code, refused.param], ['model_not_found', 'model']);
   assert.ok(fault(() => router.model('x'.repeat(10_000))).message.length < 300);
+});
+
+const BROKEN = new ServiceError('internal_error', 'The engine failed to answer the request.');
+
+/** Has the next request fail at the replica that it is given to. */
+function fail(model: ServedModel): string {
+  const lease = acquire(model);
+  lease.release('failed', BROKEN);
+  return lease.engine.name;
+}
+
+/** A model of two replicas, of which `a` has just been paused. */
+function withPaused(): ServedModel {
+  const model = modelOf([READY, READY]);
+  for (let turn = 0; turn < 10; turn++) {
+    const lease = acquire(model);
+    lease.release(lease.engine.name === 'a' ? 'failed' : 'succeeded', BROKEN);
+  }
+  return model;
+}
+
+test('a replica is paused after 5 failures in a row, and gets one request when the pause is over', () => {
+  clock.ms = 0;
+  const model = withPaused();
+  const names = () =>
+    Array.from({ length: 4 }, () => {
+      const lease = acquire(model);
+      lease.release('succeeded');
+      return lease.engine.name;
+    });
+  assert.deepEqual(names(), ['b', 'b', 'b', 'b']);
+  assert.deepEqual(model.overview().replicas[0]?.state, {
+    state: 'paused',
+    reason: '5 failures in a row; the last: The engine failed to answer the request.',
+    retryInMs: 1000,
+  });
+  clock.ms = 1000;
+  const trial = acquire(model);
+  assert.equal(trial.engine.name, 'a');
+  assert.deepEqual([acquire(model).engine.name, acquire(model).engine.name], ['b', 'b']);
+  trial.began();
+  assert.deepEqual(model.overview().replicas[0]?.state, READY);
+  assert.equal(acquire(model).engine.name, 'a', 'a trial that responds lets others in before it ends');
+});
+
+test('the trial of a paused replica is no request that has failed at another', () => {
+  clock.ms = 0;
+  const model = withPaused();
+  clock.ms = 1000;
+  const failed = [[engineAt(1), BROKEN]] as const;
+  // No other is left here: it goes to the paused one all the same.
+  assert.equal(acquire(model, failed).engine.name, 'a');
+  const three = modelOf([READY, READY, READY]);
+  while (three.overview().replicas[0]?.state.state !== 'paused') {
+    const lease = acquire(three);
+    lease.release(lease.engine.name === 'a' ? 'failed' : 'succeeded', BROKEN);
+  }
+  clock.ms = 5000;
+  assert.equal(acquire(three, failed).engine.name, 'c');
+});
+
+test('where every replica is paused, the one whose pause ends first gets the requests', () => {
+  clock.ms = 0;
+  const model = modelOf([READY, READY]);
+  for (let failures = 0; failures < 5; failures++) {
+    assert.equal(fail(model), 'a');
+    clock.ms += 1;
+    assert.equal(fail(model), 'b');
+  }
+  assert.equal(fail(model), 'a', 'its pause began first');
+  assert.equal(fail(model), 'b', 'the pause of `a` is twice as long now');
+  const lease = acquire(model);
+  lease.release('succeeded');
+  assert.equal(model.overview().replicas.filter(({ state }) => state.state === 'ready').length, 1);
 });

@@ -3,7 +3,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { z } from 'zod';
 import { countCopies } from '../../accounts/ledger/copies.ts';
 import type { AccountDatabase } from '../../accounts/store.ts';
-import type { ModelOverview, ReplicaOverview, Router } from '../../routing/router.ts';
+import type { Router } from '../../routing/router.ts';
+import type { ModelOverview, ReplicaOverview } from '../../routing/served-model.ts';
 import type { HttpContext } from '../context.ts';
 import { serviceOperations, type engine, type servedModel } from './contract/service.ts';
 import { endpoints } from './endpoint.ts';
@@ -79,14 +80,17 @@ async function answered<T>(question: Promise<T>): Promise<T | null> {
   }
 }
 
+type State = ReplicaOverview['state'];
+type Paused = Extract<State, { state: 'paused' }>;
+
 type Progress = Pick<
-  z.input<typeof engine>,
+  z.input<typeof servedModel>,
   'state' | 'fraction' | 'received_bytes' | 'total_bytes' | 'reason' | 'retry_in_ms'
 >;
 
 const PROGRESS = { fraction: null, received_bytes: null, total_bytes: null, reason: null, retry_in_ms: null };
 
-function progressOf(state: ReplicaOverview['state']): Progress {
+function progressOf(state: Exclude<State, Paused>): Progress {
   switch (state.state) {
     case 'ready':
       return { ...PROGRESS, state: 'ready' };
@@ -108,6 +112,8 @@ function progressOf(state: ReplicaOverview['state']): Progress {
   }
 }
 
+const READY = { state: 'ready' } as const;
+
 /** The replica that is furthest tells how far the model is. */
 const FURTHEST = ['ready', 'loading', 'downloading', 'down'] as const;
 
@@ -115,7 +121,8 @@ function modelJson(router: Router, overview: ModelOverview, operator: boolean): 
   const model = router.model(overview.id);
   const { price } = model;
   const card = model.card();
-  const states = overview.replicas.map(({ state }) => state);
+  // A paused replica still gets what no other can take: the model can generate.
+  const states = overview.replicas.map(({ state }) => (state.state === 'paused' ? READY : state));
   const furthest = FURTHEST.flatMap((word) => states.find(({ state }) => state === word) ?? [])[0];
   const progress = progressOf(furthest ?? { state: 'down', reason: 'it has no replica', retryInMs: null });
   return {
@@ -126,7 +133,7 @@ function modelJson(router: Router, overview: ModelOverview, operator: boolean): 
     waiting: overview.waiting,
     in_flight: inFlight(overview),
     replicas: states.length,
-    replicas_ready: states.filter(({ state }) => state === 'ready').length,
+    replicas_ready: overview.replicas.filter(({ state }) => state.state === 'ready').length,
     pricing: { prompt: perMillionText(price.prompt), completion: perMillionText(price.completion) },
     context_length: card?.context_length ?? null,
     max_completion_tokens: card?.max_completion_tokens ?? null,
@@ -140,13 +147,17 @@ function inFlight({ replicas }: ModelOverview): number {
   return replicas.reduce((sum, replica) => sum + replica.inFlight, 0);
 }
 
+function pausedJson({ reason, retryInMs }: Paused) {
+  return { ...PROGRESS, state: 'paused' as const, reason, retry_in_ms: retryInMs };
+}
+
 function engineJson(replica: ReplicaOverview): z.input<typeof engine> {
   const { health, tokensPerSecond } = replica;
   return {
     model: replica.model,
     name: replica.name,
     dialect: replica.dialect,
-    ...progressOf(replica.state),
+    ...(replica.state.state === 'paused' ? pausedJson(replica.state) : progressOf(replica.state)),
     in_flight: replica.inFlight,
     slots: health?.slots ?? null,
     slots_in_use: health?.slotsInUse ?? null,

@@ -90,7 +90,7 @@ function State({ engine }: { engine: Engine }) {
   return (
     <>
       <EngineStatus engine={engine} />
-      {state === 'down' && reason !== null && (
+      {(state === 'down' || state === 'paused') && reason !== null && (
         <span className="block max-w-40 truncate text-xs text-ink-3" title={reason}>
           {reason}
         </span>

@@ -104,6 +104,17 @@ function OnItsWay({ engine }: { engine: Engine }) {
           }
         />
       );
+    case 'paused':
+      return (
+        <Notice tone="warn" title="Paused after failures">
+          <p className="break-words">{reason}</p>
+          <p className="mt-1">
+            {retry === null || retry <= 0
+              ? 'The next request tests whether it has recovered.'
+              : `One request tests in ${duration(retry)} whether it has recovered.`}
+          </p>
+        </Notice>
+      );
     case 'down':
       return (
         <Notice tone="bad" title="It is down">

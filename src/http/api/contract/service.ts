@@ -13,7 +13,7 @@ const stateFields = {
   fraction: z.number().nullable().describe('How much is loaded or downloaded, 0 to 1; null: not known.'),
   received_bytes: bytes.describe('Of a download.'),
   total_bytes: bytes.describe('Of a download; null: not known.'),
-  reason: z.string().nullable().describe('Why it is down; told to operators alone.'),
+  reason: z.string().nullable().describe('Why it is down or paused; for operators only.'),
   retry_in_ms: z
     .int()
     .nullable()
@@ -53,6 +53,9 @@ export const engine = component(
     name: z.string(),
     dialect: z.enum(DIALECTS),
     ...stateFields,
+    state: z
+      .enum([...stateFields.state.options, 'paused'])
+      .describe('`paused`: it is ready, its last requests failed, and it gets few or none for a while.'),
     in_flight: count.describe('Requests that this copy of the service has there.'),
     slots: z.int().nullable().describe(`Requests that it generates at once. ${told}`),
     slots_in_use: z.int().nullable().describe(told),

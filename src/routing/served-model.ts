@@ -1,0 +1,133 @@
+import type { Engine } from '../engine/engine.ts';
+import type { ReplicaReport } from '../engine/report.ts';
+import { ServiceError } from '../errors.ts';
+import type { Dialect, ModelCard } from '../generation.ts';
+import type { Log } from '../log.ts';
+import { CircuitBreaker, type BreakerClock } from './breaker.ts';
+import { fewestInFlight } from './policy.ts';
+import { Queue, type QueueLimits } from './queue.ts';
+import { Lease, Replica, type ReplicaEntry, type ReplicaState, type ReplicaSummary } from './replica.ts';
+
+/** A model of the configuration. Its card is null until enough is known of it to be listed. */
+export interface ModelTerms {
+  readonly id: string;
+  readonly required: boolean;
+  readonly dialects: readonly Dialect[];
+  /** Pico-dollars per token. */
+  readonly price: { readonly prompt: number; readonly completion: number };
+  card(): ModelCard | null;
+}
+
+export interface ModelOverview {
+  id: string;
+  required: boolean;
+  /** Requests that have no slot yet. */
+  waiting: number;
+  replicas: ReplicaSummary[];
+}
+
+export interface ReplicaOverview extends ReplicaReport, ReplicaSummary {
+  model: string;
+}
+
+/** What a model shares with the others of its router. */
+export interface RoutingOptions {
+  queue: QueueLimits;
+  log: Log;
+  clock: BreakerClock;
+}
+
+/** A model as it is served: its terms, the queue before it, and its replicas. It starts nothing and owns no engine. */
+export class ServedModel implements ModelTerms {
+  readonly id: string;
+  readonly required: boolean;
+  readonly dialects: readonly Dialect[];
+  readonly price: ModelTerms['price'];
+  readonly queue: Queue;
+  readonly #terms: ModelTerms;
+  readonly #replicas: readonly Replica[];
+  /** The replica chosen last, so that equals take turns. */
+  #last: Replica | undefined;
+
+  /** `replicas` is not empty. */
+  constructor(terms: ModelTerms, replicas: readonly ReplicaEntry[], { queue, log, clock }: RoutingOptions) {
+    this.id = terms.id;
+    this.required = terms.required;
+    this.dialects = terms.dialects;
+    this.price = terms.price;
+    this.queue = new Queue(queue);
+    this.#terms = terms;
+    this.#replicas = replicas.map((entry) => {
+      const breaker = new CircuitBreaker(log.with({ replica: entry.engine.name }), clock);
+      return new Replica(entry, breaker);
+    });
+  }
+
+  card(): ModelCard | null {
+    return this.#terms.card();
+  }
+
+  /**
+   * Chooses a ready replica that is not in `failed`, and counts the request there until the lease is released.
+   * Only a request that has not failed elsewhere is used as the trial of a paused replica. Where all are paused, the
+   * one whose pause ends first gets the request: a breaker must not refuse what a replica might serve.
+   *
+   * Throws 503 `engine_unavailable` when none is ready, or the last error in `failed` when none is left.
+   */
+  acquire(failed: ReadonlyMap<Engine, ServiceError>): Lease {
+    const able = this.#replicas.filter((replica) => replica.ready && !failed.has(replica.engine));
+    const open = able.filter(({ breaker }) => !breaker.paused || (breaker.trialDue && failed.size === 0));
+    const chosen = open.length > 0 ? this.#next(open) : firstToResume(able);
+    if (!chosen) throw [...failed.values()].at(-1) ?? this.#unavailable();
+    this.#last = chosen;
+    return new Lease(chosen);
+  }
+
+  overview(): ModelOverview {
+    return {
+      id: this.id,
+      required: this.required,
+      waiting: this.queue.waiting,
+      replicas: this.#replicas.map((replica) => replica.summary()),
+    };
+  }
+
+  /** For operators: every replica with its numbers. */
+  reports(): ReplicaOverview[] {
+    return this.#replicas.map((replica) => ({
+      model: this.id,
+      ...replica.summary(),
+      ...replica.report(),
+    }));
+  }
+
+  /** The policy's choice; `candidates` is not empty. */
+  #next(candidates: readonly Replica[]): Replica | undefined {
+    const last = candidates.findIndex((replica) => replica === this.#last);
+    return candidates[fewestInFlight(candidates, last === -1 ? candidates.length - 1 : last)];
+  }
+
+  #unavailable(): ServiceError {
+    const waits = this.#replicas.map(({ state }) => retryAfterMs(state));
+    return new ServiceError('engine_unavailable', 'No replica of this model can take the request now.', {
+      retryAfterMs: Math.min(...waits),
+    });
+  }
+}
+
+function firstToResume(replicas: readonly Replica[]): Replica | undefined {
+  return replicas.toSorted((a, b) => a.breaker.pausedUntilMs - b.breaker.pausedUntilMs)[0];
+}
+
+function retryAfterMs(state: ReplicaState): number {
+  switch (state.state) {
+    case 'downloading':
+      return 10_000;
+    case 'loading':
+    case 'ready':
+    case 'paused':
+      return 1000;
+    case 'down':
+      return Math.min(Math.max(state.retryInMs ?? 60_000, 1000), 60_000);
+  }
+}

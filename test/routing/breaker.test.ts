@@ -1,0 +1,163 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { SILENT, type Log } from '../../src/log.ts';
+import { CircuitBreaker } from '../../src/routing/breaker.ts';
+
+const ERROR = new Error('the replica responded with 500');
+
+/** A breaker whose clock the test sets, without chance unless it brings some. */
+function breakerAt({ random = 0, log = SILENT }: { random?: number; log?: Log } = {}) {
+  const clock = { ms: 0, now: () => clock.ms, random: () => random };
+  return { clock, breaker: new CircuitBreaker(log, clock) };
+}
+
+function fail(breaker: CircuitBreaker, times = 1): void {
+  for (let time = 0; time < times; time++) breaker.ended(breaker.admit(), 'failed', ERROR);
+}
+
+test('4 failures in a row do nothing, the 5th pauses, and a success between them starts the count again', () => {
+  const { breaker } = breakerAt();
+  for (let round = 0; round < 3; round++) {
+    fail(breaker, 4);
+    assert.equal(breaker.paused, false);
+    breaker.ended(breaker.admit(), 'succeeded');
+  }
+  fail(breaker, 5);
+  assert.equal(breaker.paused, true);
+});
+
+test('a request that is inconclusive neither pauses the replica nor forgets its failures', () => {
+  const { breaker } = breakerAt();
+  fail(breaker, 4);
+  for (let time = 0; time < 10; time++) breaker.ended(breaker.admit(), 'inconclusive');
+  assert.equal(breaker.paused, false);
+  fail(breaker);
+  assert.equal(breaker.paused, true);
+});
+
+test('each failed trial doubles the pause, up to a minute, and a success makes the next one short again', () => {
+  const { breaker, clock } = breakerAt();
+  const pauses: (number | undefined)[] = [];
+  fail(breaker, 5);
+  for (let trial = 0; trial < 8; trial++) {
+    const leftMs = breaker.pause?.retryInMs;
+    pauses.push(leftMs);
+    assert.equal(breaker.trialDue, false);
+    clock.ms += leftMs ?? 0;
+    assert.equal(breaker.trialDue, true);
+    fail(breaker);
+  }
+  assert.deepEqual(pauses, [1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]);
+  clock.ms += 60_000;
+  breaker.ended(breaker.admit(), 'succeeded');
+  fail(breaker, 5);
+  assert.equal(breaker.pause?.retryInMs, 1000);
+});
+
+test('a trial that begins to respond and then fails is followed by a longer pause at once', () => {
+  const { breaker, clock } = breakerAt();
+  fail(breaker, 5);
+  clock.ms += 1000;
+  const trial = breaker.admit();
+  breaker.began(trial);
+  assert.equal(breaker.paused, false);
+  breaker.ended(trial, 'failed', ERROR);
+  assert.equal(breaker.pause?.retryInMs, 2000);
+});
+
+test('requests that were let through before the pause change nothing about it', () => {
+  const { breaker, clock } = breakerAt();
+  const early = Array.from({ length: 3 }, () => breaker.admit());
+  fail(breaker, 5);
+  const [first = 0, second = 0, third = 0] = early;
+  breaker.ended(first, 'failed', ERROR);
+  breaker.began(second);
+  breaker.ended(second, 'succeeded');
+  breaker.ended(third, 'inconclusive');
+  assert.equal(breaker.pause?.retryInMs, 1000);
+  clock.ms += 1000;
+  assert.equal(breaker.trialDue, true);
+});
+
+test('a trial that is inconclusive lets the next one through', () => {
+  const { breaker, clock } = breakerAt();
+  fail(breaker, 5);
+  clock.ms += 1000;
+  const trial = breaker.admit();
+  assert.equal(breaker.trialDue, false);
+  breaker.ended(trial, 'inconclusive');
+  assert.equal(breaker.trialDue, true);
+});
+
+test('chance makes a pause up to a fifth shorter', () => {
+  fc.assert(
+    fc.property(fc.double({ min: 0, max: 0.999_999, noNaN: true }), (random) => {
+      const { breaker } = breakerAt({ random });
+      fail(breaker, 5);
+      const pauseMs = breaker.pause?.retryInMs ?? 0;
+      assert.ok(pauseMs >= 800 && pauseMs <= 1000, String(pauseMs));
+    }),
+  );
+});
+
+test('whatever comes, at most one trial runs, and a replica that succeeds is free again', () => {
+  const action = fc.oneof(
+    fc.constantFrom('ask' as const, 'pass' as const),
+    fc.record({
+      request: fc.nat(20),
+      result: fc.constantFrom('began', 'succeeded', 'failed', 'inconclusive'),
+    }),
+  );
+  fc.assert(
+    fc.property(fc.array(action, { maxLength: 100 }), (actions) => {
+      const { breaker, clock } = breakerAt();
+      let running: { ticket: number; trial: boolean }[] = [];
+      for (const step of actions) {
+        if (step === 'pass') clock.ms += 10_000;
+        else if (step === 'ask') {
+          const trial = breaker.trialDue;
+          if (breaker.paused && !trial) continue;
+          running.push({ ticket: breaker.admit(), trial });
+        } else {
+          const request = running[step.request];
+          if (!request) continue;
+          if (step.result === 'began') breaker.began(request.ticket);
+          else {
+            // Each of the others is a result.
+            breaker.ended(request.ticket, step.result as 'succeeded', ERROR);
+            running = running.filter((each) => each !== request);
+            if (step.result === 'succeeded' && request.trial) assert.equal(breaker.paused, false);
+          }
+        }
+        if (breaker.trialDue) assert.ok(breaker.paused);
+        assert.ok((breaker.pause?.retryInMs ?? 0) <= 60_000);
+      }
+      clock.ms += 60_000;
+      // Whatever runs ends, and then the replica is free or gets its trial.
+      for (const { ticket } of running) breaker.ended(ticket, 'inconclusive');
+      assert.ok(!breaker.paused || breaker.trialDue);
+    }),
+  );
+});
+
+test('the log has one line when a replica is paused and one when it responds again', () => {
+  const lines: string[] = [];
+  const log: Log = {
+    ...SILENT,
+    warn: (message, fields) => lines.push(`${message}: ${String(fields?.['cause'])}`),
+    info: (message) => lines.push(message),
+  };
+  const { breaker, clock } = breakerAt({ log });
+  fail(breaker, 5);
+  for (let trial = 0; trial < 3; trial++) {
+    clock.ms += 60_000;
+    fail(breaker);
+  }
+  clock.ms += 60_000;
+  breaker.ended(breaker.admit(), 'succeeded');
+  assert.deepEqual(lines, [
+    'replica paused after failures in a row: the replica responded with 500',
+    'replica responds again',
+  ]);
+});
