@@ -105,10 +105,9 @@ export class CircuitBreaker {
   }
 
   #open(error: unknown): void {
-    const { now, random } = this.#clock;
     const wasPaused = this.#paused;
     this.#pauseMs = Math.min(Math.max(this.#pauseMs * 2, FIRST_PAUSE_MS), LONGEST_PAUSE_MS);
-    this.#pausedUntilMs = now() + this.#pauseMs * (1 - JITTER * random());
+    this.#pausedUntilMs = this.#clock.now() + this.#pauseMs * (1 - JITTER * this.#clock.random());
     this.#paused = true;
     this.#pauses++;
     this.#trials = 0;
