@@ -43,7 +43,7 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
     this.backend = loaded.backend;
     this.slots = context.slots;
     this.#prompts = new PromptReader(model, vocabulary, template, context.slotTokens);
-    this.#grammars = new GrammarCache(model);
+    this.#grammars = new GrammarCache(model, vocabulary);
     this.#scheduler = new Scheduler({ model, context, vocabulary, partial: loaded.partial, log });
     this.failed = this.#scheduler.start();
   }

@@ -2,14 +2,18 @@ import { ServiceError } from '../../errors.ts';
 import type { ResponseFormat } from '../../generation.ts';
 import type { NativeGrammar, NativeModel } from './binding.ts';
 import { type ConstrainedFormat, grammarOf } from './grammar.ts';
+import { TokenSample } from './grammar-work.ts';
+import type { Vocabulary } from './vocabulary.ts';
 
 /** Compiled grammars of late, so that a schema sent with every request is compiled once. */
 export class GrammarCache {
   readonly #model: NativeModel;
+  readonly #tokens: TokenSample;
   readonly #bySchema = new Map<string, NativeGrammar>();
 
-  constructor(model: NativeModel) {
+  constructor(model: NativeModel, vocabulary: Vocabulary) {
     this.#model = model;
+    this.#tokens = new TokenSample(vocabulary.size, (token) => vocabulary.tokenText(token));
   }
 
   /**
@@ -31,7 +35,7 @@ export class GrammarCache {
   }
 
   #compile(format: ConstrainedFormat): NativeGrammar {
-    const grammar = this.#model.grammar(grammarOf(format));
+    const grammar = this.#model.grammar(grammarOf(format, this.#tokens));
     if (grammar !== null) return grammar;
     throw new ServiceError('invalid_value', 'response_format: the schema is too large to generate by.', {
       param: 'response_format',

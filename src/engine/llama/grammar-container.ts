@@ -16,11 +16,18 @@ export interface MemberRules {
   rule(schema: unknown, path: string): string | null;
 }
 
+/** A container as an expression of the grammar. */
+export interface ContainerRule {
+  expression: string;
+  /** See `Container`. */
+  width: number;
+}
+
 /**
  * Objects: the properties in the order of the schema, those not required left out at will, then the extras. One rule
  * a property says what may follow from there, so the grammar is as long as the list.
  */
-export function objectExpression(schema: SchemaObject, path: string, grammar: MemberRules): string {
+export function objectRule(schema: SchemaObject, path: string, grammar: MemberRules): ContainerRule {
   const members = membersOf(schema, path, grammar);
   const extra = extraMember(schema, path, members, grammar);
   let rest = extra === null ? null : grammar.rules.share(`${extra} ("," ws ${extra})*`);
@@ -31,12 +38,32 @@ export function objectExpression(schema: SchemaObject, path: string, grammar: Me
     rest = grammar.rules.share(required || rest === null ? alone : `${alone} | ${rest}`);
     if (required) mayEnd = false;
   }
-  if (rest === null) return '"{}"';
-  return `"{" ws ${rest} ws "}"${mayEnd ? ' | "{}"' : ''}`;
+  if (rest === null) return { expression: '"{}"', width: 1 };
+  const expression = `"{" ws ${rest} ws "}"${mayEnd ? ' | "{}"' : ''}`;
+  return { expression, width: objectWidth(members, extra !== null) };
+}
+
+/** The longest run of properties any of which may be next, with the one after it, the white space and the end. */
+function objectWidth(members: readonly Member[], extra: boolean): number {
+  let longest = 0;
+  let run = 0;
+  for (const { required } of members) {
+    run += 1;
+    longest = Math.max(longest, run);
+    if (required) run = 0;
+  }
+  return Math.max(longest, run + (extra ? 1 : 0)) + (run === 0 ? 2 : 3);
 }
 
 /** Arrays: `prefixItems` in order, then `items`, from `minItems` to `maxItems` in all. */
-export function arrayExpression(schema: SchemaObject, path: string, grammar: MemberRules): string {
+export function arrayRule(schema: SchemaObject, path: string, grammar: MemberRules): ContainerRule {
+  return { expression: arrayExpression(schema, path, grammar), width: ARRAY_WIDTH };
+}
+
+/** White space in two ways, a value or the end. */
+const ARRAY_WIDTH = 4;
+
+function arrayExpression(schema: SchemaObject, path: string, grammar: MemberRules): string {
   const prefix = prefixRules(schema, path, grammar);
   const item = grammar.rule(schema['items'] ?? schema['prefixItems'] === undefined, `${path}.items`);
   const min = bound(schema['minItems'], `${path}.minItems`) ?? 0;

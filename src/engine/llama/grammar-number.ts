@@ -1,16 +1,20 @@
 import { nothingMatches, refuseSchema, type SchemaObject } from './grammar-keywords.ts';
 
 /**
- * Numbers within `minimum`, `maximum`, `exclusiveMinimum` and `exclusiveMaximum`, without exponents where there is a
- * bound. The bounds of integers may be any numbers, those of other numbers are whole.
+ * A regular expression for the numbers within `minimum`, `maximum`, `exclusiveMinimum` and `exclusiveMaximum`, without
+ * exponents; null where there is no bound. The bounds of integers may be any numbers, those of other numbers are whole.
  */
-export function numberExpression(type: 'integer' | 'number', schema: SchemaObject, path: string): string {
+export function numberExpression(
+  type: 'integer' | 'number',
+  schema: SchemaObject,
+  path: string,
+): string | null {
   const lower = tightest(schema, path, 'minimum', 'exclusiveMinimum');
   const upper = tightest(schema, path, 'maximum', 'exclusiveMaximum');
-  if (lower === null && upper === null) return type;
+  if (lower === null && upper === null) return null;
   const ways = type === 'integer' ? integerWays(lower, upper) : numberWays(lower, upper, path);
   if (ways.length === 0) throw nothingMatches(path);
-  return ways.join(' | ');
+  return ways.join('|');
 }
 
 interface Bound {
@@ -45,7 +49,7 @@ function integerWays(lower: Bound | null, upper: Bound | null): string[] {
   const low = Math.max(from, -limit);
   const high = Math.min(to, limit);
   return [
-    ...wholeNumbers(Math.max(1, -high), -low).map((way) => `"-" ${way}`),
+    ...wholeNumbers(Math.max(1, -high), -low).map((way) => `-${way}`),
     ...wholeNumbers(Math.max(0, low), high),
   ];
 }
@@ -66,7 +70,7 @@ function numberWays(lower: Bound | null, upper: Bound | null, path: string): str
   const low = lower ?? { value: -BEYOND, exclusive: true };
   const high = upper ?? { value: BEYOND, exclusive: true };
   const negative = low.value < 0 ? magnitudes(negated(high), negated(low)) : [];
-  return [...negative.map((way) => `"-" ${way}`), ...magnitudes(low, high)];
+  return [...negative.map((way) => `-${way}`), ...magnitudes(low, high)];
 }
 
 function negated({ value, exclusive }: Bound): Bound {
@@ -78,11 +82,11 @@ function magnitudes(low: Bound, high: Bound): string[] {
   const from = low.value < 0 ? { value: 0, exclusive: false } : low;
   const to = high.value > BEYOND ? { value: BEYOND, exclusive: true } : high;
   const ways: string[] = [];
-  if (from.exclusive && from.value < to.value) ways.push(`"${from.value}" "." [0-9]{0,14} [1-9]`);
+  if (from.exclusive && from.value < to.value) ways.push(`${from.value}\\.[0-9]{0,14}[1-9]`);
   const whole = wholeNumbers(from.exclusive ? from.value + 1 : from.value, to.value - 1);
-  ways.push(...whole.map((way) => `${way} ("." [0-9]{1,15})?`));
+  ways.push(...whole.map((way) => `${way}(?:\\.[0-9]{1,15})?`));
   const reaches = from.value < to.value || (from.value === to.value && !from.exclusive);
-  if (!to.exclusive && reaches) ways.push(`"${to.value}" ("." "0"{1,15})?`);
+  if (!to.exclusive && reaches) ways.push(`${to.value}(?:\\.0{1,15})?`);
   return ways;
 }
 
@@ -103,16 +107,16 @@ function digitsBetween(first: string, last: string): string {
   if (count === 0) return digit(low, high);
   const [firstRest, lastRest] = [first.slice(1), last.slice(1)];
   const [zeros, nines] = ['0'.repeat(count), '9'.repeat(count)];
-  if (low === high) return `"${low}" ${digitsBetween(firstRest, lastRest)}`;
+  if (low === high) return `${low}${digitsBetween(firstRest, lastRest)}`;
   const ways: string[] = [];
   const from = firstRest === zeros ? low : low + 1;
   const to = lastRest === nines ? high : high - 1;
-  if (from > low) ways.push(`"${low}" ${digitsBetween(firstRest, nines)}`);
-  if (from <= to) ways.push(`${digit(from, to)} [0-9]{${count}}`);
-  if (to < high) ways.push(`"${high}" ${digitsBetween(zeros, lastRest)}`);
-  return ways.length === 1 ? ways.join('') : `(${ways.join(' | ')})`;
+  if (from > low) ways.push(`${low}${digitsBetween(firstRest, nines)}`);
+  if (from <= to) ways.push(`${digit(from, to)}[0-9]{${count}}`);
+  if (to < high) ways.push(`${high}${digitsBetween(zeros, lastRest)}`);
+  return ways.length === 1 ? ways.join('') : `(?:${ways.join('|')})`;
 }
 
 function digit(low: number, high: number): string {
-  return low === high ? `"${low}"` : `[${low}-${high}]`;
+  return low === high ? String(low) : `[${low}-${high}]`;
 }

@@ -1,15 +1,15 @@
+import { contains } from './grammar-automaton.ts';
 import { refuseSchema } from './grammar-keywords.ts';
-import { type GrammarRules, literal } from './grammar-rules.ts';
 import { type CodePoints, parsePattern, type PatternNode } from './pattern-parser.ts';
 
-/** Characters that a pattern may stand for with its counts written out: each may be a way to go on at every token. */
-const MAX_POSITIONS = 500;
+/** Characters that a pattern stands for with its counts written out. */
+const MAX_POSITIONS = 2000;
 
 /**
- * The inside of a JSON string whose text matches a regular expression (see `pattern-parser.ts` for what of the
- * language is understood). As JSON Schema has it, the expression may match anywhere unless it is anchored.
+ * The JSON strings, quotes included, whose text matches a regular expression (see `pattern-parser.ts` for the
+ * supported part of the language). As JSON Schema has it, the expression may match anywhere unless it is anchored.
  */
-export function patternExpression(pattern: unknown, path: string, rules: GrammarRules): string {
+export function patternText(pattern: unknown, path: string): PatternNode {
   if (typeof pattern !== 'string') throw refuseSchema('invalid_type', path, "'pattern' is a string.");
   const ways = parsePattern(pattern, path);
   const positions = ways.reduce((sum, { node }) => sum + positionsOf(node), 0);
@@ -17,51 +17,75 @@ export function patternExpression(pattern: unknown, path: string, rules: Grammar
     const message = `With its counts written out the pattern has ${positions} characters; ${MAX_POSITIONS} are supported.`;
     throw refuseSchema('invalid_value', path, message);
   }
-  const expressions = ways.map(({ node, fromStart, toEnd }) =>
-    [fromStart ? '' : 'char*', expressionOf(node, path, rules), toEnd ? '' : 'char*'].join(' ').trim(),
-  );
-  return rules.share(expressions.map((expression) => expression || '""').join(' | '));
+  const written = new Map<CodePoints, PatternNode>();
+  const nodes = ways.map(({ node, fromStart, toEnd }): PatternNode => {
+    const text = inJson(node, path, written);
+    return {
+      kind: 'sequence',
+      nodes: [QUOTE, ...(fromStart ? [] : [ANYTHING]), text, ...(toEnd ? [] : [ANYTHING]), QUOTE],
+    };
+  });
+  return { kind: 'choice', nodes };
 }
 
-function expressionOf(node: PatternNode, path: string, rules: GrammarRules): string {
+/** JSON text by a regular expression of this program's own. */
+export function regularText(expression: string): PatternNode {
+  return { kind: 'choice', nodes: parsePattern(expression, '').map(({ node }) => node) };
+}
+
+/** Exactly this text. */
+export function literalText(text: string): PatternNode {
+  return { kind: 'sequence', nodes: Array.from(text, character) };
+}
+
+function character(text: string): PatternNode {
+  const code = text.codePointAt(0) ?? 0;
+  return { kind: 'set', points: [[code, code]] };
+}
+
+const QUOTE = character('"');
+
+/** Whatever a JSON string may hold; an escaped surrogate comes with its other half. */
+const ANYTHING = regularText(
+  [
+    String.raw`(?:[^"\\\x00-\x1F]|\\(?:["\\/bfnrt]|u(?:[0-9abcefABCEF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2}`,
+    String.raw`|[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})))*`,
+  ].join(''),
+);
+
+/** The expression over the characters of a JSON string. `written` holds the sets that were met before. */
+function inJson(node: PatternNode, path: string, written: Map<CodePoints, PatternNode>): PatternNode {
   switch (node.kind) {
-    case 'set':
-      return setRule(node.points, path, rules);
-    case 'sequence':
-      return node.nodes.map((part) => expressionOf(part, path, rules)).join(' ') || '""';
-    case 'choice':
-      return rules.share(node.nodes.map((part) => expressionOf(part, path, rules)).join(' | '));
-    default: {
-      if (mayBeEmpty(node.node)) {
-        throw refuseSchema('unsupported_parameter', path, 'A pattern cannot repeat what may be empty.');
-      }
-      const repeated = rules.share(expressionOf(node.node, path, rules));
-      return rules.repeat(repeated, node.min, node.max) || '""';
+    case 'set': {
+      const known = written.get(node.points) ?? writtenSet(node.points, path);
+      written.set(node.points, known);
+      return known;
     }
+    case 'repeat':
+      return { ...node, node: inJson(node.node, path, written) };
+    default:
+      return { ...node, nodes: node.nodes.map((part) => inJson(part, path, written)) };
   }
 }
 
-/** One character of the set as it stands in JSON: itself, or escaped where JSON asks for it. */
-function setRule(points: CodePoints, path: string, rules: GrammarRules): string {
+/** One character of the set as it is written in JSON: itself, or escaped where JSON requires it. */
+function writtenSet(points: CodePoints, path: string): PatternNode {
   const plain = NEEDS_ESCAPE.reduce<CodePoints>((left, hole) => without(left, hole), points);
-  const ways: string[] = [];
-  if (plain.length > 0)
-    ways.push(`[${plain.map(([from, to]) => `${inClass(from)}-${inClass(to)}`).join('')}]`);
-  for (const character of ['"', '\\']) if (has(points, character)) ways.push(escaped(character));
+  const nodes: PatternNode[] = plain.length > 0 ? [{ kind: 'set', points: plain }] : [];
+  for (const quoted of ['"', '\\'])
+    if (contains(points, quoted.charCodeAt(0))) nodes.push(literalText(escaped(quoted)));
   // A control character is written only where nothing else is meant; sets such as [^x] do not need them.
-  if (ways.length === 0) {
-    for (let code = 0; code < 0x20; code += 1) {
-      const character = String.fromCharCode(code);
-      if (has(points, character)) ways.push(escaped(character));
-    }
+  if (nodes.length === 0) {
+    for (let code = 0; code < 0x20; code += 1)
+      if (contains(points, code)) nodes.push(literalText(escaped(String.fromCharCode(code))));
   }
-  if (ways.length === 0)
+  if (nodes.length === 0)
     throw refuseSchema('invalid_value', path, 'The pattern asks for a character that cannot be.');
-  return rules.share(ways.join(' | '));
+  return { kind: 'choice', nodes };
 }
 
-function escaped(character: string): string {
-  return literal(JSON.stringify(character).slice(1, -1));
+function escaped(text: string): string {
+  return JSON.stringify(text).slice(1, -1);
 }
 
 /** Quotes, backslashes, control characters, and surrogates, which are no characters. */
@@ -80,28 +104,6 @@ function without(points: CodePoints, [low, high]: readonly [number, number]): Co
       ...(to > high ? [[high + 1, to] as const] : []),
     ];
   });
-}
-
-function has(points: CodePoints, character: string): boolean {
-  const code = character.codePointAt(0) ?? 0;
-  return points.some(([from, to]) => from <= code && code <= to);
-}
-
-function inClass(code: number): string {
-  return `\\U${code.toString(16).padStart(8, '0')}`;
-}
-
-function mayBeEmpty(node: PatternNode): boolean {
-  switch (node.kind) {
-    case 'set':
-      return false;
-    case 'sequence':
-      return node.nodes.every(mayBeEmpty);
-    case 'choice':
-      return node.nodes.some(mayBeEmpty);
-    default:
-      return node.min === 0 || mayBeEmpty(node.node);
-  }
 }
 
 function positionsOf(node: PatternNode): number {

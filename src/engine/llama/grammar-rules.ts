@@ -1,16 +1,18 @@
 import { refuseSchema } from './grammar-keywords.ts';
 
 /**
- * Bytes of one grammar. The schema may come from an enemy, and llama.cpp parses its grammar twice, some 40 ms for this
- * much, beside a decode, whose end then waits.
+ * Bytes of one grammar. llama.cpp parses it twice, 40 to 80 ms for this much, beside a decode, whose end then waits.
  */
-const MAX_GRAMMAR_BYTES = 128 * 1024;
+const MAX_GRAMMAR_BYTES = 192 * 1024;
 
 /** llama.cpp writes bounded repetitions out, and refuses to from 2,000 on; longer ones are built of blocks this long. */
 const BLOCK = 250;
 
 /** Elements that all repetitions of one grammar may be written out to. */
 const MAX_WRITTEN_OUT = 50_000;
+
+/** Steps in which all expressions of one grammar become deterministic and are measured; about 0.3 µs each. */
+const MAX_STEPS = 300_000;
 
 /**
  * The rules of a grammar under construction, with those of plain JSON always among them. It bounds what
@@ -23,6 +25,7 @@ export class GrammarRules {
   #bytes = JSON_RULES.reduce((bytes, line) => bytes + line.length, 0);
   #writtenOut = 0;
   #count = 0;
+  #steps = MAX_STEPS;
 
   constructor(path: string) {
     this.#path = path;
@@ -60,6 +63,12 @@ export class GrammarRules {
     return `${exactly} ${this.#upTo(name, max - min)}`.trim();
   }
 
+  /** Takes from the work that expressions may take to become deterministic; false where it is used up. */
+  spend(steps: number): boolean {
+    this.#steps -= steps;
+    return this.#steps >= 0;
+  }
+
   /** The grammar as text. `root` is a rule's name. */
   render(root: string): string {
     return `${[`root ::= ${root}`, ...this.#lines].join('\n')}\n`;
@@ -73,14 +82,14 @@ export class GrammarRules {
     return `${this.#exactly(block, blocks)} ${this.#exactly(name, count % BLOCK)}`.trim();
   }
 
+  /** Longer ones nest, so that there is one way to read them: those of a whole number of blocks are shared. */
   #upTo(name: string, count: number): string {
     if (count === 0) return '';
     if (count <= BLOCK) return this.#writeOut(name, `{0,${count}}`, count);
-    const blocks = Math.floor(count / BLOCK);
-    const block = this.share(this.#exactly(name, BLOCK));
-    const fewer = `${this.#upTo(block, blocks - 1)} ${this.#upTo(name, BLOCK - 1)}`;
-    const most = `${this.#exactly(block, blocks)} ${this.#upTo(name, count % BLOCK)}`;
-    return this.share(`${fewer} | ${most}`);
+    const outer = count % BLOCK || BLOCK;
+    const inner = this.share(this.#upTo(name, count - outer));
+    this.#writeOut(name, '', outer);
+    return `${`(${name}`.repeat(outer)} ${inner}${')?'.repeat(outer)}`;
   }
 
   #writeOut(name: string, times: string, count: number): string {
@@ -106,7 +115,7 @@ const ESCAPES: Readonly<Record<string, string>> = {
 };
 
 /**
- * Plain JSON (RFC 8259). A `char` is one code point, so lengths are counted as JSON Schema counts them: an escaped
+ * Plain JSON (RFC 8259). A `c` is one code point, so lengths are counted as JSON Schema counts them: an escaped
  * surrogate comes with its other half or not at all.
  */
 const JSON_RULES: readonly string[] = [
@@ -114,8 +123,9 @@ const JSON_RULES: readonly string[] = [
   String.raw`object ::= "{" ws member ("," ws member)* ws "}" | "{}"`,
   String.raw`member ::= string ":" sp value`,
   String.raw`array ::= "[" ws value ("," ws value)* ws "]" | "[]"`,
-  String.raw`string ::= "\"" char* "\""`,
-  String.raw`char ::= plain | "\\" (["\\/bfnrt] | "u" unit)`,
+  String.raw`string ::= "\"" c* "\""`,
+  // Long repetitions write this name out.
+  String.raw`c ::= plain | "\\" (["\\/bfnrt] | "u" unit)`,
   String.raw`plain ::= [^"\\\x00-\x1F]`,
   String.raw`unit ::= [0-9abcefABCEF] hex{3} | [dD] [0-7] hex{2} | [dD] [89abAB] hex{2} "\\u" [dD] [c-fC-F] hex{2}`,
   String.raw`hex ::= [0-9a-fA-F]`,

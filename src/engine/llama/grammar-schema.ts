@@ -1,6 +1,6 @@
 import type { JsonSchema } from '../../generation.ts';
-import { type Container, type Place, refuseAmbiguity } from './grammar-ambiguity.ts';
-import { arrayExpression, objectExpression } from './grammar-container.ts';
+import { automatonRule, determinize } from './grammar-automaton.ts';
+import { arrayRule, objectRule } from './grammar-container.ts';
 import {
   ANNOTATIONS,
   COMBINING,
@@ -16,8 +16,21 @@ import {
   type SchemaObject,
 } from './grammar-keywords.ts';
 import { numberExpression } from './grammar-number.ts';
-import { type GrammarRules, literal } from './grammar-rules.ts';
-import { stringExpression } from './grammar-string.ts';
+import { literalText, regularText } from './grammar-pattern.ts';
+import type { GrammarRules } from './grammar-rules.ts';
+import { stringForm } from './grammar-string.ts';
+import {
+  automatonWork,
+  type Container,
+  MAX_WORK,
+  type Place,
+  refuseWork,
+  SCALAR_WORK,
+  STRING_WORK,
+  type TokenSample,
+  VALUE_WORK,
+} from './grammar-work.ts';
+import type { PatternNode } from './pattern-parser.ts';
 
 /**
  * Turns a JSON Schema into rules. Each schema is first flattened into its alternatives (through `$ref`, unions and
@@ -28,6 +41,7 @@ export class SchemaGrammar {
   readonly rules: GrammarRules;
   readonly #schema: JsonSchema;
   readonly #path: string;
+  readonly #tokens: TokenSample;
   /** How many schemas the one at hand is nested in, references included. */
   #depth = 0;
   /** The object or array whose members are being turned into rules; null at the root. */
@@ -39,27 +53,33 @@ export class SchemaGrammar {
     array: new Map<SchemaObject, NamedContainer>(),
   };
   readonly #places = new Map<SchemaObject, Place>();
+  /** Rules of scalars by what they were made of. */
+  readonly #regular = new Map<string, { name: string; work: number }>();
 
-  constructor(schema: JsonSchema, path: string, rules: GrammarRules) {
+  constructor(schema: JsonSchema, path: string, rules: GrammarRules, tokens: TokenSample) {
     this.#schema = schema;
     this.#path = path;
     this.rules = rules;
+    this.#tokens = tokens;
   }
 
   /** The rule of the whole schema. */
   root(): string {
     const root = this.rule(this.#schema, this.#path);
     if (root === null) throw nothingMatches(this.#path);
-    refuseAmbiguity([...this.#places.values()]);
+    refuseWork([...this.#places.values()], this.#tokens);
     return root;
   }
 
   /** The name of the rule for a schema at `path`; null where nothing can match it. */
   rule(schema: unknown, path: string): string | null {
-    if (schema === true) return 'value';
+    if (schema === true) {
+      this.#inside?.members.add({ path, containers: new Set(), work: VALUE_WORK });
+      return 'value';
+    }
     if (schema === false) return null;
     const object = schemaObject(schema, path);
-    const place = this.#places.get(object) ?? { path, containers: new Set() };
+    const place = this.#places.get(object) ?? { path, containers: new Set(), work: 0 };
     this.#places.set(object, place);
     this.#inside?.members.add(place);
     const known = this.#unions.get(object);
@@ -74,56 +94,92 @@ export class SchemaGrammar {
 
   #ruleOf(schema: SchemaObject, place: Place, alternatives: readonly Alternative[]): string | null {
     if (alternatives.length === 0) return null;
-    if (alternatives.some(({ kind }) => kind === 'any')) return 'value';
-    const [only] = alternatives;
-    if (only !== undefined && alternatives.length === 1) return this.#alternative(only, place);
+    if (alternatives.some(({ kind }) => kind === 'any')) {
+      place.work = VALUE_WORK;
+      return 'value';
+    }
+    const containers = alternatives.filter((each) => each.kind === 'container');
+    const scalars = alternatives.filter((each) => each.kind === 'value' || each.kind === 'type');
+    if (containers.length === 0) return this.#scalarRule(scalars, place);
+    const [only] = containers;
+    if (only !== undefined && alternatives.length === 1) return this.#container(only, place);
     const name = this.rules.reserve();
     this.#unions.set(schema, name);
-    const expressions = alternatives.map((alternative) => this.#alternative(alternative, place));
+    const expressions = scalars.length === 0 ? [] : [this.#scalarRule(scalars, place)];
+    expressions.push(...containers.map((each) => this.#container(each, place)));
     this.rules.define(name, [...new Set(expressions)].join(' | '));
     return name;
   }
 
-  #alternative(alternative: Alternative, place: Place): string {
-    switch (alternative.kind) {
-      case 'any':
-        return 'value';
-      case 'value':
-        return this.rules.share(literal(alternative.json));
-      default:
-        return this.#typedRule(alternative, place);
+  /** One rule for all scalars of a place, so that those which begin alike are read as one. */
+  #scalarRule(scalars: readonly Scalar[], place: Place): string {
+    const regular = new Map<string, RegularText>();
+    const names = new Map<string, number>();
+    for (const scalar of scalars) {
+      const form = scalar.kind === 'value' ? literalForm(scalar.json, place.path) : this.#typedForm(scalar);
+      if ('node' in form) regular.set(form.key, form);
+      else names.set(form.name, form.work);
     }
+    if (regular.size > 0) {
+      const { name, work } = this.#regularRule([...regular.values()], place.path);
+      names.set(name, work);
+    }
+    for (const work of names.values()) place.work += work;
+    return names.size === 1 ? ([...names.keys()][0] ?? '') : this.rules.share([...names.keys()].join(' | '));
   }
 
-  #typedRule({ type, schema, path }: TypedSchema, place: Place): string {
+  #typedForm({ type, schema, path }: TypedScalar): RegularText | { name: string; work: number } {
+    const key = JSON.stringify(['type', type, KEYWORDS_OF_TYPE[type]?.map((keyword) => schema[keyword])]);
     switch (type) {
-      case 'boolean':
-      case 'null':
-        return type;
       case 'integer':
-      case 'number':
-        return this.rules.share(numberExpression(type, schema, path));
-      case 'string':
-        return this.rules.share(stringExpression(schema, path, this.rules));
-      default: {
-        const container = this.#container(type, schema, path);
-        place.containers.add(container);
-        return container.name;
+      case 'number': {
+        const expression = numberExpression(type, schema, path);
+        if (expression === null) return { name: type, work: SCALAR_WORK };
+        return { key: `number ${expression}`, path, node: () => regularText(expression) };
       }
+      case 'string': {
+        const form = stringForm(schema, path, this.rules);
+        if (typeof form === 'string') return { name: form, work: STRING_WORK };
+        const keyword = schema['pattern'] === undefined ? 'format' : 'pattern';
+        return { key, path: `${path}.${keyword}`, node: () => form };
+      }
+      default:
+        return { name: type, work: SCALAR_WORK };
     }
   }
 
-  #container(type: 'object' | 'array', schema: SchemaObject, path: string): NamedContainer {
-    const known = this.#containers[type].get(schema);
+  /** The rule of one deterministic automaton for all of these texts. */
+  #regularRule(texts: readonly RegularText[], path: string): { name: string; work: number } {
+    const key = texts.map((text) => text.key).join('\n');
+    const known = this.#regular.get(key);
     if (known !== undefined) return known;
-    const container = { type, schema, members: new Set<Place>(), name: this.rules.reserve() };
+    const [first] = texts;
+    const at = texts.length === 1 && first !== undefined ? first.path : path;
+    const automaton = determinize({ kind: 'choice', nodes: texts.map(({ node }) => node()) }, at, this.rules);
+    const work = automatonWork(automaton, this.#tokens, this.rules);
+    if (work === null || work > MAX_WORK) {
+      const message =
+        'This can continue in too many ways at once to be checked for every token; make it simpler.';
+      throw refuseSchema('invalid_value', at, message);
+    }
+    const rule = { name: automatonRule(automaton, this.rules), work };
+    this.#regular.set(key, rule);
+    return rule;
+  }
+
+  #container({ type, schema, path }: TypedContainer, place: Place): string {
+    const known = this.#containers[type].get(schema);
+    const container = known ?? { type, schema, members: new Set(), width: 0, name: this.rules.reserve() };
+    place.containers.add(container);
+    if (known !== undefined) return known.name;
     this.#containers[type].set(schema, container);
     const outside = this.#inside;
     this.#inside = container;
-    const expression = type === 'array' ? arrayExpression : objectExpression;
-    this.rules.define(container.name, expression(schema, path, this));
+    const { expression, width } = (type === 'array' ? arrayRule : objectRule)(schema, path, this);
+    container.width = width;
+    this.rules.define(container.name, expression);
     this.#inside = outside;
-    return container;
+    return container.name;
   }
 
   /** What may stand at a place. `seen` holds the schemas already counted: a second time, or in a circle, they add nothing. */
@@ -206,13 +262,34 @@ const MAX_STEPS = 1000;
 type NamedContainer = Container & { readonly name: string };
 
 /** One of the ways in which a value may look. */
-type Alternative = { kind: 'any' } | { kind: 'value'; json: string } | TypedSchema;
+type Alternative = { kind: 'any' } | Scalar | TypedContainer;
 
-interface TypedSchema {
+type Scalar = { kind: 'value'; json: string } | TypedScalar;
+
+interface TypedScalar {
   kind: 'type';
-  type: JsonType;
+  type: Exclude<JsonType, 'object' | 'array'>;
   schema: SchemaObject;
   path: string;
+}
+
+interface TypedContainer {
+  kind: 'container';
+  type: 'object' | 'array';
+  schema: SchemaObject;
+  path: string;
+}
+
+/** Texts that a regular expression describes. */
+interface RegularText {
+  /** Equal for equal texts. */
+  key: string;
+  path: string;
+  node: () => PatternNode;
+}
+
+function literalForm(json: string, path: string): RegularText {
+  return { key: `text ${json}`, path, node: () => literalText(json) };
 }
 
 function refuseUnknownKeywords(schema: SchemaObject, path: string): void {
@@ -250,7 +327,11 @@ function typesOf(schema: SchemaObject, path: string): Alternative[] {
       : typeList(schema['type'], `${path}.type`);
   if (types.length === 0) return [{ kind: 'any' }];
   const distinct = types.filter((type) => type !== 'integer' || !types.includes('number'));
-  return distinct.map((type) => ({ kind: 'type', type, schema, path }));
+  return distinct.map((type) =>
+    type === 'object' || type === 'array'
+      ? { kind: 'container', type, schema, path }
+      : { kind: 'type', type, schema, path },
+  );
 }
 
 function typeList(value: unknown, path: string): JsonType[] {

@@ -1,9 +1,13 @@
 import { bound, nothingMatches, refuseSchema, type SchemaObject } from './grammar-keywords.ts';
-import { patternExpression } from './grammar-pattern.ts';
+import { patternText, regularText } from './grammar-pattern.ts';
 import type { GrammarRules } from './grammar-rules.ts';
+import type { PatternNode } from './pattern-parser.ts';
 
-/** Strings of a `format`, of a `pattern`, or from `minLength` to `maxLength` code points; one of the three at a time. */
-export function stringExpression(schema: SchemaObject, path: string, rules: GrammarRules): string {
+/**
+ * Strings of a `format`, of a `pattern`, or from `minLength` to `maxLength` code points; one of the three at a time.
+ * Returns an expression for the first two, and the name of a rule otherwise.
+ */
+export function stringForm(schema: SchemaObject, path: string, rules: GrammarRules): PatternNode | string {
   const { format, pattern } = schema;
   const min = bound(schema['minLength'], `${path}.minLength`);
   const max = bound(schema['maxLength'], `${path}.maxLength`);
@@ -13,26 +17,22 @@ export function stringExpression(schema: SchemaObject, path: string, rules: Gram
     const message = "Of 'format', 'pattern' and the lengths of a string, one at a time is supported.";
     throw refuseSchema('unsupported_parameter', path, message);
   }
-  if (format !== undefined) return quoted(formatExpression(format, `${path}.format`, rules));
-  if (pattern !== undefined) return quoted(patternExpression(pattern, `${path}.pattern`, rules));
+  if (format !== undefined) return formatText(format, `${path}.format`);
+  if (pattern !== undefined) return patternText(pattern, `${path}.pattern`);
   if (max !== null && max < (min ?? 0)) throw nothingMatches(path);
-  return quoted(rules.repeat('char', min ?? 0, max));
+  return rules.share(String.raw`"\"" ${rules.repeat('c', min ?? 0, max)} "\""`);
 }
 
-function quoted(expression: string): string {
-  return String.raw`"\"" ${expression} "\""`;
-}
-
-function formatExpression(format: unknown, path: string, rules: GrammarRules): string {
+function formatText(format: unknown, path: string): PatternNode {
   switch (format) {
     case 'date':
-      return rules.share(DATE);
+      return regularText(`"(?:${DATE})"`);
     case 'time':
-      return rules.share(TIME);
+      return regularText(`"${TIME}"`);
     case 'date-time':
-      return `${rules.share(DATE)} "T" ${rules.share(TIME)}`;
+      return regularText(`"(?:${DATE})T${TIME}"`);
     case 'uuid':
-      return rules.share('hex{8} "-" hex{4} "-" hex{4} "-" hex{4} "-" hex{12}');
+      return regularText('"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"');
     default:
       throw refuseSchema('unsupported_parameter', path, "'format' is date, time, date-time or uuid.");
   }
@@ -40,15 +40,13 @@ function formatExpression(format: unknown, path: string, rules: GrammarRules): s
 
 /** RFC 3339 dates that exist: the 29th of February in leap years only. */
 const DATE = [
-  '[0-9]{4} "-" ("0" [13578] | "1" [02]) "-" ("0" [1-9] | [12] [0-9] | "3" [01])',
-  '[0-9]{4} "-" ("0" [469] | "11") "-" ("0" [1-9] | [12] [0-9] | "30")',
-  '[0-9]{4} "-02-" ("0" [1-9] | "1" [0-9] | "2" [0-8])',
-  '[0-9]{2} ("0" [48] | [2468] [048] | [13579] [26]) "-02-29"',
-  '([02468] [048] | [13579] [26]) "00-02-29"',
-].join(' | ');
+  '[0-9]{4}-(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])',
+  '[0-9]{4}-(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)',
+  '[0-9]{4}-02-(?:0[1-9]|1[0-9]|2[0-8])',
+  '[0-9]{2}(?:0[48]|[2468][048]|[13579][26])-02-29',
+  '(?:[02468][048]|[13579][26])00-02-29',
+].join('|');
 
 /** RFC 3339 times, without leap seconds. */
-const TIME = [
-  '([01] [0-9] | "2" [0-3]) ":" [0-5] [0-9] ":" [0-5] [0-9] ("." [0-9]{1,9})?',
-  '("Z" | [+-] ([01] [0-9] | "2" [0-3]) ":" [0-5] [0-9])',
-].join(' ');
+const TIME =
+  '(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,9})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])';

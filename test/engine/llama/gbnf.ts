@@ -1,6 +1,6 @@
 /** A small interpreter of llama.cpp's grammar notation (GBNF), to see what a grammar accepts and what it makes. */
 export class Gbnf {
-  readonly #rules = new Map<string, Choice>();
+  readonly rules = new Map<string, Choice>();
   /** For each rule, in how many steps of rules it can end: the way out when a sample grows too deep. */
   readonly #depths = new Map<string, number>();
 
@@ -8,11 +8,11 @@ export class Gbnf {
     for (const line of source.split('\n')) {
       if (line === '') continue;
       const [name = '', expression = ''] = line.split(/ ::= (.*)/s);
-      this.#rules.set(name, new Reader(expression).whole());
+      this.rules.set(name, new Reader(expression).whole());
     }
     for (let changed = true; changed;) {
       changed = false;
-      for (const [name, choice] of this.#rules) {
+      for (const [name, choice] of this.rules) {
         const depth = 1 + this.#depthOf(choice);
         if (depth < (this.#depths.get(name) ?? Infinity)) {
           this.#depths.set(name, depth);
@@ -100,7 +100,7 @@ export class Gbnf {
   }
 
   #rule(name: string): Choice {
-    const rule = this.#rules.get(name);
+    const rule = this.rules.get(name);
     if (rule === undefined) throw new Error(`no rule ${name}`);
     return rule;
   }
@@ -115,9 +115,9 @@ export class Gbnf {
   }
 }
 
-type Choice = readonly (readonly Item[])[];
+export type Choice = readonly (readonly Item[])[];
 
-interface Item {
+export interface Item {
   part: Part;
   min: number;
   max: number;
@@ -129,13 +129,13 @@ interface SetPart {
   ranges: readonly (readonly [number, number])[];
 }
 
-type Part =
+export type Part =
   | SetPart
   | { kind: 'text'; text: readonly number[] }
   | { kind: 'group'; choice: Choice }
   | { kind: 'rule'; name: string };
 
-function inSet({ negated, ranges }: SetPart, code: number): boolean {
+export function inSet({ negated, ranges }: SetPart, code: number): boolean {
   return ranges.some(([from, to]) => from <= code && code <= to) !== negated;
 }
 

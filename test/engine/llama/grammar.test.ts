@@ -9,12 +9,14 @@ import { ServiceError } from '../../../src/errors.ts';
 import { SILENT } from '../../../src/log.ts';
 import { ANNOTATIONS, SUPPORTED_KEYWORDS } from '../../../src/openai/json-schema.ts';
 import { Gbnf } from './gbnf.ts';
+import { Stacks } from './stacks.ts';
+import { TOKENS, VOCABULARY } from './tokens.ts';
 import { LITERAL, satisfies, type Schema, schemas } from './json-schema.ts';
 
 const PATH = 'response_format.json_schema.schema';
 
 function gbnfOf(schema: Schema): string {
-  return grammarOf({ type: 'json_schema', name: 'test', schema, strict: null });
+  return grammarOf({ type: 'json_schema', name: 'test', schema, strict: null }, VOCABULARY);
 }
 
 function refusalOf(schema: Schema): ServiceError {
@@ -74,6 +76,35 @@ function isPlain(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return true;
   const inOrder = Array.isArray(value) || !Object.keys(value).some((name) => /^\d+$/.test(name));
   return inOrder && Object.values(value).every(isPlain);
+}
+
+const LETTERS = Array.from('abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ');
+
+const USUAL_PATTERNS = [
+  '^[a-zA-Z0-9._%+-]+@[a-zA-Z0-9.-]+\\.[a-zA-Z]{2,}$',
+  '^[a-z0-9.-]{1,64}@[a-z0-9.-]{1,255}\\.[a-z]{2,}$',
+  '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}(\\.\\d+)?(Z|[+-]\\d{2}:\\d{2})$',
+  '^[0-9a-f]{8}-[0-9a-f]{4}-[1-5][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$',
+  '^((25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)\\.){3}(25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)$',
+  '^https?://[\\w.-]+(:\\d+)?(/[\\w./?%&=-]*)?$',
+  '^(0|[1-9]\\d*)\\.(0|[1-9]\\d*)\\.(0|[1-9]\\d*)(-[0-9a-zA-Z-]+(\\.[0-9a-zA-Z-]+)*)?$',
+  '^\\+?[1-9]\\d{1,14}$',
+  '^#([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$',
+  '^(foo|bar|baz)(, (foo|bar|baz))*$',
+  '^(\\w+\\s?)+$',
+  '^.{1,1000}$',
+  'foo.*bar',
+];
+
+/** More than any grammar here needs, and much fewer than one that can be read in many ways. */
+const MOST_VISITS = 4000;
+
+function codesOf(text: string): number[] {
+  return Array.from(text, (character) => character.codePointAt(0) ?? 0);
+}
+
+function nest(depth: number, outer: (inner: Schema, level: number) => Schema): Schema {
+  return Array.from({ length: depth }, (_, i) => i).reduce<Schema>(outer, true);
 }
 
 /** An object that begins with a constant `name`. */
@@ -233,7 +264,12 @@ describe('the grammar of a JSON schema', () => {
     [{ pattern: '(' }, 'invalid_value', '.pattern'],
     [{ pattern: '(?=a)b' }, 'unsupported_parameter', '.pattern'],
     [{ pattern: '\\bword' }, 'unsupported_parameter', '.pattern'],
-    [{ pattern: '(a*)*' }, 'unsupported_parameter', '.pattern'],
+    [
+      { pattern: `^(${LETTERS.map((letter) => `${letter}[^${letter}]`).join('|')})*$` },
+      'invalid_value',
+      '.pattern',
+    ],
+    [{ properties: { a: { pattern: '^(a|b)*a(a|b){20}$' } } }, 'invalid_value', '.properties.a.pattern'],
     [{ pattern: '(a{1,50}){1,50}' }, 'invalid_value', '.pattern'],
     [{ type: 'number', minimum: 0.5 }, 'unsupported_parameter', ''],
     [{ type: 'integer', minimum: 3, maximum: 2 }, 'invalid_value', ''],
@@ -276,6 +312,72 @@ describe('the grammar of a JSON schema', () => {
     for (const schema of tooDear) assert.equal(refusalOf(schema).code, 'invalid_value');
   });
 
+  it('repeats what may be empty', () => {
+    const grammar = new Gbnf(gbnfOf({ pattern: '^(a*b?)*c$' }));
+    for (const text of ['"c"', '"aabac"', '"bbc"']) assert.ok(grammar.accepts(text), text);
+    for (const text of ['""', '"a"', '"cc"']) assert.ok(!grammar.accepts(text), text);
+  });
+
+  const bombs: readonly [name: string, schema: Schema][] = [
+    ['[ab]? 199 times', { pattern: `^${'[ab]?'.repeat(199)}$` }],
+    ['x? 240 times', { pattern: `^${'x?'.repeat(240)}$` }],
+    ['x* 480 times', { pattern: `^${'x*'.repeat(480)}$` }],
+    ['(x|y)? 80 times', { pattern: `^${'(x|y)?'.repeat(80)}$` }],
+    ['(\\w+\\s?)+', { pattern: '^(\\w+\\s?)+$' }],
+    ['(a|b|ab)* twice', { pattern: '^(a|b|ab)*(a|ab|b)*$' }],
+    ['nested arrays with long bounds', nest(6, (items, i) => ({ type: 'array', items, maxItems: 300 + i }))],
+    [
+      '50 numbers with bounds',
+      { anyOf: Array.from({ length: 50 }, (_, i) => ({ type: 'integer', minimum: i })) },
+    ],
+    [
+      'one pattern 200 times',
+      { anyOf: Array.from({ length: 200 }, () => ({ pattern: `^${'[ab]?'.repeat(199)}$` })) },
+    ],
+  ];
+  for (const [name, schema] of bombs) {
+    it(`has llama.cpp follow few ways at once: ${name}`, () => {
+      const stacks = new Stacks(gbnfOf(schema));
+      const tokens = [...TOKENS, 'aab', 'abba', 'aaac', 'xx', 'xxyz', 'xyx', '12', '345', ']]', '],['].map(
+        codesOf,
+      );
+      for (const code of codesOf('"[[12aabxbaxxabcdef')) {
+        assert.ok(stacks.visits(tokens, MOST_VISITS) < MOST_VISITS);
+        const before = stacks.size;
+        if (before > 0) stacks.accept(code);
+      }
+    });
+  }
+
+  it('refuses more different patterns in one place than can be read as one', () => {
+    const pattern = (i: number): string =>
+      `^${`[${LETTERS[i % 52]}${LETTERS[(i * 7 + 1) % 52]}]?`.repeat(40)}$`;
+    const error = refusalOf({
+      properties: { a: { anyOf: LETTERS.map((_, i) => ({ pattern: pattern(i) })) } },
+    });
+    assert.deepEqual([error.code, error.param], ['invalid_value', `${PATH}.properties.a`]);
+  });
+
+  it('takes the schemas and patterns that programs have', () => {
+    const text = { type: 'string' };
+    const names = Array.from({ length: 200 }, (_, i) => `name${i}`);
+    const usual: Schema[] = [
+      { type: 'object', properties: Object.fromEntries(names.slice(0, 30).map((name) => [name, text])) },
+      {
+        type: 'object',
+        properties: Object.fromEntries(names.map((name) => [name, { type: ['number', 'null'] }])),
+      },
+      { type: 'array', items: { enum: names }, maxItems: 10_000 },
+      { anyOf: names.slice(0, 100).map((name) => named(name, { arguments: { type: 'object' } })) },
+      { type: 'object', additionalProperties: { type: 'string', minLength: 1, maxLength: 10_000 } },
+      ...USUAL_PATTERNS.map((pattern) => ({ type: 'string', pattern })),
+    ];
+    for (const schema of usual) assert.ok(gbnfOf(schema), JSON.stringify(schema));
+    assert.ok(
+      gbnfOf({ properties: Object.fromEntries(USUAL_PATTERNS.map((pattern) => [pattern, { pattern }])) }),
+    );
+  });
+
   it('refuses alternatives that begin alike and nest, which would double the work with each bracket', () => {
     const self = { $ref: '#/$defs/node' };
     const recursive = (...anyOf: Schema[]): Schema => ({ $defs: { node: { anyOf } }, ...self });
@@ -283,7 +385,7 @@ describe('the grammar of a JSON schema', () => {
     const twins: Schema[] = [
       recursive(list, { ...list, minItems: 1 }, { type: 'null' }),
       recursive(named('a', { of: self }), named('a', { of: self, more: true }), { type: 'null' }),
-      recursive({ properties: { a: self } }, { properties: { b: self } }),
+      recursive({ properties: { a: self } }, { properties: { a: self, b: self } }),
       Array.from({ length: 12 }).reduce<Schema>(
         (inner) => ({ anyOf: [{ items: inner }, { items: inner, minItems: 1 }] }),
         true,
@@ -292,6 +394,7 @@ describe('the grammar of a JSON schema', () => {
     for (const schema of twins) assert.match(refusalOf(schema).message, /begin alike/);
     const distinct: Schema[] = [
       recursive(list, { type: 'object', additionalProperties: self }, { type: 'null' }),
+      recursive({ properties: { a: self } }, { properties: { b: self } }),
       recursive(named('a', { of: self }), named('b', { of: self }), { type: 'null' }),
       recursive(
         {
@@ -315,7 +418,7 @@ describe('the grammar of a JSON schema', () => {
 
 describe('the grammar of a JSON object', () => {
   it('takes any object and nothing else', () => {
-    const gbnf = grammarOf({ type: 'json_object' });
+    const gbnf = grammarOf({ type: 'json_object' }, VOCABULARY);
     const grammar = new Gbnf(gbnf);
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 3 }), (value) => {
