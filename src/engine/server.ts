@@ -121,8 +121,9 @@ class Face {
 
   #parse(path: string, body: Record<string, unknown>): GenerationRequest {
     const parse = path === '/v1/chat/completions' ? parseChatRequest : parseTextRequest;
-    const { request, used } = parse(body, { maxChoices: this.#options.maxChoices, internal: true });
-    refuseUnsupported(used, ['sluice']);
+    const parsed = parse(body, { maxChoices: this.#options.maxChoices, internal: true });
+    refuseUnsupported(parsed, ['sluice']);
+    const { request } = parsed;
     if (request.model === this.#options.modelId) return request;
     throw new ServiceError('model_not_found', 'This engine serves another model.', { param: 'model' });
   }

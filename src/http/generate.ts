@@ -94,7 +94,7 @@ function parse(
   const parsed = kind === 'chat' ? parseChatRequest(body, options) : parseTextRequest(body, options);
   const model = context.router.model(parsed.request.model);
   if (caller.models?.has(model.id) === false) throw notAllowed(model.id);
-  refuseUnsupported(parsed.used, model.dialects);
+  refuseUnsupported(parsed, model.dialects);
   parsed.request.cacheScope = caller.cacheScope;
   const card = model.card();
   if (card && card.max_completion_tokens < card.context_length) {

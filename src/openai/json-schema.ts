@@ -185,10 +185,29 @@ function checkScalars(node: Node, path: string): void {
       throw wrongType(`${path}.${keyword}`, 'a number', node[keyword]);
     }
   }
+  checkBounds(node, path);
   for (const keyword of ['pattern', 'format']) {
     if (!(keyword in node)) continue;
     if (asString(node[keyword], `${path}.${keyword}`).length > MAX_PATTERN_CHARACTERS) {
       throw wrongValue(`${path}.${keyword}`, `at most ${MAX_PATTERN_CHARACTERS} characters long`);
+    }
+  }
+}
+
+/** Refuses bounds that no number satisfies: llama-server fails on them with a 500. */
+function checkBounds(node: Node, path: string): void {
+  const whole = node['type'] === 'integer';
+  for (const low of ['minimum', 'exclusiveMinimum']) {
+    for (const high of ['maximum', 'exclusiveMaximum']) {
+      const [least, most] = [node[low], node[high]];
+      if (typeof least !== 'number' || typeof most !== 'number') continue;
+      const open = low === 'exclusiveMinimum' || high === 'exclusiveMaximum';
+      const first = low === 'minimum' ? Math.ceil(least) : Math.floor(least) + 1;
+      const last = high === 'maximum' ? Math.floor(most) : Math.ceil(most) - 1;
+      if (most < least || (open && most === least) || (whole && last < first)) {
+        const kind = whole ? 'an integer' : 'a number';
+        throw wrongValue(`${path}.${high}`, `high enough to leave ${kind} above '${low}'`);
+      }
     }
   }
 }

@@ -4,7 +4,7 @@ import { DIALECTS } from '../../src/generation.ts';
 import type { Field, FieldSchema } from '../../src/openai/field.ts';
 import { FIELDS } from '../../src/openai/fields.ts';
 import { refuseUnsupported } from '../../src/openai/honoured.ts';
-import { CALLER, parse, refuses } from './samples.ts';
+import { CALLER, chat, parse, refuses } from './samples.ts';
 
 /** The body that gives one field one value, and what else it needs to be heard. */
 function bodyWith(field: Field, value: unknown): object {
@@ -86,13 +86,18 @@ test('rows of one name are honoured alike, because a request notes the name alon
 });
 
 test('a field that a dialect does not honour is refused by name, and one that all honour passes', () => {
+  const { request } = chat();
   for (const { path, honouredBy } of FIELDS) {
     for (const dialect of DIALECTS) {
-      const check = () => refuseUnsupported([path], [dialect]);
+      const check = () => refuseUnsupported({ request, used: [path] }, [dialect]);
       if (honouredBy === 'all' || honouredBy.includes(dialect)) check();
       else refuses(check, 'unsupported_parameter', path);
     }
   }
-  refuses(() => refuseUnsupported(['top_k'], ['vllm', 'tgi']), 'unsupported_parameter', 'top_k');
-  refuseUnsupported([], ['tgi']);
+  refuses(
+    () => refuseUnsupported({ request, used: ['top_k'] }, ['vllm', 'tgi']),
+    'unsupported_parameter',
+    'top_k',
+  );
+  refuseUnsupported({ request, used: [] }, ['tgi']);
 });

@@ -46,6 +46,22 @@ test('what generators write of common types passes unchanged', () => {
 
 const properties = (a: unknown) => ({ type: 'object', properties: { a } });
 
+test('bounds that no number satisfies are refused at the upper one', () => {
+  for (const [bounds, keyword] of [
+    [{ type: 'integer', minimum: 12, maximum: 10 }, 'maximum'],
+    [{ type: 'number', minimum: 12, maximum: 10 }, 'maximum'],
+    [{ minimum: 10, exclusiveMaximum: 10 }, 'exclusiveMaximum'],
+    [{ exclusiveMinimum: 10, maximum: 10 }, 'maximum'],
+    [{ type: 'integer', exclusiveMinimum: 10, exclusiveMaximum: 11 }, 'exclusiveMaximum'],
+    [{ type: 'integer', minimum: 10.2, maximum: 10.8 }, 'maximum'],
+  ] as const) {
+    refuses(() => check(properties(bounds)), 'invalid_value', `schema.properties.a.${keyword}`);
+  }
+  check({ type: 'number', exclusiveMinimum: 10, exclusiveMaximum: 11 });
+  check({ type: 'integer', minimum: 10, maximum: 10 });
+  check({ type: ['integer', 'string'], minimum: 0, exclusiveMinimum: -1, maximum: 0 });
+});
+
 test('a keyword that is not supported is refused at its path, and so is a wrong value', () => {
   refuses(() => check(properties({ not: {} })), 'unsupported_parameter', 'schema.properties.a.not');
   refuses(

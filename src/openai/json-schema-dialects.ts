@@ -1,0 +1,276 @@
+import type { Dialect, JsonSchema } from '../generation.ts';
+import { patternFeatures, type PatternFeature } from './json-schema-pattern.ts';
+import { shown, unsupported } from './values.ts';
+
+/**
+ * What each kind of server does with a schema of the supported keywords, as seen on vLLM 0.32 and llama-server of
+ * November 2026 (`npm run test:peers` compares them anew). SGLang has not been compared: it uses vLLM's library for
+ * grammars, so vLLM's rules hold for it.
+ */
+
+/** A use of a keyword that a server does not enforce, or answers with a 5xx; `why` reads on from a colon. */
+interface Unenforced {
+  keyword: string;
+  why: string;
+}
+
+type Node = Readonly<Record<string, unknown>>;
+type Rule = (node: Node) => Unenforced | null;
+
+/**
+ * Refuses a schema that a server of this dialect would not hold its text to. Throws `unsupported_parameter` with the
+ * path of the keyword.
+ */
+export function refuseUnenforced(schema: JsonSchema, path: string, dialect: Dialect): void {
+  const server = SERVERS[dialect];
+  if (server !== undefined && schema !== true) visit(schema, path, server);
+}
+
+interface Server {
+  name: string;
+  rules: readonly Rule[];
+  /** Whether it takes `true` for a schema within another. */
+  takesTrue: boolean;
+}
+
+function visit(value: unknown, path: string, server: Server): void {
+  if (value === true && !server.takesTrue) {
+    throw unsupported(
+      path,
+      `is not understood by ${server.name}, which serves this model: write {} instead of true`,
+    );
+  }
+  if (typeof value !== 'object' || value === null) return;
+  const node = value as Node; // Checked by the codec: a schema is a boolean or an object.
+  for (const rule of server.rules) {
+    const found = rule(node);
+    if (found !== null) {
+      const why = `is not enforced by ${server.name}, which serves this model: ${found.why}`;
+      throw unsupported(`${path}.${found.keyword}`, why);
+    }
+  }
+  for (const keyword of ['properties', '$defs', 'definitions']) {
+    for (const [name, child] of Object.entries(node[keyword] ?? {})) {
+      visit(child, `${path}.${keyword}.${shown(name)}`, server);
+    }
+  }
+  visit(node['items'], `${path}.items`, server);
+  if (node['additionalProperties'] !== true) {
+    visit(node['additionalProperties'], `${path}.additionalProperties`, server);
+  }
+  for (const keyword of ['prefixItems', 'anyOf', 'oneOf', 'allOf']) {
+    const list = node[keyword];
+    if (Array.isArray(list))
+      list.forEach((child, index) => visit(child, `${path}.${keyword}[${index}]`, server));
+  }
+}
+
+/** Whether one of the keywords is there; the first that is. */
+const firstOf = (node: Node, keywords: readonly string[]): string | undefined =>
+  keywords.find((keyword) => node[keyword] !== undefined);
+
+const typesOf = (node: Node): readonly unknown[] => [node['type'] ?? []].flat();
+
+const LENGTHS = ['minLength', 'maxLength'];
+const BOUNDS = ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'];
+const COUNTS = ['minItems', 'maxItems'];
+
+const TYPE_OF: Readonly<Record<string, (value: unknown) => boolean>> = {
+  string: (value) => typeof value === 'string',
+  number: (value) => typeof value === 'number',
+  integer: (value) => Number.isInteger(value),
+  boolean: (value) => typeof value === 'boolean',
+  null: (value) => value === null,
+  array: (value) => Array.isArray(value),
+  object: (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+};
+
+const literalsOfTheirType: Rule = (node) => {
+  if (node['type'] === undefined) return null;
+  const keyword = firstOf(node, ['enum', 'const']);
+  if (keyword === undefined) return null;
+  const values = keyword === 'const' ? [node['const']] : (node['enum'] as unknown[]); // Checked by the codec.
+  const fits = (value: unknown) => typesOf(node).some((type) => TYPE_OF[String(type)]?.(value));
+  return values.every(fits) ? null : { keyword, why: 'it has a value that is not of the `type` beside it' };
+};
+
+const declaredRequired: Rule = (node) => {
+  const required = (node['required'] ?? []) as string[]; // Checked by the codec.
+  const declared = node['properties'] ?? {};
+  return required.every((name) => Object.hasOwn(declared, name))
+    ? null
+    : { keyword: 'required', why: 'it names a property that is not in `properties`' };
+};
+
+const stringKeywordsAlone: Rule = (node) => {
+  const keyword = firstOf(node, ['pattern', 'format']);
+  if (keyword === undefined) return null;
+  const beside = firstOf(node, LENGTHS) ?? (keyword === 'pattern' ? firstOf(node, ['format']) : undefined);
+  return beside === undefined ? null : { keyword, why: `it stands beside \`${beside}\`` };
+};
+
+const pattern =
+  (allowed: readonly PatternFeature[]): Rule =>
+  (node) => {
+    if (typeof node['pattern'] !== 'string') return null;
+    const feature = [...patternFeatures(node['pattern'])].find((found) => !allowed.includes(found));
+    return feature === undefined ? null : { keyword: 'pattern', why: `it has ${feature}` };
+  };
+
+const format =
+  (allowed: readonly string[]): Rule =>
+  (node) => {
+    if (typeof node['format'] !== 'string' || allowed.includes(node['format'])) return null;
+    return { keyword: 'format', why: `enforced are ${allowed.map((name) => `\`${name}\``).join(', ')}` };
+  };
+
+const exactBounds: Rule = (node) => {
+  const integer = typesOf(node).includes('integer');
+  for (const keyword of BOUNDS) {
+    const bound = node[keyword];
+    if (typeof bound !== 'number') continue;
+    if (integer && !Number.isInteger(bound)) return { keyword, why: 'the bound of an integer is not whole' };
+    if (Math.abs(bound) > Number.MAX_SAFE_INTEGER) return { keyword, why: 'it is beyond 2^53' };
+  }
+  return null;
+};
+
+/** Keywords that xgrammar ignores unless `type` says what they are about. */
+const TYPED: readonly (readonly [string, readonly string[]])[] = [
+  ['string', [...LENGTHS, 'pattern', 'format']],
+  ['number', BOUNDS],
+  ['array', COUNTS],
+  ['object', ['propertyNames']],
+];
+
+const typeBeside: Rule = (node) => {
+  const types = typesOf(node);
+  for (const [type, keywords] of TYPED) {
+    const keyword = firstOf(node, keywords);
+    if (keyword === undefined || types.includes(type) || (type === 'number' && types.includes('integer')))
+      continue;
+    // A keyword about another type than the one that is given says nothing.
+    if (types.length === 0) return { keyword, why: 'there is no `type` beside it' };
+  }
+  return null;
+};
+
+const countsThatFit: Rule = (node) => {
+  const tuple = Array.isArray(node['prefixItems']) ? node['prefixItems'].length : 0;
+  const open = node['items'] !== undefined && node['items'] !== false;
+  const { minItems, maxItems } = node;
+  if (!open && typeof minItems === 'number' && minItems > tuple) {
+    return { keyword: 'minItems', why: 'there are no `items` for the elements that it asks for' };
+  }
+  if (typeof maxItems === 'number' && maxItems < tuple) {
+    return { keyword: 'maxItems', why: 'it is less than the number of `prefixItems`' };
+  }
+  return null;
+};
+
+const namesAlone: Rule = (node) =>
+  node['propertyNames'] !== undefined && node['properties'] !== undefined
+    ? { keyword: 'propertyNames', why: 'it stands beside `properties`' }
+    : null;
+
+const noEscapedReference: Rule = (node) =>
+  typeof node['$ref'] === 'string' && node['$ref'].includes('~')
+    ? { keyword: '$ref', why: 'the name has an escaped character' }
+    : null;
+
+const noRootReference: Rule = (node) =>
+  node['$ref'] === '#' ? { keyword: '$ref', why: 'it refers to the root' } : null;
+
+const onlyOneOfAll: Rule = (node) =>
+  Array.isArray(node['allOf']) && node['allOf'].length > 1
+    ? { keyword: 'allOf', why: 'it has more than one schema' }
+    : null;
+
+const noAllOf: Rule = (node) =>
+  node['allOf'] === undefined ? null : { keyword: 'allOf', why: 'parts of its schemas are dropped' };
+
+const oneBoundEachWay: Rule = (node) => {
+  for (const [keyword, other] of [
+    ['exclusiveMinimum', 'minimum'],
+    ['exclusiveMaximum', 'maximum'],
+  ] as const) {
+    if (node[keyword] !== undefined && node[other] !== undefined) {
+      return { keyword, why: `it stands beside \`${other}\`` };
+    }
+  }
+  return null;
+};
+
+const countsOfItems: Rule = (node) => {
+  const keyword = firstOf(node, COUNTS);
+  return keyword === undefined || node['items'] !== undefined
+    ? null
+    : { keyword, why: 'there are no `items` beside it' };
+};
+
+const noBoundsOfNumbers: Rule = (node) => {
+  const types = typesOf(node);
+  const keyword = firstOf(node, BOUNDS);
+  if (keyword === undefined || (types.length > 0 && !types.includes('number'))) return null;
+  return { keyword, why: 'only `integer` has bounds' };
+};
+
+const namesWithoutEnum: Rule = (node) => {
+  const names = node['propertyNames'];
+  return typeof names === 'object' && names !== null && 'enum' in names
+    ? { keyword: 'propertyNames', why: 'names may be any string' }
+    : null;
+};
+
+const tupleAlone: Rule = (node) => {
+  if (node['prefixItems'] === undefined) return null;
+  const keyword = firstOf(node, ['items', ...COUNTS]);
+  return keyword === undefined ? null : { keyword, why: 'it stands beside `prefixItems`' };
+};
+
+const SHARED: readonly Rule[] = [
+  literalsOfTheirType,
+  declaredRequired,
+  stringKeywordsAlone,
+  exactBounds,
+  noEscapedReference,
+];
+
+const XGRAMMAR: readonly Rule[] = [
+  ...SHARED,
+  typeBeside,
+  onlyOneOfAll,
+  countsThatFit,
+  namesAlone,
+  format(['date', 'time', 'date-time', 'duration', 'email', 'uuid', 'ipv4', 'ipv6', 'hostname', 'uri']),
+  pattern([
+    'no anchors',
+    'a class escape',
+    'an escaped character',
+    'a negated class',
+    'a dot',
+    'a lazy quantifier',
+    'a named group',
+  ]),
+];
+
+const SERVERS: Readonly<Partial<Record<Dialect, Server>>> = {
+  vllm: { name: 'vLLM', rules: XGRAMMAR, takesTrue: true },
+  sglang: { name: 'SGLang', rules: XGRAMMAR, takesTrue: true },
+  'llama-server': {
+    name: 'llama-server',
+    takesTrue: false,
+    rules: [
+      ...SHARED,
+      noAllOf,
+      noRootReference,
+      noBoundsOfNumbers,
+      oneBoundEachWay,
+      namesWithoutEnum,
+      tupleAlone,
+      countsOfItems,
+      format(['date', 'time', 'date-time', 'uuid']),
+      pattern([]),
+    ],
+  },
+};
