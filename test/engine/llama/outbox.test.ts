@@ -2,14 +2,19 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { Outbox } from '../../../src/engine/llama/outbox.ts';
-import type { GenerationEvent } from '../../../src/generation.ts';
+import type { GenerationEvent, TokenLogprob } from '../../../src/generation.ts';
 
-const token = (choice: number, text: string, completionTokens = 1): GenerationEvent => ({
+const token = (
+  choice: number,
+  text: string,
+  completionTokens = 1,
+  logprobs: TokenLogprob[] | null = null,
+): GenerationEvent => ({
   type: 'token',
   choice,
   text,
   completionTokens,
-  logprobs: null,
+  logprobs,
 });
 
 test('a reader that waits gets each event as it comes', async () => {
@@ -60,6 +65,31 @@ test('a thousand unread tokens of one choice are one event', async () => {
   const event = await outbox.next();
   assert.deepEqual(event, token(0, 'x'.repeat(1000), 1000));
   assert.equal(await outbox.next(), null);
+});
+
+test('unread tokens of several choices are one event for each, in the order of their last tokens', async () => {
+  const outbox = new Outbox();
+  const logprob = { token: 'x', logprob: -1, bytes: [120], top: [] };
+  for (let i = 1; i <= 9999; i++) outbox.push(token(i % 3, 'x', i, [logprob]));
+  outbox.push({ type: 'finish', choice: 1, reason: 'stop' });
+  outbox.push(token(0, 'y', 10_000));
+  outbox.close();
+  const events: string[] = [];
+  for (let event = await outbox.next(); event !== null; event = await outbox.next()) {
+    const { type, ...rest } = event;
+    if (events.length > 9) assert.fail('the events were not joined');
+    if (event.type !== 'token') events.push(`${type} ${JSON.stringify(rest)}`);
+    else
+      events.push(
+        `${event.choice}: ${event.text.length} characters, ${event.logprobs?.length} log probabilities, ${event.completionTokens} tokens`,
+      );
+  }
+  assert.deepEqual(events, [
+    '1: 3333 characters, 3333 log probabilities, 9997 tokens',
+    '2: 3333 characters, 3333 log probabilities, 9998 tokens',
+    'finish {"choice":1,"reason":"stop"}',
+    '0: 3334 characters, 3333 log probabilities, 10000 tokens',
+  ]);
 });
 
 test('a failure comes after what was said before it, and ends a reader that waits', async () => {
