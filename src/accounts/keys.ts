@@ -66,6 +66,9 @@ export class KeyStore implements AsyncDisposable {
   #live: ReadonlyMap<string, AuthenticatedKey> = new Map();
   #byId: ReadonlyMap<string, AuthenticatedKey> = new Map();
   #revision: number | null = null;
+  /** Refreshes begun so far, and the one that loaded the keys in memory. */
+  #refreshes = 0;
+  #loadedBy = 0;
   /** When the live keys were last known to be true, on the clock that never runs backwards. */
   #confirmedAt = -Infinity;
   #polling: Promise<void> | null = null;
@@ -156,16 +159,21 @@ export class KeyStore implements AsyncDisposable {
     return listKeys(this.#database);
   }
 
-  /** Loads the live keys anew if one was changed since the last time. Rejects with a `DatabaseError`. */
+  /** Loads the live keys if any of them changed since the last time. Rejects with a `DatabaseError`. */
   async refresh(): Promise<void> {
     const asOf = this.#clock.elapsed();
+    const refresh = ++this.#refreshes;
     const revision = await this.#database.accessRevision();
     if (revision !== this.#revision) {
       const rows = await this.#liveRows().execute();
-      const keys = rows.map((row) => [row.hash, this.#toKey(row)] as const);
-      this.#live = new Map(keys);
-      this.#byId = new Map(keys.map(([, key]) => [key.id, key]));
-      this.#revision = revision;
+      // Refreshes overlap. One that began later may have loaded changes that these rows do not have.
+      if (refresh > this.#loadedBy) {
+        const keys = rows.map((row) => [row.hash, this.#toKey(row)] as const);
+        this.#live = new Map(keys);
+        this.#byId = new Map(keys.map(([, key]) => [key.id, key]));
+        this.#revision = revision;
+        this.#loadedBy = refresh;
+      }
     }
     this.#confirmedAt = Math.max(this.#confirmedAt, asOf);
     this.#afterCheck(this);

@@ -5,6 +5,14 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test, type TestContext } from 'node:test';
 import * as fc from 'fast-check';
+import type {
+  KyselyPlugin,
+  PluginTransformQueryArgs,
+  PluginTransformResultArgs,
+  QueryResult,
+  RootOperationNode,
+  UnknownRow,
+} from 'kysely';
 import { createKeyText } from '../../src/accounts/key-format.ts';
 import { keyStatus } from '../../src/accounts/key-record.ts';
 import { createKey, revokeKey } from '../../src/accounts/key-table.ts';
@@ -20,6 +28,35 @@ class Clock implements KeyClock {
   up = 0;
   now = () => this.unix;
   elapsed = () => this.up;
+}
+
+/** Holds back the result of one query until it is released. */
+class HeldResults implements KyselyPlugin {
+  /** Resolves when the result that is held back has been read from the database. */
+  held: Promise<void> = Promise.resolve();
+  #hold: (() => Promise<void>) | null = null;
+
+  /** Returns what releases the result. */
+  holdNext(): () => void {
+    const read = Promise.withResolvers<void>();
+    const released = Promise.withResolvers<void>();
+    this.held = read.promise;
+    this.#hold = () => {
+      this.#hold = null;
+      read.resolve();
+      return released.promise;
+    };
+    return released.resolve;
+  }
+
+  transformQuery({ node }: PluginTransformQueryArgs): RootOperationNode {
+    return node;
+  }
+
+  async transformResult({ result }: PluginTransformResultArgs): Promise<QueryResult<UnknownRow>> {
+    await this.#hold?.();
+    return result;
+  }
 }
 
 function folder(context: TestContext): string {
@@ -97,6 +134,24 @@ test('the database holds a hash, the visible parts, and nothing of the rest of a
       assert.ok(!readFileSync(join(home, file)).includes(hidden), file);
     }
   }
+});
+
+test('a refresh that ends after a later one does not let a revoked key in again', async (t) => {
+  const home = folder(t);
+  await using database = await openDatabase({ home, url: null });
+  await using elsewhere = await openDatabase({ home, url: null });
+  const results = new HeldResults();
+  const kysely = database.kysely.withPlugin(results);
+  await using keys = await KeyStore.open({ ...database, kysely }, SILENT, { maxStaleMs: 5000 });
+  const { key, record } = await createKey(elsewhere, { name: 'a' });
+  const release = results.holdNext();
+  const earlier = keys.refresh();
+  await results.held;
+  await revokeKey(elsewhere, record.id);
+  await keys.refresh();
+  release();
+  await earlier;
+  assert.equal(await keys.authenticate(`Bearer ${key.reveal()}`), null);
 });
 
 test('a key that another process made opens at once, and one that it revoked is refused at the next poll', async (t) => {
