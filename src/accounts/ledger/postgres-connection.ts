@@ -29,15 +29,17 @@ const SESSION = `
   select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'`;
 
 /**
- * One connection to PostgreSQL, made when it is first used and anew after it broke. Statements that are sent without
- * waiting for each other's answers leave together and are run in their order. Errors are `DatabaseError`s where they
- * are the server's or the connection's.
+ * One connection to PostgreSQL, opened on first use and again after it broke. Work on it runs one after another.
+ * Statements that one piece of work sends without waiting for each other's results leave together and run in order.
+ * Rejects with a `DatabaseError` where the server or the connection fails.
  */
 export class PostgresConnection implements AsyncDisposable {
   readonly #url: Secret;
   readonly #name: string;
   readonly #statementMs: number;
   #client: Promise<Client> | null = null;
+  /** Resolves when the latest work has ended. */
+  #last: Promise<void> = Promise.resolve();
 
   constructor(url: Secret, statementMs: number) {
     this.#url = url;
@@ -45,8 +47,17 @@ export class PostgresConnection implements AsyncDisposable {
     this.#statementMs = statementMs;
   }
 
-  /** Runs statements; `work` may send several at once. Whatever fails in it ends the connection. */
-  async use<T>(work: (query: Query) => Promise<T>): Promise<T> {
+  /**
+   * Runs statements once earlier work has ended, so that none of them falls into another's transaction; `work` may
+   * send several at once. A failure in it ends the connection.
+   */
+  use<T>(work: (query: Query) => Promise<T>): Promise<T> {
+    const running = this.#last.then(() => this.#run(work));
+    this.#last = running.then(ignore, ignore);
+    return running;
+  }
+
+  async #run<T>(work: (query: Query) => Promise<T>): Promise<T> {
     const opening = (this.#client ??= this.#connect());
     try {
       const client = await opening;
@@ -78,6 +89,7 @@ export class PostgresConnection implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    await this.#last;
     const client = await this.#client?.catch(() => null);
     await client?.end().catch(() => {});
   }
@@ -96,3 +108,5 @@ export class PostgresConnection implements AsyncDisposable {
     return client;
   }
 }
+
+function ignore(): void {}

@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { PostgresConnection } from '../../../src/accounts/ledger/postgres-connection.ts';
+import { DatabaseError } from '../../../src/database/errors.ts';
+import { testDatabases, withoutPostgres } from '../../servers.ts';
+
+describe('one connection to PostgreSQL', { skip: withoutPostgres }, () => {
+  const postgres = testDatabases().find(({ name }) => name === 'PostgreSQL');
+
+  test('what runs beside a transaction is not part of it, and survives its failure', async () => {
+    await using place = await postgres?.place();
+    assert.ok(place?.url);
+    await using connection = new PostgresConnection(place.url, 5000);
+    await connection.use((query) => query('create table notes (note text)'));
+    const begun = Promise.withResolvers<void>();
+    const released = Promise.withResolvers<void>();
+    const failing = connection.transaction(async (query) => {
+      await query('insert into notes values ($1)', ['rolled back']);
+      begun.resolve();
+      await released.promise;
+      await query('select 1 / 0');
+    });
+    await begun.promise;
+    const beside = connection.use((query) => query('insert into notes values ($1)', ['kept']));
+    released.resolve();
+    await assert.rejects(failing, DatabaseError);
+    await beside;
+    const { rows } = await connection.use((query) => query<{ note: string }>('select note from notes'));
+    assert.deepEqual(
+      rows.map(({ note }) => note),
+      ['kept'],
+    );
+  });
+});
