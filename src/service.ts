@@ -8,7 +8,7 @@ import { picoPerToken, type TokenPrice } from './accounts/ledger/cost.ts';
 import { openLedger } from './accounts/ledger/open-ledger.ts';
 import { openUsageHistory } from './accounts/ledger/history.ts';
 import type { Limits } from './accounts/limits/limits.ts';
-import { openMemoryLimits } from './accounts/limits/memory.ts';
+import { openMemoryLimits, type LimitsClock } from './accounts/limits/memory.ts';
 import { hasOperator } from './accounts/operators.ts';
 import { Plans, warnOfLostPlans } from './accounts/plans.ts';
 import { recordPlans } from './accounts/plan-history.ts';
@@ -47,8 +47,8 @@ export interface ServiceOptions {
   /** Where `HF_ENDPOINT`, `HF_TOKEN` and the proxies of downloads are looked up. */
   env: NodeJS.ProcessEnv;
   log: Log;
-  /** The clocks by which keys expire and grow stale, where they are not the machine's. */
-  keyClock?: KeyClock;
+  /** The clock of keys and of limits in this process; the machine's by default. */
+  clock?: KeyClock;
 }
 
 /**
@@ -84,7 +84,7 @@ export class Service implements AsyncDisposable {
    * Opens the database, starts every model and listens. Models may still be loading when it resolves.
    * Rejects with a `DatabaseError`, or Node's error where the address cannot be listened on; nothing stays open.
    */
-  static async open({ config, secrets, env, log, keyClock }: ServiceOptions): Promise<Service> {
+  static async open({ config, secrets, env, log, clock }: ServiceOptions): Promise<Service> {
     await using owned = new AsyncDisposableStack();
     const database = owned.use(
       await openDatabase({
@@ -98,7 +98,7 @@ export class Service implements AsyncDisposable {
     const keys = owned.use(
       await KeyStore.open(database, log, {
         maxStaleMs: config.file.keys.maxStaleMs,
-        clock: keyClock,
+        clock,
         afterCheck: (known) => activity.abort(keyClosed(), (caller) => known.opens(caller)),
       }),
     );
@@ -110,7 +110,7 @@ export class Service implements AsyncDisposable {
       if (model.replicas) serveReplicas(model, model.replicas, { config, secrets, log, router, owned });
       else models.push(serveEmbedded(model, { config, store, run, log, router, owned }));
     }
-    const limits = owned.use(await openLimits(config, database, log));
+    const limits = owned.use(await openLimits(config, database, log, clock));
     const plans = new Plans(config.file);
     await recordPlans(database, plans);
     await warnOfLostPlans(database, plans, log);
@@ -237,10 +237,15 @@ function tellOfMigrations(log: Log): (migration: string) => void {
 }
 
 /** Limits are counted in this process, or together with all copies of the service in Valkey or Redis. */
-async function openLimits(config: Config, database: Database, log: Log): Promise<Limits> {
+async function openLimits(
+  config: Config,
+  database: Database,
+  log: Log,
+  clock: LimitsClock | undefined,
+): Promise<Limits> {
   const history = openUsageHistory(database);
   const { reservedShare, whenStoreIsAway } = config.file.limits;
-  if (config.valkeyUrl === null) return openMemoryLimits({ history, reservedShare });
+  if (config.valkeyUrl === null) return openMemoryLimits({ history, reservedShare, clock });
   // Loaded only where it is used: a service by itself starts without it.
   const { openValkeyLimits } = await import('./accounts/limits/valkey.ts');
   const options = { url: config.valkeyUrl, history, log, whenStoreIsAway, reservedShare };

@@ -167,7 +167,44 @@ test('only the client of the console asks the service, but for what is generated
   );
 });
 
-test('no file only passes on what others export', () => {
-  const barrels = files.filter((file) => /^export \* from/m.test(readFileSync(join(source, file), 'utf8')));
+/** Names that say of a file only that it stands for its folder. */
+const FOLDER_NAMES = /(^|\/)(index|mod|barrel)\.tsx?$/;
+
+/** Whether a file exports something and declares nothing: each statement is an import or a list of exports. */
+function isBarrel(text: string): boolean {
+  const code = text.replaceAll(/\/\*.*?\*\/|^\s*\/\/[^\n]*$/gms, '');
+  const rest = code.replaceAll(
+    /^import\b[^;]*;|^export\s+(type\s+)?(\*(\s+as\s+\w+)?|\{[^}]*\})(\s+from\s+'[^']*')?;|^export\s+default\s+\w+;/gm,
+    '',
+  );
+  return /^export\b/m.test(code) && rest.trim() === '';
+}
+
+test('no file only passes on what others export, or is named for its folder', () => {
+  const named = [
+    ...files.map((file) => join('src', file)),
+    ...consoleFiles.map((file) => join('console/src', file)),
+  ];
+  const barrels = named.filter(
+    (file) => FOLDER_NAMES.test(file) || isBarrel(readFileSync(join(root, file), 'utf8')),
+  );
   assert.deepEqual(barrels, []);
+});
+
+test('a file that only passes on exports is known, however it does', () => {
+  for (const text of [
+    "export * from './a.ts';",
+    "export * as a from './a.ts';",
+    "/** All of it. */\nexport { a, type B } from './a.ts';\nexport type { C } from './c.ts';",
+    "import { a } from './a.ts';\n\n// Theirs.\nexport { a };\n",
+    "import a from './a.ts';\nexport default a;",
+  ])
+    assert.ok(isBarrel(text), text);
+  for (const text of [
+    "import { a } from './a.ts';\nexport const b = a + 1;",
+    "export { a } from './a.ts';\nexport function b() {}",
+    "import './a.ts';",
+    "import { run } from './a.ts';\nawait run();",
+  ])
+    assert.ok(!isBarrel(text), text);
 });

@@ -78,7 +78,7 @@ const MORTAL = [
 const DIALECTS = ['vllm', 'sglang', 'llama-server', 'tgi', 'sluice'] as const;
 const yaml = `logLevel: debug
 limits: {bodyMs: 500}
-engine: {stallMs: 5000}
+engine: {stallMs: 15000}
 models:
   - {id: test/scripted, engine: {file: 'scripted:', slots: 2}}
 ${MORTAL.map(({ model }) => `  - {id: ${model}, engine: {file: 'scripted:'}}\n`).join('')}${FILE === undefined ? '' : `  - {id: test/real, engine: {file: '${FILE}', slots: 2, contextTokens: 512, threads: 1}}\n`}${DIALECTS.map(

@@ -41,14 +41,27 @@ export async function temporaryFolder(): Promise<{ path: string } & AsyncDisposa
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) };
 }
 
+/** A clock that stands still until a test moves it. */
+export class HeldClock implements KeyClock {
+  unix = Date.now();
+  up = 0;
+  now = () => this.unix;
+  elapsed = () => this.up;
+
+  advance(ms: number): void {
+    this.unix += ms;
+    this.up += ms;
+  }
+}
+
 /** Starts the service in this process, on a free port and a fresh home, and waits until it is ready. */
 export async function startService(
   yaml = scriptedYaml(),
   env: NodeJS.ProcessEnv = {},
-  keyClock?: KeyClock,
+  clock?: KeyClock,
 ): Promise<TestService> {
   await using owned = new AsyncDisposableStack();
-  const opened = owned.use(await openService(yaml, env, keyClock));
+  const opened = owned.use(await openService(yaml, env, clock));
   await ready(opened.service);
   const { key } = await opened.service.keys.create({ name: 'test' });
   const kept = owned.move();
@@ -59,7 +72,7 @@ export async function startService(
 export async function openService(
   yaml = scriptedYaml(),
   env: NodeJS.ProcessEnv = {},
-  keyClock?: KeyClock,
+  clock?: KeyClock,
 ): Promise<OpenedService> {
   await using owned = new AsyncDisposableStack();
   const { path: home } = owned.use(await temporaryFolder());
@@ -83,7 +96,7 @@ export async function openService(
   });
   const log = openLog(config.file.logLevel, destination);
   const secrets = loadSecrets(config, all);
-  const service = owned.use(await Service.open({ config, secrets, env: all, log, keyClock }));
+  const service = owned.use(await Service.open({ config, secrets, env: all, log, clock }));
   const kept = owned.move();
   return {
     service,

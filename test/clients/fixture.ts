@@ -1,6 +1,6 @@
 import { DEFAULT_MODEL_ID } from '../../src/config/schema.ts';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
-import { startService, until, type TestService } from '../harness.ts';
+import { HeldClock, startService, until, type TestService } from '../harness.ts';
 import { Management } from '../management.ts';
 
 /** The model that follows directives. It has one slot, and one request may wait for it. */
@@ -30,14 +30,14 @@ const LIMITS = `queue: {maxRequests: 1}
 limits: {bodyBytes: 65536, bodyMs: 1000}
 plans:
   open: {}
-  brief: {requestsPerMinute: 30, burst: {requests: 1}}
+  brief: {requestsPerMinute: 600, burst: {requests: 1}}
   spent: {tokensPerDay: 1}
 defaultPlan: open
 `;
 
 /** Keys that may use less than that of the service. */
 export interface LimitedKeys {
-  /** One request, then the next after two seconds. It has not been used. */
+  /** One request, then the next after 100 ms of the service's clock. It has not been used. */
   brief: () => Promise<string>;
   /** Nothing, today or any day. */
   spent: string;
@@ -54,15 +54,22 @@ export async function limitedKeys(test: TestService): Promise<LimitedKeys> {
   };
 }
 
+export interface ServiceForClients extends TestService {
+  /** By which limits refill: a bucket that is empty stays empty until a test moves it. */
+  clock: HeldClock;
+}
+
 /** A service with these models, for the client libraries to call. */
-export async function startForClients(): Promise<TestService> {
+export async function startForClients(): Promise<ServiceForClients> {
   const file = process.env.SLUICE_TEST_MODEL;
   const models = [
     model(SCRIPTED, { file: 'scripted:{"slots":1}' }),
     model(MORTAL, { file: 'scripted:{"loadMs":300}' }),
     ...(file === undefined ? [] : [model(REAL, { file, slots: 2, contextTokens: 512, threads: 1 })]),
   ];
-  return startService(`models:\n${models.join('')}${LIMITS}`);
+  const clock = new HeldClock();
+  const service = await startService(`models:\n${models.join('')}${LIMITS}`, {}, clock);
+  return { ...service, clock };
 }
 
 function model(id: string, engine: object): string {
@@ -114,8 +121,13 @@ export async function fillQueue(test: TestService): Promise<AsyncDisposable> {
   };
 }
 
-/** `fetch` for a client library that notes every status, and runs `onRefusal` before the library sees a 503. */
-export function watchedFetch(onRefusal: () => Promise<void> = async () => {}): {
+/** Moves the clock of limits by as long as a 429 says, so that the next request is admitted. */
+export function waitAsTold({ clock }: ServiceForClients): (refused: Response) => Promise<void> {
+  return async (refused) => clock.advance(Number(refused.headers.get('retry-after-ms')));
+}
+
+/** `fetch` for a client library that notes every status, and runs `onRefusal` before the library sees a 429 or 503. */
+export function watchedFetch(onRefusal: (refused: Response) => Promise<void> = async () => {}): {
   fetch: typeof fetch;
   statuses: number[];
 } {
@@ -125,7 +137,7 @@ export function watchedFetch(onRefusal: () => Promise<void> = async () => {}): {
     async fetch(...call: Parameters<typeof fetch>) {
       const response = await fetch(...call);
       statuses.push(response.status);
-      if (response.status === 503) await onRefusal();
+      if (response.status === 503 || response.status === 429) await onRefusal(response);
       return response;
     },
   };

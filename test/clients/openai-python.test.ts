@@ -21,6 +21,7 @@ describe('openai for Python', { skip: python === undefined && 'SLUICE_TEST_PYTHO
   const keys = await limitedKeys(service);
   const controls: Record<string, () => Promise<string | void>> = {
     '/brief-key': keys.brief,
+    '/wait-100-ms': async () => service.clock.advance(100),
     '/fill': async () => void (full = await fillQueue(service)),
     '/release': async () => full?.[Symbol.asyncDispose](),
     '/kill': () => killEngine(service),

@@ -79,17 +79,22 @@ describe('the first run', SKIP, () => {
   });
 
   test('the call is sent from the browser and its answer arrives', async () => {
-    const sent = page.waitForResponse('**/v1/chat/completions');
+    // The page's own request, for a text that is the same on every machine.
+    await page.route('**/v1/chat/completions', (route, request) =>
+      route.continue({
+        postData: JSON.stringify({
+          ...(request.postDataJSON() as object),
+          max_tokens: 4,
+          logit_bias: ONE_WORD,
+        }),
+      }),
+    );
     await page.getByRole('button', { name: 'Send it from here' }).click();
     // A model on a busy machine takes what it takes.
     await page.getByRole('link', { name: 'Open the console' }).waitFor({ timeout: 180_000 });
     const answer = page.getByRole('region', { name: 'Answer' });
-    const stream = await (await sent).text();
-    const deltas = [...stream.matchAll(/"delta":\{"content":("(?:[^"\\]|\\.)*")/g)].map(
-      ([, json = '']) => JSON.parse(json) as string,
-    );
-    assert.equal(await answer.locator('p').first().textContent(), deltas.join(''));
-    assert.match(await answer.innerText(), /\d+ in, [1-9]\d* out/);
+    assert.equal(await answer.locator('p').first().textContent(), ' the the the the');
+    assert.match(await answer.innerText(), /\d+ in, 4 out/);
     assert.deepEqual(await axe(page), []);
   });
 

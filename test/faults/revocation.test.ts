@@ -3,10 +3,17 @@ import { describe, test, type TestContext } from 'node:test';
 import { changeAccount } from '../../src/accounts/accounts.ts';
 import { SERVICE } from '../../src/accounts/audit.ts';
 import { revokeKey } from '../../src/accounts/key-table.ts';
-import type { KeyClock } from '../../src/accounts/keys.ts';
 import { openDatabase, type Database } from '../../src/database/database.ts';
 import { scripted } from '../../src/engine/scripted/options.ts';
-import { chat, scriptedYaml, spawnService, startService, until, type TestService } from '../harness.ts';
+import {
+  chat,
+  HeldClock,
+  scriptedYaml,
+  spawnService,
+  startService,
+  until,
+  type TestService,
+} from '../harness.ts';
 import { assertEndsWith, assertError, exchange, requestText, Wire, type WireAnswer } from '../http/wire.ts';
 import { Management, type Caller } from '../management.ts';
 import { testDatabases, type TestDatabases } from '../servers.ts';
@@ -174,7 +181,7 @@ async function ask(url: string, { key }: Caller): Promise<WireAnswer> {
 /** A service whose polls and clocks stand still until the test moves them, and another process's way to its database. */
 class Watched implements AsyncDisposable {
   readonly test: TestService;
-  readonly clock: Clock;
+  readonly clock: HeldClock;
   readonly manager: Management;
   readonly elsewhere: Database;
   readonly #owned: AsyncDisposable;
@@ -195,7 +202,7 @@ class Watched implements AsyncDisposable {
     const place = owned.use(await kind.place());
     t.mock.timers.enable({ apis: ['setInterval'] });
     owned.defer(() => t.mock.timers.reset());
-    const clock = new Clock();
+    const clock = new HeldClock();
     const service = owned.use(await startService(PLANS, place.env, clock));
     const manager = await Management.of(service);
     const elsewhere = owned.use(await openDatabase(place));
@@ -213,12 +220,4 @@ class Watched implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#owned[Symbol.asyncDispose]();
   }
-}
-
-/** Clocks that stand still until a test moves them. */
-class Clock implements KeyClock {
-  unix = Date.now();
-  up = 0;
-  now = () => this.unix;
-  elapsed = () => this.up;
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
-import { chat, MODEL, scriptedYaml, startService, until, type TestService } from '../harness.ts';
+import { chat, HeldClock, MODEL, scriptedYaml, startService, until, type TestService } from '../harness.ts';
 import { Management } from '../management.ts';
 import { valkeyUrl, withoutValkey } from '../servers.ts';
 import { assertError, exchange, requestText, Wire, type WireAnswer } from './wire.ts';
@@ -11,10 +11,10 @@ const PLANS = `plans:
   wide: {requestsPerMinute: 1000, tokensPerMinute: 100000}
   refilling: {requestsPerMinute: 120, burst: {requests: 1}}
   single: {requestsPerMinute: 1000, requestsInFlight: 1}
-  narrow: {requestsPerMinute: 2}
+  narrow: {requestsPerMinute: 1, burst: {requests: 2}}
   budget: {usdPerMonth: '0.02'}
 defaultPlan: wide
-limits: {bodyBytes: 1024, bodyMs: 200}
+limits: {bodyBytes: 1024, bodyMs: 1000}
 `;
 const YAML = scriptedYaml({ contextTokens: 200, tokens: 8 }, PLANS).replace(
   '    engine:',
@@ -26,15 +26,25 @@ const NAMES = ['requests', 'tokens'].flatMap((kind) =>
 );
 
 const stores = [
-  { name: 'in this process', skip: false as const, env: async () => ({}) },
+  {
+    name: 'in this process',
+    skip: false as const,
+    env: async () => ({}),
+    wait: async (clock: HeldClock, ms: number) => clock.advance(ms),
+  },
   {
     name: 'in Valkey',
     skip: withoutValkey,
     env: async () => ({ SLUICE_VALKEY_URL: await valkeyUrl() }),
+    // Its clock is the server's.
+    wait: async (_: HeldClock, ms: number) => {
+      const since = performance.now();
+      await until(() => performance.now() - since >= ms);
+    },
   },
 ];
 
-for (const { name, skip, env } of stores) {
+for (const { name, skip, env, wait } of stores) {
   describe(`limits ${name}`, { skip }, () => {
     test('every answer to a caller who is known says what is left, and no other does', async () => {
       await using it = await Metered.start(await env());
@@ -99,8 +109,7 @@ for (const { name, skip, env } of stores) {
         const waitMs = Number(answer.header('retry-after-ms'));
         assert.ok(waitMs >= 1 && waitMs <= 500, String(waitMs));
         assert.equal(answer.header('retry-after'), '1');
-        const since = performance.now();
-        await until(() => performance.now() - since >= waitMs);
+        await wait(it.clock, waitMs);
         const next = await it.ask(key, {});
         assert.equal(next.status, 200, next.body);
       }
@@ -135,7 +144,7 @@ for (const { name, skip, env } of stores) {
       assert.equal((await it.ask(second.key, {})).status, 200);
       const ofPlan = await it.ask(second.key, {});
       assertError(ofPlan, 'requests_per_minute');
-      assert.match(ofPlan.body, /The plan \\"narrow\\" allows 2 requests a minute/);
+      assert.match(ofPlan.body, /The plan \\"narrow\\" allows 1 request a minute/);
       const stranger = await it.manager.caller('narrow');
       assert.equal((await it.ask(stranger.key, {})).status, 200);
     });
@@ -173,15 +182,18 @@ for (const { name, skip, env } of stores) {
 class Metered implements AsyncDisposable {
   readonly test: TestService;
   readonly manager: Management;
+  readonly clock: HeldClock;
 
-  private constructor(test: TestService, manager: Management) {
+  private constructor(test: TestService, manager: Management, clock: HeldClock) {
     this.test = test;
     this.manager = manager;
+    this.clock = clock;
   }
 
   static async start(env: NodeJS.ProcessEnv): Promise<Metered> {
-    const service = await startService(YAML, env);
-    return new Metered(service, await Management.of(service));
+    const clock = new HeldClock();
+    const service = await startService(YAML, env, clock);
+    return new Metered(service, await Management.of(service), clock);
   }
 
   text(key: string, directive: Directive, fields: object = {}, headers: Record<string, string> = {}): string {

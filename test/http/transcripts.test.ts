@@ -4,7 +4,16 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, test } from 'node:test';
 import { scripted } from '../../src/engine/scripted/options.ts';
-import { chat, MODEL, runCli, scriptedYaml, spawnService, startService, until } from '../harness.ts';
+import {
+  chat,
+  HeldClock,
+  MODEL,
+  runCli,
+  scriptedYaml,
+  spawnService,
+  startService,
+  until,
+} from '../harness.ts';
 import { Management } from '../management.ts';
 import { exchange, requestText, transcript, Wire } from './wire.ts';
 
@@ -129,7 +138,7 @@ after(() => stopping[Symbol.asyncDispose]());
 await stopping.service.drain();
 const late = { Authorization: `Bearer ${stopping.key}` };
 
-const narrow = await startService(scriptedYaml({}, 'limits: {bodyMs: 100, bodyBytes: 1024}\n'));
+const narrow = await startService(scriptedYaml({}, 'limits: {bodyMs: 1000, bodyBytes: 1024}\n'));
 after(() => narrow[Symbol.asyncDispose]());
 const strict = { Authorization: `Bearer ${narrow.key}` };
 
@@ -149,6 +158,9 @@ const metered = await startService(
 defaultPlan: open
 `,
   ).replace('    engine:', `    pricing: {prompt: '100', completion: '100'}\n    engine:`),
+  {},
+  // What is used up stays so.
+  new HeldClock(),
 );
 after(() => metered[Symbol.asyncDispose]());
 const manager = await Management.of(metered);

@@ -8,7 +8,7 @@ import type { PlanLimits } from '../../src/config/plan.ts';
 import { openDatabase } from '../../src/database/database.ts';
 import { SILENT } from '../../src/log.ts';
 import type { Accounting } from '../../src/inference/account.ts';
-import { temporaryFolder } from '../harness.ts';
+import { HeldClock, temporaryFolder } from '../harness.ts';
 
 /** What holds requests to a plan and counts them, with a key to ask by. */
 export interface Books extends Accounting, AsyncDisposable {
@@ -39,7 +39,13 @@ export async function openBooks(limits: PlanLimits = { requestsInFlight: 1000 })
   const { path: home } = owned.use(await temporaryFolder());
   const database = owned.use(await openDatabase({ home, url: null }));
   const { ledger: settings } = configSchema.parse({});
-  const counted = owned.use(openMemoryLimits({ history: openUsageHistory(database), reservedShare: 0.05 }));
+  const counted = owned.use(
+    openMemoryLimits({
+      history: openUsageHistory(database),
+      reservedShare: 0.05,
+      clock: new HeldClock(),
+    }),
+  );
   const ledger = owned.use(
     await openLedger({ database, settings, log: SILENT, onFenced() {}, onReaped() {} }),
   );
