@@ -109,6 +109,30 @@ test('a service that cannot be reached is told as such', async () => {
   }
 });
 
+test('reasoning comes before the text, and its first piece is the first token', async () => {
+  const chunk = (delta: object, finish_reason: string | null = null) =>
+    `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason }] })}\n\n`;
+  const stream = `${chunk({ reasoning_content: 'Hm.' })}${chunk({ content: 'Yes' })}${chunk({}, 'stop')}data: [DONE]\n\n`;
+  const message = { content: 'Yes', reasoning_content: 'Hm.' };
+  const whole = JSON.stringify({ choices: [{ index: 0, message, finish_reason: 'stop' }] });
+  for (const body of [stream, whole]) {
+    const played = mock.method(globalThis, 'fetch', () => Promise.resolve(new Response(body)));
+    try {
+      const events = await eventsOf(ask({}, { stream: body === stream }));
+      const pieces = events.flatMap((event) =>
+        event.type === 'reasoning' || event.type === 'text' ? [[event.type, event.text]] : [],
+      );
+      assert.deepEqual(pieces, [
+        ['reasoning', 'Hm.'],
+        ['text', 'Yes'],
+      ]);
+      if (body === stream) assert.equal(events[1]?.type, 'first_token');
+    } finally {
+      played.mock.restore();
+    }
+  }
+});
+
 test('a stream that breaks off is a fault, and the text that came stays', async () => {
   const half = 'data: {"choices":[{"index":0,"delta":{"content":"ha"},"finish_reason":null}]}\n\ndata: {"cho';
   const cut = mock.method(globalThis, 'fetch', () => Promise.resolve(new Response(half)));

@@ -72,6 +72,18 @@ test('an answer is what its events say, with its cost and its speed', () => {
   assert.equal(speedOf(ANSWER), 20);
 });
 
+test('reasoning is kept apart from the text', () => {
+  const answer = answerOf(
+    { type: 'reasoning', choice: 0, text: 'H' },
+    { type: 'reasoning', choice: 0, text: 'm' },
+    text('Yes'),
+  );
+  assert.deepEqual(
+    answer.choices.map((choice) => [choice.reasoning, choice.text]),
+    [['Hm', 'Yes']],
+  );
+});
+
 test('a fault keeps the text that came, and tells no price', () => {
   const error = new ApiError('No.', { status: 429, code: 'requests_per_minute', retryAfterMs: 2000 });
   const before = Date.now();

@@ -23,6 +23,8 @@ export type GenerateEvent =
   /** The first token of a stream came so long after the request was sent. */
   | { type: 'first_token'; ttftMs: number }
   | { type: 'text'; choice: number; text: string; logprobs: readonly TokenLogprob[] }
+  /** What the model thinks before it responds. */
+  | { type: 'reasoning'; choice: number; text: string }
   | { type: 'finish'; choice: number; reason: string }
   /** Once, at the end; before a fault, what was used so far. */
   | { type: 'usage'; usage: Usage }
@@ -106,7 +108,7 @@ async function* readStream(response: Response, sentAt: number): AsyncGenerator<G
       for (const data of events.push(decoder.decode(value, { stream: true }))) {
         if (data === '[DONE]') return;
         for (const event of eventsOf(JSON.parse(data) as WireAnswer)) {
-          if (first && event.type === 'text') {
+          if (first && (event.type === 'text' || event.type === 'reasoning')) {
             first = false;
             yield { type: 'first_token', ttftMs: performance.now() - sentAt };
           }
@@ -138,8 +140,8 @@ interface WireAnswer {
   choices?: readonly {
     index: number;
     text?: string;
-    delta?: { content?: string };
-    message?: { content: string };
+    delta?: { content?: string; reasoning_content?: string };
+    message?: { content: string; reasoning_content?: string };
     logprobs?: {
       content?: readonly (WireLogprob & { top_logprobs: readonly WireLogprob[] })[];
       tokens?: readonly string[];
@@ -159,6 +161,8 @@ interface WireAnswer {
 /** The events of one chunk, whole answer or error frame. */
 function* eventsOf({ choices = [], usage, error }: WireAnswer): Generator<GenerateEvent> {
   for (const { index, text, delta, message, logprobs, finish_reason } of choices) {
+    const reasoning = (delta ?? message)?.reasoning_content ?? '';
+    if (reasoning !== '') yield { type: 'reasoning', choice: index, text: reasoning };
     const piece = text ?? delta?.content ?? message?.content ?? '';
     const tokens = logprobsOf(logprobs ?? {});
     if (piece !== '' || tokens.length > 0)

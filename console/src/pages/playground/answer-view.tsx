@@ -6,6 +6,7 @@ import { useLiveAnswer } from './context.ts';
 import { Fault } from './fault.tsx';
 import { Logprobs } from './logprobs.tsx';
 import { Numbers } from './numbers.tsx';
+import { Reasoning } from './reasoning.tsx';
 import { RichText } from './rich-text.tsx';
 
 interface AnswerViewProps {
@@ -19,7 +20,7 @@ interface AnswerViewProps {
 /** An answer that has come to its end. */
 export function AnswerView({ answer, text, onChoose, onRetry }: AnswerViewProps) {
   const { choices, chosen, fault } = answer;
-  const logprobs = choices[chosen]?.logprobs ?? [];
+  const { logprobs = [], reasoning = '' } = choices[chosen] ?? {};
   return (
     <>
       {choices.length > 1 && (
@@ -32,6 +33,7 @@ export function AnswerView({ answer, text, onChoose, onRetry }: AnswerViewProps)
           />
         </div>
       )}
+      <Reasoning text={reasoning} />
       {text !== '' && <RichText text={text} />}
       {text === '' && fault === null && (
         <p className="text-ink-3">
@@ -53,7 +55,7 @@ export function AnswerView({ answer, text, onChoose, onRetry }: AnswerViewProps)
 export function LiveAnswerView({ id }: { id: string }) {
   const answer = useLiveAnswer(id);
   if (answer === undefined) return <p className="text-ink-3">The answer did not come.</p>;
-  const begun = answer.choices.filter(({ text }) => text !== '');
+  const begun = answer.choices.filter(({ text, reasoning }) => text !== '' || reasoning !== '');
   if (begun.length === 0) {
     return (
       <p className="flex items-center gap-2 text-ink-3">
@@ -64,12 +66,13 @@ export function LiveAnswerView({ id }: { id: string }) {
   }
   return (
     <div aria-busy="true" className="space-y-3">
-      {answer.choices.map(({ text }, index) => (
+      {answer.choices.map(({ text, reasoning }, index) => (
         // Choices keep their places.
         <div key={`${index}`}>
           {answer.choices.length > 1 && (
             <p className="mb-1 text-2xs font-medium text-ink-3">Choice {index + 1}</p>
           )}
+          <Reasoning text={reasoning} open={text === ''} />
           <RichText text={text} />
         </div>
       ))}

@@ -33,6 +33,8 @@ export interface Answer {
 
 interface Choice {
   text: string;
+  /** What the model thought before `text`; '' where it did not. */
+  reasoning: string;
   /** Null: it did not come to its end. */
   finish: string | null;
   logprobs: readonly TokenLogprob[];
@@ -62,10 +64,15 @@ export function afterEvent(answer: Answer, event: GenerateEvent, pricing: Pricin
     case 'first_token':
       return { ...answer, ttftMs: event.ttftMs };
     case 'text':
-      return withChoice(answer, event.choice, ({ text, finish, logprobs }) => ({
-        text: text + event.text,
-        finish,
-        logprobs: event.logprobs.length > 0 ? [...logprobs, ...event.logprobs] : logprobs,
+      return withChoice(answer, event.choice, (choice) => ({
+        ...choice,
+        text: choice.text + event.text,
+        logprobs: event.logprobs.length > 0 ? [...choice.logprobs, ...event.logprobs] : choice.logprobs,
+      }));
+    case 'reasoning':
+      return withChoice(answer, event.choice, (choice) => ({
+        ...choice,
+        reasoning: choice.reasoning + event.text,
       }));
     case 'finish':
       return withChoice(answer, event.choice, (choice) => ({ ...choice, finish: event.reason }));
@@ -92,9 +99,11 @@ export function speedOf({ usage, ttftMs, totalMs }: Answer): number | null {
   return ((usage.completionTokens - 1) * 1000) / (totalMs - ttftMs);
 }
 
+const EMPTY: Choice = { text: '', reasoning: '', finish: null, logprobs: [] };
+
 function withChoice(answer: Answer, index: number, change: (choice: Choice) => Choice): Answer {
   const choices = [...answer.choices];
-  while (choices.length <= index) choices.push({ text: '', finish: null, logprobs: [] });
-  choices[index] = change(choices[index] ?? { text: '', finish: null, logprobs: [] });
+  while (choices.length <= index) choices.push(EMPTY);
+  choices[index] = change(choices[index] ?? EMPTY);
   return { ...answer, choices };
 }

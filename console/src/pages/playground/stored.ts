@@ -73,7 +73,14 @@ function answerOf(value: unknown): Answer | null {
     ...nothingOf(textOf(value.model, '')),
     choices: value.choices.flatMap((choice: unknown) =>
       isRecord(choice) && typeof choice.text === 'string'
-        ? [{ text: choice.text, finish: orNull(choice.finish, 'string'), logprobs: [] }]
+        ? [
+            {
+              text: choice.text,
+              reasoning: textOf(choice.reasoning, ''),
+              finish: orNull(choice.finish, 'string'),
+              logprobs: [],
+            },
+          ]
         : [],
     ),
     chosen: numberOf(value.chosen, 0),

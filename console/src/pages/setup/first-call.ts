@@ -37,6 +37,7 @@ function next(call: FirstCall, step: Step): FirstCall {
       return { ...call, ttftMs: step.ttftMs };
     case 'text':
       return { ...call, text: call.text + step.text };
+    case 'reasoning':
     case 'finish':
       return call;
     case 'usage':
