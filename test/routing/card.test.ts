@@ -1,0 +1,57 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { ModelConfig } from '../../src/config/schema.ts';
+import type { EngineDescription } from '../../src/engine/engine.ts';
+import { cardSource } from '../../src/routing/card.ts';
+
+const CONFIG = {
+  id: 'lab/model',
+  modality: 'text->text',
+  pricing: { prompt: '0.10', completion: '0.20' },
+} as ModelConfig;
+
+function describing(fields: Partial<EngineDescription>): EngineDescription {
+  return {
+    contextTokens: null,
+    maxCompletionTokens: null,
+    quantization: null,
+    tokenizer: null,
+    instructType: null,
+    ...fields,
+  };
+}
+
+test('a model is not listed until its context is known', () => {
+  const replica: { description: EngineDescription | null } = { description: null };
+  const card = cardSource(CONFIG, [replica], () => 0);
+  assert.equal(card(), null);
+  replica.description = describing({ quantization: 'Q4_K_M' });
+  assert.equal(card(), null);
+  replica.description = describing({ contextTokens: 4096, quantization: 'Q4_K_M' });
+  assert.deepEqual(
+    [card()?.context_length, card()?.max_completion_tokens, card()?.quantization],
+    [4096, 4096, 'Q4_K_M'],
+  );
+});
+
+test('the smallest context of the replicas is listed, and the configuration bounds it', () => {
+  const replicas = [
+    { description: describing({ contextTokens: 8192, maxCompletionTokens: 1024 }) },
+    { description: describing({ contextTokens: 4096 }) },
+    { description: null },
+  ];
+  const card = cardSource(CONFIG, replicas, () => 0)();
+  assert.deepEqual([card?.context_length, card?.max_completion_tokens], [4096, 1024]);
+  const bounded = cardSource({ ...CONFIG, contextTokens: 512 }, replicas, () => 0)();
+  assert.deepEqual([bounded?.context_length, bounded?.max_completion_tokens], [512, 512]);
+});
+
+test('the card stays the same object until a replica describes itself anew', () => {
+  const replica = { description: describing({ contextTokens: 4096 }) };
+  const card = cardSource(CONFIG, [replica], () => 7);
+  const first = card();
+  assert.equal(card(), first);
+  replica.description = describing({ contextTokens: 2048 });
+  assert.equal(card()?.context_length, 2048);
+  assert.equal(card()?.created, 7);
+});
