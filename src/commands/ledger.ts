@@ -3,6 +3,7 @@ import { pipeline } from 'node:stream/promises';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import type { LedgerRecord } from '../accounts/ledger/record.ts';
 import { exportRequests } from '../accounts/ledger/requests.ts';
+import { request } from '../http/api/contract/ledger.ts';
 import { requestJson, type RequestJson } from '../http/api/ledger-json.ts';
 import { csvLine } from './csv.ts';
 import { openDatabaseHere } from './open.ts';
@@ -65,29 +66,11 @@ async function* chunks(
 type Column = readonly [name: string, valueOf: (row: RequestJson) => string | number | boolean | null];
 
 /** The fields of a row in the order of its JSON, those of its price one by one. */
-const COLUMNS: readonly Column[] = (
-  [
-    ...([
-      'id',
-      'client_request_id',
-      'account_id',
-      'key_id',
-      'endpoint',
-      'model',
-      'streamed',
-      'state',
-    ] as const),
-    ...(['plan', 'replica', 'attempts', 'started_at', 'slot_at', 'first_token_at', 'ended_at'] as const),
-    ...(['prompt_tokens', 'cached_tokens', 'completion_tokens', 'usage_source', 'billed'] as const),
-    ...(['cost_usd', 'finish_reason', 'error_code', 'http_status', 'delivered', 'checkpoint_at'] as const),
-  ] as const
-).flatMap((name): Column[] => {
-  const column: Column = [name, (row) => row[name]];
-  if (name !== 'cost_usd') return [column];
+const COLUMNS: readonly Column[] = request.keyof().options.flatMap((name): Column[] => {
+  if (name !== 'price') return [[name, (row) => row[name]]];
   return [
     ['price_prompt', ({ price }) => price.prompt],
     ['price_completion', ({ price }) => price.completion],
-    column,
   ];
 });
 

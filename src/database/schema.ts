@@ -1,4 +1,5 @@
 import type { ColumnType } from 'kysely';
+import type { LedgerTable } from './ledger-columns.ts';
 
 /**
  * The tables, as Kysely types; `migrations/` makes them, the same on SQLite and PostgreSQL. Times are whole Unix
@@ -20,6 +21,7 @@ export interface Schema {
   keys: KeysTable;
   settings: SettingsTable;
   instances: InstancesTable;
+  /** One row per admitted request, never its prompt or its response. Partitioned by month of `id` on PostgreSQL. */
   ledger: LedgerTable;
   usage_days: UsageDaysTable;
   latency_days: LatencyDaysTable;
@@ -200,56 +202,6 @@ interface InstancesTable {
   started_at: Fixed<number>;
   /** Process id, for a SQLite home whose copies are all on one machine. */
   pid: Fixed<number>;
-}
-
-export type LedgerState = 'open' | 'settled' | 'interrupted';
-
-/** One row a request that was admitted. Never the prompt nor the answer. Partitioned by month of `id` on PostgreSQL. */
-interface LedgerTable {
-  /** UUIDv7 as text, `x-request-id`: ordered by the time at which the request came. */
-  id: Fixed<string>;
-  client_request_id: Fixed<string | null>;
-  account_id: Fixed<string>;
-  key_id: Fixed<string>;
-  endpoint: Fixed<'chat' | 'text'>;
-  model: Fixed<string>;
-  streamed: Fixed<number>;
-  /** The copy that opened it. */
-  epoch: Fixed<number>;
-  state: LedgerState;
-  started_at: Fixed<number>;
-  /** Name of the plan it was held against. */
-  plan: Fixed<string>;
-  /** JSON of the limits it was held against. */
-  limits: Fixed<string>;
-  /** Tokens and money set aside for it while it is open. */
-  reserved_tokens: Fixed<number>;
-  reserved_pico: Pico;
-  /** Pico-dollars a token, at the moment it was opened. */
-  price_prompt: Fixed<number>;
-  price_completion: Fixed<number>;
-  replica: string | null;
-  /** Replicas it was given to, refusals included. */
-  attempts: number;
-  /** When the engine gave it a slot. */
-  slot_at: number | null;
-  first_token_at: number | null;
-  ended_at: number | null;
-  prompt_tokens: number;
-  cached_tokens: number;
-  completion_tokens: number;
-  usage_source: 'engine' | 'estimated' | null;
-  /** 1: its tokens count against limits and are paid for. 0: a fault of ours ended it, or it has not ended. */
-  billed: number;
-  cost_pico: Pico;
-  finish_reason: string | null;
-  /** Code of the error it ended with, or `hung_up`. */
-  error_code: string | null;
-  http_status: number | null;
-  /** 1 or 0 as far as we know; null: not known. */
-  delivered: number | null;
-  /** When the counts were last written before it ended. */
-  checkpoint_at: number | null;
 }
 
 /** Sums of a UTC day by the day on which the requests started; written in the transaction that settles a row. */

@@ -22,7 +22,7 @@ import {
   unwritableValues,
   type Batch,
   type Owner,
-  type Value,
+  type SettledValues,
 } from './write.ts';
 
 /** From so many requests on commits are at least so many milliseconds apart. */
@@ -157,7 +157,7 @@ export class Journal {
   }
 
   #settle(
-    values: Value[],
+    values: SettledValues,
     owner: Owner,
     resolve: (settled: Settled) => void,
     reject: (error: Error) => void,

@@ -1,33 +1,13 @@
+import type { OPENED, RowOf, UsageSource } from '../../database/ledger-columns.ts';
 import type { Usage } from '../../generation.ts';
 
 /** What is known of a request when it is admitted. */
-export interface OpenedRow {
-  /** Ours, a UUIDv7. */
-  id: string;
-  /** The caller's own id, 1 to 512 printable ASCII characters; null: it sent none. */
-  clientRequestId: string | null;
-  accountId: string;
-  keyId: string;
-  endpoint: 'chat' | 'text';
-  model: string;
-  streamed: boolean;
-  /** Unix milliseconds. */
-  startedAt: number;
-  plan: string;
-  /** JSON of the limits it is held against. */
-  limits: string;
-  /** Set aside for it until it is settled. */
-  reservedTokens: number;
-  reservedPico: bigint;
-  /** Pico-dollars a token. */
-  pricePrompt: number;
-  priceCompletion: number;
-}
+export type OpenedRow = RowOf<typeof OPENED>;
 
 /** What the ledger reads of a running generation whenever it writes a checkpoint. Times are Unix milliseconds. */
 export interface RunningCounts {
   readonly usage: Readonly<Usage>;
-  readonly usageSource: 'engine' | 'estimated' | null;
+  readonly usageSource: UsageSource | null;
   readonly replica: string | null;
   readonly slotAt: number | null;
   readonly firstTokenAt: number | null;

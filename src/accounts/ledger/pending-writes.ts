@@ -6,7 +6,7 @@ import {
   type Batch,
   type Opened,
   type Owner,
-  type Value,
+  type SettledValues,
 } from './write.ts';
 
 /** Most rows of one batch: bounds how long what comes meanwhile waits. */
@@ -31,7 +31,7 @@ export interface Opening {
 
 /** A settlement, kept until it is written even when nobody waits for it any more. */
 export interface Settling {
-  values: readonly Value[];
+  values: SettledValues;
   owner: Owner;
   /** Until when its request waits, on the clock of `performance.now`. */
   deadline: number;
@@ -58,7 +58,7 @@ export function motionOf({ usage, slotAt, firstTokenAt }: RunningCounts): number
 }
 
 export function idOf(settling: Settling): string {
-  return String(settling.values[0]);
+  return settling.values[0];
 }
 
 /** What waits to be written, in the order in which it came. */
@@ -68,7 +68,7 @@ export class PendingWrites {
   #undelivered: string[] = [];
   readonly #checkpoints = new Map<string, Running>();
   /** Values that settlements had whose requests were told that they are not written. */
-  #waived: (readonly Value[])[] = [];
+  #waived: SettledValues[] = [];
 
   get isEmpty(): boolean {
     const rows = this.#opens.length + this.#settles.length + this.#undelivered.length;

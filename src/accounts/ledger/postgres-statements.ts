@@ -1,6 +1,8 @@
+import { CHECKPOINTED, OPENED, SETTLED, type Column, type Columns } from '../../database/ledger-columns.ts';
+import { INITIAL, namesOf } from './columns.ts';
 import type { Statement } from './postgres-connection.ts';
 import { USAGE_SUMS } from './roll-ups.ts';
-import { CHECKPOINTED, HUNG_UP, OPENED, SETTLED, WAIVED, type Value } from './write.ts';
+import { HUNG_UP, WAIVED, type Value } from './write.ts';
 
 /**
  * Every write holds the row of its own live instance (`$1`) until it commits, in a way that heartbeats do not wait
@@ -54,14 +56,17 @@ const WAIVE_USAGE = addUsage(`
     0, count(*), -count(*) filter (where error_code = '${HUNG_UP}'), 0, 0, 0, 0,
     -sum(prompt_tokens + completion_tokens)::int8, -sum(cost_pico)::int8`);
 
+/** The columns of `SettledValues`. */
+const BUCKET: Column = { kind: 'integer', initial: null };
+const SETTLEMENT = { id: OPENED.id, ttft: BUCKET, speed: BUCKET, ...SETTLED } as const;
+
 /** Their first parameter is the epoch; the others are arrays, one a column. */
 export const OPEN: Statement = {
   name: 'ledger_open',
   text: `
     with ${LIVE}, written as (
-      insert into ledger (${Object.keys(OPENED).join(', ')}, epoch, state, attempts, prompt_tokens, cached_tokens,
-        completion_tokens, billed, cost_pico)
-      select given.*, live.epoch, 'open', 0, 0, 0, 0, 0, 0 from ${given(OPENED)}, live)
+      insert into ledger (${namesOf(OPENED).join(', ')}, epoch, ${INITIAL.names})
+      select given.*, live.epoch, ${INITIAL.values} from ${given(OPENED)}, live)
     ${IS_LIVE}`,
 };
 
@@ -70,7 +75,7 @@ export const CHECKPOINT: Statement = {
   text: `
     with ${LIVE}, written as (
       update ledger set ${assignments(CHECKPOINTED)}
-      from ${given({ id: 'text', ...CHECKPOINTED })}, live
+      from ${given({ id: OPENED.id, ...CHECKPOINTED })}, live
       where ledger.id = given.id and ledger.epoch = live.epoch and ${IS_OPEN})
     ${IS_LIVE}`,
 };
@@ -81,7 +86,7 @@ export const SETTLE: Statement = {
   text: `
     with ${LIVE}, ended as (
       update ledger set ${assignments(SETTLED)}
-      from ${given({ id: 'text', ttft: 'int8', speed: 'int8', ...SETTLED })}, live
+      from ${given(SETTLEMENT)}, live
       where ledger.id = given.id and ledger.epoch = live.epoch and ${IS_OPEN}
       returning ledger.id, ${ENDED}, given.ttft, given.speed),
     days as (${ADD_USAGE}), latencies as (${addLatencies('count(*)')})
@@ -94,7 +99,7 @@ export const WAIVE: Statement = {
   text: `
     with ended as (
       update ledger set ${[...WAIVED].map(([name, value]) => `${name} = ${literal(value)}`).join(', ')}
-      from ${given({ id: 'text', ttft: 'int8', speed: 'int8', ...SETTLED }, 1)}
+      from ${given(SETTLEMENT, 1)}
       where ledger.id = given.id and ledger.state = 'settled' and ledger.billed = 1
       returning account_id, key_id, ledger.model, (ledger.started_at / 86400000)::int4 as day, given.ttft,
         given.speed, given.error_code, given.prompt_tokens, given.completion_tokens, given.cost_pico),
@@ -145,8 +150,8 @@ export const INTERRUPT = `
 
 export const FORGET = `delete from instances where live = 0 and lease_until < $1::int8`;
 
-function assignments(columns: Readonly<Record<string, string>>): string {
-  return Object.keys(columns)
+function assignments(columns: Columns): string {
+  return namesOf(columns)
     .map((name) => `${name} = given.${name}`)
     .join(', ');
 }
@@ -156,7 +161,9 @@ function literal(value: Value): string {
 }
 
 /** The parameters from the `first` on as rows. */
-function given(columns: Readonly<Record<string, string>>, first = 2): string {
-  const arrays = Object.values(columns).map((type, index) => `$${index + first}::${type}[]`);
-  return `unnest(${arrays.join(', ')}) as given (${Object.keys(columns).join(', ')})`;
+function given(columns: Columns, first = 2): string {
+  const arrays = Object.values(columns).map(
+    ({ kind }, index) => `$${index + first}::${kind === 'text' ? 'text' : 'int8'}[]`,
+  );
+  return `unnest(${arrays.join(', ')}) as given (${namesOf(columns).join(', ')})`;
 }

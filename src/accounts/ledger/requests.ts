@@ -1,7 +1,8 @@
 import { sql, type SelectQueryBuilder } from 'kysely';
 import type { Database } from '../../database/database.ts';
 import { firstIdAt } from '../../database/partitions.ts';
-import type { LedgerState, Schema } from '../../database/schema.ts';
+import type { LedgerState } from '../../database/ledger-columns.ts';
+import type { Schema } from '../../database/schema.ts';
 import { MOST_REQUESTS } from '../bounds.ts';
 import type { RequestOutcome } from './dimensions.ts';
 import { selectRecords, toRecord, type LedgerRecord } from './record.ts';

@@ -1,7 +1,9 @@
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
+import { CHECKPOINTED, OPENED, SETTLED, type Columns } from '../../database/ledger-columns.ts';
 import { RollUps, USAGE_SUMS, type EndedRow } from './roll-ups.ts';
 import type { BatchAnswer } from './store.ts';
-import { CHECKPOINTED, OPENED, SETTLED, WAIVED, type Batch, type Owner, type Value } from './write.ts';
+import { INITIAL, namesOf } from './columns.ts';
+import { placeOf, WAIVED, type Batch, type Owner, type Value } from './write.ts';
 
 /** How long a transaction waits for another process's lock, in milliseconds. */
 const BUSY_MS = 5000;
@@ -64,10 +66,10 @@ export class SqliteTables {
   waive(settles: Batch['settles']): null {
     this.#transaction(() => {
       const rollUps = new RollUps();
-      for (const [id = null, ttft, speed, ...row] of settles) {
+      for (const [id, ttft, speed, ...row] of settles) {
         // The columns of RETURNING.
         const told = this.#statements.waive.get(...WAIVED.values(), id) as unknown as Owner | undefined;
-        if (told !== undefined) rollUps.waive(ended(told, row), bucket(ttft), bucket(speed));
+        if (told !== undefined) rollUps.waive(ended(told, row), ttft, speed);
       }
       this.#feed(rollUps);
     });
@@ -115,11 +117,11 @@ export class SqliteTables {
     const { settle, settledBy } = this.#statements;
     const lost: string[] = [];
     const rollUps = new RollUps();
-    for (const [index, [id = null, ttft, speed, ...row]] of settles.entries()) {
+    for (const [index, [id, ttft, speed, ...row]] of settles.entries()) {
       const owner = owners[index];
       if (owner !== undefined && settle.run(...row, id, epoch).changes === 1) {
-        rollUps.add(ended(owner, row), bucket(ttft), bucket(speed));
-      } else if (settledBy.get(id, epoch) === undefined) lost.push(String(id));
+        rollUps.add(ended(owner, row), ttft, speed);
+      } else if (settledBy.get(id, epoch) === undefined) lost.push(id);
     }
     this.#feed(rollUps);
     return lost;
@@ -160,7 +162,7 @@ export class SqliteTables {
 type Statements = ReturnType<typeof prepare>;
 
 function prepare(connection: DatabaseSync) {
-  const opened = Object.keys(OPENED);
+  const opened = namesOf(OPENED);
   const told = 'account_id, key_id, model, started_at';
   return {
     begin: connection.prepare('begin immediate'),
@@ -174,9 +176,8 @@ function prepare(connection: DatabaseSync) {
     bury: connection.prepare('update instances set live = 0 where epoch = ? and live = 1'),
     forget: connection.prepare('delete from instances where live = 0 and lease_until < ?'),
     open: connection.prepare(
-      `insert into ledger (${opened.join(', ')}, epoch, state, attempts, prompt_tokens, cached_tokens,
-         completion_tokens, billed, cost_pico)
-       values (${opened.map(() => '?').join(', ')}, ?, 'open', 0, 0, 0, 0, 0, 0)`,
+      `insert into ledger (${opened.join(', ')}, epoch, ${INITIAL.names})
+       values (${opened.map(() => '?').join(', ')}, ?, ${INITIAL.values})`,
     ),
     checkpoint: connection.prepare(
       `update ledger set ${assignments(CHECKPOINTED)} where id = ? and epoch = ? and state = 'open'`,
@@ -217,8 +218,8 @@ function prepare(connection: DatabaseSync) {
   };
 }
 
-function assignments(columns: Readonly<Record<string, string>>): string {
-  return Object.keys(columns)
+function assignments(columns: Columns): string {
+  return namesOf(columns)
     .map((name) => `${name} = ?`)
     .join(', ');
 }
@@ -232,16 +233,12 @@ function inArrays(statement: StatementSync): StatementSync {
 type Counts = [promptTokens: number, cachedTokens: number, completionTokens: number];
 
 const STATE = placeOf('state');
-const ERROR_CODE = placeOf('error_code');
-const PROMPT_TOKENS = placeOf('prompt_tokens');
-const CACHED_TOKENS = placeOf('cached_tokens');
-const COMPLETION_TOKENS = placeOf('completion_tokens');
+const ERROR_CODE = placeOf('errorCode');
+const PROMPT_TOKENS = placeOf('promptTokens');
+const CACHED_TOKENS = placeOf('cachedTokens');
+const COMPLETION_TOKENS = placeOf('completionTokens');
 const BILLED = placeOf('billed');
-const COST_PICO = placeOf('cost_pico');
-
-function placeOf(column: keyof typeof SETTLED): number {
-  return Object.keys(SETTLED).indexOf(column);
-}
+const COST_PICO = placeOf('costPico');
 
 /** What the roll-ups want, from what the row said of its opening and the values it was settled with, all or the first. */
 function ended([account_id, key_id, model, started_at]: Owner, settled: readonly Value[]): EndedRow {
@@ -263,10 +260,6 @@ function ended([account_id, key_id, model, started_at]: Owner, settled: readonly
 
 function text(value: Value | undefined): string | null {
   return typeof value === 'string' ? value : null;
-}
-
-function bucket(value: Value | undefined): number | null {
-  return typeof value === 'number' ? value : null;
 }
 
 function isAlive(pid: number): boolean {

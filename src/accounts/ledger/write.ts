@@ -1,4 +1,12 @@
-import type { LedgerState } from '../../database/schema.ts';
+import {
+  CHECKPOINTED,
+  OPENED,
+  SETTLED,
+  sqlName,
+  type Columns,
+  type LedgerState,
+  type RowOf,
+} from '../../database/ledger-columns.ts';
 import type { Usage } from '../../generation.ts';
 import { costOf, type TokenPrice } from './cost.ts';
 import { bucketOf } from './histogram.ts';
@@ -7,64 +15,11 @@ import type { OpenedRow, RunningCounts, Settlement } from './ledger.ts';
 /** What a column takes. Rows cross to the database as arrays of these, which costs less than records. */
 export type Value = string | number | bigint | null;
 
-/** Columns in the order in which their values stand in a row of values, with their types on PostgreSQL. */
-type Columns = Readonly<Record<string, 'text' | 'int8'>>;
-
-/** Of a row that is opened. What is not here is null or 0 until it is settled. */
-export const OPENED = {
-  id: 'text',
-  client_request_id: 'text',
-  account_id: 'text',
-  key_id: 'text',
-  endpoint: 'text',
-  model: 'text',
-  streamed: 'int8',
-  started_at: 'int8',
-  plan: 'text',
-  limits: 'text',
-  reserved_tokens: 'int8',
-  reserved_pico: 'int8',
-  price_prompt: 'int8',
-  price_completion: 'int8',
-} as const satisfies Columns;
-
-/** Of a running row, after its id. */
-export const CHECKPOINTED = {
-  prompt_tokens: 'int8',
-  cached_tokens: 'int8',
-  completion_tokens: 'int8',
-  usage_source: 'text',
-  replica: 'text',
-  slot_at: 'int8',
-  first_token_at: 'int8',
-  checkpoint_at: 'int8',
-} as const satisfies Columns;
-
-/** Of a row that has ended, after its id and its buckets of `latency_days` (TTFT, speed), null where it feeds none. */
-export const SETTLED = {
-  state: 'text',
-  prompt_tokens: 'int8',
-  cached_tokens: 'int8',
-  completion_tokens: 'int8',
-  usage_source: 'text',
-  replica: 'text',
-  slot_at: 'int8',
-  first_token_at: 'int8',
-  ended_at: 'int8',
-  attempts: 'int8',
-  billed: 'int8',
-  cost_pico: 'int8',
-  finish_reason: 'text',
-  error_code: 'text',
-  http_status: 'int8',
-  delivered: 'int8',
-} as const satisfies Columns;
-
 /** Writes that become durable together or not at all. No row is in it twice. */
 export interface Batch {
   opens: readonly (readonly Value[])[];
   checkpoints: readonly (readonly Value[])[];
-  settles: readonly (readonly Value[])[];
+  settles: readonly SettledValues[];
   /** Whose those rows are, in the same order: on SQLite it would cost more to ask for it. */
   owners: readonly Owner[];
   /** Ids of settled rows whose last bytes did not reach their callers. */
@@ -83,23 +38,23 @@ const NO_USAGE: Readonly<Usage> = { promptTokens: 0, cachedTokens: 0, completion
 /** `error_code` of a request whose caller hung up. */
 export const HUNG_UP = 'hung_up';
 
-export function openedValues(row: OpenedRow): Value[] {
-  return [
-    row.id,
-    row.clientRequestId,
-    row.accountId,
-    row.keyId,
-    row.endpoint,
-    row.model,
-    row.streamed ? 1 : 0,
-    row.startedAt,
-    row.plan,
-    row.limits,
-    row.reservedTokens,
-    row.reservedPico,
-    row.pricePrompt,
-    row.priceCompletion,
-  ];
+export const openedValues = binder(OPENED);
+const checkpointedValues = binder(CHECKPOINTED);
+const endedValues = binder(SETTLED);
+
+/** Returns a function that lists the values of a row in the order of the columns. */
+function binder<C extends Columns>(columns: C): (row: RowOf<C>) => Value[] {
+  const properties: readonly (keyof C)[] = Object.keys(columns);
+  return (row) => {
+    const values: Value[] = [];
+    for (const property of properties) values.push(bound(row[property]));
+    return values;
+  };
+}
+
+function bound(value: unknown): Value {
+  // Values of columns are of no other type.
+  return typeof value === 'boolean' ? Number(value) : (value as Value);
 }
 
 /**
@@ -116,7 +71,8 @@ export function isCountable({ promptTokens, cachedTokens, completionTokens }: Re
 }
 
 export function checkpointValues(id: string, counts: RunningCounts, atMs: number): Value[] {
-  return [id, ...countValues(isCountable(counts.usage) ? counts : { ...counts, usage: NO_USAGE }), atMs];
+  const usage = isCountable(counts.usage) ? counts.usage : NO_USAGE;
+  return [id, ...checkpointedValues({ ...countsOf({ ...counts, usage }), checkpointAt: atMs })];
 }
 
 /** What is known of a row besides how it ended. */
@@ -125,95 +81,77 @@ export interface Opened {
   price: TokenPrice;
 }
 
-export function settledValues(id: string, opened: Opened, ended: Settlement): Value[] {
+/** The id of a row, its buckets of `latency_days` (null where it feeds none), and the values of `SETTLED`. */
+export type SettledValues = readonly [id: string, ttft: number | null, speed: number | null, ...Value[]];
+
+export function settledValues(id: string, opened: Opened, ended: Settlement): SettledValues {
   const { ttft, speed } = latencies(opened, ended);
-  const cost = ended.billed ? costOf(ended.usage, opened.price) : 0n;
-  return values(id, ttft, speed, 'settled', cost, ended);
+  const { endedAt, attempts, billed, finishReason, errorCode, httpStatus, delivered } = ended;
+  const row = { endedAt, attempts, billed, finishReason, errorCode, httpStatus, delivered };
+  const costPico = billed ? costOf(ended.usage, opened.price) : 0n;
+  return [id, ttft, speed, ...endedValues({ state: 'settled', ...countsOf(ended), costPico, ...row })];
 }
 
 /** Columns of a row whose request was told that it could not be settled in time. */
-export const WAIVED: ReadonlyMap<string, Value> = new Map<keyof typeof SETTLED, Value>([
-  ['billed', 0],
-  ['cost_pico', 0],
-  ['finish_reason', null],
-  ['error_code', 'storage_unavailable'],
-  ['http_status', 503],
-]);
+const WAIVED_ROW = {
+  billed: false,
+  costPico: 0n,
+  finishReason: null,
+  errorCode: 'storage_unavailable',
+  httpStatus: 503,
+} as const satisfies Partial<RowOf<typeof SETTLED>>;
+
+/** The same, by their names in SQL. */
+export const WAIVED: ReadonlyMap<string, Value> = new Map(
+  Object.entries(WAIVED_ROW).map(([property, value]) => [sqlName(property), bound(value)]),
+);
+
+/** The place of a column among the values of `SETTLED`. */
+export function placeOf(property: keyof typeof SETTLED): number {
+  return Object.keys(SETTLED).indexOf(property);
+}
+
+const BILLED = placeOf('billed');
+const WAIVED_PLACES = Object.keys(SETTLED).flatMap((property, place) => {
+  const value = WAIVED.get(sqlName(property));
+  return value === undefined ? [] : [{ place, value }];
+});
 
 /** The values of a settlement at no cost; null: it has none. */
-export function waivedValues([id = null, , , ...row]: readonly Value[]): Value[] | null {
-  const columns = Object.keys(SETTLED);
-  if (row[columns.indexOf('billed')] !== 1) return null;
-  const waived = row.map((value, index) => {
-    const column = columns[index] ?? '';
-    return WAIVED.has(column) ? (WAIVED.get(column) ?? null) : value;
-  });
-  return [id, null, null, ...waived];
+export function waivedValues([id, , , ...row]: SettledValues): SettledValues | null {
+  if (row[BILLED] !== 1) return null;
+  for (const { place, value } of WAIVED_PLACES) row[place] = value;
+  return [id, null, null, ...row];
 }
 
 /** Ends a row that may have been opened although its opening was refused to the request: it never ran. */
-export function neverRanValues(id: string, atMs: number): Value[] {
+export function neverRanValues(id: string, atMs: number): SettledValues {
   return emptyValues(id, 'interrupted', atMs);
 }
 
 /** Ends a row whose settlement the database refuses. */
-export function unwritableValues(id: string, atMs: number): Value[] {
+export function unwritableValues(id: string, atMs: number): SettledValues {
   return emptyValues(id, 'settled', atMs);
 }
 
 /** Without counts or cost, and with the error that the request was told. */
-function emptyValues(id: string, state: LedgerState, atMs: number): Value[] {
-  return values(id, null, null, state, 0n, {
-    usage: NO_USAGE,
-    usageSource: null,
-    replica: null,
-    slotAt: null,
-    firstTokenAt: null,
-    endedAt: atMs,
-    attempts: 0,
-    billed: false,
-    finishReason: null,
-    errorCode: 'storage_unavailable',
-    httpStatus: 503,
-    delivered: null,
-  });
-}
-
-function values(
-  id: string,
-  ttft: number | null,
-  speed: number | null,
-  state: LedgerState,
-  cost: bigint,
-  ended: Settlement,
-): Value[] {
-  return [
-    id,
-    ttft,
-    speed,
+function emptyValues(id: string, state: LedgerState, endedAt: number): SettledValues {
+  const counts = { usageSource: null, replica: null, slotAt: null, firstTokenAt: null };
+  const row = {
     state,
-    ...countValues(ended),
-    ended.endedAt,
-    ended.attempts,
-    ended.billed ? 1 : 0,
-    cost,
-    ended.finishReason,
-    ended.errorCode,
-    ended.httpStatus,
-    ended.delivered === null ? null : Number(ended.delivered),
-  ];
+    ...NO_USAGE,
+    ...counts,
+    endedAt,
+    attempts: 0,
+    delivered: null,
+    ...WAIVED_ROW,
+  };
+  return [id, null, null, ...endedValues(row)];
 }
 
-function countValues({ usage, usageSource, replica, slotAt, firstTokenAt }: RunningCounts): Value[] {
-  return [
-    usage.promptTokens,
-    usage.cachedTokens,
-    usage.completionTokens,
-    usageSource,
-    replica,
-    slotAt,
-    firstTokenAt,
-  ];
+function countsOf({ usage, usageSource, replica, slotAt, firstTokenAt }: RunningCounts) {
+  const { promptTokens, cachedTokens, completionTokens } = usage;
+  return { promptTokens, cachedTokens, completionTokens, usageSource, replica, slotAt, firstTokenAt };
 }
 
 /**

@@ -37,7 +37,7 @@ export class FaultyStore implements LedgerStore {
   }
 
   waive(settles: Batch['settles']): Promise<void> {
-    return this.#call(() => (this.#refuse(settles.map(([id = null]) => id)), this.#store.waive(settles)));
+    return this.#call(() => (this.#refuse(settles.map(([id]) => id)), this.#store.waive(settles)));
   }
 
   register(leaseMs: number): Promise<number> {

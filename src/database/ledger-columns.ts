@@ -1,0 +1,132 @@
+import type { ColumnType } from 'kysely';
+
+/**
+ * The columns of the table `ledger`, by the names of their properties in TypeScript. The types of rows, the statements
+ * of both databases, and what is bound and read derive from this: a new column is a line here, a migration, and its
+ * line in `docs/ledger.md`.
+ */
+
+/** How a value is stored. `flag`: as 0 or 1. `pico`: pico-dollars, read as text because they can pass 2^53. */
+export type ColumnKind = 'text' | 'integer' | 'flag' | 'pico';
+
+type KindOf<T> = [NonNullable<T>] extends [string]
+  ? 'text'
+  : [NonNullable<T>] extends [boolean]
+    ? 'flag'
+    : [NonNullable<T>] extends [bigint]
+      ? 'pico'
+      : 'integer';
+
+export interface Column {
+  readonly kind: ColumnKind;
+  /** Its value in a new row, in SQL; null: none, or that which the row is opened with. */
+  readonly initial: string | null;
+}
+
+/** A column whose values are `T` in TypeScript. */
+interface ColumnOf<T> extends Column {
+  readonly kind: KindOf<T>;
+  /** Never set: it carries the type. */
+  readonly value?: T;
+}
+
+export type Columns = Readonly<Record<string, Column>>;
+
+function column<T>(kind: KindOf<T>, initial: string | null = null): ColumnOf<T> {
+  return { kind, initial };
+}
+
+export type LedgerState = 'open' | 'settled' | 'interrupted';
+export type UsageSource = 'engine' | 'estimated';
+
+/** Written when the row is opened, and never changed. */
+export const OPENED = {
+  /** UUIDv7 as text, `x-request-id`: ordered by the time at which the request arrived. */
+  id: column<string>('text'),
+  /** The caller's own id, 1 to 512 printable ASCII characters; null: it sent none. */
+  clientRequestId: column<string | null>('text'),
+  accountId: column<string>('text'),
+  keyId: column<string>('text'),
+  endpoint: column<'chat' | 'text'>('text'),
+  model: column<string>('text'),
+  streamed: column<boolean>('flag'),
+  startedAt: column<number>('integer'),
+  /** Name of the plan whose limits applied. */
+  plan: column<string>('text'),
+  /** JSON of the limits that applied. */
+  limits: column<string>('text'),
+  /** Tokens and pico-dollars reserved while the row is open. */
+  reservedTokens: column<number>('integer'),
+  reservedPico: column<bigint>('pico'),
+  /** Pico-dollars per token, at the time of opening. */
+  pricePrompt: column<number>('integer'),
+  priceCompletion: column<number>('integer'),
+} as const satisfies Columns;
+
+/** Written by each checkpoint and again by the settlement. */
+export const COUNTED = {
+  promptTokens: column<number>('integer', '0'),
+  cachedTokens: column<number>('integer', '0'),
+  completionTokens: column<number>('integer', '0'),
+  usageSource: column<UsageSource | null>('text'),
+  replica: column<string | null>('text'),
+  /** When the engine gave the request a slot. */
+  slotAt: column<number | null>('integer'),
+  firstTokenAt: column<number | null>('integer'),
+} as const satisfies Columns;
+
+export const CHECKPOINTED = {
+  ...COUNTED,
+  /** When the counts were last written before the request ended. */
+  checkpointAt: column<number | null>('integer'),
+} as const satisfies Columns;
+
+/** Written when the request ends. */
+export const SETTLED = {
+  state: column<LedgerState>('text', "'open'"),
+  ...COUNTED,
+  /** Null while it runs, and when the instance that ran it died. */
+  endedAt: column<number | null>('integer'),
+  /** Replicas that the request was sent to, refusals included. */
+  attempts: column<number>('integer', '0'),
+  /** Whether its tokens count against limits and are charged: false for faults of the service, and until it ends. */
+  billed: column<boolean>('flag', '0'),
+  costPico: column<bigint>('pico', '0'),
+  finishReason: column<string | null>('text'),
+  /** Code of the error that it ended with, or `hung_up`. */
+  errorCode: column<string | null>('text'),
+  httpStatus: column<number | null>('integer'),
+  /** As far as the service knows; null: unknown. */
+  delivered: column<boolean | null>('flag'),
+} as const satisfies Columns;
+
+/** All columns except `epoch`, the instance that opened the row, which every statement writes or checks itself. */
+export const LEDGER = { ...OPENED, ...CHECKPOINTED, ...SETTLED } as const satisfies Columns;
+
+type ValueOf<C> = C extends ColumnOf<infer T> ? T : never;
+
+/** A row of these columns in TypeScript. */
+export type RowOf<C extends Columns> = { [K in keyof C]: ValueOf<C[K]> };
+
+/** Its name in SQL: `promptTokens` is `prompt_tokens`. */
+export type SqlName<S> = S extends `${infer Head}${infer Tail}`
+  ? `${Head extends Lowercase<Head> ? Head : `_${Lowercase<Head>}`}${SqlName<Tail>}`
+  : '';
+
+/** The name in SQL of a property. */
+export function sqlName<S extends string>(property: S): SqlName<S> {
+  // The type says in types what this line does.
+  return property.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`) as SqlName<S>;
+}
+
+/** A pico amount is written as a bigint and read through a cast to text. */
+type StoredAs<T> = [NonNullable<T>] extends [bigint]
+  ? ColumnType<never, bigint, bigint>
+  : [NonNullable<T>] extends [boolean]
+    ? number | (null extends T ? null : never)
+    : T;
+
+/** The table as Kysely sees it. */
+export type LedgerTable = { epoch: ColumnType<number, number, never> } & {
+  [K in keyof typeof LEDGER as SqlName<K>]: StoredAs<ValueOf<(typeof LEDGER)[K]>>;
+};
