@@ -106,8 +106,8 @@ interface TextDelta {
   choice: number;
   /** Whole characters, never part of a stop sequence; may be empty when only log probabilities came. */
   text: string;
-  /** Completion tokens of the whole request so far, reasoning included; null where the replica does not report it. */
-  completionTokens: number | null;
+  /** Completion tokens of the whole request so far, reasoning included: as reported, else as counted. */
+  completionTokens: number;
   logprobs: readonly TokenLogprob[] | null;
 }
 
@@ -132,6 +132,12 @@ export type GenerationEvent =
       /** Who counted: the engine, or we from what it sent because it would not say. */
       usageSource: 'engine' | 'estimated';
     };
+
+/** Tokens of a request's prompts, at about four characters per token: for where no one counts them. */
+export function estimatedPromptTokens(request: GenerationRequest): number {
+  const texts = request.kind === 'chat' ? request.messages.map(({ content }) => content) : request.prompts;
+  return texts.reduce((sum, text) => sum + Math.ceil(text.length / 4), 0);
+}
 
 /** What is known of a model for `GET /v1/models`, in the words of the list response. */
 export interface ModelCard {

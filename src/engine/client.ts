@@ -152,6 +152,7 @@ class Replica implements Engine {
       streamed,
       startedBy: this.#traits.startedBy,
       reportsSlot: this.#traits.reportsSlot,
+      usagePerChoice: this.#traits.usagePerChoice,
       bound: this.#bound,
       write: (request, maxTokens) => ({
         path: request.kind === 'chat' ? chatPath : textPath,

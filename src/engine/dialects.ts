@@ -18,6 +18,8 @@ export interface DialectTraits {
    * request that was sent to them counts as having one.
    */
   reportsSlot: boolean;
+  /** Whether usage on a chunk of one choice is that choice's own, and not the request's. */
+  usagePerChoice: boolean;
   /**
    * How prefixes are kept apart between accounts: `salt`, the request carries the scope; `off`, the request
    * turns the cache off; `operator`, nothing in a request can, only how the server was started.
@@ -57,6 +59,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     wholeAnswers: false,
     startedBy: 'chunk',
     reportsSlot: true,
+    usagePerChoice: false,
     isolation: 'salt',
     needsMaxTokens: [],
     fillsContext: [],
@@ -90,6 +93,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     wholeAnswers: true,
     startedBy: 'chunk',
     reportsSlot: false,
+    usagePerChoice: true,
     isolation: 'salt',
     needsMaxTokens: ['chat', 'text'],
     fillsContext: ['chat'],
@@ -110,6 +114,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     wholeAnswers: true,
     startedBy: 'chunk',
     reportsSlot: false,
+    usagePerChoice: true,
     isolation: 'salt',
     needsMaxTokens: ['text'],
     fillsContext: ['chat'],
@@ -128,6 +133,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     wholeAnswers: true,
     startedBy: 'headers',
     reportsSlot: false,
+    usagePerChoice: false,
     isolation: 'off',
     needsMaxTokens: ['chat', 'text'],
     fillsContext: [],
@@ -150,6 +156,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     wholeAnswers: true,
     startedBy: 'headers',
     reportsSlot: false,
+    usagePerChoice: false,
     isolation: 'operator',
     needsMaxTokens: [],
     fillsContext: ['chat', 'text'],

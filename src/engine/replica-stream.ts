@@ -1,10 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import { ServiceError } from '../errors.ts';
-import type { GenerationEvent, GenerationRequest } from '../generation.ts';
+import { estimatedPromptTokens, type GenerationEvent, type GenerationRequest } from '../generation.ts';
 import { readAnswer } from '../openai/answer-reader.ts';
 import { readErrorBody } from '../openai/error-body.ts';
 import { StreamReader } from '../openai/stream-reader.ts';
+import { UsageMeter } from '../openai/usage-meter.ts';
 import { firstMaxTokens, lowerMaxTokens, type ContextBound } from './max-tokens.ts';
 import { ReplicaRefused, type ReplicaEvent } from './engine.ts';
 import type { QuietWatch, Watched } from './quiet-watch.ts';
@@ -35,6 +36,8 @@ export interface ReplicaLine {
   startedBy: 'chunk' | 'headers';
   /** Whether `started` says that the request has a slot; else `sent` comes before it. */
   reportsSlot: boolean;
+  /** Whether usage on a chunk of one choice is that choice's own. */
+  usagePerChoice: boolean;
   readonly bound: ContextBound;
 }
 
@@ -155,7 +158,7 @@ export class ReplicaStream
     if (status !== 200) {
       this.#retryAfterMs = retryAfterMs(headers);
     } else if (this.#line.streamed) {
-      this.#reader = new StreamReader(this.#request.kind);
+      this.#reader = new StreamReader(this.#request.kind, this.#meter());
       if (this.#line.startedBy === 'headers') {
         this.#deliver([{ type: 'started', promptTokens: null, cachedTokens: null }]);
       }
@@ -181,7 +184,8 @@ export class ReplicaStream
   onResponseEnd(): void {
     try {
       if (this.#reader) this.#read(this.#reader, null);
-      else if (this.#status === 200) this.#deliver(readAnswer(this.#request.kind, this.#body()));
+      else if (this.#status === 200)
+        this.#deliver(readAnswer(this.#request.kind, this.#body(), this.#meter()));
       else {
         const fault = this.#refusal();
         if (this.#askForLess(fault)) return;
@@ -299,6 +303,15 @@ export class ReplicaStream
     this.#state = 'over';
     this.#signal.removeEventListener('abort', this);
     this.#line.watch.delete(this);
+  }
+
+  #meter(): UsageMeter {
+    const request = this.#request;
+    return new UsageMeter({
+      promptTokens: estimatedPromptTokens(request),
+      echo: request.kind === 'text' && request.echo,
+      perChoice: this.#line.usagePerChoice,
+    });
   }
 
   #body(): string {

@@ -55,7 +55,7 @@ export async function generate(
     const asker = { requestId: request.id, clientRequestId: clientRequestId(request) ?? null, caller };
     const events = complete(context.inference, model, asker, parsed, stop, record);
     const identity = identify(kind, exchange.requestId, parsed.model);
-    if (parsed.stream) await stream(context, exchange, identity, parsed, events, stop, outcome);
+    if (parsed.stream) await stream(context, exchange, identity, parsed, events, stop, outcome, record);
     else {
       const answer = new AnswerBuilder(identity, parsed);
       for await (const event of events) answer.add(event);
@@ -123,6 +123,7 @@ async function stream(
   events: ReturnType<typeof complete>,
   stop: AbortController,
   outcome: RequestOutcome,
+  record: GenerationRecord,
 ): Promise<void> {
   using out = new EventStream(
     exchange.response,
@@ -145,7 +146,7 @@ async function stream(
     const fault = asServiceError(error, exchange.requestId, context.log);
     if (!out.opened || !(fault instanceof ServiceError)) throw fault;
     note(outcome, fault);
-    out.end(formatter.error(fault) + DONE);
+    out.end(formatter.error(fault, record.usage) + DONE);
   }
 }
 

@@ -1,7 +1,7 @@
 import { Deadline } from '../deadline.ts';
 import { ReplicaRefused, type Engine, type ReplicaEvent } from '../engine/engine.ts';
 import { ServiceError } from '../errors.ts';
-import type { GenerationEvent, GenerationRequest } from '../generation.ts';
+import { estimatedPromptTokens, type GenerationEvent, type GenerationRequest } from '../generation.ts';
 import type { RequestResult } from '../routing/breaker.ts';
 import type { QueuePlace } from '../routing/queue.ts';
 import type { Lease } from '../routing/replica.ts';
@@ -9,7 +9,6 @@ import type { ServedModel } from '../routing/served-model.ts';
 import { Account, type Accounting, type Asker, type Outcome } from './account.ts';
 import { HungUp } from './hung-up.ts';
 import type { GenerationRecord } from './record.ts';
-import { estimatedPromptTokens } from './worst-case.ts';
 
 /** What every generation of a service is done with. */
 export interface Inference {
@@ -135,7 +134,7 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
     const { value } = step;
     if (value.type === 'sent') {
       this.#leaveQueue();
-      this.#record.sent();
+      this.#record.sent(this.#estimate());
       return this.next();
     }
     if (value.type === 'started') this.#leaveQueue();

@@ -41,11 +41,15 @@ export class GenerationRecord implements RunningCounts {
     this.replica = replica;
     this.attempts++;
     this.slotAtMs = null;
+    this.usage = { promptTokens: 0, completionTokens: 0, cachedTokens: 0 };
+    this.usageSource = null;
   }
 
   /** The request was sent to a server that does not report when it gets a slot. */
-  sent(): void {
+  sent(promptTokens: number): void {
     this.slotAtMs = performance.now();
+    this.usage = { promptTokens, completionTokens: 0, cachedTokens: 0 };
+    this.usageSource = 'estimated';
   }
 
   /** Writes down what the event tells. `promptTokens` stands in where the engine tells no count before the end. */
@@ -60,8 +64,7 @@ export class GenerationRecord implements RunningCounts {
       case 'token':
       case 'reasoning':
         this.firstTokenAtMs ??= performance.now();
-        if (event.completionTokens === null) this.usageSource = 'estimated';
-        this.usage.completionTokens = event.completionTokens ?? this.usage.completionTokens + 1;
+        this.usage.completionTokens = event.completionTokens;
         return;
       case 'finish':
         this.finishReason = event.reason;

@@ -62,12 +62,6 @@ function use(promptTokens: number, completionTokens: number, price: ModelTerms['
   };
 }
 
-/** About four characters a token: for what ended before anybody had counted its prompt. */
-export function estimatedPromptTokens(request: GenerationRequest): number {
-  const texts = request.kind === 'chat' ? request.messages.map(({ content }) => content) : request.prompts;
-  return texts.reduce((sum, text) => sum + Math.ceil(text.length / 4), 0);
-}
-
 function chatTokens(messages: readonly { content: string }[]): number {
   let tokens = TOKENS_A_REQUEST;
   for (const { content } of messages) tokens += Buffer.byteLength(content) + TOKENS_A_MESSAGE;

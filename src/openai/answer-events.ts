@@ -90,15 +90,20 @@ function readReason(value: unknown): FinishReason | null {
   }
 }
 
+/** Tokens that the choices of a chunk bring: one for each text, unless log probabilities list them. */
+export function countTokens(choices: readonly ReadChoice[]): number {
+  let tokens = 0;
+  for (const { text, reasoning, logprobs } of choices) {
+    tokens += logprobs?.length ?? Number(reasoning !== '') + Number(text !== '');
+  }
+  return tokens;
+}
+
 /**
  * Adds the text of a choice to `events`: its reasoning, then its content. Log probabilities of both come in one
  * list, which goes with the content where there is any.
  */
-export function pushText(
-  choice: ReadChoice,
-  completionTokens: number | null,
-  events: GenerationEvent[],
-): void {
+export function pushText(choice: ReadChoice, completionTokens: number, events: GenerationEvent[]): void {
   const { index, text, reasoning, logprobs } = choice;
   const reasoningAlone = reasoning !== '' && text === '';
   if (reasoning !== '') {

@@ -3,31 +3,26 @@ import type { GenerationKind } from './field.ts';
 import { brokenOff, pushText, readChoices, unreadable, type ReadChoice } from './answer-events.ts';
 import { readErrorFrame } from './error-body.ts';
 import { readUsage } from './usage.ts';
+import { UsageMeter } from './usage-meter.ts';
 
 /**
- * Reads the whole JSON answer of a replica as the events of its generation: each choice is one `token`. Where the
- * replica tells no usage it is estimated. Throws the error that the body holds, or `engine_unavailable`.
+ * Reads the whole JSON response of a replica as the events of its generation: each choice is one `token`. Usage that
+ * the replica does not report is estimated. Throws the error in the body, or `engine_unavailable`.
  */
-export function readAnswer(kind: GenerationKind, body: string): GenerationEvent[] {
+export function readAnswer(kind: GenerationKind, body: string, meter = new UsageMeter()): GenerationEvent[] {
   const answer = parse(body);
   if (answer.error !== undefined && answer.error !== null) throw readErrorFrame(body);
   const choices = readChoices(kind, answer.choices);
   if (choices.length === 0) throw unreadable(new Error('the answer has no choices'));
-  const usage = readUsage(answer.usage);
-  const events: GenerationEvent[] = [
-    { type: 'started', promptTokens: usage?.promptTokens ?? null, cachedTokens: usage?.cachedTokens ?? null },
-  ];
+  meter.note(estimateTokens(choices), readUsage(answer.usage), null);
+  const { promptTokens, cachedTokens, completionTokens } = meter;
+  const events: GenerationEvent[] = [{ type: 'started', promptTokens, cachedTokens }];
   for (const choice of choices) {
-    pushText(choice, null, events);
+    pushText(choice, completionTokens, events);
     if (choice.reason === null) throw brokenOff('a choice has no finish_reason');
     events.push({ type: 'finish', choice: choice.index, reason: choice.reason });
   }
-  const estimate = { promptTokens: 0, completionTokens: estimateTokens(choices), cachedTokens: 0 };
-  events.push({
-    type: 'end',
-    usage: usage ?? estimate,
-    usageSource: usage === null ? 'estimated' : 'engine',
-  });
+  events.push({ type: 'end', ...meter.total() });
   return events;
 }
 

@@ -75,7 +75,10 @@ export class ChunkTemplate {
     this.#usage = usage;
   }
 
-  /** The token of a read that is one whole event of the learned shape; null for every other. */
+  /**
+   * The token of a read that is one whole event of the learned shape; null for every other. Its count is that of
+   * `usage`, and 0 where chunks have none.
+   */
   read(bytes: Buffer): TextEvent | null {
     const before = this.#before;
     if (before === null || !hasAt(bytes, before, 0)) return null;
@@ -93,7 +96,13 @@ export class ChunkTemplate {
     const completionTokens = this.#readCounts(bytes, end);
     if (completionTokens === undefined) return null;
     const text = bytes.toString(ascii ? 'latin1' : 'utf8', before.length, end);
-    return { type: this.#type, choice: this.#choice, text, completionTokens, logprobs: null };
+    return {
+      type: this.#type,
+      choice: this.#choice,
+      text,
+      completionTokens: completionTokens ?? 0,
+      logprobs: null,
+    };
   }
 
   /** Where the text begins, behind its quote; -1 where there is no such key. */

@@ -42,9 +42,9 @@ export function formatRequest(request: GenerationRequest, options: ReplicaReques
 const SALTED: ReadonlySet<Dialect> = new Set(['sluice', 'vllm', 'sglang']);
 
 function streamOptions(request: GenerationRequest, dialect: Dialect): Body {
-  const choices = request.choices * (request.kind === 'text' ? request.prompts.length : 1);
-  // vLLM and SGLang tell each choice's own count, which is the request's only where there is one choice.
-  const continuous = dialect === 'sluice' || ((dialect === 'vllm' || dialect === 'sglang') && choices === 1);
+  const onePrompt = request.kind === 'chat' || request.prompts.length === 1;
+  // vLLM and SGLang report a choice's own prompt, which is the request's only where there is one prompt.
+  const continuous = dialect === 'sluice' || ((dialect === 'vllm' || dialect === 'sglang') && onePrompt);
   return continuous ? { include_usage: true, continuous_usage_stats: true } : { include_usage: true };
 }
 

@@ -1,15 +1,23 @@
-import type { GenerationEvent, Usage } from '../generation.ts';
+import type { GenerationEvent } from '../generation.ts';
 import type { GenerationKind } from './field.ts';
-import { brokenOff, pushText, readChoices, unreadable, type ReadChoice } from './answer-events.ts';
+import {
+  brokenOff,
+  countTokens,
+  pushText,
+  readChoices,
+  unreadable,
+  type ReadChoice,
+} from './answer-events.ts';
 import { readErrorFrame } from './error-body.ts';
 import { ChunkTemplate } from './chunk-template.ts';
 import { EventSplitter, EventStreamError, type ServerSentEvent } from './sse.ts';
 import { readUsage } from './usage.ts';
+import { UsageMeter } from './usage-meter.ts';
 
 /**
  * Reads the SSE bytes of a replica of any dialect as the events of its generation. `end` comes at `[DONE]`, or when
  * the body ends after every choice has finished. Usage may be on every chunk, on the last, in a chunk of its own, or
- * nowhere; then deltas are counted and the source is `estimated`.
+ * nowhere; then `meter` counts deltas and the source is `estimated`.
  *
  * `push` and `end` throw the error of an error frame, or `engine_unavailable` for bytes that are no such stream and
  * for one that breaks off; a reader that has thrown is not used again.
@@ -23,14 +31,11 @@ export class StreamReader {
   /** Choices that were seen, and of these the ones that have not finished. */
   #seen = new Set<number>();
   #open = new Set<number>();
-  #usage: Usage | null = null;
-  /** Deltas since the usage above was told. */
-  #counted = 0;
-  /** Whether the usage above was told with the last finish or after it, so that it is whole. */
-  #usageIsFinal = false;
+  readonly #meter: UsageMeter;
 
-  constructor(kind: GenerationKind) {
+  constructor(kind: GenerationKind, meter = new UsageMeter()) {
     this.#kind = kind;
+    this.#meter = meter;
     this.#template = new ChunkTemplate(kind);
   }
 
@@ -47,8 +52,9 @@ export class StreamReader {
       this.#frames(() => this.#splitter.push(chunk), events);
       return events;
     }
+    this.#meter.note(1, this.#template.usage, token.choice);
+    token.completionTokens = this.#meter.completionTokens;
     events.push(token);
-    this.#told(this.#template.usage, 1);
     return events;
   }
 
@@ -83,52 +89,36 @@ export class StreamReader {
     if ((chunk.error !== undefined && chunk.error !== null) || chunk.object === 'error')
       throw readErrorFrame(data);
     const usage = chunk.usage === undefined || chunk.usage === null ? null : readUsage(chunk.usage);
+    const choices = readChoices(this.#kind, chunk.choices);
+    this.#meter.note(countTokens(choices), usage, choices.length === 1 ? (choices[0]?.index ?? null) : null);
     if (!this.#started) {
       this.#started = true;
-      const { promptTokens = null, cachedTokens = null } = usage ?? {};
+      const { promptTokens, cachedTokens } = this.#meter;
       events.push({ type: 'started', promptTokens, cachedTokens });
     }
     const from = events.length;
-    for (const choice of readChoices(this.#kind, chunk.choices)) this.#choice(choice, usage, events);
-    this.#told(usage, 0);
+    for (const choice of choices) this.#choice(choice, events);
     const [only] = events.slice(from);
     if (events.length !== from + 1) return;
     if (only?.type === 'token' || only?.type === 'reasoning') this.#template.learn(data, only, usage);
   }
 
-  /** Counts deltas where a chunk has no usage, and takes its word where it has one. */
-  #told(usage: Usage | null, deltas: number): void {
-    if (deltas > 0) this.#usageIsFinal = false;
-    this.#counted += deltas;
-    if (usage === null) return;
-    this.#usage = usage;
-    this.#counted = 0;
-    this.#usageIsFinal = this.#seen.size > 0 && this.#open.size === 0;
-  }
-
-  #choice(choice: ReadChoice, usage: Usage | null, events: GenerationEvent[]): void {
-    const { index, logprobs, reason } = choice;
+  #choice(choice: ReadChoice, events: GenerationEvent[]): void {
+    const { index, reason } = choice;
     if (!this.#seen.has(index)) {
       this.#seen.add(index);
       this.#open.add(index);
     }
-    const before = events.length;
-    pushText(choice, usage?.completionTokens ?? null, events);
-    this.#counted += logprobs?.length ?? events.length - before;
+    pushText(choice, this.#meter.completionTokens, events);
     // Some servers say the reason twice; a choice finishes once.
     if (reason !== null && this.#open.delete(index)) events.push({ type: 'finish', choice: index, reason });
-    this.#usageIsFinal = false;
   }
 
   #finishStream(events: GenerationEvent[]): void {
     if (this.#seen.size === 0) throw brokenOff('the stream ended without a choice');
     if (this.#open.size > 0) throw brokenOff('the stream ended before every choice had finished');
     this.#ended = true;
-    const told = this.#usage ?? { promptTokens: 0, completionTokens: 0, cachedTokens: 0 };
-    const usage = this.#usageIsFinal
-      ? told
-      : { ...told, completionTokens: told.completionTokens + this.#counted };
-    events.push({ type: 'end', usage, usageSource: this.#usageIsFinal ? 'engine' : 'estimated' });
+    events.push({ type: 'end', ...this.#meter.total() });
   }
 }
 

@@ -79,14 +79,20 @@ export class StreamFormatter {
     }
   }
 
-  /** The framed error with the usage so far, without `[DONE]`; finishes that were held come before it. */
-  error(error: ServiceError): string {
-    const usage = {
+  /**
+   * The framed error without `[DONE]`, with the usage so far: that of the last event, where the caller has no better
+   * count. Finishes that were held come before it.
+   */
+  error(error: ServiceError, usage: Usage = this.#lastUsage()): string {
+    return `${this.#release()}data: {"error":${errorJson(error)},"usage":${usageJson(usage)}}\n\n`;
+  }
+
+  #lastUsage(): Usage {
+    return {
       promptTokens: this.#promptTokens ?? 0,
       completionTokens: this.#completionTokens,
       cachedTokens: this.#cachedTokens,
     };
-    return `${this.#release()}data: {"error":${errorJson(error)},"usage":${usageJson(usage)}}\n\n`;
   }
 
   /** A chat's role chunks; for a text, a chunk only where it has usage to tell. */
@@ -105,7 +111,7 @@ export class StreamFormatter {
   }
 
   #text(before: string | undefined, { choice, text, completionTokens, logprobs }: TextEvent): string {
-    this.#completionTokens = completionTokens ?? this.#completionTokens + 1;
+    this.#completionTokens = completionTokens;
     if (before === undefined) return '';
     if (logprobs !== null && this.#request.logprobs !== null) {
       const told = this.#withLogprobs(choice, text, logprobs);
@@ -156,10 +162,8 @@ export class StreamFormatter {
   }
 
   /** What closes a chunk, with the usage so far where it is asked for and known. */
-  #closing(completionTokens: number | null): string {
-    if (!this.#request.continuousUsage || this.#promptTokens === null || completionTokens === null) {
-      return this.#close;
-    }
+  #closing(completionTokens: number): string {
+    if (!this.#request.continuousUsage || this.#promptTokens === null) return this.#close;
     const usage = { promptTokens: this.#promptTokens, completionTokens, cachedTokens: this.#cachedTokens };
     return `],"usage":${usageJson(usage)}}\n\n`;
   }

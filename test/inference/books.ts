@@ -75,7 +75,15 @@ export async function openBooks(limits: PlanLimits = { requestsInFlight: 1000 })
 async function findRow({ kysely }: Awaited<ReturnType<typeof openDatabase>>, id: string) {
   const row = await kysely
     .selectFrom('ledger')
-    .select(['state', 'billed', 'prompt_tokens', 'completion_tokens', 'finish_reason', 'error_code'])
+    .select([
+      'state',
+      'billed',
+      'prompt_tokens',
+      'completion_tokens',
+      'finish_reason',
+      'error_code',
+      'usage_source',
+    ])
     .select(['attempts', 'delivered'])
     .select((select) => select.cast<string>('cost_pico', 'text').as('cost'))
     .where('id', '=', id)

@@ -383,6 +383,80 @@ test('a caller who hangs up pays for what was generated, and a fault of ours cos
   assert.ok(free?.error_code);
 });
 
+/** Starts a generation at a replica that never says more than `frames`; its row once the caller has disconnected. */
+async function disconnected(frames: readonly object[], request: GenerationRequest) {
+  const sent = Promise.withResolvers<void>();
+  await using replica = await Raw.listen(
+    (response) => {
+      if (frames.length > 0) response.writeHead(200);
+      for (const frame of frames) response.write(`data: ${JSON.stringify(frame)}\n\n`);
+      sent.resolve();
+    },
+    { dialect: 'vllm' },
+  );
+  const router = routerTo([replica.engine]);
+  const generation = run(router, request);
+  const collected = collect(generation);
+  await sent.promise;
+  await until(() => generation.record.usage.completionTokens === frames.length);
+  generation.stop.abort(new HungUp());
+  await assert.rejects(collected, HungUp);
+  const row = await books.row(generation.requestId);
+  assert.deepEqual([row?.error_code, row?.billed], ['hung_up', 1]);
+  return [row?.prompt_tokens, row?.completion_tokens, row?.usage_source];
+}
+
+const LONG = { messages: [{ role: 'user', content: 'x'.repeat(400) }] } as const;
+
+test('a caller who disconnects before the first chunk pays the prompt', async () => {
+  for (const stream of [true, false]) {
+    assert.deepEqual(await disconnected([], chat({}, { ...LONG, stream })), [100, 0, 'estimated']);
+  }
+});
+
+test('a caller of several choices who disconnects pays what the replica counted for each', async () => {
+  const frame = (index: number, completion_tokens: number) => ({
+    choices: [{ index, delta: { content: 'a' } }],
+    usage: { prompt_tokens: 250, completion_tokens },
+  });
+  const frames = [frame(0, 1), frame(1, 1), frame(1, 2), frame(0, 2), frame(1, 3)];
+  assert.deepEqual(await disconnected(frames, chat({}, { ...LONG, choices: 2 })), [250, 5, 'engine']);
+});
+
+test('a caller of a reasoning model who disconnects pays what it thought', async () => {
+  const frames = [1, 2, 3].map(() => ({ choices: [{ index: 0, delta: { reasoning: 'Hm' } }] }));
+  assert.deepEqual(await disconnected(frames, chat({}, LONG)), [100, 3, 'estimated']);
+});
+
+test('usage that a replica leaves out, or reports as zeros, is estimated, of prompt and completion', async () => {
+  for (const usage of [undefined, { prompt_tokens: 0, completion_tokens: 0 }]) {
+    await using replica = await Raw.listen(
+      (response, _request, body) => {
+        const choice = (key: string) => ({ index: 0, [key]: { content: 'eight of' }, finish_reason: 'stop' });
+        if (!body['stream']) return response.end(JSON.stringify({ choices: [choice('message')], usage }));
+        return response.end(
+          `data: ${JSON.stringify({ choices: [choice('delta')], usage })}\n\ndata: [DONE]\n\n`,
+        );
+      },
+      { dialect: 'vllm' },
+    );
+    for (const [stream, completionTokens] of [
+      [true, 1],
+      [false, 2],
+    ] as const) {
+      const generation = run(routerTo([replica.engine]), chat({}, { ...LONG, stream }));
+      const events = await collect(generation);
+      const expected = { promptTokens: 100, completionTokens, cachedTokens: 0 };
+      assert.deepEqual(events.at(-1), { type: 'end', usage: expected, usageSource: 'estimated' });
+      const row = await books.row(generation.requestId);
+      assert.deepEqual(
+        [row?.prompt_tokens, row?.completion_tokens, row?.usage_source],
+        [100, completionTokens, 'estimated'],
+      );
+    }
+  }
+});
+
 test('one whose limits say no has no row, takes no slot and leaves no place behind', async () => {
   const router = routerTo([engine]);
   await using poor = await openBooks({ requestsPerMinute: 1 });

@@ -91,7 +91,7 @@ test('a stream reads the same event by event, where shapes are learned, and byte
   );
 });
 
-const TOKEN = { type: 'token', choice: 0, text: ' a', completionTokens: null, logprobs: null } as const;
+const TOKEN = { type: 'token', choice: 0, text: ' a', completionTokens: 0, logprobs: null } as const;
 const DATA = '{"choices":[{"index":0,"delta":{"content":" a"},"finish_reason":null}]}';
 
 function learned(): ChunkTemplate {

@@ -28,9 +28,10 @@ test('a plain chat, to each dialect: what the server would choose otherwise is s
   assert.deepEqual(to('tgi', request), { ...HEAD, temperature: 1 });
 });
 
-test('streams always ask for usage, and for usage so far where it is of the whole request', () => {
+test('streams always ask for usage, and for usage so far where it adds up to that of the request', () => {
   const one = chat({ stream: true }).request;
-  const two = chat({ stream: true, n: 2 }).request;
+  const two = text({ stream: true, prompt: ['a', 'b'] }).request;
+  const choices = chat({ stream: true, n: 2 }).request;
   const both = { include_usage: true, continuous_usage_stats: true };
   const expected: Record<Dialect, [object, object]> = {
     sluice: [both, both],
@@ -45,6 +46,7 @@ test('streams always ask for usage, and for usage so far where it is of the whol
       expected[dialect],
       dialect,
     );
+    assert.deepEqual(to(dialect, choices).stream_options, expected[dialect][0], dialect);
   }
 });
 

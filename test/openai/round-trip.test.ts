@@ -34,7 +34,7 @@ const story: fc.Arbitrary<Story> = fc
     usageAlone: fc.boolean(),
     withLogprobs: fc.boolean(),
     promptTokens: fc.nat(1000),
-    cachedTokens: fc.nat(100),
+    cachedShare: fc.double({ min: 0, max: 1, noNaN: true }),
     choices: fc.integer({ min: 1, max: 3 }),
     deltas: fc.array(fc.record({ choice: fc.nat(2), text: wellFormed, logprobs: chatLogprobs }), {
       minLength: 1,
@@ -42,7 +42,8 @@ const story: fc.Arbitrary<Story> = fc
     }),
     reason: fc.constantFrom('stop' as const, 'length' as const),
   })
-  .map(({ kind, counts, usageAlone, withLogprobs, choices, deltas, promptTokens, cachedTokens, reason }) => {
+  .map(({ kind, counts, usageAlone, withLogprobs, choices, deltas, promptTokens, cachedShare, reason }) => {
+    const cachedTokens = Math.floor(promptTokens * cachedShare);
     const logprobs = withLogprobs && kind === 'chat';
     const stream_options = { include_usage: usageAlone, continuous_usage_stats: counts };
     const fields = {
@@ -51,11 +52,13 @@ const story: fc.Arbitrary<Story> = fc
       stream_options,
       ...(logprobs ? { logprobs, top_logprobs: 20 } : {}),
     };
-    const tokens = deltas.map((delta, index): GenerationEvent => ({
+    // Without counts on the wire, a token is each log probability, or else each delta.
+    let completionTokens = 0;
+    const tokens = deltas.map((delta): GenerationEvent => ({
       type: 'token',
       choice: delta.choice % choices,
       text: delta.text,
-      completionTokens: counts ? index + 1 : null,
+      completionTokens: (completionTokens += counts || !logprobs ? 1 : delta.logprobs.length),
       logprobs: logprobs ? delta.logprobs : null,
     }));
     const finishes = Array.from({ length: choices }, (_, choice): GenerationEvent => ({

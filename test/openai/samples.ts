@@ -42,11 +42,7 @@ export const started = (
   cachedTokens,
 });
 
-export const token = (
-  value: string,
-  choice = 0,
-  completionTokens: number | null = null,
-): GenerationEvent => ({
+export const token = (value: string, choice = 0, completionTokens = 1): GenerationEvent => ({
   type: 'token',
   choice,
   text: value,
@@ -54,7 +50,7 @@ export const token = (
   logprobs: null,
 });
 
-export const reasoning = (value: string, completionTokens: number | null = null): GenerationEvent => ({
+export const reasoning = (value: string, completionTokens = 1): GenerationEvent => ({
   type: 'reasoning',
   choice: 0,
   text: value,

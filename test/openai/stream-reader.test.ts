@@ -103,7 +103,7 @@ const chunk = (text: string, finish_reason: string) => ({
 
 test('TGI: a role in every chunk, an empty finish_reason, its own words for the end', () => {
   const events = read('text', chunk('a', ''), chunk('b', 'eos_token'), { choices: [], usage }, '[DONE]');
-  assert.deepEqual(events, [started(), token('a'), token('b'), finish('stop'), told]);
+  assert.deepEqual(events, [started(), token('a'), token('b', 0, 2), finish('stop'), told]);
 });
 
 test('vLLM: text and reason in one chunk, the reason said twice', () => {
@@ -227,8 +227,8 @@ test('reasoning is read from `reasoning_content` and from `reasoning`, and count
     assert.deepEqual(events.slice(0, -1), [
       started(),
       reasoning('Hm'),
-      reasoning('.'),
-      token('Yes'),
+      reasoning('.', 3),
+      token('Yes', 0, 3),
       finish('stop'),
     ]);
     const usage = { promptTokens: 0, completionTokens: 3, cachedTokens: 0 };

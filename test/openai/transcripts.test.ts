@@ -54,7 +54,7 @@ const withLogprobs = (value: string): GenerationEvent => ({
   type: 'token',
   choice: 0,
   text: value,
-  completionTokens: null,
+  completionTokens: 1,
   logprobs: [MARS],
 });
 
