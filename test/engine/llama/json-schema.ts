@@ -12,8 +12,8 @@ export function satisfies(value: unknown, schema: Schema, root: Schema, closed: 
   if (typeof schema === 'boolean') return schema;
   const holds = (inner: unknown, of: unknown): boolean => satisfies(inner, of as Schema, root, closed);
   if (typeof schema['$ref'] === 'string') {
-    const [, , name = ''] = schema['$ref'].split('/');
-    return holds(value, (root as { $defs: Record<string, Schema> }).$defs[name]);
+    const [, group = '', name = ''] = schema['$ref'].split('/');
+    return holds(value, (root as Record<string, Record<string, Schema>>)[group]?.[name] ?? root);
   }
   for (const union of [schema['anyOf'], schema['oneOf'], schema['allOf']]) {
     if (Array.isArray(union)) return union.some((member) => holds(value, member));
