@@ -17,6 +17,11 @@ export const ERRORS = {
     'invalid_request_error',
     'The prompt leaves no room for one token in the context of the model.',
   ],
+  schema_too_slow: [
+    400,
+    'invalid_request_error',
+    'Checking a token against the schema of `response_format` took too long.',
+  ],
   invalid_link: [
     400,
     'invalid_request_error',

@@ -60,7 +60,7 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
   beforeEach(() => {
     batches = [];
     afterDecode = () => {};
-    scheduler = new Scheduler({ ...loaded, log: SILENT });
+    scheduler = new Scheduler({ ...loaded, maxSamplingMs: 1000, log: SILENT });
     void scheduler.start();
   });
 
@@ -69,7 +69,7 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
     for (let slot = 0; slot < SLOTS; slot++) loaded.context.clear(slot);
   });
 
-  function submit(words: number, limit: number, makeSampler?: () => NativeSampler): Job {
+  function submit(words: number, limit: number, makeSampler?: () => NativeSampler, constrained = false): Job {
     const { model, vocabulary } = loaded;
     const prompt = model.tokenize('word '.repeat(words), false);
     const job = new Job({ scope: Symbol('alone'), logprobs: null, promptTokens: prompt.length, choices: 1 });
@@ -81,6 +81,7 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
       limit,
       echo: '',
       text: new TextStream({ detokenize: (tokens) => vocabulary.text(tokens), stop: [] }),
+      constrained,
       makeSampler: makeSampler ?? (() => model.sampler(ENDLESS)),
     });
     scheduler.submit([choice]);
@@ -143,6 +144,23 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
     });
     const other = submit(6, 3);
     await assert.rejects(answer(failing), { code: 'internal_error' });
+    assert.notEqual(await answer(other), '');
+    assert.equal(scheduler.health().slotsInUse, 0);
+  });
+
+  test('a request whose grammar takes too long at a token fails, and the others continue', async () => {
+    const { model } = loaded;
+    const gbnf = model.grammar('root ::= [a-z ]*\n');
+    assert(gbnf !== null);
+    const byGrammar = (): NativeSampler => model.sampler(ENDLESS, model.copyGrammar(gbnf));
+    assert.notEqual(await answer(submit(5, 3, byGrammar, true)), '');
+    await scheduler.stop(new Error('another bound'));
+    loaded.context.clear(0);
+    scheduler = new Scheduler({ ...loaded, maxSamplingMs: 0, log: SILENT });
+    void scheduler.start();
+    const slow = submit(5, 3, byGrammar, true);
+    const other = submit(6, 8);
+    await assert.rejects(answer(slow), { code: 'schema_too_slow', param: 'response_format', status: 400 });
     assert.notEqual(await answer(other), '');
     assert.equal(scheduler.health().slotsInUse, 0);
   });

@@ -61,11 +61,12 @@ export class Job {
     this.outbox.close();
   }
 
-  /** Ends the whole request with `internal_error`; `cause` is for the log. */
+  /** Ends the whole request: with `cause` where the caller may know it, else with `internal_error`. */
   fail(cause: unknown): void {
     this.cancelled = true;
+    const message = 'The engine failed while it generated this answer.';
     this.outbox.fail(
-      new ServiceError('internal_error', 'The engine failed while it generated this answer.', { cause }),
+      cause instanceof ServiceError ? cause : new ServiceError('internal_error', message, { cause }),
     );
   }
 }
@@ -82,6 +83,8 @@ export interface ChoiceOptions {
   /** Text to put before the completion; empty: none. */
   echo: string;
   text: TextStream;
+  /** Whether a grammar constrains it. */
+  constrained: boolean;
   makeSampler(): NativeSampler;
 }
 
@@ -95,6 +98,7 @@ export class Choice {
   readonly prompt: Uint32Array;
   readonly first: boolean;
   readonly limit: number;
+  readonly constrained: boolean;
   /** Set while it waits for a prefix that another request computes: see `prefix-cache.ts`. */
   waitsFor: { leader: { choice: Choice | null; computed: number }; choice: Choice; until: number } | null =
     null;
@@ -113,6 +117,7 @@ export class Choice {
     this.prompt = options.prompt;
     this.first = options.first;
     this.limit = options.limit;
+    this.constrained = options.constrained;
   }
 
   /** Whether the request whose prefix it waits for is still computing it. */

@@ -44,7 +44,14 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
     this.slots = context.slots;
     this.#prompts = new PromptReader(model, vocabulary, template, context.slotTokens);
     this.#grammars = new GrammarCache(model, vocabulary);
-    this.#scheduler = new Scheduler({ model, context, vocabulary, partial: loaded.partial, log });
+    this.#scheduler = new Scheduler({
+      model,
+      context,
+      vocabulary,
+      partial: loaded.partial,
+      maxSamplingMs: MAX_SAMPLING_MS,
+      log,
+    });
     this.failed = this.#scheduler.start();
   }
 
@@ -146,6 +153,7 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
           limit: Math.min(request.maxTokens ?? Infinity, context.slotTokens - prompt.length),
           echo: request.kind === 'text' && request.echo ? (request.prompts[p] ?? '') : '',
           text: new TextStream({ detokenize, stop: request.stop }),
+          constrained: grammar !== null,
           makeSampler: () => {
             // Choices of one request must differ, and a request sent again must not.
             const config = samplerConfig(sampling, (firstSeed + index) >>> 0, prompt, context.slotTokens);
@@ -156,6 +164,9 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
     );
   }
 }
+
+/** Schemas are refused that are expected to take a quarter of this: see `grammar-work.ts`. */
+const MAX_SAMPLING_MS = 1000;
 
 /** Choices that may wait inside the engine. The service's own queue is shorter; this bounds whoever calls without it. */
 const MOST_QUEUED = 4096;

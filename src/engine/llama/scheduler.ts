@@ -1,3 +1,4 @@
+import { ServiceError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 import type { LocalEngineHealth } from '../engine.ts';
 import type { NativeContext, NativeModel } from './binding.ts';
@@ -5,7 +6,7 @@ import type { Choice, Job } from './choice.ts';
 import { LogprobReader } from './logprobs.ts';
 import { place } from './prefix-cache.ts';
 import { Slot } from './slots.ts';
-import { ChunkSize, planBatch, StepClock } from './step.ts';
+import { ChunkSize, planBatch, StepClock, WorkTimer } from './step.ts';
 import type { Vocabulary } from './vocabulary.ts';
 
 export interface SchedulerParts {
@@ -14,6 +15,8 @@ export interface SchedulerParts {
   vocabulary: Vocabulary;
   /** Whether this model's sequences can be cut in the middle. */
   partial: boolean;
+  /** The longest that sampling one token by a grammar may take before its request fails, in milliseconds. */
+  maxSamplingMs: number;
   log: Log;
 }
 
@@ -190,13 +193,18 @@ export class Scheduler {
       return;
     }
     const samples: Promise<void>[] = [];
+    const constrained: { slot: Slot; choice: Choice }[] = [];
     for (const slot of this.#batch) {
       slot.computed += slot.taken;
-      if (slot.logitIndex >= 0 && slot.choice !== null && !slot.choice.job.cancelled)
-        samples.push(this.#sample(slot, slot.choice));
+      const { choice } = slot;
+      if (slot.logitIndex < 0 || choice === null || choice.job.cancelled) continue;
+      if (choice.constrained) constrained.push({ slot, choice });
+      else samples.push(this.#sample(slot, choice));
     }
     await Promise.all(samples);
-    this.#tokens.completionTokens += samples.length;
+    // One at a time, so that the time each takes is its own.
+    for (const { slot, choice } of constrained) await this.#sample(slot, choice);
+    this.#tokens.completionTokens += samples.length + constrained.length;
     const now = performance.now();
     this.#clock.ended(now, now - began);
     this.#chunk.observe(now - began, prefilled);
@@ -207,7 +215,9 @@ export class Scheduler {
     const { context, vocabulary } = this.#parts;
     const { job } = choice;
     try {
+      const timer = choice.constrained ? new WorkTimer() : null;
       const token = await context.sample(slot.logitIndex, choice.sampler);
+      if (timer !== null && timer.elapsedMs() > this.#parts.maxSamplingMs) throw tooSlow();
       const logprob =
         job.logprobs === null
           ? null
@@ -242,6 +252,11 @@ export class Scheduler {
     }
     this.#cancels = true;
   }
+}
+
+function tooSlow(): ServiceError {
+  const message = 'response_format: checking a token against the schema took too long; make it simpler.';
+  return new ServiceError('schema_too_slow', message, { param: 'response_format' });
 }
 
 function asError(error: unknown): Error {

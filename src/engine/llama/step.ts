@@ -110,3 +110,17 @@ export class StepClock {
 }
 
 const REMEMBERED = 100;
+
+/**
+ * Measures how long this process has worked on one thing. It takes the lesser of elapsed and CPU time: a process that
+ * was paused has used no CPU time, and threads that spin while they wait let no time elapse.
+ */
+export class WorkTimer {
+  readonly #began = performance.now();
+  readonly #usage = process.cpuUsage();
+
+  elapsedMs(): number {
+    const { user, system } = process.cpuUsage(this.#usage);
+    return Math.min(performance.now() - this.#began, (user + system) / 1000);
+  }
+}
