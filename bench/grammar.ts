@@ -1,0 +1,149 @@
+/**
+ * How long one token takes by hostile JSON schemas, on the real addon and with the vocabulary of a real model. Each
+ * schema is compiled, and a text is drawn by its grammar; a token that no grammar allows is made the likeliest, so that
+ * every step checks the whole vocabulary. Times are of the CPU. Exit code 1 where a step takes more than a second.
+ *
+ *   npm run bench:grammar -- --model model.gguf
+ */
+import { resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import * as fc from 'fast-check';
+import { loadBackend } from '../src/engine/llama/backend.ts';
+import { NativeModel } from '../src/engine/llama/binding.ts';
+import { TokenSample } from '../src/engine/llama/grammar-work.ts';
+import { grammarOf } from '../src/engine/llama/grammar.ts';
+import { ServiceError } from '../src/errors.ts';
+import { SILENT } from '../src/log.ts';
+import { checkJsonSchema } from '../src/openai/json-schema.ts';
+import { hostile, NAMED } from './grammar/schemas.ts';
+import { quantile } from './statistics.ts';
+
+const { values: options } = parseArgs({
+  options: {
+    model: { type: 'string', default: process.env.SLUICE_TEST_MODEL },
+    schemas: { type: 'string', default: '2000' },
+    tokens: { type: 'string', default: '16' },
+    seed: { type: 'string', default: String(Math.floor(Math.random() * 1e9)) },
+  },
+});
+if (options.model === undefined) throw new Error('--model: the path of a GGUF file is needed');
+const seed = Number(options.seed);
+
+/** The longest step, in milliseconds. */
+const LONGEST_STEP_MS = 1000;
+
+interface Times {
+  /** Compiling the schema, and llama.cpp reading and copying the grammar. */
+  compileMs: number;
+  parseMs: number;
+  /** Of each token. */
+  stepMs: number[];
+}
+
+const backend = await loadBackend(SILENT);
+const model = await NativeModel.load(backend, resolve(options.model), { gpuLayers: 0, onProgress() {} });
+const context = await model.context({ slots: 1, slotTokens: 128, batchTokens: 64, threads: 1 });
+const prompt = model.tokenize('Hello', false);
+context.begin(prompt.length);
+const logits = context.add(0, 0, prompt, true);
+await context.decode();
+const first = model.sampler({ temperature: 0, seed: 0 });
+const size = (await context.logits(logits, first)).length;
+first.dispose();
+const tokens = new TokenSample(size, (token) => model.detokenize(Uint32Array.of(token), false));
+/** Two line ends in a row are in no grammar of ours. */
+const never = model.tokenize('\n\n', false);
+
+function cpuMs(since: NodeJS.CpuUsage): number {
+  const { user, system } = process.cpuUsage(since);
+  return (user + system) / 1000;
+}
+
+/** Null where the schema is refused. */
+async function measure(schema: unknown): Promise<Times | { refusedMs: number; error: ServiceError }> {
+  const began = process.cpuUsage();
+  let gbnf: string;
+  try {
+    const checked = checkJsonSchema(schema, 'response_format.json_schema.schema');
+    gbnf = grammarOf({ type: 'json_schema', name: 'bench', schema: checked, strict: null }, tokens);
+  } catch (error) {
+    if (error instanceof ServiceError) return { refusedMs: cpuMs(began), error };
+    throw error;
+  }
+  const compileMs = cpuMs(began);
+  const parsing = process.cpuUsage();
+  const grammar = model.grammar(gbnf);
+  if (grammar === null) throw new Error(`llama.cpp refused a grammar: ${JSON.stringify(schema)}`);
+  const sampler = model.sampler(
+    {
+      temperature: 50,
+      seed,
+      tokenBiasKeys: never,
+      tokenBiasValues: new Float32Array(never.length).fill(1e6),
+    },
+    model.copyGrammar(grammar),
+  );
+  const times: Times = { compileMs, parseMs: cpuMs(parsing), stepMs: [] };
+  for (let i = 0; i < Number(options.tokens); i++) {
+    const stepping = process.cpuUsage();
+    const token = await context.sample(logits, sampler);
+    times.stepMs.push(cpuMs(stepping));
+    if (model.token(token).ends) break;
+  }
+  sampler.dispose();
+  return times;
+}
+
+const shown = (schema: unknown): string => JSON.stringify(schema).slice(0, SHOWN_CHARACTERS);
+const SHOWN_CHARACTERS = 500;
+const round = (ms: number): string => ms.toFixed(ms < 10 ? 1 : 0);
+
+for (const [name, schema] of Object.entries(NAMED)) {
+  const times = await measure(schema);
+  if ('error' in times)
+    console.log(`${name}: refused at ${times.error.param} after ${round(times.refusedMs)} ms`);
+  else
+    console.log(
+      `${name}: ${round(Math.max(...times.stepMs))} ms a token at most, ${round(times.compileMs)} ms to compile, ${round(times.parseMs)} ms to load`,
+    );
+}
+
+console.log(`\n${options.schemas} schemas, seed ${seed}`);
+const steps: number[] = [];
+const slowest: Record<'step' | 'compile' | 'load' | 'refusal', { ms: number; schema: unknown }[]> = {
+  step: [],
+  compile: [],
+  load: [],
+  refusal: [],
+};
+const note = (kind: keyof typeof slowest, ms: number, schema: unknown): void => {
+  slowest[kind].push({ ms, schema });
+  slowest[kind].sort((a, b) => b.ms - a.ms).splice(SHOWN);
+};
+const SHOWN = 5;
+let refused = 0;
+const schemas = fc.sample(hostile, { numRuns: Number(options.schemas), seed });
+for (const [index, schema] of schemas.entries()) {
+  const times = await measure(schema);
+  if ('error' in times) {
+    refused++;
+    note('refusal', times.refusedMs, schema);
+  } else {
+    steps.push(...times.stepMs);
+    note('step', Math.max(...times.stepMs), schema);
+    note('compile', times.compileMs, schema);
+    note('load', times.parseMs, schema);
+  }
+  if ((index + 1) % 200 === 0)
+    console.log(`${index + 1}: ${refused} refused, the longest step ${round(slowest.step[0]?.ms ?? 0)} ms`);
+}
+console.log(
+  `steps: median ${round(quantile(steps, 0.5))} ms, 99% ${round(quantile(steps, 0.99))} ms, ${refused} schemas refused`,
+);
+for (const [kind, list] of Object.entries(slowest)) {
+  console.log(`slowest ${kind}:`);
+  for (const { ms, schema } of list) console.log(`  ${round(ms)} ms  ${shown(schema)}`);
+}
+await context.dispose();
+await model.dispose();
+if ((slowest.step[0]?.ms ?? 0) > LONGEST_STEP_MS) process.exitCode = 1;
