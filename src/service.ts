@@ -17,6 +17,7 @@ import type { Config, ModelConfig, ReplicaConfig } from './config/schema.ts';
 import type { Secrets } from './config/load.ts';
 import { openDatabase, type Database } from './database/database.ts';
 import { FIRST_MIGRATION } from './database/migrations.ts';
+import { ServiceLock } from './database/service-lock.ts';
 import { openReplica } from './engine/client.ts';
 import { EmbeddedReplica } from './engine/embedded.ts';
 import { RemoteReplica } from './engine/remote.ts';
@@ -82,10 +83,13 @@ export class Service implements AsyncDisposable {
 
   /**
    * Opens the database, starts every model and listens. Models may still be loading when it resolves.
-   * Rejects with a `DatabaseError`, or Node's error where the address cannot be listened on; nothing stays open.
+   * Rejects with a `DatabaseError`, also when another service runs on the same SQLite database, or with Node's error
+   * when it cannot listen on the address; nothing stays open.
    */
   static async open({ config, secrets, env, log, clock }: ServiceOptions): Promise<Service> {
     await using owned = new AsyncDisposableStack();
+    // Before the tables are migrated under another service. On PostgreSQL instances share the database.
+    const lock = config.databaseUrl === null ? owned.use(await ServiceLock.take(config.home)) : null;
     const database = owned.use(
       await openDatabase({
         home: config.home,
@@ -155,6 +159,7 @@ export class Service implements AsyncDisposable {
     });
     owned.defer(() => app.close());
     await app.listen({ host: config.host, port: config.port });
+    lock?.listening(addressOf(app, config.host));
     for (const model of models) model.start();
     return new Service({ config, database, plans, log, router, keys, models, activity, app }, owned.move());
   }

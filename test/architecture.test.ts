@@ -42,6 +42,7 @@ const SHARED = new Set([
   'write-queue.ts',
   'deadline.ts',
   'connection-watch.ts',
+  'file-lock.ts',
   'config/schema.ts',
   'config/plan.ts',
 ]);

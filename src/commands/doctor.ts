@@ -4,7 +4,7 @@ import { homeOf } from '../config/home.ts';
 import { loadConfig } from '../config/load.ts';
 import type { Config } from '../config/schema.ts';
 import type { Finding } from './doctor/finding.ts';
-import { lookAtHome, lookAtPort } from './doctor/places.ts';
+import { lookAtHome, lookAtPort, lookAtRunningService } from './doctor/places.ts';
 import { lookAtEngine, lookAtModels, lookAtPip } from './doctor/engine.ts';
 import { lookAtMachine } from './doctor/machine.ts';
 import { lookAtServers } from './doctor/servers.ts';
@@ -47,6 +47,7 @@ async function examine(env: NodeJS.ProcessEnv): Promise<readonly Finding[]> {
     ...(usesEngine ? [lookAtEngine(), await lookAtPip(env)] : []),
     ...(await lookAtModels(config)),
     await lookAtHome(config.home),
+    ...lookAtRunningService(config.home),
     ...(await lookAtServers(config)),
     await lookAtPort(config.host, config.port),
   ];

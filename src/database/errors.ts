@@ -6,6 +6,8 @@ export type DatabaseFault =
   | 'unwritable'
   /** The file is there and is something else, or is damaged. */
   | 'not_a_database'
+  /** Another service runs on this data directory. */
+  | 'in_use'
   /** A later version of the program has changed the tables. */
   | 'newer_schema'
   /** No space is left on the device. */

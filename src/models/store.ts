@@ -1,12 +1,12 @@
 import { readdir, rm, rmdir, stat } from 'node:fs/promises';
 import { basename, dirname, isAbsolute, join, relative, sep } from 'node:path';
+import { tryLock } from '../file-lock.ts';
 import type { Log } from '../log.ts';
 import type { FreeBytes } from './disk.ts';
 import { fetchFile, hashFile, installedRecord, makeFolder, type FetchTools } from './fetch-file.ts';
 import { readGguf } from './gguf.ts';
 import { HttpClient, type HttpTimes } from './http-client.ts';
 import { Layout, partPath, pipFolder, readRecord, recordPath } from './layout.ts';
-import { tryLock } from './lock.ts';
 import { ModelFileError } from './model-file-error.ts';
 import { catalogueId, findNamed, type NamedModel } from './named-model.ts';
 import { ProgressMeter, type OnProgress } from './progress.ts';

@@ -134,11 +134,13 @@ for (const kind of testDatabases()) {
       assert.equal((await readyz()).status, 200);
     });
 
-    test('with two processes, a key that one revokes opens nothing at the other', async (t) => {
+    // One service runs on a SQLite database.
+    if (kind.name === 'SQLite') return;
+    test('with two instances, a key that one revokes opens nothing at the other', async (t) => {
       await using place = await kind.place();
       await using here = await spawnService(PLANS, place.env);
       await using there = await spawnService(PLANS, place.env);
-      for (const copy of [here, there]) await until(() => copy.stdout().includes('Ready.'));
+      for (const instance of [here, there]) await until(() => instance.stdout().includes('Ready.'));
       const manager = await Management.ofProcess(here);
       const caller = await manager.caller();
       using stream = await begin(there.url, caller);

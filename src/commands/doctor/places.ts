@@ -2,6 +2,7 @@ import { constants } from 'node:fs';
 import { access, stat, statfs } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { dirname } from 'node:path';
+import { describeService, runningService } from '../../database/service-lock.ts';
 import { readableBytes, type Finding } from './finding.ts';
 
 /** Room for the default model, its download beside it, and a database that grows. */
@@ -29,6 +30,14 @@ export async function lookAtHome(home: string): Promise<Finding> {
     found: `${home}${nearest === home ? '' : ' (will be made)'}, ${readableBytes(free)} free`,
     advice: little ? 'Models may not fit: free some disk, or set SLUICE_HOME to a larger one.' : null,
   };
+}
+
+/** The service that runs on the data directory; nothing when none does. */
+export function lookAtRunningService(home: string): Finding[] {
+  const service = runningService(home);
+  if (service === null) return [];
+  const found = `running: ${describeService(service)}`;
+  return [{ subject: 'service', status: 'good', found, advice: null }];
 }
 
 async function nearestThere(path: string): Promise<string> {

@@ -1,0 +1,134 @@
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { isLocked, tryLock } from '../file-lock.ts';
+import { asDatabaseError, DatabaseError } from './errors.ts';
+
+/** The service that runs on a data directory, as it describes itself in `service.json`. */
+export interface RunningService {
+  pid: number;
+  /** Its host, or container: a process id means nothing elsewhere. */
+  host: string;
+  /** ISO 8601. */
+  startedAt: string;
+  /** Where it listens; null: not yet. */
+  url: string | null;
+}
+
+/** How long to try: a command that looks whether a service runs holds the lock for a moment. */
+const TRY_MS = 1000;
+const PAUSE_MS = 20;
+
+/**
+ * The right to serve the SQLite database of a data directory, which one service has at a time: two would each count
+ * limits in their own memory. It is a lock of the operating system, so a service that was killed leaves nothing that
+ * stops the next one. Commands do not take it.
+ */
+export class ServiceLock implements Disposable {
+  readonly #lock: Disposable;
+  readonly #path: string;
+  readonly #service: RunningService;
+
+  private constructor(lock: Disposable, home: string) {
+    this.#lock = lock;
+    this.#path = detailsPath(home);
+    this.#service = {
+      pid: process.pid,
+      host: hostname(),
+      startedAt: new Date().toISOString(),
+      url: null,
+    };
+  }
+
+  /** Takes the lock of a directory that exists. Rejects with a `DatabaseError`: `in_use` names the service that has it. */
+  static async take(home: string): Promise<ServiceLock> {
+    const path = lockPath(home);
+    const deadline = performance.now() + TRY_MS;
+    for (;;) {
+      const lock = translated(path, () => tryLock(path));
+      if (lock !== null) {
+        using owned = new DisposableStack();
+        const taken = owned.use(new ServiceLock(lock, home));
+        taken.#write();
+        owned.move();
+        return taken;
+      }
+      if (performance.now() > deadline) throw inUse(home);
+      await pause(PAUSE_MS);
+    }
+  }
+
+  /** Records where the service listens. Throws a `DatabaseError`. */
+  listening(url: string): void {
+    this.#service.url = url;
+    this.#write();
+  }
+
+  [Symbol.dispose](): void {
+    rmSync(this.#path, { force: true });
+    this.#lock[Symbol.dispose]();
+  }
+
+  /** Others read it at any moment: it is replaced as a whole. */
+  #write(): void {
+    const partial = `${this.#path}.partial`;
+    try {
+      writeFileSync(partial, `${JSON.stringify(this.#service)}\n`, { mode: 0o600 });
+      renameSync(partial, this.#path);
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      throw new DatabaseError('unwritable', `The file ${this.#path} cannot be written (${reason}).`, {
+        cause: error,
+      });
+    }
+  }
+}
+
+/** The service that runs on a data directory with SQLite; null: none does, or its details cannot be read. */
+export function runningService(home: string): RunningService | null {
+  const path = lockPath(home);
+  return translated(path, () => isLocked(path)) ? readDetails(home) : null;
+}
+
+/** Names a running service for the operator. */
+export function describeService({ pid, host, startedAt, url }: RunningService): string {
+  const where = host === hostname() ? '' : ` on host ${host}`;
+  return `process ${pid}${where}, ${url ?? 'not listening yet'}, started ${startedAt}`;
+}
+
+function inUse(home: string): DatabaseError {
+  const service = readDetails(home);
+  return new DatabaseError(
+    'in_use',
+    `Another service is running on the data directory ${home}${service === null ? '' : `: ${describeService(service)}`}.
+Stop it, or set SLUICE_HOME to another directory. Several instances of the service need PostgreSQL: docs/databases.md.`,
+  );
+}
+
+function lockPath(home: string): string {
+  return join(home, 'service.lock');
+}
+
+/** Not in the lock's file: POSIX releases a lock when its owner closes any descriptor of that file. */
+function detailsPath(home: string): string {
+  return join(home, 'service.json');
+}
+
+/** Null: someone removed the file. */
+function readDetails(home: string): RunningService | null {
+  try {
+    // Written by `ServiceLock`.
+    return JSON.parse(readFileSync(detailsPath(home), 'utf8')) as RunningService;
+  } catch {
+    return null;
+  }
+}
+
+function translated<T>(path: string, run: () => T): T {
+  try {
+    return run();
+  } catch (error) {
+    throw asDatabaseError(error, path);
+  }
+}

@@ -1,0 +1,43 @@
+import { DatabaseSync } from 'node:sqlite';
+
+/**
+ * Takes an exclusive lock of the operating system on a file, which is created if it does not exist. Returns null while
+ * someone else holds the lock, in this process or another. The operating system releases the lock when its owner ends,
+ * however it ends, so no lock is ever stale, and process ids do not matter. Throws what `node:sqlite` throws.
+ */
+export function tryLock(path: string): Disposable | null {
+  const database = new DatabaseSync(path, { timeout: 0 });
+  try {
+    database.exec('BEGIN EXCLUSIVE');
+  } catch (error) {
+    database.close();
+    if (codeOf(error) === SQLITE_BUSY) return null;
+    throw error;
+  }
+  return { [Symbol.dispose]: () => database.close() };
+}
+
+/** Whether someone holds the lock that `tryLock` takes. A `tryLock` at the same moment may fail because of this call. */
+export function isLocked(path: string): boolean {
+  let database: DatabaseSync | undefined;
+  try {
+    database = new DatabaseSync(path, { readOnly: true, timeout: 0 });
+    database.exec('SELECT 1 FROM sqlite_master');
+    return false;
+  } catch (error) {
+    if (codeOf(error) === SQLITE_CANTOPEN) return false;
+    if (codeOf(error) === SQLITE_BUSY) return true;
+    throw error;
+  } finally {
+    database?.close();
+  }
+}
+
+/** Primary result codes: https://sqlite.org/rescode.html */
+const SQLITE_BUSY = 5;
+const SQLITE_CANTOPEN = 14;
+
+function codeOf(error: unknown): number | null {
+  if (!(error instanceof Error && 'errcode' in error && typeof error.errcode === 'number')) return null;
+  return error.errcode & 0xff;
+}

@@ -1,0 +1,106 @@
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import type { Finding } from '../../src/commands/doctor/finding.ts';
+import { DatabaseError } from '../../src/database/errors.ts';
+import {
+  openService,
+  runCli,
+  spawnService,
+  temporaryFolder,
+  until,
+  type ServiceProcess,
+} from '../harness.ts';
+import { testDatabases, withoutPostgres } from '../servers.ts';
+
+const UTC = '\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z';
+
+const isReady = (url: string) => async () => (await fetch(`${url}/readyz`)).status === 200;
+
+/** Asserts that a service with this environment is refused, because this one runs. */
+async function assertRefused(env: NodeJS.ProcessEnv, { child, url, home }: ServiceProcess): Promise<void> {
+  const found = `process ${child.pid}, ${url}, started ${UTC}\\.`;
+  const message = `^Another service is running on the data directory ${home}: ${found}\nStop it, or set SLUICE_HOME`;
+  await using services = new AsyncDisposableStack();
+  const starting = spawnService(undefined, env).then((service) => services.use(service));
+  await assert.rejects(starting, (error) => {
+    assert.match(String(error), /^Error: the service ended with 1:/);
+    assert.match(String(error), new RegExp(message, 'm'));
+    return true;
+  });
+}
+
+test('a second service on one data directory is refused, and commands work beside the first', async () => {
+  await using first = await spawnService();
+  await assertRefused({ SLUICE_HOME: first.home }, first);
+
+  const created = await runCli(['keys', 'create', '--name', 'beside', '--kind', 'admin'], first.env);
+  assert.equal(created.code, 0, created.stderr);
+  await until(isReady(first.url));
+  const keys = await fetch(`${first.url}/v1/models`, {
+    headers: { Authorization: `Bearer ${created.stdout.trim()}` },
+  });
+  assert.equal(keys.status, 200, 'the first service takes the key at once');
+  const { stdout } = await runCli(['doctor', '--json'], first.env);
+  const findings: Finding[] = JSON.parse(stdout);
+  const running = findings.find(({ subject }) => subject === 'service');
+  assert.match(
+    running?.found ?? '',
+    new RegExp(`^running: process ${first.child.pid}, ${first.url}, started `),
+  );
+});
+
+test('one of several services that start at once on one data directory runs', async () => {
+  await using folder = await temporaryFolder();
+  const env = { SLUICE_HOME: join(folder.path, 'home') };
+  const started = await Promise.allSettled(Array.from({ length: 3 }, () => spawnService(undefined, env)));
+  await using services = new AsyncDisposableStack();
+  for (const result of started) if (result.status === 'fulfilled') services.use(result.value);
+  const reasons = started.flatMap((result) => (result.status === 'rejected' ? [String(result.reason)] : []));
+  assert.equal(reasons.length, 2);
+  for (const reason of reasons) assert.match(reason, /Another service is running on the data directory/);
+});
+
+test('a service that was killed does not stop the next one, even when a new process has its id', async () => {
+  await using folder = await temporaryFolder();
+  const env = { SLUICE_HOME: join(folder.path, 'home') };
+  await using first = await spawnService(undefined, env);
+  first.child.kill('SIGKILL');
+  assert.equal(await first.ended, 'SIGKILL');
+  const details = join(env.SLUICE_HOME, 'service.json');
+  const left = JSON.parse(await readFile(details, 'utf8'));
+  assert.equal(left.pid, first.child.pid);
+  await writeFile(details, JSON.stringify({ ...left, pid: process.pid }));
+
+  await using second = await spawnService(undefined, env);
+  await assertRefused(env, { ...second, home: env.SLUICE_HOME });
+  second.child.kill('SIGTERM');
+  assert.equal(await second.ended, 0);
+  assert.equal(existsSync(details), false, 'a service that stops removes its details');
+});
+
+test('a second service in one process, as in containers where each has process id 1, is refused until the first stops', async () => {
+  await using folder = await temporaryFolder();
+  const env = { SLUICE_HOME: join(folder.path, 'home') };
+  await using services = new AsyncDisposableStack();
+  const open = async () => services.use(await openService(undefined, env));
+  const first = await open();
+  for (const attempt of ['second', 'third']) {
+    await assert.rejects(open(), (error) => {
+      assert.ok(error instanceof DatabaseError && error.fault === 'in_use', attempt);
+      return error.message.includes(first.url);
+    });
+  }
+  await first[Symbol.asyncDispose]();
+  await open();
+});
+
+test('services on PostgreSQL may share a data directory', { skip: withoutPostgres }, async () => {
+  const [, postgres] = testDatabases();
+  await using place = await postgres!.place();
+  await using first = await openService(undefined, place.env);
+  await using second = await openService(undefined, place.env);
+  for (const { url } of [first, second]) await until(isReady(url));
+});
