@@ -2,6 +2,7 @@ import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { DatabaseError, type DatabaseFault } from '../../database/errors.ts';
 import { firstIdAt } from '../../database/partitions.ts';
+import { DatabaseFile } from './database-file.ts';
 import { DAY_MS } from './days.ts';
 import { PRUNED_AT_ONCE } from './sqlite-tables.ts';
 import { DEAD_KEPT_MS, RefusedWriteError, type BatchAnswer, type LedgerStore } from './store.ts';
@@ -33,21 +34,25 @@ const WRITER = new URL(`./sqlite-writer${extname(import.meta.filename)}`, import
 export class SqliteStore implements LedgerStore {
   readonly #path: string;
   readonly #thread: URL;
+  readonly #file: DatabaseFile;
   #worker: Worker | null = null;
   #sequence = 0;
   readonly #waiting = new Map<number, Waiting>();
 
-  /** `thread`: the file that the thread runs. */
+  /** The database at `path` is open in this process. `thread`: the file that the thread runs. */
   constructor(path: string, thread = WRITER) {
     this.#path = path;
     this.#thread = thread;
+    this.#file = new DatabaseFile(path);
   }
 
   async register(leaseMs: number): Promise<number> {
+    await this.#file.check();
     return Number(await this.#ask(['register', leaseMs, process.pid]));
   }
 
   async beat(epoch: number, leaseMs: number): Promise<boolean> {
+    await this.#file.check();
     return (await this.#ask(['beat', epoch, leaseMs])) === true;
   }
 

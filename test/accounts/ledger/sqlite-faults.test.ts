@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFile, spawnSync } from 'node:child_process';
+import { copyFile, rename as move } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { DatabaseSync } from 'node:sqlite';
@@ -66,6 +67,43 @@ test('a lock that another process holds too long is waited out without a turn of
   assert.deepEqual([after?.state, after?.error_code, after?.billed], ['settled', 'storage_unavailable', 0]);
   assert.deepEqual(await states(database), { settled: 1 });
 });
+
+/** Renames the files of a SQLite database. */
+async function rename(from: string, to: string): Promise<void> {
+  for (const suffix of ['', '-wal', '-shm']) await move(`${from}${suffix}`, `${to}${suffix}`);
+}
+
+test('a database whose files are moved away opens nothing until they are back, and loses nothing', async () => {
+  await using database = await databases.open();
+  await using ledger = await open(database, { leaseMs: 150 });
+  const path = join(database.home, 'sluice.db');
+  const running = row();
+  await ledger.open(running, counts());
+  await rename(path, `${path}.moved`);
+  await until(() => !ledger.health.writable);
+  assert.match(
+    ledger.health.writable ? '' : ledger.health.reason,
+    /was deleted or moved while it was in use/,
+  );
+  await assert.rejects(ledger.open(row(), counts()), { code: 'storage_unavailable' });
+  await rename(`${path}.moved`, path);
+  assert.equal(await ledger.settle(running.id, settlement()), 'settled');
+  await until(() => ledger.health.writable);
+  assert.deepEqual(await states(database), { settled: 1 });
+});
+
+for (const suffix of ['', '-wal']) {
+  test(`a replaced sluice.db${suffix} opens nothing and asks for a restart`, async () => {
+    await using database = await databases.open();
+    await using ledger = await open(database, { leaseMs: 150, settleWaitMs: 50 });
+    const path = join(database.home, `sluice.db${suffix}`);
+    await copyFile(path, `${path}.copy`);
+    await move(`${path}.copy`, path);
+    await until(() => !ledger.health.writable);
+    assert.match(ledger.health.writable ? '' : ledger.health.reason, /was replaced .* Restart the service/);
+    await assert.rejects(ledger.open(row(), counts()), { code: 'storage_unavailable' });
+  });
+}
 
 test('what was settled although its request was told otherwise is taken back once', async () => {
   await using database = await databases.open();
