@@ -7,6 +7,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, globSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { buildConsole } from './console/build.ts';
 import { findChromium } from './console/chromium.ts';
@@ -15,8 +16,12 @@ import { hasPostgres, hasValkey, startPostgres, startValkey, type TestServer } f
 const root = join(import.meta.dirname, '..');
 const cache = join(root, '.cache');
 const strict = Boolean(process.env.CI);
+/** More than there are cores, because a file often waits for a browser, a server or a timeout. */
+const FILES_AT_ONCE = Math.min(8, 2 * availableParallelism());
 
 const env = { ...process.env };
+// Most of what starting a Node costs is stripping and compiling TypeScript, and the tests start hundreds.
+env.NODE_COMPILE_CACHE ??= join(cache, 'compiled');
 env.SLUICE_TEST_MODEL ??= defaultModel();
 env.SLUICE_TEST_PYTHON ??= pythonWithClient();
 demand(env.SLUICE_TEST_MODEL, 'The default model could not be fetched: the tests that need it are skipped.');
@@ -56,7 +61,14 @@ if (strict) reporters.push('--test-reporter=tap', `--test-reporter-destination=$
 
 const runner = spawn(
   process.execPath,
-  ['--test', '--test-concurrency=2', '--test-timeout=300000', ...reporters, ...flags, ...files],
+  [
+    '--test',
+    `--test-concurrency=${FILES_AT_ONCE}`,
+    '--test-timeout=300000',
+    ...reporters,
+    ...flags,
+    ...files,
+  ],
   { stdio: 'inherit', env },
 );
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => runner.kill(signal));

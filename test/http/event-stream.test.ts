@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type ServerResponse } from 'node:http';
+import { connect, type AddressInfo, type Socket } from 'node:net';
+import { test } from 'node:test';
+import { EventStream } from '../../src/http/event-stream.ts';
+import { HungUp } from '../../src/inference/hung-up.ts';
+import { WriteQueue } from '../../src/write-queue.ts';
+
+const STALL_MS = 1000;
+/** Some 64 KB. */
+const FRAME = `data: ${'x'.repeat(65_536)}\n\n`;
+
+test('a caller that reads within stallMs each time keeps its stream, and one that does not loses it', async (context) => {
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  await using it = await Exchange.open();
+  for (let round = 0; round < 3; round++) {
+    const { drained } = await it.fill();
+    context.mock.timers.tick(STALL_MS - 1);
+    await turns();
+    it.caller.resume();
+    await drained;
+    it.caller.pause();
+    assert.equal(it.stop.signal.aborted, false, `round ${round}`);
+  }
+  const { drained } = await it.fill();
+  context.mock.timers.tick(STALL_MS);
+  await drained;
+  assert.ok(it.stop.signal.reason instanceof HungUp);
+});
+
+/** A stream on a real connection whose caller reads only when it is told to. */
+class Exchange implements AsyncDisposable {
+  readonly caller: Socket;
+  readonly stop = new AbortController();
+  readonly #stream: EventStream;
+  readonly #owned: AsyncDisposable;
+
+  private constructor(caller: Socket, response: ServerResponse, owned: AsyncDisposable) {
+    this.caller = caller;
+    this.#owned = owned;
+    const options = { holdMs: 1e6, keepAliveMs: 1e6, stallMs: STALL_MS };
+    this.#stream = new EventStream(response, () => [], options, new WriteQueue(), this.stop);
+    this.#stream.open();
+  }
+
+  static async open(): Promise<Exchange> {
+    await using owned = new AsyncDisposableStack();
+    const server = createServer().listen(0, '127.0.0.1');
+    owned.defer(() => void server.close());
+    await once(server, 'listening');
+    const caller = connect((server.address() as AddressInfo).port, '127.0.0.1'); // It listens on TCP.
+    owned.defer(() => void caller.destroy());
+    caller.on('data', () => {});
+    caller.pause();
+    const asked = once(server, 'request') as Promise<[unknown, ServerResponse]>;
+    caller.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+    const [, response] = await asked;
+    return new Exchange(caller, response, owned.move());
+  }
+
+  /** Writes until the buffers between the two are full, and returns what resolves once there is room, or all is over. */
+  async fill(): Promise<{ drained: Promise<void> }> {
+    for (;;) {
+      const drained = this.#stream.write(FRAME);
+      await turns();
+      if (drained === null) continue;
+      let room = false;
+      void drained.then(() => (room = true));
+      await turns();
+      if (!room) return { drained };
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stream[Symbol.dispose]();
+    await this.#owned[Symbol.asyncDispose]();
+  }
+}
+
+/** As many turns of the event loop as a write to the kernel and what follows from it may take. */
+async function turns(): Promise<void> {
+  for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
+}
