@@ -82,6 +82,12 @@ export interface TextRequest extends GenerationRequestBase {
 
 export type GenerationRequest = ChatRequest | TextRequest;
 
+/**
+ * Who counted: the engine, or the service from what came because the engine did not report it. `clamped`: the engine
+ * reported more than the request could use, and the most that it could use counts.
+ */
+export type UsageSource = 'engine' | 'estimated' | 'clamped';
+
 /** Token counts of a whole request, all its choices together. */
 export interface Usage {
   promptTokens: number;
@@ -129,8 +135,7 @@ export type GenerationEvent =
   | {
       type: 'end';
       usage: Usage;
-      /** Who counted: the engine, or we from what it sent because it would not say. */
-      usageSource: 'engine' | 'estimated';
+      usageSource: UsageSource;
     };
 
 /** Tokens of a request's prompts, at about four characters per token: for where no one counts them. */

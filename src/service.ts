@@ -327,6 +327,7 @@ function serveReplicas(
           apiKey: replica.apiKeyEnv === undefined ? undefined : secrets.get(replica.apiKeyEnv),
           model: replica.model ?? model.id,
           sharedPrefixCache: replica.sharedPrefixCache,
+          exactCounts: replica.exactCounts,
           firstByteMs: config.file.engine.firstByteMs,
           silenceMs: config.file.engine.silenceMs,
           log,

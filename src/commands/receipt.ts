@@ -68,7 +68,12 @@ function stateWords({
 }
 
 function tokenWords(request: RequestJson): string {
-  const source = { engine: 'counted by the engine', estimated: 'estimated', null: 'not counted' };
+  const source = {
+    engine: 'counted by the engine',
+    estimated: 'estimated',
+    clamped: 'clamped',
+    null: 'not counted',
+  };
   const prompt = `prompt ${request.prompt_tokens} (${request.cached_tokens} cached)`;
   return `${prompt}, completion ${request.completion_tokens}, ${source[`${request.usage_source}`]}`;
 }

@@ -75,6 +75,12 @@ const replica = z.strictObject({
     .describe(
       'Whether accounts may share a prefix cache where the server cannot keep them apart. False turns the cache off for such a server.',
     ),
+  exactCounts: z
+    .boolean()
+    .default(false)
+    .describe(
+      'Whether whole responses are asked for as streams, so that a caller who disconnects pays exactly the tokens that were generated, at the cost of CPU per token. False: they are estimated.',
+    ),
 });
 
 const model = z

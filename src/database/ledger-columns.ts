@@ -1,4 +1,5 @@
 import type { ColumnType } from 'kysely';
+import type { UsageSource } from '../generation.ts';
 
 /**
  * The columns of the table `ledger`, by the names of their properties in TypeScript. The types of rows, the statements
@@ -37,7 +38,6 @@ function column<T>(kind: KindOf<T>, initial: string | null = null): ColumnOf<T> 
 }
 
 export type LedgerState = 'open' | 'settled' | 'interrupted';
-export type UsageSource = 'engine' | 'estimated';
 
 /** Written when the row is opened, and never changed. */
 export const OPENED = {

@@ -5,6 +5,7 @@ import { createKeys } from './migrations/0001-keys.ts';
 import { createAccounts } from './migrations/0002-accounts.ts';
 import { createLedger } from './migrations/0003-ledger.ts';
 import { createIdentity } from './migrations/0004-identity.ts';
+import { allowClampedUsage } from './migrations/0005-clamped-usage.ts';
 import type { Schema } from './schema.ts';
 
 /** Brings the tables of either database from the version before to its own. Never changed once released. */
@@ -19,6 +20,7 @@ const MIGRATIONS: ReadonlyMap<string, Migration> = new Map([
   ['0002_accounts', createAccounts],
   ['0003_ledger', createLedger],
   ['0004_identity', createIdentity],
+  ['0005_clamped_usage', allowClampedUsage],
 ]);
 
 /** Anything, as long as all copies of the service take the same: PostgreSQL has one for each database. */

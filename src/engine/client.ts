@@ -35,6 +35,8 @@ export interface ReplicaOptions {
   model: string;
   /** Whether accounts may share a prefix cache where the server cannot keep them apart. */
   sharedPrefixCache: boolean;
+  /** Whether whole responses are asked for as streams, so that their tokens are counted as they come; false by default. */
+  exactCounts?: boolean;
   /** How long the first byte of an answer may take, in milliseconds. */
   firstByteMs: number;
   /** How long a replica may be silent in the middle of an answer, in milliseconds. */
@@ -100,7 +102,7 @@ class Replica implements Engine {
   }
 
   generate(request: GenerationRequest, signal: AbortSignal): AsyncIterableIterator<ReplicaEvent> {
-    const streamed = request.stream || !this.#traits.wholeAnswers;
+    const streamed = request.stream || !this.#traits.wholeAnswers || this.#options.exactCounts === true;
     return new ReplicaStream(streamed ? this.#streamed : this.#whole, request, signal);
   }
 

@@ -31,9 +31,10 @@ export interface EngineHealth {
 
 /**
  * `sent`: the request is on an accepted connection of a server that does not report when a request gets a slot.
- * From here on it counts as having one. It comes first, and only from such servers.
+ * From here on it counts as having one. It comes first, and only from such servers. `whole`: nothing comes before all is
+ * generated.
  */
-export type ReplicaEvent = { type: 'sent' } | GenerationEvent;
+export type ReplicaEvent = { type: 'sent'; whole: boolean } | GenerationEvent;
 
 /**
  * Generates in another process, over HTTP. One object per replica.

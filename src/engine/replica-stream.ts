@@ -144,7 +144,7 @@ export class ReplicaStream
   onRequestSent(): void {
     if (this.#line.reportsSlot || this.#sent) return;
     this.#sent = true;
-    this.#deliver([{ type: 'sent' }]);
+    this.#deliver([{ type: 'sent', whole: !this.#line.streamed }]);
   }
 
   onResponseStart(

@@ -95,11 +95,6 @@ function parse(
   const model = context.router.model(parsed.request.model);
   if (caller.models?.has(model.id) === false) throw notAllowed(model.id);
   refuseUnsupported(parsed, model.dialects);
-  parsed.request.cacheScope = caller.cacheScope;
-  const card = model.card();
-  if (card && card.max_completion_tokens < card.context_length) {
-    parsed.request.maxTokens = Math.min(parsed.request.maxTokens ?? Infinity, card.max_completion_tokens);
-  }
   return { model, parsed: parsed.request };
 }
 

@@ -7,7 +7,7 @@ import { ServiceError } from '../errors.ts';
 import type { GenerationRequest } from '../generation.ts';
 import type { ServedModel } from '../routing/served-model.ts';
 import type { GenerationRecord } from './record.ts';
-import { worstCase } from './worst-case.ts';
+import { clampUsage, worstCase, type WorstCase } from './worst-case.ts';
 
 /** What holds requests to their plans and counts them. */
 export interface Accounting {
@@ -50,6 +50,7 @@ export class Account {
   readonly #asker: Asker;
   readonly #model: ServedModel;
   readonly #record: GenerationRecord;
+  #worst: WorstCase | null = null;
   #reservation: Reservation | null = null;
   #opened = false;
 
@@ -68,7 +69,7 @@ export class Account {
     const { limits, ledger, plans } = this.#accounting;
     const { caller, requestId, clientRequestId } = this.#asker;
     const { price } = this.#model;
-    const worst = worstCase(request, this.#model);
+    const worst = (this.#worst = worstCase(request, this.#model));
     const plan = planOf(plans, caller);
     const decision = await limits.admit({
       ...asked(caller, plan, request.model),
@@ -99,6 +100,23 @@ export class Account {
       this.#record,
     );
     this.#opened = true;
+  }
+
+  /** Lowers counts above the worst case that was set aside. Returns whether there were any. */
+  clamp(): boolean {
+    const record = this.#record;
+    const clamped = this.#worst && clampUsage(record.usage, this.#worst, this.#model.price);
+    if (!clamped) return false;
+    record.usage = clamped;
+    record.usageSource = 'clamped';
+    return true;
+  }
+
+  /** Counts completion tokens that were generated but never arrived, within the worst case. */
+  estimateCompletion(tokens: number): void {
+    const { usage } = this.#record;
+    const { completionTokens = 0, tokens: most = 0 } = this.#worst ?? {};
+    usage.completionTokens = Math.max(0, Math.min(tokens, completionTokens, most - usage.promptTokens));
   }
 
   /** Has the counts so far written soon. */

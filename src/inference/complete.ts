@@ -56,6 +56,8 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
   #tries = 0;
   /** Whether the caller has been given an event: from then on no other replica can take over. */
   #begun = false;
+  /** Whether the response is generated as a whole, out of sight. */
+  #unseen = false;
   readonly #checkpointTokens: number;
   /** Completion tokens at which the next checkpoint is due. */
   #checkpointAt: number;
@@ -75,7 +77,7 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
   ) {
     this.#model = model;
     this.#account = new Account(accounting, asker, model, record);
-    this.#request = request;
+    this.#request = requestFor(model, asker, request);
     this.#stop = stop;
     this.#record = record;
     this.#checkpointTokens = checkpointTokens;
@@ -134,6 +136,7 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
     const { value } = step;
     if (value.type === 'sent') {
       this.#leaveQueue();
+      this.#unseen = value.whole;
       this.#record.sent(this.#estimate());
       return this.next();
     }
@@ -141,14 +144,28 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
     else if (this.#record.firstTokenAtMs === null) this.#lease?.began();
     this.#begun = true;
     this.#record.note(value, this.#estimate);
-    const { completionTokens } = this.#record.usage;
-    if (completionTokens >= this.#checkpointAt) {
-      this.#checkpointAt = completionTokens + this.#checkpointTokens;
+    if (value.type === 'end') return this.#last();
+    if (this.#record.usage.completionTokens >= this.#checkpointAt) {
+      this.#clamp();
+      this.#checkpointAt = this.#record.usage.completionTokens + this.#checkpointTokens;
       this.#account.checkpoint();
     }
     // Not `sent`: that was handled above.
     return step as Step;
   };
+
+  /** The last event, with the usage as it is charged. */
+  #last(): Step {
+    this.#clamp();
+    const { usage, usageSource } = this.#record;
+    return { value: { type: 'end', usage, usageSource: usageSource ?? 'estimated' }, done: false };
+  }
+
+  /** A replica that reports more tokens than were set aside charges its caller no more than that. */
+  #clamp(): void {
+    const { usage } = this.#record;
+    if (this.#account.clamp()) this.#lease?.replica.impossibleUsage(usage);
+  }
 
   readonly #estimate = () => estimatedPromptTokens(this.#request);
 
@@ -165,6 +182,7 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
 
   async #finish(): Promise<Step> {
     this.#release('succeeded');
+    this.#measure();
     const delivered = !this.#stop.signal.aborted;
     await this.#account.settle({ code: null, status: 200, billed: true, delivered });
     return DONE;
@@ -173,8 +191,39 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
   /** Throws what ended the request, whether or not its row could be written: the ledger reports that itself. */
   async #end(reason: unknown): Promise<never> {
     this.#release('inconclusive');
-    await this.#account.settle(outcomeOf(reason)).catch(() => {});
+    const outcome = outcomeOf(reason);
+    if (outcome.billed) this.#countUnseen();
+    this.#clamp();
+    await this.#account.settle(outcome).catch(() => {});
     throw reason;
+  }
+
+  /** Milliseconds since the request was sent, or got its slot. */
+  get #runMs(): number {
+    const { slotAtMs, endedAtMs } = this.#record;
+    return slotAtMs === null || endedAtMs === null ? 0 : endedAtMs - slotAtMs;
+  }
+
+  get #choices(): number {
+    const { choices } = this.#request;
+    return this.#request.kind === 'chat' ? choices : choices * this.#request.prompts.length;
+  }
+
+  #measure(): void {
+    const { usage, usageSource } = this.#record;
+    if (this.#runMs <= 0 || usage.completionTokens === 0 || usageSource === 'clamped') return;
+    this.#lease?.replica.measured(usage.completionTokens / this.#choices / this.#runMs);
+  }
+
+  /**
+   * A response that is generated as a whole shows nothing until its end. A caller who leaves before that pays what
+   * the replica generates at half its usual speed, which is in the caller's favor.
+   */
+  #countUnseen(): void {
+    const tokensPerMs = this.#lease?.replica.tokensPerMs ?? null;
+    if (!this.#unseen || this.#begun || tokensPerMs === null) return;
+    const tokens = Math.floor((this.#runMs * tokensPerMs) / 2);
+    this.#account.estimateCompletion(Math.min(tokens, this.#request.maxTokens ?? Infinity) * this.#choices);
   }
 
   #leaveQueue(): void {
@@ -188,6 +237,16 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
     this.#lease?.release(result);
     this.#record.endedAtMs = performance.now();
   }
+}
+
+/** The request as replicas get it: within what the model gives, and with the cache scope of its account. */
+function requestFor(model: ServedModel, { caller }: Asker, request: GenerationRequest): GenerationRequest {
+  const card = model.card();
+  const bounded = card !== null && card.max_completion_tokens < card.context_length;
+  const maxTokens = bounded
+    ? Math.min(request.maxTokens ?? Infinity, card.max_completion_tokens)
+    : request.maxTokens;
+  return { ...request, maxTokens, cacheScope: caller.cacheScope };
 }
 
 /** Whether another replica might serve the request: not where the request itself is at fault, or this service. */

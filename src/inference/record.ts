@@ -1,6 +1,6 @@
 import type { RateLimitHeaders } from '../accounts/limits/limits.ts';
 import type { RunningCounts } from '../accounts/ledger/ledger.ts';
-import type { FinishReason, GenerationEvent, Usage } from '../generation.ts';
+import type { FinishReason, GenerationEvent, Usage, UsageSource } from '../generation.ts';
 
 /**
  * What is known of one generation while it runs and after it. Times in `…Ms` are of the clock that never runs
@@ -18,7 +18,7 @@ export class GenerationRecord implements RunningCounts {
   /** Replicas that it was given to, those that refused it or failed included. */
   attempts = 0;
   usage: Usage = { promptTokens: 0, completionTokens: 0, cachedTokens: 0 };
-  usageSource: 'engine' | 'estimated' | null = null;
+  usageSource: UsageSource | null = null;
   /** Of the choice that finished last; null when the generation did not come to its end. */
   finishReason: FinishReason | null = null;
   /** The `x-ratelimit-*` headers, once the limits were asked. */

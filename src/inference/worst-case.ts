@@ -1,10 +1,12 @@
 import { costOf } from '../accounts/ledger/cost.ts';
-import type { GenerationRequest } from '../generation.ts';
+import type { GenerationRequest, Usage } from '../generation.ts';
 import type { ModelTerms } from '../routing/served-model.ts';
 
 /** The most that a request can use. */
 export interface WorstCase {
-  /** Prompt and completion tokens together. */
+  promptTokens: number;
+  completionTokens: number;
+  /** Prompt and completion tokens together: less than the sum of both, which share the context. */
   tokens: number;
   /** Pico-dollars. */
   pico: bigint;
@@ -28,14 +30,31 @@ export function worstCase(request: GenerationRequest, model: ModelTerms): WorstC
   const longest = Math.min(request.maxTokens ?? Infinity, card?.max_completion_tokens ?? context, context);
   const { choices } = request;
   if (request.kind === 'chat') return worstOf(chatTokens(request.messages), choices, longest, context, model);
-  let tokens = 0;
-  let pico = 0n;
+  const all: WorstCase = { promptTokens: 0, completionTokens: 0, tokens: 0, pico: 0n };
   for (const prompt of request.prompts) {
     const one = worstOf(textTokens(prompt), choices, longest, context, model);
-    tokens += one.tokens;
-    pico += one.pico;
+    all.promptTokens += one.promptTokens;
+    all.completionTokens += one.completionTokens;
+    all.tokens += one.tokens;
+    all.pico += one.pico;
   }
-  return { tokens, pico };
+  return all;
+}
+
+/** The usage with its counts lowered to the worst case; null where it is within that. */
+export function clampUsage(usage: Usage, worst: WorstCase, price: ModelTerms['price']): Usage | null {
+  const promptTokens = Math.min(usage.promptTokens, worst.promptTokens);
+  let completionTokens = Math.min(
+    usage.completionTokens,
+    worst.completionTokens,
+    worst.tokens - promptTokens,
+  );
+  const left = worst.pico - costOf({ promptTokens, completionTokens: 0, cachedTokens: 0 }, price);
+  if (price.completion > 0) {
+    completionTokens = Math.min(completionTokens, Number(left / BigInt(price.completion)));
+  }
+  if (promptTokens === usage.promptTokens && completionTokens === usage.completionTokens) return null;
+  return { promptTokens, completionTokens, cachedTokens: Math.min(usage.cachedTokens, promptTokens) };
 }
 
 /** The worse of the longest prompt with what it leaves, and the longest completion with what that leaves. */
@@ -50,12 +69,14 @@ function worstOf(
   const short = use(promptTokens, Math.min(longest, context - promptTokens) * choices, price);
   const long = use(Math.min(promptTokens, context - longest), longest * choices, price);
   return {
+    promptTokens,
+    completionTokens: longest * choices,
     tokens: Math.max(short.tokens, long.tokens),
     pico: short.pico > long.pico ? short.pico : long.pico,
   };
 }
 
-function use(promptTokens: number, completionTokens: number, price: ModelTerms['price']): WorstCase {
+function use(promptTokens: number, completionTokens: number, price: ModelTerms['price']) {
   return {
     tokens: promptTokens + completionTokens,
     pico: costOf({ promptTokens, completionTokens, cachedTokens: 0 }, price),

@@ -1,7 +1,8 @@
 import type { Engine, EngineState } from '../engine/engine.ts';
 import type { ReplicaReport } from '../engine/report.ts';
-import type { Dialect } from '../generation.ts';
-import type { CircuitBreaker, RequestResult } from './breaker.ts';
+import type { Dialect, Usage } from '../generation.ts';
+import type { Log } from '../log.ts';
+import { CircuitBreaker, type BreakerClock, type RequestResult } from './breaker.ts';
 
 /** One place that generates for a model: the client of its server, and whether it can take a request. */
 export interface ReplicaEntry {
@@ -23,17 +24,46 @@ export interface ReplicaSummary {
   state: ReplicaState;
 }
 
+/** How often the log says of one replica that it reports impossible usage, in milliseconds. */
+const USAGE_WARNING_MS = 60_000;
+
+/** Share of the latest measurement in a replica's speed. */
+const SPEED_SHARE = 0.1;
+
 /** A replica as its model chooses it: its load and its breaker. */
 export class Replica {
   readonly engine: Engine;
   readonly breaker: CircuitBreaker;
   inFlight = 0;
+  /** Completion tokens that one choice of a request gets per millisecond, from being sent to its end; null: unknown. */
+  tokensPerMs: number | null = null;
   readonly #entry: ReplicaEntry;
+  readonly #log: Log;
+  readonly #clock: BreakerClock;
+  #warnedAtMs = -Infinity;
 
-  constructor(entry: ReplicaEntry, breaker: CircuitBreaker) {
+  constructor(entry: ReplicaEntry, log: Log, clock: BreakerClock) {
     this.engine = entry.engine;
-    this.breaker = breaker;
     this.#entry = entry;
+    this.#log = log.with({ replica: entry.engine.name });
+    this.#clock = clock;
+    this.breaker = new CircuitBreaker(this.#log, clock);
+  }
+
+  /** Takes the speed of a finished request into the decaying average. */
+  measured(tokensPerMs: number): void {
+    this.tokensPerMs =
+      this.tokensPerMs === null
+        ? tokensPerMs
+        : this.tokensPerMs + (tokensPerMs - this.tokensPerMs) * SPEED_SHARE;
+  }
+
+  /** The replica reported more tokens than the request could use. Logged at most once a minute. */
+  impossibleUsage(reported: Usage): void {
+    const nowMs = this.#clock.now();
+    if (nowMs - this.#warnedAtMs < USAGE_WARNING_MS) return;
+    this.#warnedAtMs = nowMs;
+    this.#log.warn('replica reported more tokens than the request could use', { ...reported });
   }
 
   /** Whether its engine can take a request, paused or not. */
@@ -59,27 +89,30 @@ export class Replica {
 
 /** One request at one replica, counted as load until released. */
 export class Lease {
-  readonly engine: Engine;
+  readonly replica: Replica;
   readonly #ticket: number;
-  #replica: Replica | null;
+  #released = false;
 
   constructor(replica: Replica) {
-    this.engine = replica.engine;
-    this.#replica = replica;
+    this.replica = replica;
     this.#ticket = replica.breaker.admit();
     replica.inFlight++;
   }
 
+  get engine(): Engine {
+    return this.replica.engine;
+  }
+
   /** The replica has begun to respond. */
   began(): void {
-    this.#replica?.breaker.began(this.#ticket);
+    this.replica.breaker.began(this.#ticket);
   }
 
   /** The request has ended; `error` is what failed. May be called again; only the first call counts. */
   release(result: RequestResult, error?: unknown): void {
-    if (!this.#replica) return;
-    this.#replica.inFlight--;
-    this.#replica.breaker.ended(this.#ticket, result, error);
-    this.#replica = null;
+    if (this.#released) return;
+    this.#released = true;
+    this.replica.inFlight--;
+    this.replica.breaker.ended(this.#ticket, result, error);
   }
 }

@@ -3,7 +3,7 @@ import type { ReplicaReport } from '../engine/report.ts';
 import { ServiceError } from '../errors.ts';
 import type { Dialect, ModelCard } from '../generation.ts';
 import type { Log } from '../log.ts';
-import { CircuitBreaker, type BreakerClock } from './breaker.ts';
+import type { BreakerClock } from './breaker.ts';
 import { fewestInFlight } from './policy.ts';
 import { Queue, type QueueLimits } from './queue.ts';
 import { Lease, Replica, type ReplicaEntry, type ReplicaState, type ReplicaSummary } from './replica.ts';
@@ -57,10 +57,7 @@ export class ServedModel implements ModelTerms {
     this.price = terms.price;
     this.queue = new Queue(queue);
     this.#terms = terms;
-    this.#replicas = replicas.map((entry) => {
-      const breaker = new CircuitBreaker(log.with({ replica: entry.engine.name }), clock);
-      return new Replica(entry, breaker);
-    });
+    this.#replicas = replicas.map((entry) => new Replica(entry, log, clock));
   }
 
   card(): ModelCard | null {

@@ -2,9 +2,11 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, test } from 'node:test';
+import { randomUUIDv7 } from 'node:crypto';
 import { sql } from 'kysely';
 import { Client } from 'pg';
 import { openDatabase } from '../../src/database/database.ts';
+import { ensurePartitions } from '../../src/database/partitions.ts';
 import { testDatabases, type TestPlace } from '../servers.ts';
 import { fault, plain } from './faults.ts';
 
@@ -115,6 +117,34 @@ for (const databases of testDatabases()) {
       const found = await names(fresh);
       assert.ok(found.some((name) => name.includes('ledger')));
       assert.deepEqual(await names(old), found);
+    });
+
+    test('rows of the ledger are kept when it begins to take clamped usage', async () => {
+      await using place = await databases.place();
+      await makeOldest(place);
+      const rows = async ({ kysely }: Awaited<ReturnType<typeof openDatabase>>) =>
+        plain(
+          await kysely.selectFrom('ledger').select(['id', 'usage_source', 'model']).orderBy('id').execute(),
+        );
+      await using old = await openDatabase(place);
+      await ensurePartitions(old, Date.now());
+      await change(
+        place,
+        ['engine', 'clamped']
+          .map(
+            (source) => `insert into ledger (id, account_id, key_id, endpoint, model, streamed, epoch, state,
+              started_at, plan, limits, reserved_tokens, reserved_pico, price_prompt, price_completion, attempts,
+              prompt_tokens, cached_tokens, completion_tokens, usage_source, billed, cost_pico)
+              values ('${randomUUIDv7()}', 'acme', 'key_2', 'chat', 'a/b', 0, 1, 'settled',
+              1, 'free', '{}', 1, 1, 1, 1, 1, 1, 0, 1, '${source}', 1, 2);`,
+          )
+          .join('') + `delete from migrations where name = '0005_clamped_usage'`,
+      );
+      const before = await rows(old);
+      assert.equal(before.length, 2);
+      await using again = await openDatabase(place);
+      assert.deepEqual(await rows(again), before);
+      await assert.rejects(sql`update ledger set usage_source = 'guessed'`.execute(again.kysely));
     });
 
     test('people of the version before keep all that they had, and have nothing new', async () => {

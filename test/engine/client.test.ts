@@ -106,7 +106,7 @@ describe('a request that has been sent', () => {
         dialect: 'vllm',
       });
       const events = replica.engine.generate(chat({}, { stream }), STAYS)[Symbol.asyncIterator]();
-      assert.deepEqual((await events.next()).value, { type: 'sent' });
+      assert.deepEqual((await events.next()).value, { type: 'sent', whole: !stream });
       const respond = await asked.promise;
       respond();
       const rest = await collect({ [Symbol.asyncIterator]: () => events });

@@ -10,7 +10,7 @@ import { ReplicaRefused, type Engine } from '../../src/engine/engine.ts';
 import type { Directive } from '../../src/engine/scripted/options.ts';
 import { ServiceError } from '../../src/errors.ts';
 import type { GenerationEvent, GenerationRequest } from '../../src/generation.ts';
-import { SILENT } from '../../src/log.ts';
+import { SILENT, type Log } from '../../src/log.ts';
 import { complete } from '../../src/inference/complete.ts';
 import { HungUp } from '../../src/inference/hung-up.ts';
 import { GenerationRecord } from '../../src/inference/record.ts';
@@ -39,10 +39,10 @@ after(() => books[Symbol.asyncDispose]());
 const gone = openReplica({ ...REPLICA, name: 'gone', url: 'http://127.0.0.1:9' });
 after(() => gone[Symbol.asyncDispose]());
 
-function routerTo(engines: readonly Engine[], queue: Partial<QueueLimits> = {}): Router {
+function routerTo(engines: readonly Engine[], queue: Partial<QueueLimits> = {}, log: Log = SILENT): Router {
   const router = new Router({
     queue: { maxRequests: 100, maxWaitMs: 600_000, ...queue },
-    log: SILENT,
+    log,
     clock: SYSTEM_CLOCK,
   });
   router.serve(
@@ -384,7 +384,11 @@ test('a caller who hangs up pays for what was generated, and a fault of ours cos
 });
 
 /** Starts a generation at a replica that never says more than `frames`; its row once the caller has disconnected. */
-async function disconnected(frames: readonly object[], request: GenerationRequest) {
+async function disconnected(
+  frames: readonly object[],
+  request: GenerationRequest,
+  tokens: number = frames.length,
+) {
   const sent = Promise.withResolvers<void>();
   await using replica = await Raw.listen(
     (response) => {
@@ -398,7 +402,7 @@ async function disconnected(frames: readonly object[], request: GenerationReques
   const generation = run(router, request);
   const collected = collect(generation);
   await sent.promise;
-  await until(() => generation.record.usage.completionTokens === frames.length);
+  await until(() => generation.record.usage.completionTokens === tokens);
   generation.stop.abort(new HungUp());
   await assert.rejects(collected, HungUp);
   const row = await books.row(generation.requestId);
@@ -426,6 +430,99 @@ test('a caller of several choices who disconnects pays what the replica counted 
 test('a caller of a reasoning model who disconnects pays what it thought', async () => {
   const frames = [1, 2, 3].map(() => ({ choices: [{ index: 0, delta: { reasoning: 'Hm' } }] }));
   assert.deepEqual(await disconnected(frames, chat({}, LONG)), [100, 3, 'estimated']);
+});
+
+/** Replies to any request at once, with this usage. */
+const reporting =
+  (usage: object, text = 'fine'): Parameters<typeof Raw.listen>[0] =>
+  (response, _request, body) => {
+    const choice = (key: string) => ({ index: 0, [key]: { content: text }, finish_reason: 'stop' });
+    if (!body['stream']) return response.end(JSON.stringify({ choices: [choice('message')], usage }));
+    return response.end(`data: ${JSON.stringify({ choices: [choice('delta')], usage })}\n\ndata: [DONE]\n\n`);
+  };
+
+test('a replica that reports impossible usage charges no more than was set aside, and is in the log', async () => {
+  const messages = [{ role: 'user', content: 'x' }] as const;
+  for (const [usage, expected] of [
+    [{ prompt_tokens: 9, completion_tokens: 10 ** 12 }, [9, 5]],
+    [{ prompt_tokens: 10 ** 15, completion_tokens: 1 }, [273, 1]],
+  ] as const) {
+    await using liar = await Raw.listen(reporting(usage), { name: 'liar', dialect: 'vllm' });
+    const warnings: unknown[] = [];
+    const log: Log = {
+      ...SILENT,
+      with: () => log,
+      warn: (message, fields) => warnings.push([message, fields]),
+    };
+    const router = routerTo([liar.engine], {}, log);
+    for (const stream of [true, false]) {
+      const generation = run(router, chat({}, { messages, stream, maxTokens: 5 }));
+      const end = (await collect(generation)).at(-1);
+      assert.ok(end?.type === 'end');
+      const row = await books.row(generation.requestId);
+      assert.deepEqual([end.usage.promptTokens, end.usage.completionTokens], expected);
+      assert.deepEqual([row?.prompt_tokens, row?.completion_tokens], expected);
+      assert.deepEqual([end.usageSource, row?.usage_source], ['clamped', 'clamped']);
+      assert.equal(row?.cost, costOf(end.usage, PRICE));
+    }
+    assert.deepEqual(
+      warnings.map((each) => (each as string[])[0]),
+      ['replica reported more tokens than the request could use'],
+      'once a minute',
+    );
+  }
+});
+
+test('a caller who leaves a stream of impossible counts pays what was set aside at most', async () => {
+  const frames = [
+    {
+      choices: [{ index: 0, delta: { content: 'a' } }],
+      usage: { prompt_tokens: 9, completion_tokens: 10 ** 12 },
+    },
+  ];
+  const paid = await disconnected(frames, chat({}, { ...LONG, maxTokens: 5 }), 5);
+  assert.deepEqual(paid, [9, 5, 'clamped']);
+});
+
+/** A replica that finishes its first request and never responds to the next, on a clock of the test's. */
+async function leaveSecond(maxTokens: number | null, exactCounts: boolean) {
+  const usage = { prompt_tokens: 100, completion_tokens: 100_000 };
+  let asked = 0;
+  const second = Promise.withResolvers<void>();
+  await using replica = await Raw.listen(
+    (...exchange) => (asked++ === 0 ? reporting(usage)(...exchange) : second.resolve()),
+    { dialect: 'vllm', exactCounts },
+  );
+  const router = routerTo([replica.engine]);
+  const request = chat({}, { ...LONG, stream: false, maxTokens });
+  await collect(run(router, { ...request, maxTokens: null }));
+  const left = run(router, request);
+  const collected = collect(left);
+  await second.promise;
+  await until(() => left.record.usage.promptTokens === 100);
+  left.stop.abort(new HungUp());
+  await assert.rejects(collected, HungUp);
+  const { startedAtMs, slotAtMs, endedAtMs } = left.record;
+  assert.ok(slotAtMs !== null && endedAtMs !== null && slotAtMs >= startedAtMs);
+  const row = await books.row(left.requestId);
+  assert.deepEqual([row?.prompt_tokens, row?.usage_source, row?.billed], [100, 'estimated', 1]);
+  return { completionTokens: row?.completion_tokens ?? 0, replica };
+}
+
+test('a caller who leaves a whole response pays a part of what the replica has generated, at most max_tokens', async () => {
+  // 100,000 tokens within one exchange: half of that speed is over 5 tokens within any time.
+  assert.equal((await leaveSecond(5, false)).completionTokens, 5);
+  const { completionTokens } = await leaveSecond(null, false);
+  assert.ok(completionTokens > 5 && completionTokens <= 131_072, String(completionTokens));
+});
+
+test('with exactCounts a whole response is asked for as a stream, and a caller who leaves pays what came', async () => {
+  const { completionTokens, replica } = await leaveSecond(null, true);
+  assert.equal(completionTokens, 0);
+  assert.deepEqual(
+    replica.bodies.map(({ stream }) => stream),
+    [true, true],
+  );
 });
 
 test('usage that a replica leaves out, or reports as zeros, is estimated, of prompt and completion', async () => {

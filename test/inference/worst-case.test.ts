@@ -3,9 +3,9 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { costOf } from '../../src/accounts/ledger/cost.ts';
 import type { ModelCard } from '../../src/generation.ts';
-import { worstCase } from '../../src/inference/worst-case.ts';
+import { clampUsage, worstCase } from '../../src/inference/worst-case.ts';
 import type { ModelTerms } from '../../src/routing/served-model.ts';
-import { chat } from '../engine/requests.ts';
+import { chat, text } from '../engine/requests.ts';
 
 /** A model as far as the bound looks at it. */
 function modelOf(context: number, most: number, price: ModelTerms['price']): ModelTerms {
@@ -43,7 +43,33 @@ test('no counts that a request can come to are above its worst case', () => {
       const longest = Math.min(maxTokens ?? Infinity, most, context - promptTokens);
       const completionTokens = Math.floor(given.completionShare * longest) * choices;
       assert.ok(promptTokens + completionTokens <= worst.tokens);
-      assert.ok(costOf({ promptTokens, completionTokens, cachedTokens: 0 }, price) <= worst.pico);
+      const usage = { promptTokens, completionTokens, cachedTokens: 0 };
+      assert.ok(costOf(usage, price) <= worst.pico);
+      assert.equal(clampUsage(usage, worst, price), null);
+    }),
+    { numRuns: 2000 },
+  );
+});
+
+test('whatever a replica reports, no more counts than was set aside, in tokens and in money', () => {
+  const count = fc.oneof(fc.nat(2000), fc.maxSafeNat());
+  const reported = fc.record({ promptTokens: count, completionTokens: count, cachedTokens: count });
+  fc.assert(
+    fc.property(cases, reported, fc.boolean(), (given, usage, isText) => {
+      const { maxTokens, choices, context, most } = given;
+      const price = { prompt: given.prompt, completion: given.completion };
+      const content = given.text.toWellFormed();
+      const request = isText
+        ? { ...text({}, { prompts: [content, 'second'] }), maxTokens, choices }
+        : { ...chat({}, { messages: [{ role: 'user', content }] }), maxTokens, choices };
+      const worst = worstCase(request, modelOf(context, Math.min(most, context), price));
+      const clamped = clampUsage(usage, worst, price) ?? usage;
+      assert.ok(clamped.promptTokens + clamped.completionTokens <= worst.tokens);
+      assert.ok(clamped.promptTokens >= 0 && clamped.completionTokens >= 0);
+      assert.ok(costOf(clamped, price) <= worst.pico);
+      assert.ok(clamped.promptTokens <= usage.promptTokens);
+      assert.ok(clamped.completionTokens <= usage.completionTokens);
+      assert.equal(clampUsage(clamped, worst, price), null);
     }),
     { numRuns: 2000 },
   );

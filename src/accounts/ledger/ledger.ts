@@ -1,5 +1,5 @@
-import type { OPENED, RowOf, UsageSource } from '../../database/ledger-columns.ts';
-import type { Usage } from '../../generation.ts';
+import type { OPENED, RowOf } from '../../database/ledger-columns.ts';
+import type { Usage, UsageSource } from '../../generation.ts';
 
 /** What is known of a request when it is admitted. */
 export type OpenedRow = RowOf<typeof OPENED>;

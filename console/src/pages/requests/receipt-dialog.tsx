@@ -89,6 +89,7 @@ function Receipt({ receipt, scope }: { receipt: Receipt; scope: Scope }) {
 
 function countedBy({ request, interrupted }: Receipt): string {
   if (request.usage_source === 'engine') return 'The engine';
+  if (request.usage_source === 'clamped') return 'Clamped: the engine reported more than possible';
   if (request.usage_source === 'estimated') {
     return interrupted ? 'Estimate of the last checkpoint' : 'Estimate: the engine did not tell';
   }

@@ -30,7 +30,12 @@ export const request = component(
     prompt_tokens: tokens,
     cached_tokens: tokens.describe('Prompt tokens that a prefix cache held.'),
     completion_tokens: tokens,
-    usage_source: z.enum(['engine', 'estimated']).nullable().describe('Where the counts come from.'),
+    usage_source: z
+      .enum(['engine', 'estimated', 'clamped'])
+      .nullable()
+      .describe(
+        'Who counted the tokens. `clamped`: the replica reported more than the request could use, and that most counts.',
+      ),
     billed: z
       .boolean()
       .describe('Whether the caller pays, told once it has ended: not for what our fault ended.'),

@@ -1,0 +1,33 @@
+import { sql, type Transaction } from 'kysely';
+import type { Schema } from '../schema.ts';
+import type { DatabaseKind } from './column-types.ts';
+
+const SOURCES = "('engine', 'estimated', 'clamped')";
+
+/** Allows `clamped` as the source of a row's token counts. SQLite has to copy the table to change a constraint. */
+export async function allowClampedUsage(database: Transaction<Schema>, kind: DatabaseKind): Promise<void> {
+  if (kind === 'postgres') {
+    // A partition keeps the constraint that it was created with before it was attached.
+    const { rows } = await sql<{ name: string }>`
+      select inhrelid::regclass::text as name from pg_inherits where inhparent = 'ledger'::regclass`.execute(
+      database,
+    );
+    for (const name of ['ledger', ...rows.map((row) => row.name)]) {
+      await sql`alter table ${sql.raw(name)} drop constraint if exists ledger_usage_source_check`.execute(
+        database,
+      );
+    }
+    await sql`
+      alter table ledger add constraint ledger_usage_source_check
+      check (usage_source in ${sql.raw(SOURCES)})`.execute(database);
+    return;
+  }
+  const { rows } = await sql<{ type: string; sql: string }>`
+    select type, sql from sqlite_schema where tbl_name = 'ledger' and sql is not null`.execute(database);
+  const table = rows.find(({ type }) => type === 'table')?.sql ?? '';
+  await sql`alter table ledger rename to ledger_before`.execute(database);
+  await sql.raw(table.replace("('engine', 'estimated')", SOURCES)).execute(database);
+  await sql`insert into ledger select * from ledger_before`.execute(database);
+  await sql`drop table ledger_before`.execute(database);
+  for (const { type, sql: text } of rows) if (type !== 'table') await sql.raw(text).execute(database);
+}
