@@ -2,8 +2,10 @@
  * `npm run torture`: kills, stops and starves the service, its engines and its stores while callers keep books of
  * what they were told; then compares every book with the ledger. Exit code 1 where one request differs.
  */
+import { resolve } from 'node:path';
 import { InvalidArgumentError, Command, Option } from 'commander';
-import { report, tell } from './report.ts';
+import { throwBombs } from './bombs.ts';
+import { report, reportOfBombs, tell } from './report.ts';
 import { torture } from './run.ts';
 
 interface Flags {
@@ -11,6 +13,7 @@ interface Flags {
   database: 'sqlite' | 'postgres';
   copies?: number;
   callers: number;
+  model?: string;
   seed?: number;
 }
 
@@ -24,6 +27,7 @@ const program = new Command('npm run torture --')
   )
   .option('--copies <count>', 'copies of the service on PostgreSQL; left out: 2', wholeNumber)
   .option('--callers <count>', 'callers at once', wholeNumber, 12)
+  .option('--model <file>', 'a GGUF file: JSON schemas made to stall its engine come first')
   .option('--seed <number>', 'repeats the faults and requests of a run; left out: a new one', wholeNumber)
   .parse();
 const flags = program.opts<Flags>();
@@ -42,6 +46,8 @@ const { faults, database, callers, seed = Math.floor(Math.random() * 1e9) } = fl
 const copies = database === 'sqlite' ? 1 : (flags.copies ?? 2);
 console.log(`${faults} faults, ${database}, ${copies} copies, ${callers} callers, seed ${seed}`);
 try {
+  const bombs = flags.model === undefined ? null : await throwBombs(resolve(flags.model));
+  if (bombs !== null) console.log(reportOfBombs(bombs));
   const outcome = await torture({
     faults,
     database,
@@ -53,7 +59,7 @@ try {
     onProgress: tell(faults),
   });
   console.log(report(outcome));
-  process.exitCode = outcome.differences.length === 0 ? 0 : 1;
+  process.exitCode = outcome.differences.length + (bombs?.faults.length ?? 0) === 0 ? 0 : 1;
 } catch (error) {
   if (!stop.signal.aborted) throw error;
   console.log(String(stop.signal.reason));

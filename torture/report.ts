@@ -1,3 +1,4 @@
+import type { Bombs } from './bombs.ts';
 import type { Difference } from './compare.ts';
 import type { Outcome, Progress } from './run.ts';
 
@@ -16,6 +17,12 @@ export function tell(faults: number): (progress: Progress) => void {
     console.log(`\n${progress.struck} of ${faults} faults, ${progress.books.entries.length} requests`);
     console.log(tableOf(progress));
   };
+}
+
+/** One line, and one for each fault. */
+export function reportOfBombs({ sent, refused, longestPauseMs, faults }: Bombs): string {
+  const pause = `${Math.round(longestPauseMs)} ms without a token for the other caller at most`;
+  return [`bombs: ${sent} schemas, ${refused} refused, ${pause}`, ...faults].join('\n');
 }
 
 /** The table of a whole run, and below it every difference with its rows. */

@@ -1,0 +1,83 @@
+import { NAMED } from '../bench/grammar/schemas.ts';
+import { startSluice, type Server } from '../bench/servers.ts';
+import { timeStream } from '../bench/stream-client.ts';
+
+/** What became of JSON schemas that are made to stall an engine, and of the caller beside them. */
+export interface Bombs {
+  sent: number;
+  /** With 400. */
+  refused: number;
+  /** The longest time without a token for the other caller, in milliseconds. */
+  longestPauseMs: number;
+  /** What must not have happened; empty: all is well. */
+  faults: string[];
+}
+
+const MODEL = 'torture/bombs';
+
+/** Keeps the model from ending its text. */
+const NO_END = { 0: -100, 2: -100, 4: -100 };
+
+/** A step that a schema holds up ends within a second; a busy machine has some more of them in a row. */
+const LONGEST_PAUSE_MS = 10_000;
+
+/** Sends each schema to an embedded engine with this model (a GGUF file), while another caller reads a stream of it. */
+export async function throwBombs(file: string): Promise<Bombs> {
+  const engine = `{ file: ${JSON.stringify(file)}, slots: 2, contextTokens: 2048 }`;
+  await using server = await startSluice(`models:\n  - id: ${MODEL}\n    engine: ${engine}\n`);
+  const bombs: Bombs = { sent: 0, refused: 0, longestPauseMs: 0, faults: [] };
+  const beside = readBeside(server, bombs);
+  for (const [name, schema] of Object.entries(NAMED)) {
+    const { status, code } = await send(server, schema);
+    bombs.sent++;
+    if (status === 400) bombs.refused++;
+    else if (status !== 200) bombs.faults.push(`${name}: ${status} ${code}`);
+  }
+  await beside.end();
+  if (bombs.longestPauseMs > LONGEST_PAUSE_MS)
+    bombs.faults.push(`the other caller had no token for ${Math.round(bombs.longestPauseMs)} ms`);
+  return bombs;
+}
+
+/** One stream after another, until its end is asked for. */
+function readBeside(server: Server, bombs: Bombs): { end(): Promise<void> } {
+  const over = new AbortController();
+  const read = async (): Promise<void> => {
+    while (!over.signal.aborted) {
+      const { chunksAt } = await timeStream(`${server.url}/v1/chat/completions`, server.key, {
+        model: MODEL,
+        messages: [{ role: 'user', content: 'Tell me a long story.' }],
+        max_tokens: 200,
+        logit_bias: NO_END,
+        stream_options: { include_usage: true },
+      });
+      for (const [index, at] of chunksAt.entries())
+        bombs.longestPauseMs = Math.max(bombs.longestPauseMs, at - (chunksAt[index - 1] ?? at));
+    }
+  };
+  const reading = read().catch((error: unknown) => {
+    bombs.faults.push(`the other caller's stream: ${String(error)}`);
+  });
+  return {
+    end() {
+      over.abort();
+      return reading;
+    },
+  };
+}
+
+async function send(server: Server, schema: unknown): Promise<{ status: number; code: string }> {
+  const response = await fetch(`${server.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({
+      model: MODEL,
+      messages: [{ role: 'user', content: 'Answer in JSON.' }],
+      max_tokens: 12,
+      response_format: { type: 'json_schema', json_schema: { name: 'bomb', schema } },
+    }),
+  });
+  // An error body of ours; a whole answer has no error.
+  const { error } = (await response.json()) as { error?: { code: string } };
+  return { status: response.status, code: error?.code ?? '' };
+}
