@@ -7,7 +7,7 @@ import { Page } from './components/page.tsx';
 import { Spinner } from './components/spinner.tsx';
 import { Empty, Failed } from './components/states.tsx';
 import { PAGES } from './pages.tsx';
-import { Fallen } from './shell/fallen.tsx';
+import { ErrorBoundary } from './shell/error-boundary.tsx';
 import { SessionProvider, type SignedIn } from './shell/session.tsx';
 import { Shell } from './shell/shell.tsx';
 
@@ -15,7 +15,7 @@ import { Shell } from './shell/shell.tsx';
 export function App() {
   const [path] = useLocation();
   return (
-    <Fallen path={path}>
+    <ErrorBoundary path={path}>
       <Suspense fallback={<Waiting />}>
         <Switch>
           {PAGES.filter(({ access }) => access === 'open').map(({ path, page }) => (
@@ -26,7 +26,7 @@ export function App() {
           </Route>
         </Switch>
       </Suspense>
-    </Fallen>
+    </ErrorBoundary>
   );
 }
 
@@ -57,7 +57,7 @@ function Pages({ session }: { session: SignedIn }) {
   return (
     <SessionProvider session={session}>
       <Shell>
-        <Fallen path={path}>
+        <ErrorBoundary path={path}>
           <Suspense fallback={<Waiting />}>
             <Switch>
               <Route path="/">
@@ -76,7 +76,7 @@ function Pages({ session }: { session: SignedIn }) {
               </Route>
             </Switch>
           </Suspense>
-        </Fallen>
+        </ErrorBoundary>
       </Shell>
     </SessionProvider>
   );

@@ -9,7 +9,8 @@ import './styles.css';
 
 const root = document.querySelector('#root');
 if (root === null) throw new TypeError('the page has no root');
-createRoot(root).render(
+// `ErrorBoundary` logs the errors that it catches.
+createRoot(root, { onCaughtError: () => {} }).render(
   <StrictMode>
     <CSPProvider disableStyleElements>
       <QueryClientProvider client={queryClient}>

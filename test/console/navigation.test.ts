@@ -79,6 +79,29 @@ describe('getting around', WITH_BROWSER, () => {
     await page.getByLabel('E-mail').waitFor();
   });
 
+  test('a page that fails to render is logged and offers a reload, and the other pages work', async () => {
+    await using visitor = await stage.stranger();
+    await visitor.context.addCookies(await stage.operator.context.cookies());
+    const { page } = visitor;
+    const models = '**/api/models*';
+    await page.route(models, (route) => route.fulfill({ json: { data: [{}] } }));
+    await page.goto('/models');
+    const alert = page.getByRole('alert').filter({ hasText: 'This page failed to load' });
+    await alert.waitFor();
+    const [logged, ...more] = visitor.faults.splice(0);
+    assert.match(logged ?? '', /^The page failed to render: TypeError/);
+    assert.deepEqual(more, []);
+    await page.getByRole('navigation').first().getByRole('link', { name: 'API keys' }).click();
+    await page.getByRole('heading', { name: 'API keys', level: 1 }).waitFor();
+    assert.equal(await alert.count(), 0);
+    await page.goBack();
+    await alert.waitFor();
+    await page.unroute(models);
+    await alert.getByRole('button', { name: 'Reload page' }).click();
+    await page.getByRole('heading', { name: 'Models', level: 1 }).waitFor();
+    assert.equal(await alert.count(), 0);
+  });
+
   test('the chosen scheme holds from the first paint on, after a reload too', async () => {
     await using visitor = await stage.stranger();
     await visitor.context.addCookies(await stage.operator.context.cookies());
