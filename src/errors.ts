@@ -22,6 +22,11 @@ export const ERRORS = {
     'invalid_request_error',
     'Checking a token against the schema of `response_format` took too long.',
   ],
+  request_crashed_engine: [
+    400,
+    'invalid_request_error',
+    'The same request was running in two crashes of an engine; it is refused for 10 minutes.',
+  ],
   invalid_link: [
     400,
     'invalid_request_error',

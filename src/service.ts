@@ -28,6 +28,7 @@ import { Load } from './http/load.ts';
 import { buildServer } from './http/server.ts';
 import { Identity } from './identity/identity.ts';
 import { makeSetupLink } from './identity/setup.ts';
+import { CrashSuspects } from './inference/crash-suspects.ts';
 import type { Log } from './log.ts';
 import { ModelStore } from './models/store.ts';
 import { cardSource } from './routing/card.ts';
@@ -133,6 +134,7 @@ export class Service implements AsyncDisposable {
       router,
       inference: {
         accounting: { plans, limits, ledger },
+        crashSuspects: new CrashSuspects(log),
         checkpointTokens: config.file.ledger.checkpointTokens,
       },
       keys,

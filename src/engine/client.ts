@@ -30,6 +30,8 @@ export interface ReplicaOptions {
   url: string;
   /** Unix socket to connect to instead of the address's host. */
   socketPath?: string;
+  /** Of an embedded engine: how often its process was started so far. */
+  starts?: () => number;
   apiKey?: Secret;
   /** The model's name at the replica. */
   model: string;
@@ -155,6 +157,7 @@ class Replica implements Engine {
       startedBy: this.#traits.startedBy,
       reportsSlot: this.#traits.reportsSlot,
       usagePerChoice: this.#traits.usagePerChoice,
+      starts: this.#options.starts,
       bound: this.#bound,
       write: (request, maxTokens) => ({
         path: request.kind === 'chat' ? chatPath : textPath,

@@ -54,6 +54,7 @@ export class EmbeddedReplica implements AsyncDisposable {
       dialect: 'sluice',
       url: 'http://engine',
       socketPath: options.socketPath,
+      starts: () => this.#supervisor?.starts ?? 0,
       model: options.modelId,
       sharedPrefixCache: false,
       firstByteMs: options.watch.firstByteMs,

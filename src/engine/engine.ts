@@ -96,6 +96,21 @@ export class ReplicaRefused extends ServiceError {
   }
 }
 
+/** The process of an embedded engine ended while it had the request. */
+export class EngineCrashed extends ServiceError {
+  /** Starts of that engine up to this crash: the same for all requests that it ended. */
+  readonly starts: number;
+
+  constructor(starts: number, cause: unknown) {
+    super('engine_unavailable', 'The engine of this model crashed; it is being restarted.', {
+      cause,
+      retryAfterMs: 1000,
+    });
+    this.name = 'EngineCrashed';
+    this.starts = starts;
+  }
+}
+
 /** Where an embedded engine is on its way to answering. */
 export type EngineState =
   /** `pull` is null before the first word of it. */

@@ -7,7 +7,7 @@ import { readErrorBody } from '../openai/error-body.ts';
 import { StreamReader } from '../openai/stream-reader.ts';
 import { UsageMeter } from '../openai/usage-meter.ts';
 import { firstMaxTokens, lowerMaxTokens, type ContextBound } from './max-tokens.ts';
-import { ReplicaRefused, type ReplicaEvent } from './engine.ts';
+import { EngineCrashed, ReplicaRefused, type ReplicaEvent } from './engine.ts';
 import type { QuietWatch, Watched } from './quiet-watch.ts';
 
 /** Bytes that may lie unread by the consumer before the replica is made to wait. */
@@ -38,6 +38,8 @@ export interface ReplicaLine {
   reportsSlot: boolean;
   /** Whether usage on a chunk of one choice is that choice's own. */
   usagePerChoice: boolean;
+  /** Of an embedded engine, whose connections break only when its process ends: how often it was started so far. */
+  starts: (() => number) | undefined;
   readonly bound: ContextBound;
 }
 
@@ -58,6 +60,8 @@ export class ReplicaStream
   #maxTokens: number | null;
   readonly #signal: AbortSignal;
   #controller: Dispatcher.DispatchController | null = null;
+  /** Of an embedded engine, when the request was sent. */
+  #starts = 0;
 
   #state: 'new' | 'open' | 'over' = 'new';
   /** What `next` throws once the queue is empty; only of a stream that is over. */
@@ -202,6 +206,7 @@ export class ReplicaStream
     if (error instanceof ServiceError) this.#fail(error);
     // Without a controller the request has never been on a connection.
     else if (!this.#controller) this.#fail(new ReplicaRefused(error));
+    else if (this.#line.starts) this.#fail(new EngineCrashed(this.#starts, error));
     else this.#fail(unavailable(this.#status === 0 ? 'no answer came' : 'the answer broke off', error));
     this.#finish();
   }
@@ -218,6 +223,7 @@ export class ReplicaStream
   }
 
   #ask(): void {
+    this.#starts = this.#line.starts?.() ?? 0;
     const { path, headers, body } = this.#line.write(this.#request, this.#maxTokens);
     this.#line.dispatcher.dispatch({ method: 'POST', path, headers, body }, this);
   }

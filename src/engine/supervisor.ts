@@ -53,7 +53,7 @@ export class Supervisor implements AsyncDisposable {
   #child: ChildProcess | null = null;
   /** Crashes without a recovery in between. */
   #crashes = 0;
-  #restarts = 0;
+  #starts = 0;
   /** Why the running engine was killed; null: it was not. */
   #killedFor: string | null = null;
   /** Milliseconds since the loading engine last reported progress, in whole checks. */
@@ -88,10 +88,15 @@ export class Supervisor implements AsyncDisposable {
     return {
       health: this.#health.last,
       tokensPerSecond: this.#health.tokensPerSecond,
-      restarts: this.#restarts,
+      restarts: Math.max(0, this.#starts - 1),
       startedAt: this.#ready?.startedAt ?? null,
       backend: this.#ready?.backend ?? null,
     };
+  }
+
+  /** How often the engine was started so far. */
+  get starts(): number {
+    return this.#starts;
   }
 
   /** Process id of the running engine, for tests and `doctor`; null when there is none. */
@@ -140,6 +145,7 @@ export class Supervisor implements AsyncDisposable {
 
   #spawn(): void {
     const { program, argument } = this.#options;
+    this.#starts++;
     this.#become({ state: 'loading', fraction: 0 });
     // An engine that was killed leaves its socket, on which the next one could not listen.
     rmSync(argument.socketPath, { force: true });
@@ -203,10 +209,7 @@ export class Supervisor implements AsyncDisposable {
     this.#crashes++;
     this.#log.error('engine crashed; restarting', { reason, crashes: this.#crashes, pauseMs });
     this.#become({ state: 'down', reason, retryInMs: pauseMs });
-    this.#restart = setTimeout(() => {
-      this.#restarts++;
-      this.#spawn();
-    }, pauseMs);
+    this.#restart = setTimeout(() => this.#spawn(), pauseMs);
   }
 
   #check(child: ChildProcess): void {

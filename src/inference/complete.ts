@@ -1,5 +1,5 @@
 import { Deadline } from '../deadline.ts';
-import { ReplicaRefused, type Engine, type ReplicaEvent } from '../engine/engine.ts';
+import { EngineCrashed, ReplicaRefused, type Engine, type ReplicaEvent } from '../engine/engine.ts';
 import { ServiceError } from '../errors.ts';
 import { estimatedPromptTokens, type GenerationEvent, type GenerationRequest } from '../generation.ts';
 import type { RequestResult } from '../routing/breaker.ts';
@@ -7,12 +7,14 @@ import type { QueuePlace } from '../routing/queue.ts';
 import type { Lease } from '../routing/replica.ts';
 import type { ServedModel } from '../routing/served-model.ts';
 import { Account, type Accounting, type Asker, type Outcome } from './account.ts';
+import type { CrashSuspects } from './crash-suspects.ts';
 import { HungUp } from './hung-up.ts';
 import type { GenerationRecord } from './record.ts';
 
 /** What every generation of a service is done with. */
 export interface Inference {
   accounting: Accounting;
+  crashSuspects: CrashSuspects;
   /** Completion tokens after which a checkpoint is written without waiting for the clock. */
   checkpointTokens: number;
 }
@@ -47,6 +49,8 @@ const DONE: Step = { value: undefined, done: true };
 class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
   readonly #model: ServedModel;
   readonly #account: Account;
+  readonly #asker: Asker;
+  readonly #crashSuspects: CrashSuspects;
   readonly #request: GenerationRequest;
   readonly #stop: AbortController;
   readonly #record: GenerationRecord;
@@ -68,7 +72,7 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
   #over = false;
 
   constructor(
-    { accounting, checkpointTokens }: Inference,
+    { accounting, crashSuspects, checkpointTokens }: Inference,
     model: ServedModel,
     asker: Asker,
     request: GenerationRequest,
@@ -76,6 +80,8 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
     record: GenerationRecord,
   ) {
     this.#model = model;
+    this.#asker = asker;
+    this.#crashSuspects = crashSuspects;
     this.#account = new Account(accounting, asker, model, record);
     this.#request = requestFor(model, asker, request);
     this.#stop = stop;
@@ -116,6 +122,7 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
 
   /** Enters the queue and the books. */
   async #enter(): Promise<void> {
+    this.#crashSuspects.check(this.#request);
     const { queue } = this.#model;
     const { maxWaitMs } = queue.limits;
     this.#place = queue.enter();
@@ -171,11 +178,14 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
 
   readonly #failed = (error: unknown): Promise<Step> => {
     if (this.#stop.signal.aborted || !isReplicaFailure(error) || !this.#lease) return this.#end(error);
+    const { engine } = this.#lease;
+    if (error instanceof EngineCrashed && this.#begun)
+      this.#crashSuspects.record(this.#request, this.#asker, `${engine.name} start ${error.starts}`);
     const refused = error instanceof ReplicaRefused;
     this.#lease.release(refused && error.rateLimited ? 'inconclusive' : 'failed', error);
     if (!refused) this.#tries++;
     if (this.#begun || this.#tries >= MOST_TRIES) return this.#end(error);
-    this.#failures.set(this.#lease.engine, error);
+    this.#failures.set(engine, error);
     this.#events = null;
     return this.next();
   };
@@ -183,6 +193,7 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
   async #finish(): Promise<Step> {
     this.#release('succeeded');
     this.#measure();
+    this.#crashSuspects.clear(this.#request);
     const delivered = !this.#stop.signal.aborted;
     await this.#account.settle({ code: null, status: 200, billed: true, delivered });
     return DONE;

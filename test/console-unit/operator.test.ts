@@ -129,11 +129,28 @@ describe('what is not well', () => {
     copies: 1,
     database: { kind: 'sqlite', reachable: true, writable: true },
     ledger: { writable: true, failing_for_ms: null, waiting: 0, reason: null },
+    refused_requests: [],
     limits_store: { kind: 'memory', reachable: true },
     disk: { free_bytes: 50 * 1024 ** 3, total_bytes: 100 * 1024 ** 3 },
     mail: true,
     providers: ['Google'],
   };
+
+  const REFUSED = {
+    request_id: 'request-1',
+    account_id: 'acct_1',
+    key_id: 'key_1',
+    model: 'test/model',
+    crashes: 2,
+    refused_until: '2026-11-21T16:21:48.000Z',
+  };
+
+  test('requests that are refused for crashing an engine are named with their account and key', () => {
+    const checks = checksOf({ ...WELL, refused_requests: [REFUSED] }, []);
+    const check = checks.find(({ name }) => name === 'Engine crashes');
+    assert.equal(check?.word, '1 refused');
+    assert.match(check?.what ?? '', /request-1 of account acct_1, key key_1/);
+  });
 
   test('nothing, and then nothing is advised', () => {
     const checks = checksOf(WELL, [model('ready')]);
@@ -150,6 +167,7 @@ describe('what is not well', () => {
         copies: 2,
         database: { kind: 'postgres', reachable: true, writable: false },
         ledger: { writable: false, failing_for_ms: 4000, waiting: 2, reason: 'the disk is full' },
+        refused_requests: [REFUSED, { ...REFUSED, request_id: 'request-2' }],
         disk: { free_bytes: 1024, total_bytes: 100 * 1024 ** 3 },
         mail: false,
         providers: [],
@@ -163,6 +181,7 @@ describe('what is not well', () => {
       Limits: 'unwell',
       Disk: 'unwell',
       Models: 'unwell',
+      'Engine crashes': 'watch',
       'E-mail': 'off',
       'Sign-in': 'off',
     });
@@ -176,6 +195,7 @@ describe('what is not well', () => {
         copies: 2,
         database: { kind: 'sqlite', reachable: false, writable: false },
         ledger: { writable: false, failing_for_ms: null, waiting: 1, reason: null },
+        refused_requests: [REFUSED],
         disk: { free_bytes: 1024, total_bytes: null },
         mail: false,
         providers: [],

@@ -162,7 +162,7 @@ async function pausesOf(stage: Stage, crashes: number, live: () => Promise<void>
 
 const GROWING = [200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 60_000, 60_000];
 
-describe('an engine that crashes', { timeout: 120_000 }, () => {
+describe('an engine that crashes', { timeout: 300_000 }, () => {
   it('is started after pauses that grow to a minute and stay there', async (context) => {
     await using stage = await Stage.open(context);
     stage.supervisor.start();
@@ -223,7 +223,7 @@ describe('an engine that crashes', { timeout: 120_000 }, () => {
   });
 });
 
-describe('an engine that is loading', { timeout: 120_000 }, () => {
+describe('an engine that is loading', { timeout: 300_000 }, () => {
   it('is killed when it makes no progress, which counts as a crash', async (context) => {
     await using stage = await Stage.open(context);
     stage.supervisor.start();
@@ -254,7 +254,7 @@ describe('an engine that is loading', { timeout: 120_000 }, () => {
   });
 });
 
-describe('an engine that is ready', { timeout: 120_000 }, () => {
+describe('an engine that is ready', { timeout: 300_000 }, () => {
   it('is killed when it has work and makes no step, and that counts as a crash', async (context) => {
     await using stage = await Stage.open(context);
     stage.supervisor.start();
@@ -269,7 +269,7 @@ describe('an engine that is ready', { timeout: 120_000 }, () => {
   });
 });
 
-it('an engine that is stopped is gone, and is not started again', { timeout: 120_000 }, async (context) => {
+it('an engine that is stopped is gone, and is not started again', { timeout: 300_000 }, async (context) => {
   await using stage = await Stage.open(context);
   stage.supervisor.start();
   await stage.ready();

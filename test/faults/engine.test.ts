@@ -2,10 +2,11 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
 import { startService, until } from '../harness.ts';
+import { Management } from '../management.ts';
 import { assertError, requestText, Wire } from '../http/wire.ts';
 
-const MODELS = ['test/killed', 'test/dying', 'test/hanging', 'test/freezing', 'test/other'];
-const yaml = `models:\n${MODELS.map((id) => `  - id: ${id}\n    engine: {file: 'scripted:'}\n`).join('')}engine:\n  stallMs: 1000\n`;
+const MODELS = ['test/killed', 'test/dying', 'test/hanging', 'test/freezing', 'test/bombed', 'test/other'];
+const yaml = `models:\n${MODELS.map((id) => `  - id: ${id}\n    engine: {file: 'scripted:'}\n`).join('')}engine:\n  stallMs: 3000\n`;
 const service = await startService(yaml);
 after(() => service[Symbol.asyncDispose]());
 await until(() => service.service.models.every((model) => model.state().state === 'ready'));
@@ -107,10 +108,47 @@ test('an engine that makes no step is killed and started again', { concurrency: 
   }
 });
 
+test('a request that was running in two crashes is refused, free of charge, and operators see it', async () => {
+  const model = 'test/bombed';
+  const bomb: Directive = { tokens: 9, dieAfter: 2 };
+  const ids: string[] = [];
+  for (const stream of [true, false]) {
+    const { pid } = replicaOf(model);
+    using wire = await ask(model, bomb, stream);
+    const answer = await wire.answer();
+    assert.match(answer.body, /"code":"engine_unavailable"/);
+    ids.push(answer.header('x-request-id') ?? '');
+    await assertRestarts(model, pid);
+  }
+  const { pid } = replicaOf(model);
+  using third = await ask(model, bomb);
+  const refused = await third.answer();
+  assertError(refused, 'request_crashed_engine');
+  assert.match(refused.body, /refused for another \d+ s/);
+  using other = await ask(model, { text: 'another request' }, false);
+  assert.match((await other.answer()).body, /another request/);
+  assert.equal(replicaOf(model).pid, pid);
+  const management = await Management.of(service);
+  for (const id of ids) {
+    const line = `"requestId":"${id}","account":"default","key":"[^"]+".*running when its engine crashed`;
+    assert.match(service.log(), new RegExp(line));
+    const { request } = await management.call('GET', `/api/receipts/${id}`);
+    const { billed, error_code: code } = request as { billed: boolean; error_code: string };
+    assert.deepEqual([billed, code], [false, 'engine_unavailable']);
+  }
+  const health = await management.call('GET', '/api/health');
+  const [listed, ...more] = health.refused_requests as Record<string, unknown>[];
+  assert.deepEqual(more, []);
+  assert.deepEqual(
+    [listed?.request_id, listed?.account_id, listed?.model, listed?.crashes],
+    [ids[1], 'default', model, 2],
+  );
+});
+
 test('an engine that is slow but makes steps is left alone', async () => {
   const { pid } = replicaOf('test/other');
   // Longer between tokens than the least stall.
-  using wire = await ask('test/other', { tokens: 2, tokenMs: 1500 });
+  using wire = await ask('test/other', { tokens: 2, tokenMs: 3500 });
   assert.match((await wire.answer()).body, /"finish_reason":"stop"/);
   assert.equal(replicaOf('test/other').pid, pid);
 });

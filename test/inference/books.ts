@@ -21,7 +21,8 @@ export interface Books extends Accounting, AsyncDisposable {
 
 type Row = Awaited<ReturnType<typeof findRow>>;
 
-const CALLER: AuthenticatedKey = {
+/** The caller of all requests. */
+export const CALLER: AuthenticatedKey = {
   id: 'key_test',
   accountId: 'default',
   kind: 'caller',

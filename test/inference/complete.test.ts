@@ -12,6 +12,7 @@ import { ServiceError } from '../../src/errors.ts';
 import type { GenerationEvent, GenerationRequest } from '../../src/generation.ts';
 import { SILENT, type Log } from '../../src/log.ts';
 import { complete } from '../../src/inference/complete.ts';
+import { CrashSuspects } from '../../src/inference/crash-suspects.ts';
 import { HungUp } from '../../src/inference/hung-up.ts';
 import { GenerationRecord } from '../../src/inference/record.ts';
 import { SYSTEM_CLOCK } from '../../src/routing/breaker.ts';
@@ -68,7 +69,7 @@ function run(router: Router, request: GenerationRequest): Run {
   const stop = new AbortController();
   const record = new GenerationRecord();
   const requestId = randomUUIDv7();
-  const inference = { accounting: books, checkpointTokens: 256 };
+  const inference = { accounting: books, crashSuspects: new CrashSuspects(SILENT), checkpointTokens: 256 };
   const asker = { requestId, clientRequestId: null, caller: books.caller };
   const events = complete(inference, router.model(MODEL), asker, request, stop, record);
   return { requestId, record, stop, [Symbol.asyncIterator]: () => events };
@@ -559,7 +560,7 @@ test('one whose limits say no has no row, takes no slot and leaves no place behi
   await using poor = await openBooks({ requestsPerMinute: 1 });
   const record = new GenerationRecord();
   const ask = async (requestId: string) => {
-    const inference = { accounting: poor, checkpointTokens: 256 };
+    const inference = { accounting: poor, crashSuspects: new CrashSuspects(SILENT), checkpointTokens: 256 };
     const asker = { requestId, clientRequestId: null, caller: poor.caller };
     const request = chat({ text: 'a' });
     const stop = new AbortController();

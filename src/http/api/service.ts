@@ -53,6 +53,14 @@ export const serviceEndpoints = endpoints(serviceOperations, {
       copies,
       database: databaseJson(database, context, copies !== null),
       ledger: ledgerJson(context),
+      refused_requests: context.inference.crashSuspects.refused.map((suspect) => ({
+        request_id: suspect.requestId,
+        account_id: suspect.accountId,
+        key_id: suspect.keyId,
+        model: suspect.model,
+        crashes: suspect.crashes,
+        refused_until: iso(suspect.expiresAt),
+      })),
       limits_store: { kind: limits.store, reachable: limits.reachable },
       disk: {
         free_bytes: disk && disk.bavail * disk.bsize,

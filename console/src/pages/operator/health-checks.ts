@@ -25,6 +25,7 @@ export function checksOf(health: Health, models: readonly Model[] | undefined): 
     limitsStore(health.limits_store, health.copies),
     disk(health.disk),
     ...(models === undefined ? [] : [modelsCheck(models)]),
+    crashes(health.refused_requests),
     mail(health.mail),
     providers(health.providers),
   ];
@@ -130,6 +131,32 @@ function modelsCheck(models: readonly Model[]): Check {
     advice: `${able ? '' : `/readyz answers 503 until ${required.length > 0 ? 'every required model' : 'one model'} is ready. `}${
       down ? 'The page Engines says why' : 'The page Engines shows how far they are'
     }. See docs/operations.md, "Health", and docs/troubleshooting.md.`,
+  };
+}
+
+/** Requests named in the text of the check; the log names them all. */
+const NAMED_REQUESTS = 3;
+
+function crashes(refused: Health['refused_requests']): Check {
+  const name = 'Engine crashes';
+  if (refused.length === 0)
+    return {
+      name,
+      state: 'well',
+      word: 'Well',
+      what: 'No request is refused for crashing an engine',
+      advice: null,
+    };
+  const named = refused
+    .slice(-NAMED_REQUESTS)
+    .map((request) => `${request.request_id} of account ${request.account_id}, key ${request.key_id}`);
+  return {
+    name,
+    state: 'watch',
+    word: `${whole(refused.length)} refused`,
+    what: `${refused.length === 1 ? 'A request was' : `${whole(refused.length)} requests were`} running in two crashes of an engine; latest: ${named.join('; ')}`,
+    advice:
+      'Each is refused for 10 minutes after its last crash. Revoke the key if its requests keep crashing engines. See docs/operations.md, "Health".',
   };
 }
 

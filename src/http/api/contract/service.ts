@@ -123,6 +123,20 @@ const health = component(
       waiting: count.describe('Requests that have ended and are not written yet.'),
       reason: z.string().nullable(),
     }),
+    refused_requests: z
+      .array(
+        z.object({
+          request_id: z.string().describe('Of the last time that it was running in a crash.'),
+          account_id: z.string(),
+          key_id: z.string(),
+          model: z.string(),
+          crashes: count.describe('Crashes of an engine in which the same request was running.'),
+          refused_until: time.describe('When it is accepted again; ISO 8601 in UTC.'),
+        }),
+      )
+      .describe(
+        'Requests that this instance refuses with `request_crashed_engine`, the oldest crash first; at most 1000.',
+      ),
     limits_store: z.object({
       kind: z.enum(['memory', 'valkey']).describe('`memory`: counted in this process.'),
       reachable: z.boolean(),

@@ -1,0 +1,124 @@
+import { hash } from 'node:crypto';
+import { ServiceError } from '../errors.ts';
+import type { GenerationRequest } from '../generation.ts';
+import type { Log } from '../log.ts';
+import type { Asker } from './account.ts';
+
+/** Engine crashes in which a request may be running before it is refused. */
+const MOST_CRASHES = 2;
+
+/** How long a request is remembered after the last crash in which it was running, in milliseconds. */
+const REMEMBERED_MS = 600_000;
+
+/** Most requests remembered; the ones that crashed longest ago are dropped first. */
+const MOST_REMEMBERED = 1000;
+
+/** A request that was running when its engine crashed. */
+export interface CrashSuspect {
+  /** Of the last crash. */
+  requestId: string;
+  accountId: string;
+  keyId: string;
+  model: string;
+  lastCrash: string;
+  crashes: number;
+  /** When the request is forgotten, Unix milliseconds. */
+  expiresAt: number;
+}
+
+/**
+ * Requests that were running when an engine of this service crashed, or was killed because it made no step. One that
+ * was running in two crashes is refused for 10 minutes: its caller pays for neither, and could otherwise end the
+ * responses of all others again and again. A response that completes clears its request.
+ *
+ * Requests are the same when they determine the same generation, whoever sends them. While no engine has crashed in
+ * the last 10 minutes, a request costs one comparison here.
+ */
+export class CrashSuspects {
+  readonly #log: Log;
+  readonly #now: () => number;
+  /** By hash, the oldest crash first. */
+  readonly #suspects = new Map<string, CrashSuspect>();
+
+  /** `now` in Unix milliseconds. */
+  constructor(log: Log, now: () => number = Date.now) {
+    this.#log = log;
+    this.#now = now;
+  }
+
+  /** Throws `request_crashed_engine` for a request that was running in two crashes. */
+  check(request: GenerationRequest): void {
+    this.#expire();
+    if (this.#suspects.size === 0) return;
+    const suspect = this.#suspects.get(hashOf(request));
+    if (suspect === undefined || suspect.crashes < MOST_CRASHES) return;
+    const seconds = Math.ceil((suspect.expiresAt - this.#now()) / 1000);
+    throw new ServiceError(
+      'request_crashed_engine',
+      `This request was running in ${suspect.crashes} crashes of its model's engine. It is refused for another ${seconds} s; change it to send it earlier.`,
+    );
+  }
+
+  /** Records that the request was running when an engine crashed. `crash` names the replica and which crash it was. */
+  record(request: GenerationRequest, { requestId, caller }: Asker, crash: string): void {
+    this.#expire();
+    const key = hashOf(request);
+    const known = this.#suspects.get(key);
+    // Several requests that are the same may be running in one crash.
+    const crashes = (known?.crashes ?? 0) + (known?.lastCrash === crash ? 0 : 1);
+    const { model } = request;
+    const { accountId, id: keyId } = caller;
+    const expiresAt = this.#now() + REMEMBERED_MS;
+    this.#suspects.delete(key);
+    this.#suspects.set(key, { requestId, accountId, keyId, model, lastCrash: crash, crashes, expiresAt });
+    if (this.#suspects.size > MOST_REMEMBERED) this.#dropOldest();
+    this.#log.error('request was running when its engine crashed', {
+      requestId,
+      account: accountId,
+      key: keyId,
+      model,
+      crash,
+      crashes,
+      refused: crashes >= MOST_CRASHES,
+    });
+  }
+
+  /** Forgets the request: its response completed. */
+  clear(request: GenerationRequest): void {
+    if (this.#suspects.size > 0) this.#suspects.delete(hashOf(request));
+  }
+
+  /** The requests that are refused now, the oldest crash first. */
+  get refused(): CrashSuspect[] {
+    this.#expire();
+    return [...this.#suspects.values()].filter(({ crashes }) => crashes >= MOST_CRASHES);
+  }
+
+  #expire(): void {
+    for (const [key, { expiresAt }] of this.#suspects) {
+      if (expiresAt > this.#now()) return;
+      this.#suspects.delete(key);
+    }
+  }
+
+  #dropOldest(): void {
+    for (const key of this.#suspects.keys()) {
+      this.#suspects.delete(key);
+      return;
+    }
+  }
+}
+
+/** Hashes what determines the generation: not how it is delivered, nor who asks for it. */
+function hashOf(request: GenerationRequest): string {
+  const generation = {
+    ...request,
+    sampling: { ...request.sampling, logitBias: [...request.sampling.logitBias] },
+    stream: undefined,
+    includeUsage: undefined,
+    continuousUsage: undefined,
+    cacheScope: undefined,
+    user: undefined,
+  };
+  return hash('sha256', JSON.stringify(generation));
+}
