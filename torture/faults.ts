@@ -69,7 +69,11 @@ export class Faults implements Disposable {
   /** Begins the next fault, once what it hits is not being hit. */
   async #next(): Promise<void> {
     const stage = this.#stage;
-    const kind = this.#random.weighted(KINDS.filter(({ target }) => countOf(target, stage) > 0));
+    const kind = this.#random.weighted(
+      KINDS.filter(
+        ({ target, sqlite = false }) => countOf(target, stage) > 0 && (!sqlite || stage.disk !== null),
+      ),
+    );
     const index = this.#random.between(0, countOf(kind.target, stage) - 1);
     const lastsMs = this.#random.between(...kind.lastsMs);
     const target = `${kind.target} ${index}`;
@@ -112,6 +116,8 @@ function countOf(target: Target, stage: Stage): number {
       return stage.copies.length;
     case 'engine':
       return stage.engines.length;
+    case 'rows':
+      return stage.disk === null ? 0 : 1;
     case 'disk':
     case 'postgres':
     case 'valkey':

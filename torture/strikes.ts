@@ -1,5 +1,6 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
+import { setTimeout as pause } from 'node:timers/promises';
 import { createClient } from '@redis/client';
 import type { TestServer } from '../test/server-process.ts';
 import { LEASE_MS } from './configuration.ts';
@@ -7,12 +8,14 @@ import { childrenOf, send } from './program.ts';
 import type { Random } from './random.ts';
 import type { Stage } from './stage.ts';
 
-export type Target = 'copy' | 'embedded' | 'engine' | 'postgres' | 'valkey' | 'disk';
+export type Target = 'copy' | 'embedded' | 'engine' | 'postgres' | 'valkey' | 'disk' | 'rows';
 
 interface Kind {
   name: string;
   weight: number;
   target: Target;
+  /** Only with SQLite. */
+  sqlite?: true;
   /** How long it lasts, in milliseconds, where that is for us to say. */
   lastsMs: readonly [least: number, most: number];
   strike(blow: Blow): Promise<void>;
@@ -29,6 +32,12 @@ export interface Blow {
   freeze: (pids: readonly number[]) => Promise<void>;
   random: Random;
 }
+
+/** Pause between attempts to end a fault, in milliseconds. */
+const RETRY_MS = 50;
+
+/** How often a service is asked whether it is ready before a fault that needs it to be is left out. */
+const READY_ATTEMPTS = 100;
 
 const MOMENT = [0, 0] as const;
 const WITHIN_LEASE = [50, LEASE_MS / 2] as const;
@@ -59,6 +68,16 @@ export const KINDS: readonly Kind[] = [
   { name: 'engine paused', weight: 6, target: 'engine', lastsMs: [50, 4500], strike: pauseEngine },
   { name: 'disk full', weight: 8, target: 'disk', lastsMs: [50, 2500], strike: fillDisk },
   { name: 'database locked', weight: 4, target: 'disk', lastsMs: [50, 2500], strike: lockDatabase },
+  { name: 'rows refused', weight: 6, target: 'rows', lastsMs: [50, 2500], strike: refuseRows },
+  // A fault of the service, so that none starts meanwhile.
+  {
+    name: 'database moved away',
+    weight: 4,
+    target: 'copy',
+    sqlite: true,
+    lastsMs: [50, LEASE_MS * 2],
+    strike: moveDatabase,
+  },
   { name: 'PostgreSQL killed', weight: 5, target: 'postgres', lastsMs: [0, 1000], strike: killPostgres },
   { name: 'PostgreSQL process killed', weight: 6, target: 'postgres', lastsMs: MOMENT, strike: killBackend },
   { name: 'PostgreSQL session ended', weight: 6, target: 'postgres', lastsMs: MOMENT, strike: endSession },
@@ -134,6 +153,39 @@ async function lockDatabase({ stage, lasts }: Blow): Promise<void> {
   await lasts();
 }
 
+/** Has the database refuse the settlements of some requests, whatever else happens to it meanwhile. */
+async function refuseRows({ stage, lasts }: Blow): Promise<void> {
+  using connection = new DatabaseSync(stage.sqliteFile, { timeout: 1000 });
+  try {
+    connection.exec(`create trigger refuse_rows before update on ledger
+      when new.billed = 1 and substr(new.id, -1) in ('0', '1', '2', '3')
+      begin select raise(abort, 'refused by torture'); end`);
+  } catch {
+    // The disk is full, the database is locked or moved away.
+    return;
+  }
+  await lasts();
+  for (;;) {
+    try {
+      connection.exec('drop trigger refuse_rows');
+      return;
+    } catch {
+      await pause(RETRY_MS);
+    }
+  }
+}
+
+/** Moves the files of the database away and back, as an operator does who notices a mistake. */
+async function moveDatabase({ stage, index, lasts }: Blow): Promise<void> {
+  // One that is starting would create a new database, as it should.
+  if (!(await isReady(at(stage.copies, index).url))) return;
+  const files = ['', '-wal', '-shm'].map((suffix) => `${stage.sqliteFile}${suffix}`);
+  const moved = files.filter((file) => existsSync(file));
+  for (const file of moved) renameSync(file, `${file}.moved`);
+  await lasts();
+  for (const file of moved) renameSync(`${file}.moved`, file);
+}
+
 async function killPostgres({ stage, lasts }: Blow): Promise<void> {
   await restart(stage.postgres, lasts);
 }
@@ -176,6 +228,15 @@ async function restart(server: TestServer | null, lasts: () => Promise<void>): P
   send('SIGKILL', server.pid);
   await lasts();
   await server.start();
+}
+
+async function isReady(url: string): Promise<boolean> {
+  for (let attempt = 0; attempt < READY_ATTEMPTS; attempt++) {
+    const response = await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(1000) }).catch(() => null);
+    if (response?.ok) return true;
+    await pause(RETRY_MS);
+  }
+  return false;
 }
 
 function embedded(stage: Stage, index: number): number[] {
