@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import * as fc from 'fast-check';
+import { hostile } from '../../../bench/grammar/schemas.ts';
 import { loadBackend } from '../../../src/engine/llama/backend.ts';
 import type { Addon } from '../../../src/engine/llama/addon.ts';
 import { GRAMMAR_KEYWORDS, MAX_BRANCHES } from '../../../src/engine/llama/grammar-keywords.ts';
@@ -19,14 +20,19 @@ function gbnfOf(schema: Schema): string {
   return grammarOf({ type: 'json_schema', name: 'test', schema, strict: null }, VOCABULARY);
 }
 
-function refusalOf(schema: Schema): ServiceError {
+function grammarOrRefusal(schema: Schema): string | ServiceError {
   try {
-    gbnfOf(schema);
+    return gbnfOf(schema);
   } catch (error) {
     assert.ok(error instanceof ServiceError);
     return error;
   }
-  return assert.fail('the schema became a grammar');
+}
+
+function refusalOf(schema: Schema): ServiceError {
+  const refusal = grammarOrRefusal(schema);
+  assert.ok(refusal instanceof ServiceError, 'the schema became a grammar');
+  return refusal;
 }
 
 /** The grammar, or null where the schema is one that nothing satisfies. */
@@ -98,6 +104,9 @@ const USUAL_PATTERNS = [
 
 /** More than any grammar here needs, and much fewer than one that can be read in many ways. */
 const MOST_VISITS = 4000;
+
+/** More than any schema that is not refused needs, however hostile. */
+const MOST_HOSTILE_VISITS = 40_000;
 
 function codesOf(text: string): number[] {
   return Array.from(text, (character) => character.codePointAt(0) ?? 0);
@@ -348,6 +357,22 @@ describe('the grammar of a JSON schema', () => {
       }
     });
   }
+
+  it('has llama.cpp follow few ways at once by schemas made to stall it, or refuses them', () => {
+    const tokens = TOKENS.map(codesOf);
+    fc.assert(
+      fc.property(hostile, seeds, (schema, seed) => {
+        const gbnf = grammarOrRefusal(schema);
+        if (gbnf instanceof ServiceError) return assert.equal(gbnf.status, 400);
+        const stacks = new Stacks(gbnf);
+        for (const code of codesOf(new Gbnf(gbnf).sample(randomFrom(seed), 10)).slice(0, 8)) {
+          assert.ok(stacks.visits(tokens, MOST_HOSTILE_VISITS) < MOST_HOSTILE_VISITS);
+          stacks.accept(code);
+        }
+      }),
+      { numRuns: 40 },
+    );
+  });
 
   it('refuses more different patterns in one place than can be read as one', () => {
     const pattern = (i: number): string =>
