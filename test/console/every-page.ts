@@ -2,7 +2,15 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { OpenedService } from '../harness.ts';
-import { axe, openBrowser, sidewaysScroll, WITH_BROWSER, type TestBrowser, type View } from './browser.ts';
+import {
+  axe,
+  openBrowser,
+  sidewaysScroll,
+  WITH_BROWSER,
+  type TestBrowser,
+  type View,
+  type Visitor,
+} from './browser.ts';
 import { open, PAGES, type Looker } from './pages.ts';
 import type { Lifelike } from './service.ts';
 
@@ -27,23 +35,26 @@ export function testPages(
 ): void {
   describe(what, WITH_BROWSER, () => {
     const owned = new AsyncDisposableStack();
-    let browser: TestBrowser;
-    let looked: Looked;
+    /** One for each view, who goes from page to page: the scripts of the console are loaded and compiled once. */
+    const visitors = new Map<Required<View>, Visitor>();
     before(async () => {
-      browser = owned.use(await openBrowser());
-      looked = await make(browser, owned);
+      const browser = owned.use(await openBrowser());
+      const { service, cookies } = await make(browser, owned);
+      for (const view of VIEWS) {
+        const visitor = owned.use(await browser.visit(service.url, view));
+        await visitor.context.addCookies(cookies);
+        visitors.set(view, visitor);
+      }
     });
     after(() => owned.disposeAsync());
 
     for (const page of PAGES.filter((one) => one.by === by && name(one.name))) {
       test(`${page.name} keeps to its width and its policy, and axe finds nothing`, async () => {
-        for (const view of VIEWS) {
-          await using visitor = await browser.visit(looked.service.url, view);
-          await visitor.context.addCookies(looked.cookies);
+        for (const [view, visitor] of visitors) {
           await open(visitor.page, page);
           const seen = `${view.width} px, ${view.scheme}`;
           assert.deepEqual(await axe(visitor.page), [], seen);
-          assert.deepEqual(visitor.faults, [], seen);
+          assert.deepEqual(visitor.faults.splice(0), [], seen);
           assert.equal(await sidewaysScroll(visitor.page), 0, seen);
           assert.match(await visitor.page.title(), /Sluice/, seen);
         }
