@@ -149,7 +149,7 @@ for (const databases of testDatabases()) {
     test('an interrupted row tells its last checkpoint and costs nothing', async () => {
       await using database = await databases.open();
       const running = row();
-      await using first = await open(database, { leaseMs: 3_600_000 });
+      await using first = await open(database, { leaseMs: 3_600_000, checkpointMs: 86_400_000 });
       const moving = counts(7, 3);
       await first.open(running, moving);
       first.checkpoint(running.id);
