@@ -6,6 +6,7 @@ const PRICE_PICO = { prompt: 150_000n, completion: 600_000n };
 
 /** Codes that the faults of a run explain. */
 const EXPLAINED: ReadonlySet<string> = new Set([
+  'request_crashed_engine',
   'internal_error',
   'engine_unavailable',
   'queue_full',
@@ -132,7 +133,8 @@ function* compareEnding(row: Row, { ending, received, status }: Entry): Generato
     case 'refused':
     case 'framed':
       if (row.billed) yield wrong(`it ended with ${ending.code} for the caller, and is billed`);
-      if (status === 429 || status === 401) yield wrong(`it was refused with ${ending.code}, and has a row`);
+      if (status === 400 || status === 401 || status === 429)
+        yield wrong(`it was refused with ${ending.code}, and has a row`);
       if (row.state === 'settled' && row.error_code !== ending.code) {
         yield wrong(`it ended with ${ending.code} for the caller, and with ${row.error_code} in the ledger`);
       }

@@ -11,6 +11,7 @@ const PRICE = { prompt: '0.15', completion: '0.6' } as const;
 
 /** Milliseconds. Short, so that a run holds many leases. */
 export const LEASE_MS = 2000;
+export const LOAD_STALL_MS = 5000;
 const SETTLE_WAIT_MS = 2000;
 
 /** What the account on the plan `budget` may use; a run exhausts it. */
@@ -42,7 +43,7 @@ defaultPlan: roomy
 # What a caller is told must not run ahead of the engine: a 200 then always has its row.
 stream: { holdMs: 60000 }
 queue: { maxWaitMs: 5000 }
-engine: { stallMs: 1500, firstByteMs: 3000, silenceMs: 3000 }
+engine: { stallMs: 1500, loadStallMs: ${LOAD_STALL_MS}, firstByteMs: 3000, silenceMs: 3000 }
 ledger: { leaseMs: ${LEASE_MS}, settleWaitMs: ${SETTLE_WAIT_MS}, checkpointMs: 250, checkpointTokens: 16 }
 drainMs: 1500
 `;

@@ -34,11 +34,17 @@ interface Copy {
   readonly url: string;
 }
 
+/** An engine that is a server of its own. */
+interface EngineServer {
+  readonly program: Program;
+  readonly port: number;
+}
+
 /** Everything that runs, as processes of their own, for faults to hit. */
 export interface Stage extends AsyncDisposable {
   readonly copies: readonly Copy[];
   /** Engines that are servers of their own; every copy knows them. */
-  readonly engines: readonly Program[];
+  readonly engines: readonly EngineServer[];
   /** Null on SQLite, as is `valkey`. */
   readonly postgres: TestServer | null;
   readonly valkey: TestServer | null;
@@ -85,9 +91,17 @@ export async function setStage({ database, copies: count, stop }: StageOptions):
     program.up();
     return program;
   };
-  const engines = replicaPorts.map((port, index) =>
-    start(`engine-${index}`, ['engine', 'scripted', '--model', REPLICA_MODEL, '--port', String(port)]),
-  );
+  const engines = replicaPorts.map((port, index) => ({
+    port,
+    program: start(`engine-${index}`, [
+      'engine',
+      'scripted',
+      '--model',
+      REPLICA_MODEL,
+      '--port',
+      String(port),
+    ]),
+  }));
   const copies = ports.map((port, index) => ({
     url: `http://127.0.0.1:${port}`,
     program: start(`copy-${index}`, ['serve'], {

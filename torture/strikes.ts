@@ -1,9 +1,11 @@
+import { once } from 'node:events';
 import { existsSync, readFileSync, renameSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as pause } from 'node:timers/promises';
 import { createClient } from '@redis/client';
 import type { TestServer } from '../test/server-process.ts';
-import { LEASE_MS } from './configuration.ts';
+import { LEASE_MS, LOAD_STALL_MS } from './configuration.ts';
 import { childrenOf, send } from './program.ts';
 import type { Random } from './random.ts';
 import type { Stage } from './stage.ts';
@@ -66,6 +68,14 @@ export const KINDS: readonly Kind[] = [
   },
   { name: 'engine killed', weight: 6, target: 'engine', lastsMs: [0, 1000], strike: killEngine },
   { name: 'engine paused', weight: 6, target: 'engine', lastsMs: [50, 4500], strike: pauseEngine },
+  {
+    name: 'embedded engine hangs while loading',
+    weight: 3,
+    target: 'embedded',
+    lastsMs: [LOAD_STALL_MS * 1.2, LOAD_STALL_MS * 2],
+    strike: hangLoad,
+  },
+  { name: 'engine fails fast', weight: 5, target: 'engine', lastsMs: [500, 3000], strike: failFast },
   { name: 'disk full', weight: 8, target: 'disk', lastsMs: [50, 2500], strike: fillDisk },
   { name: 'database locked', weight: 4, target: 'disk', lastsMs: [50, 2500], strike: lockDatabase },
   { name: 'rows refused', weight: 6, target: 'rows', lastsMs: [50, 2500], strike: refuseRows },
@@ -120,15 +130,51 @@ async function pauseEmbedded({ stage, index, freeze }: Blow): Promise<void> {
   await freeze(embedded(stage, index));
 }
 
-async function killEngine({ stage, index, lasts }: Blow): Promise<void> {
+/** Kills the embedded engine and stops its successor, which then makes no progress. */
+async function hangLoad({ stage, index, freeze }: Blow): Promise<void> {
+  const before = embedded(stage, index);
+  for (const pid of before) send('SIGKILL', pid);
+  const deadline = performance.now() + SUCCESSOR_MS;
+  let after: number[] = [];
+  while (after.length === 0 && performance.now() < deadline) {
+    await pause(20);
+    after = embedded(stage, index).filter((pid) => !before.includes(pid));
+  }
+  await freeze(after);
+}
+
+/** How long the successor of an engine is waited for, in milliseconds; one that crashes often is started later. */
+const SUCCESSOR_MS = 3000;
+
+/** Puts a server in the engine's place that says it is healthy and fails every request at once. */
+async function failFast({ stage, index, lasts }: Blow): Promise<void> {
   const engine = at(stage.engines, index);
-  await engine.down('SIGKILL');
+  await engine.program.down('SIGKILL');
+  const server = createServer((request, response) => {
+    request.resume();
+    if (request.url === '/health') response.end('{}');
+    else response.writeHead(500).end('{"error":{"message":"It fails.","code":"internal_error"}}');
+  });
+  server.listen(engine.port, '127.0.0.1');
+  await once(server, 'listening');
+  try {
+    await lasts();
+  } finally {
+    server.close();
+    server.closeAllConnections();
+    engine.program.up();
+  }
+}
+
+async function killEngine({ stage, index, lasts }: Blow): Promise<void> {
+  const { program } = at(stage.engines, index);
+  await program.down('SIGKILL');
   await lasts();
-  engine.up();
+  program.up();
 }
 
 async function pauseEngine({ stage, index, freeze }: Blow): Promise<void> {
-  await freeze(pidsOf(at(stage.engines, index).pid));
+  await freeze(pidsOf(at(stage.engines, index).program.pid));
 }
 
 async function fillDisk({ stage, lasts, random }: Blow): Promise<void> {

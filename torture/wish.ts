@@ -20,6 +20,9 @@ const DIRECTIVES: readonly { name: string; weight: number; draw: (random: Random
   { name: 'dieAfter', weight: 8, draw: (random) => ({ dieAfter: random.between(0, 12) }) },
 ];
 
+/** Kills its engine, and is the same each time, so that it is refused after two crashes: of an embedded engine only. */
+const BOMB = { name: 'bomb', weight: 8, draw: (): Directive => ({ tokens: 3, dieAfter: 1 }) };
+
 /** Does not end in time for callers to wait, nor for the engine to be fast again: of an embedded engine only. */
 const FREEZE = { name: 'freezeAfter', weight: 2, draw: () => ({ freezeAfter: 3 }) };
 
@@ -32,9 +35,10 @@ const MOST_TOKENS = 60;
 export function drawWish(number: number, menu: Menu, random: Random): Wish {
   const endpoint = random.chance(0.7) ? 'chat' : 'text';
   const model = random.pick(menu.models);
-  const faults = model.embedded ? [...DIRECTIVES, FREEZE] : DIRECTIVES;
+  const faults = model.embedded ? [...DIRECTIVES, FREEZE, BOMB] : DIRECTIVES;
   const healthy = { name: null, weight: HEALTHY, draw: (): Directive => ({}) };
   const fault = random.weighted([healthy, ...faults]);
+  if (fault === BOMB) return drawBomb(number, model.id, menu, random);
   const tokens = random.between(1, MOST_TOKENS);
   const directive = {
     tokens,
@@ -70,6 +74,24 @@ export function drawWish(number: number, menu: Menu, random: Random): Wish {
     completionTokens,
     directive: fault.name,
     hangUp: drawHangUp(streamed, completionTokens, random),
+  };
+}
+
+function drawBomb(number: number, model: string, menu: Menu, random: Random): Wish {
+  const content = scripted(BOMB.draw());
+  const streamed = random.chance(0.5);
+  return {
+    clientRequestId: `torture-${number}`,
+    caller: random.weighted(menu.callers),
+    copy: random.between(0, menu.copies - 1),
+    model,
+    endpoint: 'chat',
+    streamed,
+    body: { model, messages: [{ role: 'user', content }], ...(streamed ? { stream: true } : {}) },
+    promptTokens: Math.ceil(content.length / 4),
+    completionTokens: 3,
+    directive: BOMB.name,
+    hangUp: null,
   };
 }
 
