@@ -161,7 +161,7 @@ export class Service implements AsyncDisposable {
     });
     owned.defer(() => app.close());
     await app.listen({ host: config.host, port: config.port });
-    lock?.listening(addressOf(app, config.host));
+    if (database.place.kind === 'sqlite') lock?.listening(addressOf(app, config.host), database.place.files);
     for (const model of models) model.start();
     return new Service({ config, database, plans, log, router, keys, models, activity, app }, owned.move());
   }

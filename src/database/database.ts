@@ -2,10 +2,14 @@ import { join } from 'node:path';
 import type { Kysely } from 'kysely';
 import type { Secret } from '../secret.ts';
 import type { Schema } from './schema.ts';
+import { runningService } from './service-lock.ts';
 import { openSqlite } from './sqlite.ts';
+import { assertInPlace, type OpenFile } from './sqlite-files.ts';
 
 /** Where a database is, for those who need connections of their own. */
-type DatabasePlace = { kind: 'sqlite'; path: string } | { kind: 'postgres'; url: Secret };
+type DatabasePlace =
+  | { kind: 'sqlite'; path: string; files: readonly OpenFile[] }
+  | { kind: 'postgres'; url: Secret };
 
 /** The open database of one process. Everything that fails in it fails with a `DatabaseError`. */
 export interface Database extends AsyncDisposable {
@@ -53,7 +57,11 @@ export async function openDatabase({
   threads = false,
   onMigration,
 }: DatabaseOptions): Promise<Database> {
-  if (url === null) return await openSqlite(sqlitePath(home), { threads, onMigration });
+  if (url === null) {
+    // A command must not create a second database in the place of one that a service has open.
+    assertInPlace(runningService(home)?.files ?? []);
+    return await openSqlite(sqlitePath(home), { threads, onMigration });
+  }
   // Loaded only where it is used: a service on SQLite starts without it.
   const { openPostgres } = await import('./postgres.ts');
   return await openPostgres(url, onMigration);

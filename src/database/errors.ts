@@ -8,6 +8,8 @@ export type DatabaseFault =
   | 'not_a_database'
   /** Another service runs on this data directory. */
   | 'in_use'
+  /** A file of the database was deleted, moved or replaced while it was open. */
+  | 'replaced'
   /** A later version of the program has changed the tables. */
   | 'newer_schema'
   /** No space is left on the device. */

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { isLocked, tryLock } from '../file-lock.ts';
 import { asDatabaseError, DatabaseError } from './errors.ts';
+import type { OpenFile } from './sqlite-files.ts';
 
 /** The service that runs on a data directory, as it describes itself in `service.json`. */
 export interface RunningService {
@@ -14,6 +15,8 @@ export interface RunningService {
   startedAt: string;
   /** Where it listens; null: not yet. */
   url: string | null;
+  /** The files of its database; none before it listens. */
+  files: readonly OpenFile[];
 }
 
 /** How long to try: a command that looks whether a service runs holds the lock for a moment. */
@@ -38,6 +41,7 @@ export class ServiceLock implements Disposable {
       host: hostname(),
       startedAt: new Date().toISOString(),
       url: null,
+      files: [],
     };
   }
 
@@ -59,9 +63,10 @@ export class ServiceLock implements Disposable {
     }
   }
 
-  /** Records where the service listens. Throws a `DatabaseError`. */
-  listening(url: string): void {
+  /** Records where the service listens and which files it has open. Throws a `DatabaseError`. */
+  listening(url: string, files: readonly OpenFile[]): void {
     this.#service.url = url;
+    this.#service.files = files;
     this.#write();
   }
 

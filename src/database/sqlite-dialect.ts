@@ -16,8 +16,9 @@ import { withStatements } from './sqlite-statements.ts';
 export class NodeSqliteDialect extends SqliteDialect {
   readonly #database: SqliteDatabase;
 
-  constructor(connection: DatabaseSync, path: string) {
-    const database = withStatements(connection, path);
+  /** `beforeWrite` is called before each statement that may write, and may throw. */
+  constructor(connection: DatabaseSync, path: string, beforeWrite: () => void) {
+    const database = withStatements(connection, path, beforeWrite);
     super({ database });
     this.#database = database;
   }

@@ -6,13 +6,15 @@ import { DatabaseSync } from 'node:sqlite';
 import { parentPort, workerData } from 'node:worker_threads';
 import type { SqliteDatabase } from 'kysely';
 import { asDatabaseError, DatabaseError } from './errors.ts';
-import type { ReaderAnswer, ReaderQuery } from './sqlite-reader.ts';
+import { assertInPlace } from './sqlite-files.ts';
+import type { ReaderAnswer, ReaderQuery, SqliteThreadData } from './sqlite-reader.ts';
 import { withStatements } from './sqlite-statements.ts';
 
 /** How long a query waits for a lock, in milliseconds: it is rare that a reader meets one. */
 const BUSY_MS = 5000;
 
-const path = String(workerData);
+// Set by `SqliteReaderDialect`.
+const { path, files } = workerData as SqliteThreadData;
 // This file is only ever run as a thread.
 const port = parentPort!;
 let database: SqliteDatabase | null = null;
@@ -29,6 +31,7 @@ port.on('message', (query: ReaderQuery | null) => {
 
 function answer({ sql, parameters }: ReaderQuery): ReaderAnswer {
   try {
+    assertInPlace(files);
     database ??= open();
     const statement = database.prepare(sql);
     if (statement.reader) return { rows: statement.all(parameters) };

@@ -12,6 +12,13 @@ import {
   type QueryResult,
 } from 'kysely';
 import { DatabaseError, type DatabaseFault } from './errors.ts';
+import { openFiles, type OpenFile } from './sqlite-files.ts';
+
+/** What a thread needs to open the database. It refuses to work once one of the files is no longer in its place. */
+export interface SqliteThreadData {
+  path: string;
+  files: readonly OpenFile[];
+}
 
 /** What the reader's thread is asked. */
 export interface ReaderQuery {
@@ -34,17 +41,17 @@ const READER = new URL(`./sqlite-reader-thread${extname(import.meta.filename)}`,
  * and is started anew when it has died. Errors are `DatabaseError`s.
  */
 export class SqliteReaderDialect implements Dialect {
-  readonly #path: string;
+  readonly #data: SqliteThreadData;
   readonly #thread: URL;
 
   /** `thread`: the file that the thread runs. */
   constructor(path: string, thread = READER) {
-    this.#path = path;
+    this.#data = { path, files: openFiles(path) };
     this.#thread = thread;
   }
 
   createDriver(): Driver {
-    return new ReaderDriver(new ReaderConnection(this.#path, this.#thread));
+    return new ReaderDriver(new ReaderConnection(this.#data, this.#thread));
   }
 
   createQueryCompiler(): SqliteQueryCompiler {
@@ -99,15 +106,15 @@ interface Waiting {
 }
 
 class ReaderConnection implements DatabaseConnection {
-  readonly #path: string;
+  readonly #data: SqliteThreadData;
   readonly #thread: URL;
   #worker: Worker | null = null;
   /** Whose answer is next: Kysely asks one query at a time. */
   #waiting: Waiting | null = null;
   #ending = false;
 
-  constructor(path: string, thread: URL) {
-    this.#path = path;
+  constructor(data: SqliteThreadData, thread: URL) {
+    this.#data = data;
     this.#thread = thread;
   }
 
@@ -143,7 +150,7 @@ class ReaderConnection implements DatabaseConnection {
   }
 
   #start(): Worker {
-    const worker = new Worker(this.#thread, { workerData: this.#path });
+    const worker = new Worker(this.#thread, { workerData: this.#data });
     let reason: unknown = null;
     worker.on('message', (answer: ReaderAnswer) => {
       const waiting = this.#waiting;
@@ -155,7 +162,7 @@ class ReaderConnection implements DatabaseConnection {
     worker.on('error', (error) => (reason = error));
     worker.on('exit', () => {
       this.#worker = null;
-      const died = `The thread that reads ${this.#path} has died.`;
+      const died = `The thread that reads ${this.#data.path} has died.`;
       this.#waiting?.reject(new DatabaseError('failed', died, { cause: reason }));
       this.#waiting = null;
     });

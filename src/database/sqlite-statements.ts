@@ -7,16 +7,21 @@ const MAX_STATEMENTS = 100;
 
 /**
  * A connection of `node:sqlite` as Kysely wants it, with statements that stay prepared and errors that are
- * `DatabaseError`s.
+ * `DatabaseError`s. `beforeWrite` is called before each statement that may write, and may throw.
  */
-export function withStatements(connection: DatabaseSync, path: string): SqliteDatabase {
+export function withStatements(
+  connection: DatabaseSync,
+  path: string,
+  beforeWrite: () => void = () => {},
+): SqliteDatabase {
   const statements = new Map<string, SqliteStatement>();
   return {
     close: () => connection.close(),
     prepare: (sql) => {
       const known = statements.get(sql);
       if (known !== undefined) return known;
-      const statement = translated(path, () => wrap(connection.prepare(sql), path));
+      const before = /^\s*(select|rollback)\b/i.test(sql) ? () => {} : beforeWrite;
+      const statement = translated(path, () => wrap(connection.prepare(sql), path, before));
       if (statements.size >= MAX_STATEMENTS) statements.clear();
       statements.set(sql, statement);
       return statement;
@@ -24,12 +29,17 @@ export function withStatements(connection: DatabaseSync, path: string): SqliteDa
   };
 }
 
-function wrap(statement: StatementSync, path: string): SqliteStatement {
+function wrap(statement: StatementSync, path: string, before: () => void): SqliteStatement {
+  const run = <T>(statementCall: () => T): T =>
+    translated(path, () => {
+      before();
+      return statementCall();
+    });
   return {
     reader: statement.columns().length > 0,
-    all: (values) => translated(path, () => statement.all(...values.map(bindable))),
-    run: (values) => translated(path, () => statement.run(...values.map(bindable))),
-    iterate: (values) => translated(path, () => statement.iterate(...values.map(bindable))),
+    all: (values) => run(() => statement.all(...values.map(bindable))),
+    run: (values) => run(() => statement.run(...values.map(bindable))),
+    iterate: (values) => run(() => statement.iterate(...values.map(bindable))),
   };
 }
 

@@ -6,6 +6,7 @@ import { asDatabaseError, DatabaseError } from './errors.ts';
 import { migrate } from './migrations.ts';
 import { ACCESS_REVISION, type Schema } from './schema.ts';
 import { NodeSqliteDialect } from './sqlite-dialect.ts';
+import { assertInPlace, openFiles, type OpenFile } from './sqlite-files.ts';
 import { SqliteReaderDialect } from './sqlite-reader.ts';
 
 /** How long a statement waits for another process's lock, in milliseconds. */
@@ -47,19 +48,24 @@ function protect(path: string): void {
 
 async function open(path: string, { threads, onMigration }: Options) {
   const main = await connect(path, BUSY_MS);
-  const kysely = new Kysely<Schema>({ dialect: new NodeSqliteDialect(main, path) });
+  const files: OpenFile[] = [];
+  const beforeWrite = () => assertInPlace(files);
+  const kysely = new Kysely<Schema>({ dialect: new NodeSqliteDialect(main, path, beforeWrite) });
   try {
     await migrate(kysely, 'sqlite', path, onMigration);
+    // The files beside the database are there once it was read.
+    files.push(...openFiles(path));
     const side = await connect(path, 0);
-    const background = new Kysely<Schema>({ dialect: new NodeSqliteDialect(side, path) });
+    const background = new Kysely<Schema>({ dialect: new NodeSqliteDialect(side, path, beforeWrite) });
     const reports = threads ? new Kysely<Schema>({ dialect: new SqliteReaderDialect(path) }) : kysely;
     const revision = side.prepare('select value from settings where name = ?');
     return {
-      place: { kind: 'sqlite' as const, path },
+      place: { kind: 'sqlite' as const, path, files },
       kysely,
       background,
       reports,
       accessRevision: () => {
+        assertInPlace(files);
         try {
           return Number(revision.get(ACCESS_REVISION)?.value);
         } catch (error) {

@@ -2,7 +2,8 @@ import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { DatabaseError, type DatabaseFault } from '../../database/errors.ts';
 import { firstIdAt } from '../../database/partitions.ts';
-import { DatabaseFile } from './database-file.ts';
+import { openFiles } from '../../database/sqlite-files.ts';
+import type { SqliteThreadData } from '../../database/sqlite-reader.ts';
 import { DAY_MS } from './days.ts';
 import { PRUNED_AT_ONCE } from './sqlite-tables.ts';
 import { DEAD_KEPT_MS, RefusedWriteError, type BatchAnswer, type LedgerStore } from './store.ts';
@@ -32,27 +33,23 @@ const WRITER = new URL(`./sqlite-writer${extname(import.meta.filename)}`, import
 
 /** The ledger on SQLite: every call goes to a thread, which is started anew when it has died. */
 export class SqliteStore implements LedgerStore {
-  readonly #path: string;
+  readonly #data: SqliteThreadData;
   readonly #thread: URL;
-  readonly #file: DatabaseFile;
   #worker: Worker | null = null;
   #sequence = 0;
   readonly #waiting = new Map<number, Waiting>();
 
-  /** The database at `path` is open in this process. `thread`: the file that the thread runs. */
+  /** `path`: a database that this process has open. `thread`: the file that the thread runs. */
   constructor(path: string, thread = WRITER) {
-    this.#path = path;
+    this.#data = { path, files: openFiles(path) };
     this.#thread = thread;
-    this.#file = new DatabaseFile(path);
   }
 
   async register(leaseMs: number): Promise<number> {
-    await this.#file.check();
     return Number(await this.#ask(['register', leaseMs, process.pid]));
   }
 
   async beat(epoch: number, leaseMs: number): Promise<boolean> {
-    await this.#file.check();
     return (await this.#ask(['beat', epoch, leaseMs])) === true;
   }
 
@@ -97,7 +94,7 @@ export class SqliteStore implements LedgerStore {
   }
 
   #start(): Worker {
-    const worker = new Worker(this.#thread, { workerData: this.#path });
+    const worker = new Worker(this.#thread, { workerData: this.#data });
     let reason: unknown = null;
     worker.on('message', ({ sequence, answer }: { sequence: number; answer: SqliteAnswer }) => {
       const waiting = this.#waiting.get(sequence);
@@ -109,7 +106,7 @@ export class SqliteStore implements LedgerStore {
     worker.on('error', (error) => (reason = error));
     worker.on('exit', () => {
       this.#worker = null;
-      const died = new DatabaseError('failed', `The thread that writes ${this.#path} has died.`, {
+      const died = new DatabaseError('failed', `The thread that writes ${this.#data.path} has died.`, {
         cause: reason,
       });
       for (const waiting of this.#waiting.values()) waiting.reject(died);

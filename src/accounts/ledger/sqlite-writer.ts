@@ -4,13 +4,16 @@
  */
 import { parentPort, workerData } from 'node:worker_threads';
 import { DatabaseError, asDatabaseError } from '../../database/errors.ts';
+import { assertInPlace } from '../../database/sqlite-files.ts';
+import type { SqliteThreadData } from '../../database/sqlite-reader.ts';
 import type { SqliteAnswer, SqliteCall } from './sqlite-store.ts';
 import { SqliteTables } from './sqlite-tables.ts';
 
 /** Result codes of SQLite for what it will never take: TOOBIG, CONSTRAINT, MISMATCH, RANGE. */
 const REFUSED: ReadonlySet<number> = new Set([18, 19, 20, 25]);
 
-const path = String(workerData);
+// Set by `SqliteStore`.
+const { path, files } = workerData as SqliteThreadData;
 // This file is only ever run as a thread.
 const port = parentPort!;
 let tables: SqliteTables | null = null;
@@ -26,6 +29,8 @@ function answer(call: SqliteCall): SqliteAnswer {
       tables?.close();
       return { value: null };
     }
+    // Before opening, which would create a file that was deleted.
+    assertInPlace(files);
     tables ??= new SqliteTables(path);
     return { value: run(tables, call) };
   } catch (error) {

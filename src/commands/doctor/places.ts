@@ -2,6 +2,8 @@ import { constants } from 'node:fs';
 import { access, stat, statfs } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { dirname } from 'node:path';
+import { DatabaseError } from '../../database/errors.ts';
+import { assertInPlace } from '../../database/sqlite-files.ts';
 import { describeService, runningService } from '../../database/service-lock.ts';
 import { readableBytes, type Finding } from './finding.ts';
 
@@ -36,8 +38,15 @@ export async function lookAtHome(home: string): Promise<Finding> {
 export function lookAtRunningService(home: string): Finding[] {
   const service = runningService(home);
   if (service === null) return [];
-  const found = `running: ${describeService(service)}`;
-  return [{ subject: 'service', status: 'good', found, advice: null }];
+  const subject = 'service';
+  try {
+    assertInPlace(service.files);
+  } catch (error) {
+    if (!(error instanceof DatabaseError)) throw error;
+    const advice = 'The service refuses requests until then: docs/databases.md says what is lost.';
+    return [{ subject, status: 'fault', found: error.message, advice }];
+  }
+  return [{ subject, status: 'good', found: `running: ${describeService(service)}`, advice: null }];
 }
 
 async function nearestThere(path: string): Promise<string> {

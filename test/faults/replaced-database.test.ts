@@ -1,0 +1,135 @@
+import assert from 'node:assert/strict';
+import { mkdir, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { backupSqlite } from '../../src/database/backup.ts';
+import { scripted } from '../../src/engine/scripted/options.ts';
+import { chat, runCli, scriptedYaml, startService, until, type TestService } from '../harness.ts';
+import { assertError, exchange, requestText } from '../http/wire.ts';
+import { Management } from '../management.ts';
+import { testDatabases, type TestPlace } from '../servers.ts';
+
+const [sqlite] = testDatabases();
+const YAML = scriptedYaml(
+  {},
+  'plans: {open: {}}\ndefaultPlan: open\nledger: {leaseMs: 600, settleWaitMs: 100}\n',
+);
+const FILES = ['sluice.db', 'sluice.db-wal', 'sluice.db-shm'];
+
+const start = ({ env }: TestPlace) => startService(YAML, env);
+
+function ask({ url, key }: TestService) {
+  const body = chat(scripted({ tokens: 1 }));
+  return exchange(url, requestText('POST /v1/chat/completions', { Authorization: `Bearer ${key}` }, body));
+}
+
+const isReady =
+  ({ url }: TestService) =>
+  async () =>
+    (await fetch(`${url}/readyz`)).status === 200;
+const isUnready =
+  ({ url }: TestService) =>
+  async () =>
+    (await fetch(`${url}/readyz`)).status === 503;
+
+async function move(from: string, to: string, files: readonly string[]): Promise<void> {
+  await mkdir(to, { recursive: true });
+  for (const file of files) await rename(join(from, file), join(to, file));
+}
+
+for (const files of [FILES, FILES.slice(0, 1), FILES.slice(0, 2), ['sluice.db-wal']]) {
+  test(`${files.join(', ')} moved away is noticed without a request, and moved back the service continues`, async () => {
+    await using place = await sqlite!.place();
+    await using service = await start(place);
+    const manager = await Management.of(service);
+    assert.equal((await ask(service)).status, 200);
+    const away = join(place.home, 'away');
+    await move(place.home, away, files);
+    await until(isUnready(service));
+    assertError(await ask(service), 'storage_unavailable');
+    const says =
+      /^The file .*sluice\.db.* was deleted or moved while it was in use\. Move the same file back/;
+    // The session and key of an operator still read, so that the health page can say why.
+    const health = await manager.call('GET', '/api/health');
+    assert.match(String((health.ledger as { reason: unknown }).reason), says);
+    assert.match(service.log(), /"reason":"The file .* was deleted or moved/);
+    const doctor = await runCli(['doctor', '--json'], service.env);
+    assert.equal(doctor.code, 1);
+    assert.match(doctor.stdout, /"found": ?"The file .* was deleted or moved/);
+    const command = await runCli(['keys', 'create', '--name', 'lost'], service.env);
+    assert.equal(command.code, 1, 'no second database is created');
+    assert.match(command.stderr, /was deleted or moved while it was in use/);
+
+    await move(away, place.home, files);
+    await until(isReady(service));
+    assert.equal((await ask(service)).status, 200);
+    const { data } = await manager.call('GET', '/api/requests');
+    assert.equal((data as unknown[]).length, 2);
+  });
+}
+
+test('reports and changes are refused while the database is gone, and keys after keys.maxStaleMs', async () => {
+  await using place = await sqlite!.place();
+  await using service = await start(place);
+  const manager = await Management.of(service);
+  const report = () =>
+    fetch(`${service.url}/api/usage`, { headers: { authorization: `Bearer ${manager.admin}` } });
+  assert.equal((await report()).status, 200);
+  await using folder = await sqlite!.place();
+  await move(place.home, folder.home, FILES);
+  await until(isUnready(service));
+  const refused = await report();
+  assert.equal(refused.status, 503);
+  assert.match(await refused.text(), /The database cannot be asked now/, 'the key is still trusted');
+  const { keys } = service.service;
+  await assert.rejects(keys.create({ name: 'lost' }), { fault: 'replaced' });
+  await until(() => !keys.fresh);
+  assertError(await ask(service), 'storage_unavailable');
+  await move(folder.home, place.home, FILES);
+  await until(isReady(service));
+  assert.deepEqual(
+    (await keys.list()).map(({ name }) => name),
+    ['test', 'admin'],
+  );
+});
+
+test('after a deletion a restored backup is used once the service is restarted', async () => {
+  await using place = await sqlite!.place();
+  const path = join(place.home, 'sluice.db');
+  const backup = join(place.home, 'backup.db');
+  let key: string;
+  {
+    await using service = await start(place);
+    key = service.key;
+    const manager = await Management.of(service);
+    assert.equal((await ask(service)).status, 200);
+    await backupSqlite(path, backup);
+    assert.equal((await ask(service)).status, 200);
+    for (const file of FILES) await rm(join(place.home, file));
+    await until(isUnready(service));
+    await rename(backup, path);
+    const replaced = /The file .*sluice\.db was replaced while it was in use/;
+    await until(async () => replaced.test(JSON.stringify(await manager.call('GET', '/api/health'))));
+    assertError(await ask(service), 'storage_unavailable');
+  }
+  await using service = await start(place);
+  assert.equal((await ask({ ...service, key })).status, 200, 'a key of the backup');
+  const manager = await Management.of(service);
+  const { data } = await manager.call('GET', '/api/requests');
+  assert.equal((data as unknown[]).length, 2, 'one of the backup and one since');
+});
+
+test('what was written before the write-ahead log was deleted survives a stop and a start', async () => {
+  await using place = await sqlite!.place();
+  {
+    await using service = await start(place);
+    assert.equal((await ask(service)).status, 200);
+    await rm(join(place.home, 'sluice.db-wal'));
+    await until(isUnready(service));
+    assertError(await ask(service), 'storage_unavailable');
+  }
+  await using service = await start(place);
+  const manager = await Management.of(service);
+  const { data } = await manager.call('GET', '/api/requests');
+  assert.equal((data as unknown[]).length, 1);
+});
