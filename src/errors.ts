@@ -3,7 +3,11 @@
  * `docs/errors.md` holds the same rows, and a test compares the two.
  */
 export const ERRORS = {
-  invalid_json: [400, 'invalid_request_error', 'The body is not a JSON object.'],
+  invalid_json: [
+    400,
+    'invalid_request_error',
+    'The body is not a JSON object, or has too many values or levels.',
+  ],
   missing_required_parameter: [400, 'invalid_request_error', 'A field that must be there is missing.'],
   invalid_value: [400, 'invalid_request_error', 'A field has the right type and a value out of its bounds.'],
   invalid_type: [400, 'invalid_request_error', 'A field has the wrong type.'],
@@ -81,6 +85,11 @@ export const ERRORS = {
   requests_per_minute: [429, 'rate_limit_error', 'The plan allows no more requests in this minute.'],
   tokens_per_minute: [429, 'rate_limit_error', 'The plan allows no more tokens in this minute.'],
   concurrent_requests: [429, 'rate_limit_error', 'The plan allows no more requests at once.'],
+  concurrent_body_bytes: [
+    429,
+    'rate_limit_error',
+    'The bodies of the running requests of the account hold as much memory as one account may.',
+  ],
   insufficient_quota: [429, 'rate_limit_error', "The plan's day, month or budget is used up."],
   internal_error: [
     500,
@@ -89,6 +98,11 @@ export const ERRORS = {
   ],
   provider_unavailable: [503, 'server_error', 'The provider of a sign-in does not answer as it should.'],
   engine_unavailable: [503, 'server_error', 'No replica of the model can take the request now.'],
+  overloaded: [
+    503,
+    'server_error',
+    'The bodies of all running requests hold as much memory as `limits.bodyBytesInMemory` allows.',
+  ],
   queue_full: [
     503,
     'server_error',

@@ -258,6 +258,13 @@ const configFields = z.strictObject({
         .max(1_073_741_824)
         .default(10_485_760)
         .describe('Largest request body, in bytes; more is 413.'),
+      bodyBytesInMemory: z
+        .int()
+        .min(1024)
+        .optional()
+        .describe(
+          'Most bytes of request bodies in memory at once, in bytes; more is 503, and 429 where one account has more than a quarter. At least `limits.bodyBytes`. Left out: a tenth of the memory of the machine or container.',
+        ),
       headerBytes: z
         .int()
         .min(1024)
@@ -292,6 +299,10 @@ const configFields = z.strictObject({
         .describe(
           'What happens to limits while Valkey or Redis does not answer: each copy of the service goes on with its share (`local`), or requests are refused (`refuse`).',
         ),
+    })
+    .refine(({ bodyBytes, bodyBytesInMemory = Infinity }) => bodyBytesInMemory >= bodyBytes, {
+      error: 'expected at least `limits.bodyBytes`',
+      path: ['bodyBytesInMemory'],
     })
     .prefault({})
     .describe('Bounds of one request, and how the limits of plans are held.'),

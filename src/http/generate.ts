@@ -40,6 +40,7 @@ export async function generate(
   const path = kind === 'chat' ? '/v1/chat/completions' : '/v1/completions';
   const outcome: RequestOutcome = { path, status: 200, code: null, stream: false, model: null };
   context.activity.begin(stop, caller);
+  const body = request.bodyMemory?.retain();
   let over = false;
   reply.raw.once('close', () => {
     if (!reply.raw.writableFinished) {
@@ -72,6 +73,7 @@ export async function generate(
   } finally {
     // Running until the last byte is out: a stopping service lets the caller have the whole answer.
     over = true;
+    body?.release();
     if (reply.raw.closed) context.activity.end(stop);
     logRequest(context.log, request, outcome, record);
     context.load.ended({
@@ -90,6 +92,8 @@ function parse(
   caller: AuthenticatedKey,
 ): { model: ServedModel; parsed: GenerationRequest } {
   const body = parseJsonBody(request.body instanceof Uint8Array ? request.body : EMPTY);
+  // The request lives as long as its generation; what was parsed is all that is needed.
+  request.body = undefined;
   const options = { maxChoices: context.limits.choices, internal: false };
   const parsed = kind === 'chat' ? parseChatRequest(body, options) : parseTextRequest(body, options);
   const model = context.router.model(parsed.request.model);

@@ -4,6 +4,7 @@ import { watchConnections } from '../connection-watch.ts';
 import { ServiceError } from '../errors.ts';
 import { registerApi } from './api/register.ts';
 import { requireKey } from './authenticate.ts';
+import { registerBodies } from './body.ts';
 import { answerClientError, refuseLateRequest } from './client-error.ts';
 import { answerPage, asksForPage, registerConsole } from './console.ts';
 import type { HttpContext } from './context.ts';
@@ -39,14 +40,7 @@ export function buildServer(context: HttpContext): FastifyInstance {
   );
   app.decorateRequest('caller', null);
   app.decorateRequest('principal', null);
-  app.removeAllContentTypeParsers();
-  // Bodies stay bytes here, whatever type they claim: the codec decides what is JSON. The claim is taken away
-  // first, because Fastify refuses one that has not the form of a media type.
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
-  app.addHook('onRequest', (request, _reply, done) => {
-    request.raw.headers['content-type'] = undefined;
-    done();
-  });
+  registerBodies(app, limits);
   app.setErrorHandler((error, request, reply) => answerFault(context, error, request, reply));
   app.setNotFoundHandler((request, reply) =>
     context.consoleEnabled && asksForPage(request)
@@ -87,20 +81,8 @@ async function answerFault(
 function translate({ log }: HttpContext, error: unknown, request: FastifyRequest): ServiceError {
   if (error instanceof ServiceError) return error;
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
-  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') {
-    return new ServiceError(
-      'request_too_large',
-      `The body is larger than ${request.routeOptions.bodyLimit} bytes.`,
-    );
-  }
   if (code === 'FST_ERR_BAD_URL' || code === 'FST_ERR_ASYNC_CONSTRAINT') {
     return new ServiceError('unknown_url', 'The path is not valid.');
-  }
-  if (code === 'FST_ERR_CTP_INVALID_CONTENT_LENGTH') {
-    return new ServiceError('invalid_json', 'The body is not JSON.');
-  }
-  if (request.raw.destroyed || request.raw.errored) {
-    return new ServiceError('request_timeout', 'The request did not arrive whole.');
   }
   log.error('unexpected fault', {
     requestId: request.id,

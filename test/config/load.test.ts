@@ -124,7 +124,7 @@ test('every fault is told at once, with its place and what was expected', async 
     '10:7 queue: expected a mapping, found nothing (leave the field out, or give it a value)',
     '11:11 logLevel: expected one of "fatal", "error", "warn", "info", "debug", "silent", found "loud"',
     '12:19 limits.choices: expected a whole number from 1 to 128, found "3"',
-    '12:24 limits.foo: unknown field; known here are bodyBytes, headerBytes, drainBytes, bodyMs, idleConnectionMs, choices, connections, reservedShare, whenStoreIsAway',
+    '12:24 limits.foo: unknown field; known here are bodyBytes, bodyBytesInMemory, headerBytes, drainBytes, bodyMs, idleConnectionMs, choices, connections, reservedShare, whenStoreIsAway',
     '13:18 trustedProxies[0]: expected an IP address or a CIDR block, such as "10.0.0.0/8", found "10.0.0.0/33"',
   ]);
 });

@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { scripted } from '../../src/engine/scripted/options.ts';
+import { atRest, chat, requestLog, scriptedYaml, startService, until } from '../harness.ts';
+import { Management } from '../management.ts';
+import { assertError, exchange, requestText, Wire } from './wire.ts';
+
+/** Longer than any test. */
+const FOREVER = 1_000_000;
+
+const service = await startService(
+  scriptedYaml({ contextTokens: 1_000_000 }, 'limits: {bodyBytes: 100000, bodyBytesInMemory: 400000}\n'),
+);
+after(() => service[Symbol.asyncDispose]());
+const management = await Management.of(service);
+const callers = await Promise.all(Array.from({ length: 5 }, () => management.caller()));
+const keys = callers.map(({ key }) => ({ Authorization: `Bearer ${key}` }));
+const [first = {}, second = {}, third = {}, fourth = {}, fifth = {}] = keys;
+
+const CHAT = 'POST /v1/chat/completions';
+const hello = (key: Record<string, string>) => requestText(CHAT, key, chat(scripted({ text: 'Hello' })));
+const head = (key: Record<string, string>, bytes: number) =>
+  requestText(CHAT, { ...key, 'Content-Length': String(bytes) });
+
+/** A connection that announced a body of so many bytes, which the service has taken by now. */
+async function announce(key: Record<string, string>, bytes: number): Promise<Wire> {
+  const wire = await Wire.open(service.url);
+  wire.send(`${head(key, bytes)}{`);
+  // Answered on a later connection, so read after it.
+  await exchange(service.url, requestText('GET /healthz'));
+  return wire;
+}
+
+const served = async (key: Record<string, string>) =>
+  (await exchange(service.url, hello(key))).status === 200;
+
+test('bodies of one account beyond its share are 429 before they are read, until one is gone', async () => {
+  const half = await announce(first, 60_000);
+  using more = await Wire.open(service.url);
+  const refused = await more.send(head(first, 60_000)).answer();
+  assertError(refused, 'concurrent_body_bytes');
+  assert.equal(refused.header('retry-after-ms'), '1000');
+  assert.ok(await served(second), 'another account is not concerned');
+  half[Symbol.dispose]();
+  await until(() => served(first));
+  using whole = await announce(first, 100_000);
+  assertError(await exchange(service.url, hello(first)), 'concurrent_body_bytes');
+  whole[Symbol.dispose]();
+  await until(() => served(first));
+});
+
+test('bodies of all accounts beyond the bound are 503 before they are read, until one is gone', async () => {
+  const all = await Promise.all([first, second, third, fourth].map((key) => announce(key, 100_000)));
+  const refused = await exchange(service.url, hello(fifth));
+  assertError(refused, 'overloaded');
+  assert.equal(refused.header('retry-after'), '1');
+  for (const wire of all) wire[Symbol.dispose]();
+  await until(() => served(fifth));
+});
+
+test('a body in chunks takes memory as it grows', async () => {
+  using chunked = await Wire.open(service.url);
+  const start = requestText(CHAT, { ...first, 'Transfer-Encoding': 'chunked' });
+  chunked.send(`${start}4000\r\n${'a'.repeat(0x4000)}\r\n`);
+  await exchange(service.url, requestText('GET /healthz'));
+  assert.ok(await served(first));
+  using other = await announce(first, 60_000);
+  chunked.send(`8000\r\n${'a'.repeat(0x8000)}\r\n`);
+  assertError(await chunked.answer(), 'concurrent_body_bytes');
+  other.socket.destroy();
+});
+
+test('a body counts for as long as its generation runs', async () => {
+  await until(() => served(first));
+  const before = requestLog(service).length;
+  using wire = await Wire.open(service.url);
+  const text = scripted({ tokenMs: FOREVER }) + ' '.repeat(50_000);
+  wire.send(requestText(CHAT, first, chat(text, { stream: true })));
+  assert.equal((await wire.head()).status, 200);
+  assertError(await exchange(service.url, head(first, 60_000)), 'concurrent_body_bytes');
+  wire.socket.destroy();
+  await until(() => requestLog(service).length > before);
+  await until(() => served(first));
+  await atRest(service);
+});
+
+test('the body of a request to an unknown address is not kept', async () => {
+  const unknown = requestText('POST /v1/nothing', { 'Content-Length': '90000' });
+  const wires = await Promise.all(Array.from({ length: 9 }, () => Wire.open(service.url)));
+  for (const wire of wires) assertError(await wire.send(unknown).answer(), 'unknown_url');
+  assert.ok(await served(first));
+  for (const wire of wires) wire[Symbol.dispose]();
+});
