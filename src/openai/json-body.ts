@@ -3,14 +3,15 @@ import { ServiceError } from '../errors.ts';
 /** Deepest nesting of arrays and objects in a body. The deepest legal request, a JSON schema, stays below it. */
 const MAX_DEPTH = 64;
 
+/** Most values in a body. `JSON.parse` needs up to half a microsecond for each, whatever its size. */
+const MAX_VALUES = 50_000;
+
 /**
- * Reads a request body as one JSON object. The depth is counted before parsing, so that a hostile body costs
- * one pass over its bytes and no objects. Throws `invalid_json`.
+ * Reads a request body as one JSON object. Depth and values are counted before parsing, so that a hostile body costs one
+ * pass over its bytes and no objects. Throws `invalid_json`.
  */
 export function parseJsonBody(bytes: Uint8Array): Record<string, unknown> {
-  if (depthOf(bytes) > MAX_DEPTH) {
-    throw new ServiceError('invalid_json', `The body is nested deeper than ${MAX_DEPTH} levels.`);
-  }
+  checkShape(bytes);
   const value = parse(decode(bytes));
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new ServiceError('invalid_json', 'The body must be a JSON object.');
@@ -38,33 +39,66 @@ function parse(text: string): unknown {
 }
 
 const QUOTE = 0x22;
+const COMMA = 0x2c;
 const BACKSLASH = 0x5c;
 const OPENING_BRACKET = 0x5b;
 const CLOSING_BRACKET = 0x5d;
 const OPENING_BRACE = 0x7b;
 const CLOSING_BRACE = 0x7d;
 
-/** Deepest nesting outside strings; stops counting one level above what is allowed. */
-function depthOf(bytes: Uint8Array): number {
+/**
+ * Counts outside strings: each value follows a comma or the bracket or brace that opens its container. Strings count
+ * too, twice as many for the names of members, so that bytes which are no JSON cost no more.
+ */
+function checkShape(bytes: Uint8Array): void {
   let depth = 0;
-  let deepest = 0;
-  for (let at = 0; at < bytes.length && deepest <= MAX_DEPTH; at++) {
-    const byte = bytes[at] ?? 0;
-    if (byte === QUOTE) at = endOfString(bytes, at);
-    else if (byte === OPENING_BRACE || byte === OPENING_BRACKET) deepest = Math.max(deepest, ++depth);
-    else if (byte === CLOSING_BRACE || byte === CLOSING_BRACKET) depth--;
+  let values = 0;
+  let strings = 0;
+  for (let at = 0; at < bytes.length; at++) {
+    switch (bytes[at]) {
+      case QUOTE:
+        if (++strings > 2 * MAX_VALUES) throw tooManyValues();
+        at = endOfString(bytes, at);
+        break;
+      case OPENING_BRACE:
+      case OPENING_BRACKET:
+        values++;
+        if (++depth > MAX_DEPTH) {
+          throw new ServiceError('invalid_json', `The body is nested deeper than ${MAX_DEPTH} levels.`);
+        }
+        break;
+      case COMMA:
+        if (++values > MAX_VALUES) throw tooManyValues();
+        break;
+      case CLOSING_BRACE:
+      case CLOSING_BRACKET:
+        depth--;
+        break;
+      default:
+    }
   }
-  return deepest;
 }
+
+function tooManyValues(): ServiceError {
+  return new ServiceError('invalid_json', `The body has more than ${MAX_VALUES} JSON values.`);
+}
+
+/** Bytes of a string that are looked at one by one; the native search is faster only beyond them. */
+const NEAR_BYTES = 32;
 
 /** Index of the quote that closes the string opened at `start`, or the end of the bytes. */
 function endOfString(bytes: Uint8Array, start: number): number {
-  let end = start;
+  let at = start + 1;
   for (;;) {
-    end = bytes.indexOf(QUOTE, end + 1);
-    if (end === -1) return bytes.length;
-    let backslashes = 0;
-    while (bytes[end - 1 - backslashes] === BACKSLASH) backslashes++;
-    if (backslashes % 2 === 0) return end;
+    for (const far = at + NEAR_BYTES; at < far; at++) {
+      if (at >= bytes.length || bytes[at] === QUOTE) return at;
+      if (bytes[at] === BACKSLASH) at++;
+    }
+    const quote = bytes.indexOf(QUOTE, at);
+    if (quote === -1) return bytes.length;
+    let escaped = false;
+    for (let before = quote - 1; before >= at && bytes[before] === BACKSLASH; before--) escaped = !escaped;
+    if (!escaped) return quote;
+    at = quote + 1;
   }
 }

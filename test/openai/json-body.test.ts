@@ -61,6 +61,24 @@ test('ten million brackets are refused without being parsed', () => {
   refuses(() => parseJsonBody(Buffer.alloc(10_000_000, '[')), 'invalid_json', null);
 });
 
+test('50,000 values are read and more are not, however many commas stand in strings', () => {
+  const values = (count: number): string => `{"a":[${'0,'.repeat(count - 2)}0]}`;
+  assert.ok(parseJsonBody(bytes(values(50_000))));
+  for (const body of [
+    values(50_001),
+    `{"a":[${'[],'.repeat(30_000)}[]]}`,
+    '"'.repeat(200_002),
+    `{${Array.from({ length: 50_001 }, (_, index) => `"${index}":0`).join()}}`,
+  ]) {
+    assert.throws(() => parseJsonBody(bytes(body)), {
+      code: 'invalid_json',
+      message: 'The body has more than 50000 JSON values.',
+    });
+  }
+  const commas = ',\\",'.repeat(50_000);
+  assert.deepEqual(parseJsonBody(bytes(JSON.stringify({ a: commas, b: '\\' }))), { a: commas, b: '\\' });
+});
+
 test('no message quotes the body', () => {
   assert.throws(
     () => parseJsonBody(bytes('{"secret-marker')),
