@@ -6,6 +6,8 @@ import { tickEvery } from './deadline.ts';
 export interface ConnectionLimits {
   /** From the first byte of a request to its last. */
   requestMs: number;
+  /** With bytes of a response that the client does not read. */
+  stallMs: number;
   /** Without a request. Clients learn it from `Keep-Alive: timeout=`. */
   idleMs: number;
 }
@@ -19,14 +21,15 @@ const IDLE_GRACE_MS = 1000;
  * first request; and they count time in which this process stood still. Limits are enforced up to two ticks late.
  *
  * `onLateRequest` is called for a connection whose request has begun and did not arrive whole in time; it must end the
- * connection. Idle connections are closed without a response.
+ * connection. Idle connections are closed without a response, and those of clients that read nothing with a
+ * `StalledError`, whatever the response is.
  */
 export function watchConnections(
   server: Server,
   limits: ConnectionLimits,
   onLateRequest: (socket: Socket) => void,
 ): void {
-  const { requestMs, idleMs } = limits;
+  const { requestMs, stallMs, idleMs } = limits;
   const connections = new Map<Socket, Connection>();
   server.headersTimeout = 0;
   server.requestTimeout = 0;
@@ -41,20 +44,32 @@ export function watchConnections(
     connections.get(socket)?.serve(response),
   );
 
-  const tickMs = Math.min(Math.max(Math.min(requestMs, idleMs) / 10, 20), 1000);
+  const tickMs = Math.min(Math.max(Math.min(requestMs, stallMs, idleMs) / 10, 20), 1000);
   const ticks = tickEvery(tickMs, () => {
     for (const connection of connections.values()) {
       const state = connection.state();
       const waitedMs = connection.tick(state) * tickMs;
       if (state === 'arriving' && waitedMs > requestMs) onLateRequest(connection.socket);
+      else if (state === 'sending' && waitedMs > stallMs) connection.socket.destroy(new StalledError());
       else if (state === 'idle' && waitedMs > idleMs + IDLE_GRACE_MS) connection.socket.destroy();
     }
   });
   server.once('close', () => ticks[Symbol.dispose]());
 }
 
-/** What the server waits for: nothing from the client (`serving`), the rest of a request, or its first byte. */
-type State = 'serving' | 'arriving' | 'idle';
+/** The client read nothing of its response for `stallMs`. */
+export class StalledError extends Error {
+  constructor() {
+    super('the client did not read its response');
+    this.name = 'StalledError';
+  }
+}
+
+/**
+ * What the server waits for: the first byte of a request (`idle`), the rest of it (`arriving`), nothing of the client
+ * (`serving`), or that it reads (`sending`).
+ */
+type State = 'idle' | 'arriving' | 'serving' | 'sending';
 
 class Connection {
   readonly socket: Socket;
@@ -63,8 +78,9 @@ class Connection {
   /** What had been read when the latest response was complete: a byte more begins a request. */
   #readBytes = 0;
   #state: State = 'idle';
-  /** Ticks spent in `#state`. */
+  /** Ticks spent in `#state` without progress. */
   #ticks = 0;
+  #sentBytes = 0;
 
   constructor(socket: Socket) {
     this.socket = socket;
@@ -86,13 +102,26 @@ class Connection {
       return this.socket.bytesRead > this.#readBytes ? 'arriving' : 'idle';
     }
     // The request behind a response that has no socket yet was pipelined: Node may have stopped reading it.
-    return response.req.complete || response.socket === null ? 'serving' : 'arriving';
+    if (!response.req.complete && response.socket !== null) return 'arriving';
+    return this.socket.writableLength > 0 ? 'sending' : 'serving';
   }
 
-  /** Counts one tick in a state; how many there were in a row. */
+  /** Counts one tick in a state; how many there were in a row without progress. */
   tick(state: State): number {
-    this.#ticks = state === this.#state ? this.#ticks + 1 : 1;
+    const sent = sentBytes(this.socket);
+    const same = state === this.#state && (state !== 'sending' || sent === this.#sentBytes);
+    this.#ticks = same ? this.#ticks + 1 : 1;
     this.#state = state;
+    this.#sentBytes = sent;
     return this.#ticks;
   }
+}
+
+/** Bytes that the system has taken. `Socket.bytesWritten` also counts those that wait in this process. */
+function sentBytes(socket: Socket): number {
+  // Node's own socket timeout looks at its handle too, since nothing public tells how far a large write has come.
+  const { _handle: handle } = socket as Socket & {
+    _handle?: { bytesWritten: number; writeQueueSize: number } | null;
+  };
+  return handle ? handle.bytesWritten - handle.writeQueueSize : 0;
 }

@@ -315,7 +315,7 @@ const configFields = z.strictObject({
         'Silence after which a keep-alive comment is sent, in milliseconds.',
       ),
       stallMs: milliseconds(30_000, 1).describe(
-        'How long a caller may leave what was sent unread, in milliseconds; then its stream is ended.',
+        'How long a client may read nothing of a response, in milliseconds; then its connection is closed.',
       ),
     })
     .prefault({})

@@ -8,9 +8,6 @@ import { WriteQueue } from '../write-queue.ts';
 import type { LocalEngine } from './engine.ts';
 import { sendError, sendJson, serviceError } from './responses.ts';
 
-/** How long a caller may leave a full buffer unread before its generation is ended, in milliseconds. */
-const STALL_MS = 60_000;
-
 /** Silence after which a comment says that steps are still being made, in milliseconds. */
 const KEEP_ALIVE_MS = 10_000;
 
@@ -156,18 +153,16 @@ class EventStream {
     this.#quiet = true;
   }
 
-  /** Resolves when the connection takes more; ends the connection when that takes too long. */
+  /** Resolves when the connection takes more. Rejects when it is closed. */
   drained(signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       const response = this.#response;
       const settle = (): void => {
-        clearTimeout(stall);
         response.off('drain', settle).off('close', settle);
         this.full = false;
         if (signal.aborted || response.destroyed) reject(new Error('the caller is gone'));
         else resolve();
       };
-      const stall = setTimeout(() => response.destroy(), STALL_MS);
       response.on('drain', settle).on('close', settle);
     });
   }

@@ -64,7 +64,7 @@ export async function serveEngine(
 }
 
 /** Of the service's own requests, which are written at once, on connections that it closes first. */
-const CONNECTION_LIMITS = { requestMs: 60_000, idleMs: 75_000 };
+const CONNECTION_LIMITS = { requestMs: 60_000, stallMs: 60_000, idleMs: 75_000 };
 
 const DEFAULT_BODY_BYTES = 64 * 1024 * 1024;
 

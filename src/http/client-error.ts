@@ -13,7 +13,7 @@ export async function answerClientError(
   error: Error & { code?: string },
   socket: Socket,
 ): Promise<void> {
-  if (error.code === 'ECONNRESET') socket.destroy();
+  if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();
   else await refuseConnection(accounting, translate(error.code), socket);
 }
 

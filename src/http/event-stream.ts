@@ -1,15 +1,12 @@
 import type { ServerResponse } from 'node:http';
 import { KEEP_ALIVE } from '../openai/stream.ts';
 import type { WriteQueue } from '../write-queue.ts';
-import { HungUp } from '../inference/hung-up.ts';
 
 export interface EventStreamOptions {
   /** How long the status waits for the engine's word, in milliseconds. */
   holdMs: number;
   /** Silence after which a comment is sent, in milliseconds. */
   keepAliveMs: number;
-  /** How long the caller may leave what was sent unread, in milliseconds. */
-  stallMs: number;
 }
 
 const HEADERS = [
@@ -24,7 +21,7 @@ const HEADERS = [
 /**
  * Server-sent events on one response. The status goes out with the first frame, or after `holdMs`; from then on
  * a comment follows each `keepAliveMs` of silence. What a slow caller has not read is bounded by the socket's
- * high-water mark and the frames of one turn, and a caller that reads nothing for `stallMs` has its stream ended.
+ * high-water mark and the frames of one turn; the connection watch ends one that reads nothing.
  *
  * The frames of one turn of the event loop leave as one chunk in one write. `ServerResponse.write` makes four
  * buffers and a `writev` of each chunk, which is most of what a token costs a proxy; so once the headers are out
@@ -35,7 +32,6 @@ export class EventStream implements Disposable {
   readonly #headers: () => string[];
   readonly #options: EventStreamOptions;
   readonly #writes: WriteQueue;
-  readonly #stop: AbortController;
   #opened = false;
   /** Whether the headers have been given to the socket, so that chunks may follow them there. */
   #flushed = false;
@@ -50,13 +46,11 @@ export class EventStream implements Disposable {
     headers: () => string[],
     options: EventStreamOptions,
     writes: WriteQueue,
-    stop: AbortController,
   ) {
     this.#response = response;
     this.#headers = headers;
     this.#options = options;
     this.#writes = writes;
-    this.#stop = stop;
     this.#silence = setTimeout(() => {
       void this.write(KEEP_ALIVE);
     }, options.holdMs);
@@ -89,9 +83,6 @@ export class EventStream implements Disposable {
     if (!this.#opened) this.#head();
     this.#response.end(this.#pending + frames);
     this.#pending = '';
-    if (this.#response.writableFinished) return;
-    const stalled = setTimeout(() => this.#response.destroy(), this.#options.stallMs);
-    this.#response.once('close', () => clearTimeout(stalled));
   }
 
   [Symbol.dispose](): void {
@@ -142,12 +133,7 @@ export class EventStream implements Disposable {
     const response = this.#response;
     const { socket } = response;
     return new Promise((resolve) => {
-      const stalled = setTimeout(() => {
-        this.#stop.abort(new HungUp('the caller did not read its stream'));
-        response.destroy();
-      }, this.#options.stallMs);
       const done = () => {
-        clearTimeout(stalled);
         socket?.off('drain', done);
         response.off('close', done);
         resolve();

@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { AuthenticatedKey } from '../accounts/keys.ts';
+import { StalledError } from '../connection-watch.ts';
 import { ServiceError } from '../errors.ts';
 import type { GenerationRequest } from '../generation.ts';
 import { complete } from '../inference/complete.ts';
@@ -45,7 +46,7 @@ export async function generate(
   reply.raw.once('close', () => {
     if (!reply.raw.writableFinished) {
       if (over) context.inference.accounting.ledger.undelivered(request.id);
-      else if (!stop.signal.aborted) stop.abort(new HungUp());
+      else if (!stop.signal.aborted) stop.abort(hungUp(request));
     }
     if (over) context.activity.end(stop);
   });
@@ -56,7 +57,7 @@ export async function generate(
     const asker = { requestId: request.id, clientRequestId: clientRequestId(request) ?? null, caller };
     const events = complete(context.inference, model, asker, parsed, stop, record);
     const identity = identify(kind, exchange.requestId, parsed.model);
-    if (parsed.stream) await stream(context, exchange, identity, parsed, events, stop, outcome, record);
+    if (parsed.stream) await stream(context, exchange, identity, parsed, events, outcome, record);
     else {
       const answer = new AnswerBuilder(identity, parsed);
       for await (const event of events) answer.add(event);
@@ -102,6 +103,11 @@ function parse(
   return { model, parsed: parsed.request };
 }
 
+function hungUp({ raw }: FastifyRequest): HungUp {
+  const { errored } = raw.socket;
+  return errored instanceof StalledError ? new HungUp(errored.message) : new HungUp();
+}
+
 /** A key that may use some models only asked for another. */
 export function notAllowed(model: string): ServiceError {
   return new ServiceError('model_not_allowed', `This key may not use the model ${JSON.stringify(model)}.`, {
@@ -120,7 +126,6 @@ async function stream(
   identity: AnswerIdentity,
   request: GenerationRequest,
   events: ReturnType<typeof complete>,
-  stop: AbortController,
   outcome: RequestOutcome,
   record: GenerationRecord,
 ): Promise<void> {
@@ -129,7 +134,6 @@ async function stream(
     () => commonHeaders(exchange),
     context.stream,
     context.writes,
-    stop,
   );
   const formatter = new StreamFormatter(identity, request);
   try {

@@ -35,7 +35,7 @@ export function buildServer(context: HttpContext): FastifyInstance {
   app.server.maxConnections = limits.connections;
   watchConnections(
     app.server,
-    { requestMs: limits.bodyMs, idleMs: limits.idleConnectionMs },
+    { requestMs: limits.bodyMs, stallMs: context.stream.stallMs, idleMs: limits.idleConnectionMs },
     (socket) => void refuseLateRequest(context.inference.accounting, socket),
   );
   app.decorateRequest('caller', null);
