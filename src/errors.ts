@@ -76,6 +76,12 @@ export const ERRORS = {
   request_timeout: [408, 'invalid_request_error', 'The request did not arrive whole in time.'],
   last_operator: [409, 'invalid_request_error', 'The service would be left without an operator.'],
   request_too_large: [413, 'invalid_request_error', 'The body is larger than `limits.bodyBytes`.'],
+  unsupported_content_encoding: [415, 'invalid_request_error', 'The body is compressed.'],
+  expectation_failed: [
+    417,
+    'invalid_request_error',
+    'The `Expect` header asks for something other than `100-continue`.',
+  ],
   headers_too_large: [431, 'invalid_request_error', 'The headers are larger than `limits.headerBytes`.'],
   too_many_attempts: [
     429,
@@ -96,6 +102,7 @@ export const ERRORS = {
     'server_error',
     'A fault of the service; the message holds the request id and nothing else.',
   ],
+  unsupported_http_version: [505, 'invalid_request_error', 'The request is not HTTP/1.0 or HTTP/1.1.'],
   provider_unavailable: [503, 'server_error', 'The provider of a sign-in does not answer as it should.'],
   engine_unavailable: [503, 'server_error', 'No replica of the model can take the request now.'],
   overloaded: [

@@ -31,8 +31,7 @@ export function registerBodies(app: FastifyInstance, limits: BodyLimits): void {
   app.removeAllContentTypeParsers();
   app.addHook('preParsing', (request, reply, payload, done) => {
     const { 'content-length': length, 'transfer-encoding': coding } = request.headers;
-    // A 404 discards the body unread.
-    if ((length !== undefined || coding !== undefined) && !request.is404) {
+    if (length !== undefined || coding !== undefined) {
       const lease = memory.lease(accountOf(request));
       request.bodyMemory = lease;
       reply.raw.once('close', () => lease.release());

@@ -17,6 +17,12 @@ export async function answerClientError(
   else await refuseConnection(accounting, translate(error.code), socket);
 }
 
+/** Responds 405 to `CONNECT`, which Node hands over with its connection. */
+export function refuseConnect(accounting: Accounting, socket: Socket): Promise<void> {
+  const fault = new ServiceError('method_not_allowed', 'This is not a proxy: CONNECT is not supported.');
+  return refuseConnection(accounting, fault, socket);
+}
+
 /** Responds 408 to a request that did not arrive whole in time. */
 export function refuseLateRequest(accounting: Accounting, socket: Socket): Promise<void> {
   const fault = new ServiceError('request_timeout', 'The request did not arrive whole in time.');
@@ -47,6 +53,8 @@ function translate(code: string | undefined): ServiceError {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':
       return new ServiceError('headers_too_large', 'The headers of the request are too large.');
+    case 'HPE_INVALID_VERSION':
+      return new ServiceError('unsupported_http_version', 'The request is not HTTP/1.0 or HTTP/1.1.');
     case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
       return new ServiceError('request_too_large', 'The chunk extensions of the request are too large.');
     default:

@@ -1,11 +1,12 @@
 import { randomUUIDv7 } from 'node:crypto';
+import type { Socket } from 'node:net';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { watchConnections } from '../connection-watch.ts';
 import { ServiceError } from '../errors.ts';
 import { registerApi } from './api/register.ts';
 import { requireKey } from './authenticate.ts';
 import { registerBodies } from './body.ts';
-import { answerClientError, refuseLateRequest } from './client-error.ts';
+import { answerClientError, refuseConnect, refuseLateRequest } from './client-error.ts';
 import { answerPage, asksForPage, registerConsole } from './console.ts';
 import type { HttpContext } from './context.ts';
 import { refuse } from './exchange.ts';
@@ -15,10 +16,15 @@ import { limitHeaders } from './limit-headers.ts';
 import { registerModels } from './models.ts';
 import { registerOpenApi } from './openapi.ts';
 import { methodsOf } from './paths.ts';
+import { violation } from './strict.ts';
 
 /** Builds the HTTP server of the whole interface. It listens when told to; closing it ends what is open. */
 export function buildServer(context: HttpContext): FastifyInstance {
   const { limits } = context;
+  const answerNotFound = (request: FastifyRequest, reply: FastifyReply): void => {
+    if (context.consoleEnabled && asksForPage(request)) void answerPage(reply);
+    else answerUnknown(context, request, reply);
+  };
   const app = fastify({
     logger: false,
     genReqId: () => randomUUIDv7(),
@@ -26,7 +32,8 @@ export function buildServer(context: HttpContext): FastifyInstance {
     trustProxy: context.trustedProxies.length > 0 ? [...context.trustedProxies] : false,
     forceCloseConnections: true,
     return503OnClosing: false,
-    http: { maxHeaderSize: limits.headerBytes },
+    // The `strict` check responds to a missing `Host` in the shape of every other error.
+    http: { maxHeaderSize: limits.headerBytes, requireHostHeader: false },
     clientErrorHandler: (error, socket) =>
       void answerClientError(context.inference.accounting, error, socket),
     frameworkErrors: (error, request, reply) => void answerFault(context, error, request, reply),
@@ -38,15 +45,29 @@ export function buildServer(context: HttpContext): FastifyInstance {
     { requestMs: limits.bodyMs, stallMs: context.stream.stallMs, idleMs: limits.idleConnectionMs },
     (socket) => void refuseLateRequest(context.inference.accounting, socket),
   );
+  app.server.on(
+    'connect',
+    (_request, socket) =>
+      // A connection of an HTTP server is a `net.Socket`.
+      void refuseConnect(context.inference.accounting, socket as Socket),
+  );
+  app.server.on('checkExpectation', (request, response) => {
+    const exchange = { request, response, requestId: randomUUIDv7() };
+    const fault = new ServiceError('expectation_failed', 'The expect header must be `100-continue`.');
+    refuse(exchange, fault, limits.drainBytes);
+  });
   app.decorateRequest('caller', null);
   app.decorateRequest('principal', null);
+  app.addHook('onRequest', (request, reply, done) => {
+    const fault = violation(request.raw);
+    if (fault) done(fault);
+    // Before Fastify reads a body, which it expects of methods that no route has.
+    else if (request.is404) answerNotFound(request, reply);
+    else done();
+  });
   registerBodies(app, limits);
   app.setErrorHandler((error, request, reply) => answerFault(context, error, request, reply));
-  app.setNotFoundHandler((request, reply) =>
-    context.consoleEnabled && asksForPage(request)
-      ? answerPage(reply)
-      : answerUnknown(context, request, reply),
-  );
+  app.setNotFoundHandler(answerNotFound);
 
   const admit = requireKey(context);
   app.post('/v1/chat/completions', { onRequest: admit }, (request, reply) =>

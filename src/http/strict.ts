@@ -1,0 +1,39 @@
+import type { IncomingMessage } from 'node:http';
+import { ServiceError } from '../errors.ts';
+
+/** Headers of which a request has one at most. Node keeps the first of several, and a proxy may have read another. */
+const SINGLE = new Set(['host', 'authorization', 'content-length', 'transfer-encoding', 'content-encoding']);
+
+/**
+ * Refuses what servers read in different ways, so that no proxy in front of this one takes a request for another:
+ * repeated headers, `Transfer-Encoding` other than `chunked` or on HTTP/1.0, and HTTP/1.1 without `Host`. Refuses also a
+ * `Content-Encoding`, since bodies are not decoded. Null: the request is fine.
+ */
+export function violation(request: IncomingMessage): ServiceError | null {
+  const { rawHeaders, headers, httpVersion } = request;
+  let seen = '';
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = (rawHeaders[index] ?? '').toLowerCase();
+    if (!SINGLE.has(name)) continue;
+    if (seen.includes(`${name}\n`)) return invalid(`The request has more than one ${name} header.`);
+    seen += `${name}\n`;
+  }
+  if (headers.host === undefined && httpVersion === '1.1') return invalid('The request has no host header.');
+  const coding = headers['transfer-encoding'];
+  if (coding !== undefined) {
+    if (httpVersion !== '1.1') return invalid('HTTP/1.0 has no transfer-encoding header.');
+    if (coding.toLowerCase() !== 'chunked') return invalid('The transfer-encoding header must be `chunked`.');
+  }
+  const encoding = headers['content-encoding'];
+  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
+    return new ServiceError(
+      'unsupported_content_encoding',
+      'The body must not be compressed: send it without a content-encoding header.',
+    );
+  }
+  return null;
+}
+
+function invalid(message: string): ServiceError {
+  return new ServiceError('invalid_value', message);
+}
