@@ -3,50 +3,61 @@ import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
 import { test } from 'node:test';
+import { StalledError, watchConnections } from '../../src/connection-watch.ts';
 import { EventStream } from '../../src/http/event-stream.ts';
-import { HungUp } from '../../src/inference/hung-up.ts';
 import { WriteQueue } from '../../src/write-queue.ts';
 
 const STALL_MS = 1000;
+/** How often the connection watch looks. */
+const TICK_MS = STALL_MS / 10;
 /** Some 64 KB. */
 const FRAME = `data: ${'x'.repeat(65_536)}\n\n`;
 
 test('a caller that reads within stallMs each time keeps its stream, and one that does not loses it', async (context) => {
-  context.mock.timers.enable({ apis: ['setTimeout'] });
+  const pass = async (ms: number) => {
+    for (let passedMs = 0; passedMs < ms; passedMs += TICK_MS) {
+      context.mock.timers.tick(TICK_MS);
+      await turns();
+    }
+  };
+  context.mock.timers.enable({ apis: ['setInterval'] });
   await using it = await Exchange.open();
   for (let round = 0; round < 3; round++) {
     const { drained } = await it.fill();
-    context.mock.timers.tick(STALL_MS - 1);
-    await turns();
+    await pass(STALL_MS - 2 * TICK_MS);
     it.caller.resume();
     await drained;
     it.caller.pause();
-    assert.equal(it.stop.signal.aborted, false, `round ${round}`);
+    assert.equal(it.served.destroyed, false, `round ${round}`);
   }
   const { drained } = await it.fill();
-  context.mock.timers.tick(STALL_MS);
+  await pass(STALL_MS + 2 * TICK_MS);
   await drained;
-  assert.ok(it.stop.signal.reason instanceof HungUp);
+  assert.ok(it.served.errored instanceof StalledError);
 });
 
 /** A stream on a real connection whose caller reads only when it is told to. */
 class Exchange implements AsyncDisposable {
   readonly caller: Socket;
-  readonly stop = new AbortController();
+  /** The service's side of the connection. */
+  readonly served: Socket;
   readonly #stream: EventStream;
   readonly #owned: AsyncDisposable;
 
   private constructor(caller: Socket, response: ServerResponse, owned: AsyncDisposable) {
     this.caller = caller;
+    this.served = response.req.socket;
     this.#owned = owned;
-    const options = { holdMs: 1e6, keepAliveMs: 1e6, stallMs: STALL_MS };
-    this.#stream = new EventStream(response, () => [], options, new WriteQueue(), this.stop);
+    const options = { holdMs: 1e6, keepAliveMs: 1e6 };
+    this.#stream = new EventStream(response, () => [], options, new WriteQueue());
     this.#stream.open();
   }
 
   static async open(): Promise<Exchange> {
     await using owned = new AsyncDisposableStack();
-    const server = createServer().listen(0, '127.0.0.1');
+    const server = createServer();
+    watchConnections(server, { requestMs: 1e6, stallMs: STALL_MS, idleMs: 1e6 }, () => {});
+    server.listen(0, '127.0.0.1');
     owned.defer(() => void server.close());
     await once(server, 'listening');
     const caller = connect((server.address() as AddressInfo).port, '127.0.0.1'); // It listens on TCP.
