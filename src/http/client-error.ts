@@ -64,18 +64,19 @@ function translate(code: string | undefined): ServiceError {
 
 /** Whether a byte of an answer to this connection's current request has gone out: no second one may follow. */
 function answerBegun(socket: Socket): boolean {
-  return current(socket)?.headersSent === true;
+  return currentResponse(socket)?.headersSent === true;
 }
 
 /** The request whose body was still to come, if its caller was known. */
 function arriving(socket: Socket): FastifyRequest | undefined {
-  const response = current(socket);
+  const response = currentResponse(socket);
   return response ? requestOf(response.req) : undefined;
 }
 
-function current(socket: Socket): ServerResponse | null | undefined {
+/** The response that a connection carries now or next; null: none. */
+export function currentResponse(socket: Socket): ServerResponse | null {
   // Node keeps the response that a socket is writing under this name; its own `clientError` default reads it too.
-  return (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage;
+  return (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage ?? null;
 }
 
 /** A flat list of names and values as the lines of a head. */

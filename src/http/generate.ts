@@ -12,10 +12,11 @@ import { AnswerBuilder, type AnswerIdentity } from '../openai/answer.ts';
 import { parseChatRequest } from '../openai/chat-request.ts';
 import { refuseUnsupported } from '../openai/honoured.ts';
 import { parseJsonBody } from '../openai/json-body.ts';
-import { DONE, StreamFormatter } from '../openai/stream.ts';
+import { DONE, KEEP_ALIVE, StreamFormatter } from '../openai/stream.ts';
 import { parseTextRequest } from '../openai/text-request.ts';
 import { EventStream } from './event-stream.ts';
 import { answerJson, commonHeaders, refuse, type Exchange } from './exchange.ts';
+import { probeStreamWith } from './half-close.ts';
 import { limitHeaders } from './limit-headers.ts';
 import { clientRequestId, logRequest, type RequestOutcome } from './request-log.ts';
 import type { HttpContext } from './context.ts';
@@ -135,6 +136,7 @@ async function stream(
     context.stream,
     context.writes,
   );
+  probeStreamWith(exchange.response, () => void out.write(KEEP_ALIVE));
   const formatter = new StreamFormatter(identity, request);
   try {
     for await (const event of events) {

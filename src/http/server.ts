@@ -6,11 +6,12 @@ import { ServiceError } from '../errors.ts';
 import { registerApi } from './api/register.ts';
 import { requireKey } from './authenticate.ts';
 import { registerBodies } from './body.ts';
-import { answerClientError, refuseConnect, refuseLateRequest } from './client-error.ts';
+import { answerClientError, currentResponse, refuseConnect, refuseLateRequest } from './client-error.ts';
 import { answerPage, asksForPage, registerConsole } from './console.ts';
 import type { HttpContext } from './context.ts';
 import { refuse } from './exchange.ts';
 import { generate } from './generate.ts';
+import { serveHalfClosed } from './half-close.ts';
 import { registerHealth } from './health.ts';
 import { limitHeaders } from './limit-headers.ts';
 import { registerModels } from './models.ts';
@@ -45,6 +46,7 @@ export function buildServer(context: HttpContext): FastifyInstance {
     { requestMs: limits.bodyMs, stallMs: context.stream.stallMs, idleMs: limits.idleConnectionMs },
     (socket) => void refuseLateRequest(context.inference.accounting, socket),
   );
+  serveHalfClosed(app.server, currentResponse);
   app.server.on(
     'connect',
     (_request, socket) =>
@@ -122,7 +124,7 @@ function answerUnknown(context: HttpContext, request: FastifyRequest, reply: Fas
   if (!methods) {
     const fault = new ServiceError(
       'unknown_url',
-      `There is no ${request.method} ${path.slice(0, 200)} here.`,
+      `Unknown endpoint: ${request.method} ${path.slice(0, 200)}.`,
     );
     refuse(exchange, fault, context.limits.drainBytes);
     return;

@@ -11,6 +11,12 @@ const SINGLE = new Set(['host', 'authorization', 'content-length', 'transfer-enc
  */
 export function violation(request: IncomingMessage): ServiceError | null {
   const { rawHeaders, headers, httpVersion } = request;
+  if (httpVersion !== '1.1' && httpVersion !== '1.0') {
+    return new ServiceError(
+      'unsupported_http_version',
+      `HTTP/${httpVersion} is not supported; use HTTP/1.1.`,
+    );
+  }
   let seen = '';
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = (rawHeaders[index] ?? '').toLowerCase();

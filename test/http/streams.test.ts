@@ -109,7 +109,6 @@ const stages: Record<string, Directive> = {
 const departures: Record<string, (wire: Wire) => void> = {
   'hangs up': (wire) => wire.socket.destroy(),
   'resets the connection': (wire) => wire.socket.resetAndDestroy(),
-  'closes its half of the connection': (wire) => wire.socket.end(),
 };
 
 for (const [stage, directive] of Object.entries(stages)) {
