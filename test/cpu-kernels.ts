@@ -45,7 +45,6 @@ await using temporary = await temporaryFolder();
 const chosen = choose();
 const tests = globSync('test/**/*.test.ts', { cwd: ROOT }).filter(generates).toSorted();
 const failed: string[] = [];
-console.log(chosen, tests);
 for (const library of chosen) {
   console.log(`\n${library}: ${tests.length} test files`);
   using offer = offerOnly(library);
