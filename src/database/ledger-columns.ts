@@ -8,7 +8,7 @@ import type { UsageSource } from '../generation.ts';
  */
 
 /** How a value is stored. `flag`: as 0 or 1. `pico`: pico-dollars, read as text because they can pass 2^53. */
-export type ColumnKind = 'text' | 'integer' | 'flag' | 'pico';
+type ColumnKind = 'text' | 'integer' | 'flag' | 'pico';
 
 type KindOf<T> = [NonNullable<T>] extends [string]
   ? 'text'
@@ -64,7 +64,7 @@ export const OPENED = {
 } as const satisfies Columns;
 
 /** Written by each checkpoint and again by the settlement. */
-export const COUNTED = {
+const COUNTED = {
   promptTokens: column<number>('integer', '0'),
   cachedTokens: column<number>('integer', '0'),
   completionTokens: column<number>('integer', '0'),

@@ -55,7 +55,7 @@ function accountOf({ caller, principal }: FastifyRequest): string {
 }
 
 /** The body bytes that all requests hold, in all and by account. */
-export class BodyMemory {
+class BodyMemory {
   readonly #most: number;
   readonly #mostOfAccount: number;
   #held = 0;
@@ -101,7 +101,7 @@ export class BodyMemory {
 }
 
 /** What one body holds of the memory, until its last user has released it. */
-export class BodyLease {
+class BodyLease {
   readonly #memory: BodyMemory;
   readonly #account: string;
   #bytes = 0;
