@@ -148,7 +148,6 @@ test('a client that waits for 100 Continue gets it, and then its answer', async 
 test('what is not HTTP is 400 in the shape of every error, and the connection ends', async () => {
   const requests = [
     'hello\r\n\r\n',
-    'GET /v1/models HTTP/9.9\r\n\r\n',
     'GET /v1/models HTTP/1.1\r\nBad Header: x\r\n\r\n',
     'GET /v1/models HTTP/1.1\r\nHost: a\r\nX: a\0b\r\n\r\n',
     `${CHAT} HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n`,

@@ -41,6 +41,7 @@ const refused: Record<string, [text: string, code: ErrorCode]> = {
   'an unknown expectation': [request(['Host: a', key, length, 'Expect: a-pony']), 'expectation_failed'],
   'HTTP/1.2': [request(['Host: a', key, length], 'HTTP/1.2'), 'unsupported_http_version'],
   'HTTP/3.0': [request(['Host: a', key, length], 'HTTP/3.0'), 'unsupported_http_version'],
+  'HTTP/9.9': [request(['Host: a', key, length], 'HTTP/9.9'), 'unsupported_http_version'],
   'HTTP/2.0': [request(['Host: a', key, length], 'HTTP/2.0'), 'unsupported_http_version'],
   'HTTP/0.9': [request(['Host: a', key, length], 'HTTP/0.9'), 'unsupported_http_version'],
 };
