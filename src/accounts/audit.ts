@@ -2,6 +2,7 @@ import { randomUUIDv7 } from 'node:crypto';
 import type { Selectable, Transaction } from 'kysely';
 import type { Database } from '../database/database.ts';
 import type { Schema } from '../database/schema.ts';
+import { UUID } from './bounds.ts';
 import { invalidCursor, pageLimit, pageOf, type Page, type PageQuery } from './page.ts';
 
 /** Who asks for a change, and from where. */
@@ -122,8 +123,6 @@ export async function listAudit(
   if (before !== null) rows = rows.where('id', '<', before);
   return pageOf((await rows.execute()).map(toRecord), limit, (last) => last.id);
 }
-
-const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 function toRecord(row: Selectable<Schema['audit']>): AuditRecord {
   const { id, at, actor, ip, action, subject, account_id: accountId } = row;

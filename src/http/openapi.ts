@@ -8,7 +8,11 @@ import type { HttpContext } from './context.ts';
 export function registerOpenApi(app: FastifyInstance, context: HttpContext): void {
   app.get('/openapi.json', (request, reply) => {
     reply.hijack();
-    const info = { version: context.version, serverUrl: context.publicUrl() };
+    const info = {
+      version: context.version,
+      serverUrl: context.publicUrl(),
+      maxChoices: context.limits.choices,
+    };
     const document = openApiDocument(info, managementPart());
     const exchange = { request: request.raw, response: reply.raw, requestId: request.id };
     answerJson(exchange, 200, JSON.stringify(document));

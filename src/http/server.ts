@@ -104,7 +104,11 @@ async function answerFault(
 function translate({ log }: HttpContext, error: unknown, request: FastifyRequest): ServiceError {
   if (error instanceof ServiceError) return error;
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
-  if (code === 'FST_ERR_BAD_URL' || code === 'FST_ERR_ASYNC_CONSTRAINT') {
+  if (
+    code === 'FST_ERR_BAD_URL' ||
+    code === 'FST_ERR_MAX_PARAM_LENGTH' ||
+    code === 'FST_ERR_ASYNC_CONSTRAINT'
+  ) {
     return new ServiceError('unknown_url', 'The path is not valid.');
   }
   log.error('unexpected fault', {

@@ -56,7 +56,8 @@ export function openAuth(options: AuthOptions) {
       enabled: true,
       disableSignUp: true,
       minPasswordLength: 10,
-      maxPasswordLength: 128,
+      // In UTF-16 units; the interface bounds passwords to 128 characters, of one or two each.
+      maxPasswordLength: 256,
       revokeSessionsOnPasswordReset: true,
       resetPasswordTokenExpiresIn: RESET_MS / 1000,
       // Not awaited: how long a message takes would tell who is known here.

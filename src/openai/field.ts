@@ -19,6 +19,8 @@ export interface FieldSchema {
   readonly maxProperties?: number;
   readonly enum?: readonly unknown[];
   readonly items?: FieldSchema;
+  readonly pattern?: string;
+  readonly propertyNames?: FieldSchema;
   readonly additionalProperties?: FieldSchema;
   readonly oneOf?: readonly FieldSchema[];
   readonly $ref?: string;

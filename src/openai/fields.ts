@@ -13,6 +13,8 @@ export const MAX_STOP_SEQUENCES = 4;
 export const MAX_STOP_LENGTH = 1024;
 /** Most entries of `logit_bias`. */
 export const MAX_BIASED_TOKENS = 1024;
+/** A token id as the name of a field. */
+export const TOKEN_ID = /^(0|[1-9][0-9]{0,8})$/;
 /** Largest 32-bit signed integer: what every engine can hold as a count of tokens or a token id. */
 export const MAX_INT32 = 2_147_483_647;
 
@@ -154,6 +156,7 @@ export const logitBias = structured(
   {
     type: 'object',
     maxProperties: MAX_BIASED_TOKENS,
+    propertyNames: { pattern: TOKEN_ID.source },
     additionalProperties: { type: 'number', minimum: -100, maximum: 100 },
   },
   {

@@ -47,8 +47,6 @@ function parseSampling(body: RequestBody): Sampling {
   };
 }
 
-const TOKEN_ID = /^(0|[1-9]\d{0,9})$/;
-
 function parseLogitBias(body: RequestBody): ReadonlyMap<number, number> {
   const biases = new Map<number, number>();
   const value = body.raw(fields.logitBias);
@@ -59,8 +57,7 @@ function parseLogitBias(body: RequestBody): ReadonlyMap<number, number> {
   }
   for (const [name, bias] of entries) {
     const path = `logit_bias.${shown(name)}`;
-    if (!TOKEN_ID.test(name) || Number(name) > fields.MAX_INT32)
-      throw wrongValue(path, 'named by a token id');
+    if (!fields.TOKEN_ID.test(name)) throw wrongValue(path, 'named by a token id');
     if (typeof bias !== 'number') throw wrongType(path, 'a number', bias);
     if (bias < -100 || bias > 100) throw wrongValue(path, '-100 to 100');
     biases.set(Number(name), bias);

@@ -1,10 +1,15 @@
 import { ServiceError } from '../errors.ts';
 
 /** Deepest nesting of arrays and objects in a body. The deepest legal request, a JSON schema, stays below it. */
-const MAX_DEPTH = 64;
+const MAX_BODY_DEPTH = 64;
 
 /** Most values in a body. `JSON.parse` needs up to half a microsecond for each, whatever its size. */
-const MAX_VALUES = 50_000;
+const MAX_BODY_VALUES = 50_000;
+
+/** The bounds of a body, for the OpenAPI document; `bytes` is a number or the setting that holds it. */
+export function bodyBounds(bytes: number | string): string {
+  return `At most ${MAX_BODY_VALUES} JSON values, nested at most ${MAX_BODY_DEPTH} levels deep, in at most ${bytes} bytes of UTF-8.`;
+}
 
 /**
  * Reads a request body as one JSON object. Depth and values are counted before parsing, so that a hostile body costs one
@@ -57,18 +62,18 @@ function checkShape(bytes: Uint8Array): void {
   for (let at = 0; at < bytes.length; at++) {
     switch (bytes[at]) {
       case QUOTE:
-        if (++strings > 2 * MAX_VALUES) throw tooManyValues();
+        if (++strings > 2 * MAX_BODY_VALUES) throw tooManyValues();
         at = endOfString(bytes, at);
         break;
       case OPENING_BRACE:
       case OPENING_BRACKET:
         values++;
-        if (++depth > MAX_DEPTH) {
-          throw new ServiceError('invalid_json', `The body is nested deeper than ${MAX_DEPTH} levels.`);
+        if (++depth > MAX_BODY_DEPTH) {
+          throw new ServiceError('invalid_json', `The body is nested deeper than ${MAX_BODY_DEPTH} levels.`);
         }
         break;
       case COMMA:
-        if (++values > MAX_VALUES) throw tooManyValues();
+        if (++values > MAX_BODY_VALUES) throw tooManyValues();
         break;
       case CLOSING_BRACE:
       case CLOSING_BRACKET:
@@ -80,7 +85,7 @@ function checkShape(bytes: Uint8Array): void {
 }
 
 function tooManyValues(): ServiceError {
-  return new ServiceError('invalid_json', `The body has more than ${MAX_VALUES} JSON values.`);
+  return new ServiceError('invalid_json', `The body has more than ${MAX_BODY_VALUES} JSON values.`);
 }
 
 /** Bytes of a string that are looked at one by one; the native search is faster only beyond them. */

@@ -1,3 +1,11 @@
+import {
+  ANNOTATIONS,
+  MAX_SCHEMA_CHARACTERS,
+  MAX_SCHEMA_DEPTH,
+  MAX_SCHEMA_NODES,
+  SUPPORTED_KEYWORDS,
+} from './json-schema.ts';
+
 /** The shapes that the table of fields does not describe: parts of requests, and answers. */
 
 const string = { type: 'string' };
@@ -11,6 +19,8 @@ function object(properties: Readonly<Record<string, object>>, ...optional: strin
   const required = Object.keys(properties).filter((name) => !optional.includes(name));
   return { type: 'object', required, properties };
 }
+
+const SCHEMA_BOUNDS = `A JSON Schema of the supported keywords: at most ${MAX_SCHEMA_CHARACTERS} characters, ${MAX_SCHEMA_NODES} schemas, nested at most ${MAX_SCHEMA_DEPTH} deep. Engines refuse some combinations of keywords and some patterns.`;
 
 /** Objects within a request. */
 export const REQUEST_SCHEMAS = {
@@ -38,16 +48,25 @@ export const REQUEST_SCHEMAS = {
       {
         ...object({
           type: { const: 'json_schema' },
-          json_schema: object(
-            {
-              name: { type: 'string', pattern: '^[A-Za-z0-9_-]{1,64}$' },
-              description: nullable(string),
-              schema: { type: ['object', 'boolean'] },
-              strict: nullable({ type: 'boolean' }),
-            },
-            'description',
-            'strict',
-          ),
+          json_schema: {
+            ...object(
+              {
+                name: { type: 'string', pattern: '^[A-Za-z0-9_-]{1,64}$' },
+                description: nullable(string),
+                schema: {
+                  anyOf: [
+                    { const: true },
+                    { type: 'object', propertyNames: { enum: [...SUPPORTED_KEYWORDS, ...ANNOTATIONS] } },
+                  ],
+                  description: SCHEMA_BOUNDS,
+                },
+                strict: nullable({ type: 'boolean' }),
+              },
+              'description',
+              'strict',
+            ),
+            additionalProperties: false,
+          },
         }),
         additionalProperties: false,
       },

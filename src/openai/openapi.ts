@@ -1,6 +1,8 @@
-import { ERRORS, type ErrorCode } from '../errors.ts';
+import type { ErrorCode } from '../errors.ts';
 import type { Field, GenerationKind } from './field.ts';
-import { FIELDS } from './fields.ts';
+import { choices, FIELDS } from './fields.ts';
+import { bodyBounds } from './json-body.ts';
+import { errorAnswers, errorSchema, GENERATION_ERRORS, HTTP_ERRORS, KEY_ERRORS } from './openapi-errors.ts';
 import { ANSWER_SCHEMAS, REQUEST_SCHEMAS } from './openapi-schemas.ts';
 
 type Json = Readonly<Record<string, unknown>>;
@@ -16,7 +18,10 @@ export interface DocumentPart {
  * The OpenAPI 3.1 document of the interface, with another part that is described elsewhere. Requests come from the
  * table of fields, errors from the table of codes.
  */
-export function openApiDocument(info: { version: string; serverUrl: string }, part: DocumentPart): object {
+export function openApiDocument(
+  info: { version: string; serverUrl: string; maxChoices: number },
+  part: DocumentPart,
+): object {
   return {
     openapi: '3.1.0',
     info: {
@@ -31,11 +36,15 @@ export function openApiDocument(info: { version: string; serverUrl: string }, pa
       '/v1/chat/completions': { post: generation('chat') },
       '/v1/completions': { post: generation('text') },
       '/v1/models': {
-        get: read('listModels', 'List the models.', reference('ModelList'), [401]),
+        get: read('listModels', 'List the models.', reference('ModelList')),
       },
       '/v1/models/{namespace}/{name}': {
         get: {
-          ...read('getModel', 'Describe one model.', reference('Model'), [401, 404]),
+          ...read('getModel', 'Describe one model.', reference('Model'), [
+            'model_not_allowed',
+            'model_not_found',
+            'engine_unavailable',
+          ]),
           parameters: ['namespace', 'name'].map((name) => ({
             name,
             in: 'path',
@@ -62,8 +71,11 @@ export function openApiDocument(info: { version: string; serverUrl: string }, pa
         ...part.securitySchemes,
       },
       schemas: {
-        ChatRequest: requestSchema('chat'),
-        TextRequest: requestSchema('text'),
+        ChatRequest: { ...requestSchema('chat', info.maxChoices), anyOf: CHAT_COMBINATIONS },
+        TextRequest: {
+          ...requestSchema('text', info.maxChoices),
+          allOf: textCombinations(info.maxChoices),
+        },
         ...REQUEST_SCHEMAS,
         ...ANSWER_SCHEMAS,
         Error: errorSchema(),
@@ -72,12 +84,6 @@ export function openApiDocument(info: { version: string; serverUrl: string }, pa
     },
   };
 }
-
-/** Codes of the management interface alone. */
-const MANAGEMENT: readonly ErrorCode[] = ['admin_required', 'not_found'];
-const CODES = (Object.keys(ERRORS) as ErrorCode[]).filter((code) => !MANAGEMENT.includes(code));
-
-const GENERATION_ERRORS = [400, 401, 403, 404, 408, 413, 429, 431, 500, 503];
 
 function generation(kind: GenerationKind): Json {
   const [name, id, summary] =
@@ -88,6 +94,7 @@ function generation(kind: GenerationKind): Json {
     operationId: id,
     summary,
     requestBody: {
+      description: bodyBounds('`limits.bodyBytes`'),
       required: true,
       content: { 'application/json': { schema: reference(`${name}Request`) } },
     },
@@ -99,12 +106,12 @@ function generation(kind: GenerationKind): Json {
           'text/event-stream': { schema: reference(`${name}Chunk`) },
         },
       },
-      ...errorAnswers(codesOf(GENERATION_ERRORS)),
+      ...errorAnswers(GENERATION_ERRORS),
     },
   };
 }
 
-function read(operationId: string, summary: string, schema: Json, errors: readonly number[]): Json {
+function read(operationId: string, summary: string, schema: Json, errors: readonly ErrorCode[] = []): Json {
   return {
     operationId,
     summary,
@@ -112,14 +119,18 @@ function read(operationId: string, summary: string, schema: Json, errors: readon
     security: [{ key: [] }, {}],
     responses: {
       200: { description: 'The answer.', ...json(schema) },
-      ...errorAnswers(codesOf([...errors, 500])),
+      ...errorAnswers([...HTTP_ERRORS, ...KEY_ERRORS, ...errors]),
     },
   };
 }
 
 /** An endpoint that asks for no key. */
 function open(operationId: string, summary: string, others: Json = {}): Json {
-  const responses = { 200: { description: 'The answer.', ...json({ type: 'object' }) }, ...others };
+  const responses = {
+    200: { description: 'The response.', ...json({ type: 'object' }) },
+    ...others,
+    ...errorAnswers(HTTP_ERRORS),
+  };
   return { operationId, summary, security: [], responses };
 }
 
@@ -127,24 +138,36 @@ function json(schema: Json): Json {
   return { content: { 'application/json': { schema } } };
 }
 
-function codesOf(statuses: readonly number[]): ErrorCode[] {
-  return CODES.filter((code) => statuses.includes(ERRORS[code][0]));
+/** `top_logprobs` above 0 needs `logprobs: true`. */
+const CHAT_COMBINATIONS: readonly Json[] = [
+  { required: ['logprobs'], properties: { logprobs: { const: true } } },
+  { properties: { top_logprobs: { enum: [0, null] } } },
+];
+
+/** What fields of a text request may have together: prompts x `n` is bounded, and `echo` excludes `logprobs`. */
+function textCombinations(maxChoices: number): readonly Json[] {
+  const counts = Array.from({ length: maxChoices }, (_, index) => Math.floor(maxChoices / (index + 1)));
+  return [
+    {
+      anyOf: [...new Set(counts)].map((prompts) => ({
+        properties: { n: { maximum: Math.floor(maxChoices / prompts) }, prompt: { maxItems: prompts } },
+      })),
+    },
+    {
+      anyOf: [
+        { properties: { echo: { enum: [false, null] } } },
+        { properties: { logprobs: { type: 'null' } } },
+      ],
+    },
+  ];
 }
 
-/** Answers in the one shape of errors, by status; each tells which of these codes it can have. */
-export function errorAnswers(codes: readonly ErrorCode[]): Json {
-  const byStatus = Map.groupBy(codes, (code) => ERRORS[code][0]);
-  return Object.fromEntries(
-    [...byStatus].map(([status, those]) => {
-      const description = those.map((code) => `\`${code}\`: ${ERRORS[code][2]}`).join('\n\n');
-      return [status, { description, ...json(reference('Error')) }];
-    }),
-  );
-}
-
-function requestSchema(kind: GenerationKind): Json {
+function requestSchema(kind: GenerationKind, maxChoices: number): Json {
+  const fields = FIELDS.filter((field) => field.kinds.includes(kind) && !field.internal);
   return objectSchema(
-    FIELDS.filter((field) => field.kinds.includes(kind) && !field.internal),
+    fields.map((field) =>
+      field === choices ? { ...field, schema: { ...field.schema, maximum: maxChoices } } : field,
+    ),
     '',
   );
 }
@@ -174,26 +197,6 @@ function fieldSchema(field: Field, fields: readonly Field[]): Json {
   // Defaults that are no values, such as what the context leaves, stand in the description alone.
   const value = 'fallback' in field && field.fallback !== null ? { default: field.fallback } : {};
   return { anyOf: [schema, { type: 'null' }], ...value, description };
-}
-
-function errorSchema(): Json {
-  const types = new Set(Object.values(ERRORS).map(([, type]) => type));
-  return {
-    type: 'object',
-    required: ['error'],
-    properties: {
-      error: {
-        type: 'object',
-        required: ['message', 'type', 'param', 'code'],
-        properties: {
-          message: { type: 'string' },
-          type: { type: 'string', enum: [...types] },
-          param: { type: ['string', 'null'] },
-          code: { type: ['string', 'null'], enum: [...Object.keys(ERRORS), null] },
-        },
-      },
-    },
-  };
 }
 
 function reference(name: string): Json {

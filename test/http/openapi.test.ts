@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { HIDDEN_CHARACTERS } from '../../src/accounts/bounds.ts';
 import { API_ENDPOINTS, API_PATHS } from '../../src/http/api/endpoints.ts';
 import { PATHS } from '../../src/http/paths.ts';
 import { startService } from '../harness.ts';
@@ -7,12 +8,19 @@ import { startService } from '../harness.ts';
 const service = await startService();
 after(() => service[Symbol.asyncDispose]());
 
+interface Bounds {
+  minLength?: number;
+  maxLength?: number;
+  pattern?: string;
+}
+
 interface Operation {
   operationId: string;
   summary: string;
   responses: Record<string, { description: string }>;
   security?: Record<string, string[]>[];
-  parameters?: { name: string; in: string; required: boolean }[];
+  parameters?: { name: string; in: string; required: boolean; schema: Bounds }[];
+  requestBody?: { description: string };
 }
 
 interface Document {
@@ -78,7 +86,7 @@ test('every reference leads to a component, and every component is referred to',
   const text = JSON.stringify(document);
   const referred = [...text.matchAll(/"\$ref":"#\/components\/schemas\/(\w+)"/g)].map(([, name]) => name);
   assert.deepEqual(new Set(referred), new Set(Object.keys(document.components['schemas'] ?? {})));
-  assert.equal(referred.length, text.split('"$ref"').length - 1);
+  assert.equal(referred.length, text.split('"$ref":').length - 1);
 });
 
 test('each operation of the management interface says whose it is: anybody, a key, or a session', () => {
@@ -98,4 +106,97 @@ test('each operation of the management interface says whose it is: anybody, a ke
     assert.deepEqual(names, schemes[access], operationId);
     assert.ok(names?.every((name) => declared.has(name)));
   }
+});
+
+const bounded = (path: string, name: string) =>
+  operations
+    .find((one) => one.path === path && one.method === 'get')
+    ?.operation.parameters?.find((parameter) => parameter.name === name)?.schema;
+
+test('every operation documents the errors of HTTP, and those of a body where it reads one', () => {
+  for (const { path, method, operation } of operations) {
+    for (const status of [400, 408, 413, 415, 417, 431, 500, 505]) {
+      assert.ok(status in operation.responses, `${method} ${path} ${status}`);
+    }
+    if (method === 'get') continue;
+    assert.match(operation.responses['429']?.description ?? '', /`concurrent_body_bytes`/, path);
+    assert.match(operation.responses['503']?.description ?? '', /`overloaded`/, path);
+  }
+});
+
+test('every operation with a parameter in its path documents 404', () => {
+  for (const { path, operation } of operations) {
+    if (path.includes('{')) assert.ok('404' in operation.responses, path);
+  }
+});
+
+test('a parameter in a path that is longer than any id is answered 404', async () => {
+  for (const path of ['/api/accounts/', '/api/auth/callback/']) {
+    const { status } = await fetch(`${service.url}${path}${'a'.repeat(1500)}`);
+    assert.equal(status, 404, path);
+  }
+});
+
+test('request bodies document the bounds of JSON, and a text request how many choices it may ask for', () => {
+  for (const { path, operation } of operations) {
+    if (operation.requestBody) {
+      assert.match(operation.requestBody.description, /^At most 50000 JSON values, nested at most 64 /, path);
+    }
+  }
+  const { ChatRequest, TextRequest } = document.components['schemas'] ?? {};
+  assert.equal(JSON.stringify(ChatRequest).match(/"n":\{"anyOf":\[[^\]]*"maximum":16/)?.length, 1);
+  assert.match(JSON.stringify(TextRequest), /"n":\{"maximum":8\},"prompt":\{"maxItems":2\}/);
+});
+
+test('filters document their length, and the characters that they refuse', () => {
+  for (const [path, name] of [
+    ['/api/audit', 'actor'],
+    ['/api/usage', 'model'],
+    ['/api/requests', 'model'],
+  ] as const) {
+    const { maxLength, pattern = '' } = bounded(path, name) ?? {};
+    assert.equal(maxLength, 300, path);
+    assert.match('\u{1f600}'.repeat(300), new RegExp(pattern, 'u'));
+    assert.doesNotMatch('a\0', new RegExp(pattern, 'u'));
+  }
+});
+
+test('every cursor that the document allows is accepted, and no other', async () => {
+  const { key } = await service.service.keys.create({ name: 'admin', kind: 'admin' });
+  const headers = { authorization: `Bearer ${key.reveal()}` };
+  const examples = ['1732277279000.key_1', '01932a4b-0c0d-7000-8000-0123456789ab', '0', 'a.b', ''];
+  for (const { path, method, operation } of operations) {
+    const pattern = operation.parameters?.find(({ name }) => name === 'cursor')?.schema.pattern;
+    if (pattern === undefined) continue;
+    for (const cursor of examples) {
+      const url = `${service.url}${path.replace('{id}', 'default')}?cursor=${cursor}`;
+      const { status } = await fetch(url, { method, headers });
+      assert.equal(status, new RegExp(pattern, 'u').test(cursor) ? 200 : 400, url);
+    }
+  }
+});
+
+test('names and addresses document their bounds: 1 to 100 visible characters, and at most 254', () => {
+  const { NewAccount, NewPerson } = (document.components['schemas'] ?? {}) as Record<
+    string,
+    { properties: Record<string, Bounds> }
+  >;
+  const { name } = NewAccount?.properties ?? {};
+  assert.deepEqual([name?.minLength, name?.maxLength], [1, 100]);
+  const { email } = NewPerson?.properties ?? {};
+  assert.equal(email?.maxLength, 254);
+  for (const wrong of ['', 'x', 'a@b@c', 'a\u200b@b']) {
+    assert.doesNotMatch(wrong, new RegExp(email?.pattern ?? '', 'u'));
+  }
+});
+
+test('hidden characters are the control, format and separator characters of Unicode', () => {
+  const hidden = new RegExp(`^[${HIDDEN_CHARACTERS}]$`, 'u');
+  const wrong = [];
+  for (let code = 0; code <= 0x10_ffff; code++) {
+    const character = String.fromCodePoint(code);
+    if (hidden.test(character) !== /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(character))
+      wrong.push(code.toString(16));
+  }
+  assert.deepEqual(wrong, []);
 });

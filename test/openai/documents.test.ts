@@ -11,7 +11,7 @@ interface Document {
 }
 
 const document = openApiDocument(
-  { version: '1.2.3', serverUrl: 'https://api.example.com' },
+  { version: '1.2.3', serverUrl: 'https://api.example.com', maxChoices: 16 },
   { paths: {}, schemas: {}, securitySchemes: {} },
 ) as Document;
 

@@ -1,10 +1,20 @@
 import { z } from 'zod';
 import type { ErrorCode } from '../../errors.ts';
-import { errorAnswers, type DocumentPart } from '../../openai/openapi.ts';
+import { bodyBounds } from '../../openai/json-body.ts';
+import {
+  BODY_ERRORS,
+  errorAnswers,
+  HTTP_ERRORS,
+  JSON_ERRORS,
+  KEY_ERRORS,
+  QUERY_ERRORS,
+} from '../../openai/openapi-errors.ts';
+import type { DocumentPart } from '../../openai/openapi.ts';
 import type { Access } from './contract/operation.ts';
 import type { Endpoint } from './endpoint.ts';
 import { API_ENDPOINTS } from './endpoints.ts';
-import { named } from './contract/schemas.ts';
+import { id, named } from './contract/schemas.ts';
+import { OPEN_BODY_BYTES } from './parse.ts';
 
 type Json = Record<string, unknown>;
 
@@ -35,14 +45,7 @@ export function managementPart(): DocumentPart {
 /** It is the same each time, and costs some milliseconds. */
 let part: DocumentPart | undefined;
 
-/** Codes that every endpoint of this interface can answer. */
-const COMMON: readonly ErrorCode[] = [
-  'invalid_api_key',
-  'internal_error',
-  'storage_unavailable',
-  'shutting_down',
-];
-/** What else an endpoint can say to those who may not call it. */
+/** Errors by who may call an endpoint. */
 const ERRORS_OF: Readonly<Record<Access, readonly ErrorCode[]>> = {
   open: [],
   'signed-in': ['sign_in_required'],
@@ -63,34 +66,34 @@ const SECURITY_OF: Readonly<Record<Access, readonly Record<string, never[]>[]>> 
   owner: [{ admin: [] }, PERSON],
   operator: [{ admin: [] }, PERSON],
 };
-const OF_QUERY: readonly ErrorCode[] = ['invalid_value', 'invalid_type', 'unsupported_parameter'];
-const OF_BODY: readonly ErrorCode[] = [
-  'invalid_json',
-  'missing_required_parameter',
-  ...OF_QUERY,
-  'request_timeout',
-  'request_too_large',
-];
-
 function operation(endpoint: Endpoint): Json {
   const { operationId, summary, access, status, query, body, answer, errors } = endpoint;
-  const codes = new Set([
-    ...(body ? OF_BODY : query ? OF_QUERY : []),
+  const parameters = pathParameters(endpoint);
+  const codes = [
+    ...HTTP_ERRORS,
+    ...KEY_ERRORS,
+    ...(body ? JSON_ERRORS : query ? QUERY_ERRORS : []),
+    ...(parameters.length > 0 ? (['not_found'] as const) : []),
     ...ERRORS_OF[access],
-    ...(endpoint.method === 'GET' ? [] : (['origin_not_allowed'] as const)),
+    ...(endpoint.method === 'GET' ? [] : (['origin_not_allowed', ...BODY_ERRORS] as const)),
     ...errors,
-    ...COMMON,
-  ]);
+  ];
   return {
     operationId,
     summary,
     tags: ['management'],
     security: SECURITY_OF[access],
-    parameters: [...pathParameters(endpoint), ...queryParameters(endpoint)],
-    ...(body && { requestBody: { required: true, ...json(body) } }),
+    parameters: [...parameters, ...queryParameters(endpoint)],
+    ...(body && {
+      requestBody: {
+        description: bodyBounds(access === 'open' ? OPEN_BODY_BYTES : '`limits.bodyBytes`'),
+        required: true,
+        ...json(body),
+      },
+    }),
     responses: {
-      [status]: { description: 'The answer.', ...(answer && json(answer)) },
-      ...errorAnswers([...codes]),
+      [status]: { description: 'The response.', ...(answer && json(answer)) },
+      ...errorAnswers(codes),
     },
   };
 }
@@ -100,7 +103,7 @@ function pathParameters({ path }: Endpoint): Json[] {
     name,
     in: 'path',
     required: true,
-    schema: { type: 'string' },
+    schema: toJsonSchema(id),
   }));
 }
 

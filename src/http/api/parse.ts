@@ -1,6 +1,9 @@
 import type { z } from 'zod';
 import { ServiceError } from '../../errors.ts';
 
+/** Most bytes of a body from a caller without a key or a session. */
+export const OPEN_BODY_BYTES = 16_384;
+
 /**
  * What a schema makes of a body or a query. Throws a `ServiceError` for the first thing that is wrong with it:
  * `missing_required_parameter`, `invalid_type`, `invalid_value`, or `unsupported_parameter` for a field that is not

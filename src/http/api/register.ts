@@ -7,8 +7,9 @@ import { checkOrigin } from '../origin.ts';
 import { checkCaller, checkedAccount } from './access.ts';
 import type { Endpoint } from './endpoint.ts';
 import { API_ENDPOINTS } from './endpoints.ts';
+import { ID } from '../../accounts/bounds.ts';
 import { identify } from './identify.ts';
-import { parse } from './parse.ts';
+import { OPEN_BODY_BYTES, parse } from './parse.ts';
 
 /** The management interface: everything below `/api/`. */
 export function registerApi(app: FastifyInstance, context: HttpContext): void {
@@ -30,9 +31,6 @@ export function registerApi(app: FastifyInstance, context: HttpContext): void {
     });
   }
 }
-
-/** Most bytes of a body from somebody who need not be known. */
-const OPEN_BODY_BYTES = 16_384;
 
 const EMPTY = new Uint8Array(0);
 
@@ -81,6 +79,6 @@ async function answer(
 /** What stands in a path for its parameters. What cannot be an id is that of nothing. */
 function paramsOf(request: FastifyRequest): Record<string, string> {
   const params = request.params as Record<string, string>; // Fastify gives each name in the path its text.
-  if (Object.values(params).every((id) => /^[\w-]{1,64}$/.test(id))) return params;
+  if (Object.values(params).every((id) => ID.test(id))) return params;
   throw new ServiceError('not_found', 'Nothing has such an id.', { param: Object.keys(params)[0] });
 }

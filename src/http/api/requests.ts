@@ -1,6 +1,6 @@
+import { UUID } from '../../accounts/bounds.ts';
 import { readReceipt, readReceiptsOf } from '../../accounts/ledger/receipt.ts';
 import { readRequests } from '../../accounts/ledger/requests.ts';
-import { invalidCursor } from '../../accounts/page.ts';
 import type { AccountDatabase } from '../../accounts/store.ts';
 import { ServiceError } from '../../errors.ts';
 import { requestOperations } from './contract/requests.ts';
@@ -9,14 +9,11 @@ import { pageJson } from './json.ts';
 import { receiptJson, requestJson } from './ledger-json.ts';
 import { inQuery } from './of-account.ts';
 
-const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-
 /** The log of requests, and what is known of each. */
 export const requestEndpoints = endpoints(requestOperations, {
   listRequests: {
     account: inQuery,
     handle: async ({ database, accountId, query }) => {
-      if (query.cursor !== undefined && !UUID.test(query.cursor)) throw invalidCursor();
       const filter = {
         accountId,
         keyId: query.key_id,

@@ -1,9 +1,8 @@
 import { z } from 'zod';
 import { limits } from './limits.ts';
 import { operations } from './operation.ts';
-import { component, pageOf, pageQuery, time } from './schemas.ts';
+import { component, name, pageOf, pageQuery, time } from './schemas.ts';
 
-const name = z.string().describe('What people call it: 1 to 100 characters.');
 const plan = z.string().nullable().describe('Name of a plan of the configuration; null: the default plan.');
 const status = z
   .enum(['active', 'suspended', 'closed'])

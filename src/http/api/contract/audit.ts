@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { operations } from './operation.ts';
-import { component, filterText, id, pageOf, pageQuery, time } from './schemas.ts';
+import { component, filterText, id, newestPageQuery, pageOf, time } from './schemas.ts';
 
 /** A change that somebody made. */
 export const auditEntry = component(
@@ -31,7 +31,7 @@ export const auditOperations = operations({
       actor: filterText.optional(),
       subject: filterText.optional(),
       action: filterText.optional(),
-      ...pageQuery,
+      ...newestPageQuery,
     }),
     answer: pageOf('AuditPage', auditEntry),
   },

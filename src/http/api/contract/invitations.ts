@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { operations } from './operation.ts';
 import { role } from './people.ts';
-import { component, deleted, id, pageOf, pageQuery, time } from './schemas.ts';
-import { email, linkToken, newPassword } from './session.ts';
+import { component, deleted, id, name, newEmail, pageOf, pageQuery, time } from './schemas.ts';
+import { linkToken, newPassword } from './session.ts';
 
 const invitation = z.object({
   id: z.string(),
@@ -31,7 +31,7 @@ export const invitationOperations = operations({
       'Invite somebody to act for an account, for 7 days. Another one to the same address is void then.',
     access: 'owner',
     status: 201,
-    body: component('NewInvitation', z.strictObject({ account_id: id, email, role })),
+    body: component('NewInvitation', z.strictObject({ account_id: id, email: newEmail, role })),
     answer: component(
       'CreatedInvitation',
       invitation.extend({
@@ -68,8 +68,8 @@ export const invitationOperations = operations({
       'AcceptedInvitation',
       z.strictObject({
         token: linkToken,
-        name: z.string().optional().describe('1 to 100 characters; of a new person.'),
-        password: newPassword.optional().describe('10 to 128 characters; of a new person.'),
+        name: name.optional().describe('Of a new person.'),
+        password: newPassword.optional().describe('Of a new person.'),
       }),
     ),
     answer: component('Acceptance', z.object({ account_id: z.string() })),

@@ -3,9 +3,8 @@ import { MAX_MODELS } from '../../../accounts/bounds.ts';
 import { modelId } from '../../../config/plan.ts';
 import { limits } from './limits.ts';
 import { operations } from './operation.ts';
-import { component, id, moment, pageOf, pageQuery, time } from './schemas.ts';
+import { component, id, moment, name, pageOf, pageQuery, time } from './schemas.ts';
 
-const name = z.string().describe('What people call it: 1 to 100 characters.');
 const kind = z
   .enum(['caller', 'admin'])
   .describe('`caller`: may generate; `admin`: may also call this management interface.');

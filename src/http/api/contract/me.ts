@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { operations } from './operation.ts';
-import { component, deleted, pageOf, time } from './schemas.ts';
+import { component, deleted, line, name, pageOf, time } from './schemas.ts';
 import { done, newPassword, password } from './session.ts';
 
 const session = component(
@@ -39,7 +39,7 @@ export const meOperations = operations({
     path: '/api/me',
     summary: 'Change the name of the person who is signed in.',
     access: 'signed-in',
-    body: component('MyChange', z.strictObject({ name: z.string().describe('1 to 100 characters.') })),
+    body: component('MyChange', z.strictObject({ name })),
     answer: component('MyName', z.object({ id: z.string(), name: z.string() })),
   },
   changePassword: {
@@ -88,7 +88,7 @@ export const meOperations = operations({
     path: '/api/me/two-factor/confirm',
     summary: 'Show that the authenticator app has the second factor. From now on signing in takes it.',
     access: 'signed-in',
-    body: component('TwoFactorCode', z.strictObject({ code: z.string().max(50) })),
+    body: component('TwoFactorCode', z.strictObject({ code: line(50) })),
     answer: done,
     errors: ['wrong_credentials', 'too_many_attempts'],
   },

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { operations } from './operation.ts';
-import { component, deleted, pageOf, pageQuery, time } from './schemas.ts';
+import { component, deleted, name, newEmail, pageOf, pageQuery, time } from './schemas.ts';
 
 /** Somebody who may use the console. */
 export const person = component(
@@ -47,10 +47,7 @@ export const peopleOperations = operations({
     summary: 'Make a person, who acts for no account yet.',
     access: 'operator',
     status: 201,
-    body: component(
-      'NewPerson',
-      z.strictObject({ name: z.string().describe('1 to 100 characters.'), email: z.string() }),
-    ),
+    body: component('NewPerson', z.strictObject({ name, email: newEmail })),
     answer: person,
   },
   changePerson: {

@@ -3,7 +3,7 @@ import { DEFAULT_PAGE, MOST_REQUESTS } from '../../../accounts/bounds.ts';
 import { REQUEST_OUTCOMES } from '../../../accounts/ledger/dimensions.ts';
 import { receipt, request } from './ledger.ts';
 import { operations } from './operation.ts';
-import { filterText, id, moment, pageOf, pageQuery } from './schemas.ts';
+import { filterText, id, moment, newestPageQuery, pageOf } from './schemas.ts';
 
 /** The log of requests, and what is known of each. */
 export const requestOperations = operations({
@@ -31,7 +31,7 @@ export const requestOperations = operations({
       error_code: filterText.optional().describe('Code of an error, or `hung_up`.'),
       from: moment.optional().describe('Those that came then or later; ISO 8601 with a time zone.'),
       to: moment.optional().describe('Those that came before; ISO 8601 with a time zone.'),
-      ...pageQuery,
+      ...newestPageQuery,
       limit: z.coerce
         .number<number>()
         .int()

@@ -1,5 +1,16 @@
 import { z } from 'zod';
-import { DEFAULT_PAGE, MAX_PAGE } from '../../../accounts/bounds.ts';
+import {
+  DEFAULT_PAGE,
+  EMAIL,
+  hasLength,
+  ID,
+  MAX_EMAIL,
+  MAX_NAME,
+  MAX_PAGE,
+  NAME,
+  PLACE_CURSOR,
+  UUID,
+} from '../../../accounts/bounds.ts';
 
 /** Schemas that stand in the OpenAPI document under a name of their own. */
 export const named = z.registry<{ id: string }>();
@@ -10,14 +21,37 @@ export function component<T extends z.ZodType>(id: string, schema: T): T {
   return schema;
 }
 
-/** An id in a query or a body; whether there is one of it is seen later. */
-export const id = z.string().regex(/^[\w-]{1,64}$/, 'expected an id');
+/** An id; the handler finds out whether it exists. */
+export const id = z.string().regex(ID, 'expected an id');
 
-/** What something is to be equal to. PostgreSQL takes no text with a NUL in it. */
-export const filterText = z
+/** Text of `min` to `max` characters. */
+export function characters(min: number, max: number) {
+  return z
+    .string()
+    .refine((text) => hasLength(text, min, max), `expected ${min} to ${max} characters`)
+    .meta({ minLength: min, maxLength: max });
+}
+
+/** Text of at most `max` characters without control characters: PostgreSQL takes no text with a NUL. */
+export function line(max: number) {
+  return characters(0, max)
+    .regex(LINE, 'expected text without control characters')
+    .meta({ minLength: 0, maxLength: max });
+}
+
+const LINE = new RegExp('^[ -~\u00a0-\u{10ffff}]*$', 'u');
+
+/** A value that a filter compares with. */
+export const filterText = line(300);
+
+/** The name of an account, a key or a person; `checkedName` enforces the same bounds. */
+export const name = z
   .string()
-  .max(300)
-  .regex(/^\P{Cc}*$/u, 'expected text without control characters');
+  .meta({ minLength: 1, maxLength: MAX_NAME, pattern: NAME.source })
+  .describe(`1 to ${MAX_NAME} characters, none of them a control character.`);
+
+/** The e-mail address of a new person; `checkedEmail` enforces the same bounds. */
+export const newEmail = z.string().meta({ minLength: 3, maxLength: MAX_EMAIL, pattern: EMAIL.source });
 
 /** A moment as it is answered: ISO 8601 in UTC. */
 export const time = z.string().meta({ format: 'date-time' }).describe('ISO 8601 in UTC.');
@@ -30,21 +64,29 @@ export const moment = z.iso
 /** An amount of money, exact. */
 export const usd = z.string().describe('USD, a decimal string.');
 
-/** Parameters of every list. */
-export const pageQuery = {
-  limit: z.coerce
-    .number<number>()
-    .int()
-    .min(1)
-    .max(MAX_PAGE)
-    .optional()
-    .describe(`Most elements of the page. Left out: ${DEFAULT_PAGE}.`),
-  cursor: z
-    .string()
-    .max(200)
-    .optional()
-    .describe('`next_cursor` of the page before. Left out: the first page.'),
-};
+/** Parameters of a list whose cursors have this form. */
+function pageQueryOf(cursor: RegExp) {
+  return {
+    limit: z.coerce
+      .number<number>()
+      .int()
+      .min(1)
+      .max(MAX_PAGE)
+      .optional()
+      .describe(`Most elements of the page. Left out: ${DEFAULT_PAGE}.`),
+    cursor: z
+      .string()
+      .regex(cursor, 'expected the `next_cursor` of a page of this list')
+      .optional()
+      .describe('`next_cursor` of the previous page. Left out: the first page.'),
+  };
+}
+
+/** Parameters of the lists with the oldest element first. */
+export const pageQuery = pageQueryOf(PLACE_CURSOR);
+
+/** Parameters of the lists with the newest element first. */
+export const newestPageQuery = pageQueryOf(UUID);
 
 /** A page of these elements. */
 export function pageOf<T extends z.ZodType>(id: string, element: T) {

@@ -1,26 +1,23 @@
 import { z } from 'zod';
+import { MAX_EMAIL } from '../../../accounts/bounds.ts';
 import { operations } from './operation.ts';
 import { role } from './people.ts';
-import { component, time } from './schemas.ts';
+import { characters, component, line, name, newEmail, time } from './schemas.ts';
 
 /** The answer to what has been done and has nothing to tell. */
 export const done = component('Done', z.object({ done: z.literal(true) }));
 
 /** A password that is to be. */
-export const newPassword = z
-  .string()
-  .min(10, 'expected at least 10 characters')
-  .max(128, 'expected at most 128 characters')
-  .describe('10 to 128 characters.');
+export const newPassword = characters(10, 128).describe('10 to 128 characters.');
 
 /** A password as somebody remembers it. */
-export const password = z.string().max(128);
+export const password = characters(0, 128);
 
 /** An e-mail address as somebody types it. */
-export const email = z.string().max(254);
+export const email = line(MAX_EMAIL);
 
 /** The secret of a link, which stands in its fragment. */
-export const linkToken = z.string().max(100).describe("What stands behind the `#` of the link's address.");
+export const linkToken = line(100).describe("What stands behind the `#` of the link's address.");
 
 /** Who is signed in. */
 export const me = component(
@@ -74,6 +71,9 @@ const signedIn = component(
   }),
 );
 
+/** A path that no URL parser reads as another origin. */
+const OWN_PATH = /^\/(?:[!-.0-[\]-~][!-~]{0,1998})?$/;
+
 /** Signing in and out. Cookies carry the session; no body ever does. */
 export const sessionOperations = operations({
   getSession: {
@@ -92,8 +92,8 @@ export const sessionOperations = operations({
       'SetUp',
       z.strictObject({
         token: linkToken,
-        name: z.string().describe('1 to 100 characters.'),
-        email,
+        name,
+        email: newEmail,
         password: newPassword,
       }),
     ),
@@ -114,10 +114,7 @@ export const sessionOperations = operations({
     path: '/api/sign-in/second-factor',
     summary: 'Complete a sign-in with the second factor. Each code is taken once.',
     access: 'open',
-    body: component(
-      'SecondFactor',
-      z.strictObject({ code: z.string().max(50), kind: z.enum(['totp', 'recovery']) }),
-    ),
+    body: component('SecondFactor', z.strictObject({ code: line(50), kind: z.enum(['totp', 'recovery']) })),
     answer: signedIn,
     errors: ['sign_in_required', 'wrong_credentials', 'too_many_attempts'],
   },
@@ -129,10 +126,10 @@ export const sessionOperations = operations({
     body: component(
       'SignInWithProvider',
       z.strictObject({
-        provider: z.string().max(50).describe('Id of a provider of the session.'),
+        provider: line(50).describe('Id of a provider of the session.'),
         return_to: z
           .string()
-          .max(2000)
+          .regex(OWN_PATH, 'expected a path of this service')
           .optional()
           .describe('Path of the page to come back to. Left out: `/`.'),
       }),
@@ -148,6 +145,7 @@ export const sessionOperations = operations({
     status: 303,
     query: z.looseObject({}),
     answer: null,
+    errors: ['too_many_attempts'],
   },
   signOut: {
     method: 'POST',
