@@ -35,7 +35,7 @@ import { cardSource } from './routing/card.ts';
 import { SYSTEM_CLOCK } from './routing/breaker.ts';
 import { Router } from './routing/router.ts';
 import { VERSION } from './version.ts';
-import { WriteQueue } from './write-queue.ts';
+import { WriteQueue } from './event-stream.ts';
 
 /** Fields of the configuration that a running service takes anew. */
 const RELOADED: ReadonlySet<string> = new Set(['plans', 'defaultPlan']);

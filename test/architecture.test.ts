@@ -39,7 +39,7 @@ const SHARED = new Set([
   'log.ts',
   'secret.ts',
   'version.ts',
-  'write-queue.ts',
+  'event-stream.ts',
   'deadline.ts',
   'connection-watch.ts',
   'file-lock.ts',

@@ -112,7 +112,6 @@ class Face {
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
     server.closeIdleConnections();
     await closed;
-    this.#answering.stop();
   }
 
   #health(): LocalEngineHealth {

@@ -5,7 +5,7 @@ import type { Identity } from '../identity/identity.ts';
 import type { Log } from '../log.ts';
 import type { Inference } from '../inference/complete.ts';
 import type { Router } from '../routing/router.ts';
-import type { WriteQueue } from '../write-queue.ts';
+import type { WriteQueue } from '../event-stream.ts';
 import type { Activity } from './activity.ts';
 import type { Load } from './load.ts';
 import type { Principal } from './principal.ts';

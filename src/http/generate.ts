@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { AuthenticatedKey } from '../accounts/keys.ts';
 import { StalledError } from '../connection-watch.ts';
 import { ServiceError } from '../errors.ts';
+import { EventStream, KEEP_ALIVE } from '../event-stream.ts';
 import type { GenerationRequest } from '../generation.ts';
 import { complete } from '../inference/complete.ts';
 import { HungUp } from '../inference/hung-up.ts';
@@ -12,9 +13,8 @@ import { AnswerBuilder, type AnswerIdentity } from '../openai/answer.ts';
 import { parseChatRequest } from '../openai/chat-request.ts';
 import { refuseUnsupported } from '../openai/honoured.ts';
 import { parseJsonBody } from '../openai/json-body.ts';
-import { DONE, KEEP_ALIVE, StreamFormatter } from '../openai/stream.ts';
+import { DONE, StreamFormatter } from '../openai/stream.ts';
 import { parseTextRequest } from '../openai/text-request.ts';
-import { EventStream } from './event-stream.ts';
 import { answerJson, commonHeaders, refuse, type Exchange } from './exchange.ts';
 import { probeStreamWith } from './half-close.ts';
 import { limitHeaders } from './limit-headers.ts';
@@ -130,21 +130,15 @@ async function stream(
   outcome: RequestOutcome,
   record: GenerationRecord,
 ): Promise<void> {
-  using out = new EventStream(
-    exchange.response,
-    () => commonHeaders(exchange),
-    context.stream,
-    context.writes,
+  using out = new EventStream(exchange.response, context.writes, context.stream, () =>
+    commonHeaders(exchange),
   );
   probeStreamWith(exchange.response, () => void out.write(KEEP_ALIVE));
   const formatter = new StreamFormatter(identity, request);
   try {
     for await (const event of events) {
-      const frames = formatter.format(event);
-      if (frames !== '') {
-        const drained = out.write(frames);
-        if (drained) await drained;
-      } else if (event.type === 'started') out.open();
+      const drained = out.write(formatter.format(event));
+      if (drained) await drained;
     }
     out.end(DONE);
   } catch (error) {

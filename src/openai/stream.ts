@@ -8,9 +8,6 @@ import { usageJson } from './usage.ts';
 /** The last frame of every stream, after the closing chunk or the error frame. */
 export const DONE = 'data: [DONE]\n\n';
 
-/** A comment that keeps proxies and clients from giving up; it is no event. */
-export const KEEP_ALIVE = ': keep-alive\n\n';
-
 type TextEvent = Extract<GenerationEvent, { type: 'token' | 'reasoning' }>;
 
 /**

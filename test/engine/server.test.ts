@@ -169,8 +169,8 @@ describe('the server of an engine', () => {
     await assert.rejects(post('/v1/chat/completions', body, closing.address));
   });
 
-  it('says in a silent stream that steps are being made, and only then', async (test) => {
-    test.mock.timers.enable({ apis: ['setInterval'] });
+  it('sends keep-alive comments in a silent stream while the engine makes steps, and only then', async (test) => {
+    test.mock.timers.enable({ apis: ['setTimeout'] });
     for (const [lastStepAgeMs, says] of [
       [100, true],
       [31_000, false],

@@ -5,7 +5,8 @@ import type { GenerationEvent, GenerationRequest, TokenLogprob } from '../../src
 import { readAnswer } from '../../src/openai/answer-reader.ts';
 import { AnswerBuilder } from '../../src/openai/answer.ts';
 import { StreamReader } from '../../src/openai/stream-reader.ts';
-import { DONE, KEEP_ALIVE, StreamFormatter } from '../../src/openai/stream.ts';
+import { KEEP_ALIVE } from '../../src/event-stream.ts';
+import { DONE, StreamFormatter } from '../../src/openai/stream.ts';
 import { CALLER, CHAT_IDENTITY, parse } from './samples.ts';
 
 /** What one side writes, the other reads: the same events, wherever the bytes are cut. */

@@ -3,7 +3,8 @@ import { test } from 'node:test';
 import { ServiceError } from '../../src/errors.ts';
 import type { GenerationEvent, GenerationRequest, TokenLogprob } from '../../src/generation.ts';
 import { AnswerBuilder } from '../../src/openai/answer.ts';
-import { DONE, KEEP_ALIVE, StreamFormatter } from '../../src/openai/stream.ts';
+import { KEEP_ALIVE } from '../../src/event-stream.ts';
+import { DONE, StreamFormatter } from '../../src/openai/stream.ts';
 import {
   CALLER,
   chat,

@@ -3,9 +3,8 @@ import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
 import { test } from 'node:test';
-import { StalledError, watchConnections } from '../../src/connection-watch.ts';
-import { EventStream } from '../../src/http/event-stream.ts';
-import { WriteQueue } from '../../src/write-queue.ts';
+import { StalledError, watchConnections } from '../src/connection-watch.ts';
+import { EventStream, WriteQueue } from '../src/event-stream.ts';
 
 const STALL_MS = 1000;
 /** How often the connection watch looks. */
@@ -49,8 +48,8 @@ class Exchange implements AsyncDisposable {
     this.served = response.req.socket;
     this.#owned = owned;
     const options = { holdMs: 1e6, keepAliveMs: 1e6 };
-    this.#stream = new EventStream(response, () => [], options, new WriteQueue());
-    this.#stream.open();
+    this.#stream = new EventStream(response, new WriteQueue(), options);
+    this.#stream.write('');
   }
 
   static async open(): Promise<Exchange> {
