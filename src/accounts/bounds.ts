@@ -15,11 +15,11 @@ export const MAX_EMAIL = 254;
 
 /**
  * The control characters, format characters, and line and paragraph separators of Unicode, as ranges of a character
- * class: every JSON Schema validator reads these, and few read `\\p{Cf}`.
+ * class: every JSON Schema validator reads these, and few read `\p{Cf}`.
  */
 export const HIDDEN_CHARACTERS =
-  '\u0000-\u001f\u007f-\u009f\u00ad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f' +
-  '\u2028-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb\u{110bd}\u{110cd}\u{13430}-\u{1343f}' +
+  '\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u0600-\\u0605\\u061c\\u06dd\\u070f\\u0890\\u0891\\u08e2\\u180e\\u200b-\\u200f' +
+  '\\u2028-\\u202e\\u2060-\\u2064\\u2066-\\u206f\\ufeff\\ufff9-\\ufffb\u{110bd}\u{110cd}\u{13430}-\u{1343f}' +
   '\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0001}\u{e0020}-\u{e007f}';
 
 /** A name: no hidden characters, and not only spaces. */

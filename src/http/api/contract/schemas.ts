@@ -39,7 +39,7 @@ export function line(max: number) {
     .meta({ minLength: 0, maxLength: max });
 }
 
-const LINE = new RegExp('^[ -~\u00a0-\u{10ffff}]*$', 'u');
+const LINE = new RegExp(String.raw`^[^\u0000-\u001f\u007f-\u009f]*$`, 'u');
 
 /** A value that a filter compares with. */
 export const filterText = line(300);
