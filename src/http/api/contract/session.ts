@@ -14,7 +14,7 @@ export const newPassword = characters(10, 128).describe('10 to 128 characters.')
 export const password = characters(0, 128);
 
 /** An e-mail address as somebody types it. */
-export const email = line(MAX_EMAIL);
+const email = line(MAX_EMAIL);
 
 /** The secret of a link, which stands in its fragment. */
 export const linkToken = line(100).describe("What stands behind the `#` of the link's address.");
