@@ -166,14 +166,22 @@ test('every cursor that the document allows is accepted, and no other', async ()
   const headers = { authorization: `Bearer ${key.reveal()}` };
   const examples = ['1732277279000.key_1', '01932a4b-0c0d-7000-8000-0123456789ab', '0', 'a.b', ''];
   for (const { path, method, operation } of operations) {
-    const pattern = operation.parameters?.find(({ name }) => name === 'cursor')?.schema.pattern;
-    if (pattern === undefined) continue;
+    const parameter = operation.parameters?.find(({ name }) => name === 'cursor');
+    if (parameter === undefined) continue;
+    const { pattern } = parameter.schema;
+    assert.ok(pattern !== undefined, path);
     for (const cursor of examples) {
       const url = `${service.url}${path.replace('{id}', 'default')}?cursor=${cursor}`;
       const { status } = await fetch(url, { method, headers });
       assert.equal(status, new RegExp(pattern, 'u').test(cursor) ? 200 : 400, url);
     }
   }
+});
+
+test('the dimensions of usage are documented: each once, with commas between', () => {
+  const by = new RegExp(bounded('/api/usage', 'by')?.pattern ?? '', 'u');
+  for (const text of ['', 'day', 'day,model', 'hour,day,model,key,account']) assert.match(text, by);
+  for (const text of ['color', 'day,day', 'day,model,day', 'day,', ',day']) assert.doesNotMatch(text, by);
 });
 
 test('names and addresses document their bounds: 1 to 100 visible characters, and at most 254', () => {

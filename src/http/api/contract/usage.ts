@@ -15,6 +15,12 @@ export const standing = component(
   }),
 );
 
+/** Some of the dimensions, each once: the lookahead refuses a repeated one. */
+const DIMENSION = `(?:${USAGE_DIMENSIONS.join('|')})`;
+const BY = new RegExp(
+  String.raw`^(?!(?:.*,)?([a-z]+),(?:.*,)?\1(?:,|$))(?:${DIMENSION}(?:,${DIMENSION})*)?$`,
+);
+
 const day = z.string().meta({ format: 'date' });
 
 /** What was used, and what is left. */
@@ -27,12 +33,13 @@ export const usageOperations = operations({
     query: z.strictObject({
       by: z
         .string()
+        .regex(BY, `expected some of ${USAGE_DIMENSIONS.join(', ')}, each once, with commas between`)
         .optional()
         .describe(
           `Any of ${USAGE_DIMENSIONS.join(', ')}, with commas between; \`hour\` for at most 7 days. Left out: one sum of all.`,
         ),
       from: day.optional().describe('The first day. Left out: the first of this month.'),
-      to: day.optional().describe('The day after the last one. Left out: tomorrow.'),
+      to: day.optional().describe('The day after the last one, later than `from`. Left out: tomorrow.'),
       account_id: id.optional().describe('Left out: all accounts, for operators alone.'),
       key_id: id.optional(),
       model: filterText.optional(),
