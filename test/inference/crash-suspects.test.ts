@@ -44,6 +44,17 @@ describe('a request that was running when its engine crashed', () => {
       assert.throws(() => suspects.check(same), REFUSED);
   });
 
+  it('is listed as refused for 10 minutes, and not after', () => {
+    const clock = new Clock();
+    clock.crash(request, 2);
+    assert.deepEqual(
+      clock.suspects.refused.map(({ crashes }) => crashes),
+      [2],
+    );
+    clock.nowMs += 10 * MINUTE;
+    assert.deepEqual(clock.suspects.refused, []);
+  });
+
   it('is counted once where several callers send the same', () => {
     const clock = new Clock();
     clock.crash(request, 1, 3);

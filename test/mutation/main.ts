@@ -32,6 +32,7 @@ const AREAS: Readonly<Record<string, Area>> = {
       'test/inference/*.test.ts',
       'test/http/{admission,queue,streams,limits}.test.ts',
       'test/http/transcripts.test.ts',
+      'test/faults/engine.test.ts',
     ],
   },
   ledger: {
