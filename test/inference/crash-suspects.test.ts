@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { GenerationRequest } from '../../src/generation.ts';
 import { CrashSuspects } from '../../src/inference/crash-suspects.ts';
-import { SILENT } from '../../src/log.ts';
+import { SILENT, type LogFields } from '../../src/log.ts';
 import { chat, text } from '../engine/requests.ts';
 import { CALLER } from './books.ts';
 
@@ -42,6 +42,19 @@ describe('a request that was running when its engine crashed', () => {
       chat({ tokens: 3 }, { includeUsage: true, continuousUsage: true }),
     ])
       assert.throws(() => suspects.check(same), REFUSED);
+  });
+
+  it('is logged with whether it is refused from now on', () => {
+    const refused: unknown[] = [];
+    const log = {
+      ...SILENT,
+      error: (_message: string, fields?: LogFields) => refused.push(fields?.['refused']),
+    };
+    const suspects = new CrashSuspects(log);
+    for (const crash of ['first', 'second']) {
+      suspects.record(request, { requestId: crash, clientRequestId: null, caller: CALLER }, crash);
+    }
+    assert.deepEqual(refused, [false, true]);
   });
 
   it('is listed as refused for 10 minutes, and not after', () => {
