@@ -8,8 +8,8 @@
 const STANDSTILL_MS = 50;
 
 /**
- * Calls `expire` once, after `ms` milliseconds. Once, a timer that fires late waits for as long as it was late, at most
- * for its own length: what the process was told meanwhile can take several turns to reach the wait.
+ * Calls `expire` once, after `ms` milliseconds. A timer that fires late is extended once by its delay, by its own length
+ * at most: what arrived in the meantime can take several turns of the event loop to end the wait.
  */
 export class Deadline implements Disposable {
   readonly #ms: number;

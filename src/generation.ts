@@ -83,8 +83,8 @@ export interface TextRequest extends GenerationRequestBase {
 export type GenerationRequest = ChatRequest | TextRequest;
 
 /**
- * Who counted: the engine, or the service from what came because the engine did not report it. `clamped`: the engine
- * reported more than the request could use, and the most that it could use counts.
+ * The source of the counts. `engine`: reported. `estimated`: the engine reported none, and the service counted the events
+ * that it received. `clamped`: the engine reported more than the request could use, and the most it could use counts.
  */
 export type UsageSource = 'engine' | 'estimated' | 'clamped';
 

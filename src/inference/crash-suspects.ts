@@ -31,7 +31,7 @@ export interface CrashSuspect {
  * was running in two crashes is refused for 10 minutes: its caller pays for neither, and could otherwise end the
  * responses of all others again and again. A response that completes clears its request.
  *
- * Requests are the same when they determine the same generation, whoever sends them. While no engine has crashed in
+ * Requests from any caller are the same when they determine the same generation. While no engine has crashed in
  * the last 10 minutes, a request costs one comparison here.
  */
 export class CrashSuspects {

@@ -134,7 +134,7 @@ export function unwritableValues(id: string, atMs: number): SettledValues {
   return emptyValues(id, 'settled', atMs);
 }
 
-/** Without counts or cost, and with the error that the request was told. */
+/** Returns values with no counts and no cost, and with the error that the caller received. */
 function emptyValues(id: string, state: LedgerState, endedAt: number): SettledValues {
   const counts = { usageSource: null, replica: null, slotAt: null, firstTokenAt: null };
   const row = {
