@@ -3,6 +3,7 @@ import { ServiceError } from '../errors.ts';
 
 /** Headers of which a request has one at most. Node keeps the first of several, and a proxy may have read another. */
 const SINGLE = new Set(['host', 'authorization', 'content-length', 'transfer-encoding', 'content-encoding']);
+const SINGLE_LENGTHS = new Set([...SINGLE].map(({ length }) => length));
 
 /**
  * Refuses what servers read in different ways, so that no proxy in front of this one takes a request for another:
@@ -19,7 +20,10 @@ export function violation(request: IncomingMessage): ServiceError | null {
   }
   let seen = '';
   for (let index = 0; index < rawHeaders.length; index += 2) {
-    const name = (rawHeaders[index] ?? '').toLowerCase();
+    const written = rawHeaders[index] ?? '';
+    // Most names have another length than these, and need not be converted.
+    if (!SINGLE_LENGTHS.has(written.length)) continue;
+    const name = written.toLowerCase();
     if (!SINGLE.has(name)) continue;
     if (seen.includes(`${name}\n`)) return invalid(`The request has more than one ${name} header.`);
     seen += `${name}\n`;
