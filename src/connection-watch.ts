@@ -12,7 +12,7 @@ export interface ConnectionLimits {
   idleMs: number;
 }
 
-/** An idle connection stays open this much longer than clients are told, so that no request crosses its end. */
+/** Time added to the timeout that clients are sent, so that no request arrives while the connection closes. */
 const IDLE_GRACE_MS = 1000;
 
 /**

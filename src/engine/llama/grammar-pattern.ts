@@ -2,7 +2,7 @@ import { contains } from './grammar-automaton.ts';
 import { refuseSchema } from './grammar-keywords.ts';
 import { type CodePoints, parsePattern, type PatternNode } from './pattern-parser.ts';
 
-/** Characters that a pattern stands for with its counts written out. */
+/** The maximum length of a pattern in characters, with its repetitions written out. */
 const MAX_POSITIONS = 2000;
 
 /**
