@@ -137,7 +137,7 @@ describe('the packed package, installed', () => {
   test('says which Node it wants where that is older', async () => {
     const old =
       "Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '22.0.0' } })";
-    const child = start(['serve'], { NODE_OPTIONS: `--import "data:text/javascript,${old}"` });
+    using child = start(['serve'], { NODE_OPTIONS: `--import "data:text/javascript,${old}"` });
     const [stderr, ended]: [string, unknown[]] = await Promise.all([text(child.stderr), once(child, 'exit')]);
     assert.match(stderr, /^Sluice needs Node \d+ or newer; this is 22\.0\.0\.$/m);
     assert.equal(ended[0], 1);
@@ -151,7 +151,7 @@ describe('the packed package, installed', () => {
     const models = engines.map(([id, from]) => ({ id, required: true, engine: { file: from, slots: 1 } }));
     await writeFile(config, JSON.stringify({ models, logLevel: 'silent' }));
     const settings = { SLUICE_HOME: join(folder, 'home'), SLUICE_PORT: '0', SLUICE_CONFIG: config };
-    const child = start(['serve'], settings);
+    using child = start(['serve'], settings);
     const ended = once(child, 'exit');
     owned.defer(async () => {
       child.kill('SIGKILL');

@@ -19,6 +19,9 @@ const strict = Boolean(process.env.CI);
 /** More than there are cores, because a file often waits for a browser, a server or a timeout. */
 const FILES_AT_ONCE = Math.min(8, 2 * availableParallelism());
 
+/** A file that never ends, as one does that leaves a process behind, ends the run after this long, in minutes. */
+const LONGEST_RUN_MINUTES = 40;
+
 const env = { ...process.env };
 // Most of what starting a Node costs is stripping and compiling TypeScript, and the tests start hundreds.
 env.NODE_COMPILE_CACHE ??= join(cache, 'compiled');
@@ -72,8 +75,15 @@ const runner = spawn(
   { stdio: 'inherit', env },
 );
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => runner.kill(signal));
+const timer = setTimeout(() => {
+  console.error(
+    `The tests did not end within ${LONGEST_RUN_MINUTES} minutes. The first file named below hangs.`,
+  );
+  runner.kill();
+}, LONGEST_RUN_MINUTES * 60_000);
 // Node's own: the code, or null where a signal ended it.
 const [code] = (await once(runner, 'exit')) as [number | null];
+clearTimeout(timer);
 process.exitCode = code ?? 1;
 if (strict) {
   const skipped = readFileSync(report, 'utf8').match(/^ *ok .* # SKIP.*$/gm) ?? [];

@@ -20,7 +20,7 @@ describe('sluice engine scripted', () => {
       '--api-key-env',
       'KEY',
     ];
-    const child = spawn(process.execPath, [MAIN, ...args], {
+    using child = spawn(process.execPath, [MAIN, ...args], {
       stdio: ['ignore', 'pipe', 'inherit'],
       env: { ...process.env, KEY: 'k' },
     });
@@ -48,7 +48,7 @@ describe('sluice engine scripted', () => {
     [['--slots', '0'], /slots.*at least 1/],
   ] as const) {
     it(`refuses ${flags.join(' ')} and says why`, async () => {
-      const child = spawn(process.execPath, [MAIN, 'engine', 'scripted', ...flags], {
+      using child = spawn(process.execPath, [MAIN, 'engine', 'scripted', ...flags], {
         stdio: ['ignore', 'ignore', 'pipe'],
       });
       let said = '';

@@ -111,7 +111,7 @@ test('a key can be revoked while the configuration file is broken', async (t) =>
 });
 
 test('a reader that closes the pipe is no fault', async (t) => {
-  const child = start(['keys', 'list', '--json'], { SLUICE_HOME: folder(t) });
+  using child = start(['keys', 'list', '--json'], { SLUICE_HOME: folder(t) });
   child.stdout?.destroy();
   let stderr = '';
   child.stderr?.setEncoding('utf8').on('data', (text: string) => (stderr += text));

@@ -141,7 +141,7 @@ test('a reader that has read enough ends an export without a word', async () => 
   const [sqlite] = testDatabases();
   assert.ok(sqlite);
   await using database = await sqlite.open();
-  const child = start(['ledger', 'export'], database.env);
+  using child = start(['ledger', 'export'], database.env);
   child.stdout?.destroy();
   let stderr = '';
   child.stderr?.setEncoding('utf8').on('data', (text: string) => (stderr += text));

@@ -76,7 +76,8 @@ describe('sluice models', () => {
   it('ends with 130 on Ctrl-C and goes on later', async () => {
     await using at = await Fixture.open();
     at.hub.script = [{ stallAfter: 8000 }];
-    const { child, said, ended } = start(at, 'pull', NAME);
+    const pull = start(at, 'pull', NAME);
+    using child = pull.child;
     while (
       !(await stat(`${at.file}.part`).then(
         ({ size }) => size === 8000,
@@ -86,8 +87,8 @@ describe('sluice models', () => {
       await new Promise(setImmediate);
     }
     child.kill('SIGINT');
-    assert.equal((await ended).status, 130);
-    assert.match(said.err, /Interrupted\. What was fetched stays/);
+    assert.equal((await pull.ended).status, 130);
+    assert.match(pull.said.err, /Interrupted\. What was fetched stays/);
     assert.equal((await run(at, 'pull', NAME)).status, 0);
     assert.equal(at.hub.fetches.at(-1)?.range, 'bytes=8000-');
   });

@@ -140,7 +140,7 @@ describe('a process that pulls', () => {
   it('and is killed leaves its lock to the next, which goes on where it was', async () => {
     await using at = await Fixture.open();
     at.hub.script = [{ stallAfter: 9000 }];
-    const child = spawn(process.execPath, [join(import.meta.dirname, 'pull-child.ts'), at.home, NAME], {
+    using child = spawn(process.execPath, [join(import.meta.dirname, 'pull-child.ts'), at.home, NAME], {
       env: { ...process.env, HF_ENDPOINT: at.hub.endpoint },
       stdio: ['ignore', 'pipe', 'inherit'],
     });

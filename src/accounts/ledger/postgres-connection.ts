@@ -98,6 +98,8 @@ export class PostgresConnection implements AsyncDisposable {
     const client = new Client({
       ...postgresOptions(this.#url),
       statement_timeout: this.#statementMs,
+      // A process that is suspended in a transaction would keep others waiting for its locks.
+      idle_in_transaction_session_timeout: this.#statementMs,
       query_timeout: this.#statementMs + LATE_MS,
       pipeline: true,
     });

@@ -31,4 +31,23 @@ describe('one connection to PostgreSQL', { skip: withoutPostgres }, () => {
       ['kept'],
     );
   });
+
+  test('a process that stands still in a transaction holds its locks no longer than a statement may take', async () => {
+    await using place = await postgres?.place();
+    assert.ok(place?.url);
+    await using first = new PostgresConnection(place.url, 100);
+    await using second = new PostgresConnection(place.url, 5000);
+    await second.use((query) => query('create table notes (note text)'));
+    const locked = Promise.withResolvers<void>();
+    const released = Promise.withResolvers<void>();
+    const paused = first.transaction(async (query) => {
+      await query('lock table notes');
+      locked.resolve();
+      await released.promise;
+    });
+    await locked.promise;
+    await second.use((query) => query('insert into notes values ($1)', ['written']));
+    released.resolve();
+    await assert.rejects(paused, DatabaseError);
+  });
 });
