@@ -1,5 +1,5 @@
 import type { Dialect } from '../generation.ts';
-import { asString, wrongType, wrongValue } from './values.ts';
+import { asString, isLongerThan, wrongType, wrongValue } from './values.ts';
 
 export type GenerationKind = 'chat' | 'text';
 
@@ -114,7 +114,7 @@ export function boolean<T extends boolean | null>(
   return { ...row, fallback, read: readBoolean };
 }
 
-/** A string of `minLength` to `maxLength` UTF-16 units. */
+/** A string of `minLength` to `maxLength` Unicode code points. */
 export function string<T extends string | null>(
   path: string,
   schema: { minLength: number; maxLength: number },
@@ -124,7 +124,7 @@ export function string<T extends string | null>(
   const full = { type: 'string', ...schema };
   const read = (value: unknown, at: string): string => {
     const text = asString(value, at);
-    if (text.length < schema.minLength || text.length > schema.maxLength)
+    if (text.length < schema.minLength || isLongerThan(text, schema.maxLength))
       throw wrongValue(at, boundsText(full));
     return text;
   };

@@ -3,7 +3,7 @@ import type { GenerationKind } from './field.ts';
 import * as fields from './fields.ts';
 import { RequestBody, type ParseOptions } from './request-body.ts';
 import { parseResponseFormat } from './response-format.ts';
-import { asObject, asString, shown, wrongType, wrongValue } from './values.ts';
+import { asObject, asString, isLongerThan, shown, wrongType, wrongValue } from './values.ts';
 
 /** What chat and text requests have in common; the rest of each is in its own parser. */
 export type GenerationFields = Omit<ChatRequest, 'kind' | 'messages' | 'maxTokens' | 'logprobs'>;
@@ -78,7 +78,7 @@ function parseStop(value: unknown): readonly string[] {
 
 function parseStopSequence(value: unknown, path: string): string {
   const sequence = asString(value, path);
-  if (sequence === '' || sequence.length > fields.MAX_STOP_LENGTH) {
+  if (sequence === '' || isLongerThan(sequence, fields.MAX_STOP_LENGTH)) {
     throw wrongValue(path, `1 to ${fields.MAX_STOP_LENGTH} characters long`);
   }
   return sequence;

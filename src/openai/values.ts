@@ -31,6 +31,12 @@ export function asString(value: unknown, path: string): string {
   return value;
 }
 
+/** Whether a text has more than `most` Unicode code points, the unit of JSON Schema's `maxLength`. */
+export function isLongerThan(text: string, most: number): boolean {
+  if (text.length <= most) return false;
+  return text.length > 2 * most || Array.from(text).length > most;
+}
+
 /** An object that is no array. Throws `invalid_type`. */
 export function asObject(value: unknown, path: string): Readonly<Record<string, unknown>> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {

@@ -162,6 +162,8 @@ test('a seed of 64 bits keeps its lower 32', () => {
 test('stop is a string or up to 4, none empty', () => {
   assert.deepEqual(chat({ stop: 'x' }).request.stop, ['x']);
   assert.deepEqual(chat({ stop: ['a', 'b', 'c', 'd'] }).request.stop, ['a', 'b', 'c', 'd']);
+  assert.deepEqual(chat({ stop: '😀'.repeat(1024) }).request.stop, ['😀'.repeat(1024)]);
+  refuses(() => chat({ stop: '😀'.repeat(1025) }), 'invalid_value', 'stop');
   refuses(() => chat({ stop: ['a', 'b', 'c', 'd', 'e'] }), 'invalid_value', 'stop');
   refuses(() => chat({ stop: '' }), 'invalid_value', 'stop');
   refuses(() => chat({ stop: ['a', ''] }), 'invalid_value', 'stop[1]');

@@ -31,7 +31,10 @@ function edges(schema: FieldSchema): { inside: unknown[]; outside: unknown[] } {
   if (maximum !== undefined) edges.push([maximum, maximum + past(maximum)]);
   if (exclusiveMinimum !== undefined) edges.push([exclusiveMinimum + step, exclusiveMinimum]);
   if (minLength) edges.push(['x'.repeat(minLength), 'x'.repeat(minLength - 1)]);
-  if (maxLength !== undefined) edges.push(['x'.repeat(maxLength), 'x'.repeat(maxLength + 1)]);
+  // JSON Schema counts code points; an emoji is two UTF-16 units.
+  for (const character of maxLength === undefined ? [] : ['x', '😀']) {
+    edges.push([character.repeat(maxLength ?? 0), character.repeat((maxLength ?? 0) + 1)]);
+  }
   return { inside: edges.map(([inside]) => inside), outside: edges.map(([, outside]) => outside) };
 }
 
