@@ -33,10 +33,9 @@ describe('two factors', WITH_BROWSER, () => {
     uri = `otpauth://totp/Sluice?secret=${secret}`;
     await type(page, appCode(uri));
     const codes = page.getByRole('dialog', { name: 'Keep your recovery codes' });
-    recovery = await codes
-      .getByRole('list', { name: 'Recovery codes' })
-      .getByRole('listitem')
-      .allInnerTexts();
+    const items = codes.getByRole('list', { name: 'Recovery codes' }).getByRole('listitem');
+    await items.first().waitFor();
+    recovery = await items.allInnerTexts();
     assert.ok(recovery.length >= 8);
     await codes.getByRole('button', { name: 'I have kept them' }).click();
     await page.getByText('Turn off', { exact: true }).waitFor();
