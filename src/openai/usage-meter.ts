@@ -57,8 +57,11 @@ export class UsageMeter {
     const { completionTokens } = usage;
     if (completionTokens === 0 && this.#counted > 0 && !this.#options.echo) return;
     if (this.#options.perChoice && choice !== null) {
-      this.#reported += completionTokens - (this.#byChoice.get(choice) ?? 0);
-      this.#byChoice.set(choice, completionTokens);
+      const before = this.#byChoice.get(choice) ?? 0;
+      // Counts only rise: a lower one, subtracted from a total that came in between, could leave less than zero.
+      const now = Math.max(before, completionTokens);
+      this.#reported += now - before;
+      this.#byChoice.set(choice, now);
     } else this.#reported = completionTokens;
     this.#since = 0;
     this.#exact = this.#promptTokens !== null;

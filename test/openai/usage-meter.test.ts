@@ -64,3 +64,11 @@ test('counts of single choices add up, however their chunks come, until a chunk 
     }),
   );
 });
+
+test('counts that fall never make the sum of a response less than zero', () => {
+  const meter = new UsageMeter({ promptTokens: 1, perChoice: true });
+  meter.note(1, usage(9, 1000), 0);
+  meter.note(0, usage(9, 1), null);
+  meter.note(0, usage(9, 1), 0);
+  assert.deepEqual(meter.total(), { usage: usage(9, 1), usageSource: 'engine' });
+});
