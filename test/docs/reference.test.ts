@@ -2,9 +2,11 @@ import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { DEFAULT_MODEL_ID } from '../../src/config/schema.ts';
 import { ERRORS } from '../../src/errors.ts';
 import { scripted } from '../../src/engine/scripted/options.ts';
 import { PATHS } from '../../src/http/paths.ts';
+import { findModel } from '../../src/models/catalogue.ts';
 import { ANNOTATIONS, SUPPORTED_KEYWORDS } from '../../src/openai/json-schema.ts';
 import * as schemaBounds from '../../src/openai/json-schema.ts';
 import { chat, post, requestLog, startService, until } from '../harness.ts';
@@ -157,6 +159,23 @@ test('docs/operations.md has every field of the line that is logged for a reques
 test('the newest version of CHANGELOG.md is that of package.json', () => {
   const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string };
   assert.equal(/^## \[(\d[^\]]*)\] - \d{4}-\d\d-\d\d$/m.exec(readPage('CHANGELOG.md'))?.[1], version);
+});
+
+test('documents name the Node version of package.json', () => {
+  const { engines } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
+    engines: { node: string };
+  };
+  const major = /\d+/.exec(engines.node)?.[0];
+  for (const page of ['README.md', 'docs/quick-start.md', 'CONTRIBUTING.md'])
+    assert.match(readPage(page), new RegExp(`Sluice\\s+runs\\s+on\\s+Node ${major}\\b`), page);
+});
+
+test('documents give the download size of the default model', () => {
+  const { sizeBytes } = findModel(DEFAULT_MODEL_ID) ?? {};
+  assert.ok(sizeBytes);
+  const size = `${Math.round(sizeBytes / 1e6)} MB`;
+  for (const page of ['README.md', 'docs/quick-start.md', 'docs/models.md'])
+    assert.ok(readPage(page).includes(size), `${page} lacks ${size}`);
 });
 
 test('every npm script that a document names is one of package.json', () => {
