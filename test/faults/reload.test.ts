@@ -44,17 +44,16 @@ test('a file with a fault changes nothing, and the log says where the fault is',
   const caller = await it.manager.caller();
   const bad: [text: string, told: RegExp][] = [
     [plans('{requestsPerMinute: -1}'), /line 6.*requestsPerMinute/],
-    [plans('{requestsPerMinut: 5}'), /line 6.*requestsPerMinut/],
+    [plans('{requestsPerMinut: 5}'), /line 6.*requestsPerMinut\b/],
     [`${plans('{requestsPerMinute: 5}')}defaultPlan: gone\n`, /defaultPlan/],
     ['plans: {open: {', /line 1/],
   ];
   for (const [text, told] of bad) {
-    const before = it.lines('the configuration was not read again').length;
     await writeFile(it.file, text);
     it.service.child.kill('SIGHUP');
-    await until(() => it.lines('the configuration was not read again').length > before);
-    const line = it.lines('the configuration was not read again').at(-1);
-    assert.match(String(line?.error), told);
+    // One fault can be logged twice: for the changed file and for the signal.
+    const errors = () => it.lines('the configuration was not read again').map(({ error }) => String(error));
+    await until(() => errors().some((error) => told.test(error)));
     const answer = await it.ask(caller);
     assert.deepEqual([answer.status, answer.header(LIMIT)], [200, '1000']);
   }
