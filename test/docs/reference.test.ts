@@ -56,8 +56,8 @@ test('docs/api.md has every endpoint with its methods, and no other', () => {
   );
 });
 
-test('docs/json-answers.md has the supported keywords and the bounds of a schema', () => {
-  const text = readPage('docs/json-answers.md');
+test('docs/structured-outputs.md has the supported keywords and the bounds of a schema', () => {
+  const text = readPage('docs/structured-outputs.md');
   for (const keyword of [...SUPPORTED_KEYWORDS, ...ANNOTATIONS])
     assert.ok(text.includes(`\`${keyword}\``), keyword);
   for (const [name, value] of Object.entries(schemaBounds)) {

@@ -173,7 +173,7 @@ async function enforcement(
 
 function holds(text: string, schema: Record<string, unknown>): boolean {
   try {
-    // vLLM may write control characters where a string has a bound of its length; docs/json-answers.md says so.
+    // vLLM may write control characters where a string has a bound of its length; docs/structured-outputs.md says so.
     const printable = /^"[^"]*"$/.test(text) ? text.replaceAll(/\p{Cc}/gu, '?') : text;
     return satisfies(JSON.parse(printable), schema, schema, false);
   } catch {
