@@ -27,6 +27,7 @@ import { Activity } from './http/activity.ts';
 import { Load } from './http/load.ts';
 import { buildServer } from './http/server.ts';
 import { Identity } from './identity/identity.ts';
+import type { PasswordHasher } from './identity/password.ts';
 import { makeSetupLink } from './identity/setup.ts';
 import { CrashSuspects } from './inference/crash-suspects.ts';
 import type { Log } from './log.ts';
@@ -51,6 +52,8 @@ export interface ServiceOptions {
   log: Log;
   /** The clock of keys and of limits in this process; the machine's by default. */
   clock?: KeyClock;
+  /** How passwords are hashed; scrypt by default. */
+  passwords?: PasswordHasher;
 }
 
 /**
@@ -87,7 +90,7 @@ export class Service implements AsyncDisposable {
    * Rejects with a `DatabaseError`, also when another service runs on the same SQLite database, or with Node's error
    * when it cannot listen on the address; nothing stays open.
    */
-  static async open({ config, secrets, env, log, clock }: ServiceOptions): Promise<Service> {
+  static async open({ config, secrets, env, log, clock, passwords }: ServiceOptions): Promise<Service> {
     await using owned = new AsyncDisposableStack();
     // Before the tables are migrated under another service. On PostgreSQL instances share the database.
     const lock = config.databaseUrl === null ? owned.use(await ServiceLock.take(config.home)) : null;
@@ -129,7 +132,9 @@ export class Service implements AsyncDisposable {
       }),
     );
     const publicUrl = () => config.file.publicUrl ?? addressOf(app, config.host);
-    const identity = owned.use(new Identity({ database, config: config.file, secrets, publicUrl, log }));
+    const identity = owned.use(
+      new Identity({ database, config: config.file, secrets, publicUrl, log, passwords }),
+    );
     const app = buildServer({
       router,
       inference: {

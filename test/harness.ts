@@ -1,4 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,6 +9,7 @@ import type { KeyClock } from '../src/accounts/keys.ts';
 import { prepareHome } from '../src/config/home.ts';
 import { loadConfig, loadSecrets } from '../src/config/load.ts';
 import type { EngineHealth } from '../src/engine/engine.ts';
+import type { PasswordHasher } from '../src/identity/password.ts';
 import { openLog } from '../src/log.ts';
 import { isReady } from '../src/routing/readiness.ts';
 import { Service } from '../src/service.ts';
@@ -54,14 +56,21 @@ export class HeldClock implements KeyClock {
   }
 }
 
+/** scrypt would take most of the processor time of every test that signs somebody in. */
+const CHEAP_PASSWORDS: PasswordHasher = {
+  hash: async (password) => createHash('sha256').update(password).digest('hex'),
+  verify: async (hash, password) => hash === createHash('sha256').update(password).digest('hex'),
+};
+
 /** Starts the service in this process, on a free port and a fresh home, and waits until it is ready. */
 export async function startService(
   yaml = scriptedYaml(),
   env: NodeJS.ProcessEnv = {},
   clock?: KeyClock,
+  passwords?: PasswordHasher,
 ): Promise<TestService> {
   await using owned = new AsyncDisposableStack();
-  const opened = owned.use(await openService(yaml, env, clock));
+  const opened = owned.use(await openService(yaml, env, clock, passwords));
   await ready(opened.service);
   const { key } = await opened.service.keys.create({ name: 'test' });
   const kept = owned.move();
@@ -73,6 +82,7 @@ export async function openService(
   yaml = scriptedYaml(),
   env: NodeJS.ProcessEnv = {},
   clock?: KeyClock,
+  passwords: PasswordHasher = CHEAP_PASSWORDS,
 ): Promise<OpenedService> {
   await using owned = new AsyncDisposableStack();
   const { path: home } = owned.use(await temporaryFolder());
@@ -96,7 +106,7 @@ export async function openService(
   });
   const log = openLog(config.file.logLevel, destination);
   const secrets = loadSecrets(config, all);
-  const service = owned.use(await Service.open({ config, secrets, env: all, log, clock }));
+  const service = owned.use(await Service.open({ config, secrets, env: all, log, clock, passwords }));
   const kept = owned.move();
   return {
     service,
@@ -123,18 +133,18 @@ export async function ready(service: Service): Promise<void> {
 /** What takes longer than this never comes, in milliseconds: a test that waits for it fails and says so. */
 const LONGEST_WAIT_MS = 120_000;
 
-/** Waits until `condition` holds, looking again after every turn of the event loop that has time for it. */
+/** Waits until `condition` holds. Looks less often the longer it waits: a look may cost a request or a query. */
 export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   const since = performance.now();
   while (!(await condition())) {
-    if (performance.now() - since > LONGEST_WAIT_MS)
-      throw new Error(`it never came that ${String(condition)}`);
-    await nextTurn();
+    const waitedMs = performance.now() - since;
+    if (waitedMs > LONGEST_WAIT_MS) throw new Error(`it never came that ${String(condition)}`);
+    await nextTurn(Math.min(50, Math.max(5, waitedMs / 10)));
   }
 }
 
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, 5));
+function nextTurn(ms = 5): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 /** Blocks this process, and the service in it, as a suspended or starved one is. */

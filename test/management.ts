@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
-import { runCli, type ServiceProcess, type TestService } from './harness.ts';
+import { createKey } from '../src/accounts/key-table.ts';
+import { openDatabase } from '../src/database/database.ts';
+import { Secret } from '../src/secret.ts';
+import type { ServiceProcess, TestService } from './harness.ts';
 
 /** A key of an account, with the ids of both. */
 export interface Caller {
@@ -26,8 +29,10 @@ export class Management {
   }
 
   static async ofProcess({ url, env }: ServiceProcess): Promise<Management> {
-    const made = await runCli(['keys', 'create', '--name', 'admin', '--kind', 'admin'], env);
-    return new Management(url, made.stdout.trim());
+    const { SLUICE_DATABASE_URL: at, SLUICE_HOME: home = '' } = env;
+    await using database = await openDatabase({ home, url: at === undefined ? null : new Secret(at) });
+    const { key } = await createKey(database, { name: 'admin', kind: 'admin' });
+    return new Management(url, key.reveal());
   }
 
   /** What an endpoint answers; any other status than 200 and 201 fails. */

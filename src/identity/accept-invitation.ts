@@ -94,7 +94,7 @@ export async function acceptInvitation(
     return { accountId, cookies: [] };
   }
   const name = checkedName(given(wanted.name, 'name'), 'person');
-  const hash = await identity.hashPassword(given(wanted.password, 'password'));
+  const hash = await identity.passwords.hash(given(wanted.password, 'password'));
   const personId = invitation.personId ?? `person_${randomBytes(12).toString('hex')}`;
   const by = personActor(personId, visit);
   await database.kysely.transaction().execute(async (transaction) => {

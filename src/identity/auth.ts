@@ -7,6 +7,7 @@ import type { Database } from '../database/database.ts';
 import type { Log } from '../log.ts';
 import type { Secret } from '../secret.ts';
 import { authAdapter } from './auth-adapter.ts';
+import type { PasswordHasher } from './password.ts';
 import type { ProviderAuth } from './providers.ts';
 import { ADDRESS_HEADER } from './visit.ts';
 import { PENDING_MS, RESET_MS, SESSION_MS } from './lifetimes.ts';
@@ -21,6 +22,7 @@ export interface AuthOptions {
   cookiePrefix: string;
   secureCookies: boolean;
   providers: ProviderAuth;
+  passwords: PasswordHasher;
   /** Hands somebody the token of a link to a new password. Returns at once. */
   sendResetToken(person: { email: string; name: string }, token: string): void;
   /** Somebody can sign in with this provider from now on, or with a password (`credential`). */
@@ -33,7 +35,7 @@ export interface AuthOptions {
 export type Auth = ReturnType<typeof openAuth>;
 
 /**
- * better-auth on our tables. It hashes passwords, makes sessions and their cookies, and speaks with providers; what
+ * better-auth on our tables. It checks passwords, makes sessions and their cookies, and speaks with providers; what
  * it offers over HTTP is called by our own endpoints, which count attempts and check the origin of a request.
  */
 export function openAuth(options: AuthOptions) {
@@ -54,6 +56,10 @@ export function openAuth(options: AuthOptions) {
     },
     emailAndPassword: {
       enabled: true,
+      password: {
+        hash: (password) => options.passwords.hash(password),
+        verify: ({ hash, password }) => options.passwords.verify(hash, password),
+      },
       disableSignUp: true,
       minPasswordLength: 10,
       // In UTF-16 units; the interface bounds passwords to 128 characters, of one or two each.

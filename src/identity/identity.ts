@@ -8,6 +8,7 @@ import { Mailer } from './mailer.ts';
 import { resetMessage } from './messages.ts';
 import { noteCredential, notePasswordReset } from './notes.ts';
 import { endPresented, forgetExpired, presentedSession } from './sessions.ts';
+import { SCRYPT, type PasswordHasher } from './password.ts';
 import type { SignedIn } from './signed-in.ts';
 import { authHeaders, type Visit } from './visit.ts';
 
@@ -18,13 +19,8 @@ export interface IdentityOptions {
   /** The address callers use, without `/v1`; asked late. */
   publicUrl: () => string;
   log: Log;
-}
-
-/** The library that signs people in, once it is loaded, and what stands beside it. */
-interface Opened {
-  auth: Auth;
-  hash(password: string): Promise<string>;
-  verify(hash: string, password: string): Promise<boolean>;
+  /** `SCRYPT` by default. Tests pass a cheaper one. */
+  passwords?: PasswordHasher;
 }
 
 /**
@@ -38,10 +34,11 @@ export class Identity implements AsyncDisposable {
   readonly mailer: Mailer | null;
   readonly publicUrl: () => string;
   readonly log: Log;
+  readonly passwords: PasswordHasher;
   readonly #secrets: ReadonlyMap<string, Secret>;
-  #opened: Promise<Opened> | null = null;
+  #opened: Promise<Auth> | null = null;
 
-  constructor({ database, config, secrets, publicUrl, log }: IdentityOptions) {
+  constructor({ database, config, secrets, publicUrl, log, passwords = SCRYPT }: IdentityOptions) {
     const { smtp } = config;
     const password = smtp?.passwordEnv === undefined ? undefined : secrets.get(smtp.passwordEnv);
     this.database = database;
@@ -49,6 +46,7 @@ export class Identity implements AsyncDisposable {
     this.mailer = smtp === undefined ? null : new Mailer(smtp, password, log);
     this.publicUrl = publicUrl;
     this.log = log;
+    this.passwords = passwords;
     this.#secrets = secrets;
   }
 
@@ -76,24 +74,19 @@ export class Identity implements AsyncDisposable {
     return new URL(this.publicUrl()).protocol === 'https:';
   }
 
-  async auth(): Promise<Auth> {
-    return (await this.#open()).auth;
-  }
-
-  /** scrypt, with a salt. Takes some 60 ms of another thread. */
-  async hashPassword(password: string): Promise<string> {
-    return await (await this.#open()).hash(password);
-  }
-
-  async verifyPassword(hash: string, password: string): Promise<boolean> {
-    return await (await this.#open()).verify(hash, password);
+  auth(): Promise<Auth> {
+    this.#opened ??= this.#load().catch((error: unknown) => {
+      this.#opened = null;
+      throw error;
+    });
+    return this.#opened;
   }
 
   /** Begins a session of somebody who has shown all that it takes, in place of the one before: the cookies to set. */
   async startSession(visit: Visit, personId: string): Promise<string[]> {
     await endPresented(this.database, visit.headers, this.cookieName);
     await forgetExpired(this.database);
-    const { auth } = await this.#open();
+    const auth = await this.auth();
     const { headers } = await auth.api.startSession({
       body: { personId },
       headers: authHeaders(visit),
@@ -107,30 +100,22 @@ export class Identity implements AsyncDisposable {
     await this.mailer?.[Symbol.asyncDispose]();
   }
 
-  #open(): Promise<Opened> {
-    this.#opened ??= this.#load().catch((error: unknown) => {
-      this.#opened = null;
-      throw error;
-    });
-    return this.#opened;
-  }
-
-  async #load(): Promise<Opened> {
+  async #load(): Promise<Auth> {
     const { database, log } = this;
     const { openAuth } = await import('./auth.ts');
     const { providerAuth } = await import('./providers.ts');
-    const { hashPassword, verifyPassword } = await import('better-auth/crypto');
     const { value } = await database.kysely
       .selectFrom('settings')
       .select('value')
       .where('name', '=', AUTH_SECRET)
       .executeTakeFirstOrThrow();
-    const auth = openAuth({
+    return openAuth({
       database,
       secret: new Secret(value),
       origin: new URL(this.publicUrl()).origin,
       cookiePrefix: this.#cookiePrefix,
       secureCookies: this.#isSecure,
+      passwords: this.passwords,
       providers: providerAuth({
         database,
         providers: this.settings.providers,
@@ -143,11 +128,6 @@ export class Identity implements AsyncDisposable {
       onPasswordReset: (personId) => notePasswordReset(database, personId),
       log,
     });
-    return {
-      auth,
-      hash: hashPassword,
-      verify: (hash, password) => verifyPassword({ hash, password }),
-    };
   }
 
   #secretOf(variable: string): Secret {

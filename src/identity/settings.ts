@@ -47,7 +47,7 @@ export async function changePassword(
 ): Promise<string[]> {
   const { identity, visit, me } = change;
   await confirm(change, current, 'current_password');
-  const hash = await identity.hashPassword(wanted);
+  const hash = await identity.passwords.hash(wanted);
   await noting(change, 'person.change_password', async (transaction, id) => {
     await setPassword(transaction, id, hash);
     await endSessions({ kysely: transaction }, id, 'all');
@@ -152,7 +152,7 @@ async function confirm(
   }
   const by = { person: me.person.id };
   await countAttempt(database, 'confirm', by);
-  if (password !== undefined && (await identity.verifyPassword(hash, password))) {
+  if (password !== undefined && (await identity.passwords.verify(hash, password))) {
     await forgetAttempts(database, 'confirm', by);
     return;
   }

@@ -43,7 +43,7 @@ export async function setUp(
   const kept = await keptToken(database, wanted.token);
   const name = checkedName(wanted.name, 'person');
   const email = checkedEmail(wanted.email);
-  const passwordHash = await identity.hashPassword(wanted.password);
+  const passwordHash = await identity.passwords.hash(wanted.password);
   const personId = await database.kysely.transaction().execute(async (transaction) => {
     // Of two that have the token, the second one finds it gone.
     const { numDeletedRows } = await transaction

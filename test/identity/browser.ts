@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { openDatabase, type Database } from '../../src/database/database.ts';
 import type { Contract } from '../../src/http/api/contract.ts';
 import { API_ENDPOINTS } from '../../src/http/api/endpoints.ts';
+import type { PasswordHasher } from '../../src/identity/password.ts';
 import { makeSetupLink } from '../../src/identity/setup.ts';
 import { totpCode, totpStep } from '../../src/identity/totp.ts';
 import { scriptedYaml, startService, type TestService } from '../harness.ts';
@@ -25,6 +26,7 @@ export interface PlaceOptions {
   /** Of the configuration, beside the model. */
   yaml?: string;
   env?: NodeJS.ProcessEnv;
+  passwords?: PasswordHasher;
 }
 
 /** Starts a service behind a trusted proxy, so that each browser can have an address of its own. */
@@ -32,7 +34,9 @@ export async function startPlace(kind: TestDatabases, options: PlaceOptions = {}
   await using owned = new AsyncDisposableStack();
   const at: TestPlace = owned.use(await kind.place());
   const yaml = scriptedYaml({}, `trustedProxies: ['127.0.0.1']\n${options.yaml ?? ''}`);
-  const test = owned.use(await startService(yaml, { ...at.env, ...options.env }));
+  const test = owned.use(
+    await startService(yaml, { ...at.env, ...options.env }, undefined, options.passwords),
+  );
   const database = owned.use(await openDatabase(at));
   let browsers = 0;
   const browser = () => new Browser(test.service.localUrl, `192.0.2.${++browsers}`);

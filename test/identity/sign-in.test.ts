@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { Identity } from '../../src/identity/identity.ts';
+import { SCRYPT } from '../../src/identity/password.ts';
 import { makeSetupLink } from '../../src/identity/setup.ts';
+import { SILENT } from '../../src/log.ts';
 import { testDatabases } from '../servers.ts';
 import { OPERATOR, startPlace, tokenOf } from './browser.ts';
 
@@ -122,8 +125,8 @@ for (const kind of testDatabases()) {
       await place.browser().ok('signIn', { body: { email, password } });
     });
 
-    test('neither the session nor a token for a new password can be read from the database', async () => {
-      await using place = await startPlace(kind);
+    test('neither a session, a token for a new password nor a password can be read from the database', async () => {
+      await using place = await startPlace(kind, { passwords: SCRYPT });
       const browser = await place.operator();
       const [cookie = ''] = browser.cookies.values();
       const token = cookie.split('.')[0] ?? '';
@@ -133,7 +136,19 @@ for (const kind of testDatabases()) {
       assert.equal(JSON.stringify(rows).includes(token), false);
       const credentials = await place.database.kysely.selectFrom('credentials').selectAll().execute();
       assert.equal(JSON.stringify(credentials).includes(password), false);
+      assert.match(credentials[0]?.password_hash ?? '', /^[0-9a-f]{32}:[0-9a-f]{128}$/);
+      await place.browser().ok('signIn', { body: { email, password } });
+      const wrong = await place.browser().call('signIn', { body: { email, password: 'not this one' } });
+      assert.equal(wrong.code, 'wrong_credentials');
       assert.equal(place.test.log().includes(token), false);
+    });
+
+    test('passwords are hashed with scrypt by default', async () => {
+      await using database = await kind.open();
+      const config = { signIn: { providers: [], letInUnknown: false }, smtp: undefined };
+      const secrets = new Map<string, never>();
+      await using identity = new Identity({ database, config, secrets, publicUrl: () => '', log: SILENT });
+      assert.equal(identity.passwords, SCRYPT);
     });
 
     test('a session says whence it is, and ends by itself', async () => {
