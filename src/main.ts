@@ -12,31 +12,31 @@ const COMMANDS: Readonly<Record<string, Listed>> = {
     load: () => import('./commands/serve.ts'),
   },
   models: {
-    summary: 'Fetch, list, check and remove model files.',
+    summary: 'Download, list, verify and remove model files.',
     load: () => import('./commands/models.ts'),
   },
   accounts: {
-    summary: 'Make, list, suspend and close accounts.',
+    summary: 'Create, list, suspend and close accounts.',
     load: () => import('./commands/accounts.ts'),
   },
   people: {
-    summary: 'List who may use the console, and let in who is locked out.',
+    summary: 'List users, manage operators and reset lost passwords.',
     load: () => import('./commands/people.ts'),
   },
   'setup-link': {
-    summary: 'Print the link with which the first operator signs up in the console.',
+    summary: 'Print the setup link for the first operator.',
     load: () => import('./commands/setup-link.ts'),
   },
   keys: {
-    summary: 'Make, list, change and revoke API keys.',
+    summary: 'Create, list, update and revoke API keys.',
     load: () => import('./commands/keys.ts'),
   },
   plans: {
-    summary: 'List the plans of the configuration, and how many accounts are on each.',
+    summary: 'List the plans and the number of accounts on each.',
     load: () => import('./commands/plans.ts'),
   },
   usage: {
-    summary: 'Sum up what was used, by day, model, key or account.',
+    summary: 'Show usage by hour, day, model, key or account.',
     load: () => import('./commands/usage.ts'),
   },
   ledger: {
@@ -44,27 +44,27 @@ const COMMANDS: Readonly<Record<string, Listed>> = {
     load: () => import('./commands/ledger.ts'),
   },
   receipt: {
-    summary: 'Tell all that is known of one request.',
+    summary: 'Show one request in detail.',
     load: () => import('./commands/receipt.ts'),
   },
   audit: {
-    summary: 'Show who changed which account, key, plan or person.',
+    summary: 'Show who changed accounts, keys, plans and users.',
     load: () => import('./commands/audit.ts'),
   },
   database: {
-    summary: 'Bring the database to this version, or back it up.',
+    summary: 'Migrate or back up the database.',
     load: () => import('./commands/database.ts'),
   },
   config: {
-    summary: 'Check the configuration, or print the settings that hold.',
+    summary: 'Check or print the configuration.',
     load: () => import('./commands/config.ts'),
   },
   doctor: {
-    summary: 'Say what this machine offers, and what to do about each fault.',
+    summary: 'Check this machine and the configuration, and suggest fixes.',
     load: () => import('./commands/doctor.ts'),
   },
   engine: {
-    summary: 'Serve one engine over TCP, as a replica for a service on this or another machine.',
+    summary: 'Run one engine as a replica for a service on this or another machine.',
     load: () => import('./commands/engine.ts'),
   },
 };
@@ -83,7 +83,7 @@ async function main(args: readonly string[]): Promise<void> {
     .exitOverride()
     .addHelpText(
       'after',
-      '\nExamples:\n  $ sluice serve\n  $ sluice keys create --name laptop\n\n`sluice <command> --help` tells more of each.',
+      '\nExamples:\n  $ sluice serve\n  $ sluice keys create --name laptop\n\nRun `sluice <command> --help` for the options of a command.',
     );
   const wanted = args[0] === 'help' ? args[1] : args[0];
   for (const [name, { summary, load }] of Object.entries(COMMANDS)) {

@@ -192,7 +192,7 @@ export async function spawnService(
   const url = new Promise<string>((resolve, reject) => {
     createInterface({ input: child.stdout }).on('line', (line) => {
       stdout += `${line}\n`;
-      const listens = /listens on (\S+)/.exec(line)?.[1];
+      const listens = /is listening on (\S+)/.exec(line)?.[1];
       if (listens) resolve(listens);
     });
     void ended.then((how) => reject(new Error(`the service ended with ${how}:\n${stdout}${stderr}`)));

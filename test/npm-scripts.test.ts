@@ -33,7 +33,7 @@ async function npmStart(): Promise<Started> {
   });
   const url = await new Promise<string>((resolve, reject) => {
     createInterface({ input: npm.stdout }).on('line', (line) => {
-      const listens = /listens on (\S+)/.exec(line)?.[1];
+      const listens = /is listening on (\S+)/.exec(line)?.[1];
       if (listens !== undefined) resolve(listens);
     });
     void closed.then(() => reject(new Error('it ended')));

@@ -159,7 +159,7 @@ describe('the packed package, installed', () => {
     });
     const url = await new Promise<string>((resolve, reject) => {
       createInterface({ input: child.stdout }).on('line', (line) => {
-        const listens = /listens on (\S+)/.exec(line)?.[1];
+        const listens = /is listening on (\S+)/.exec(line)?.[1];
         if (listens !== undefined) resolve(listens);
       });
       void ended.then(() => reject(new Error('it ended')));

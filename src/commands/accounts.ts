@@ -18,26 +18,26 @@ import { isoTime, note, print, printJson, printTable, shortTime } from './output
 
 /** `sluice accounts …`: works on the database itself, whether a service runs beside or not. */
 export function register(program: Command): void {
-  const accounts = program.command('accounts').description('Make, list, suspend and close accounts.');
+  const accounts = program.command('accounts').description('Create, list, suspend and close accounts.');
   accounts
     .command('create')
-    .description('Make an account and print its id.')
-    .requiredOption('--name <name>', 'what people call it')
-    .option('--plan <plan>', 'name of a plan of the configuration; left out: the default plan')
-    .option('--json', 'print the account as an object')
+    .description('Create an account and print its ID.')
+    .requiredOption('--name <name>', 'display name')
+    .option('--plan <plan>', 'plan from the configuration (default: the default plan)')
+    .option('--json', 'print the account as JSON')
     .addHelpText('after', '\nExample:\n  $ sluice accounts create --name acme --plan standard')
     .action(create);
   accounts
     .command('list')
-    .description('List every account, closed ones too.')
-    .option('--json', 'print an array of objects, times as ISO 8601')
+    .description('List all accounts, including closed ones.')
+    .option('--json', 'print a JSON array, with ISO 8601 times')
     .addHelpText('after', '\nExample:\n  $ sluice accounts list')
     .action(list);
   accounts
     .command('show')
-    .description('Show an account with its keys and the people who act for it.')
-    .argument('<account>', 'its id')
-    .option('--json', 'print {"account","keys","members"}, times as ISO 8601')
+    .description('Show an account, its keys and its members.')
+    .argument('<account>', 'account ID')
+    .option('--json', 'print {"account","keys","members"} as JSON, with ISO 8601 times')
     .addHelpText('after', '\nExample:\n  $ sluice accounts show default')
     .action(show);
   registerChanges(accounts);
@@ -46,22 +46,22 @@ export function register(program: Command): void {
 function registerChanges(accounts: Command): void {
   accounts
     .command('set-plan')
-    .description('Put an account on another plan: within a second it holds for every key.')
-    .argument('<account>', 'its id')
-    .argument('[plan]', 'name of a plan of the configuration; left out: the default plan')
+    .description('Change the plan of an account. Applies to all of its keys within a second.')
+    .argument('<account>', 'account ID')
+    .argument('[plan]', 'plan from the configuration (default: the default plan)')
     .addHelpText('after', '\nExample:\n  $ sluice accounts set-plan acct_0123456789abcdef01234567 free')
     .action(async (id: string, plan?: string) => {
       await change(id, { plan: plan === undefined ? null : planNamed(await plansHere(), plan) });
     });
   for (const [name, status, description] of [
-    ['suspend', 'suspended', 'Let no key of an account open anything, until it is resumed.'],
-    ['resume', 'active', 'Let the keys of a suspended account open doors again.'],
-    ['close', 'closed', 'Close an account for ever. Its ledger stays.'],
+    ['suspend', 'suspended', 'Suspend an account: all of its keys are refused until it is resumed.'],
+    ['resume', 'active', 'Resume a suspended account.'],
+    ['close', 'closed', 'Close an account permanently. Its ledger is kept.'],
   ] as const) {
     accounts
       .command(name)
       .description(description)
-      .argument('<account>', 'its id')
+      .argument('<account>', 'account ID')
       .addHelpText('after', `\nExample:\n  $ sluice accounts ${name} acct_0123456789abcdef01234567`)
       .action((id: string) => change(id, { status }));
   }
@@ -72,7 +72,7 @@ async function create(flags: { name: string; plan?: string; json?: true }): Prom
   await using database = await openDatabaseHere();
   const account = await createAccount(database, { name: flags.name, plan }, commandLineActor());
   if (flags.json) return printJson(accountJson(account));
-  note(`Account ${account.name} on ${planWords(account)}. Its id:`);
+  note(`Created account ${account.name} on ${planWords(account)}. Its ID:`);
   print(account.id);
 }
 
@@ -111,9 +111,9 @@ async function show(id: string, flags: { json?: true }): Promise<void> {
   }
   print(`${account.id}  ${account.name}`);
   print(`${account.status}, on ${planWords(account)}, since ${shortTime(account.createdAt)}`);
-  print(keys.length === 0 ? 'It has no keys.' : 'Keys:');
+  print(keys.length === 0 ? 'No keys' : 'Keys:');
   for (const key of keys) print(`  ${key.id}  ${key.name}  ${keyStatus(key, now)}`);
-  print(members.length === 0 ? 'Nobody acts for it.' : 'People:');
+  print(members.length === 0 ? 'No members' : 'People:');
   for (const { person, role } of members) print(`  ${person.id}  ${person.name} <${person.email}>  ${role}`);
 }
 

@@ -8,12 +8,12 @@ import { isoTime, note, printJson, printTable, shortTime } from './output.ts';
 export function register(program: Command): void {
   program
     .command('audit')
-    .description('Show who changed which account, key, plan or person.')
+    .description('Show who changed accounts, keys, plans and users.')
     .command('list')
-    .description('List changes, the newest first.')
-    .option('--account <account>', 'only those to this account and its keys')
-    .option('--limit <count>', `most entries, at most ${MAX_PAGE}`, parseCount, DEFAULT_PAGE)
-    .option('--json', 'print an array of objects, times as ISO 8601')
+    .description('List changes, newest first.')
+    .option('--account <account>', 'only changes to this account and its keys')
+    .option('--limit <count>', `maximum number of entries, up to ${MAX_PAGE}`, parseCount, DEFAULT_PAGE)
+    .option('--json', 'print a JSON array, with ISO 8601 times')
     .addHelpText('after', '\nExample:\n  $ sluice audit list --account default')
     .action(list);
 }
@@ -22,7 +22,7 @@ async function list(flags: { account?: string; limit: number; json?: true }): Pr
   await using database = await openDatabaseHere();
   const { items } = await listAudit(database, { accountId: flags.account }, { limit: flags.limit });
   if (flags.json) return printJson(items.map(asJson));
-  if (items.length === 0) return note('Nothing was changed yet.');
+  if (items.length === 0) return note('No changes yet.');
   printTable(
     ['AT', 'ACTOR', 'FROM', 'ACTION', 'SUBJECT', 'DETAIL'],
     items.map(({ at, actor, ip, action, subject, detail }) => [

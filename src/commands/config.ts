@@ -8,7 +8,7 @@ import { note, print } from './output.ts';
 export function register(program: Command): void {
   const config = program
     .command('config')
-    .description('Check the configuration, or print the settings that hold.')
+    .description('Check or print the configuration.')
     .addHelpText(
       'after',
       '\nSLUICE_CONFIG names the file; docs/configuration.md lists its fields.\n\nExample:\n  $ SLUICE_CONFIG=sluice.yaml sluice config check',
@@ -16,14 +16,14 @@ export function register(program: Command): void {
   config
     .command('check')
     .description(
-      'Say whether the service would start with this configuration; exit 1 and every fault if not.',
+      'Check the configuration. Lists every error and exits with 1 if the service would not start.',
     )
     .addHelpText('after', '\nExample:\n  $ SLUICE_CONFIG=sluice.yaml sluice config check')
     .action(check);
   config
     .command('print')
     .description(
-      'Print the settings that hold, defaults filled in, as a configuration file. Shows no secret.',
+      'Print the effective settings, including defaults, as a configuration file. Secrets are not shown.',
     )
     .addHelpText('after', '\nExample:\n  $ sluice config print > sluice.yaml')
     .action(async () => print(format(await loadConfig(process.env))));
@@ -34,7 +34,9 @@ async function check(): Promise<void> {
   const faults = await modelFaults(config);
   if (faults.length === 0) {
     note(
-      config.configPath === null ? 'No file is given; the defaults hold.' : `${config.configPath} is right.`,
+      config.configPath === null
+        ? 'No configuration file is set; the defaults apply.'
+        : `${config.configPath} is valid.`,
     );
     return;
   }
@@ -52,7 +54,7 @@ async function modelFaults({ file }: Config): Promise<string[]> {
     if (engine === undefined || engine.file?.startsWith('scripted:')) return [];
     if (engine.file === undefined) {
       if (findModel(id) !== null) return [];
-      return `${id} is not in the catalogue: give it engine.file or replicas (\`sluice models list --available\`).`;
+      return `The model ${id} is not in the catalog. Set engine.file or replicas for it, or choose a model that \`sluice models list --available\` lists.`;
     }
     try {
       parseSource(engine.file);

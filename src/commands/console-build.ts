@@ -14,10 +14,12 @@ const VITE = join(ROOT, 'node_modules', 'vite', 'bin', 'vite.js');
 export async function ensureConsole(tell: (line: string) => void): Promise<boolean> {
   if (consoleIsBuilt()) return true;
   if (!existsSync(VITE)) {
-    tell('The console is not built and its builder is not installed: pages are not served, the API is.');
+    tell(
+      'The console is not available: it is not built, and its build tools are not installed. The API works without it.',
+    );
     return false;
   }
-  tell('building the console, once');
+  tell('Building the console (first start only)');
   const args = [
     VITE,
     'build',
@@ -33,6 +35,6 @@ export async function ensureConsole(tell: (line: string) => void): Promise<boole
   // Node's own: the code, or null where a signal ended it.
   const [code] = (await once(builder, 'close')) as [number | null];
   if (code === 0) return true;
-  tell(`The console could not be built: pages are not served, the API is.\n${said.trim()}`);
+  tell(`The console could not be built. The API works without it.\n${said.trim()}`);
   return false;
 }

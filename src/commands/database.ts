@@ -9,18 +9,16 @@ import { note } from './output.ts';
 
 /** `sluice database migrate|backup`: work on the database itself, whether a service runs beside or not. */
 export function register(program: Command): void {
-  const database = program
-    .command('database')
-    .description('Bring the database to this version, or back it up.');
+  const database = program.command('database').description('Migrate or back up the database.');
   database
     .command('migrate')
-    .description('Bring the tables to this version, as the start of the service does too.')
+    .description('Migrate the database to this version. The service also does this when it starts.')
     .addHelpText('after', '\nExample:\n  $ sluice database migrate')
     .action(migrate);
   database
     .command('backup')
-    .description('Copy the SQLite database to a new file, while a service runs on it or not.')
-    .argument('<file>', 'the copy, which only its owner can read; nothing is overwritten')
+    .description('Copy the SQLite database to a new file. Works while the service is running.')
+    .argument('<file>', 'path of the backup; must not exist yet. Only its owner can read it.')
     .addHelpText('after', '\nExample:\n  $ sluice database backup /var/backups/sluice.db')
     .action(backup);
 }
@@ -36,13 +34,13 @@ async function migrate(): Promise<void> {
       note(`Applying ${name} …`);
     },
   });
-  note(done === 0 ? 'The tables are of this version already.' : 'The tables are of this version now.');
+  note(done === 0 ? 'The database is up to date.' : 'The database was migrated to this version.');
 }
 
 async function backup(file: string): Promise<void> {
   const { home, url } = databaseOf(process.env);
   if (url !== null) {
-    note('The database is on PostgreSQL, which brings its own program:');
+    note('The database is PostgreSQL. Back it up with its own tool:');
     note('  pg_dump --format=custom --file=sluice.dump "$SLUICE_DATABASE_URL"');
     process.exitCode = 1;
     return;
@@ -58,14 +56,14 @@ async function backup(file: string): Promise<void> {
   } catch (error) {
     if (!stop.signal.aborted) throw error;
     bar.stop();
-    note('Interrupted: there is no backup.');
+    note('Interrupted. No backup was written.');
     process.exitCode = stop.signal.reason === 'SIGINT' ? 130 : 143;
     return;
   } finally {
     bar.stop();
     for (const signal of SIGNALS) process.off(signal, interrupted);
   }
-  note(`The backup is whole: ${target}`);
+  note(`Backup written to ${target}`);
 }
 
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const;

@@ -14,12 +14,9 @@ import { note, print, printJson } from './output.ts';
 export function register(program: Command): void {
   program
     .command('doctor')
-    .description('Say what this machine offers, and what to do about each fault.')
-    .option('--json', 'print an array of {"subject","status","found","advice"}')
-    .addHelpText(
-      'after',
-      '\nExit code 1 when something would stop the service.\n\nExample:\n  $ sluice doctor',
-    )
+    .description('Check this machine and the configuration, and suggest fixes.')
+    .option('--json', 'print a JSON array of {"subject","status","found","advice"}')
+    .addHelpText('after', '\nExits with 1 when the service would not start.\n\nExample:\n  $ sluice doctor')
     .action(doctor);
 }
 
@@ -32,8 +29,8 @@ async function doctor(flags: { json?: true }): Promise<void> {
   if (!flags.json)
     note(
       faults === 0
-        ? '\nNothing here stops the service.'
-        : `\n${faults} to mend before the service can start.`,
+        ? '\nNo problems found.'
+        : `\n${faults} ${faults === 1 ? 'problem' : 'problems'} to fix before the service can start.`,
     );
 }
 
@@ -42,7 +39,7 @@ async function examine(env: NodeJS.ProcessEnv): Promise<readonly Finding[]> {
   if ('subject' in config) return [config, ...lookAtMachine(), lookAtEngine(), await lookAtHome(homeOf(env))];
   const usesEngine = config.file.models.some((model) => model.engine !== undefined);
   return [
-    { subject: 'configuration', status: 'good', found: config.configPath ?? 'the defaults', advice: null },
+    { subject: 'configuration', status: 'good', found: config.configPath ?? 'defaults', advice: null },
     ...lookAtMachine(),
     ...(usesEngine ? [lookAtEngine(), await lookAtPip(env)] : []),
     ...(await lookAtModels(config)),
@@ -62,7 +59,7 @@ async function configOrFault(env: NodeJS.ProcessEnv): Promise<Config | Finding> 
       subject: 'configuration',
       status: 'fault',
       found: error.message,
-      advice: 'Mend the file; docs/configuration.md lists its fields.',
+      advice: 'Correct the file. docs/configuration.md lists all fields.',
     };
   }
 }

@@ -18,7 +18,7 @@ interface ServeFlags {
 export function register(program: Command): void {
   const engine = program
     .command('engine')
-    .description('Serve one engine over TCP, as a replica for a service on this or another machine.');
+    .description('Run one engine as a replica for a service on this or another machine.');
   registerScripted(engine);
   registerLlama(engine);
 }
@@ -26,15 +26,20 @@ export function register(program: Command): void {
 function registerScripted(parent: Command): void {
   const command = parent
     .command('scripted')
-    .description('Serve deterministic text without a model: for tests, demos and load runs.')
-    .option('--model <id>', 'the model id that requests name', 'sluice/scripted')
-    .option('--slots <count>', 'requests that generate at once', countFromOne, 8)
-    .option('--queue <count>', 'requests that may wait for a slot', wholeNumber, 1024)
-    .option('--context-tokens <count>', 'tokens of a prompt and its completion together', countFromOne, 4096)
-    .option('--tokens <count>', 'tokens of a completion that nothing ends earlier', wholeNumber, 16)
+    .description('Serve deterministic text without a model, for tests, demos and load tests.')
+    .option('--model <id>', 'model ID that requests use', 'sluice/scripted')
+    .option('--slots <count>', 'number of requests that generate at the same time', countFromOne, 8)
+    .option('--queue <count>', 'number of requests that can wait for a slot', wholeNumber, 1024)
+    .option(
+      '--context-tokens <count>',
+      'context length: tokens of prompt and completion together',
+      countFromOne,
+      4096,
+    )
+    .option('--tokens <count>', 'completion length when nothing ends it earlier', wholeNumber, 16)
     .option('--token-ms <ms>', 'time between two tokens, in milliseconds', wholeNumber, 0)
-    .option('--prefill-ms <ms>', 'time between slot and first token, in milliseconds', wholeNumber, 0)
-    .option('--load-ms <ms>', 'how long it takes to be ready, in milliseconds', wholeNumber, 0);
+    .option('--prefill-ms <ms>', 'time from slot to first token, in milliseconds', wholeNumber, 0)
+    .option('--load-ms <ms>', 'start-up time, in milliseconds', wholeNumber, 0);
   withServeOptions(command).action(async (flags: ServeFlags & ScriptedOptions) => {
     const [{ ScriptedEngine }, { spoil }, { setTimeout: sleep }] = await Promise.all([
       import('../engine/scripted/engine.ts'),
@@ -60,16 +65,16 @@ function registerLlama(parent: Command): void {
   const command = parent
     .command('llama')
     .description('Serve a GGUF model with llama.cpp.')
-    .requiredOption('--file <path>', 'the GGUF file')
-    .requiredOption('--model <id>', 'the model id that requests name, <namespace>/<model_name>')
-    .option('--slots <count>', 'requests that generate at once', countFromOne, 8)
+    .requiredOption('--file <path>', 'GGUF file')
+    .requiredOption('--model <id>', 'model ID that requests use, <namespace>/<model_name>')
+    .option('--slots <count>', 'number of requests that generate at the same time', countFromOne, 8)
     .option(
       '--context-tokens <count>',
-      'tokens that one slot holds; left out: what the model says, at most 4096',
+      "context length of each slot (default: the model's, at most 4096)",
       wholeNumber,
     )
-    .option('--threads <count>', 'CPU threads; left out: physical cores within the cgroup quota', wholeNumber)
-    .option('--gpu-layers <count>', 'layers kept on the GPU, or "auto"', layers, 'auto');
+    .option('--threads <count>', 'CPU threads (default: physical cores within the cgroup quota)', wholeNumber)
+    .option('--gpu-layers <count>', 'number of layers on the GPU, or "auto"', layers, 'auto');
   withServeOptions(command).action(async (flags: ServeFlags & LlamaFlags) => {
     const { LlamaEngine } = await import('../engine/llama/engine.ts');
     const { file, slots, contextTokens = null, threads = null, gpuLayers } = flags;
@@ -78,7 +83,7 @@ function registerLlama(parent: Command): void {
       { onProgress: () => {}, log: openLog('info') },
     );
     engine.failed.catch((error: unknown) => {
-      process.stderr.write(`the engine failed: ${String(error)}\n`);
+      process.stderr.write(`The engine failed: ${String(error)}\n`);
       process.exit(1);
     });
     await serve(engine, flags, {});
@@ -88,13 +93,13 @@ function registerLlama(parent: Command): void {
 function withServeOptions(command: Command): Command {
   return command
     .option('--host <address>', 'address to listen on', '127.0.0.1')
-    .option('--port <port>', 'port to listen on; 0: any free one, which is printed', wholeNumber, 0)
+    .option('--port <port>', 'port to listen on; 0 picks a free port and prints it', wholeNumber, 0)
     .option(
       '--api-key-env <name>',
-      'environment variable with the key that requests must carry; left out: none',
+      'environment variable with the API key that requests must send (default: no key)',
       keyFrom,
     )
-    .option('--choices <count>', 'most choices of one request', countFromOne, 16);
+    .option('--choices <count>', 'maximum number of choices per request', countFromOne, 16);
 }
 
 /** Listens, says where, and ends with exit code 0 on SIGTERM or SIGINT, when the running requests are done. */
@@ -125,7 +130,7 @@ class ListenError extends Error {
 
 function keyFrom(name: string): Secret {
   const value = process.env[name];
-  if (!value) throw new InvalidArgumentError(`The environment variable ${name} is not set or empty.`);
+  if (!value) throw new InvalidArgumentError(`The environment variable ${name} is not set or is empty.`);
   return new Secret(value);
 }
 

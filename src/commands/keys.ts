@@ -12,40 +12,36 @@ import { isoTime, note, print, printJson, printTable, shortTime } from './output
 
 /** `sluice keys …`: works on the database itself, whether a service runs beside or not. */
 export function register(program: Command): void {
-  const keys = program.command('keys').description('Make, list, change and revoke API keys.');
+  const keys = program.command('keys').description('Create, list, update and revoke API keys.');
   const made = keys
     .command('create')
-    .description('Make a key and show it once.')
-    .requiredOption('--name <name>', 'what people call it')
-    .option('--account <account>', 'id of the account it belongs to', DEFAULT_ACCOUNT_ID)
+    .description('Create a key and print it. It cannot be shown again.')
+    .requiredOption('--name <name>', 'display name')
+    .option('--account <account>', 'ID of its account', DEFAULT_ACCOUNT_ID)
     .addOption(
-      new Option('--kind <kind>', 'caller: may generate; admin: may also manage accounts over HTTP')
+      new Option('--kind <kind>', 'caller: can generate; admin: can also use the management API')
         .choices(['caller', 'admin'] satisfies KeyKind[])
         .default('caller'),
     )
-    .option(
-      '--expires-in <duration>',
-      'such as 30d, 12h or 90m; left out: it does not expire',
-      parseDuration,
-    );
-  restrictions(made, 'left out: all')
-    .option('--json', 'print {"id","key","name","created_at"}, the time as ISO 8601')
+    .option('--expires-in <duration>', 'such as 30d, 12h or 90m (default: never)', parseDuration);
+  restrictions(made, 'default: all')
+    .option('--json', 'print {"id","key","name","created_at"} as JSON, with an ISO 8601 time')
     .addHelpText('after', `${LIMITS_HELP}\nExample:\n  $ sluice keys create --name laptop --expires-in 30d`)
     .action(create);
   keys
     .command('list')
-    .description('List every key, revoked ones too, without the keys themselves.')
-    .option('--account <account>', 'only those of this account')
-    .option('--json', 'print an array of objects, times as ISO 8601')
+    .description('List all keys, including revoked ones. The secret keys are not shown.')
+    .option('--account <account>', 'only keys of this account')
+    .option('--json', 'print a JSON array, with ISO 8601 times')
     .addHelpText('after', '\nExample:\n  $ sluice keys list')
     .action(list);
   const changed = keys
     .command('update')
-    .description('Change a key: within a second it holds everywhere. What is not named stays.')
-    .argument('<key>', 'its id, its first characters as listed, or the key itself')
-    .option('--name <name>', 'what people call it')
-    .option('--expires-in <duration>', 'from now, such as 30d; never: it does not expire', parseExpiry);
-  restrictions(changed, 'or all')
+    .description('Change the given settings of a key. Applies within a second.')
+    .argument('<key>', 'key ID, first characters as listed, or the key itself')
+    .option('--name <name>', 'display name')
+    .option('--expires-in <duration>', 'time from now, such as 30d, or "never"', parseExpiry);
+  restrictions(changed, '"all" for all models')
     .addHelpText(
       'after',
       `${LIMITS_HELP}\nExample:\n  $ sluice keys update key_0123456789abcdef01234567 --budget 25 --limit tokensPerDay=none`,
@@ -53,8 +49,8 @@ export function register(program: Command): void {
     .action(update);
   keys
     .command('revoke')
-    .description('Revoke a key: within a second nothing is opened by it.')
-    .argument('<key>', 'its id, its first characters as listed, or the key itself')
+    .description('Revoke a key. It stops working within a second.')
+    .argument('<key>', 'key ID, first characters as listed, or the key itself')
     .addHelpText('after', '\nExample:\n  $ sluice keys revoke key_0123456789abcdef01234567')
     .action(revoke);
 }
@@ -62,15 +58,15 @@ export function register(program: Command): void {
 /** The options that `create` and `update` share. */
 function restrictions(command: Command, models: string): Command {
   return command
-    .option('--models <ids>', `ids of the models it may use, with commas between; ${models}`, parseModels)
-    .option('--limit <name=value>', 'a limit of its own; may be given several times', parseLimit)
-    .option('--budget <usd>', 'most USD a month, the same as --limit usdPerMonth=<usd>', parseBudget);
+    .option('--models <ids>', `comma-separated IDs of the models it may use; ${models}`, parseModels)
+    .option('--limit <name=value>', 'limit of this key; can be repeated', parseLimit)
+    .option('--budget <usd>', 'monthly budget in USD, same as --limit usdPerMonth=<usd>', parseBudget);
 }
 
 const LIMITS_HELP = `
-Limits of a key hold beside those of its account's plan. Their names are
+The limits of a key apply in addition to those of its account's plan. Limit names:
   ${LIMIT_NAMES.join('\n  ')}
-A limit for one model is name@model=value; name=none takes a limit away.
+Use name@model=value to limit one model, and name=none to remove a limit.
 `;
 
 interface Restrictions {
@@ -105,7 +101,7 @@ async function create(flags: CreateFlags): Promise<void> {
     printJson({ id: record.id, key: key.reveal(), name: record.name, created_at: created });
     return;
   }
-  note(`Key ${record.id} (${record.name}). It is shown this once:`);
+  note(`Created key ${record.id} (${record.name}). It is shown only once:`);
   print(key.reveal());
 }
 
@@ -117,7 +113,7 @@ async function list(flags: { account?: string; json?: true }): Promise<void> {
   if (flags.json) {
     printJson(keys.map((key) => asJson(key, now)));
   } else if (keys.length === 0) {
-    note('There is no key yet. Make one: sluice keys create --name <name>');
+    note('No API keys yet. Create one: sluice keys create --name <name>');
   } else {
     printTable(
       ['ID', 'ACCOUNT', 'NAME', 'KIND', 'KEY', 'STATUS', 'CREATED', 'EXPIRES', 'LAST USED'],
@@ -155,18 +151,18 @@ async function update(named: string, flags: UpdateFlags): Promise<void> {
   });
   const key = await changeKey(database, named, wanted, commandLineActor());
   if (key === null) return noSuchKey();
-  note(`Key ${key.id} (${key.name}) is changed.`);
+  note(`Updated key ${key.id} (${key.name}).`);
 }
 
 async function revoke(named: string): Promise<void> {
   await using database = await openDatabaseHere();
   const key = await revokeKey(database, named, commandLineActor());
   if (key === null) return noSuchKey();
-  note(`Key ${key.id} (${key.name}) is revoked.`);
+  note(`Revoked key ${key.id} (${key.name}).`);
 }
 
 function noSuchKey(): void {
-  note('There is no such key. `sluice keys list` shows those there are.');
+  note('No such key. Run `sluice keys list` to see all keys.');
   process.exitCode = 1;
 }
 
@@ -189,7 +185,7 @@ function parseModels(text: string): string[] {
   const ids = text.split(',').map((id) => id.trim());
   const wrong = ids.find((id) => !modelId.safeParse(id).success);
   if (wrong === undefined) return ids;
-  throw new InvalidArgumentError('Expected ids such as HuggingFaceTB/SmolLM2-135M-Instruct.');
+  throw new InvalidArgumentError('Expected model IDs such as HuggingFaceTB/SmolLM2-135M-Instruct.');
 }
 
 function asJson(key: KeyRecord, now: number): Record<string, unknown> {

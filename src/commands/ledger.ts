@@ -12,13 +12,17 @@ import { openDatabaseHere } from './open.ts';
 export function register(program: Command): void {
   program
     .command('ledger')
-    .description('Export the ledger of requests.')
+    .description('Export the request ledger.')
     .command('export')
-    .description('Print a line for every request, the oldest first. Never the prompt nor the answer.')
-    .option('--from <moment>', 'those that came then or later: a day in UTC, or ISO 8601', parseMoment)
-    .option('--to <moment>', 'those that came before', parseMoment)
-    .option('--account <account>', 'only those of this account')
-    .addOption(new Option('--format <format>', 'of a line').choices(['csv', 'jsonl']).default('csv'))
+    .description('Print one line per request, oldest first. Prompts and completions are not stored.')
+    .option(
+      '--from <moment>',
+      'requests that started at or after this time: a UTC day, or ISO 8601',
+      parseMoment,
+    )
+    .option('--to <moment>', 'requests that started before this time', parseMoment)
+    .option('--account <account>', 'only requests of this account')
+    .addOption(new Option('--format <format>', 'output format').choices(['csv', 'jsonl']).default('csv'))
     .addHelpText(
       'after',
       '\nExample:\n  $ sluice ledger export --from 2026-11-01 --to 2026-12-01 --format jsonl > november.jsonl',
@@ -80,5 +84,7 @@ function parseMoment(text: string): number {
   const moment = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/.test(text);
   const atMs = day || moment ? Date.parse(text) : Number.NaN;
   if (!Number.isNaN(atMs)) return atMs;
-  throw new InvalidArgumentError('Expected a day such as 2026-11-21, or 2026-11-21T16:11:48Z.');
+  throw new InvalidArgumentError(
+    'Expected a UTC day such as 2026-11-21, or a time such as 2026-11-21T16:11:48Z.',
+  );
 }

@@ -8,25 +8,25 @@ import { note, print, printJson, printTable } from './output.ts';
 import { formatBytes, ProgressBar } from './progress-bar.ts';
 
 const NAMES = `
-A model is named by
-  its id in the catalogue   HuggingFaceTB/SmolLM2-135M-Instruct  (see \`models list --available\`)
+Name a model by
+  its ID in the catalog     HuggingFaceTB/SmolLM2-135M-Instruct  (see \`models list --available\`)
   a file on the Hub         hf:owner/repo/file.gguf[@revision]
-  an address                https://host/file.gguf
+  a URL                     https://host/file.gguf
   a path                    ./file.gguf`;
 
 /** `sluice models pull|list|remove|verify`: work on the models folder, whether a service runs beside or not. */
 export function register(program: Command): void {
-  const models = program.command('models').description('Fetch, list, check and remove model files.');
+  const models = program.command('models').description('Download, list, verify and remove model files.');
   models
     .command('pull')
-    .description('Fetch a model, or go on with a fetch that was interrupted.')
-    .argument('<model>', 'what to fetch')
-    .option('--json', 'print what was fetched as an object')
+    .description('Download a model, or resume an interrupted download.')
+    .argument('<model>', 'model to download')
+    .option('--json', 'print the downloaded model as JSON')
     .addHelpText(
       'after',
       `${NAMES}
 
-HF_TOKEN is sent to the Hub for private and gated files, HF_ENDPOINT names another Hub, and HTTPS_PROXY a proxy.
+Environment variables: HF_TOKEN for private and gated files, HF_ENDPOINT for another Hub, HTTPS_PROXY for a proxy.
 
 Example:
   $ sluice models pull Qwen/Qwen3-0.6B`,
@@ -34,24 +34,24 @@ Example:
     .action(pull);
   models
     .command('list')
-    .description('List the models that are here, or those of the catalogue.')
-    .option('--available', 'list the catalogue: models that can be pulled by their id')
-    .option('--json', 'print an array of objects')
+    .description('List the downloaded models, or the catalog.')
+    .option('--available', 'list the catalog: models that can be downloaded by ID')
+    .option('--json', 'print a JSON array')
     .addHelpText('after', '\nExample:\n  $ sluice models list --available')
     .action(list);
   models
     .command('remove')
     .description(
-      'Remove the files of a model, unfinished ones too. A service that runs keeps it until it stops.',
+      'Delete the files of a model, including partial downloads. A running service keeps using the model until it stops.',
     )
-    .argument('<model>', 'what to remove')
+    .argument('<model>', 'model to remove')
     .addHelpText('after', `${NAMES}\n\nExample:\n  $ sluice models remove Qwen/Qwen3-0.6B`)
     .action(remove);
   models
     .command('verify')
-    .description('Hash the files of a model, or of all, and compare them with what was fetched.')
-    .argument('[model]', 'what to check; left out: every model that is here')
-    .option('--json', 'print an array of objects')
+    .description('Check the SHA-256 of downloaded model files.')
+    .argument('[model]', 'model to verify (default: all downloaded models)')
+    .option('--json', 'print a JSON array')
     .addHelpText('after', `${NAMES}\n\nExample:\n  $ sluice models verify`)
     .action(verify);
 }
@@ -74,7 +74,7 @@ async function list(flags: { available?: true; json?: true }): Promise<void> {
   } else if (flags.json) {
     printJson(models.map(asJson));
   } else if (models.length === 0) {
-    note('There is no model here yet. Fetch one: sluice models pull <model>');
+    note('No models downloaded yet. Download one: sluice models pull <model>');
   } else {
     const rows = models.map((model) => [
       model.id ?? '-',
@@ -92,7 +92,7 @@ function listCatalogue(here: ReadonlySet<string | null>, json: boolean): void {
     return;
   }
   printTable(
-    ['ID', 'SIZE', 'MEMORY', 'CONTEXT', 'QUANTIZATION', 'LICENCE', 'HERE', 'GOOD FOR'],
+    ['ID', 'SIZE', 'MEMORY', 'CONTEXT', 'QUANTIZATION', 'LICENSE', 'DOWNLOADED', 'GOOD FOR'],
     CATALOGUE.map((model) => [
       model.id,
       `${model.sizeGb.toFixed(2)} GB`,
@@ -104,9 +104,7 @@ function listCatalogue(here: ReadonlySet<string | null>, json: boolean): void {
       model.summary,
     ]),
   );
-  note(
-    '\nMemory is for 8 requests of 4,096 tokens at once. On a CPU, Q8_0 and Q4_0 files compute prompts fastest.',
-  );
+  note('\nMEMORY is for 8 slots of 4,096 tokens. On a CPU, Q8_0 and Q4_0 files process prompts fastest.');
 }
 
 async function remove(name: string): Promise<void> {
@@ -123,7 +121,7 @@ async function verify(name: string | undefined, flags: { json?: true }): Promise
     else
       for (const { file, fault } of results)
         print(`${fault === null ? 'ok' : 'BAD'}  ${file}${fault === null ? '' : `: ${fault}`}`);
-    if (!flags.json && results.length === 0) note('There is no model here to check.');
+    if (!flags.json && results.length === 0) note('No models to verify.');
     if (results.some(({ fault }) => fault !== null)) process.exitCode = 1;
   });
 }
@@ -155,7 +153,7 @@ async function interruptible(work: (signal: AbortSignal) => Promise<void>): Prom
     await work(stop.signal);
   } catch (error) {
     if (!(error instanceof Interrupted)) throw error;
-    note('\nInterrupted. What was fetched stays; the next pull goes on from there.');
+    note('\nInterrupted. Run the same command again to resume.');
     // A name look-up that hangs cannot be called back, and would keep the process.
     process.exit(error.status);
   } finally {

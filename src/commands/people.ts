@@ -14,30 +14,34 @@ import { isoTime, note, print, printJson, printTable, shortTime } from './output
 export function register(program: Command): void {
   const people = program
     .command('people')
-    .description('List who may use the console, and let in who is locked out.');
+    .description('List users, manage operators and reset lost passwords.');
   people
     .command('list')
-    .description('List everybody who may use the console.')
-    .option('--json', 'print an array of objects, times as ISO 8601')
+    .description('List all users.')
+    .option('--json', 'print a JSON array, with ISO 8601 times')
     .addHelpText('after', '\nExample:\n  $ sluice people list')
     .action(list);
   for (const [name, description, action] of [
-    ['make-operator', 'Let a person manage the whole service.', makeOperator(true)],
-    ['unmake-operator', 'Let a person manage the whole service no more.', makeOperator(false)],
-    ['reset-second-factor', 'Take the second factor from a person, and end their sessions.', withoutFactor],
+    ['make-operator', 'Make a user an operator, who can manage the whole service.', makeOperator(true)],
+    ['unmake-operator', 'Remove the operator role from a user.', makeOperator(false)],
+    [
+      'reset-second-factor',
+      'Disable two-factor authentication for a user, and sign them out everywhere.',
+      withoutFactor,
+    ],
   ] as const) {
     people
       .command(name)
       .description(description)
-      .argument('<person>', 'id or e-mail address')
+      .argument('<person>', 'user ID or email address')
       .addHelpText('after', `\nExample:\n  $ sluice people ${name} zoe@example.com`)
       .action(action);
   }
   people
     .command('password-link')
-    .description('Print a link with which a person sets a new password, once and within an hour.')
-    .argument('<person>', 'id or e-mail address')
-    .option('--url <url>', 'address of the service, where the configuration has another one')
+    .description('Print a password reset link for a user. It works once, for an hour.')
+    .argument('<person>', 'user ID or email address')
+    .option('--url <url>', 'URL of the service, if it differs from the configuration')
     .addHelpText('after', '\nExample:\n  $ sluice people password-link zoe@example.com')
     .action(passwordLink);
 }
@@ -46,9 +50,9 @@ async function list(flags: { json?: true }): Promise<void> {
   await using database = await openDatabaseHere();
   const people = await Array.fromAsync(everyItem((page) => listPeople(database, page)));
   if (flags.json) return printJson(people.map(personJson));
-  if (people.length === 0) return note('There is nobody yet. `sluice setup-link` makes the first operator.');
+  if (people.length === 0) return note('No users yet. Run `sluice setup-link` to create the first operator.');
   printTable(
-    ['ID', 'NAME', 'E-MAIL', 'OPERATOR', 'SECOND FACTOR', 'CREATED'],
+    ['ID', 'NAME', 'EMAIL', 'OPERATOR', 'TWO-FACTOR', 'CREATED'],
     people.map(({ id, name, email, operator, twoFactor, createdAt }) => [
       id,
       name,
@@ -66,7 +70,7 @@ function makeOperator(operator: boolean): (named: string) => Promise<void> {
     const person = await findPerson(database, named);
     if (person === null) return nobody();
     await setOperator(database, person.id, operator, commandLineActor());
-    note(`${person.name} <${person.email}> is ${operator ? 'an operator' : 'no operator'}.`);
+    note(`${person.name} <${person.email}> is ${operator ? 'now' : 'no longer'} an operator.`);
   };
 }
 
@@ -76,7 +80,9 @@ async function withoutFactor(named: string): Promise<void> {
   if (person === null) return nobody();
   const had = await resetSecondFactor(database, person.id, commandLineActor());
   const who = `${person.name} <${person.email}>`;
-  note(had ? `${who} signs in without a second factor now.` : `${who} has no second factor.`);
+  note(
+    had ? `Disabled two-factor authentication for ${who}.` : `${who} does not use two-factor authentication.`,
+  );
 }
 
 async function passwordLink(named: string, { url }: { url?: string }): Promise<void> {
@@ -85,7 +91,7 @@ async function passwordLink(named: string, { url }: { url?: string }): Promise<v
   const person = await findPerson(database, named);
   if (person === null) return nobody();
   await using identity = identityOf(database, publicUrl);
-  note(`${person.name} <${person.email}> sets a new password with this link, within an hour:`);
+  note(`${person.name} <${person.email}> can set a new password with this link within an hour:`);
   print(await makeResetLink(identity, person.id, commandLineActor()));
 }
 
@@ -96,7 +102,7 @@ function identityOf(database: Database, publicUrl: string): Identity {
 }
 
 function nobody(): void {
-  note('There is no such person. `sluice people list` shows those there are.');
+  note('No such user. Run `sluice people list` to see all users.');
   process.exitCode = 1;
 }
 

@@ -8,13 +8,13 @@ import { printJson, printTable } from './output.ts';
 export function register(program: Command): void {
   program
     .command('plans')
-    .description('Show the plans of the configuration.')
+    .description('List the plans and the number of accounts on each.')
     .command('list')
-    .description('List the plans with their limits, and how many accounts are on each.')
-    .option('--json', 'print an array of {"default","name","accounts","limits"}')
+    .description('List the plans, their limits and the number of accounts on each.')
+    .option('--json', 'print a JSON array of {"default","name","accounts","limits"}')
     .addHelpText(
       'after',
-      '\nPlans stand in the configuration file, under `plans`. Closed accounts are not counted.\n\nExample:\n  $ sluice plans list',
+      '\nPlans are defined in the configuration file, under `plans`. Closed accounts are not counted.\n\nExample:\n  $ sluice plans list',
     )
     .action(list);
 }
@@ -29,7 +29,7 @@ async function list(flags: { json?: true }): Promise<void> {
     rows.map(({ name, isDefault, accounts, limits }) => [
       isDefault ? `${name} (default)` : name,
       String(accounts),
-      limits === null ? 'not in the configuration: its accounts may use nothing' : limitWords(limits),
+      limits === null ? 'not in the configuration; requests of its accounts are refused' : limitWords(limits),
     ]),
   );
 }

@@ -4,11 +4,11 @@ import type { PullPhase, PullProgress } from '../models/progress.ts';
 const LINE_EVERY_MS = 10_000;
 
 const VERBS: Readonly<Record<PullPhase, string>> = {
-  connecting: 'asking',
-  downloading: 'fetching',
-  unpacking: 'unpacking',
-  checking: 'checking',
-  waiting: 'another process fetches',
+  connecting: 'Requesting',
+  downloading: 'Downloading',
+  unpacking: 'Extracting',
+  checking: 'Verifying',
+  waiting: 'Another process is downloading',
 };
 
 /**
@@ -33,7 +33,7 @@ export class ProgressBar implements Disposable {
   readonly update = (progress: PullProgress): void => {
     if (progress.note !== null && progress.note !== this.#note) {
       this.#endBar();
-      this.#stream.write(`did not work: ${progress.note}\n`);
+      this.#stream.write(`Could not download from ${progress.note}\n`);
       this.#note = progress.note;
     }
     if (this.#stream.isTTY) this.#draw(progress);

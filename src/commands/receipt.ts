@@ -8,9 +8,9 @@ import { note, print, printJson, printTable } from './output.ts';
 export function register(program: Command): void {
   program
     .command('receipt')
-    .description('Tell all that is known of one request: its row, its cost, its limits, its stages.')
-    .argument('<id>', 'its id, as `x-request-id` told it')
-    .option('--json', 'print it as an object')
+    .description('Show one request in detail: its state, timing, cost and limits.')
+    .argument('<id>', 'request ID, from the `x-request-id` header')
+    .option('--json', 'print JSON')
     .addHelpText('after', '\nExample:\n  $ sluice receipt 01a2008d-96fe-71ff-ae7d-c1f32144809f')
     .action(receipt);
 }
@@ -20,7 +20,7 @@ async function receipt(id: string, flags: { json?: true }): Promise<void> {
   const found = await readReceipt(database, id, null);
   if (found === null) {
     note(
-      'There is no request of this id in the ledger. One that was refused, as with 4xx and 429, has no row.',
+      'No request with this ID is in the ledger. Refused requests, such as those with status 400 or 429, are not recorded.',
     );
     process.exitCode = 1;
     return;
@@ -35,27 +35,30 @@ async function receipt(id: string, flags: { json?: true }): Promise<void> {
 function printRequest({ request, stages, retries, interrupted }: ReceiptJson): void {
   print(`Request ${request.id}`);
   const fields: readonly (readonly [string, string | null])[] = [
-    ["caller's own id", request.client_request_id],
+    ['client request ID', request.client_request_id],
     ['account, key', `${request.account_id}, ${request.key_id}`],
-    ['model', `${request.model}${request.replica === null ? '' : ` at ${request.replica}`}`],
-    ['asked', `${request.endpoint}, ${request.streamed ? 'streamed' : 'whole'}`],
+    ['model', `${request.model}${request.replica === null ? '' : ` on ${request.replica}`}`],
+    ['endpoint', `${request.endpoint}, ${request.streamed ? 'streaming' : 'not streaming'}`],
     ['state', stateWords(request)],
-    ['started, ended', `${request.started_at}, ${request.ended_at ?? 'not known'}`],
+    ['started, ended', `${request.started_at}, ${request.ended_at ?? 'unknown'}`],
     [
       'stages',
       `queue ${ms(stages.queue_ms)}, prefill ${ms(stages.prefill_ms)}, decode ${ms(stages.decode_ms)}`,
     ],
     ['tokens', tokenWords(request)],
-    ['delivered', { true: 'yes', false: 'no', null: 'not known' }[`${request.delivered}`]],
-    ['retried', retries === 0 ? null : `${retries} other replicas had refused it`],
+    ['delivered', { true: 'yes', false: 'no', null: 'unknown' }[`${request.delivered}`]],
+    [
+      'retried',
+      retries === 0 ? null : `${retries} ${retries === 1 ? 'replica' : 'replicas'} refused it first`,
+    ],
     [
       'interrupted',
       interrupted
-        ? `the copy that ran it died or was stopped; counts are those of ${request.checkpoint_at ?? 'its start'}`
+        ? `the instance that ran it was stopped or lost; counts are from ${request.checkpoint_at ?? 'its start'}`
         : null,
     ],
   ];
-  for (const [name, text] of fields) if (text !== null) print(`  ${name.padEnd(15)}  ${text}`);
+  for (const [name, text] of fields) if (text !== null) print(`  ${name.padEnd(17)}  ${text}`);
 }
 
 function stateWords({
@@ -71,7 +74,7 @@ function tokenWords(request: RequestJson): string {
   const source = {
     engine: 'counted by the engine',
     estimated: 'estimated',
-    clamped: 'clamped',
+    clamped: 'reduced to the most the request could use',
     null: 'not counted',
   };
   const prompt = `prompt ${request.prompt_tokens} (${request.cached_tokens} cached)`;
@@ -84,7 +87,7 @@ function ms(time: number | null): string {
 
 function printCost({ request, cost }: ReceiptJson): void {
   print('');
-  if (request.state === 'open') return print('It runs: nothing is charged yet.');
+  if (request.state === 'open') return print('The request is still running. Nothing has been charged yet.');
   printTable(
     ['COST', 'TOKENS', 'USD PER MILLION', 'USD'],
     [
@@ -96,9 +99,9 @@ function printCost({ request, cost }: ReceiptJson): void {
 
 function printLimits({ request, limits }: ReceiptJson): void {
   print('');
-  if (limits.length === 0) return print(`It was held against no limit (plan ${request.plan}).`);
+  if (limits.length === 0) return print(`No limits applied (plan ${request.plan}).`);
   printTable(
-    [`LIMIT (PLAN ${request.plan})`, 'OF', 'MODEL', 'BOUND', 'LEFT'],
+    [`LIMIT (PLAN ${request.plan})`, 'SET BY', 'MODEL', 'LIMIT', 'REMAINING'],
     limits.map(({ limit, scope, model, bound, left }) => [
       limit,
       scope,

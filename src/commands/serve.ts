@@ -20,21 +20,22 @@ const REDRAW_MS = 100;
 export function register(program: Command): void {
   program
     .command('serve')
-    .description('start the service')
+    .description('Start the service.')
     .addHelpText(
       'after',
       `
-Settings come from the environment and from the file that SLUICE_CONFIG names:
+Settings come from environment variables and the configuration file:
   SLUICE_HOST    address to listen on (127.0.0.1)
-  SLUICE_PORT    port to listen on (8080; 0: any free one, which is printed)
-  SLUICE_HOME    folder of database, models and run files
+  SLUICE_PORT    port to listen on (8080); 0 picks a free port and prints it
+  SLUICE_HOME    data directory, with the database, models and run files
   SLUICE_CONFIG  configuration file (YAML); docs/configuration.md lists its fields
 
-  SLUICE_DATABASE_URL  PostgreSQL for accounts and ledger (SQLite in the home)
-  SLUICE_VALKEY_URL    Valkey or Redis for the limits of several copies (this process)
+  SLUICE_DATABASE_URL  PostgreSQL database (default: SQLite in the data directory)
+  SLUICE_VALKEY_URL    Valkey or Redis that shares limits between instances (default: in memory)
 
-Signals: SIGTERM or SIGINT lets running requests finish, a second one ends at once. SIGHUP reads the
-configuration again, as a change of the file does: plans take effect at once.`,
+Signals: the first SIGTERM or SIGINT stops the service after running requests finish; a second one
+stops it immediately. SIGHUP reloads the configuration, as does a change to the file. Changes to
+plans apply immediately.`,
     )
     .action(serve);
 }
@@ -62,7 +63,7 @@ async function run(config: Config, stop: AbortSignal): Promise<number> {
   });
   process.once('exit', () => service.killEngines());
   using _watching = reloadOnChange(service, config, log);
-  console.log(`Sluice ${VERSION} listens on ${service.localUrl}`);
+  console.log(`Sluice ${VERSION} is listening on ${service.localUrl}`);
   if (!(await getReady(service, stop))) return stop.aborted ? 0 : 1;
   if (!stop.aborted) {
     log.info('ready', { url: service.url });
@@ -80,7 +81,7 @@ function reloadOnChange(service: Service, { configPath }: Config, log: Log): Dis
       await service.reload(await loadConfig(process.env));
     } catch (error) {
       if (!(error instanceof ConfigError || error instanceof DatabaseError)) throw error;
-      log.error('the configuration was not read again', { error: error.message });
+      log.error('configuration not reloaded', { error: error.message });
     }
   };
   // One after the other: of two that overlap, the one that read the older file could be the last.
@@ -109,7 +110,7 @@ async function getReady(service: Service, stop: AbortSignal): Promise<boolean> {
     );
     if (lost.length === replicas.length) {
       display[Symbol.dispose]();
-      for (const { id, reason } of lost) console.error(`\n${id} cannot be served: ${reason}`);
+      for (const { id, reason } of lost) console.error(`\nCannot serve ${id}: ${reason}`);
       return false;
     }
     display.draw(replicas);
@@ -149,10 +150,10 @@ function explain(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const code = 'code' in error ? error.code : undefined;
   if (code === 'EADDRINUSE') {
-    return `${error.message}\nAnother program has the port. Set SLUICE_PORT to a free one, or to 0 for any.`;
+    return `${error.message}\nAnother program is using the port. Set SLUICE_PORT to a free port, or to 0 to pick one.`;
   }
   if (code === 'EACCES' || code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {
-    return `${error.message}\nSLUICE_HOST and SLUICE_PORT say where to listen.`;
+    return `${error.message}\nCheck SLUICE_HOST and SLUICE_PORT.`;
   }
   return error.stack ?? error.message;
 }

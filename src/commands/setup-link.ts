@@ -7,12 +7,12 @@ import { note, print } from './output.ts';
 export function register(program: Command): void {
   program
     .command('setup-link')
-    .description('Print the link with which the first operator signs up in the console.')
-    .option('--url <url>', 'address of the service, where the configuration has another one')
+    .description('Print the setup link for the first operator.')
+    .option('--url <url>', 'URL of the service, if it differs from the configuration')
     .addHelpText(
       'after',
       `
-The link opens once, for 60 minutes, while there is no operator; another one takes its place.
+The link works once, for 60 minutes, and only while there is no operator. A new link replaces the previous one.
 
 Example:
   $ sluice setup-link`,
@@ -26,7 +26,7 @@ async function setupLink({ url }: { url?: string }): Promise<void> {
   const link = await makeSetupLink(database, publicUrl);
   if (link === null) {
     note(
-      'There is an operator already. `sluice people list` shows who; `sluice people make-operator` makes more.',
+      'The service already has an operator. Run `sluice people list` to see the users, and `sluice people make-operator` to add an operator.',
     );
     process.exitCode = 1;
     return;

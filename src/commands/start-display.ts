@@ -47,11 +47,11 @@ function inWords(state: ReplicaState): string | null {
     case 'downloading':
       return null;
     case 'loading':
-      return 'loading';
+      return 'Loading';
     case 'ready':
     case 'paused':
-      return 'serving';
+      return 'Ready:';
     case 'down':
-      return state.retryInMs === null ? 'cannot serve' : `trying again (${state.reason}):`;
+      return state.retryInMs === null ? 'Cannot serve' : `Retrying (${state.reason}):`;
   }
 }

@@ -11,13 +11,13 @@ import { note, printJson, printTable } from './output.ts';
 export function register(program: Command): void {
   program
     .command('usage')
-    .description('Sum up what was used. Days are days in UTC.')
-    .option('--by <list>', `some of ${USAGE_DIMENSIONS.join(', ')}, with commas between`, 'day')
-    .option('--from <day>', 'the first day, such as 2026-11-21; left out: the first of this month')
-    .option('--to <day>', 'the day after the last one; left out: tomorrow')
-    .option('--account <account>', 'only what this account used')
-    .addOption(new Option('--json', 'print an array of objects').conflicts('csv'))
-    .option('--csv', 'print a line for each row, and one of names before')
+    .description('Show usage. Days are in UTC.')
+    .option('--by <list>', `comma-separated list of ${USAGE_DIMENSIONS.join(', ')}`, 'day')
+    .option('--from <day>', 'first day, such as 2026-11-21 (default: the first of this month)')
+    .option('--to <day>', 'day after the last day (default: tomorrow)')
+    .option('--account <account>', 'only usage of this account')
+    .addOption(new Option('--json', 'print a JSON array').conflicts('csv'))
+    .option('--csv', 'print CSV with a header line')
     .addHelpText(
       'after',
       '\nExample:\n  $ sluice usage --by day,model --from 2026-11-01 --to 2026-12-01 --account default',
@@ -40,7 +40,7 @@ async function usage(flags: Flags): Promise<void> {
   const rows = (await readUsage(database, { ...question, accountId: flags.account })).map(usageJson);
   if (flags.json) return printJson(rows);
   if (flags.csv) return printCsv(rows);
-  if (rows.length === 0) return note('Nothing was used in this time.');
+  if (rows.length === 0) return note('No usage in this period.');
   printTable(
     [...question.by.map((dimension) => dimension.toUpperCase()), ...HEADINGS],
     rows.map((row) => [...question.by.map((dimension) => named(row, dimension)), ...cells(row)]),
@@ -82,7 +82,7 @@ function printCsv(rows: readonly UsageJson[]): void {
     tokens_per_second_p95: speed?.p95 ?? null,
   }));
   const [first] = lines;
-  if (first === undefined) return note('Nothing was used in this time.');
+  if (first === undefined) return note('No usage in this period.');
   process.stdout.write(csvLine(Object.keys(first)));
   for (const line of lines) process.stdout.write(csvLine(Object.values(line)));
 }

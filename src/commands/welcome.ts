@@ -12,22 +12,22 @@ export async function welcome(service: Service): Promise<string> {
   const card = service.router.cards()[0];
   const lines = ['', `Ready. Base URL for client libraries: ${service.url}/v1`];
   if (card) {
-    lines.push(`Model: ${card.id} (${card.quantization}, ${card.context_length} tokens a request)`);
+    lines.push(`Model: ${card.id} (${card.quantization}, ${card.context_length} tokens per request)`);
   }
   lines.push('', ...(await nextSteps(service)), '');
   return lines.join('\n');
 }
 
 async function nextSteps(service: Service): Promise<string[]> {
-  if (!service.hasConsole) return ['Make a key:', `  ${PROGRAM} keys create --name my-app`];
+  if (!service.hasConsole) return ['Create an API key:', `  ${PROGRAM} keys create --name my-app`];
   if (await service.hasOperator()) return [`Console: ${service.url}`];
   const link = process.stdout.isTTY ? await service.makeSetupLink() : null;
   if (link !== null) {
-    return ['Open this link within 60 minutes to become the operator and make your first key:', '', link];
+    return ['Open this link within 60 minutes to create your admin account and first API key:', '', link];
   }
   return [
     `Console: ${service.url}`,
-    'It has no operator yet. This prints the link that makes one:',
+    'No operator exists yet. Print a setup link with:',
     `  ${PROGRAM} setup-link`,
   ];
 }

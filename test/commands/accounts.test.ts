@@ -153,13 +153,16 @@ test('plans are listed with their limits and accounts, those that the configurat
     { name: 'big', default: true, accounts: 2, limits: {} },
     { name: 'small', default: false, accounts: 2, limits: null },
   ]);
-  assert.match((await run(['plans', 'list'], env)).stdout, /^small +2 +not in the configuration: /m);
+  assert.match(
+    (await run(['plans', 'list'], env)).stdout,
+    /^small +2 +not in the configuration; requests of its accounts are refused$/m,
+  );
 });
 
 test('the audit log is empty in a fresh home, and as long as it is asked to be', async (t) => {
   const env = { SLUICE_HOME: folder(t) };
   const none = await run(['audit', 'list'], env);
-  assert.deepEqual([none.code, none.stdout, none.stderr], [0, '', 'Nothing was changed yet.\n']);
+  assert.deepEqual([none.code, none.stdout, none.stderr], [0, '', 'No changes yet.\n']);
   assert.equal((await run(['audit', 'list', '--json'], env)).stdout, '[]\n');
   for (const name of ['a', 'b', 'c']) await run(['accounts', 'create', '--name', name], env);
   const { stdout } = await run(['audit', 'list', '--limit', '2'], env);

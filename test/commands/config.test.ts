@@ -8,11 +8,14 @@ import { folder, run } from './program.ts';
 test('config check says that a file is right, and exits 0 without making a home', async (t) => {
   const home = join(folder(t), 'home');
   const none = await run(['config', 'check'], { SLUICE_HOME: home });
-  assert.deepEqual([none.code, none.stdout, none.stderr], [0, '', 'No file is given; the defaults hold.\n']);
+  assert.deepEqual(
+    [none.code, none.stdout, none.stderr],
+    [0, '', 'No configuration file is set; the defaults apply.\n'],
+  );
   const file = join(folder(t), 'sluice.yaml');
   writeFileSync(file, 'drainMs: 1\n');
   const good = await run(['config', 'check'], { SLUICE_HOME: home, SLUICE_CONFIG: file });
-  assert.deepEqual([good.code, good.stderr], [0, `${file} is right.\n`]);
+  assert.deepEqual([good.code, good.stderr], [0, `${file} is valid.\n`]);
   assert.equal(existsSync(home), false);
 });
 
@@ -29,7 +32,10 @@ test('config check exits 1 for an embedded model that is in no catalogue and nam
   writeFileSync(file, 'models:\n  - id: nobody/nothing\n  - id: a/b\n    engine: {file: x.gguf}\n');
   const { code, stderr } = await run(['config', 'check'], { SLUICE_CONFIG: file });
   assert.equal(code, 1);
-  assert.match(stderr, /^nobody\/nothing is not in the catalogue: give it engine\.file or replicas .*\n$/);
+  assert.match(
+    stderr,
+    /^The model nobody\/nothing is not in the catalog\. Set engine\.file or replicas for it, .*\n$/,
+  );
 });
 
 test('config check exits 1 for a file that no source can be told from', async (t) => {

@@ -15,10 +15,10 @@ for (const databases of testDatabases()) {
       assert.deepEqual([first.code, first.stdout], [0, '']);
       assert.match(
         first.stderr,
-        /^Applying 0001_keys …\n(Applying \w+ …\n)+The tables are of this version now\.\n$/,
+        /^Applying 0001_keys …\n(Applying \w+ …\n)+The database was migrated to this version\.\n$/,
       );
       const second = await run(['database', 'migrate'], place.env);
-      assert.deepEqual([second.code, second.stderr], [0, 'The tables are of this version already.\n']);
+      assert.deepEqual([second.code, second.stderr], [0, 'The database is up to date.\n']);
       await using database = await openDatabase(place);
       assert.equal((await database.kysely.selectFrom('accounts').select('id').execute()).length, 1);
     });
@@ -31,7 +31,7 @@ test('database backup copies the database of the home and says where to', async 
   await using _database = await openDatabase({ home, url: null });
   const file = join(backups, 'sluice.db');
   const made = await run(['database', 'backup', file], { SLUICE_HOME: home });
-  assert.deepEqual(made, { code: 0, stdout: '', stderr: `The backup is whole: ${file}\n` });
+  assert.deepEqual(made, { code: 0, stdout: '', stderr: `Backup written to ${file}\n` });
   const again = await run(['database', 'backup', file], { SLUICE_HOME: home });
   assert.equal(again.code, 1);
   assert.match(again.stderr, /is there already/);

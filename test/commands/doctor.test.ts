@@ -23,7 +23,7 @@ test('doctor looks at everything a service needs, changes nothing, and exits 0 w
   const findings: Finding[] = JSON.parse(stdout);
   assert.deepEqual(
     findings.map((finding) => finding.subject),
-    ['configuration', 'runtime', 'cores', 'memory', 'engine', 'pip', 'model', 'home', 'port'],
+    ['configuration', 'runtime', 'cores', 'memory', 'engine', 'pip', 'model', 'data directory', 'port'],
   );
   for (const finding of findings)
     assert.equal(finding.advice === null, finding.status === 'good', finding.found);
@@ -67,8 +67,11 @@ test('doctor exits 1 with what to do when the service could not start', async (t
   writeFileSync(home, '');
   const { code, stdout, stderr } = await run(['doctor'], { SLUICE_HOME: home, SLUICE_PORT: '0' });
   assert.equal(code, 1);
-  assert.match(stdout, /^FAIL {2}home .*file is a file\n +Give this user the right/m);
-  assert.match(stderr, /1 to mend before the service can start/);
+  assert.match(
+    stdout,
+    /^FAIL {2}data directory .*file is a file, not a directory\n +Give this user write permission/m,
+  );
+  assert.match(stderr, /1 problem to fix before the service can start/);
 });
 
 test('doctor tells the faults of the configuration, and still looks at the machine', async (t) => {
@@ -120,7 +123,7 @@ test('a home is good where it can be made, and says where it is', async (t) => {
   const home = folder(t);
   mkdirSync(join(home, 'a'));
   const finding = await lookAtHome(join(home, 'a', 'b', 'c'));
-  assert.match(finding.found, /c \(will be made\), [\d.]+ [MG]iB free$/);
+  assert.match(finding.found, /c \(will be created\), [\d.]+ [MG]iB free$/);
   assert.equal(existsSync(join(home, 'a', 'b')), false);
 });
 

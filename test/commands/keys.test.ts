@@ -42,7 +42,7 @@ test('a key is printed alone on standard output, for scripts, and in no listing'
   const env = { SLUICE_HOME: folder(t) };
   const made = await run(['keys', 'create', '--name', 'ops', '--kind', 'admin', '--expires-in', '30d'], env);
   assert.match(made.stdout, /^sk-sluice-[0-9A-Za-z]{49}\n$/);
-  assert.match(made.stderr, /^Key key_[0-9a-f]{24} \(ops\)\. It is shown this once:\n$/);
+  assert.match(made.stderr, /^Created key key_[0-9a-f]{24} \(ops\)\. It is shown only once:\n$/);
   const key = made.stdout.trim();
 
   const table = await run(['keys', 'list'], env);
@@ -83,14 +83,14 @@ test('a fresh home is made for its owner alone, and has no keys', async (t) => {
   assert.equal(statSync(home).mode & 0o777, 0o700);
   const table = await run(['keys', 'list'], { SLUICE_HOME: home });
   assert.deepEqual([table.code, table.stdout], [0, '']);
-  assert.match(table.stderr, /There is no key yet/);
+  assert.match(table.stderr, /No API keys yet/);
 });
 
 test('exit 1 and a sentence for a key that is not there, a bad name, a home that cannot be used', async (t) => {
   const home = folder(t);
   const unknown = await run(['keys', 'revoke', 'key_0'], { SLUICE_HOME: home });
   assert.deepEqual([unknown.code, unknown.stdout], [1, '']);
-  assert.match(unknown.stderr, /^There is no such key/);
+  assert.match(unknown.stderr, /^No such key/);
   const name = await run(['keys', 'create', '--name', ''], { SLUICE_HOME: home });
   assert.deepEqual([name.code, name.stdout], [1, '']);
   assert.match(name.stderr, /^A key's name has 1 to 100 characters, none of them a control character\.\n$/);
@@ -195,7 +195,7 @@ test('exit 2 for an option that cannot be, 1 for a key or an account that is not
   }
   const unknown = await run(['keys', 'update', 'key_0', '--name', 'a'], env);
   assert.deepEqual([unknown.code, unknown.stdout], [1, '']);
-  assert.match(unknown.stderr, /^There is no such key/);
+  assert.match(unknown.stderr, /^No such key/);
   const account = await run(['keys', 'create', '--name', 'a', '--account', 'acct_0'], env);
   assert.deepEqual([account.code, account.stdout, account.stderr], [1, '', 'There is no such account.\n']);
 });

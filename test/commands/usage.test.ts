@@ -56,7 +56,7 @@ for (const kind of testDatabases()) {
         [today, '2', row?.cost_usd, ''],
       );
       const none = await run(['usage', '--to', '2026-01-02', '--from', '2026-01-01'], managed.env);
-      assert.deepEqual([none.code, none.stdout, none.stderr], [0, '', 'Nothing was used in this time.\n']);
+      assert.deepEqual([none.code, none.stdout, none.stderr], [0, '', 'No usage in this period.\n']);
     });
 
     test('the ledger is exported line by line, the oldest first, exactly as the service tells it', async () => {
@@ -89,11 +89,11 @@ for (const kind of testDatabases()) {
       assert.equal(code, 0);
       const told = await managed.ok('GET', `/api/receipts/${id}`);
       for (const line of [
-        new RegExp(`^Request ${id}\n  caller's own id  one\n  account, key     ${account}, key_`),
-        new RegExp(`^  model            ${MODEL} at embedded:${MODEL}$`, 'm'),
-        /^ {2}state {12}settled, 200, length$/m,
-        /^ {2}stages {11}queue \d+ ms, prefill \d+ ms, decode \d+ ms$/m,
-        /^ {2}tokens {11}prompt \d+ \(\d+ cached\), completion 5, counted by the engine$/m,
+        new RegExp(`^Request ${id}\n  client request ID  one\n  account, key       ${account}, key_`),
+        new RegExp(`^  model              ${MODEL} on embedded:${MODEL}$`, 'm'),
+        /^ {2}state {14}settled, 200, length$/m,
+        /^ {2}stages {13}queue \d+ ms, prefill \d+ ms, decode \d+ ms$/m,
+        /^ {2}tokens {13}prompt \d+ \(\d+ cached\), completion 5, counted by the engine$/m,
         /^completion +5 +1000000 +5$/m,
         new RegExp(`^total +${told.request.cost_usd.replace('.', '\\.')}$`, 'm'),
         /^requests_per_minute +account +all +1000 +999$/m,
@@ -105,7 +105,7 @@ for (const kind of testDatabases()) {
       assert.deepEqual(JSON.parse(json.stdout), told);
       const unknown = await run(['receipt', '01a2008d-96fe-71ff-ae7d-c1f32144809f'], managed.env);
       assert.deepEqual([unknown.code, unknown.stdout], [1, '']);
-      assert.match(unknown.stderr, /^There is no request of this id in the ledger\./);
+      assert.match(unknown.stderr, /^No request with this ID is in the ledger\./);
     });
 
     test('what commands change holds in the service too', async () => {

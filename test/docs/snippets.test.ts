@@ -71,7 +71,7 @@ test('every YAML block is a configuration that config check accepts', async () =
       ...keys,
       SLUICE_CONFIG: file,
     });
-    assert.deepEqual([exit, stderr], [0, `${file} is right.\n`], `${page}:\n${code}`);
+    assert.deepEqual([exit, stderr], [0, `${file} is valid.\n`], `${page}:\n${code}`);
   }
 });
 

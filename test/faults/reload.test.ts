@@ -52,7 +52,7 @@ test('a file with a fault changes nothing, and the log says where the fault is',
     await writeFile(it.file, text);
     it.service.child.kill('SIGHUP');
     // One fault can be logged twice: for the changed file and for the signal.
-    const errors = () => it.lines('the configuration was not read again').map(({ error }) => String(error));
+    const errors = () => it.lines('configuration not reloaded').map(({ error }) => String(error));
     await until(() => errors().some((error) => told.test(error)));
     const answer = await it.ask(caller);
     assert.deepEqual([answer.status, answer.header(LIMIT)], [200, '1000']);

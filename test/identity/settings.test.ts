@@ -143,7 +143,7 @@ for (const kind of testDatabases()) {
       assert.equal((await run('make-operator', 'nobody@example.com')).code, 1);
       const setUp = await runCli(['setup-link'], place.test.env);
       assert.deepEqual([setUp.code, setUp.stdout], [1, '']);
-      assert.match(setUp.stderr, /There is an operator already/);
+      assert.match(setUp.stderr, /already has an operator/);
     });
   });
 }

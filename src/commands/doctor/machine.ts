@@ -18,7 +18,9 @@ function runtime(): Finding {
     subject: 'runtime',
     status: old ? 'fault' : 'good',
     found: `Node ${process.versions.node} on ${process.platform}-${process.arch}`,
-    advice: old ? `Node ${LEAST_NODE} or newer is needed; \`npm ci\` brings one for npm scripts.` : null,
+    advice: old
+      ? `Sluice needs Node ${LEAST_NODE} or newer. \`npm ci\` installs one that npm scripts use.`
+      : null,
   };
 }
 
@@ -38,7 +40,7 @@ function cores(): Finding {
     subject: 'cores',
     status: few ? 'note' : 'good',
     found: parts.join(', '),
-    advice: few ? 'Generation and service share one core; give the container two or more for speed.' : null,
+    advice: few ? 'The engine and the service share one core. Use at least two for better speed.' : null,
   };
 }
 
@@ -55,7 +57,9 @@ function memory(): Finding {
     subject: 'memory',
     status: little ? 'note' : 'good',
     found: parts.join(', '),
-    advice: little ? 'A model may not fit: fewer engine.slots or engine.contextTokens need less.' : null,
+    advice: little
+      ? 'A model may not fit. Lower engine.slots or engine.contextTokens to use less memory.'
+      : null,
   };
 }
 

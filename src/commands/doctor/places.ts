@@ -13,15 +13,15 @@ const LITTLE_DISK = 1_073_741_824;
 /** The service's folder, or where it would be made: can it be written, and is there room. */
 export async function lookAtHome(home: string): Promise<Finding> {
   const nearest = await nearestThere(home);
-  const advice = 'Give this user the right to write there, or set SLUICE_HOME to another folder.';
-  const subject = 'home';
+  const advice = 'Give this user write permission, or set SLUICE_HOME to another directory.';
+  const subject = 'data directory';
   if (!(await stat(nearest)).isDirectory()) {
-    return { subject, status: 'fault', found: `${nearest} is a file`, advice };
+    return { subject, status: 'fault', found: `${nearest} is a file, not a directory`, advice };
   }
   try {
     await access(nearest, constants.W_OK | constants.X_OK);
   } catch {
-    return { subject, status: 'fault', found: `${nearest} cannot be written`, advice };
+    return { subject, status: 'fault', found: `no write permission for ${nearest}`, advice };
   }
   const { bavail, bsize } = await statfs(nearest);
   const free = bavail * bsize;
@@ -29,8 +29,10 @@ export async function lookAtHome(home: string): Promise<Finding> {
   return {
     subject,
     status: little ? 'note' : 'good',
-    found: `${home}${nearest === home ? '' : ' (will be made)'}, ${readableBytes(free)} free`,
-    advice: little ? 'Models may not fit: free some disk, or set SLUICE_HOME to a larger one.' : null,
+    found: `${home}${nearest === home ? '' : ' (will be created)'}, ${readableBytes(free)} free`,
+    advice: little
+      ? 'Models may not fit. Free some space, or set SLUICE_HOME to a directory on a larger disk.'
+      : null,
   };
 }
 
@@ -43,7 +45,8 @@ export function lookAtRunningService(home: string): Finding[] {
     assertInPlace(service.files);
   } catch (error) {
     if (!(error instanceof DatabaseError)) throw error;
-    const advice = 'The service refuses requests until then: docs/databases.md says what is lost.';
+    const advice =
+      'The service refuses requests until this is fixed. docs/databases.md explains what is lost.';
     return [{ subject, status: 'fault', found: error.message, advice }];
   }
   return [{ subject, status: 'good', found: `running: ${describeService(service)}`, advice: null }];
@@ -67,21 +70,26 @@ export async function lookAtPort(host: string, port: number): Promise<Finding> {
   const code = await listenCode(host, port);
   if (code === null) return { subject, status: 'good', found: `${place} is free`, advice: null };
   if (code === 'EADDRINUSE' && (await answersHealthy(host, port))) {
-    return { subject, status: 'note', found: `a service answers on ${place} already`, advice: null };
+    return {
+      subject,
+      status: 'note',
+      found: `a Sluice service is already running on ${place}`,
+      advice: null,
+    };
   }
   return {
     subject,
     status: 'fault',
-    found: `${place} cannot be listened on (${REASONS.get(code) ?? code})`,
-    advice: 'Set SLUICE_PORT to a free one (0: any), or SLUICE_HOST to an address of this machine.',
+    found: `cannot listen on ${place} (${REASONS.get(code) ?? code})`,
+    advice: 'Set SLUICE_PORT to a free port (0: any), or SLUICE_HOST to an address of this machine.',
   };
 }
 
 const REASONS: ReadonlyMap<string, string> = new Map([
-  ['EADDRINUSE', 'another program has it'],
+  ['EADDRINUSE', 'in use by another program'],
   ['EADDRNOTAVAIL', 'this machine has no such address'],
-  ['EACCES', 'ports below 1024 need a right that this user lacks'],
-  ['ENOTFOUND', 'no such host name'],
+  ['EACCES', 'this user may not use ports below 1024'],
+  ['ENOTFOUND', 'unknown host name'],
 ]);
 
 /** What listening there fails with; null: it does not. */

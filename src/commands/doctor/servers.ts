@@ -31,7 +31,7 @@ async function lookAtDatabase(url: Secret): Promise<Finding> {
       subject,
       status: 'fault',
       found: translated instanceof Error ? translated.message : String(translated),
-      advice: 'Check SLUICE_DATABASE_URL and the server; docs/databases.md says what it needs.',
+      advice: 'Check SLUICE_DATABASE_URL and the server. docs/databases.md lists the requirements.',
     };
   } finally {
     await client.end().catch(() => {});
@@ -61,8 +61,8 @@ async function lookAtStore(url: Secret): Promise<Finding> {
     return {
       subject,
       status: 'note',
-      found: `The store of limits on ${place} does not answer (${error instanceof Error ? error.message : String(error)}).`,
-      advice: 'Check SLUICE_VALKEY_URL and the server; until then `limits.whenStoreIsAway` holds.',
+      found: `Valkey or Redis on ${place} does not respond (${error instanceof Error ? error.message : String(error)}).`,
+      advice: 'Check SLUICE_VALKEY_URL and the server. Until it responds, `limits.whenStoreIsAway` applies.',
     };
   } finally {
     client.destroy();
