@@ -136,6 +136,18 @@ test('each heading of docs/troubleshooting.md set as code is part of a message o
   );
 });
 
+test('each database message that docs/databases.md explains is one of the program', () => {
+  const source = globSync('src/database/**/*.ts', { cwd: ROOT })
+    .map((file) => readFileSync(join(ROOT, file), 'utf8'))
+    .join('\n');
+  const [, section = ''] = readPage('docs/databases.md').split('Messages of the log and the commands:');
+  const messages = rowsOf(section).flatMap(([first = '']) => /^`(.+)`$/.exec(first)?.[1] ?? []);
+  assert.ok(messages.length > 10);
+  // `…` stands for a part that differs each time.
+  const missing = messages.filter((message) => message.split('…').some((part) => !source.includes(part)));
+  assert.deepEqual(missing, []);
+});
+
 test('docs/operations.md has every field of the line that is logged for a request', async () => {
   await using service = await startService();
   // One that ends well, with the caller's own id, and one whose end has a cause.
