@@ -24,7 +24,7 @@ test('SIGTERM to npm start ends the service, as a container or a process manager
     let said = '';
     for await (const text of npm.stdout.setEncoding('utf8').iterator({ destroyOnReturn: false })) {
       said += String(text);
-      if (said.includes('no operator yet')) break;
+      if (said.includes('No operator exists yet')) break;
     }
     let log = '';
     npm.stderr.setEncoding('utf8').on('data', (text: string) => (log += text));

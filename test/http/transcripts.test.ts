@@ -131,7 +131,7 @@ const loading = await spawnService(scriptedYaml({ loadMs: 2_000_000_000 }));
 after(() => loading[Symbol.asyncDispose]());
 const made = await runCli(['keys', 'create', '--name', 'test'], loading.env);
 const early = { Authorization: `Bearer ${made.stdout.trim()}` };
-await until(() => loading.stdout().includes('loading'));
+await until(() => loading.stdout().includes('Loading'));
 
 const stopping = await startService();
 after(() => stopping[Symbol.asyncDispose]());
