@@ -14,10 +14,11 @@ export interface Ended {
 
 const MAIN = join(import.meta.dirname, '../../src/main.ts');
 
-/** Starts the program as a user does, with nothing of this process's environment but where programs are. */
+/** Starts the program as a user does. Of this process's environment it gets the path and the cache of compiled code. */
 export function start(args: readonly string[], env: NodeJS.ProcessEnv = {}): ChildProcess {
+  const { PATH, NODE_COMPILE_CACHE } = process.env;
   return spawn(process.execPath, [MAIN, ...args], {
-    env: { PATH: process.env.PATH, NO_COLOR: '1', ...env },
+    env: { PATH, NODE_COMPILE_CACHE, NO_COLOR: '1', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
 }

@@ -3,9 +3,10 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
-import { chat, MODEL, runCli, scriptedYaml, spawnService, until, type ServiceProcess } from '../harness.ts';
+import { chat, MODEL, scriptedYaml, spawnService, until, type ServiceProcess } from '../harness.ts';
 import { NO_END } from '../default-model.ts';
 import { assertEndsWith, assertError, exchange, requestText, Wire } from '../http/wire.ts';
+import { Management } from '../management.ts';
 import { FakeHub } from '../models/fake-hub.ts';
 import { buildGguf } from '../models/gguf-builder.ts';
 
@@ -26,11 +27,11 @@ class Running implements AsyncDisposable {
 
   static async start(yaml = scriptedYaml()): Promise<Running> {
     const service = await spawnService(yaml);
-    const made = await runCli(['keys', 'create', '--name', 'test', '--kind', 'admin'], service.env);
+    const { admin } = await Management.ofProcess(service);
     const pids = () =>
       [...service.stderr().matchAll(/"pid":(\d+).*"message":"engine ready"/g)].map(([, pid]) => Number(pid));
     await until(() => pids().length === yaml.split('file:').length - 1);
-    return new Running(service, pids(), made.stdout.trim());
+    return new Running(service, pids(), admin);
   }
 
   get ended(): ServiceProcess['ended'] {

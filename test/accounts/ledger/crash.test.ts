@@ -61,7 +61,7 @@ for (const databases of testDatabases()) {
       const settled = new Map<string, number>();
       for (let kill = 0; kill < KILLS; kill++) {
         await using writer = write(database, 'busy');
-        await until(() => told(writer.lines, 'settled').length > 30 * (kill + 1));
+        await until(() => told(writer.lines, 'settled').length > 10 * (kill + 1));
         await writer[Symbol.asyncDispose]();
         assert.deepEqual(told(writer.lines, 'lost'), []);
         opened.push(...told(writer.lines, 'opened'));
