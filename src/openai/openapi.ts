@@ -79,6 +79,11 @@ export function openApiDocument(
         ...REQUEST_SCHEMAS,
         ...ANSWER_SCHEMAS,
         Error: errorSchema(),
+        StreamError: {
+          allOf: [reference('Error')],
+          required: ['usage'],
+          properties: { usage: reference('Usage') },
+        },
         ...part.schemas,
       },
     },
@@ -103,10 +108,33 @@ function generation(kind: GenerationKind): Json {
         description: 'The whole answer; with `stream`, events that end in `data: [DONE]`.',
         content: {
           'application/json': { schema: reference(`${name}Answer`) },
-          'text/event-stream': { schema: reference(`${name}Chunk`) },
+          'text/event-stream': { schema: eventSchema(reference(`${name}Chunk`)) },
         },
       },
       ...errorAnswers(GENERATION_ERRORS),
+    },
+  };
+}
+
+/** One event of a stream, as `itemSchema` of OpenAPI 3.2 describes it; 3.1 has `schema` alone. */
+function eventSchema(chunk: Json): Json {
+  const holding = (contentSchema: Json): Json => ({
+    type: 'string',
+    contentMediaType: 'application/json',
+    contentSchema,
+  });
+  return {
+    type: 'object',
+    description: 'One server-sent event. Comments (`: keep-alive`) may come between events.',
+    required: ['data'],
+    properties: {
+      data: {
+        anyOf: [
+          holding(chunk),
+          { ...holding(reference('StreamError')), description: 'An error after the 200. `[DONE]` follows.' },
+          { const: '[DONE]', description: 'The end of the stream.' },
+        ],
+      },
     },
   };
 }

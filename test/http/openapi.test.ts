@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { z } from 'zod';
 import { HIDDEN_CHARACTERS } from '../../src/accounts/bounds.ts';
 import { API_ENDPOINTS, API_PATHS } from '../../src/http/api/endpoints.ts';
 import { PATHS } from '../../src/http/paths.ts';
-import { startService } from '../harness.ts';
+import { scripted } from '../../src/engine/scripted/options.ts';
+import { MODEL, post, startService } from '../harness.ts';
 
 const service = await startService();
 after(() => service[Symbol.asyncDispose]());
@@ -17,7 +19,7 @@ interface Bounds {
 interface Operation {
   operationId: string;
   summary: string;
-  responses: Record<string, { description: string }>;
+  responses: Record<string, { description: string; content?: Record<string, { schema: object }> }>;
   security?: Record<string, string[]>[];
   parameters?: { name: string; in: string; required: boolean; schema: Bounds }[];
   requestBody?: { description: string };
@@ -207,4 +209,37 @@ test('hidden characters are the control, format and separator characters of Unic
       wrong.push(code.toString(16));
   }
   assert.deepEqual(wrong, []);
+});
+
+/** A schema of the document that checks values, references included. */
+function checker(schema: object): z.ZodType {
+  const { schemas } = document.components;
+  const whole = JSON.stringify({ ...schema, $defs: schemas }).replaceAll('#/components/schemas/', '#/$defs/');
+  return z.fromJSONSchema(JSON.parse(whole) as z.core.JSONSchema.JSONSchema);
+}
+
+test('every event of a stream is as the document describes it, and so is its data', async () => {
+  const fields = { stream: true, logprobs: true, n: 2, stream_options: { include_usage: true } };
+  const message = (directive: object) => [{ role: 'user', content: scripted(directive) }];
+  const requests = [
+    ['/v1/chat/completions', 'ChatChunk', { messages: message({ tokens: 3 }), ...fields, top_logprobs: 2 }],
+    ['/v1/chat/completions', 'ChatChunk', { messages: message({ tokens: 3, errorAfter: 1 }), stream: true }],
+    ['/v1/completions', 'TextChunk', { prompt: scripted({ tokens: 3 }), ...fields, logprobs: 2 }],
+  ] as const;
+  const kinds = new Set<string>();
+  for (const [path, chunk, body] of requests) {
+    const { schema = {} } =
+      document.paths[path]?.['post']?.responses['200']?.content?.['text/event-stream'] ?? {};
+    const answered = await post(service, path, { model: MODEL, ...body });
+    assert.equal(answered.headers.get('content-type'), 'text/event-stream; charset=utf-8');
+    const event = checker(schema);
+    for (const [, data = ''] of (await answered.text()).matchAll(/^data: (.*)$/gm)) {
+      event.parse({ data });
+      const kind = data === '[DONE]' ? data : data.startsWith('{"error"') ? 'StreamError' : chunk;
+      assert.ok(JSON.stringify(schema).includes(kind), kind);
+      if (kind !== '[DONE]') checker(document.components['schemas']?.[kind] ?? {}).parse(JSON.parse(data));
+      kinds.add(kind);
+    }
+  }
+  assert.deepEqual([...kinds].sort(), ['ChatChunk', 'StreamError', 'TextChunk', '[DONE]']);
 });

@@ -13,6 +13,7 @@ export interface Schema {
   items?: Schema;
   additionalProperties?: boolean | Schema;
   description?: string;
+  contentSchema?: Schema;
   default?: unknown;
   format?: string;
   pattern?: string;

@@ -109,7 +109,7 @@ function entryOf(document: ApiDocument, method: string, path: string, operation:
       status,
       description,
       schema: content?.['application/json']?.schema ?? null,
-      events: content?.['text/event-stream']?.schema ?? null,
+      events: content?.['text/event-stream']?.schema.properties?.['data']?.anyOf?.[0]?.contentSchema ?? null,
     })),
   };
 }
