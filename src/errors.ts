@@ -31,12 +31,6 @@ export const ERRORS = {
     'invalid_request_error',
     'The same request was running in two crashes of an engine; it is refused for 10 minutes.',
   ],
-  invalid_link: [
-    400,
-    'invalid_request_error',
-    'A link of the console that is wrong, or was used, withdrawn or replaced, or has expired.',
-  ],
-  not_configured: [400, 'invalid_request_error', 'The service is not set up for this.'],
   invalid_api_key: [
     401,
     'authentication_error',
@@ -67,6 +61,12 @@ export const ERRORS = {
   owner_required: [403, 'permission_error', 'This takes an owner of the account.'],
   model_not_found: [404, 'invalid_request_error', 'No model of that id is served here.'],
   not_found: [404, 'invalid_request_error', 'Nothing of that id is here, or not for this key.'],
+  invalid_link: [
+    404,
+    'invalid_request_error',
+    'A link of the console that is wrong, or was used, withdrawn or replaced, or has expired.',
+  ],
+  not_configured: [404, 'invalid_request_error', 'The service is not set up for this.'],
   unknown_url: [404, 'invalid_request_error', 'No endpoint has this path.'],
   method_not_allowed: [
     405,
@@ -75,6 +75,11 @@ export const ERRORS = {
   ],
   request_timeout: [408, 'invalid_request_error', 'The request did not arrive whole in time.'],
   last_operator: [409, 'invalid_request_error', 'The service would be left without an operator.'],
+  conflict: [
+    409,
+    'invalid_request_error',
+    'The current state does not allow this: a taken e-mail address, a closed account.',
+  ],
   request_too_large: [413, 'invalid_request_error', 'The body is larger than `limits.bodyBytes`.'],
   unsupported_content_encoding: [415, 'invalid_request_error', 'The body is compressed.'],
   expectation_failed: [

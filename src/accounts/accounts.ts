@@ -19,19 +19,15 @@ export interface AccountRecord {
   createdAt: number;
 }
 
-/** The plan of that name; null, the default one, stays null. Throws a `ServiceError` `invalid_value` (param `plan`). */
+/** The plan of that name; null, the default one, stays null. Throws a `ServiceError` `not_found` (param `plan`). */
 export function planNamed(plans: Plans, name: string | null): Plan | null {
   if (name === null) return null;
   const plan = plans.of(name);
   if (plan !== null) return plan;
   const known = plans.list().map((one) => one.name);
-  throw new ServiceError(
-    'invalid_value',
-    `There is no such plan; the configuration has ${known.join(', ')}.`,
-    {
-      param: 'plan',
-    },
-  );
+  throw new ServiceError('not_found', `There is no such plan; the configuration has ${known.join(', ')}.`, {
+    param: 'plan',
+  });
 }
 
 /** Makes an account. Rejects with a `ServiceError` `invalid_value` (param `name`), or a `DatabaseError`. */
@@ -118,8 +114,8 @@ export interface AccountChange {
 
 /**
  * Changes an account; what is as it should be already is not written down. Its keys follow on every copy of the
- * service within a second. Rejects with a `ServiceError` `not_found`, or `invalid_value`: param `name`,
- * `status` for the default account, which cannot be closed, or `id` for one that is closed.
+ * service within a second. Rejects with a `ServiceError` `not_found`, `invalid_value` (param `name`), or
+ * `conflict`: param `status` for the default account, which cannot be closed, or `id` for one that is closed.
  */
 export async function changeAccount(
   database: Database,
@@ -138,7 +134,7 @@ export async function changeAccount(
     const notes = (['name', 'plan', 'status'] as const).filter((field) => row[field] !== changed[field]);
     if (notes.length === 0) return toRecord(row);
     if (row.status === 'closed') {
-      throw new ServiceError('invalid_value', 'A closed account stays as it is.', { param: 'id' });
+      throw new ServiceError('conflict', 'A closed account stays as it is.', { param: 'id' });
     }
     await transaction.updateTable('accounts').set(wanted).where('id', '=', id).execute();
     for (const field of notes) {
@@ -183,7 +179,7 @@ async function lockAccount(
 function checkedStatus(id: string, status: AccountStatus): AccountStatus {
   if (status !== 'closed' || id !== DEFAULT_ACCOUNT_ID) return status;
   throw new ServiceError(
-    'invalid_value',
+    'conflict',
     'The default account cannot be closed: keys belong to it unless they are told otherwise. Suspend it instead.',
     { param: 'status' },
   );

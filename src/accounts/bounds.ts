@@ -40,6 +40,9 @@ export const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{1
 /** The cursor of all other lists: creation time in Unix milliseconds, and id. */
 export const PLACE_CURSOR = /^([0-9]{1,15})\.([A-Za-z0-9_-]{1,64})$/;
 
+/** The cursor of usage by the hour: a day in days since 1970-01-01, up to the year 10183. */
+export const DAY_CURSOR = /^[0-2]?[0-9]{1,6}$/;
+
 /** Whether text has `min` to `max` characters, counted in code points as JSON Schema does. */
 export function hasLength(text: string, min: number, max: number): boolean {
   if (text.length < min || text.length > 2 * max) return false;

@@ -9,7 +9,7 @@ import { checkedName } from './name.ts';
 export interface KeyChange {
   /** 1 to 100 characters, none of them a control character. */
   name?: string | undefined;
-  /** Unix milliseconds, in the future; null: never. */
+  /** Unix milliseconds; null: never. */
   expiresAt?: number | null | undefined;
   /** Ids of the models that it may use, 1 to `MAX_MODELS`; null: all. */
   allowedModels?: readonly string[] | null | undefined;
@@ -24,13 +24,13 @@ export type KeyColumns = Pick<
 >;
 
 /**
- * The columns that hold a change. Throws a `ServiceError` `invalid_value` (param `name`, `expires_at` or
+ * The columns that hold a change. Throws a `ServiceError` `invalid_value` (param `name` or
  * `allowed_models`); limits and ids of models have their form by the schemas they came through.
  */
 export function columnsOf({ name, expiresAt, allowedModels, limits }: KeyChange): Partial<KeyColumns> {
   return {
     ...(name !== undefined && { name: checkedName(name, 'key') }),
-    ...(expiresAt !== undefined && { expires_at: checkedExpiry(expiresAt) }),
+    ...(expiresAt !== undefined && { expires_at: boundedExpiry(expiresAt) }),
     ...(allowedModels !== undefined && { allowed_models: modelsText(allowedModels) }),
     ...(limits !== undefined && { limits: limitsText(limits) }),
   };
@@ -48,13 +48,15 @@ export function readable(columns: Partial<KeyColumns>): Record<string, unknown> 
   };
 }
 
-/** The last moment that a `Date` can tell. */
-const LAST_MS = 8_640_000_000_000_000;
+/** 9999-12-31T23:59:59.999Z, the last moment that ISO 8601 writes with four digits for the year. */
+const LAST_MS = 253_402_300_799_999;
 
-function checkedExpiry(expiresAt: number | null): number | null {
+/** Moves an expiry into the years 1970 to 9999, whose ISO 8601 form every client can read. */
+function boundedExpiry(expiresAt: number | null): number | null {
   if (expiresAt === null) return null;
-  if (Number.isSafeInteger(expiresAt) && expiresAt > Date.now() && expiresAt <= LAST_MS) return expiresAt;
-  throw new ServiceError('invalid_value', 'A key must expire in the future.', { param: 'expires_at' });
+  // SQLite would store null, which is a key that never expires.
+  if (Number.isNaN(expiresAt)) throw new TypeError('an expiry is not a number');
+  return Math.min(Math.max(expiresAt, 0), LAST_MS);
 }
 
 function modelsText(models: readonly string[] | null): string | null {

@@ -23,7 +23,8 @@ export interface NewKey extends KeyChange {
 
 /**
  * Makes a key and stores its hash. The key itself is in the answer and nowhere else. Rejects with a `ServiceError`
- * `invalid_value` (param `name`, `expires_at`, `allowed_models` or `account_id`), or a `DatabaseError`.
+ * `invalid_value` (param `name` or `allowed_models`), `not_found` or `conflict` (param `account_id`), or a
+ * `DatabaseError`.
  */
 export async function createKey(
   database: Database,
@@ -101,7 +102,7 @@ export async function getKey(database: Database, id: string): Promise<KeyRecord>
 /**
  * Changes one key, named as in `revokeKey`, to what is wanted of it as it is now; what is as it should be already is
  * not written down. Every copy of the service follows within a second. Null: there is none such. Rejects with a `ServiceError` `invalid_value`: params
- * as of `createKey`, or `id` for a key that is revoked or a name that several have.
+ * as of `createKey`, or `id` for a name that several have; or `conflict` for a key that is revoked.
  */
 export async function changeKey(
   database: Database,
@@ -120,7 +121,7 @@ export async function changeKey(
     );
     if (fields.length === 0) return toRecord(row);
     if (row.revoked_at !== null) {
-      throw new ServiceError('invalid_value', 'A revoked key stays as it is.', { param: 'id' });
+      throw new ServiceError('conflict', 'A revoked key stays as it is.', { param: 'id' });
     }
     await transaction.updateTable('keys').set(columns).where('id', '=', row.id).execute();
     await appendAudit(transaction, by, {
@@ -196,6 +197,7 @@ async function refuseUnlessOpen(transaction: Transaction<Schema>, accountId: str
     .where('id', '=', accountId)
     .executeTakeFirst();
   if (account !== undefined && account.status !== 'closed') return;
-  const fault = account === undefined ? 'There is no such account.' : 'This account is closed.';
-  throw new ServiceError('invalid_value', fault, { param: 'account_id' });
+  const param = 'account_id';
+  if (account === undefined) throw new ServiceError('not_found', 'There is no such account.', { param });
+  throw new ServiceError('conflict', 'This account is closed.', { param });
 }

@@ -33,8 +33,8 @@ export interface MemberRecord {
 }
 
 /**
- * Makes a person, for an operator. Rejects with a `ServiceError` `invalid_value`: param `name`, or `email` where it is none or
- * somebody else's.
+ * Makes a person, for an operator. Rejects with a `ServiceError` `invalid_value` (param `name` or `email`), or `conflict`
+ * (param `email`) where somebody else has the address.
  */
 export async function createPerson(
   database: Database,
@@ -54,7 +54,7 @@ export async function createPerson(
       .returningAll()
       .executeTakeFirst();
     if (row === undefined) {
-      throw new ServiceError('invalid_value', 'Somebody has this address already.', { param: 'email' });
+      throw new ServiceError('conflict', 'Somebody has this address already.', { param: 'email' });
     }
     await appendAudit(transaction, by, {
       action: 'person.create',

@@ -2,7 +2,6 @@ import { ServiceError } from '../errors.ts';
 import { DAY_MS, dayOf } from './ledger/days.ts';
 import { USAGE_DIMENSIONS, type UsageDimension } from './ledger/dimensions.ts';
 import type { UsageQuery } from './ledger/usage.ts';
-import { MOST_DAYS_OF_HOURS } from './ledger/usage-hours.ts';
 
 /** What usage is asked for, in words. */
 export interface UsageWords {
@@ -10,7 +9,7 @@ export interface UsageWords {
   by?: string | undefined;
   /** The first day, in UTC, such as `2026-11-21`; left out: the first of this month. */
   from?: string | undefined;
-  /** The day after the last one; left out: tomorrow. */
+  /** The day after the last one; left out: tomorrow. No later than `from`: there is no day. */
   to?: string | undefined;
 }
 
@@ -23,18 +22,7 @@ export function usageQuestion(
   const fromDay =
     from === undefined ? dayOf(Date.UTC(now.getUTCFullYear(), now.getUTCMonth())) : parseDay(from, 'from');
   const toDay = to === undefined ? dayOf(nowMs) + 1 : parseDay(to, 'to');
-  const dimensions = dimensionsOf(by);
-  if (dimensions.includes('hour') && toDay - fromDay > MOST_DAYS_OF_HOURS) {
-    throw new ServiceError(
-      'invalid_value',
-      `Hours are told of at most ${MOST_DAYS_OF_HOURS} days; ask with \`from\` and \`to\` for fewer.`,
-      { param: 'by' },
-    );
-  }
-  if (toDay > fromDay) return { by: dimensions, fromDay, toDay };
-  throw new ServiceError('invalid_value', "'to' is the day after the last one, so it is after 'from'.", {
-    param: 'to',
-  });
+  return { by: dimensionsOf(by), fromDay, toDay };
 }
 
 function dimensionsOf(text: string | undefined): UsageDimension[] {

@@ -1,5 +1,6 @@
 import { Option, type Command } from 'commander';
-import { readUsage } from '../accounts/ledger/usage.ts';
+import { MOST_DAYS_OF_HOURS } from '../accounts/ledger/usage-hours.ts';
+import { readUsagePage } from '../accounts/ledger/usage.ts';
 import { USAGE_DIMENSIONS, type UsageDimension } from '../accounts/ledger/dimensions.ts';
 import { usageQuestion } from '../accounts/usage-question.ts';
 import { usageJson, type UsageJson } from '../http/api/ledger-json.ts';
@@ -37,7 +38,13 @@ interface Flags {
 async function usage(flags: Flags): Promise<void> {
   const question = usageQuestion(flags, Date.now());
   await using database = await openDatabaseHere();
-  const rows = (await readUsage(database, { ...question, accountId: flags.account })).map(usageJson);
+  const page = await readUsagePage(database, { ...question, accountId: flags.account });
+  if (page.nextDay !== null) {
+    throw new Error(
+      `Hours are shown of at most ${MOST_DAYS_OF_HOURS} days: choose fewer with --from and --to.`,
+    );
+  }
+  const rows = page.rows.map(usageJson);
   if (flags.json) return printJson(rows);
   if (flags.csv) return printCsv(rows);
   if (rows.length === 0) return note('No usage in this period.');

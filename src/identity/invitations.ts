@@ -25,8 +25,8 @@ export interface InvitationRecord {
 
 /**
  * Invites somebody to act for an account; an earlier invitation of theirs to it is void. The token is for the link
- * and shown this once. Rejects with a `ServiceError` `not_found`, or `invalid_value` (param `account_id` where the
- * account is closed, `email` where it is none or acts for the account already).
+ * and shown this once. Rejects with a `ServiceError` `not_found`, `conflict` (param `account_id` where the account is
+ * closed, `email` where the person acts for the account already) or `invalid_value` (param `email`).
  */
 export async function createInvitation(
   database: Database,
@@ -36,7 +36,7 @@ export async function createInvitation(
   const email = checkedEmail(wanted.email);
   const account = await getAccount(database, wanted.accountId);
   if (account.status === 'closed') {
-    throw new ServiceError('invalid_value', 'The account is closed.', { param: 'account_id' });
+    throw new ServiceError('conflict', 'The account is closed.', { param: 'account_id' });
   }
   const token = newToken();
   const now = Date.now();
@@ -59,7 +59,7 @@ export async function createInvitation(
       .where('account_id', '=', account.id)
       .executeTakeFirst();
     if (member !== undefined) {
-      throw new ServiceError('invalid_value', 'Somebody with this address acts for the account already.', {
+      throw new ServiceError('conflict', 'Somebody with this address acts for the account already.', {
         param: 'email',
       });
     }

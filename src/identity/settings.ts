@@ -64,12 +64,12 @@ export async function deleteMe(change: Change, password: string | undefined): Pr
   await deletePerson(identity.database, me.person.id, personActor(me.person.id, visit));
 }
 
-/** Makes a second factor that is still to be confirmed. Rejects as `confirm` does, and with `invalid_value`. */
+/** Makes a second factor that is still to be confirmed. Rejects as `confirm` does, and with `conflict`. */
 export async function beginTwoFactor(change: Change, password: string | undefined): Promise<NewSecondFactor> {
   await confirm(change, password);
   const made = await beginSecondFactor(change.identity.database, change.me.person);
   if (made !== null) return made;
-  throw new ServiceError('invalid_value', 'There is a second factor already; end that one first.');
+  throw new ServiceError('conflict', 'There is a second factor already; end that one first.');
 }
 
 /** Makes it count, and ends all other sessions. Rejects with `wrong_credentials` or `too_many_attempts`. */
@@ -113,11 +113,11 @@ export async function resetSecondFactor(database: Database, personId: string, by
   });
 }
 
-/** Makes new recovery codes. Rejects as `confirm` does, and with `invalid_value` where there is no second factor. */
+/** Makes new recovery codes. Rejects as `confirm` does, and with `conflict` where there is no second factor. */
 export async function renewRecoveryCodes(change: Change, password: string | undefined): Promise<string[]> {
   await confirm(change, password);
   if (!change.me.person.twoFactor) {
-    throw new ServiceError('invalid_value', 'There is no second factor that they could stand in for.');
+    throw new ServiceError('conflict', 'There is no second factor that they could stand in for.');
   }
   return await noting(change, 'person.renew_recovery_codes', (transaction, id) =>
     newRecoveryCodes(transaction, id),

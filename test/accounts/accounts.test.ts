@@ -48,7 +48,7 @@ for (const kind of testDatabases()) {
       );
     });
 
-    test('404 for an account that is not there, 400 for a name or a plan that cannot be', async () => {
+    test('404 for an account or a plan that is not there, 400 for a name that cannot be', async () => {
       await using database = await kind.open();
       await assert.rejects(getAccount(database, 'acct_0'), refused('not_found', 'id'));
       await assert.rejects(changeAccount(database, 'acct_0', { name: 'a' }, by), refused('not_found', 'id'));
@@ -59,7 +59,7 @@ for (const kind of testDatabases()) {
           refused('invalid_value', 'name'),
         );
       }
-      assert.throws(() => plan('gold'), refused('invalid_value', 'plan'));
+      assert.throws(() => plan('gold'), refused('not_found', 'plan'));
       assert.equal(planNamed(plans, null), null);
       assert.deepEqual((await listAudit(database, {})).items, []);
     });
@@ -94,12 +94,12 @@ for (const kind of testDatabases()) {
       const { id } = await createAccount(database, { name: 'a' }, SERVICE);
       const closed = await changeAccount(database, id, { status: 'closed' }, by);
       for (const change of [{ status: 'active' }, { name: 'b' }, { plan: plan('free') }] as const) {
-        await assert.rejects(changeAccount(database, id, change, by), refused('invalid_value', 'id'));
+        await assert.rejects(changeAccount(database, id, change, by), refused('conflict', 'id'));
       }
       assert.deepEqual(await changeAccount(database, id, { status: 'closed' }, by), closed);
       await assert.rejects(
         changeAccount(database, 'default', { status: 'closed' }, by),
-        refused('invalid_value', 'status'),
+        refused('conflict', 'status'),
       );
       assert.equal(
         (await changeAccount(database, 'default', { status: 'suspended' }, by)).status,

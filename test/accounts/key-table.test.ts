@@ -91,7 +91,7 @@ for (const kind of testDatabases()) {
       assert.deepEqual(await revokeKey(database, record.id, by), revoked);
       await assert.rejects(
         changeKey(database, record.id, () => ({ name: 'b' }), by),
-        refused('invalid_value', 'id'),
+        refused('conflict', 'id'),
       );
       assert.deepEqual(await changeKey(database, record.id, () => ({ name: 'a' }), by), revoked);
       const { items } = await listAudit(database, { subject: `key:${record.id}` });
@@ -107,16 +107,19 @@ for (const kind of testDatabases()) {
       await changeAccount(database, accountId, { status: 'suspended' }, by);
       await createKey(database, { name: 'a', accountId }, by);
       await changeAccount(database, accountId, { status: 'closed' }, by);
-      for (const id of [accountId, 'acct_0']) {
+      for (const [id, code] of [
+        [accountId, 'conflict'],
+        ['acct_0', 'not_found'],
+      ] as const) {
         await assert.rejects(
           createKey(database, { name: 'a', accountId: id }, by),
-          refused('invalid_value', 'account_id'),
+          refused(code, 'account_id'),
         );
       }
       assert.equal((await listKeyPage(database, { accountId })).items.length, 1);
     });
 
-    test('400 for no models, too many, and an expiry that no calendar has', async () => {
+    test('400 for no models and too many', async () => {
       await using database = await kind.open();
       const many = Array.from({ length: 101 }, (_, index) => `a/${index}`);
       for (const allowedModels of [[], many]) {
@@ -125,11 +128,18 @@ for (const kind of testDatabases()) {
           refused('invalid_value', 'allowed_models'),
         );
       }
-      for (const expiresAt of [Date.now() - 1, 8.64e15 + 1]) {
-        await assert.rejects(
-          createKey(database, { name: 'a', expiresAt }, by),
-          refused('invalid_value', 'expires_at'),
-        );
+    });
+
+    test('an expiry in the past is kept, and one outside the years 1970 to 9999 becomes their first or last moment', async () => {
+      await using database = await kind.open();
+      const expiries = [
+        [1_000_000_000_000, '2001-09-09T01:46:40.000Z'],
+        [-62_167_219_200_001, '1970-01-01T00:00:00.000Z'],
+        [253_402_300_800_000, '9999-12-31T23:59:59.999Z'],
+      ] as const;
+      for (const [expiresAt, kept] of expiries) {
+        const { record } = await createKey(database, { name: 'a', expiresAt }, by);
+        assert.equal(new Date(record.expiresAt ?? Number.NaN).toISOString(), kept);
       }
     });
 

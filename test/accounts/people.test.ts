@@ -24,7 +24,10 @@ for (const kind of testDatabases()) {
       const zoe = await createPerson(database, { name: ' Zoë ', email: ' Zoe@Example.COM ' }, by);
       assert.match(zoe.id, /^person_[0-9a-f]{24}$/);
       assert.deepEqual([zoe.name, zoe.email], ['Zoë', 'zoe@example.com']);
-      for (const email of ['zoe@example.com', 'ZOE@EXAMPLE.COM', '', 'zoe', '@', 'a@b c', 'a\n@b', 'a@b@c']) {
+      for (const email of ['zoe@example.com', 'ZOE@EXAMPLE.COM']) {
+        await assert.rejects(createPerson(database, { name: 'a', email }, by), refused('conflict', 'email'));
+      }
+      for (const email of ['', 'zoe', '@', 'a@b c', 'a\n@b', 'a@b@c']) {
         await assert.rejects(
           createPerson(database, { name: 'a', email }, by),
           refused('invalid_value', 'email'),

@@ -119,7 +119,7 @@ for (const kind of testDatabases()) {
       const { accounts } = await max.ok('getSession');
       assert.deepEqual(accounts.map(({ name }) => name).toSorted(), ['Acme', 'Second']);
       const again = await operator.call('createInvitation', { body });
-      assert.deepEqual([again.code, again.param], ['invalid_value', 'email']);
+      assert.deepEqual([again.code, again.param], ['conflict', 'email']);
     });
 
     test('somebody whom an operator has made begins by the link of an operator, and by no other', async () => {
@@ -150,7 +150,7 @@ for (const kind of testDatabases()) {
       for (const [account, email, code, param] of [
         [accountId, 'no address', 'invalid_value', 'email'],
         ['nothing', 'a@example.com', 'not_found', 'id'],
-        [id, 'a@example.com', 'invalid_value', 'account_id'],
+        [id, 'a@example.com', 'conflict', 'account_id'],
       ] as const) {
         const body = { account_id: account, email, role: 'member' };
         const answer = await operator.call('createInvitation', { body });

@@ -120,7 +120,7 @@ test('without a mail server nobody can ask for a new password', async () => {
   const browser = place.browser();
   assert.equal((await browser.ok('getSession')).sign_in.password_reset, false);
   const answer = await browser.call('forgotPassword', { body: { email } });
-  assert.deepEqual([answer.status, answer.code], [400, 'not_configured']);
+  assert.deepEqual([answer.status, answer.code], [404, 'not_configured']);
 });
 
 test('a mail server that does not answer is told by the log and by nothing else', async () => {

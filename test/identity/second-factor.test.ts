@@ -40,7 +40,7 @@ for (const kind of testDatabases()) {
       await browser.ok('confirmTwoFactor', { body: { code: appCode(uri) } });
       assert.equal((await browser.ok('getSession')).person?.two_factor, true);
       assert.equal((await other.ok('getSession')).person, null);
-      assert.equal((await browser.call('beginTwoFactor', { body: { password } })).code, 'invalid_value');
+      assert.equal((await browser.call('beginTwoFactor', { body: { password } })).code, 'conflict');
       assert.equal((await browser.call('confirmTwoFactor', { body: { code: appCode(uri) } })).status, 403);
     });
 
@@ -136,7 +136,7 @@ for (const kind of testDatabases()) {
       assert.deepEqual(await place.browser().ok('signIn', { body: { email, password } }), {
         status: 'signed_in',
       });
-      assert.equal((await browser.call('renewRecoveryCodes', { body: { password } })).code, 'invalid_value');
+      assert.equal((await browser.call('renewRecoveryCodes', { body: { password } })).code, 'conflict');
       const audit = (await place.audit()).map((line) => line.split(' ')[0]);
       for (const action of [
         'begin_two_factor',

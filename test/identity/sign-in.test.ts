@@ -22,7 +22,7 @@ for (const kind of testDatabases()) {
       assert.ok(link.startsWith(`${service.url}/setup#`));
       for (const token of ['', 'x', tokenOf(old)]) {
         const answer = await browser.call('setUp', { body: { token, ...OPERATOR } });
-        assert.deepEqual([answer.status, answer.code, answer.param], [400, 'invalid_link', 'token']);
+        assert.deepEqual([answer.status, answer.code, answer.param], [404, 'invalid_link', 'token']);
       }
       const body = { token: tokenOf(link), ...OPERATOR };
       assert.equal((await browser.call('setUp', { body: { ...body, name: '' } })).param, 'name');
@@ -35,7 +35,7 @@ for (const kind of testDatabases()) {
       ]);
       assert.deepEqual(
         both.map(({ status }) => status).toSorted((a, b) => a - b),
-        [200, 400],
+        [200, 404],
       );
       const people = await database.kysely.selectFrom('people').select('operator').execute();
       assert.deepEqual(

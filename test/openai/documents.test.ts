@@ -48,6 +48,7 @@ const OF_MANAGEMENT: ReadonlySet<string> = new Set([
   'wrong_credentials',
   'fresh_sign_in_required',
   'last_operator',
+  'conflict',
   'too_many_attempts',
   'provider_unavailable',
 ]);

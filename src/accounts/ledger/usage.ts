@@ -4,7 +4,7 @@ import type { Database } from '../../database/database.ts';
 import { halfSums, wholeSum } from './money-sum.ts';
 import type { UsageDimension } from './dimensions.ts';
 import { percentile } from './histogram.ts';
-import { latenciesOfHours, usageOfHours } from './usage-hours.ts';
+import { latenciesOfHours, MOST_DAYS_OF_HOURS, usageOfHours } from './usage-hours.ts';
 
 export interface UsageQuery {
   /** None: one row for all. */
@@ -72,6 +72,23 @@ interface Sums extends RowKey {
   billed_tokens: number;
   high_pico: string;
   low_pico: string;
+}
+
+/**
+ * As `readUsage`, with the hours of at most `MOST_DAYS_OF_HOURS` days. `nextDay` is the first day after them where the
+ * query asks for more, and null otherwise.
+ */
+export async function readUsagePage(
+  database: Database,
+  query: UsageQuery,
+): Promise<{ rows: UsageRow[]; nextDay: number | null }> {
+  // No request is older than 1970.
+  const endDay = byHour(query) ? Math.max(query.fromDay, 0) + MOST_DAYS_OF_HOURS : Infinity;
+  const toDay = Math.min(query.toDay, endDay);
+  return {
+    rows: await readUsage(database, { ...query, toDay }),
+    nextDay: toDay < query.toDay ? toDay : null,
+  };
 }
 
 /**

@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import { getAccount } from '../../accounts/accounts.ts';
 import { getKey, noSuchKey } from '../../accounts/key-table.ts';
 import { usdText } from '../../accounts/ledger/cost.ts';
-import { readUsage } from '../../accounts/ledger/usage.ts';
+import { readUsagePage } from '../../accounts/ledger/usage.ts';
 import type { LimitStanding } from '../../accounts/limits/limits.ts';
 import { usageQuestion } from '../../accounts/usage-question.ts';
 import { ServiceError } from '../../errors.ts';
@@ -18,13 +18,15 @@ export const usageEndpoints = endpoints(usageOperations, {
   readUsage: {
     account: inQuery,
     handle: async ({ database, accountId, query }) => {
-      const items = await readUsage(database, {
-        ...usageQuestion(query, Date.now()),
+      const question = usageQuestion(query, Date.now());
+      const { rows, nextDay } = await readUsagePage(database, {
+        ...question,
+        fromDay: query.cursor === undefined ? question.fromDay : Number(query.cursor),
         accountId,
         keyId: query.key_id,
         model: query.model,
       });
-      return pageJson({ items, nextCursor: null }, usageJson);
+      return pageJson({ items: rows, nextCursor: nextDay === null ? null : String(nextDay) }, usageJson);
     },
   },
   readLimits: {

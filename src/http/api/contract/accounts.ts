@@ -46,6 +46,7 @@ export const accountOperations = operations({
     status: 201,
     body: component('NewAccount', z.strictObject({ name, plan: plan.optional() })),
     answer: account,
+    errors: ['not_found'],
   },
   getAccount: {
     method: 'GET',
@@ -66,7 +67,7 @@ export const accountOperations = operations({
       z.strictObject({ name: name.optional(), plan: plan.optional(), status: status.optional() }),
     ),
     answer: account,
-    errors: ['not_found'],
+    errors: ['not_found', 'conflict'],
   },
   listPlans: {
     method: 'GET',

@@ -39,7 +39,7 @@ export const invitationOperations = operations({
         mailed: z.boolean().describe('It was also sent to the address.'),
       }),
     ),
-    errors: ['not_found', 'too_many_attempts'],
+    errors: ['not_found', 'conflict', 'too_many_attempts'],
   },
   lookAtInvitation: {
     method: 'POST',

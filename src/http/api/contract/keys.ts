@@ -38,7 +38,10 @@ export const key = component('Key', z.object(keyFields));
 
 /** What people may set. */
 const settings = {
-  expires_at: moment.nullable().optional().describe('In the future; null: it does not expire.'),
+  expires_at: moment
+    .nullable()
+    .optional()
+    .describe('From this moment on it is refused, at once where it is past; null: it does not expire.'),
   allowed_models: allowedModels.optional().describe(modelsMeaning),
   limits: limits.nullable().optional().describe(limitsMeaning),
 };
@@ -82,7 +85,7 @@ export const keyOperations = operations({
       'CreatedKey',
       z.object({ ...keyFields, key: z.string().describe('The key, `sk-sluice-…`.') }),
     ),
-    errors: ['not_found'],
+    errors: ['not_found', 'conflict'],
   },
   getKey: {
     method: 'GET',
@@ -99,7 +102,7 @@ export const keyOperations = operations({
     access: 'member',
     body: component('KeyChange', z.strictObject({ name: name.optional(), ...settings })),
     answer: key,
-    errors: ['not_found'],
+    errors: ['not_found', 'conflict'],
   },
   revokeKey: {
     method: 'POST',
@@ -120,6 +123,6 @@ export const keyOperations = operations({
       'PlaygroundKey',
       z.object({ id: z.string(), key: z.string().describe('The key, `sk-sluice-…`.'), expires_at: time }),
     ),
-    errors: ['not_found'],
+    errors: ['not_found', 'conflict'],
   },
 });

@@ -81,7 +81,7 @@ export const meOperations = operations({
         recovery_codes: recoveryCodes,
       }),
     ),
-    errors: CONFIRMED,
+    errors: [...CONFIRMED, 'conflict'],
   },
   confirmTwoFactor: {
     method: 'POST',
@@ -108,7 +108,7 @@ export const meOperations = operations({
     access: 'signed-in',
     body: confirmation,
     answer: component('RecoveryCodes', z.object({ recovery_codes: recoveryCodes })),
-    errors: CONFIRMED,
+    errors: [...CONFIRMED, 'conflict'],
   },
   listSessions: {
     method: 'GET',

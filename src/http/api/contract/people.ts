@@ -49,6 +49,7 @@ export const peopleOperations = operations({
     status: 201,
     body: component('NewPerson', z.strictObject({ name, email: newEmail })),
     answer: person,
+    errors: ['conflict'],
   },
   changePerson: {
     method: 'PATCH',

@@ -74,12 +74,17 @@ function pageQueryOf(cursor: RegExp) {
       .max(MAX_PAGE)
       .optional()
       .describe(`Most elements of the page. Left out: ${DEFAULT_PAGE}.`),
-    cursor: z
-      .string()
-      .regex(cursor, 'expected the `next_cursor` of a page of this list')
-      .optional()
-      .describe('`next_cursor` of the previous page. Left out: the first page.'),
+    cursor: pageCursor(cursor),
   };
+}
+
+/** Where a page begins, of a list whose cursors have this form. */
+export function pageCursor(form: RegExp) {
+  return z
+    .string()
+    .regex(form, 'expected the `next_cursor` of a page of this list')
+    .optional()
+    .describe('`next_cursor` of the previous page. Left out: the first page.');
 }
 
 /** Parameters of the lists with the oldest element first. */

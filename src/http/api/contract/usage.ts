@@ -1,9 +1,11 @@
 import { z } from 'zod';
+import { DAY_CURSOR } from '../../../accounts/bounds.ts';
 import { USAGE_DIMENSIONS } from '../../../accounts/ledger/dimensions.ts';
+import { MOST_DAYS_OF_HOURS } from '../../../accounts/ledger/usage-hours.ts';
 import { usageRow } from './ledger.ts';
 import { limitFields } from './limits.ts';
 import { operations } from './operation.ts';
-import { component, filterText, id, pageOf, time } from './schemas.ts';
+import { component, filterText, id, pageCursor, pageOf, time } from './schemas.ts';
 
 /** A limit as it stands. */
 export const standing = component(
@@ -36,13 +38,18 @@ export const usageOperations = operations({
         .regex(BY, `expected some of ${USAGE_DIMENSIONS.join(', ')}, each once, with commas between`)
         .optional()
         .describe(
-          `Any of ${USAGE_DIMENSIONS.join(', ')}, with commas between; \`hour\` for at most 7 days. Left out: one sum of all.`,
+          `Any of ${USAGE_DIMENSIONS.join(', ')}, with commas between. With \`hour\` a page has ${MOST_DAYS_OF_HOURS} days. Left out: one sum of all.`,
         ),
       from: day.optional().describe('The first day. Left out: the first of this month.'),
-      to: day.optional().describe('The day after the last one, later than `from`. Left out: tomorrow.'),
+      to: day
+        .optional()
+        .describe(
+          'The day after the last one. No later than `from`: nothing is summed up. Left out: tomorrow.',
+        ),
       account_id: id.optional().describe('Left out: all accounts, for operators alone.'),
       key_id: id.optional(),
       model: filterText.optional(),
+      cursor: pageCursor(DAY_CURSOR),
     }),
     answer: pageOf('UsagePage', usageRow),
     errors: ['missing_required_parameter', 'not_found'],
