@@ -40,6 +40,11 @@ export const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{1
 /** The cursor of all other lists: creation time in Unix milliseconds, and id. */
 export const PLACE_CURSOR = /^([0-9]{1,15})\.([A-Za-z0-9_-]{1,64})$/;
 
+/**
+ * Days on a page of usage by the hour. There are no hourly sums, so every request of the range is read.
+ */
+export const MOST_DAYS_OF_HOURS = 7;
+
 /** The cursor of usage by the hour: a day in days since 1970-01-01, up to the year 10183. */
 export const DAY_CURSOR = /^[0-2]?[0-9]{1,6}$/;
 

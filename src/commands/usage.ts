@@ -1,5 +1,5 @@
 import { Option, type Command } from 'commander';
-import { MOST_DAYS_OF_HOURS } from '../accounts/ledger/usage-hours.ts';
+import { MOST_DAYS_OF_HOURS } from '../accounts/bounds.ts';
 import { readUsagePage } from '../accounts/ledger/usage.ts';
 import { USAGE_DIMENSIONS, type UsageDimension } from '../accounts/ledger/dimensions.ts';
 import { usageQuestion } from '../accounts/usage-question.ts';

@@ -7,9 +7,6 @@ import { HUNG_UP } from './write.ts';
 /** An hour in milliseconds. */
 export const HOUR_MS = 3_600_000;
 
-/** Most days of which hours are told: no sums are kept of them, so every request of the time is looked at. */
-export const MOST_DAYS_OF_HOURS = 7;
-
 /** From the first day up to, without, the second, in days since 1970-01-01; null: of all accounts. */
 interface Days {
   fromDay: number;

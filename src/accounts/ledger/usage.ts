@@ -1,10 +1,11 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { sql } from 'kysely';
 import type { Database } from '../../database/database.ts';
+import { MOST_DAYS_OF_HOURS } from '../bounds.ts';
 import { halfSums, wholeSum } from './money-sum.ts';
 import type { UsageDimension } from './dimensions.ts';
 import { percentile } from './histogram.ts';
-import { latenciesOfHours, MOST_DAYS_OF_HOURS, usageOfHours } from './usage-hours.ts';
+import { latenciesOfHours, usageOfHours } from './usage-hours.ts';
 
 export interface UsageQuery {
   /** None: one row for all. */

@@ -1,7 +1,6 @@
 import { z } from 'zod';
-import { DAY_CURSOR } from '../../../accounts/bounds.ts';
+import { DAY_CURSOR, MOST_DAYS_OF_HOURS } from '../../../accounts/bounds.ts';
 import { USAGE_DIMENSIONS } from '../../../accounts/ledger/dimensions.ts';
-import { MOST_DAYS_OF_HOURS } from '../../../accounts/ledger/usage-hours.ts';
 import { usageRow } from './ledger.ts';
 import { limitFields } from './limits.ts';
 import { operations } from './operation.ts';
