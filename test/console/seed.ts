@@ -10,7 +10,7 @@ import type { LedgerStore } from '../../src/accounts/ledger/store.ts';
 import {
   checkpointValues,
   openedValues,
-  ownerOf,
+  usageKeyOf,
   settledValues,
   type Batch,
 } from '../../src/accounts/ledger/write.ts';
@@ -260,7 +260,7 @@ function toSource(key: SeedKey, now: number): Source {
   };
 }
 
-const NOTHING: Batch = { opens: [], checkpoints: [], settles: [], owners: [], undelivered: [] };
+const NOTHING: Batch = { opens: [], checkpoints: [], settles: [], usageKeys: [], undelivered: [] };
 
 function settled(requests: readonly SeedRequest[]): Batch {
   return {
@@ -270,7 +270,7 @@ function settled(requests: readonly SeedRequest[]): Batch {
       const price = { prompt: row.pricePrompt, completion: row.priceCompletion };
       return settledValues(row.id, { startedAt: row.startedAt, price }, ended);
     }),
-    owners: requests.map(({ row }) => ownerOf(row)),
+    usageKeys: requests.map(({ row }) => usageKeyOf(row)),
   };
 }
 

@@ -1,7 +1,7 @@
 import { DAY_MS } from '../../src/accounts/ledger/days.ts';
 import { costOf, picoPerToken } from '../../src/accounts/ledger/cost.ts';
 import type { OpenedRow, Settlement } from '../../src/accounts/ledger/ledger.ts';
-import { HUNG_UP } from '../../src/accounts/ledger/write.ts';
+import { CLIENT_DISCONNECTED } from '../../src/accounts/ledger/write.ts';
 import { writeHeldLimit } from '../../src/accounts/limits/held-against.ts';
 import type { Random } from '../../torture/random.ts';
 import { SEED_MODELS } from './models.ts';
@@ -93,7 +93,7 @@ function seedRequest(random: Random, source: Source, startedAt: number, toMs: nu
   const firstTokenAt = slotAt + Math.round(logNormal(random, model.ttftMs, 0.35) + promptTokens / 12);
   const decodeMs = (completionTokens / (model.speed * (0.75 + 0.5 * random.fraction()))) * 1000;
   const cachedTokens = random.chance(0.55) ? Math.floor(promptTokens * (0.2 + 0.7 * random.fraction())) : 0;
-  const refused = fate !== 'whole' && fate !== HUNG_UP && fate !== 'interrupted';
+  const refused = fate !== 'whole' && fate !== CLIENT_DISCONNECTED && fate !== 'interrupted';
   const usage = refused
     ? { promptTokens: 0, cachedTokens: 0, completionTokens: 0 }
     : { promptTokens, cachedTokens, completionTokens };
@@ -127,7 +127,7 @@ function seedRequest(random: Random, source: Source, startedAt: number, toMs: nu
       finishReason: fate !== 'whole' ? null : wanted > maxTokens ? 'length' : 'stop',
       errorCode: fate === 'whole' || fate === 'interrupted' ? null : fate,
       httpStatus: STATUS[fate],
-      delivered: fate !== HUNG_UP,
+      delivered: fate !== CLIENT_DISCONNECTED,
       billed: !refused,
     },
   };
@@ -136,7 +136,7 @@ function seedRequest(random: Random, source: Source, startedAt: number, toMs: nu
 /** How a request ends, with the status that its caller sees. */
 const STATUS = {
   whole: 200,
-  [HUNG_UP]: 200,
+  [CLIENT_DISCONNECTED]: 200,
   interrupted: 200,
   engine_unavailable: 503,
   queue_full: 503,
@@ -147,7 +147,7 @@ type Fate = keyof typeof STATUS;
 
 const FATES: readonly { fate: Fate; weight: number }[] = [
   { fate: 'whole', weight: 9730 },
-  { fate: HUNG_UP, weight: 180 },
+  { fate: CLIENT_DISCONNECTED, weight: 180 },
   { fate: 'context_length_exceeded', weight: 40 },
   { fate: 'queue_full', weight: 25 },
   { fate: 'internal_error', weight: 10 },

@@ -1,6 +1,6 @@
 import { LEDGER, OPENED, sqlName, type Column, type Columns } from '../../database/ledger-columns.ts';
 
-/** The names of columns in SQL, in the order of their values. */
+/** Returns the SQL names of the columns, in the order of their values. */
 export function namesOf(columns: Columns): string[] {
   return Object.keys(columns).map((property) => sqlName(property));
 }
@@ -8,7 +8,7 @@ export function namesOf(columns: Columns): string[] {
 const initial = Object.entries<Column>(LEDGER).filter(([property]) => !(property in OPENED));
 const set = initial.filter(([, column]) => column.initial !== null);
 
-/** What a new row holds besides what it is opened with, in SQL; the other columns are null. */
+/** SQL for the columns of a new row that have an initial value; the others are null. */
 export const INITIAL = {
   names: set.map(([property]) => sqlName(property)).join(', '),
   values: set.map(([, column]) => column.initial).join(', '),

@@ -1,43 +1,43 @@
 import type { Usage } from '../../generation.ts';
 
 /**
- * Money is whole pico-dollars: $1 is 10^12 of them, and a price of at most 6 decimals in USD per million tokens is
- * a whole number of them a token. Nothing here goes through a float.
+ * Money is in whole pico-dollars ($1 is 10^12), never in floats. Prices have at most 6 decimals in USD per
+ * million tokens, so that a price per token is a whole number of pico-dollars.
  */
 const PICO_DECIMALS = 12;
-/** A million tokens take 6 of the 12 decimals away. */
+/** A million tokens account for the other 6 decimals. */
 const PRICE_DECIMALS = 6;
 
-/** What a token costs, in whole pico-dollars; below 10^15. */
+/** Pico-dollars per token; below 10^15. */
 export interface TokenPrice {
   prompt: number;
   completion: number;
 }
 
-/** One line of how a cost came about. The lines of a request add up to its cost. */
+/** One line of a cost breakdown. The lines of a request add up to its cost. */
 export interface CostLine {
-  /** `waived` takes back what a fault of ours ended. */
+  /** `waived` cancels the charge of a request that failed because of the service. */
   what: 'prompt' | 'completion' | 'waived';
   tokens: number;
-  /** Pico-dollars a token. */
+  /** Pico-dollars per token. */
   pricePico: number;
   pico: bigint;
 }
 
 /**
- * Pico-dollars a token of a price in USD per million tokens: `"0.15"` is 150,000. Exact. Throws a `RangeError` for
- * what is not a decimal of up to 9 digits and 6 decimals.
+ * Converts a price in USD per million tokens to pico-dollars per token: `"0.15"` is 150,000. Exact. Throws a
+ * `RangeError` unless it is a decimal of up to 9 digits and 6 decimals.
  */
 export function picoPerToken(usdPerMillion: string): number {
   return Number(scaled(usdPerMillion, PRICE_DECIMALS));
 }
 
-/** What a request costs: every prompt token, cached ones too, and every completion token. Pico-dollars. */
+/** Returns the cost of all prompt tokens, including cached ones, and all completion tokens, in pico-dollars. */
 export function costOf(usage: Readonly<Usage>, price: TokenPrice): bigint {
   return times(usage.promptTokens, price.prompt) + times(usage.completionTokens, price.completion);
 }
 
-/** How the cost of a request came about; what is not `billed` is taken back by a last line. */
+/** Returns the cost breakdown of a request. If it is not `billed`, the last line cancels the cost. */
 export function costLines(usage: Readonly<Usage>, price: TokenPrice, billed: boolean): CostLine[] {
   const { promptTokens, completionTokens } = usage;
   const lines: CostLine[] = [
@@ -59,7 +59,7 @@ export function costLines(usage: Readonly<Usage>, price: TokenPrice, billed: boo
   return lines;
 }
 
-/** USD as people write it, exact: `"0.00001215"`, `"3"`, `"-0.5"`; no zeros at its end. */
+/** Formats pico-dollars in USD, exactly and without trailing zeros: `"0.00001215"`, `"3"`, `"-0.5"`. */
 export function usdText(pico: bigint): string {
   const digits = (pico < 0n ? -pico : pico).toString().padStart(PICO_DECIMALS + 1, '0');
   const whole = digits.slice(0, -PICO_DECIMALS);
@@ -67,12 +67,12 @@ export function usdText(pico: bigint): string {
   return `${pico < 0n ? '-' : ''}${whole}${fraction === '' ? '' : `.${fraction}`}`;
 }
 
-/** Pico-dollars of a decimal text in USD such as `"25.00"`, exact. Throws a `RangeError` for what is none. */
+/** Parses an amount in USD such as `"25.00"` into pico-dollars, exactly. Throws a `RangeError` if it is not one. */
 export function picoOfUsd(usd: string): bigint {
   return scaled(usd, PICO_DECIMALS);
 }
 
-/** Most often both fit a number exactly, which costs a tenth of a multiplication of two bigints. */
+/** Most products are safe integers, which costs a tenth of a `bigint` multiplication. */
 function times(tokens: number, pricePico: number): bigint {
   const product = tokens * pricePico;
   return Number.isSafeInteger(product) ? BigInt(product) : BigInt(tokens) * BigInt(pricePico);

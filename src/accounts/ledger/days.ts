@@ -1,7 +1,7 @@
-/** A UTC day in milliseconds: Unix time has no other. */
+/** A UTC day in milliseconds. Unix time has no leap seconds. */
 export const DAY_MS = 86_400_000;
 
-/** The UTC day of a moment (Unix milliseconds), in days since 1970-01-01: what the roll-ups are kept by. */
+/** Converts Unix milliseconds to the UTC day, in days since 1970-01-01. */
 export function dayOf(atMs: number): number {
   return Math.floor(atMs / DAY_MS);
 }

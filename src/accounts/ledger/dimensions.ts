@@ -1,7 +1,7 @@
-/** By what usage is summed. */
+/** Dimensions by which usage can be grouped. */
 export const USAGE_DIMENSIONS = ['hour', 'day', 'model', 'key', 'account'] as const;
 export type UsageDimension = (typeof USAGE_DIMENSIONS)[number];
 
-/** How requests end, as the sums of a day count them. */
+/** Outcomes of requests, as counted by the daily roll-ups. */
 export const REQUEST_OUTCOMES = ['completed', 'error', 'hung_up', 'interrupted'] as const;
 export type RequestOutcome = (typeof REQUEST_OUTCOMES)[number];

@@ -5,7 +5,7 @@ import type { HistoryEntry, UsageHistory } from '../limits/limits.ts';
 import { dayOf } from './days.ts';
 import { halfSums, wholeSum } from './money-sum.ts';
 
-/** What the ledger knows of accounts, for limits. The database stays the caller's. */
+/** Reads the usage of accounts from the ledger, for limits. The caller keeps ownership of `database`. */
 export function openUsageHistory(database: Database): UsageHistory {
   return { usedBy: (accountId, atMs, recentMs) => usedBy(database, accountId, atMs, recentMs) };
 }
@@ -15,14 +15,14 @@ interface Row {
   key_id: string;
   model: string;
   requests: number;
-  /** Of the day where there is one, else of all. */
+  /** For `ended` and `open`: the tokens of today. For `recent`: all tokens. */
   tokens: number;
   month_tokens: number;
   high_pico: string;
   low_pico: string;
 }
 
-/** One statement, and so one snapshot: a request that ends meanwhile is either open or has ended, never both. */
+/** A single statement reads one snapshot, so a request that ends meanwhile is either open or ended, never both. */
 async function usedBy(
   database: Database,
   accountId: string,

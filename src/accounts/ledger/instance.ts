@@ -1,10 +1,11 @@
+import type { Database } from '../../database/database.ts';
 import type { Log } from '../../log.ts';
 import type { LedgerStore } from './store.ts';
 
-/** How often partitions are made ahead and old rows dropped, in milliseconds. */
-const UPKEEP_MS = 3_600_000;
+/** Interval at which partitions are created and old rows deleted, in milliseconds. */
+const MAINTENANCE_MS = 3_600_000;
 
-/** Pause between two attempts to be live again, in milliseconds. */
+/** Pause between attempts to register again, in milliseconds. */
 const REGISTER_PAUSE_MS = 250;
 
 export interface InstanceOptions {
@@ -12,82 +13,85 @@ export interface InstanceOptions {
   log: Log;
   leaseMs: number;
   keepDays: number | undefined;
-  /** This copy is live under a new epoch. */
+  /** This instance was registered with a new epoch. */
   onLive: (epoch: number) => void;
-  /** The database took no heartbeat. */
-  onMissedBeat: (error: unknown) => void;
-  /** Another copy has ended this one's epoch and settled all rows under it. */
+  /** A heartbeat could not be written. */
+  onHeartbeatFailed: (error: unknown) => void;
+  /** Another instance ended this epoch and settled all of its rows. */
   onFenced: () => void;
-  /** Rows of copies that had ended were settled; how many. */
+  /** Rows of dead instances were settled. */
   onReaped: (rows: number) => void;
 }
 
 /**
- * This copy of the service among the others: it says that it lives, settles what those that do not have left, and
- * learns when it was itself taken for dead.
+ * Registers this instance in the database, renews its lease, settles the rows of dead instances, and detects when
+ * another instance declared this one dead.
  */
 export class Instance {
   readonly #options: InstanceOptions;
-  /** Null: not live. */
+  /** Null while not registered. */
   #epoch: number | null = null;
   #stopped = false;
-  #silent = false;
+  #warned = false;
   readonly #timers: NodeJS.Timeout[] = [];
-  readonly #underWay = new Set<Promise<void>>();
+  readonly #background = new Set<Promise<void>>();
 
   private constructor(options: InstanceOptions) {
     this.#options = options;
   }
 
-  /** Registers this copy and settles what is there to be settled. Rejects with a `DatabaseError`. */
+  /** Registers this instance and settles the rows of dead ones. Rejects with a `DatabaseError`. */
   static async start(options: InstanceOptions): Promise<Instance> {
     const instance = new Instance(options);
     const { leaseMs } = options;
-    instance.#live(await options.store.register(leaseMs));
-    await instance.#reap();
-    instance.#every(leaseMs / 3, () => instance.#beat());
-    instance.#every(leaseMs, () => instance.#reap());
-    instance.#every(UPKEEP_MS, () => instance.#keepUp());
-    instance.#track(instance.#keepUp());
+    instance.#activate(await options.store.register(leaseMs));
+    await instance.#settleDeadInstances();
+    instance.#repeat(leaseMs / 3, () => instance.#heartbeat());
+    instance.#repeat(leaseMs, () => instance.#settleDeadInstances());
+    instance.#repeat(MAINTENANCE_MS, () => instance.#maintain());
+    instance.#track(instance.#maintain());
     return instance;
   }
 
-  /** Takes it that the copy of this epoch is not live any more, and becomes live again under another. */
-  fenced(epoch: number): void {
+  /** Handles the loss of an epoch: registers this instance again with a new one. */
+  handleFenced(epoch: number): void {
     if (epoch !== this.#epoch) return;
     this.#epoch = null;
     this.#options.log.error('this copy was taken for dead: what it was generating is ended', { epoch });
     this.#options.onFenced();
-    this.#track(this.#registerAgain());
+    this.#track(this.#reRegister());
   }
 
-  /** Ends this copy and settles what it left open. Rejects with a `DatabaseError`: then others do when its lease ends. */
+  /**
+   * Retires this instance and settles its open rows. Rejects with a `DatabaseError`; another instance then
+   * settles them when the lease expires.
+   */
   async stop(): Promise<void> {
     this.#stopped = true;
     for (const timer of this.#timers) clearInterval(timer);
-    await Promise.all(this.#underWay);
+    await Promise.all(this.#background);
     if (this.#epoch !== null) await this.#options.store.retire(this.#epoch);
     this.#epoch = null;
   }
 
-  #live(epoch: number): void {
+  #activate(epoch: number): void {
     this.#epoch = epoch;
     this.#options.onLive(epoch);
   }
 
-  async #beat(): Promise<void> {
+  async #heartbeat(): Promise<void> {
     const epoch = this.#epoch;
     if (epoch === null) return;
     try {
-      if (!(await this.#options.store.beat(epoch, this.#options.leaseMs))) this.fenced(epoch);
-      this.#silent = false;
+      if (!(await this.#options.store.heartbeat(epoch, this.#options.leaseMs))) this.handleFenced(epoch);
+      this.#warned = false;
     } catch (error) {
       this.#warn('the database took no heartbeat', error);
-      if (!this.#stopped && epoch === this.#epoch) this.#options.onMissedBeat(error);
+      if (!this.#stopped && epoch === this.#epoch) this.#options.onHeartbeatFailed(error);
     }
   }
 
-  async #reap(): Promise<void> {
+  async #settleDeadInstances(): Promise<void> {
     if (this.#epoch === null) return;
     try {
       const rows = await this.#options.store.reap(this.#epoch);
@@ -99,19 +103,19 @@ export class Instance {
     }
   }
 
-  async #keepUp(): Promise<void> {
+  async #maintain(): Promise<void> {
     const { store, keepDays, log } = this.#options;
     try {
-      await store.upkeep(Date.now(), keepDays);
+      await store.maintain(Date.now(), keepDays);
     } catch (error) {
       log.warn('the upkeep of the ledger failed and will be tried again', { error: asError(error) });
     }
   }
 
-  async #registerAgain(): Promise<void> {
+  async #reRegister(): Promise<void> {
     while (!this.#stopped) {
       try {
-        this.#live(await this.#options.store.register(this.#options.leaseMs));
+        this.#activate(await this.#options.store.register(this.#options.leaseMs));
         return;
       } catch (error) {
         this.#warn('this copy could not be registered again', error);
@@ -120,14 +124,14 @@ export class Instance {
     }
   }
 
-  /** Says it once while the database is away: the journal says the rest. */
+  /** Logs once per outage; the journal logs its start and end. */
   #warn(message: string, error: unknown): void {
-    if (!this.#silent && !this.#stopped) this.#options.log.warn(message, { error: asError(error) });
-    this.#silent = true;
+    if (!this.#warned && !this.#stopped) this.#options.log.warn(message, { error: asError(error) });
+    this.#warned = true;
   }
 
-  /** One at a time: a call that takes longer than its interval is not joined by another. */
-  #every(intervalMs: number, work: () => Promise<void>): void {
+  /** Runs `work` at each interval, except while the previous run has not ended. */
+  #repeat(intervalMs: number, work: () => Promise<void>): void {
     let busy = false;
     const timer = setInterval(() => {
       if (busy) return;
@@ -138,12 +142,21 @@ export class Instance {
   }
 
   #track(work: Promise<void>): void {
-    this.#underWay.add(work);
-    void work.finally(() => this.#underWay.delete(work));
+    this.#background.add(work);
+    void work.finally(() => this.#background.delete(work));
   }
 }
 
-/** What was thrown, for the log. */
+/** Counts the live instances, including this one. Rejects with a `DatabaseError`. */
+export async function countInstances(database: Database): Promise<number> {
+  const { count } = await database.kysely
+    .selectFrom('instances')
+    .select((select) => select.fn.countAll<number>().as('count'))
+    .where('live', '=', 1)
+    .executeTakeFirstOrThrow();
+  return count;
+}
+
 export function asError(error: unknown): Error {
   return error instanceof Error ? error : new Error(String(error));
 }

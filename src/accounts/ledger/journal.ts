@@ -1,33 +1,33 @@
 import { Deadline } from '../../deadline.ts';
 import { ServiceError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
-import type { LedgerHealth, OpenedRow, RunningCounts, Settled, Settlement } from './ledger.ts';
+import type { LedgerHealth, OpenedRow, RunningCounts, SettleResult, Settlement } from './ledger.ts';
 import { Outage, type RetryPauses } from './outage.ts';
 import {
-  halves,
+  splitBatch,
   idOf,
-  motionOf,
+  progressOf,
   PendingWrites,
   toBatch,
-  type Running,
-  type Taken,
-  type Settling,
+  type RunningRow,
+  type PendingBatch,
+  type PendingSettlement,
 } from './pending-writes.ts';
 import { RefusedWriteError, type LedgerStore } from './store.ts';
 import {
   isCountable,
   neverRanValues,
-  ownerOf,
+  usageKeyOf,
   settledValues,
   unwritableValues,
   type Batch,
-  type Owner,
+  type UsageKey,
   type SettledValues,
 } from './write.ts';
 
-/** From so many requests on commits are at least so many milliseconds apart. */
-const MANY = 20;
-const PACE_MS = 4;
+/** With this many requests, commits are at least `COMMIT_PACE_MS` milliseconds apart. */
+const PACED_REQUESTS = 20;
+const COMMIT_PACE_MS = 4;
 
 export interface JournalOptions {
   store: LedgerStore;
@@ -35,40 +35,40 @@ export interface JournalOptions {
   settleWaitMs: number;
   leaseMs: number;
   retry: RetryPauses;
-  /** Called when a write found that the copy of this epoch is not live any more. */
+  /** Called when a write finds that this epoch has ended. */
   onFenced: (epoch: number) => void;
 }
 
 /**
- * Gathers writes into batches, one of them under way at a time, and keeps what has to be written until it is.
+ * Collects writes into batches, writes one batch at a time, and retries until they are written.
  *
- * While writing fails nothing is opened, so what is kept has a bound: one settlement for each request that ran at
- * that moment, about a kilobyte each.
+ * No request is opened during an outage, so the number of pending settlements is bounded by the requests that ran
+ * when it began; each takes about a kilobyte.
  */
 export class Journal {
   readonly #options: JournalOptions;
-  readonly #running = new Map<string, Running>();
+  readonly #openRows = new Map<string, RunningRow>();
   readonly #pending = new PendingWrites();
-  /** The batch under way. */
-  #taken: Taken | null = null;
-  /** Under which rows are written; null: this copy is not live. */
+  /** The batch that is being written. */
+  #batch: PendingBatch | null = null;
+  /** The epoch that rows are written with; null while this instance is not registered. */
   #epoch: number | null = null;
   readonly #outage: Outage;
-  #woken = false;
-  #wroteAt = -Infinity;
+  #writeScheduled = false;
+  #lastWriteAt = -Infinity;
   #closing = false;
-  #overdue: Deadline | undefined;
-  #whenIdle = (): void => {};
+  #overdueTimer: Deadline | undefined;
+  #onIdle = (): void => {};
 
   constructor(options: JournalOptions) {
     this.#options = options;
-    this.#outage = new Outage(options.retry, () => this.#writeKept());
+    this.#outage = new Outage(options.retry, () => this.#probe());
   }
 
   get health(): LedgerHealth {
     const outage = this.#outage.current;
     if (outage === null) return { writable: true };
-    const waiting = (this.#taken?.settles.length ?? 0) + this.#pending.settles.length;
+    const waiting = (this.#batch?.settles.length ?? 0) + this.#pending.settles.length;
     return { writable: false, waiting, ...outage };
   }
 
@@ -77,106 +77,109 @@ export class Journal {
     if (this.#outage.active || this.#closing) return Promise.reject(this.#unavailable());
     return new Promise((resolve, reject) => {
       this.#pending.open({ row, counts, resolve, reject });
-      this.#wake();
+      this.#scheduleWrite();
     });
   }
 
   /** As `Ledger.checkpoint`. */
   checkpoint(id: string): void {
-    const running = this.#running.get(id);
+    const running = this.#openRows.get(id);
     if (running === undefined || running.epoch !== this.#epoch) return;
     this.#pending.checkpoint(running);
-    this.#wake();
+    this.#scheduleWrite();
   }
 
-  /** Has a checkpoint written of every open row whose counts have moved. */
+  /** Writes a checkpoint of every open row whose counts have changed. */
   checkpointAll(): void {
-    for (const running of this.#running.values()) {
-      if (motionOf(running.counts) !== running.written) this.checkpoint(running.id);
+    for (const running of this.#openRows.values()) {
+      if (progressOf(running.counts) !== running.writtenProgress) this.checkpoint(running.id);
     }
   }
 
   /** As `Ledger.settle`. */
-  settle(id: string, settlement: Settlement): Promise<Settled> {
-    const running = this.#running.get(id);
-    this.#running.delete(id);
-    // Whoever ended an older epoch has settled all its rows.
+  settle(id: string, settlement: Settlement): Promise<SettleResult> {
+    const running = this.#openRows.get(id);
+    this.#openRows.delete(id);
+    // The instance that ended an older epoch has settled all of its rows.
     if (running === undefined || running.epoch !== this.#epoch) return Promise.resolve('lost');
     if (!isCountable(settlement.usage)) {
       this.#options.log.error('a request reported an impossible usage', { id, ...settlement.usage });
-      this.#settle(unwritableValues(id, Date.now()), running.owner, ignore, ignore);
+      this.#settle(unwritableValues(id, Date.now()), running.usageKey, ignore, ignore);
       return Promise.reject(this.#unavailable('impossible usage'));
     }
     const values = settledValues(id, running, settlement);
-    return new Promise((resolve, reject) => this.#settle(values, running.owner, resolve, reject));
+    return new Promise((resolve, reject) => this.#settle(values, running.usageKey, resolve, reject));
   }
 
   /** As `Ledger.undelivered`. */
   undelivered(id: string): void {
     if (this.#epoch === null) return;
     this.#pending.undelivered(id);
-    this.#wake();
+    this.#scheduleWrite();
   }
 
-  /** Writes under this epoch from now on. */
+  /** Writes with this epoch from now on. */
   resume(epoch: number): void {
     this.#epoch = epoch;
-    this.#healed();
+    this.#endOutage();
   }
 
-  /** Ends everything that stands under the epoch until now: another copy has settled all its rows. */
+  /** Drops all pending writes: another instance has ended the epoch and settled its rows. */
   suspend(reason: string): void {
     this.#epoch = null;
-    this.#failed(reason);
-    for (const settling of this.#pending.clear()) this.#lost(settling);
-    if (this.#isIdle) this.#whenIdle();
+    this.#startOutage(reason);
+    for (const settling of this.#pending.clear()) this.#resolveLost(settling);
+    if (this.#isIdle) this.#onIdle();
   }
 
-  /** Opens nothing until the database takes a heartbeat again: it has not taken this one. */
-  missedBeat(error: unknown): void {
-    this.#failed(messageOf(error), error);
+  /** Starts an outage because a heartbeat failed. */
+  heartbeatFailed(error: unknown): void {
+    this.#startOutage(messageOf(error), error);
   }
 
-  /** Opens no more and writes what there is, with a last checkpoint of what runs still; for `settleWaitMs` at most. */
+  /**
+   * Stops opening requests and writes everything pending, with a last checkpoint of running requests. Waits for
+   * `settleWaitMs` at most.
+   */
   async close(): Promise<void> {
     this.#closing = true;
     this.checkpointAll();
     if (!this.#isIdle) {
       await new Promise<void>((resolve) => {
         const limit = new Deadline(this.#options.settleWaitMs, resolve);
-        this.#whenIdle = () => {
+        this.#onIdle = () => {
           limit[Symbol.dispose]();
           resolve();
         };
       });
     }
     this.suspend('The ledger is closed.');
-    this.#running.clear();
+    this.#openRows.clear();
     this.#outage[Symbol.dispose]();
-    this.#overdue?.[Symbol.dispose]();
+    this.#overdueTimer?.[Symbol.dispose]();
   }
 
   #settle(
     values: SettledValues,
-    owner: Owner,
-    resolve: (settled: Settled) => void,
+    usageKey: UsageKey,
+    resolve: (settled: SettleResult) => void,
     reject: (error: Error) => void,
   ): void {
     const { settleWaitMs } = this.#options;
     const deadline = performance.now() + settleWaitMs;
-    this.#pending.settle({ values, owner, resolve, reject, deadline, doubtful: false, closes: false });
-    // One timer for all of them: as a rule it finds nothing to do.
-    this.#overdue ??= new Deadline(settleWaitMs, () => this.#tellOverdue());
-    this.#wake();
+    this.#pending.settle({ values, usageKey, resolve, reject, deadline, doubtful: false, closes: false });
+    // One timer for all settlements; it rarely finds one that is overdue.
+    this.#overdueTimer ??= new Deadline(settleWaitMs, () => this.#rejectOverdue());
+    this.#scheduleWrite();
   }
 
   /**
-   * Tells requests that waited for too long that they could not be counted, and has them cost nothing. Those whose
-   * write is under way are told when it has ended: it may yet succeed.
+   * Rejects the requests that waited too long and cancels their charge. Those in the batch that is being written
+   * are rejected after it has ended, because it may succeed.
    */
-  #tellOverdue(): void {
-    this.#overdue?.[Symbol.dispose]();
-    this.#overdue = undefined;
+  #rejectOverdue(): void {
+    this.#overdueTimer?.[Symbol.dispose]();
+    this.#overdueTimer = undefined;
     const now = performance.now();
     let next = Infinity;
     for (const settling of this.#pending.settles) {
@@ -188,81 +191,82 @@ export class Journal {
         settling.reject(this.#unavailable());
       }
     }
-    if (next < Infinity) this.#overdue = new Deadline(next - now, () => this.#tellOverdue());
+    if (next < Infinity) this.#overdueTimer = new Deadline(next - now, () => this.#rejectOverdue());
   }
 
-  /** Its row is another copy's now, if it is not written. */
-  #lost(settling: Settling): void {
+  /** Resolves a settlement whose row now belongs to another instance, unless it was written before. */
+  #resolveLost(settling: PendingSettlement): void {
     this.#pending.waive(settling);
     settling.resolve('lost');
   }
 
   get #isIdle(): boolean {
-    return this.#taken === null && this.#pending.isEmpty;
+    return this.#batch === null && this.#pending.isEmpty;
   }
 
   /**
-   * Writes at the end of this turn of the event loop, so that all which the turn brings is one commit. Where many
-   * requests run a commit also waits a moment for the next ones: alone it costs as much as ten others in it.
+   * Schedules a write at the end of this turn of the event loop, so that all writes of the turn share a commit.
+   * With many requests it waits for `COMMIT_PACE_MS`, because a commit of one row costs as much as one of ten.
    */
-  #wake(): void {
-    if (this.#woken || this.#taken !== null || this.#outage.active) return;
-    this.#woken = true;
-    const sinceMs = performance.now() - this.#wroteAt;
-    if (this.#running.size + this.#pending.requests < MANY || sinceMs >= PACE_MS) setImmediate(this.#write);
-    else setTimeout(this.#write, PACE_MS - sinceMs);
+  #scheduleWrite(): void {
+    if (this.#writeScheduled || this.#batch !== null || this.#outage.active) return;
+    this.#writeScheduled = true;
+    const sinceMs = performance.now() - this.#lastWriteAt;
+    if (this.#openRows.size + this.#pending.requests < PACED_REQUESTS || sinceMs >= COMMIT_PACE_MS)
+      setImmediate(this.#write);
+    else setTimeout(this.#write, COMMIT_PACE_MS - sinceMs);
   }
 
   readonly #write = (): void => {
-    this.#woken = false;
-    if (this.#taken !== null || this.#outage.active || this.#epoch === null || this.#pending.isEmpty) return;
-    this.#wroteAt = performance.now();
-    void this.#writeSome(this.#epoch).then(() => {
-      if (!this.#pending.isEmpty) this.#wake();
+    this.#writeScheduled = false;
+    if (this.#batch !== null || this.#outage.active || this.#epoch === null || this.#pending.isEmpty) return;
+    this.#lastWriteAt = performance.now();
+    void this.#writeBatch(this.#epoch).then(() => {
+      if (!this.#pending.isEmpty) this.#scheduleWrite();
     });
   };
 
-  async #writeSome(epoch: number): Promise<void> {
-    this.#taken = this.#pending.take();
-    const responded = (await this.#attempt(this.#taken, epoch)) && (await this.#waive(this.#pending.waived));
-    this.#taken = null;
-    if (responded && this.#epoch === epoch) this.#healed();
-    if (this.#isIdle) this.#whenIdle();
+  async #writeBatch(epoch: number): Promise<void> {
+    this.#batch = this.#pending.take();
+    const responded = (await this.#tryWrite(this.#batch, epoch)) && (await this.#waive(this.#pending.waived));
+    this.#batch = null;
+    if (responded && this.#epoch === epoch) this.#endOutage();
+    if (this.#isIdle) this.#onIdle();
   }
 
   /**
-   * Writes a batch and tells each of its requests the result. Returns whether the database took or refused all of
-   * it; otherwise what has to be written is pending again, unless another instance has settled it. Never rejects.
+   * Writes a batch and settles the promises of its requests. Returns whether the database accepted or refused all
+   * of it; otherwise the batch is pending again, unless another instance has settled its rows. Never rejects.
    */
-  async #attempt(taken: Taken, epoch: number): Promise<boolean> {
+  async #tryWrite(batch: PendingBatch, epoch: number): Promise<boolean> {
     try {
-      const result = await this.#options.store.write(epoch, toBatch(taken));
-      if (result === null) this.#fenced(taken, epoch);
-      else this.#written(taken, new Set(result.lost), epoch);
+      const result = await this.#options.store.write(epoch, toBatch(batch));
+      if (result === null) this.#resolveFenced(batch, epoch);
+      else this.#written(batch, new Set(result.lost), epoch);
       return result !== null;
     } catch (error) {
-      if (error instanceof RefusedWriteError) return await this.#split(taken, error, epoch);
-      this.#putBack(taken, error, epoch);
+      if (error instanceof RefusedWriteError) return await this.#writeHalves(batch, error, epoch);
+      this.#requeue(batch, error, epoch);
       return false;
     }
   }
 
-  /** Finds the rows that the database refuses by writing a refused batch in halves, so that they hold up no others. */
-  async #split(taken: Taken, error: RefusedWriteError, epoch: number): Promise<boolean> {
-    const [first, second] = halves(taken);
+  /** Writes a refused batch in halves to find the refused rows, so that the other rows are written. */
+  async #writeHalves(batch: PendingBatch, error: RefusedWriteError, epoch: number): Promise<boolean> {
+    const [first, second] = splitBatch(batch);
     if (first === undefined || second === undefined) {
-      this.#refused(taken, error);
+      this.#rejectRefused(batch, error);
       return true;
     }
-    if (await this.#attempt(first, epoch)) return await this.#attempt(second, epoch);
-    if (this.#epoch === epoch) this.#putBack(second, error, epoch);
-    else this.#fenced(second, epoch);
+    if (await this.#tryWrite(first, epoch)) return await this.#tryWrite(second, epoch);
+    if (this.#epoch === epoch) this.#requeue(second, error, epoch);
+    else this.#resolveFenced(second, epoch);
     return false;
   }
 
   /**
-   * Cancels the charge for settlements that may have been written although their requests were told otherwise.
-   * Returns whether the database took or refused all of them. Never rejects.
+   * Cancels the charge for settlements that may have been written although their requests were rejected. Returns
+   * whether the database accepted or refused all of them. Never rejects.
    */
   async #waive(settles: Batch['settles']): Promise<boolean> {
     if (settles.length === 0) return true;
@@ -270,86 +274,85 @@ export class Journal {
       await this.#options.store.waive(settles);
     } catch (error) {
       if (!(error instanceof RefusedWriteError)) {
-        this.#failed(messageOf(error), error);
+        this.#startOutage(messageOf(error), error);
         return false;
       }
       if (settles.length > 1) {
         const middle = settles.length >> 1;
-        const [first, second] = [settles.slice(0, middle), settles.slice(middle)];
-        return (await this.#waive(first)) && (await this.#waive(second));
+        return (await this.#waive(settles.slice(0, middle))) && (await this.#waive(settles.slice(middle)));
       }
       this.#options.log.error('the database refuses to cancel a charge', { id: settles[0]?.[0], error });
     }
-    this.#pending.waivedAre(settles.length);
+    this.#pending.removeWaived(settles.length);
     return true;
   }
 
-  #written(taken: Taken, lost: ReadonlySet<string>, epoch: number): void {
-    for (const { row, counts, resolve } of taken.opens) {
+  #written(batch: PendingBatch, lost: ReadonlySet<string>, epoch: number): void {
+    for (const { row, counts, resolve } of batch.opens) {
       const { id, startedAt, pricePrompt: prompt, priceCompletion: completion } = row;
-      this.#running.set(id, {
+      this.#openRows.set(id, {
         id,
-        owner: ownerOf(row),
+        usageKey: usageKeyOf(row),
         startedAt,
         counts,
         epoch,
         price: { prompt, completion },
-        written: motionOf(counts),
+        writtenProgress: progressOf(counts),
       });
       resolve();
     }
-    for (const settling of taken.settles) {
+    for (const settling of batch.settles) {
       settling.resolve(lost.size > 0 && lost.has(idOf(settling)) ? 'lost' : 'settled');
     }
   }
 
-  #fenced(taken: Taken, epoch: number): void {
-    for (const { reject } of taken.opens) reject(this.#unavailable());
-    for (const settling of taken.settles) this.#lost(settling);
+  #resolveFenced(batch: PendingBatch, epoch: number): void {
+    for (const { reject } of batch.opens) reject(this.#unavailable());
+    for (const settling of batch.settles) this.#resolveLost(settling);
     if (this.#epoch === epoch) this.#options.onFenced(epoch);
   }
 
-  #putBack(taken: Taken, error: unknown, epoch: number): void {
-    this.#failed(messageOf(error), error);
-    for (const { row, reject } of taken.opens) {
+  #requeue(batch: PendingBatch, error: unknown, epoch: number): void {
+    this.#startOutage(messageOf(error), error);
+    for (const { row, reject } of batch.opens) {
       reject(this.#unavailable(error));
-      // It may be there all the same, if only the answer was lost.
+      // The row may exist if only the response was lost.
       if (this.#epoch === epoch) {
-        this.#settle(neverRanValues(row.id, Date.now()), ownerOf(row), ignore, ignore);
+        this.#settle(neverRanValues(row.id, Date.now()), usageKeyOf(row), ignore, ignore);
       }
     }
-    for (const running of taken.checkpoints) running.written = NaN;
-    for (const settling of taken.settles) settling.doubtful = true;
+    for (const running of batch.checkpoints) running.writtenProgress = NaN;
+    for (const settling of batch.settles) settling.doubtful = true;
     if (this.#epoch === epoch) {
-      this.#pending.putBack(taken);
-      this.#tellOverdue();
+      this.#pending.requeue(batch);
+      this.#rejectOverdue();
     } else {
-      for (const settling of taken.settles) this.#lost(settling);
+      for (const settling of batch.settles) this.#resolveLost(settling);
     }
   }
 
-  /** Rejects the request of the one row of this batch. */
-  #refused({ opens, settles, checkpoints, undelivered }: Taken, error: RefusedWriteError): void {
+  /** Rejects the request of the only row in this batch. */
+  #rejectRefused({ opens, settles, checkpoints, undelivered }: PendingBatch, error: RefusedWriteError): void {
     const id = opens[0]?.row.id ?? checkpoints[0]?.id ?? undelivered[0];
     if (id !== undefined) this.#options.log.error('the database refuses a row of the ledger', { id, error });
     for (const { reject } of opens) reject(this.#unavailable(error));
-    for (const settling of settles) this.#unwritable(settling, error);
+    for (const settling of settles) this.#closeRefused(settling, error);
   }
 
-  /** Closes the row of a settlement that cannot be written, as an error without counts or cost. */
-  #unwritable(settling: Settling, error: RefusedWriteError): void {
+  /** Closes the row of a refused settlement as an error without counts or cost. */
+  #closeRefused(settling: PendingSettlement, error: RefusedWriteError): void {
     const id = idOf(settling);
     this.#options.log.error('the database refuses the settlement of a request', { id, error });
     settling.reject(this.#unavailable(error));
-    // Refused even so: the row stays open until this instance ends.
+    // Refused again: the row stays open until this instance ends.
     if (settling.closes) return;
     const values = unwritableValues(id, Date.now());
     this.#pending.settle({ ...settling, values, closes: true, deadline: -Infinity });
-    this.#wake();
+    this.#scheduleWrite();
   }
 
-  /** Opens nothing until the database takes writes again; rejects the requests that wait for their opening. */
-  #failed(reason: string, error?: unknown): void {
+  /** Starts an outage, during which no request is opened, and rejects the requests that wait to be opened. */
+  #startOutage(reason: string, error?: unknown): void {
     if (this.#outage.begin(reason) && !this.#closing) {
       this.#options.log.error('the ledger cannot be written', { reason, error: asError(error) });
     }
@@ -357,26 +360,26 @@ export class Journal {
   }
 
   /**
-   * A heartbeat shows whether the database takes writes again, so that no request has to try; then what is kept is
-   * written before anything is opened. Without an epoch `resume` ends the outage. Never rejects.
+   * Writes a heartbeat to check whether the outage is over, then everything pending. While this instance has no
+   * epoch, `resume` ends the outage. Never rejects.
    */
-  async #writeKept(): Promise<void> {
+  async #probe(): Promise<void> {
     const epoch = this.#epoch;
     if (epoch === null) return;
     try {
-      const live = await this.#options.store.beat(epoch, this.#options.leaseMs);
-      if (this.#epoch !== epoch || this.#taken !== null) return;
+      const live = await this.#options.store.heartbeat(epoch, this.#options.leaseMs);
+      if (this.#epoch !== epoch || this.#batch !== null) return;
       if (!live) this.#options.onFenced(epoch);
-      else await this.#writeSome(epoch);
+      else await this.#writeBatch(epoch);
     } catch (error) {
-      if (this.#epoch === epoch) this.#failed(messageOf(error), error);
+      if (this.#epoch === epoch) this.#startOutage(messageOf(error), error);
     }
   }
 
-  #healed(): void {
+  #endOutage(): void {
     const awayMs = this.#outage.end();
     if (awayMs !== null) this.#options.log.info('the ledger can be written', { awayMs });
-    this.#wake();
+    this.#scheduleWrite();
   }
 
   #unavailable(cause?: unknown): ServiceError {

@@ -1,11 +1,11 @@
 import { sql, type RawBuilder } from 'kysely';
 
-/** Where the two halves of an amount part. */
+/** Divides an amount into its high and low half. */
 const HALF = 1_000_000_000;
 
 /**
- * Sums of pico-dollars may pass 64 bits, at which SQLite gives up; those of the two halves of each amount do not.
- * Spread into a select; `wholeSum` puts the two together.
+ * Selects the sums of the high and low halves of an amount, because SQLite fails when a sum of pico-dollars
+ * exceeds 64 bits. `wholeSum` combines them.
  */
 export function halfSums(amount: RawBuilder<unknown>) {
   return [
@@ -14,7 +14,7 @@ export function halfSums(amount: RawBuilder<unknown>) {
   ] as const;
 }
 
-/** The sum in pico-dollars. */
+/** Combines `halfSums` into pico-dollars. */
 export function wholeSum({ high_pico, low_pico }: { high_pico: string; low_pico: string }): bigint {
   return BigInt(high_pico) * BigInt(HALF) + BigInt(low_pico);
 }

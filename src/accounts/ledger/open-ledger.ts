@@ -10,27 +10,27 @@ import { SqliteStore } from './sqlite-store.ts';
 import type { LedgerStore } from './store.ts';
 
 export interface LedgerOptions {
-  /** Stays the caller's; the ledger writes through connections of its own. */
+  /** The caller keeps ownership; the ledger writes through its own connections. */
   database: Database;
   settings: ConfigFile['ledger'];
   log: Log;
-  /** Another copy took this one for dead: everything that it is generating is to be ended, and settles as `lost`. */
+  /** Another instance declared this one dead: all of its generations must end; they settle as `lost`. */
   onFenced: () => void;
-  /** Rows that other copies had left open were settled: what is remembered of reservations holds no longer. */
+  /** Open rows of dead instances were settled: cached reservations are out of date. */
   onReaped: () => void;
 }
 
 /**
- * Makes this process a live copy of the service, settles what copies that ended have left open, and opens the
- * ledger. Rejects with a `DatabaseError`. Disposing writes what waits, settles what is still open as interrupted,
- * and ends the copy.
+ * Registers this process as an instance, settles the open rows of dead instances, and opens the ledger. Rejects
+ * with a `DatabaseError`. Disposing writes everything pending, settles open rows as interrupted, and retires the
+ * instance.
  */
 export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   await ensurePartitions(options.database, Date.now());
   return await startLedger(await openStore(options.database), options);
 }
 
-/** As `openLedger`, over this store, which the ledger disposes of. */
+/** As `openLedger`, with a store that the ledger disposes of. */
 export async function startLedger(
   store: LedgerStore,
   { settings, log, onFenced, onReaped }: Omit<LedgerOptions, 'database'>,
@@ -45,7 +45,7 @@ export async function startLedger(
     leaseMs,
     settleWaitMs,
     retry,
-    onFenced: (epoch) => instance.fenced(epoch),
+    onFenced: (epoch) => instance.handleFenced(epoch),
   });
   const instance = await Instance.start({
     store,
@@ -53,7 +53,7 @@ export async function startLedger(
     leaseMs,
     keepDays,
     onLive: (epoch) => journal.resume(epoch),
-    onMissedBeat: (error) => journal.missedBeat(error),
+    onHeartbeatFailed: (error) => journal.heartbeatFailed(error),
     onFenced: () => {
       journal.suspend('Another copy of the service took this one for dead; it is being registered again.');
       onFenced();
@@ -61,7 +61,7 @@ export async function startLedger(
     onReaped,
   });
   const checkpoints = setInterval(() => journal.checkpointAll(), checkpointMs).unref();
-  const kept = owned.move();
+  const resources = owned.move();
   return {
     open: (row, counts) => journal.open(row, counts),
     checkpoint: (id) => journal.checkpoint(id),
@@ -78,15 +78,15 @@ export async function startLedger(
           error: asError(error),
         });
       });
-      await kept.disposeAsync();
+      await resources.disposeAsync();
     },
   };
 }
 
-/** The store of the kind of this database. */
+/** Opens the store for the type of this database. */
 export async function openStore(database: Database): Promise<LedgerStore> {
   if (database.place.kind === 'sqlite') return new SqliteStore(database.place.path);
-  // Loaded only where it is used: a service on SQLite starts without it.
+  // Loaded on demand: a service on SQLite starts without it.
   const { PostgresStore } = await import('./postgres-store.ts');
   return new PostgresStore(database, database.place.url);
 }

@@ -1,4 +1,4 @@
-/** Pauses between attempts while writing fails, in milliseconds: the first, doubled up to the longest. */
+/** Pauses between retries, in milliseconds: each doubles the previous one, up to the longest. */
 export interface RetryPauses {
   firstMs: number;
   longestMs: number;
@@ -6,10 +6,10 @@ export interface RetryPauses {
 
 export const RETRY_PAUSES: RetryPauses = { firstMs: 50, longestMs: 1000 };
 
-/** An outage that begins within so many milliseconds of the last one is retried with the longest pause. */
+/** An outage that begins within this many milliseconds of the last one starts with the longest pause. */
 const RELAPSE_MS = 10_000;
 
-/** The time during which the database takes no writes: retries with growing pauses from `begin` to `end`. */
+/** A period in which writes fail: retries with growing pauses from `begin` to `end`. */
 export class Outage {
   readonly #pauses: RetryPauses;
   readonly #retry: () => Promise<void>;
@@ -19,39 +19,38 @@ export class Outage {
   #retrying = false;
   #disposed = false;
 
-  /** `retry` tries to write and never rejects; the next attempt begins a pause after it has ended. */
+  /** `retry` tries to write and never rejects; the next pause starts when it has ended. */
   constructor(pauses: RetryPauses, retry: () => Promise<void>) {
     this.#pauses = pauses;
     this.#retry = retry;
   }
 
-  /** Whether there is an outage now. */
   get active(): boolean {
     return this.#current !== null;
   }
 
-  /** The newest fault, and how long the outage has lasted, in milliseconds; null: there is none. */
+  /** The latest error and the duration in milliseconds; null without an outage. */
   get current(): { reason: string; sinceMs: number } | null {
     if (this.#current === null) return null;
     const { reason, since } = this.#current;
     return { reason, sinceMs: Math.round(performance.now() - since) };
   }
 
-  /** Begins an outage, or notes the newest fault of the present one. Returns whether it began. */
+  /** Starts an outage, or updates the reason of the current one. Returns whether it started. */
   begin(reason: string): boolean {
     if (this.#current !== null) {
       this.#current.reason = reason;
       return false;
     }
     const since = performance.now();
-    // A disk with a little space left must not be tried, or logged, many times a second.
+    // A nearly full disk would otherwise alternate between success and failure many times a second.
     const pauseMs = since - this.#endedAt < RELAPSE_MS ? this.#pauses.longestMs : this.#pauses.firstMs;
     this.#current = { since, pauseMs, reason };
     this.#schedule();
     return true;
   }
 
-  /** Ends the outage. Returns how long it lasted, in milliseconds; null: there was none. */
+  /** Ends the outage. Returns its duration in milliseconds; null without an outage. */
   end(): number | null {
     const { current } = this;
     if (current === null) return null;
@@ -62,7 +61,7 @@ export class Outage {
     return current.sinceMs;
   }
 
-  /** Retries no more. */
+  /** Stops retrying. */
   [Symbol.dispose](): void {
     this.#disposed = true;
     clearTimeout(this.#timer);

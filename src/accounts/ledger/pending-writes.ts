@@ -1,73 +1,73 @@
-import type { OpenedRow, RunningCounts, Settled } from './ledger.ts';
+import type { OpenedRow, RunningCounts, SettleResult } from './ledger.ts';
 import {
   checkpointValues,
   openedValues,
   waivedValues,
   type Batch,
-  type Opened,
-  type Owner,
+  type RowStart,
+  type UsageKey,
   type SettledValues,
 } from './write.ts';
 
-/** Most rows of one batch: bounds how long what comes meanwhile waits. */
+/** Maximum rows of each kind in a batch; limits how long the next batch waits. */
 const BATCH_ROWS = 1000;
 
-/** A row that is open, from its opening to its settlement. */
-export interface Running extends Opened {
+/** An open row. */
+export interface RunningRow extends RowStart {
   id: string;
-  owner: Owner;
+  usageKey: UsageKey;
   counts: RunningCounts;
   epoch: number;
-  /** `motionOf` its counts when they were last written. */
-  written: number;
+  /** `progressOf` its counts at the last checkpoint. */
+  writtenProgress: number;
 }
 
-export interface Opening {
+export interface PendingOpen {
   row: OpenedRow;
   counts: RunningCounts;
   resolve: () => void;
   reject: (error: Error) => void;
 }
 
-/** A settlement, kept until it is written even when nobody waits for it any more. */
-export interface Settling {
+/** A settlement that is not written yet, even if its request was already rejected. */
+export interface PendingSettlement {
   values: SettledValues;
-  owner: Owner;
-  /** Until when its request waits, on the clock of `performance.now`. */
+  usageKey: UsageKey;
+  /** When its request is rejected, on the clock of `performance.now`. */
   deadline: number;
-  resolve: (settled: Settled) => void;
+  resolve: (settled: SettleResult) => void;
   reject: (error: Error) => void;
-  /** Whether a write of it failed: it may be written all the same, if only the answer was lost. */
+  /** Whether a write of it failed; it may be in the database if only the response was lost. */
   doubtful: boolean;
   /** Whether it replaces a settlement that the database refused. */
   closes: boolean;
 }
 
-/** What one batch is made of. */
-export interface Taken {
-  opens: readonly Opening[];
-  settles: readonly Settling[];
-  checkpoints: readonly Running[];
+/** The writes of one batch. */
+export interface PendingBatch {
+  opens: readonly PendingOpen[];
+  settles: readonly PendingSettlement[];
+  checkpoints: readonly RunningRow[];
   undelivered: readonly string[];
 }
 
-/** A number that moves when any count of a running row does. */
-export function motionOf({ usage, slotAt, firstTokenAt }: RunningCounts): number {
+/** Returns a number that changes whenever a count of a running request changes. */
+export function progressOf({ usage, slotAt, firstTokenAt }: RunningCounts): number {
   const times = Number(slotAt !== null) + Number(firstTokenAt !== null);
   return usage.promptTokens + usage.cachedTokens + usage.completionTokens + times;
 }
 
-export function idOf(settling: Settling): string {
+export function idOf(settling: PendingSettlement): string {
   return settling.values[0];
 }
 
-/** What waits to be written, in the order in which it came. */
+/** Writes that wait for the next batch, in order. */
 export class PendingWrites {
-  #opens: Opening[] = [];
-  #settles: Settling[] = [];
+  #opens: PendingOpen[] = [];
+  #settles: PendingSettlement[] = [];
   #undelivered: string[] = [];
-  readonly #checkpoints = new Map<string, Running>();
-  /** Values that settlements had whose requests were told that they are not written. */
+  readonly #checkpoints = new Map<string, RunningRow>();
+  /** Values of settlements that may have been written although their requests were rejected. */
   #waived: SettledValues[] = [];
 
   get isEmpty(): boolean {
@@ -79,25 +79,25 @@ export class PendingWrites {
     return this.#waived;
   }
 
-  /** How many requests wait to be opened or settled. */
+  /** The number of requests that wait to be opened or settled. */
   get requests(): number {
     return this.#opens.length + this.#settles.length;
   }
 
-  get settles(): readonly Settling[] {
+  get settles(): readonly PendingSettlement[] {
     return this.#settles;
   }
 
-  open(opening: Opening): void {
+  open(opening: PendingOpen): void {
     this.#opens.push(opening);
   }
 
-  settle(settling: Settling): void {
+  settle(settling: PendingSettlement): void {
     this.#settles.push(settling);
     this.#checkpoints.delete(idOf(settling));
   }
 
-  checkpoint(running: Running): void {
+  checkpoint(running: RunningRow): void {
     this.#checkpoints.set(running.id, running);
   }
 
@@ -105,21 +105,21 @@ export class PendingWrites {
     this.#undelivered.push(id);
   }
 
-  /** From now on it costs nothing, whatever was written of it: its request is told so. */
-  waive(settling: Settling): void {
+  /** Cancels the charge of a settlement, including the one that may have been written. */
+  waive(settling: PendingSettlement): void {
     const values = waivedValues(settling.values);
     if (values === null) return;
     if (settling.doubtful) this.#waived.push(settling.values);
     settling.values = values;
   }
 
-  /** So many of the first were written as of no cost. */
-  waivedAre(written: number): void {
-    this.#waived.splice(0, written);
+  /** Removes the first waived settlements after they were written. */
+  removeWaived(writtenProgress: number): void {
+    this.#waived.splice(0, writtenProgress);
   }
 
-  /** Takes a batch off. */
-  take(): Taken {
+  /** Removes and returns the next batch. */
+  take(): PendingBatch {
     const checkpoints = [...this.#checkpoints.values()].slice(0, BATCH_ROWS);
     for (const { id } of checkpoints) this.#checkpoints.delete(id);
     return {
@@ -130,41 +130,41 @@ export class PendingWrites {
     };
   }
 
-  takeOpens(): Opening[] {
+  takeOpens(): PendingOpen[] {
     return this.#opens.splice(0);
   }
 
-  /** Puts back what was not written and still has to be: checkpoints come again by themselves. */
-  putBack({ settles, undelivered }: Pick<Taken, 'settles' | 'undelivered'>): void {
+  /** Returns settlements to the front of the queue. Checkpoints are not kept: later ones replace them. */
+  requeue({ settles, undelivered }: Pick<PendingBatch, 'settles' | 'undelivered'>): void {
     this.#settles.unshift(...settles);
     this.#undelivered.unshift(...undelivered);
   }
 
-  /** Forgets everything but openings; the settlements that were waiting. */
-  clear(): Settling[] {
+  /** Drops everything except openings, and returns the pending settlements. */
+  clear(): PendingSettlement[] {
     this.#undelivered = [];
     this.#checkpoints.clear();
     return this.#settles.splice(0);
   }
 }
 
-/** The values to write, with the counts as they are at this moment. */
-export function toBatch(taken: Taken): Batch {
+/** Returns the values of a batch, with the current counts. */
+export function toBatch(batch: PendingBatch): Batch {
   const now = Date.now();
   return {
-    opens: taken.opens.map(({ row }) => openedValues(row)),
-    checkpoints: taken.checkpoints.map((running) => {
-      running.written = motionOf(running.counts);
+    opens: batch.opens.map(({ row }) => openedValues(row)),
+    checkpoints: batch.checkpoints.map((running) => {
+      running.writtenProgress = progressOf(running.counts);
       return checkpointValues(running.id, running.counts, now);
     }),
-    settles: taken.settles.map(({ values }) => values),
-    owners: taken.settles.map(({ owner }) => owner),
-    undelivered: taken.undelivered,
+    settles: batch.settles.map(({ values }) => values),
+    usageKeys: batch.settles.map(({ usageKey }) => usageKey),
+    undelivered: batch.undelivered,
   };
 }
 
-/** The two halves of a batch; none of a batch of one write. */
-export function halves({ opens, settles, checkpoints, undelivered }: Taken): Taken[] {
+/** Splits a batch in two; returns nothing for a batch of one write. */
+export function splitBatch({ opens, settles, checkpoints, undelivered }: PendingBatch): PendingBatch[] {
   const sizes = [opens.length, settles.length, checkpoints.length, undelivered.length];
   const middle = sizes.reduce((sum, size) => sum + size) >> 1;
   if (middle === 0) return [];

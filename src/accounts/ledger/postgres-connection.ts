@@ -3,7 +3,7 @@ import { asPostgresError } from '../../database/errors.ts';
 import { nameOf, postgresOptions } from '../../database/postgres.ts';
 import type { Secret } from '../../secret.ts';
 
-/** A statement that the server prepares once a connection. */
+/** A statement that the server prepares once per connection. */
 export interface Statement {
   name: string;
   text: string;
@@ -14,14 +14,13 @@ export type Query = <R extends QueryResultRow>(
   values?: unknown[],
 ) => Promise<QueryResult<R>>;
 
-/** How much later than the server's own bound a statement that did not answer is given up, in milliseconds. */
+/** Milliseconds after the server's own statement timeout at which the client gives up. */
 const LATE_MS = 1000;
 
 /**
- * Statements touch rows by their keys only, and are planned so even while the tables are small or their statistics
- * old: a plan that reads a whole month would be kept until the next statistics. The two costs say that a row found
- * costs more than looking for it. A commit is on disk when it is
- * answered, whatever the server's own default is.
+ * Forces index plans: all statements access rows by key, and a sequential scan that was planned while a table was
+ * small would be kept. The two costs make finding a row cheaper than reading it. Enables synchronous commit if
+ * the server's default is off, so that a committed row is on disk.
  */
 const SESSION = `
   set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off; set jit = off;
@@ -29,16 +28,16 @@ const SESSION = `
   select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'`;
 
 /**
- * One connection to PostgreSQL, opened on first use and again after it broke. Work on it runs one after another.
- * Statements that one piece of work sends without waiting for each other's results leave together and run in order.
- * Rejects with a `DatabaseError` where the server or the connection fails.
+ * One connection to PostgreSQL, opened on first use and again after it broke. Each piece of work runs alone;
+ * statements that it sends without waiting for results are pipelined and run in order. Rejects with a
+ * `DatabaseError`.
  */
 export class PostgresConnection implements AsyncDisposable {
   readonly #url: Secret;
   readonly #name: string;
   readonly #statementMs: number;
   #client: Promise<Client> | null = null;
-  /** Resolves when the latest work has ended. */
+  /** Resolves when the last work has ended. */
   #last: Promise<void> = Promise.resolve();
 
   constructor(url: Secret, statementMs: number) {
@@ -48,8 +47,8 @@ export class PostgresConnection implements AsyncDisposable {
   }
 
   /**
-   * Runs statements once earlier work has ended, so that none of them falls into another's transaction; `work` may
-   * send several at once. A failure in it ends the connection.
+   * Runs statements after all earlier work, so that none joins another transaction. `work` may send several at
+   * once. A failure closes the connection.
    */
   use<T>(work: (query: Query) => Promise<T>): Promise<T> {
     const running = this.#last.then(() => this.#run(work));
@@ -64,7 +63,7 @@ export class PostgresConnection implements AsyncDisposable {
       return await work((statement, values) => {
         const config = typeof statement === 'string' ? { text: statement } : statement;
         const answer = client.query({ ...config, values });
-        // Of several that are under way only the first failure is told.
+        // Only the first failure of pipelined statements is reported.
         answer.catch(() => {});
         return answer;
       });
@@ -78,7 +77,7 @@ export class PostgresConnection implements AsyncDisposable {
     }
   }
 
-  /** The same in one transaction. */
+  /** Runs statements in one transaction. */
   async transaction<T>(work: (query: Query) => Promise<T>): Promise<T> {
     return await this.use(async (query) => {
       void query('begin');
@@ -98,12 +97,12 @@ export class PostgresConnection implements AsyncDisposable {
     const client = new Client({
       ...postgresOptions(this.#url),
       statement_timeout: this.#statementMs,
-      // A process that is suspended in a transaction would keep others waiting for its locks.
+      // A suspended process would otherwise keep its locks.
       idle_in_transaction_session_timeout: this.#statementMs,
       query_timeout: this.#statementMs + LATE_MS,
       pipeline: true,
     });
-    // One that breaks while nothing runs is found out by the next statement; without a listener this would throw.
+    // Without a listener, a connection that breaks while idle would throw; the next statement reports it.
     client.on('error', () => {});
     await client.connect();
     await client.query(SESSION);

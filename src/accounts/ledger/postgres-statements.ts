@@ -2,18 +2,18 @@ import { CHECKPOINTED, OPENED, SETTLED, type Column, type Columns } from '../../
 import { INITIAL, namesOf } from './columns.ts';
 import type { Statement } from './postgres-connection.ts';
 import { USAGE_SUMS } from './roll-ups.ts';
-import { HUNG_UP, WAIVED, type Value } from './write.ts';
+import { CLIENT_DISCONNECTED, WAIVED, type Value } from './write.ts';
 
 /**
- * Every write holds the row of its own live instance (`$1`) until it commits, in a way that heartbeats do not wait
- * for and reapers do; without that row it writes nothing.
+ * Each write locks the row of its own live instance (`$1`) until it commits, and writes nothing without that row.
+ * The lock does not block heartbeats, but it blocks reapers.
  */
 const LIVE = `live as materialized (
   select epoch from instances where epoch = $1::int8 and live = 1 for key share)`;
 
 /**
- * Says no more than `state = 'open'`, in words that keep the planner from the index of open rows: it would read all
- * of them for each that is written.
+ * Equivalent to `state = 'open'`, but hides it from the planner, which would read all open rows through their
+ * index for each row that is written.
  */
 const IS_OPEN = "ledger.state not in ('settled', 'interrupted')";
 
@@ -21,11 +21,11 @@ const IS_LIVE = 'select exists (select from live) as live';
 
 const NOW_MS = '(extract(epoch from clock_timestamp()) * 1000)::int8';
 
-/** What the roll-ups want of a row that has ended. */
+/** The columns that the roll-ups read from an ended row. */
 const ENDED = `account_id, key_id, model, (started_at / 86400000)::int4 as day, ledger.state, ledger.error_code,
   ledger.prompt_tokens, ledger.cached_tokens, ledger.completion_tokens, ledger.billed, ledger.cost_pico`;
 
-/** Sums of `ended` by day, added to what is there in the order of the keys: no two transactions wait crosswise. */
+/** Adds the daily sums of `ended`, in the order of the keys to avoid deadlocks between transactions. */
 const addUsage = (sums: string): string => `
   insert into usage_days (account_id, day, model, key_id, ${USAGE_SUMS.join(', ')})
   select account_id, day, model, key_id, ${sums}
@@ -44,23 +44,23 @@ const addLatencies = (count: string): string => `
 
 const ADD_USAGE = addUsage(`
     count(*),
-    count(*) filter (where state = 'settled' and error_code <> '${HUNG_UP}'),
-    count(*) filter (where state = 'settled' and error_code = '${HUNG_UP}'),
+    count(*) filter (where state = 'settled' and error_code <> '${CLIENT_DISCONNECTED}'),
+    count(*) filter (where state = 'settled' and error_code = '${CLIENT_DISCONNECTED}'),
     count(*) filter (where state = 'interrupted'),
     sum(prompt_tokens)::int8, sum(cached_tokens)::int8, sum(completion_tokens)::int8,
     sum(case when billed = 1 then prompt_tokens + completion_tokens else 0 end)::int8,
     sum(cost_pico)::int8`);
 
-/** Makes errors of rows that had been added as billed. */
+/** Changes rows that were counted as billed into errors. */
 const WAIVE_USAGE = addUsage(`
-    0, count(*), -count(*) filter (where error_code = '${HUNG_UP}'), 0, 0, 0, 0,
+    0, count(*), -count(*) filter (where error_code = '${CLIENT_DISCONNECTED}'), 0, 0, 0, 0,
     -sum(prompt_tokens + completion_tokens)::int8, -sum(cost_pico)::int8`);
 
 /** The columns of `SettledValues`. */
 const BUCKET: Column = { kind: 'integer', initial: null };
 const SETTLEMENT = { id: OPENED.id, ttft: BUCKET, speed: BUCKET, ...SETTLED } as const;
 
-/** Their first parameter is the epoch; the others are arrays, one a column. */
+/** The first parameter is the epoch; the others are arrays, one per column. */
 export const OPEN: Statement = {
   name: 'ledger_open',
   text: `
@@ -80,7 +80,7 @@ export const CHECKPOINT: Statement = {
     ${IS_LIVE}`,
 };
 
-/** Tells also the ids that were not open. */
+/** Also returns the ids that were not open. */
 export const SETTLE: Statement = {
   name: 'ledger_settle',
   text: `
@@ -93,7 +93,7 @@ export const SETTLE: Statement = {
     ${IS_LIVE}, array (select unnest($2::text[]) except select id from ended) as missing`,
 };
 
-/** Of rows that were settled with just these values; whichever copy it was. */
+/** Cancels the charge of rows that were settled, by any instance. */
 export const WAIVE: Statement = {
   name: 'ledger_waive',
   text: `
@@ -116,7 +116,7 @@ export const UNDELIVERED: Statement = {
     ${IS_LIVE}`,
 };
 
-/** Which of the ids `$2` this copy has settled. */
+/** Selects the ids of `$2` that this instance has settled. */
 export const SETTLED_BY: Statement = {
   name: 'ledger_settled_by',
   text: `select id from ledger where id = any ($2::text[]) and epoch = $1::int8 and state = 'settled'`,
@@ -126,20 +126,23 @@ export const REGISTER = `
   insert into instances (live, lease_until, started_at, pid)
   values (1, ${NOW_MS} + $1::int8, ${NOW_MS}, $2::int4) returning epoch`;
 
-export const BEAT: Statement = {
+export const HEARTBEAT: Statement = {
   name: 'ledger_beat',
   text: `update instances set lease_until = ${NOW_MS} + $2::int8 where epoch = $1::int8 and live = 1`,
 };
 
-/** The instances whose lease has ended, but those that another reaper has, or whose own write is under way. */
+/** Selects instances with an expired lease, except those locked by another reaper or by their own write. */
 export const EXPIRED = `
   select epoch from instances where live = 1 and lease_until < ${NOW_MS} and epoch <> $1::int8
   for update skip locked`;
 
-export const BURY =
+export const MARK_DEAD =
   'update instances set live = 0 where epoch = any ($1::int8[]) and live = 1 returning epoch';
 
-/** Settles the open rows of dead instances; a statement after the lock was taken, so that it sees the last of them. */
+/**
+ * Settles the open rows of dead instances. Runs after `MARK_DEAD` has taken the lock, so that it sees their last
+ * writes.
+ */
 export const INTERRUPT = `
   with ended as (
     update ledger set state = 'interrupted', ended_at = case when $2::boolean then ${NOW_MS} end
@@ -148,7 +151,7 @@ export const INTERRUPT = `
   days as (${ADD_USAGE})
   select count(*) as rows from ended`;
 
-export const FORGET = `delete from instances where live = 0 and lease_until < $1::int8`;
+export const DELETE_DEAD = `delete from instances where live = 0 and lease_until < $1::int8`;
 
 function assignments(columns: Columns): string {
   return namesOf(columns)
@@ -160,7 +163,7 @@ function literal(value: Value): string {
   return typeof value === 'string' ? `'${value}'` : String(value);
 }
 
-/** The parameters from the `first` on as rows. */
+/** Converts the parameters from `first` on to rows. */
 function given(columns: Columns, first = 2): string {
   const arrays = Object.values(columns).map(
     ({ kind }, index) => `$${index + first}::${kind === 'text' ? 'text' : 'int8'}[]`,

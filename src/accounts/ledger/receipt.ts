@@ -3,31 +3,31 @@ import { readHeldLimits, type HeldLimit } from '../limits/held-against.ts';
 import { costLines, type CostLine } from './cost.ts';
 import { selectRecords, toRecord, type LedgerRecord } from './record.ts';
 
-/** All that is known of one request. */
+/** Details of one request. */
 export interface Receipt {
   request: LedgerRecord;
-  /** How `request.costPico` came about: the lines add up to it. None while it runs: nothing is charged yet. */
+  /** Breakdown of `request.costPico`. Empty while the request runs. */
   cost: CostLine[];
   heldAgainst: HeldLimit[];
-  /** How long each stage took, in milliseconds; null: it did not come to its end, or is not known. */
+  /** Duration of each stage in milliseconds; null: not completed, or unknown. */
   stages: {
-    /** Until an engine gave it a slot. */
+    /** Until an engine assigned a slot. */
     queueMs: number | null;
-    /** From there to the first token. */
+    /** From the slot to the first token. */
     prefillMs: number | null;
-    /** From there to the end. */
+    /** From the first token to the end. */
     decodeMs: number | null;
   };
-  /** How often it was given to another replica after one had refused it. */
+  /** Number of other replicas tried after a refusal. */
   retries: number;
-  /** Whether the copy that ran it died or was stopped: the counts are those of the last checkpoint. */
+  /** Whether the instance died or stopped during the request: the counts are those of the last checkpoint. */
   interrupted: boolean;
 }
 
-/** Most receipts that one client request id gives. */
-const MOST_RECEIPTS = 200;
+/** Maximum receipts for one client request ID. */
+const MAX_RECEIPTS = 200;
 
-/** The receipt of a request; null where the account has none of this id. Rejects with a `DatabaseError`. */
+/** Returns the receipt of a request; null if the account has no such request. Rejects with a `DatabaseError`. */
 export async function readReceipt(
   database: Database,
   requestId: string,
@@ -41,7 +41,7 @@ export async function readReceipt(
 }
 
 /**
- * The receipts of all requests of an account that carried the caller's own id, newest first, 200 at most. Rejects
+ * Returns the receipts of an account's requests with this client request ID, newest first, up to 200. Rejects
  * with a `DatabaseError`.
  */
 export async function readReceiptsOf(
@@ -53,7 +53,7 @@ export async function readReceiptsOf(
     .where('account_id', '=', accountId)
     .where('client_request_id', '=', clientRequestId)
     .orderBy('id', 'desc')
-    .limit(MOST_RECEIPTS)
+    .limit(MAX_RECEIPTS)
     .execute();
   return rows.map((row) => toReceipt(toRecord(row)));
 }

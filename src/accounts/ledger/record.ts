@@ -18,7 +18,7 @@ const SELECTION = COLUMNS.map(({ name, kind }) =>
 /** A row as the database returns it: flags as numbers, pico amounts as text. */
 type SelectedRow = Readonly<Record<string, unknown>> & { readonly id: string };
 
-/** Whole rows of the ledger, to be filtered, ordered and limited; `toRecord` converts each. */
+/** Selects whole rows of the ledger; `toRecord` converts each. */
 export function selectRecords(kysely: Kysely<Schema>) {
   return kysely.selectFrom('ledger').select(SELECTION).$castTo<SelectedRow>();
 }
@@ -31,6 +31,6 @@ export function toRecord(row: SelectedRow): LedgerRecord {
     // Pico amounts are selected as text.
     else record[property] = kind === 'flag' ? value === 1 : BigInt(value as string);
   }
-  // Of the columns that it was selected by.
+  // `COLUMNS` covers all properties of the record.
   return record as LedgerRecord;
 }

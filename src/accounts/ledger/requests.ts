@@ -6,21 +6,20 @@ import type { Schema } from '../../database/schema.ts';
 import { MOST_REQUESTS } from '../bounds.ts';
 import type { RequestOutcome } from './dimensions.ts';
 import { selectRecords, toRecord, type LedgerRecord } from './record.ts';
-import { HUNG_UP } from './write.ts';
+import { CLIENT_DISCONNECTED } from './write.ts';
 
-/** Which requests; what is left out, or null, does not narrow. */
+/** Filters for requests. Omitted or null filters match everything. */
 export interface RequestFilter {
   accountId?: string | null;
   keyId?: string | null;
   model?: string | null;
   state?: LedgerState | null;
-  /** How it ended, in the words of `usage`. */
   outcome?: RequestOutcome | null;
   /** First digit of the HTTP status. */
   statusClass?: 2 | 3 | 4 | 5 | null;
-  /** Code of the error, or `hung_up`. */
+  /** Error code, or `hung_up`. */
   errorCode?: string | null;
-  /** Unix milliseconds of when it came: from the first of them up to, without, the second. */
+  /** Arrival time in Unix milliseconds: from `fromMs`, before `toMs`. */
   fromMs?: number | null;
   toMs?: number | null;
   requestId?: string | null;
@@ -29,40 +28,40 @@ export interface RequestFilter {
 export interface RequestPage {
   /** Newest first. */
   requests: LedgerRecord[];
-  /** What the next page comes `before`; null: there is no more. */
+  /** The `before` of the next page; null on the last page. */
   next: string | null;
 }
 
-/** Rows that one query looks through: about ten milliseconds, for which others may wait for the connection. */
+/** Rows that one query scans: about ten milliseconds, during which other queries may wait. */
 const WINDOW_ROWS = 4000;
 
-/** How long a page is looked for, in milliseconds, before it is given as it is. */
+/** Milliseconds after which a search returns what it has found. */
 const SEARCH_MS = 30;
 
 /**
- * A page of the log of requests, newest first: at most `limit` (1 to 200) that came before the one of the id
- * `before`. Where few rows pass the filter a page may hold fewer, or none, and still tell where the next one goes
- * on: no page takes long, however rare what is looked for. Rejects with a `DatabaseError`.
+ * Returns a page of the request log, newest first: at most `limit` (1 to 200) requests before the ID `before`. A
+ * search for rare rows may return an incomplete or empty page with a `next`, so that no page takes long. Rejects
+ * with a `DatabaseError`.
  */
 export async function readRequests(
   database: Database,
   filter: RequestFilter,
   { limit, before = null }: { limit: number; before?: string | null },
 ): Promise<RequestPage> {
-  const most = Math.min(Math.max(1, limit), MOST_REQUESTS);
+  const pageSize = Math.min(Math.max(1, limit), MOST_REQUESTS);
   const deadline = performance.now() + SEARCH_MS;
   const requests: LedgerRecord[] = [];
   let cursor = before;
   for (;;) {
     const from = await windowEnd(database, filter, cursor);
-    const rows = await narrowed(database, filter)
+    const rows = await filtered(database, filter)
       .$if(cursor !== null, (query) => query.where('id', '<', cursor ?? ''))
       .$if(from !== null, (query) => query.where('id', '>=', from ?? ''))
       .orderBy('id', 'desc')
-      .limit(most + 1 - requests.length)
+      .limit(pageSize + 1 - requests.length)
       .execute();
     requests.push(...rows.map(toRecord));
-    if (requests.length > most) {
+    if (requests.length > pageSize) {
       requests.pop();
       return { requests, next: requests.at(-1)?.id ?? null };
     }
@@ -71,18 +70,18 @@ export async function readRequests(
   }
 }
 
-/** The id of the last row to be looked through before the cursor; null: all that are left. */
+/** Returns the ID of the last row to scan before the cursor; null: all remaining rows. */
 async function windowEnd(
   database: Database,
   filter: RequestFilter,
   cursor: string | null,
 ): Promise<string | null> {
-  // Of these there are few at any time, or one.
+  // These filters match few rows, through an index.
   if (filter.state === 'open' || filter.requestId != null) return null;
   const row = await database.reports
     .selectFrom('ledger')
     .select('id')
-    .$call((query) => indexed(query, filter))
+    .$call((query) => filterByIndex(query, filter))
     .$if(cursor !== null, (query) => query.where('id', '<', cursor ?? ''))
     .orderBy('id', 'desc')
     .offset(WINDOW_ROWS - 1)
@@ -91,20 +90,17 @@ async function windowEnd(
   return row?.id ?? null;
 }
 
-/** Rows of one page of an export: to take it over from the database holds up the event loop for some milliseconds. */
+/** Rows per query of an export. Reading them blocks the event loop for some milliseconds. */
 const EXPORT_ROWS = 500;
 
-/**
- * Every row that the filter lets through, oldest first, read page by page as they are taken. Rejects with a
- * `DatabaseError`.
- */
+/** Yields all matching rows, oldest first, reading page by page. Rejects with a `DatabaseError`. */
 export async function* exportRequests(
   database: Database,
   filter: RequestFilter,
 ): AsyncGenerator<LedgerRecord, void> {
   let after = '';
   for (;;) {
-    const rows = await narrowed(database, filter)
+    const rows = await filtered(database, filter)
       .where('id', '>', after)
       .orderBy('id')
       .limit(EXPORT_ROWS)
@@ -116,11 +112,11 @@ export async function* exportRequests(
   }
 }
 
-function narrowed(database: Database, filter: RequestFilter) {
+function filtered(database: Database, filter: RequestFilter) {
   const { keyId, model, state, outcome, statusClass, errorCode, requestId } = filter;
   return selectRecords(database.reports)
-    .$call((query) => indexed(query, filter))
-    .$if(outcome != null, (query) => query.where(endedAs(outcome ?? 'completed')))
+    .$call((query) => filterByIndex(query, filter))
+    .$if(outcome != null, (query) => query.where(hasOutcome(outcome ?? 'completed')))
     .$if(keyId != null, (query) => query.where('key_id', '=', String(keyId)))
     .$if(model != null, (query) => query.where('model', '=', String(model)))
     .$if(state != null, (query) => query.where('state', '=', state ?? 'open'))
@@ -133,21 +129,21 @@ function narrowed(database: Database, filter: RequestFilter) {
     .$if(requestId != null, (query) => query.where('id', '=', String(requestId)));
 }
 
-function endedAs(outcome: RequestOutcome) {
+function hasOutcome(outcome: RequestOutcome) {
   switch (outcome) {
     case 'completed':
       return sql<boolean>`state = 'settled' and error_code is null`;
     case 'error':
-      return sql<boolean>`state = 'settled' and error_code <> ${HUNG_UP}`;
+      return sql<boolean>`state = 'settled' and error_code <> ${CLIENT_DISCONNECTED}`;
     case 'hung_up':
-      return sql<boolean>`state = 'settled' and error_code = ${HUNG_UP}`;
+      return sql<boolean>`state = 'settled' and error_code = ${CLIENT_DISCONNECTED}`;
     case 'interrupted':
       return sql<boolean>`state = 'interrupted'`;
   }
 }
 
-/** What an index answers: the account, the time (an id tells when its request came), and whether it went wrong. */
-function indexed<O>(query: SelectQueryBuilder<Schema, 'ledger', O>, filter: RequestFilter) {
+/** Applies the filters that an index supports: account, time (IDs are ordered by time), and failure. */
+function filterByIndex<O>(query: SelectQueryBuilder<Schema, 'ledger', O>, filter: RequestFilter) {
   const { accountId, fromMs, toMs, outcome, statusClass, errorCode, state } = filter;
   const failed =
     (statusClass ?? 0) >= 4 ||
@@ -155,11 +151,11 @@ function indexed<O>(query: SelectQueryBuilder<Schema, 'ledger', O>, filter: Requ
     state === 'interrupted' ||
     (outcome != null && outcome !== 'completed');
   return query
-    .$if(accountId != null, (narrower) => narrower.where('account_id', '=', String(accountId)))
-    .$if(fromMs != null, (narrower) => narrower.where('id', '>=', firstIdAt(Number(fromMs))))
-    .$if(toMs != null, (narrower) => narrower.where('id', '<', firstIdAt(Number(toMs))))
-    .$if(failed, (narrower) =>
-      // In the words of the index `ledger_failed`.
-      narrower.where(sql<boolean>`(error_code is not null or state = 'interrupted')`),
+    .$if(accountId != null, (inner) => inner.where('account_id', '=', String(accountId)))
+    .$if(fromMs != null, (inner) => inner.where('id', '>=', firstIdAt(Number(fromMs))))
+    .$if(toMs != null, (inner) => inner.where('id', '<', firstIdAt(Number(toMs))))
+    .$if(failed, (inner) =>
+      // Must equal the condition of the index `ledger_failed`.
+      inner.where(sql<boolean>`(error_code is not null or state = 'interrupted')`),
     );
 }

@@ -1,7 +1,7 @@
 import { dayOf } from './days.ts';
-import { HUNG_UP } from './write.ts';
+import { CLIENT_DISCONNECTED } from './write.ts';
 
-/** What the roll-ups want of a row that has ended; the names are those of its columns. */
+/** The columns of an ended row that the roll-ups need. */
 export interface EndedRow {
   account_id: string;
   key_id: string;
@@ -16,7 +16,7 @@ export interface EndedRow {
   cost_pico: bigint;
 }
 
-/** The sums of `usage_days`, in the order in which `UsageSums` has them. */
+/** Sum columns of `usage_days`, in the order of `UsageSums`. */
 export const USAGE_SUMS = [
   'requests',
   'errors',
@@ -38,8 +38,8 @@ export type UsageSums = [...DayKey, ...counts: number[], costPico: bigint];
 export type LatencyCount = [...DayKey, measure: 'ttft' | 'speed', bucket: number, count: number];
 
 /**
- * What a batch adds to the roll-ups, one row for each row it touches, in the order of their keys: two that write at
- * once then never wait for each other crosswise.
+ * Collects the changes of a batch to the roll-ups: one row per key, sorted by key to avoid deadlocks between
+ * transactions.
  */
 export class RollUps {
   readonly #days = new Map<string, { key: DayKey; counts: number[]; cost: bigint }>();
@@ -49,8 +49,8 @@ export class RollUps {
     const settled = row.state === 'settled';
     const counts = [
       1,
-      Number(settled && row.error_code !== null && row.error_code !== HUNG_UP),
-      Number(settled && row.error_code === HUNG_UP),
+      Number(settled && row.error_code !== null && row.error_code !== CLIENT_DISCONNECTED),
+      Number(settled && row.error_code === CLIENT_DISCONNECTED),
       Number(!settled),
       row.prompt_tokens,
       row.cached_tokens,
@@ -60,9 +60,9 @@ export class RollUps {
     this.#sum(row, counts, row.cost_pico, [ttftBucket, speedBucket], 1);
   }
 
-  /** Makes an error of a row that had been added as billed. */
+  /** Changes a row that was added as billed into an error. */
   waive(row: EndedRow, ttftBucket: number | null, speedBucket: number | null): void {
-    const aborted = Number(row.error_code === HUNG_UP);
+    const aborted = Number(row.error_code === CLIENT_DISCONNECTED);
     const counts = [0, 1, -aborted, 0, 0, 0, 0, -(row.prompt_tokens + row.completion_tokens)];
     this.#sum(row, counts, -row.cost_pico, [ttftBucket, speedBucket], -1);
   }

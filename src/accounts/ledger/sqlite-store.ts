@@ -5,103 +5,103 @@ import { firstIdAt } from '../../database/partitions.ts';
 import { openFiles } from '../../database/sqlite-files.ts';
 import type { SqliteThreadData } from '../../database/sqlite-reader.ts';
 import { DAY_MS } from './days.ts';
-import { PRUNED_AT_ONCE } from './sqlite-tables.ts';
-import { DEAD_KEPT_MS, RefusedWriteError, type BatchAnswer, type LedgerStore } from './store.ts';
+import { PRUNE_ROWS } from './sqlite-tables.ts';
+import { KEEP_DEAD_MS, RefusedWriteError, type BatchResult, type LedgerStore } from './store.ts';
 import type { Batch } from './write.ts';
 
-/** What the writer's thread is asked. */
-export type SqliteCall =
+/** A call to the writer thread. */
+export type WriterCall =
   | ['write', epoch: number, batch: Batch]
   | ['waive', settles: Batch['settles']]
   | ['register', leaseMs: number, pid: number]
-  | ['beat', epoch: number, leaseMs: number]
+  | ['heartbeat', epoch: number, leaseMs: number]
   | ['reap', epoch: number, processStartedAt: number]
   | ['retire', epoch: number]
   | ['prune', beforeId: string, deadBeforeMs: number]
   | ['close'];
 
-/** What it answers. */
-export type SqliteAnswer = { value: unknown } | { fault: DatabaseFault; message: string; refused: boolean };
+/** Its result. */
+export type WriterResult = { value: unknown } | { fault: DatabaseFault; message: string; refused: boolean };
 
-interface Waiting {
+interface PendingCall {
   resolve: (value: unknown) => void;
   reject: (error: Error) => void;
 }
 
-/** Its name ends as this file's does: `.ts` in a clone, `.js` in a package. */
-const WRITER = new URL(`./sqlite-writer${extname(import.meta.filename)}`, import.meta.url);
+/** `.ts` in a clone, `.js` in a package. */
+const WRITER_FILE = new URL(`./sqlite-writer${extname(import.meta.filename)}`, import.meta.url);
 
-/** The ledger on SQLite: every call goes to a thread, which is started anew when it has died. */
+/** The ledger on SQLite. Runs every call in a thread, and restarts the thread if it dies. */
 export class SqliteStore implements LedgerStore {
   readonly #data: SqliteThreadData;
-  readonly #thread: URL;
+  readonly #threadFile: URL;
   #worker: Worker | null = null;
   #sequence = 0;
-  readonly #waiting = new Map<number, Waiting>();
+  readonly #pending = new Map<number, PendingCall>();
 
-  /** `path`: a database that this process has open. `thread`: the file that the thread runs. */
-  constructor(path: string, thread = WRITER) {
+  /** `path`: a database that this process has opened. `thread`: the file that the thread runs. */
+  constructor(path: string, thread = WRITER_FILE) {
     this.#data = { path, files: openFiles(path) };
-    this.#thread = thread;
+    this.#threadFile = thread;
   }
 
   async register(leaseMs: number): Promise<number> {
-    return Number(await this.#ask(['register', leaseMs, process.pid]));
+    return Number(await this.#call(['register', leaseMs, process.pid]));
   }
 
-  async beat(epoch: number, leaseMs: number): Promise<boolean> {
-    return (await this.#ask(['beat', epoch, leaseMs])) === true;
+  async heartbeat(epoch: number, leaseMs: number): Promise<boolean> {
+    return (await this.#call(['heartbeat', epoch, leaseMs])) === true;
   }
 
-  write(epoch: number, batch: Batch): Promise<BatchAnswer | null> {
-    // What `SqliteTables.write` returned.
-    return this.#ask(['write', epoch, batch]) as Promise<BatchAnswer | null>;
+  write(epoch: number, batch: Batch): Promise<BatchResult | null> {
+    // The result of `SqliteTables.write`.
+    return this.#call(['write', epoch, batch]) as Promise<BatchResult | null>;
   }
 
   async waive(settles: Batch['settles']): Promise<void> {
-    await this.#ask(['waive', settles]);
+    await this.#call(['waive', settles]);
   }
 
   async reap(epoch: number): Promise<number> {
-    return Number(await this.#ask(['reap', epoch, Math.floor(performance.timeOrigin)]));
+    return Number(await this.#call(['reap', epoch, Math.floor(performance.timeOrigin)]));
   }
 
   async retire(epoch: number): Promise<void> {
-    await this.#ask(['retire', epoch]);
+    await this.#call(['retire', epoch]);
   }
 
-  async upkeep(nowMs: number, keepDays: number | undefined): Promise<void> {
+  async maintain(nowMs: number, keepDays: number | undefined): Promise<void> {
     const before = keepDays === undefined ? '' : firstIdAt(nowMs - keepDays * DAY_MS);
-    // Piece by piece: the batches that come meanwhile go between.
-    while (Number(await this.#ask(['prune', before, nowMs - DEAD_KEPT_MS])) === PRUNED_AT_ONCE);
+    // Deletes in small batches, so that other writes can run between them.
+    while (Number(await this.#call(['prune', before, nowMs - KEEP_DEAD_MS])) === PRUNE_ROWS);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     const worker = this.#worker;
     if (worker === null) return;
     const ended = new Promise((resolve) => worker.once('exit', resolve));
-    // One that dies on the way has ended as well.
-    await this.#ask(['close']).catch(() => {});
+    // The thread may die before it closes.
+    await this.#call(['close']).catch(() => {});
     await ended;
   }
 
-  #ask(call: SqliteCall): Promise<unknown> {
+  #call(call: WriterCall): Promise<unknown> {
     this.#worker ??= this.#start();
     const sequence = ++this.#sequence;
-    const answer = new Promise((resolve, reject) => this.#waiting.set(sequence, { resolve, reject }));
+    const result = new Promise((resolve, reject) => this.#pending.set(sequence, { resolve, reject }));
     this.#worker.postMessage({ sequence, call });
-    return answer;
+    return result;
   }
 
   #start(): Worker {
-    const worker = new Worker(this.#thread, { workerData: this.#data });
+    const worker = new Worker(this.#threadFile, { workerData: this.#data });
     let reason: unknown = null;
-    worker.on('message', ({ sequence, answer }: { sequence: number; answer: SqliteAnswer }) => {
-      const waiting = this.#waiting.get(sequence);
-      this.#waiting.delete(sequence);
-      if ('value' in answer) waiting?.resolve(answer.value);
-      else if (answer.refused) waiting?.reject(new RefusedWriteError(answer.message));
-      else waiting?.reject(new DatabaseError(answer.fault, answer.message));
+    worker.on('message', ({ sequence, result }: { sequence: number; result: WriterResult }) => {
+      const pending = this.#pending.get(sequence);
+      this.#pending.delete(sequence);
+      if ('value' in result) pending?.resolve(result.value);
+      else if (result.refused) pending?.reject(new RefusedWriteError(result.message));
+      else pending?.reject(new DatabaseError(result.fault, result.message));
     });
     worker.on('error', (error) => (reason = error));
     worker.on('exit', () => {
@@ -109,8 +109,8 @@ export class SqliteStore implements LedgerStore {
       const died = new DatabaseError('failed', `The thread that writes ${this.#data.path} has died.`, {
         cause: reason,
       });
-      for (const waiting of this.#waiting.values()) waiting.reject(died);
-      this.#waiting.clear();
+      for (const pending of this.#pending.values()) pending.reject(died);
+      this.#pending.clear();
     });
     return worker;
   }

@@ -1,22 +1,22 @@
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { CHECKPOINTED, OPENED, SETTLED, type Columns } from '../../database/ledger-columns.ts';
 import { RollUps, USAGE_SUMS, type EndedRow } from './roll-ups.ts';
-import type { BatchAnswer } from './store.ts';
+import type { BatchResult } from './store.ts';
 import { INITIAL, namesOf } from './columns.ts';
-import { placeOf, WAIVED, type Batch, type Owner, type Value } from './write.ts';
+import { columnIndex, WAIVED, type Batch, type UsageKey, type Value } from './write.ts';
 
-/** How long a transaction waits for another process's lock, in milliseconds. */
+/** Milliseconds that a transaction waits for the lock of another process. */
 const BUSY_MS = 5000;
 
-/** Pages in the write-ahead log after which a commit brings them into the database. */
+/** Pages in the write-ahead log after which a commit runs a checkpoint. */
 const CHECKPOINT_PAGES = 4000;
 
-/** Rows that one call of `prune` deletes at most, so that the writes behind it wait no longer than for a batch. */
-export const PRUNED_AT_ONCE = 1000;
+/** Maximum rows that one call of `prune` deletes, so that other writes wait no longer than for a batch. */
+export const PRUNE_ROWS = 1000;
 
 /**
- * The ledger's statements over a SQLite connection of its own, prepared once. Each method is one durable
- * transaction; it throws what `node:sqlite` throws, with nothing written.
+ * Prepared statements of the ledger on their own SQLite connection. Each method is one durable transaction; it
+ * throws the errors of `node:sqlite` with nothing written.
  */
 export class SqliteTables {
   readonly #connection: DatabaseSync;
@@ -44,17 +44,17 @@ export class SqliteTables {
     return this.#transaction(() => Number(this.#statements.register.get(now + leaseMs, now, pid)?.epoch));
   }
 
-  beat(epoch: number, leaseMs: number): boolean {
-    return this.#transaction(() => this.#statements.beat.run(Date.now() + leaseMs, epoch).changes === 1);
+  heartbeat(epoch: number, leaseMs: number): boolean {
+    return this.#transaction(() => this.#statements.heartbeat.run(Date.now() + leaseMs, epoch).changes === 1);
   }
 
   /** As `LedgerStore.write`. */
-  write(epoch: number, batch: Batch): BatchAnswer | null {
+  write(epoch: number, batch: Batch): BatchResult | null {
     const { open, checkpoint, undelivered } = this.#statements;
     return this.#transaction(() => {
       if (!this.#isLive(epoch)) return null;
       for (const row of batch.opens) open.run(...row, epoch);
-      // The id comes first in a row of values and last in the statement.
+      // The ID is first in the values and last in the statement.
       for (const [id = null, ...row] of batch.checkpoints) checkpoint.run(...row, id, epoch);
       const lost = this.#settle(epoch, batch);
       for (const id of batch.undelivered) undelivered.run(id, epoch);
@@ -68,17 +68,17 @@ export class SqliteTables {
       const rollUps = new RollUps();
       for (const [id, ttft, speed, ...row] of settles) {
         // The columns of RETURNING.
-        const told = this.#statements.waive.get(...WAIVED.values(), id) as unknown as Owner | undefined;
-        if (told !== undefined) rollUps.waive(ended(told, row), ttft, speed);
+        const key = this.#statements.waive.get(...WAIVED.values(), id) as unknown as UsageKey | undefined;
+        if (key !== undefined) rollUps.waive(toEndedRow(key, row), ttft, speed);
       }
-      this.#feed(rollUps);
+      this.#addRollUps(rollUps);
     });
     return null;
   }
 
   /**
-   * As `LedgerStore.reap`: instances whose lease has ended, and those whose process is gone. One with our process
-   * id that is older than `processStartedAt` was another process.
+   * As `LedgerStore.reap`, for instances with an expired lease or an ended process. An instance with our process
+   * ID that started before `processStartedAt` belonged to another process.
    */
   reap(epoch: number, processStartedAt: number): number {
     const now = Date.now();
@@ -92,20 +92,22 @@ export class SqliteTables {
           lease_until < now || (pid === process.pid ? started_at < processStartedAt : !isAlive(pid)),
       );
     if (dead.length === 0) return 0;
-    return this.#transaction(() => dead.reduce((sum, instance) => sum + this.#end(instance.epoch, null), 0));
+    return this.#transaction(() =>
+      dead.reduce((sum, instance) => sum + this.#interrupt(instance.epoch, null), 0),
+    );
   }
 
   /** As `LedgerStore.retire`. */
   retire(epoch: number): null {
-    this.#transaction(() => this.#end(epoch, Date.now()));
+    this.#transaction(() => this.#interrupt(epoch, Date.now()));
     return null;
   }
 
-  /** Deletes rows that ended and whose ids are before `beforeId`, and instances long dead; the number of rows. */
+  /** Deletes ended rows with IDs before `beforeId`, and old dead instances. Returns the number of rows. */
   prune(beforeId: string, deadBeforeMs: number): number {
     return this.#transaction(() => {
-      this.#statements.forget.run(deadBeforeMs);
-      return Number(this.#statements.prune.run(beforeId, PRUNED_AT_ONCE).changes);
+      this.#statements.deleteDead.run(deadBeforeMs);
+      return Number(this.#statements.prune.run(beforeId, PRUNE_ROWS).changes);
     });
   }
 
@@ -113,34 +115,34 @@ export class SqliteTables {
     return this.#statements.isLive.get(epoch) !== undefined;
   }
 
-  #settle(epoch: number, { settles, owners }: Batch): string[] {
+  #settle(epoch: number, { settles, usageKeys }: Batch): string[] {
     const { settle, settledBy } = this.#statements;
     const lost: string[] = [];
     const rollUps = new RollUps();
     for (const [index, [id, ttft, speed, ...row]] of settles.entries()) {
-      const owner = owners[index];
-      if (owner !== undefined && settle.run(...row, id, epoch).changes === 1) {
-        rollUps.add(ended(owner, row), ttft, speed);
+      const usageKey = usageKeys[index];
+      if (usageKey !== undefined && settle.run(...row, id, epoch).changes === 1) {
+        rollUps.add(toEndedRow(usageKey, row), ttft, speed);
       } else if (settledBy.get(id, epoch) === undefined) lost.push(id);
     }
-    this.#feed(rollUps);
+    this.#addRollUps(rollUps);
     return lost;
   }
 
-  /** Sets an instance dead and settles its open rows as interrupted; their number. */
-  #end(epoch: number, endedAt: number | null): number {
-    if (this.#statements.bury.run(epoch).changes === 0) return 0;
+  /** Marks an instance as dead and settles its open rows as interrupted. Returns the number of rows. */
+  #interrupt(epoch: number, endedAt: number | null): number {
+    if (this.#statements.markDead.run(epoch).changes === 0) return 0;
     const rollUps = new RollUps();
     // The columns of RETURNING.
-    const rows = this.#statements.interrupt.all(endedAt, epoch) as unknown as [...Owner, ...Counts][];
+    const rows = this.#statements.interrupt.all(endedAt, epoch) as unknown as [...UsageKey, ...Counts][];
     for (const [account, key, model, startedAt, ...counts] of rows) {
-      rollUps.add(ended([account, key, model, startedAt], ['interrupted', ...counts]), null, null);
+      rollUps.add(toEndedRow([account, key, model, startedAt], ['interrupted', ...counts]), null, null);
     }
-    this.#feed(rollUps);
+    this.#addRollUps(rollUps);
     return rows.length;
   }
 
-  #feed(rollUps: RollUps): void {
+  #addRollUps(rollUps: RollUps): void {
     for (const row of rollUps.days) this.#statements.addUsage.run(...row);
     for (const row of rollUps.latencies) this.#statements.addLatency.run(...row);
   }
@@ -152,7 +154,7 @@ export class SqliteTables {
       this.#statements.commit.run();
       return result;
     } catch (error) {
-      // A full disk has ended the transaction already.
+      // A full disk ends the transaction.
       if (this.#connection.isTransaction) this.#connection.exec('rollback');
       throw error;
     }
@@ -163,18 +165,18 @@ type Statements = ReturnType<typeof prepare>;
 
 function prepare(connection: DatabaseSync) {
   const opened = namesOf(OPENED);
-  const told = 'account_id, key_id, model, started_at';
+  const key = 'account_id, key_id, model, started_at';
   return {
     begin: connection.prepare('begin immediate'),
     commit: connection.prepare('commit'),
     register: connection.prepare(
       'insert into instances (live, lease_until, started_at, pid) values (1, ?, ?, ?) returning epoch',
     ),
-    beat: connection.prepare('update instances set lease_until = ? where epoch = ? and live = 1'),
+    heartbeat: connection.prepare('update instances set lease_until = ? where epoch = ? and live = 1'),
     live: connection.prepare('select epoch, lease_until, started_at, pid from instances where live = 1'),
     isLive: connection.prepare('select 1 from instances where epoch = ? and live = 1'),
-    bury: connection.prepare('update instances set live = 0 where epoch = ? and live = 1'),
-    forget: connection.prepare('delete from instances where live = 0 and lease_until < ?'),
+    markDead: connection.prepare('update instances set live = 0 where epoch = ? and live = 1'),
+    deleteDead: connection.prepare('delete from instances where live = 0 and lease_until < ?'),
     open: connection.prepare(
       `insert into ledger (${opened.join(', ')}, epoch, ${INITIAL.names})
        values (${opened.map(() => '?').join(', ')}, ?, ${INITIAL.values})`,
@@ -188,14 +190,14 @@ function prepare(connection: DatabaseSync) {
     waive: inArrays(
       connection.prepare(
         `update ledger set ${[...WAIVED.keys()].map((name) => `${name} = ?`).join(', ')}
-           where id = ? and state = 'settled' and billed = 1 returning ${told}`,
+           where id = ? and state = 'settled' and billed = 1 returning ${key}`,
       ),
     ),
     settledBy: connection.prepare("select 1 from ledger where id = ? and epoch = ? and state = 'settled'"),
     interrupt: inArrays(
       connection.prepare(
         `update ledger set state = 'interrupted', ended_at = ? where epoch = ? and state = 'open' 
-           returning ${told}, prompt_tokens, cached_tokens, completion_tokens`,
+           returning ${key}, prompt_tokens, cached_tokens, completion_tokens`,
       ),
     ),
     undelivered: connection.prepare(
@@ -224,7 +226,7 @@ function assignments(columns: Columns): string {
     .join(', ');
 }
 
-/** Rows as arrays cost half of what records do. */
+/** Arrays cost half as much as objects. */
 function inArrays(statement: StatementSync): StatementSync {
   statement.setReturnArrays(true);
   return statement;
@@ -232,16 +234,16 @@ function inArrays(statement: StatementSync): StatementSync {
 
 type Counts = [promptTokens: number, cachedTokens: number, completionTokens: number];
 
-const STATE = placeOf('state');
-const ERROR_CODE = placeOf('errorCode');
-const PROMPT_TOKENS = placeOf('promptTokens');
-const CACHED_TOKENS = placeOf('cachedTokens');
-const COMPLETION_TOKENS = placeOf('completionTokens');
-const BILLED = placeOf('billed');
-const COST_PICO = placeOf('costPico');
+const STATE = columnIndex('state');
+const ERROR_CODE = columnIndex('errorCode');
+const PROMPT_TOKENS = columnIndex('promptTokens');
+const CACHED_TOKENS = columnIndex('cachedTokens');
+const COMPLETION_TOKENS = columnIndex('completionTokens');
+const BILLED = columnIndex('billed');
+const COST_PICO = columnIndex('costPico');
 
-/** What the roll-ups want, from what the row said of its opening and the values it was settled with, all or the first. */
-function ended([account_id, key_id, model, started_at]: Owner, settled: readonly Value[]): EndedRow {
+/** Combines the key of a row with its settled values (all, or the first few) for the roll-ups. */
+function toEndedRow([account_id, key_id, model, started_at]: UsageKey, settled: readonly Value[]): EndedRow {
   const cost = settled[COST_PICO];
   return {
     account_id,
@@ -267,7 +269,7 @@ function isAlive(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    // EPERM: somebody else's process, and it lives.
+    // EPERM: the process exists but belongs to another user.
     return error instanceof Error && 'code' in error && error.code === 'EPERM';
   }
 }

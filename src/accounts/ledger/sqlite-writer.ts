@@ -1,29 +1,29 @@
 /**
- * The thread that writes the ledger on SQLite: it owns a connection, takes calls one after another and answers each
- * once. A commit waits for the disk, and nothing but this thread waits with it.
+ * The thread that writes the ledger on SQLite. It owns a connection and runs calls one after another, so that
+ * only this thread waits for the disk.
  */
 import { parentPort, workerData } from 'node:worker_threads';
 import { DatabaseError, asDatabaseError } from '../../database/errors.ts';
 import { assertInPlace } from '../../database/sqlite-files.ts';
 import type { SqliteThreadData } from '../../database/sqlite-reader.ts';
-import type { SqliteAnswer, SqliteCall } from './sqlite-store.ts';
+import type { WriterResult, WriterCall } from './sqlite-store.ts';
 import { SqliteTables } from './sqlite-tables.ts';
 
-/** Result codes of SQLite for what it will never take: TOOBIG, CONSTRAINT, MISMATCH, RANGE. */
+/** SQLite result codes for values that it never accepts: TOOBIG, CONSTRAINT, MISMATCH, RANGE. */
 const REFUSED: ReadonlySet<number> = new Set([18, 19, 20, 25]);
 
 // Set by `SqliteStore`.
 const { path, files } = workerData as SqliteThreadData;
-// This file is only ever run as a thread.
+// This file runs only as a thread.
 const port = parentPort!;
 let tables: SqliteTables | null = null;
 
-port.on('message', ({ sequence, call }: { sequence: number; call: SqliteCall }) => {
-  port.postMessage({ sequence, answer: answer(call) });
+port.on('message', ({ sequence, call }: { sequence: number; call: WriterCall }) => {
+  port.postMessage({ sequence, result: result(call) });
   if (call[0] === 'close') port.close();
 });
 
-function answer(call: SqliteCall): SqliteAnswer {
+function result(call: WriterCall): WriterResult {
   try {
     if (call[0] === 'close') {
       tables?.close();
@@ -34,7 +34,7 @@ function answer(call: SqliteCall): SqliteAnswer {
     tables ??= new SqliteTables(path);
     return { value: run(tables, call) };
   } catch (error) {
-    // Opened again by the next call: what SQLite says of a file that was away or damaged may hold no longer.
+    // The next call opens the database again, because the file may have been replaced or repaired.
     if (!(error instanceof TypeError || isRefused(error))) {
       tables?.close();
       tables = null;
@@ -48,7 +48,7 @@ function answer(call: SqliteCall): SqliteAnswer {
   }
 }
 
-function run(open: SqliteTables, call: Exclude<SqliteCall, ['close']>): unknown {
+function run(open: SqliteTables, call: Exclude<WriterCall, ['close']>): unknown {
   switch (call[0]) {
     case 'write':
       return open.write(call[1], call[2]);
@@ -56,8 +56,8 @@ function run(open: SqliteTables, call: Exclude<SqliteCall, ['close']>): unknown 
       return open.waive(call[1]);
     case 'register':
       return open.register(call[1], call[2]);
-    case 'beat':
-      return open.beat(call[1], call[2]);
+    case 'heartbeat':
+      return open.heartbeat(call[1], call[2]);
     case 'reap':
       return open.reap(call[1], call[2]);
     case 'retire':

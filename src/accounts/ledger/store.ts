@@ -1,44 +1,44 @@
 import type { Batch } from './write.ts';
 
 /**
- * Where rows are kept, without any waiting, retrying or gathering: SQLite and PostgreSQL. Each call is one
- * transaction and rejects with an error when nothing is known of its end, or when it had no effect.
+ * Storage of the ledger, without retries or batching. Each call is one transaction. It rejects if it had no
+ * effect, or if its outcome is unknown.
  */
 export interface LedgerStore extends AsyncDisposable {
-  /** Makes a live copy of the service; its epoch. */
+  /** Registers an instance and returns its epoch. */
   register(leaseMs: number): Promise<number>;
-  /** Moves the end of a copy's lease; false when it is not live any more. */
-  beat(epoch: number, leaseMs: number): Promise<boolean>;
+  /** Renews the lease of an instance. Returns false if it is dead. */
+  heartbeat(epoch: number, leaseMs: number): Promise<boolean>;
   /**
-   * Writes all of a batch durably and feeds the roll-ups; null, with nothing written, when the copy is not live any
-   * more. Rejects with a `RefusedWriteError` when the database will never take what the batch holds.
+   * Writes a batch durably and updates the roll-ups. Returns null, with nothing written, if the instance is dead.
+   * Rejects with a `RefusedWriteError` if the database will never accept a value of the batch.
    */
-  write(epoch: number, batch: Batch): Promise<BatchAnswer | null>;
+  write(epoch: number, batch: Batch): Promise<BatchResult | null>;
   /**
-   * Cancels the charge for these settlements where they were written after all: their requests were told that they
-   * were not. Idempotent. Ignores the lease. Rejects as `write` does.
+   * Cancels the charge of settlements that were written although their requests were rejected. Idempotent.
+   * Ignores the lease. Rejects as `write` does.
    */
   waive(settles: Batch['settles']): Promise<void>;
   /**
-   * Ends the copies whose lease has ended, this one excepted, and settles their open rows as interrupted; the
-   * number of those rows.
+   * Marks other instances with an expired lease as dead and settles their open rows as interrupted. Returns the
+   * number of rows.
    */
   reap(epoch: number): Promise<number>;
-  /** Ends this copy and settles the rows that it leaves open as interrupted. */
+  /** Marks this instance as dead and settles its open rows as interrupted. */
   retire(epoch: number): Promise<void>;
-  /** What is to be done daily: partitions made ahead, rows that are kept no longer than `keepDays` dropped. */
-  upkeep(nowMs: number, keepDays: number | undefined): Promise<void>;
+  /** Creates partitions and deletes rows older than `keepDays`. */
+  maintain(nowMs: number, keepDays: number | undefined): Promise<void>;
 }
 
-/** How long the instances of copies that have ended are kept, in milliseconds. */
-export const DEAD_KEPT_MS = 30 * 86_400_000;
+/** How long dead instances are kept, in milliseconds. */
+export const KEEP_DEAD_MS = 30 * 86_400_000;
 
-export interface BatchAnswer {
-  /** Ids of settlements whose row was not open any more and had not been settled by this copy. */
+export interface BatchResult {
+  /** IDs of settlements whose row was not open and not settled by this instance. */
   lost: readonly string[];
 }
 
-/** The database answers and will not take a write whatever the time: a value of the wrong kind, an id that is there. */
+/** The database will never accept the write: a value has the wrong type, or an ID exists. */
 export class RefusedWriteError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);

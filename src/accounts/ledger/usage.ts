@@ -5,30 +5,30 @@ import { MOST_DAYS_OF_HOURS } from '../bounds.ts';
 import { halfSums, wholeSum } from './money-sum.ts';
 import type { UsageDimension } from './dimensions.ts';
 import { percentile } from './histogram.ts';
-import { latenciesOfHours, usageOfHours } from './usage-hours.ts';
+import { hourlyLatencies, hourlyUsage } from './usage-hours.ts';
 
 export interface UsageQuery {
-  /** None: one row for all. */
+  /** Empty: one row in total. */
   by: readonly UsageDimension[];
-  /** Days since 1970-01-01 in UTC (`dayOf`), by the start of the requests: from the first up to, without, the second. */
+  /** Days since 1970-01-01 in UTC (`dayOf`), by the start of the requests: from `fromDay`, before `toDay`. */
   fromDay: number;
   toDay: number;
-  /** What is left out, or null, does not narrow. */
+  /** Omitted or null filters match everything. */
   accountId?: string | null;
   keyId?: string | null;
   model?: string | null;
 }
 
-/** Half of all values are at most `p50`, 95% at most `p95`; each at most 2% off. */
+/** Each at most 2% off. */
 export interface Percentiles {
   p50: number;
   p95: number;
 }
 
 export interface UsageRow {
-  /** Hours since 1970-01-01 in UTC. What was not asked for is null. */
+  /** Hours since 1970-01-01 in UTC. Dimensions that were not requested are null. */
   hour: number | null;
-  /** Days since then. */
+  /** Days since 1970-01-01 in UTC. */
   day: number | null;
   model: string | null;
   keyId: string | null;
@@ -36,24 +36,24 @@ export interface UsageRow {
   requests: number;
   /** Ended with an error. */
   errors: number;
-  /** The caller hung up. */
+  /** The client disconnected. */
   aborted: number;
   interrupted: number;
   promptTokens: number;
   cachedTokens: number;
   completionTokens: number;
-  /** Prompt and completion tokens that count against limits and are paid for. */
+  /** Prompt and completion tokens that count against limits and are charged. */
   billedTokens: number;
   costPico: bigint;
-  /** Time to the first token, in milliseconds; null: no answer had one. */
+  /** Time to first token in milliseconds; null: no response had a token. */
   ttftMs: Percentiles | null;
-  /** Tokens a second after the first one; null: no answer had two. */
+  /** Tokens per second after the first token; null: no response had two. */
   tokensPerSecond: Percentiles | null;
 }
 
 const COLUMNS = { hour: 'hour', day: 'day', model: 'model', key: 'key_id', account: 'account_id' } as const;
 
-/** The key of a row: what was asked for; the rest is not there. */
+/** The requested dimensions of a row. */
 interface RowKey {
   hour?: number;
   day?: number;
@@ -76,15 +76,15 @@ interface Sums extends RowKey {
 }
 
 /**
- * As `readUsage`, with the hours of at most `MOST_DAYS_OF_HOURS` days. `nextDay` is the first day after them where the
- * query asks for more, and null otherwise.
+ * As `readUsage`, limited to `MOST_DAYS_OF_HOURS` days if grouped by hour. `nextDay` is the first day that was left out;
+ * null if there is none.
  */
 export async function readUsagePage(
   database: Database,
   query: UsageQuery,
 ): Promise<{ rows: UsageRow[]; nextDay: number | null }> {
   // No request is older than 1970.
-  const endDay = byHour(query) ? Math.max(query.fromDay, 0) + MOST_DAYS_OF_HOURS : Infinity;
+  const endDay = isHourly(query) ? Math.max(query.fromDay, 0) + MOST_DAYS_OF_HOURS : Infinity;
   const toDay = Math.min(query.toDay, endDay);
   return {
     rows: await readUsage(database, { ...query, toDay }),
@@ -93,15 +93,15 @@ export async function readUsagePage(
 }
 
 /**
- * Sums over days, from the roll-ups: exact, and as quick with millions of requests as with ten. Hours are summed from
- * the requests themselves, so ask for few days of them. Ordered by what they are summed by, in the order asked for. Rejects with a `DatabaseError`.
+ * Sums usage from the daily roll-ups: exact, and fast with millions of requests. Hourly usage is read from the
+ * requests themselves. Sorted by the dimensions in the order of `by`. Rejects with a `DatabaseError`.
  */
 export async function readUsage(database: Database, query: UsageQuery): Promise<UsageRow[]> {
   const sums = await readSums(database, query);
   const histograms = await readHistograms(database, query);
   const rows: UsageRow[] = [];
   for (const row of sums) {
-    const { ttft = [], speed = [] } = histograms.get(nameOf(row, query.by)) ?? {};
+    const { ttft = [], speed = [] } = histograms.get(rowName(row, query.by)) ?? {};
     rows.push({
       hour: row.hour ?? null,
       day: row.day ?? null,
@@ -129,7 +129,7 @@ async function readSums(database: Database, query: UsageQuery): Promise<Sums[]> 
   const grouped = by.length > 0 ? sql`group by ${sql.join(by)} order by ${sql.join(by)}` : sql``;
   const sum = (column: string) =>
     sql`cast(coalesce(sum(${sql.ref(column)}), 0) as bigint) as ${sql.ref(column)}`;
-  const table = byHour(query) ? usageOfHours(query) : sql`usage_days`;
+  const table = isHourly(query) ? hourlyUsage(query) : sql`usage_days`;
   const { rows } = await sql<Sums>`
     select ${sql.join([
       ...by,
@@ -137,54 +137,51 @@ async function readSums(database: Database, query: UsageQuery): Promise<Sums[]> 
       ...['prompt_tokens', 'cached_tokens', 'completion_tokens', 'billed_tokens'].map(sum),
       ...halfSums(sql`cost_pico`),
     ])}
-    from ${table} where ${narrowed(query)} ${grouped}`.execute(database.reports);
+    from ${table} where ${filtered(query)} ${grouped}`.execute(database.reports);
   return rows;
 }
 
-/** Histograms that together are one, each as a text of its buckets. */
+/** Encoded histograms that add up to one. */
 type Histograms = Record<'ttft' | 'speed', string[]>;
 
-/** The order of the primary key. */
+/** The order of the primary key of `latency_days`. */
 const KEY_ORDER: readonly UsageDimension[] = ['account', 'day', 'model', 'key'];
 
 /**
- * The histograms of each row, by its name. They are read in the order in which they lie, and so in smaller groups
- * than those asked for: to sort the buckets of all accounts takes longer than all else.
+ * Returns the histograms of each row, by its name. Groups by a prefix of the primary key, because sorting the
+ * buckets of all accounts takes longer than everything else.
  */
 async function readHistograms(database: Database, query: UsageQuery): Promise<Map<string, Histograms>> {
-  if (byHour(query)) return await readHistogramsOfHours(database, query);
+  if (isHourly(query)) return await readHourlyHistograms(database, query);
   const deepest = Math.max(0, ...query.by.map((dimension) => KEY_ORDER.indexOf(dimension)));
   const group = sql.join(KEY_ORDER.slice(0, deepest + 1).map((dimension) => sql.ref(COLUMNS[dimension])));
-  const where = narrowed(query);
-  // An account at a time, or else the days of all time would be read.
+  const where = filtered(query);
+  // Makes the query read account by account instead of all days.
   const accounts = sql`account_id in (select account_id from usage_days where ${where})`;
   const { rows } = await sql<HistogramRow>`
-    select ${group}, ${buckets('ttft')}, ${buckets('speed')}
+    select ${group}, ${selectBuckets('ttft')}, ${selectBuckets('speed')}
     from latency_days where ${where} and ${accounts} group by ${group}`.execute(database.reports);
-  return collected(rows, query.by);
+  return groupByName(rows, query.by);
 }
 
-async function readHistogramsOfHours(
-  database: Database,
-  query: UsageQuery,
-): Promise<Map<string, Histograms>> {
+async function readHourlyHistograms(database: Database, query: UsageQuery): Promise<Map<string, Histograms>> {
   const group = sql.join(query.by.map((dimension) => sql.ref(COLUMNS[dimension])));
   const { rows } = await sql<HistogramRow>`
-    select ${group}, ${buckets('ttft')}, ${buckets('speed')}
-    from ${latenciesOfHours(query)} where ${narrowed(query)} group by ${group}`.execute(database.reports);
-  return collected(rows, query.by);
+    select ${group}, ${selectBuckets('ttft')}, ${selectBuckets('speed')}
+    from ${hourlyLatencies(query)} where ${filtered(query)} group by ${group}`.execute(database.reports);
+  return groupByName(rows, query.by);
 }
 
-function byHour({ by }: UsageQuery): boolean {
+function isHourly({ by }: UsageQuery): boolean {
   return by.includes('hour');
 }
 
 type HistogramRow = RowKey & Record<keyof Histograms, string | null>;
 
-function collected(rows: readonly HistogramRow[], by: readonly UsageDimension[]): Map<string, Histograms> {
+function groupByName(rows: readonly HistogramRow[], by: readonly UsageDimension[]): Map<string, Histograms> {
   const found = new Map<string, Histograms>();
   for (const row of rows) {
-    const name = nameOf(row, by);
+    const name = rowName(row, by);
     const histograms = found.get(name) ?? { ttft: [], speed: [] };
     found.set(name, histograms);
     if (row.ttft !== null) histograms.ttft.push(row.ttft);
@@ -194,24 +191,24 @@ function collected(rows: readonly HistogramRow[], by: readonly UsageDimension[])
 }
 
 /**
- * All buckets of a group as one text, `12:3,14:1,12:2`: there are a hundred times as many of them as groups, and most
- * of what a row costs is to hand it over.
+ * Selects the buckets of a group as one string (`12:3,14:1,12:2`), because there are a hundred times as many
+ * buckets as groups and most of the cost is per row.
  */
-function buckets(measure: keyof Histograms) {
+function selectBuckets(measure: keyof Histograms) {
   return sql`string_agg(bucket || ':' || count, ',') filter (where measure = ${sql.lit(measure)}) as ${sql.ref(measure)}`;
 }
 
-/** Characters that are read, by all who read, before others have their turn: about a millisecond. */
-const CHARACTERS_A_TURN = 200_000;
-let untilTurn = CHARACTERS_A_TURN;
+/** Characters parsed, over all readers, before yielding to the event loop: about a millisecond. */
+const CHARACTERS_PER_TURN = 200_000;
+let charactersLeft = CHARACTERS_PER_TURN;
 
 async function percentiles(texts: readonly string[]): Promise<Percentiles | null> {
   const counts = new Map<number, number>();
   for (const text of texts) {
-    add(counts, text);
-    untilTurn -= text.length;
-    if (untilTurn > 0) continue;
-    untilTurn = CHARACTERS_A_TURN;
+    addBuckets(counts, text);
+    charactersLeft -= text.length;
+    if (charactersLeft > 0) continue;
+    charactersLeft = CHARACTERS_PER_TURN;
     await turn();
   }
   const ascending = [...counts]
@@ -226,8 +223,8 @@ const ZERO = 48;
 const COLON = 58;
 const COMMA = 44;
 
-/** Adds the buckets of such a text. Sign by sign: there can be millions of buckets in all. */
-function add(counts: Map<number, number>, text: string): void {
+/** Parses an encoded histogram and adds its counts. Parses by character because there can be millions of buckets. */
+function addBuckets(counts: Map<number, number>, text: string): void {
   let bucket = 0;
   let number = 0;
   let sign = 1;
@@ -247,7 +244,7 @@ function add(counts: Map<number, number>, text: string): void {
   }
 }
 
-function narrowed({ fromDay, toDay, accountId, keyId, model }: UsageQuery) {
+function filtered({ fromDay, toDay, accountId, keyId, model }: UsageQuery) {
   const conditions = [sql`day >= ${fromDay}`, sql`day < ${toDay}`];
   if (accountId != null) conditions.push(sql`account_id = ${accountId}`);
   if (keyId != null) conditions.push(sql`key_id = ${keyId}`);
@@ -255,6 +252,6 @@ function narrowed({ fromDay, toDay, accountId, keyId, model }: UsageQuery) {
   return sql.join(conditions, sql` and `);
 }
 
-function nameOf(key: RowKey, by: readonly UsageDimension[]): string {
+function rowName(key: RowKey, by: readonly UsageDimension[]): string {
   return by.map((dimension) => key[COLUMNS[dimension]]).join('\n');
 }

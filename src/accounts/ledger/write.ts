@@ -12,31 +12,31 @@ import { costOf, type TokenPrice } from './cost.ts';
 import { bucketOf } from './histogram.ts';
 import type { OpenedRow, RunningCounts, Settlement } from './ledger.ts';
 
-/** What a column takes. Rows cross to the database as arrays of these, which costs less than records. */
+/** A column value. Rows are passed to the database as arrays, which cost less than objects. */
 export type Value = string | number | bigint | null;
 
-/** Writes that become durable together or not at all. No row is in it twice. */
+/** Writes that are committed together. No row occurs twice. */
 export interface Batch {
   opens: readonly (readonly Value[])[];
   checkpoints: readonly (readonly Value[])[];
   settles: readonly SettledValues[];
-  /** Whose those rows are, in the same order: on SQLite it would cost more to ask for it. */
-  owners: readonly Owner[];
-  /** Ids of settled rows whose last bytes did not reach their callers. */
+  /** Usage keys of `settles`, in the same order; reading them from SQLite would cost more. */
+  usageKeys: readonly UsageKey[];
+  /** IDs of settled rows whose response did not reach the client. */
   undelivered: readonly string[];
 }
 
-/** What the sums of a day go by. */
-export type Owner = [account: string, key: string, model: string, startedAt: number];
+/** The values of a row that determine its roll-up. */
+export type UsageKey = [account: string, key: string, model: string, startedAt: number];
 
-export function ownerOf({ accountId, keyId, model, startedAt }: OpenedRow): Owner {
+export function usageKeyOf({ accountId, keyId, model, startedAt }: OpenedRow): UsageKey {
   return [accountId, keyId, model, startedAt];
 }
 
 const NO_USAGE: Readonly<Usage> = { promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
 
-/** `error_code` of a request whose caller hung up. */
-export const HUNG_UP = 'hung_up';
+/** `error_code` of a request whose client disconnected. */
+export const CLIENT_DISCONNECTED = 'hung_up';
 
 export const openedValues = binder(OPENED);
 const checkpointedValues = binder(CHECKPOINTED);
@@ -53,20 +53,20 @@ function binder<C extends Columns>(columns: C): (row: RowOf<C>) => Value[] {
 }
 
 function bound(value: unknown): Value {
-  // Values of columns are of no other type.
+  // Column values have no other type.
   return typeof value === 'boolean' ? Number(value) : (value as Value);
 }
 
 /**
- * The most tokens of a kind that one row counts: no engine has a context near it, and the sums of a day and of a
- * report stay within 2^53 for 9 million such rows.
+ * Maximum tokens in one count of a row. It exceeds every context length and keeps the sums of 9 million such rows
+ * within 2^53.
  */
-const MOST_TOKENS = 1_000_000_000;
+const MAX_TOKENS_PER_COUNT = 1_000_000_000;
 
-/** Whether a row can hold these counts; what a replica reports can be anything. */
+/** Whether the counts are valid; a replica can report any value. */
 export function isCountable({ promptTokens, cachedTokens, completionTokens }: Readonly<Usage>): boolean {
   return [promptTokens, cachedTokens, completionTokens].every(
-    (tokens) => Number.isInteger(tokens) && tokens >= 0 && tokens <= MOST_TOKENS,
+    (tokens) => Number.isInteger(tokens) && tokens >= 0 && tokens <= MAX_TOKENS_PER_COUNT,
   );
 }
 
@@ -75,16 +75,16 @@ export function checkpointValues(id: string, counts: RunningCounts, atMs: number
   return [id, ...checkpointedValues({ ...countsOf({ ...counts, usage }), checkpointAt: atMs })];
 }
 
-/** What is known of a row besides how it ended. */
-export interface Opened {
+/** The start and price of a request. */
+export interface RowStart {
   startedAt: number;
   price: TokenPrice;
 }
 
-/** The id of a row, its buckets of `latency_days` (null where it feeds none), and the values of `SETTLED`. */
+/** The ID of a row, its buckets in `latency_days` (null: none), and the values of `SETTLED`. */
 export type SettledValues = readonly [id: string, ttft: number | null, speed: number | null, ...Value[]];
 
-export function settledValues(id: string, opened: Opened, ended: Settlement): SettledValues {
+export function settledValues(id: string, opened: RowStart, ended: Settlement): SettledValues {
   const { ttft, speed } = latencies(opened, ended);
   const { endedAt, attempts, billed, finishReason, errorCode, httpStatus, delivered } = ended;
   const row = { endedAt, attempts, billed, finishReason, errorCode, httpStatus, delivered };
@@ -92,7 +92,7 @@ export function settledValues(id: string, opened: Opened, ended: Settlement): Se
   return [id, ttft, speed, ...endedValues({ state: 'settled', ...countsOf(ended), costPico, ...row })];
 }
 
-/** Columns of a row whose request was told that it could not be settled in time. */
+/** Columns of a row whose request was rejected because it could not be settled in time. */
 const WAIVED_ROW = {
   billed: false,
   costPico: 0n,
@@ -101,40 +101,40 @@ const WAIVED_ROW = {
   httpStatus: 503,
 } as const satisfies Partial<RowOf<typeof SETTLED>>;
 
-/** The same, by their names in SQL. */
+/** `WAIVED_ROW` by SQL name. */
 export const WAIVED: ReadonlyMap<string, Value> = new Map(
   Object.entries(WAIVED_ROW).map(([property, value]) => [sqlName(property), bound(value)]),
 );
 
-/** The place of a column among the values of `SETTLED`. */
-export function placeOf(property: keyof typeof SETTLED): number {
+/** Returns the index of a column in the values of `SETTLED`. */
+export function columnIndex(property: keyof typeof SETTLED): number {
   return Object.keys(SETTLED).indexOf(property);
 }
 
-const BILLED = placeOf('billed');
+const BILLED = columnIndex('billed');
 const WAIVED_PLACES = Object.keys(SETTLED).flatMap((property, place) => {
   const value = WAIVED.get(sqlName(property));
   return value === undefined ? [] : [{ place, value }];
 });
 
-/** The values of a settlement at no cost; null: it has none. */
+/** Returns the values of a settlement without cost; null if it has no cost. */
 export function waivedValues([id, , , ...row]: SettledValues): SettledValues | null {
   if (row[BILLED] !== 1) return null;
   for (const { place, value } of WAIVED_PLACES) row[place] = value;
   return [id, null, null, ...row];
 }
 
-/** Ends a row that may have been opened although its opening was refused to the request: it never ran. */
+/** Closes a row that may have been opened although its request was rejected. */
 export function neverRanValues(id: string, atMs: number): SettledValues {
   return emptyValues(id, 'interrupted', atMs);
 }
 
-/** Ends a row whose settlement the database refuses. */
+/** Closes a row whose settlement the database refuses. */
 export function unwritableValues(id: string, atMs: number): SettledValues {
   return emptyValues(id, 'settled', atMs);
 }
 
-/** Returns values with no counts and no cost, and with the error that the caller received. */
+/** Returns values without counts or cost, with the error that the caller received. */
 function emptyValues(id: string, state: LedgerState, endedAt: number): SettledValues {
   const counts = { usageSource: null, replica: null, slotAt: null, firstTokenAt: null };
   const row = {
@@ -155,12 +155,12 @@ function countsOf({ usage, usageSource, replica, slotAt, firstTokenAt }: Running
 }
 
 /**
- * Buckets of the time to the first token, in milliseconds, and of the tokens a second after it. Requests that ended
- * with an error have none: theirs say nothing about an answer.
+ * Returns the buckets of the time to first token (milliseconds) and of the tokens per second after it; null for
+ * requests that failed.
  */
-function latencies(opened: Opened, ended: Settlement): { ttft: number | null; speed: number | null } {
+function latencies(opened: RowStart, ended: Settlement): { ttft: number | null; speed: number | null } {
   const { firstTokenAt, endedAt, errorCode, usage } = ended;
-  if (firstTokenAt === null || (errorCode !== null && errorCode !== HUNG_UP))
+  if (firstTokenAt === null || (errorCode !== null && errorCode !== CLIENT_DISCONNECTED))
     return { ttft: null, speed: null };
   const after = usage.completionTokens - 1;
   const tookMs = endedAt - firstTokenAt;

@@ -1,7 +1,7 @@
 import { statfs } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { z } from 'zod';
-import { countCopies } from '../../accounts/ledger/copies.ts';
+import { countInstances } from '../../accounts/ledger/instance.ts';
 import type { AccountDatabase } from '../../accounts/store.ts';
 import type { Router } from '../../routing/router.ts';
 import type { ModelOverview, ReplicaOverview } from '../../routing/served-model.ts';
@@ -26,7 +26,7 @@ export const serviceEndpoints = endpoints(serviceOperations, {
     const models = context.router.overview();
     return {
       copy: context.installation.copy,
-      copies: await answered(countCopies(database)),
+      copies: await answered(countInstances(database)),
       in_flight: models.reduce((sum, model) => sum + inFlight(model), 0),
       waiting: models.reduce((sum, { waiting }) => sum + waiting, 0),
       seconds: context.load.lastSeconds().map((second) => ({
@@ -42,7 +42,7 @@ export const serviceEndpoints = endpoints(serviceOperations, {
   readHealth: async ({ database, limits, context }) => {
     const { installation, version } = context;
     const [copies, disk] = await Promise.all([
-      answered(countCopies(database)),
+      answered(countInstances(database)),
       answered(statfs(installation.home)),
     ]);
     return {

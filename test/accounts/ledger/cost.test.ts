@@ -7,7 +7,7 @@ const price = fc.integer({ min: 0, max: 999_999_999_999_999 });
 const tokens = fc.integer({ min: 0, max: 10_000_000 });
 const usage = fc.record({ promptTokens: tokens, completionTokens: tokens, cachedTokens: tokens });
 
-test('a price of USD per million tokens is a whole number of pico-dollars a token', () => {
+test('a price in USD per million tokens is a whole number of pico-dollars per token', () => {
   assert.equal(picoPerToken('0.15'), 150_000);
   assert.equal(picoPerToken('0.000001'), 1);
   assert.equal(picoPerToken('2'), 2_000_000);
@@ -15,7 +15,7 @@ test('a price of USD per million tokens is a whole number of pico-dollars a toke
   assert.equal(picoPerToken('999999999.999999'), 999_999_999_999_999);
 });
 
-test('every price the configuration accepts is exact', () => {
+test('every price that the configuration accepts is exact', () => {
   fc.assert(
     fc.property(price, (pico) => {
       const digits = pico.toString().padStart(7, '0');
@@ -24,13 +24,13 @@ test('every price the configuration accepts is exact', () => {
   );
 });
 
-test('what is not such a decimal is refused', () => {
+test('a price that is not a decimal is refused', () => {
   for (const text of ['', '-1', '1e3', '.5', '1.', '0.0000001', '1234567890', ' 1', 'NaN']) {
     assert.throws(() => picoPerToken(text), RangeError, text);
   }
 });
 
-test('a cost is each token times its price, whatever the size', () => {
+test('a cost is tokens times price, whatever the size', () => {
   fc.assert(
     fc.property(usage, price, price, (used, prompt, completion) => {
       assert.equal(
@@ -41,7 +41,7 @@ test('a cost is each token times its price, whatever the size', () => {
   );
 });
 
-test('the lines of a cost add up to it, and to nothing where nothing is billed', () => {
+test('the lines of a cost add up to it, and to zero if the request is not billed', () => {
   fc.assert(
     fc.property(usage, price, price, fc.boolean(), (used, prompt, completion, billed) => {
       const lines = costLines(used, { prompt, completion }, billed);
@@ -51,14 +51,14 @@ test('the lines of a cost add up to it, and to nothing where nothing is billed',
   );
 });
 
-test('money is written as people write it', () => {
+test('amounts are formatted without trailing zeros', () => {
   assert.equal(usdText(12_150_000n), '0.00001215');
   assert.equal(usdText(3_000_000_000_000n), '3');
   assert.equal(usdText(0n), '0');
   assert.equal(usdText(-1n), '-0.000000000001');
 });
 
-test('money as text and back is the same money', () => {
+test('a formatted amount parses to the same amount', () => {
   fc.assert(
     fc.property(fc.bigInt({ min: 0n, max: 2n ** 63n - 1n }), (pico) => {
       assert.equal(picoOfUsd(usdText(pico)), pico);

@@ -7,15 +7,24 @@ import { DatabaseSync } from 'node:sqlite';
 import { describe, test } from 'node:test';
 import { until } from '../../harness.ts';
 import { testDatabases, type TestDatabase } from '../../servers.ts';
-import { counts, endLeases, open, row, settlement, standing, states, sums } from './books.ts';
+import {
+  counts,
+  endLeases,
+  open,
+  newRow,
+  settlement,
+  readRow,
+  countByState,
+  readUsageDays,
+} from './fixture.ts';
 
 const KILLS = 12;
 const LEASE_MS = 500;
 
-/** A process that writes a ledger. It is killed when it is disposed of, also where it is stopped. */
+/** A process that writes a ledger. Disposing kills it, even while it is stopped. */
 interface Writer extends AsyncDisposable {
   child: ChildProcess;
-  /** What it was told is on disk, line by line. */
+  /** The writes that the ledger acknowledged, one per line. */
   lines: string[];
   ended: Promise<unknown>;
 }
@@ -39,32 +48,32 @@ function write(database: TestDatabase, mode: 'busy' | 'hold'): Writer {
   return { child, lines, ended, [Symbol.asyncDispose]: end };
 }
 
-/** Stops the writer where it holds no lock of a SQLite file: the ledger that takes over would wait for it. */
+/** Stops the writer while it holds no lock of a SQLite file, which would block the ledger that takes over. */
 async function stop({ child }: Writer, { home, url }: TestDatabase): Promise<void> {
   using locked = url === null ? new DatabaseSync(join(home, 'sluice.db'), { timeout: 60_000 }) : undefined;
   locked?.exec('begin immediate');
   child.kill('SIGSTOP');
-  // A signal takes effect a moment after it was sent.
+  // A signal takes effect with a delay.
   await new Promise((resolve) => setTimeout(resolve, 10));
 }
 
-/** Lines of the same word, as the ids after it. */
-function told(lines: readonly string[], word: string): string[] {
+/** Returns the IDs on the lines that begin with a word. */
+function idsOf(lines: readonly string[], word: string): string[] {
   return lines.filter((line) => line.startsWith(`${word} `)).map((line) => line.split(' ')[1] ?? '');
 }
 
 for (const databases of testDatabases()) {
   describe(`crashes on ${databases.name}`, () => {
-    test(`what was acknowledged is there after ${KILLS} kills, once, and nothing stays open`, async () => {
+    test(`every acknowledged write is stored once after ${KILLS} kills, and no row stays open`, async () => {
       await using database = await databases.open();
       const opened: string[] = [];
       const settled = new Map<string, number>();
       for (let kill = 0; kill < KILLS; kill++) {
         await using writer = write(database, 'busy');
-        await until(() => told(writer.lines, 'settled').length > 10 * (kill + 1));
+        await until(() => idsOf(writer.lines, 'settled').length > 10 * (kill + 1));
         await writer[Symbol.asyncDispose]();
-        assert.deepEqual(told(writer.lines, 'lost'), []);
-        opened.push(...told(writer.lines, 'opened'));
+        assert.deepEqual(idsOf(writer.lines, 'lost'), []);
+        opened.push(...idsOf(writer.lines, 'opened'));
         for (const line of writer.lines) {
           const [word, id = '', tokens] = line.split(' ');
           if (word === 'settled') settled.set(id, Number(tokens));
@@ -72,7 +81,7 @@ for (const databases of testDatabases()) {
       }
       let reaped = 0;
       await using ledger = await open(database, { leaseMs: LEASE_MS }, { onReaped: () => (reaped += 1) });
-      await until(async () => (await states(database)).open === undefined);
+      await until(async () => (await countByState(database)).open === undefined);
       assert.ok(ledger.health.writable);
       const rows = await database.kysely
         .selectFrom('ledger')
@@ -87,7 +96,7 @@ for (const databases of testDatabases()) {
         assert.equal(byId.get(id)?.state, 'settled');
         assert.equal(byId.get(id)?.completion_tokens, tokens);
       }
-      const days = await sums(database);
+      const days = await readUsageDays(database);
       const total = (pick: (day: (typeof days)[number]) => number) =>
         days.reduce((sum, day) => sum + pick(day), 0);
       assert.equal(
@@ -104,7 +113,7 @@ for (const databases of testDatabases()) {
       );
     });
 
-    test('a copy that stood still past its lease can settle nothing of before, and goes on as another', async () => {
+    test('an instance paused past its lease cannot settle its old rows, and continues with a new epoch', async () => {
       await using database = await databases.open();
       await using writer = write(database, 'hold');
       await until(() => writer.lines.includes('holding'));
@@ -112,13 +121,13 @@ for (const databases of testDatabases()) {
       let reapings = 0;
       await using ledger = await open(database, { leaseMs: LEASE_MS }, { onReaped: () => (reapings += 1) });
       await until(() => reapings > 0);
-      assert.deepEqual(await states(database), { interrupted: 20 });
+      assert.deepEqual(await countByState(database), { interrupted: 20 });
       writer.child.kill('SIGCONT');
       await writer.ended;
-      assert.equal(told(writer.lines, 'lost').length, 20);
+      assert.equal(idsOf(writer.lines, 'lost').length, 20);
       assert.equal(writer.lines.at(-1), 'done');
-      assert.deepEqual(await states(database), { interrupted: 20, settled: 1 });
-      const days = await sums(database);
+      assert.deepEqual(await countByState(database), { interrupted: 20, settled: 1 });
+      const days = await readUsageDays(database);
       assert.equal(
         days.reduce((sum, { requests }) => sum + requests, 0),
         21,
@@ -127,33 +136,36 @@ for (const databases of testDatabases()) {
       assert.ok(ledger.health.writable);
     });
 
-    test('a copy that was taken for dead ends what it runs, once, and settles it as lost', async () => {
+    test('an instance that was declared dead ends its requests once and settles them as lost', async () => {
       await using database = await databases.open();
       let fences = 0;
       await using paused = await open(database, { leaseMs: 3_600_000 }, { onFenced: () => (fences += 1) });
-      const before = row();
+      const before = newRow();
       await paused.open(before, counts(7, 3));
       await endLeases(database);
       await using other = await open(database, { leaseMs: 3_600_000 });
-      assert.equal((await standing(database, before.id))?.state, 'interrupted');
-      // The write that finds it out is refused, and those that stand beside it are.
-      const refused = await Promise.allSettled([paused.open(row(), counts()), paused.open(row(), counts())]);
+      assert.equal((await readRow(database, before.id))?.state, 'interrupted');
+      // The write that detects it is refused, like the others in its batch.
+      const refused = await Promise.allSettled([
+        paused.open(newRow(), counts()),
+        paused.open(newRow(), counts()),
+      ]);
       for (const one of refused)
         assert.equal(one.status === 'rejected' && one.reason.code, 'storage_unavailable');
       assert.equal(fences, 1);
       assert.equal(await paused.settle(before.id, settlement()), 'lost');
       await until(() => paused.health.writable);
-      const after = row();
+      const after = newRow();
       await paused.open(after, counts());
       assert.equal(await paused.settle(after.id, settlement()), 'settled');
       assert.ok(other.health.writable);
-      assert.deepEqual(await states(database), { interrupted: 1, settled: 1 });
+      assert.deepEqual(await countByState(database), { interrupted: 1, settled: 1 });
     });
 
-    test('the rows of a copy that lives are left alone', async () => {
+    test('the rows of a live instance are left alone', async () => {
       await using database = await databases.open();
       await using first = await open(database);
-      const running = row();
+      const running = newRow();
       await first.open(running, counts());
       let reapings = 0;
       await using second = await open(database, {}, { onReaped: () => (reapings += 1) });
@@ -162,18 +174,18 @@ for (const databases of testDatabases()) {
       assert.equal(await first.settle(running.id, settlement()), 'settled');
     });
 
-    test('an interrupted row tells its last checkpoint and costs nothing', async () => {
+    test('an interrupted row has the counts of its last checkpoint and costs nothing', async () => {
       await using database = await databases.open();
-      const running = row();
+      const running = newRow();
       await using first = await open(database, { leaseMs: 3_600_000, checkpointMs: 86_400_000 });
       const moving = counts(7, 3);
       await first.open(running, moving);
       first.checkpoint(running.id);
-      await until(async () => (await standing(database, running.id))?.completion_tokens === 3);
+      await until(async () => (await readRow(database, running.id))?.completion_tokens === 3);
       moving.usage.completionTokens = 200;
       await endLeases(database);
       await using second = await open(database);
-      const after = await standing(database, running.id);
+      const after = await readRow(database, running.id);
       assert.equal(after?.state, 'interrupted');
       assert.equal(after?.completion_tokens, 3);
       assert.equal(after?.billed, 0);

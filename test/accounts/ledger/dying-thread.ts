@@ -1,9 +1,9 @@
-/** The writer's thread, but it dies of every heartbeat. */
+/** The writer thread, except that a heartbeat kills it. */
 import { parentPort } from 'node:worker_threads';
 
 parentPort?.on('message', ({ call }: { call: [string] }) => {
-  if (call[0] === 'beat') process.exit(1);
+  if (call[0] === 'heartbeat') process.exit(1);
 });
 
-// After the listener above, so that it is asked first.
+// Imported later, so that the listener above runs first.
 await import('../../../src/accounts/ledger/sqlite-writer.ts');

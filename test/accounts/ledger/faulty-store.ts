@@ -1,4 +1,4 @@
-import type { BatchAnswer, LedgerStore } from '../../../src/accounts/ledger/store.ts';
+import type { BatchResult, LedgerStore } from '../../../src/accounts/ledger/store.ts';
 import { RefusedWriteError } from '../../../src/accounts/ledger/store.ts';
 import type { Batch, Value } from '../../../src/accounts/ledger/write.ts';
 
@@ -8,12 +8,12 @@ import type { Batch, Value } from '../../../src/accounts/ledger/write.ts';
  */
 export type Outcome = 'works' | 'fails' | 'loses' | 'fences';
 
-/** A store that fails as a script says: one outcome for each write, waiver and heartbeat; then it works. */
+/** A store that fails by a script: one outcome per write, waiver and heartbeat, then success. */
 export class FaultyStore implements LedgerStore {
   readonly #store: LedgerStore;
   readonly #fence: () => Promise<void>;
   #script: Outcome[] = [];
-  /** Ids that it refuses, whatever the write holds. */
+  /** IDs of rows that it refuses. */
   readonly refused = new Set<string>();
 
   constructor(store: LedgerStore, fence: () => Promise<void> = async () => {}) {
@@ -21,16 +21,16 @@ export class FaultyStore implements LedgerStore {
     this.#fence = fence;
   }
 
-  /** Plays these outcomes from the next call on. */
+  /** Uses these outcomes from the next call on. */
   play(script: readonly Outcome[]): void {
     this.#script = [...script];
   }
 
-  beat(epoch: number, leaseMs: number): Promise<boolean> {
-    return this.#call(() => this.#store.beat(epoch, leaseMs));
+  heartbeat(epoch: number, leaseMs: number): Promise<boolean> {
+    return this.#call(() => this.#store.heartbeat(epoch, leaseMs));
   }
 
-  write(epoch: number, batch: Batch): Promise<BatchAnswer | null> {
+  write(epoch: number, batch: Batch): Promise<BatchResult | null> {
     const { opens, checkpoints, settles, undelivered } = batch;
     const ids = [...[...opens, ...checkpoints, ...settles].map(([id = null]) => id), ...undelivered];
     return this.#call(() => (this.#refuse(ids), this.#store.write(epoch, batch)));
@@ -52,8 +52,8 @@ export class FaultyStore implements LedgerStore {
     return this.#store.retire(epoch);
   }
 
-  upkeep(nowMs: number, keepDays: number | undefined): Promise<void> {
-    return this.#store.upkeep(nowMs, keepDays);
+  maintain(nowMs: number, keepDays: number | undefined): Promise<void> {
+    return this.#store.maintain(nowMs, keepDays);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,5 +1,5 @@
 /**
- * Writes a ledger on a disk that gets full and has room again, then prints what came of it, as JSON. Its argument is
+ * Writes a ledger on a disk that fills up and gets space again, then prints the results as JSON. The argument is
  * an empty folder on a disk of a few megabytes.
  */
 import { rm, writeFile } from 'node:fs/promises';
@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { ServiceError } from '../../../src/errors.ts';
 import { openDatabase } from '../../../src/database/database.ts';
 import { until } from '../../harness.ts';
-import { counts, open, row, settlement, standing, states, sums } from './books.ts';
+import { counts, open, newRow, settlement, readRow, countByState, readUsageDays } from './fixture.ts';
 
 const [home = ''] = process.argv.slice(2);
 const ballast = join(home, 'ballast');
@@ -21,31 +21,31 @@ async function codeOf(promise: Promise<unknown>): Promise<string> {
 
 await using database = await openDatabase({ home, url: null });
 await using ledger = await open(database, { settleWaitMs: 100, leaseMs: 86_400_000 });
-const running = row();
+const running = newRow();
 await ledger.open(running, counts());
 await writeFile(ballast, Buffer.alloc(64 << 20)).catch(() => {});
 let opened = 0;
 let refused: string;
-while ((refused = await codeOf(ledger.open(row({ limits: 'x'.repeat(4000) }), counts()))) === 'none')
+while ((refused = await codeOf(ledger.open(newRow({ limits: 'x'.repeat(4000) }), counts()))) === 'none')
   opened += 1;
-const atOnce = await codeOf(ledger.open(row(), counts()));
+const atOnce = await codeOf(ledger.open(newRow(), counts()));
 const late = await codeOf(ledger.settle(running.id, settlement()));
 const { health } = ledger;
 await rm(ballast);
 await until(() => ledger.health.writable);
-const healed = await codeOf(ledger.open(row(), counts()));
-const after = await standing(database, running.id);
-const days = await sums(database);
+const afterwards = await codeOf(ledger.open(newRow(), counts()));
+const after = await readRow(database, running.id);
+const days = await readUsageDays(database);
 process.stdout.write(
   JSON.stringify({
     refused,
     atOnce,
     late,
     health,
-    healed,
+    afterwards,
     opened,
     state: after?.state,
     settled: days.reduce((sum, { requests }) => sum + requests, 0),
-    states: await states(database),
+    countByState: await countByState(database),
   }),
 );

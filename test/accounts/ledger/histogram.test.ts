@@ -5,7 +5,7 @@ import { bucketOf, percentile, valueOf } from '../../../src/accounts/ledger/hist
 
 const value = fc.double({ min: 0.001, max: 1e9, noNaN: true });
 
-test('what stands for a bucket is at most 2% off each value in it', () => {
+test('the value of a bucket is at most 2% off each value in it', () => {
   fc.assert(
     fc.property(value, (exact) => {
       assert.ok(Math.abs(valueOf(bucketOf(exact)) - exact) <= 0.02 * exact);
@@ -13,7 +13,7 @@ test('what stands for a bucket is at most 2% off each value in it', () => {
   );
 });
 
-test('a percentile is at most 2% off the exact one, however the counts were added up', () => {
+test('a percentile is at most 2% off the exact one', () => {
   fc.assert(
     fc.property(
       fc.array(value, { minLength: 1, maxLength: 300 }),
@@ -24,18 +24,18 @@ test('a percentile is at most 2% off the exact one, however the counts were adde
           .sort((a, b) => a.bucket - b.bucket);
         const sorted = values.toSorted((a, b) => a - b);
         const exact = sorted[Math.max(1, Math.ceil(share * values.length)) - 1] ?? NaN;
-        const told = percentile(counts, share) ?? NaN;
-        assert.ok(Math.abs(told - exact) <= 0.02 * exact, `${told} for ${exact}`);
+        const estimate = percentile(counts, share) ?? NaN;
+        assert.ok(Math.abs(estimate - exact) <= 0.02 * exact, `${estimate} for ${exact}`);
       },
     ),
   );
 });
 
-test('values too small or too large for a bucket of their own count as the least and the most', () => {
+test('values outside the range count as its bounds', () => {
   assert.equal(bucketOf(0), bucketOf(0.001));
   assert.equal(bucketOf(Infinity), bucketOf(1e12));
 });
 
-test('there is no percentile of nothing', () => {
+test('the percentile of no values is null', () => {
   assert.equal(percentile([], 0.5), null);
 });

@@ -8,10 +8,19 @@ import type { Database } from '../../../src/database/database.ts';
 import { SILENT } from '../../../src/log.ts';
 import { until } from '../../harness.ts';
 import { testDatabases } from '../../servers.ts';
-import { counts, endLeases, row, SETTINGS, settlement, standing, states, sums } from './books.ts';
+import {
+  counts,
+  endLeases,
+  newRow,
+  SETTINGS,
+  settlement,
+  readRow,
+  countByState,
+  readUsageDays,
+} from './fixture.ts';
 import { FaultyStore, type Outcome } from './faulty-store.ts';
 
-/** An hour: no heartbeat of the clock plays an outcome of the script, and no lease ends by itself. */
+/** One hour, so that no timed heartbeat consumes an outcome of the script and no lease expires. */
 const LEASE_MS = 3_600_000;
 
 /** A ledger over a store that fails on demand. */
@@ -38,8 +47,8 @@ async function faulty(database: Database, settleWaitMs = 60_000) {
       { firstMs: 1, longestMs: 1 },
     ),
   );
-  const kept = owned.move();
-  return { store, ledger, [Symbol.asyncDispose]: () => kept.disposeAsync() };
+  const resources = owned.move();
+  return { store, ledger, [Symbol.asyncDispose]: () => resources.disposeAsync() };
 }
 
 const SCRIPT = fc.array(
@@ -62,7 +71,7 @@ for (const databases of testDatabases()) {
       await using database = await databases.open();
       await using faults = await faulty(database);
       const { store, ledger } = faults;
-      const [refused, valid, alone] = [row(), row(), row()];
+      const [refused, valid, alone] = [newRow(), newRow(), newRow()];
       for (const one of [refused, valid, alone]) await ledger.open(one, counts());
       store.refused.add(refused.id).add(alone.id);
       store.play(['fails']);
@@ -76,35 +85,38 @@ for (const databases of testDatabases()) {
       store.play(['fails']);
       await assert.rejects(ledger.settle(alone.id, settlement()), { code: 'storage_unavailable' });
       await until(() => ledger.health.writable);
-      await ledger.open(row(), counts());
+      await ledger.open(newRow(), counts());
     });
 
-    test('takes back the cost of other rows when one cannot be', async () => {
+    test('cancels the cost of the other rows when one row is refused', async () => {
       await using database = await databases.open();
       await using faults = await faulty(database, 1);
       const { store, ledger } = faults;
-      const rows = [row(), row(), row()];
+      const rows = [newRow(), newRow(), newRow()];
       for (const one of rows) await ledger.open(one, counts());
-      // Written, but no response arrives before the requests are told that they were not counted.
+      // Written, but the requests time out before a response arrives.
       store.play(['loses', 'fails', 'fails', 'fails', 'fails', 'fails', 'fails']);
       const settled = await Promise.allSettled(rows.map(({ id }) => ledger.settle(id, settlement())));
       assert.ok(settled.every(({ status }) => status === 'rejected'));
       store.refused.add(rows[1]?.id ?? '');
       await until(() => ledger.health.writable);
-      const next = row();
+      const next = newRow();
       await ledger.open(next, counts());
-      const billed = await Promise.all(rows.map(async ({ id }) => (await standing(database, id))?.billed));
+      const billed = await Promise.all(rows.map(async ({ id }) => (await readRow(database, id))?.billed));
       assert.deepEqual(billed, [0, 1, 0]);
     });
 
     for (const settleWaitMs of [1, 60_000]) {
-      test(`settles every valid row once whatever fails, when requests wait for ${settleWaitMs} ms`, async () => {
+      test(`settles every valid row once whatever fails, with a wait of ${settleWaitMs} ms`, async () => {
         await using database = await databases.open();
         await using faults = await faulty(database, settleWaitMs);
         const { store, ledger } = faults;
         await fc.assert(
           fc.asyncProperty(SCRIPT, REQUESTS, async (script, requests) => {
-            const running = requests.map((one) => ({ ...one, row: row(one.unwritable ? UNWRITABLE : {}) }));
+            const running = requests.map((one) => ({
+              ...one,
+              row: newRow(one.unwritable ? UNWRITABLE : {}),
+            }));
             await Promise.all(running.map(({ row: opened }) => ledger.open(opened, counts())));
             store.play(script);
             const results: Promise<string>[] = [];
@@ -112,26 +124,26 @@ for (const databases of testDatabases()) {
             for (const { row: opened, unwritable, turns } of running) {
               const ended = settlement(unwritable ? MOST : {});
               results.push(ledger.settle(opened.id, ended).catch(({ code }) => code));
-              // Its own result is not of interest: it is there to be in the same batches.
-              openings.push(ledger.open(row(), counts()).catch(() => {}));
+              // Only fills the same batches; its result does not matter.
+              openings.push(ledger.open(newRow(), counts()).catch(() => {}));
               for (let left = turns; left > 0; left--) await turn();
             }
             await Promise.all([...results, ...openings]);
             store.play([]);
-            // Written after everything that was kept; a call of the script may still be under way.
-            let last = row();
+            // Written after all pending rows; a call of the script may still be in progress.
+            let last = newRow();
             await until(() => {
-              last = row();
+              last = newRow();
               return ledger.open(last, counts()).then(
                 () => true,
                 () => false,
               );
             });
             await ledger.settle(last.id, settlement()).catch(() => {});
-            await until(async () => (await standing(database, last.id))?.state === 'settled');
+            await until(async () => (await readRow(database, last.id))?.state === 'settled');
             for (const [index, { row: opened, unwritable }] of running.entries()) {
               const result = await results[index];
-              const after = await standing(database, opened.id);
+              const after = await readRow(database, opened.id);
               assert.deepEqual(
                 [after?.billed, after?.cost === '0'],
                 result === 'settled' ? [1, false] : [0, true],
@@ -144,8 +156,8 @@ for (const databases of testDatabases()) {
                   result === 'settled' || after?.state === 'interrupted' || after?.error_code !== null,
                 );
             }
-            const { open: _, ...ended } = await states(database);
-            const days = await sums(database);
+            const { open: _, ...ended } = await countByState(database);
+            const days = await readUsageDays(database);
             assert.equal(
               days.reduce((sum, { requests }) => sum + requests, 0),
               (ended.settled ?? 0) + (ended.interrupted ?? 0),

@@ -7,7 +7,7 @@ import { testDatabases, withoutPostgres } from '../../servers.ts';
 describe('one connection to PostgreSQL', { skip: withoutPostgres }, () => {
   const postgres = testDatabases().find(({ name }) => name === 'PostgreSQL');
 
-  test('what runs beside a transaction is not part of it, and survives its failure', async () => {
+  test('a statement beside a transaction is not part of it, and survives its failure', async () => {
     await using place = await postgres?.place();
     assert.ok(place?.url);
     await using connection = new PostgresConnection(place.url, 5000);
@@ -21,10 +21,10 @@ describe('one connection to PostgreSQL', { skip: withoutPostgres }, () => {
       await query('select 1 / 0');
     });
     await begun.promise;
-    const beside = connection.use((query) => query('insert into notes values ($1)', ['kept']));
+    const concurrent = connection.use((query) => query('insert into notes values ($1)', ['kept']));
     released.resolve();
     await assert.rejects(failing, DatabaseError);
-    await beside;
+    await concurrent;
     const { rows } = await connection.use((query) => query<{ note: string }>('select note from notes'));
     assert.deepEqual(
       rows.map(({ note }) => note),
@@ -32,7 +32,7 @@ describe('one connection to PostgreSQL', { skip: withoutPostgres }, () => {
     );
   });
 
-  test('a process that stands still in a transaction holds its locks no longer than a statement may take', async () => {
+  test('a process paused in a transaction releases its locks after the statement timeout', async () => {
     await using place = await postgres?.place();
     assert.ok(place?.url);
     await using first = new PostgresConnection(place.url, 100);

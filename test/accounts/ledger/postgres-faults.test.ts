@@ -7,19 +7,19 @@ import type { Database } from '../../../src/database/database.ts';
 import { Secret } from '../../../src/secret.ts';
 import { until } from '../../harness.ts';
 import { testDatabases, withoutPostgres } from '../../servers.ts';
-import { counts, open, row, settlement, standing, states, sums } from './books.ts';
+import { counts, open, newRow, settlement, readRow, countByState, readUsageDays } from './fixture.ts';
 
-/** A way to the server that can be cut. */
-interface Way extends AsyncDisposable {
+/** A proxy to the server that can be interrupted. */
+interface Proxy extends AsyncDisposable {
   database: Database;
-  /** Lets nothing of what the server says through any more. */
+  /** Drops everything that the server sends. */
   mute(): void;
-  /** Ends every connection, and each that is made until `restore`. */
+  /** Closes all connections, and new ones until `restore`. */
   cut(): void;
   restore(): void;
 }
 
-async function way(database: Database): Promise<Way> {
+async function startProxy(database: Database): Promise<Proxy> {
   assert.ok(database.place.kind === 'postgres');
   const url = new URL(database.place.url.reveal());
   const target = { host: url.hostname, port: Number(url.port || 5432) };
@@ -58,65 +58,65 @@ async function way(database: Database): Promise<Way> {
   };
 }
 
-describe('the ledger on a PostgreSQL that goes away', { skip: withoutPostgres }, () => {
+describe('the ledger when PostgreSQL is unreachable', { skip: withoutPostgres }, () => {
   const databases = testDatabases().find(({ name }) => name === 'PostgreSQL');
   assert.ok(databases);
 
-  test('refuses new requests at once, keeps what has ended, and heals by itself', async () => {
+  test('refuses new requests at once, keeps settlements, and recovers', async () => {
     await using database = await databases.open();
-    await using path = await way(database);
-    await using ledger = await open(path.database, { settleWaitMs: 100 });
-    const running = row();
+    await using proxy = await startProxy(database);
+    await using ledger = await open(proxy.database, { settleWaitMs: 100 });
+    const running = newRow();
     await ledger.open(running, counts());
-    path.cut();
-    await assert.rejects(ledger.open(row(), counts()), { code: 'storage_unavailable' });
+    proxy.cut();
+    await assert.rejects(ledger.open(newRow(), counts()), { code: 'storage_unavailable' });
     await assert.rejects(ledger.settle(running.id, settlement()), { code: 'storage_unavailable' });
     assert.equal(ledger.health.writable, false);
-    await assert.rejects(ledger.open(row(), counts()), { code: 'storage_unavailable' });
-    path.restore();
+    await assert.rejects(ledger.open(newRow(), counts()), { code: 'storage_unavailable' });
+    proxy.restore();
     await until(() => ledger.health.writable);
-    await until(async () => (await standing(database, running.id))?.state === 'settled');
-    const after = row();
+    await until(async () => (await readRow(database, running.id))?.state === 'settled');
+    const after = newRow();
     await ledger.open(after, counts());
     assert.equal(await ledger.settle(after.id, settlement()), 'settled');
-    assert.deepEqual(await states(database), { settled: 2 });
-    assert.equal((await sums(database))[0]?.requests, 2);
+    assert.deepEqual(await countByState(database), { settled: 2 });
+    assert.equal((await readUsageDays(database))[0]?.requests, 2);
   });
 
-  test('a settlement whose answer is lost is told as settled, and counted once', async () => {
+  test('a settlement whose response is lost resolves as settled and is counted once', async () => {
     await using database = await databases.open();
-    await using path = await way(database);
-    await using ledger = await open(path.database);
-    const running = row();
+    await using proxy = await startProxy(database);
+    await using ledger = await open(proxy.database);
+    const running = newRow();
     await ledger.open(running, counts());
-    path.mute();
+    proxy.mute();
     const settled = ledger.settle(running.id, settlement());
-    await until(async () => (await standing(database, running.id))?.state === 'settled');
-    path.cut();
+    await until(async () => (await readRow(database, running.id))?.state === 'settled');
+    proxy.cut();
     await until(() => !ledger.health.writable);
-    path.restore();
+    proxy.restore();
     assert.equal(await settled, 'settled');
-    assert.equal((await sums(database))[0]?.requests, 1);
+    assert.equal((await readUsageDays(database))[0]?.requests, 1);
   });
 
-  test('a settlement whose answer is lost for too long is told as not counted, and costs nothing', async () => {
+  test('a settlement whose response is lost for too long is rejected and costs nothing', async () => {
     await using database = await databases.open();
-    await using path = await way(database);
-    await using ledger = await open(path.database, { settleWaitMs: 100 });
-    const running = row();
+    await using proxy = await startProxy(database);
+    await using ledger = await open(proxy.database, { settleWaitMs: 100 });
+    const running = newRow();
     await ledger.open(running, counts());
-    path.mute();
+    proxy.mute();
     const { startedAt } = running;
     const ended = settlement({ firstTokenAt: startedAt + 10, endedAt: startedAt + 500 });
     const settled = assert.rejects(ledger.settle(running.id, ended), { code: 'storage_unavailable' });
-    await until(async () => (await standing(database, running.id))?.billed === 1);
-    path.cut();
+    await until(async () => (await readRow(database, running.id))?.billed === 1);
+    proxy.cut();
     await settled;
-    path.restore();
-    await until(async () => (await standing(database, running.id))?.billed === 0);
-    const after = await standing(database, running.id);
+    proxy.restore();
+    await until(async () => (await readRow(database, running.id))?.billed === 0);
+    const after = await readRow(database, running.id);
     assert.deepEqual([after?.state, after?.cost, after?.error_code], ['settled', '0', 'storage_unavailable']);
-    const [day] = await sums(database);
+    const [day] = await readUsageDays(database);
     assert.deepEqual([day?.requests, day?.errors, day?.billed_tokens, day?.cost], [1, 1, 0, '0']);
     const latencies = await database.kysely.selectFrom('latency_days').select('count').execute();
     assert.deepEqual(
@@ -125,51 +125,51 @@ describe('the ledger on a PostgreSQL that goes away', { skip: withoutPostgres },
     );
   });
 
-  test('a row whose opening was refused because its answer was lost ends without cost', async () => {
+  test('a row whose opening was rejected because the response was lost ends without cost', async () => {
     await using database = await databases.open();
-    await using path = await way(database);
-    await using ledger = await open(path.database);
-    // Over the connection that is muted then.
-    await ledger.open(row(), counts());
-    path.mute();
-    const doubtful = row();
+    await using proxy = await startProxy(database);
+    await using ledger = await open(proxy.database);
+    // Opens the connection that is muted below.
+    await ledger.open(newRow(), counts());
+    proxy.mute();
+    const doubtful = newRow();
     const opening = ledger.open(doubtful, counts());
     opening.catch(() => {});
-    await until(async () => (await standing(database, doubtful.id))?.state === 'open');
-    path.cut();
+    await until(async () => (await readRow(database, doubtful.id))?.state === 'open');
+    proxy.cut();
     await assert.rejects(opening, { code: 'storage_unavailable' });
-    path.restore();
-    await until(async () => (await standing(database, doubtful.id))?.state === 'interrupted');
-    const after = await standing(database, doubtful.id);
+    proxy.restore();
+    await until(async () => (await readRow(database, doubtful.id))?.state === 'interrupted');
+    const after = await readRow(database, doubtful.id);
     assert.equal(after?.cost, '0');
     assert.equal(after?.error_code, 'storage_unavailable');
-    assert.equal((await sums(database))[0]?.interrupted, 1);
+    assert.equal((await readUsageDays(database))[0]?.interrupted, 1);
   });
 
-  test('a copy that could not say that it lives is another afterwards, where its lease had ended', async () => {
+  test('an instance that sent no heartbeats gets a new epoch if its lease expired', async () => {
     await using database = await databases.open();
-    await using path = await way(database);
+    await using proxy = await startProxy(database);
     let fences = 0;
-    await using cut = await open(path.database, { leaseMs: 500 }, { onFenced: () => (fences += 1) });
-    const running = row();
+    await using cut = await open(proxy.database, { leaseMs: 500 }, { onFenced: () => (fences += 1) });
+    const running = newRow();
     await cut.open(running, counts());
-    path.cut();
+    proxy.cut();
     await using other = await open(database, { leaseMs: 500 });
-    await until(async () => (await standing(database, running.id))?.state === 'interrupted');
-    path.restore();
+    await until(async () => (await readRow(database, running.id))?.state === 'interrupted');
+    proxy.restore();
     await until(() => fences === 1 && cut.health.writable);
     assert.equal(await cut.settle(running.id, settlement()), 'lost');
     assert.ok(other.health.writable);
-    assert.equal((await sums(database))[0]?.requests, 1);
+    assert.equal((await readUsageDays(database))[0]?.requests, 1);
   });
 
-  test('a row of a month that has no partition yet is refused once, and written after', async () => {
+  test('a row of a month without a partition is refused once, and written after', async () => {
     await using database = await databases.open();
     await using ledger = await open(database);
     const month = new Date().toISOString().slice(0, 7).replace('-', '_');
     await sql`drop table ${sql.table(`ledger_${month}`)}`.execute(database.kysely);
-    await assert.rejects(ledger.open(row(), counts()), { code: 'storage_unavailable' });
-    const after = row();
+    await assert.rejects(ledger.open(newRow(), counts()), { code: 'storage_unavailable' });
+    const after = newRow();
     await ledger.open(after, counts());
     assert.equal(await ledger.settle(after.id, settlement()), 'settled');
   });

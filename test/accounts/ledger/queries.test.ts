@@ -9,18 +9,18 @@ import { firstIdAt } from '../../../src/database/partitions.ts';
 import { readUsage } from '../../../src/accounts/ledger/usage.ts';
 import type { Ledger, OpenedRow, Settlement } from '../../../src/accounts/ledger/ledger.ts';
 import { testDatabases } from '../../servers.ts';
-import { counts, open, row, settlement } from './books.ts';
+import { counts, open, newRow, settlement } from './fixture.ts';
 
 async function settled(ledger: Ledger, opened: Partial<OpenedRow> = {}, ended: Partial<Settlement> = {}) {
-  const one = row(opened);
+  const one = newRow(opened);
   await ledger.open(one, counts());
   assert.equal(await ledger.settle(one.id, settlement(ended)), 'settled');
   return one;
 }
 
 for (const databases of testDatabases()) {
-  describe(`questions to the ledger on ${databases.name}`, () => {
-    test('usage is summed by what is asked, for one account or all, and by whole days', async () => {
+  describe(`ledger queries on ${databases.name}`, () => {
+    test('usage is grouped by the requested dimensions, for one account or all, by whole days', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
       const noon = Date.UTC(2026, 4, 31, 12);
@@ -30,8 +30,8 @@ for (const databases of testDatabases()) {
       await settled(ledger, { startedAt: noon + 86_400_000, model: 'a/a' });
       await settled(ledger, { startedAt: noon, model: 'a/a', accountId: 'acct_2' });
       const cost = 10n * 150_000n + 5n * 600_000n;
-      const asked = { fromDay: day, toDay: day + 1, accountId: 'acct_1' };
-      const byModel = await readUsage(database, { ...asked, by: ['model'] });
+      const query = { fromDay: day, toDay: day + 1, accountId: 'acct_1' };
+      const byModel = await readUsage(database, { ...query, by: ['model'] });
       assert.deepEqual(
         byModel.map(({ model, requests, costPico, day: none }) => [model, requests, costPico, none]),
         [
@@ -39,7 +39,7 @@ for (const databases of testDatabases()) {
           ['b/b', 1, cost, null],
         ],
       );
-      const byDay = await readUsage(database, { ...asked, toDay: day + 2, by: ['day', 'key'] });
+      const byDay = await readUsage(database, { ...query, toDay: day + 2, by: ['day', 'key'] });
       assert.deepEqual(
         byDay.map(({ day: one, keyId, billedTokens }) => [one, keyId, billedTokens]),
         [
@@ -81,18 +81,18 @@ for (const databases of testDatabases()) {
       );
       const day = dayOf(startedAt);
       const [row] = await readUsage(database, { by: ['model'], fromDay: day, toDay: day + 1 });
-      const near = (told: number | undefined, exact: number) =>
-        assert.ok(Math.abs((told ?? NaN) - exact) <= 0.02 * exact, `${told} for ${exact}`);
+      const near = (estimate: number | undefined, exact: number) =>
+        assert.ok(Math.abs((estimate ?? NaN) - exact) <= 0.02 * exact, `${estimate} for ${exact}`);
       near(row?.ttftMs?.p50, 500);
       near(row?.ttftMs?.p95, 950);
       near(row?.tokensPerSecond?.p50, 100 / 51);
       near(row?.tokensPerSecond?.p95, 100 / 6);
     });
 
-    test('hours add up to the days that they are of, also in how requests ended', async () => {
+    test('hourly usage adds up to daily usage, by outcome too', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
-      // In a month that has its partition whenever this runs, with the day before.
+      // In a month that has a partition whenever this runs, as does the day before.
       const now = new Date();
       const midnight = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 15);
       const day = dayOf(midnight);
@@ -103,7 +103,7 @@ for (const databases of testDatabases()) {
       ];
       await Promise.all(
         Array.from({ length: 60 }, (_, index) => {
-          // The first came a second before its day, and started on it.
+          // The first arrived a second before its day and started in it.
           const startedAt = midnight + index * 30 * 60_000;
           const id = firstIdAt(startedAt - (index === 0 ? 1000 : 0)).replace(/\d{3}$/, String(100 + index));
           const firstTokenAt = startedAt + 100 * (index + 1);
@@ -111,13 +111,13 @@ for (const databases of testDatabases()) {
           return settled(ledger, { id, startedAt, model: `a/${index % 2}` }, ended);
         }),
       );
-      const asked = { fromDay: day, toDay: day + 1, accountId: 'acct_1' };
-      const hours = await readUsage(database, { ...asked, by: ['hour', 'model'] });
+      const query = { fromDay: day, toDay: day + 1, accountId: 'acct_1' };
+      const hours = await readUsage(database, { ...query, by: ['hour', 'model'] });
       assert.deepEqual(
         hours.map(({ hour, model, requests }) => [hour, model, requests]),
         Array.from({ length: 48 }, (_, index) => [day * 24 + Math.floor(index / 2), `a/${index % 2}`, 1]),
       );
-      const ofDay = await readUsage(database, { ...asked, by: ['day'] });
+      const ofDay = await readUsage(database, { ...query, by: ['day'] });
       const total = (field: 'requests' | 'errors' | 'aborted' | 'billedTokens' | 'promptTokens') =>
         hours.reduce((sum, row) => sum + row[field], 0);
       const [whole] = ofDay;
@@ -127,7 +127,7 @@ for (const databases of testDatabases()) {
         hours.reduce((sum, row) => sum + row.costPico, 0n),
         whole?.costPico,
       );
-      const dayByHours = await readUsage(database, { ...asked, by: ['hour', 'day'] });
+      const dayByHours = await readUsage(database, { ...query, by: ['hour', 'day'] });
       assert.equal(dayByHours.length, 24);
       for (const [index, row] of dayByHours.entries()) {
         const starts = [2 * index, 2 * index + 1].filter((one) => one % 3 !== 1);
@@ -137,15 +137,15 @@ for (const databases of testDatabases()) {
           `${row.ttftMs?.p50} for ${exact}`,
         );
       }
-      assert.deepEqual(await readUsage(database, { ...asked, accountId: 'acct_2', by: ['hour'] }), []);
+      assert.deepEqual(await readUsage(database, { ...query, accountId: 'acct_2', by: ['hour'] }), []);
     });
 
-    test('percentiles of accounts, days, models and keys together are those of all their answers', async () => {
+    test('percentiles over accounts, days, models and keys are those of all their requests', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
       const noon = Date.UTC(2026, 4, 31, 12);
       const day = dayOf(noon);
-      // A second to 40 seconds until the first token, and 0.5 to 20 tokens a second, in turn over all that tells apart.
+      // 1 to 40 seconds to the first token and 0.5 to 20 tokens per second, spread evenly over all dimensions.
       await Promise.all(
         Array.from({ length: 40 }, (_, index) => {
           const startedAt = noon + (index % 2) * 86_400_000;
@@ -161,8 +161,8 @@ for (const databases of testDatabases()) {
           return settled(ledger, opened, { usage, firstTokenAt, endedAt });
         }),
       );
-      const near = (told: number | undefined, exact: number) =>
-        assert.ok(Math.abs((told ?? NaN) - exact) <= 0.02 * exact, `${told} for ${exact}`);
+      const near = (estimate: number | undefined, exact: number) =>
+        assert.ok(Math.abs((estimate ?? NaN) - exact) <= 0.02 * exact, `${estimate} for ${exact}`);
       const [all] = await readUsage(database, { by: [], fromDay: day, toDay: day + 2 });
       near(all?.ttftMs?.p50, 20_000);
       near(all?.ttftMs?.p95, 38_000);
@@ -182,7 +182,7 @@ for (const databases of testDatabases()) {
       near(one?.ttftMs?.p95, 31_000);
     });
 
-    test('sums of money that pass 64 bits are whole', async () => {
+    test('sums of money over 64 bits are exact', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
       const dear = { pricePrompt: 500_000_000_000_000, priceCompletion: 0 };
@@ -193,7 +193,7 @@ for (const databases of testDatabases()) {
       assert.ok(row.costPico > 2n ** 63n);
     });
 
-    test('there is a row of zeros of nothing, and none of nothing by day', async () => {
+    test('usage without requests is one row of zeros, and no row by day', async () => {
       await using database = await databases.open();
       const [row] = await readUsage(database, { by: [], fromDay: 0, toDay: 1 });
       assert.equal(row?.requests, 0);
@@ -202,7 +202,7 @@ for (const databases of testDatabases()) {
       assert.deepEqual(await readUsage(database, { by: ['day'], fromDay: 0, toDay: 1 }), []);
     });
 
-    test('the log of requests is paged newest first, without gaps or doubles, whatever comes meanwhile', async () => {
+    test('the request log is paged newest first, without gaps or duplicates, while requests arrive', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
       const made: string[] = [];
@@ -216,18 +216,18 @@ for (const databases of testDatabases()) {
         before = page.next;
         await settled(ledger);
       } while (before !== null);
-      // Ids of one millisecond are in no order of their own.
+      // IDs of the same millisecond are in random order.
       assert.deepEqual(seen, made.toSorted().toReversed());
     });
 
-    test('the log is narrowed by key, model, outcome, state, time and id', async () => {
+    test('the request log is filtered by key, model, outcome, state, time and ID', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
       const plain = await settled(ledger);
       const other = await settled(ledger, { keyId: 'key_2', model: 'b/b' });
       const failed = await settled(ledger, {}, { errorCode: 'queue_full', httpStatus: 503, billed: false });
       const left = await settled(ledger, {}, { errorCode: 'hung_up' });
-      const running = row();
+      const running = newRow();
       await ledger.open(running, counts());
       const ids = async (filter: Parameters<typeof readRequests>[1]) =>
         (await readRequests(database, filter, { limit: 200 })).requests.map(({ id }) => id);
@@ -246,17 +246,17 @@ for (const databases of testDatabases()) {
       assert.deepEqual(await ids({ keyId: null, model: null, state: null }), await ids({}));
     });
 
-    test('an export is all rows, oldest first, in pages that nobody sees', async () => {
+    test('an export has all rows, oldest first', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
-      const rows = Array.from({ length: 1201 }, () => row());
+      const rows = Array.from({ length: 1201 }, () => newRow());
       await Promise.all(rows.map((one) => ledger.open(one, counts())));
       const exported: string[] = [];
       for await (const one of exportRequests(database, { accountId: 'acct_1' })) exported.push(one.id);
       assert.deepEqual(exported, rows.map(({ id }) => id).sort());
     });
 
-    test('a receipt says how its cost came about, what it was held against and how long each stage took', async () => {
+    test('a receipt has the cost breakdown, the limits applied and the duration of each stage', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
       const startedAt = Date.now();
@@ -281,7 +281,7 @@ for (const databases of testDatabases()) {
       assert.equal(await readReceipt(database, randomUUIDv7(), null), null);
     });
 
-    test("receipts by the caller's own id are those of its account", async () => {
+    test('receipts by client request ID are those of the account', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
       const first = await settled(ledger, { clientRequestId: 'mine' });
@@ -303,19 +303,19 @@ for (const databases of testDatabases()) {
       );
     });
 
-    test('limits are told what an account has used and reserved, of the day, the month and just now', async () => {
+    test('limits read what an account has used and reserved this day, this month and recently', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
       const history = openUsageHistory(database);
-      // The ids of the rows say now; what they are counted for is when they started.
+      // The IDs contain the present time; the usage counts at the start time.
       const now = Date.now();
       const month = Date.UTC(new Date(now).getUTCFullYear(), new Date(now).getUTCMonth());
       await settled(ledger, { startedAt: now });
       await settled(ledger, { startedAt: now }, { errorCode: 'engine_unavailable', billed: false });
       await settled(ledger, { startedAt: month - 1 });
-      await ledger.open(row({ startedAt: now, reservedTokens: 70, reservedPico: 9n }), counts());
-      await ledger.open(row({ startedAt: month - 1 }), counts());
-      await ledger.open(row({ startedAt: now, accountId: 'acct_2' }), counts());
+      await ledger.open(newRow({ startedAt: now, reservedTokens: 70, reservedPico: 9n }), counts());
+      await ledger.open(newRow({ startedAt: month - 1 }), counts());
+      await ledger.open(newRow({ startedAt: now, accountId: 'acct_2' }), counts());
       const [entry, ...others] = await history.usedBy('acct_1', now, 60_000);
       assert.deepEqual(others, []);
       assert.deepEqual(entry, {

@@ -5,7 +5,7 @@ import { sql } from 'kysely';
 import { bucketOf } from '../../../src/accounts/ledger/histogram.ts';
 import type { Database } from '../../../src/database/database.ts';
 import { testDatabases } from '../../servers.ts';
-import { counts, endLeases, open, row, settlement, sums } from './books.ts';
+import { counts, endLeases, open, newRow, settlement, readUsageDays } from './fixture.ts';
 
 const MONDAY = Date.UTC(2026, 2, 2, 23, 59, 59, 990);
 
@@ -24,14 +24,14 @@ const request = fc.record({
 
 for (const databases of testDatabases()) {
   describe(`roll-ups on ${databases.name}`, () => {
-    test('are what the rows say, whatever ended them', async () => {
+    test('equal the sums of the rows, whatever their outcome', async () => {
       await using database = await databases.open();
       await fc.assert(
         fc.asyncProperty(fc.array(request, { minLength: 1, maxLength: 40 }), async (requests) => {
           await using first = await open(database, { checkpointMs: 86_400_000, leaseMs: 3_600_000 });
           const running = requests.map((one) => {
             const moving = counts();
-            return { one, moving, row: row({ ...one, startedAt: one.startedAt }) };
+            return { one, moving, row: newRow({ ...one, startedAt: one.startedAt }) };
           });
           await Promise.all(running.map(({ row, moving }) => first.open(row, moving)));
           for (const { one, moving, row } of running) {
@@ -61,8 +61,8 @@ for (const databases of testDatabases()) {
           assert.ok(second.health.writable);
           const late = await Promise.all(settle('late'));
           assert.ok(late.every((one) => one === 'lost'));
-          assert.deepEqual(await sums(database), await recounted(database));
-          assert.deepEqual(await latencies(database), await recountedLatencies(database));
+          assert.deepEqual(await readUsageDays(database), await expectedUsage(database));
+          assert.deepEqual(await latencies(database), await expectedLatencies(database));
         }),
         { numRuns: 12 },
       );
@@ -78,10 +78,10 @@ async function rows(database: Database) {
     .execute();
 }
 
-type Day = Awaited<ReturnType<typeof sums>>[number];
+type Day = Awaited<ReturnType<typeof readUsageDays>>[number];
 
-/** `usage_days`, counted anew from the rows. */
-async function recounted(database: Database): Promise<Day[]> {
+/** Computes `usage_days` from the rows. */
+async function expectedUsage(database: Database): Promise<Day[]> {
   const days = new Map<string, Day>();
   for (const one of await rows(database)) {
     assert.notEqual(one.state, 'open');
@@ -126,7 +126,7 @@ async function latencies(database: Database) {
   );
 }
 
-async function recountedLatencies(database: Database) {
+async function expectedLatencies(database: Database) {
   const found = new Map<string, number>();
   for (const one of await rows(database)) {
     if (one.state !== 'settled' || one.first_token_at === null || one.ended_at === null) continue;

@@ -1,6 +1,6 @@
 /**
- * A process that writes a ledger and tells, a line each, what was acknowledged to it. `busy`: many requests at once
- * until it is killed. `hold`: opens twenty, waits until it was taken for dead, and then tries to go on.
+ * Writes a ledger and prints each acknowledged write on a line. `busy`: sends many concurrent requests until it
+ * is killed. `hold`: opens 20 requests, waits until it is declared dead, then tries to continue.
  */
 import { randomInt } from 'node:crypto';
 import { writeSync } from 'node:fs';
@@ -8,29 +8,29 @@ import type { Ledger, OpenedRow } from '../../../src/accounts/ledger/ledger.ts';
 import { openDatabase } from '../../../src/database/database.ts';
 import { Secret } from '../../../src/secret.ts';
 import { until } from '../../harness.ts';
-import { counts, open, row, settlement } from './books.ts';
+import { counts, open, newRow, settlement } from './fixture.ts';
 
 const { SLUICE_HOME: home = '', SLUICE_DATABASE_URL: url } = process.env;
 const [mode, leaseMs] = process.argv.slice(2);
 
-function say(...words: readonly string[]): void {
+function print(...words: readonly string[]): void {
   const line = `${words.join(' ')}\n`;
   for (;;) {
     try {
       writeSync(1, line);
       return;
     } catch (error) {
-      // The reader is slow and the pipe is full.
+      // The pipe is full.
       if (!(error instanceof Error && 'code' in error && error.code === 'EAGAIN')) throw error;
     }
   }
 }
 
 async function request(ledger: Ledger): Promise<void> {
-  const opened = row({ keyId: `key_${randomInt(3)}`, model: `test/${randomInt(2)}` });
+  const opened = newRow({ keyId: `key_${randomInt(3)}`, model: `test/${randomInt(2)}` });
   const moving = counts(randomInt(1, 50));
   await ledger.open(opened, moving);
-  say('opened', opened.id);
+  print('opened', opened.id);
   for (let token = 0; token < randomInt(20); token++) {
     moving.usage.completionTokens++;
     ledger.checkpoint(opened.id);
@@ -40,7 +40,7 @@ async function request(ledger: Ledger): Promise<void> {
   const billed = errorCode !== 'engine_unavailable';
   const ended = settlement({ ...moving, usage: { ...moving.usage }, errorCode, billed });
   const settled = await ledger.settle(opened.id, ended);
-  say(settled, opened.id, String(moving.usage.completionTokens));
+  print(settled, opened.id, String(moving.usage.completionTokens));
 }
 
 async function busy(ledger: Ledger): Promise<void> {
@@ -51,14 +51,14 @@ async function busy(ledger: Ledger): Promise<void> {
 }
 
 async function hold(ledger: Ledger): Promise<void> {
-  const rows: OpenedRow[] = Array.from({ length: 20 }, () => row());
+  const rows: OpenedRow[] = Array.from({ length: 20 }, () => newRow());
   await Promise.all(rows.map((one) => ledger.open(one, counts(5, 3))));
-  say('holding');
+  print('holding');
   await until(() => fenced);
   await until(() => ledger.health.writable);
-  for (const { id } of rows) say(await ledger.settle(id, settlement()), id);
+  for (const { id } of rows) print(await ledger.settle(id, settlement()), id);
   await request(ledger);
-  say('done');
+  print('done');
   await ledger[Symbol.asyncDispose]();
 }
 

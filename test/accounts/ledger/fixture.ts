@@ -9,7 +9,7 @@ import { SILENT } from '../../../src/log.ts';
 
 export const SETTINGS: ConfigFile['ledger'] = configSchema.parse({}).ledger;
 
-/** The ledger with settings and listeners of the test's own. */
+/** Opens a ledger with default settings and no listeners, except those given. */
 export function open(
   database: Database,
   settings: Partial<ConfigFile['ledger']> = {},
@@ -25,8 +25,8 @@ export function open(
   });
 }
 
-/** A request that was admitted just now. */
-export function row(with_: Partial<OpenedRow> = {}): OpenedRow {
+/** Returns the values of a request that was admitted now. */
+export function newRow(with_: Partial<OpenedRow> = {}): OpenedRow {
   return {
     id: randomUUIDv7(),
     clientRequestId: null,
@@ -46,7 +46,7 @@ export function row(with_: Partial<OpenedRow> = {}): OpenedRow {
   };
 }
 
-/** Counts as a running generation keeps them. */
+/** Returns the counts of a running request. */
 export function counts(
   promptTokens = 0,
   completionTokens = 0,
@@ -74,8 +74,8 @@ export function settlement(with_: Partial<Settlement> = {}): Settlement {
   };
 }
 
-/** How a row stands in the database. */
-export async function standing(database: Database, id: string) {
+/** Reads a row from the database. */
+export async function readRow(database: Database, id: string) {
   return await database.kysely
     .selectFrom('ledger')
     .selectAll()
@@ -84,8 +84,8 @@ export async function standing(database: Database, id: string) {
     .executeTakeFirst();
 }
 
-/** The sums of all days, by key of the roll-up. */
-export async function sums(database: Database) {
+/** Reads `usage_days`, sorted by its key. */
+export async function readUsageDays(database: Database) {
   const rows = await database.kysely
     .selectFrom('usage_days')
     .select(['account_id', 'day', 'model', 'key_id', 'requests', 'errors', 'aborted', 'interrupted'])
@@ -100,8 +100,8 @@ export async function sums(database: Database) {
   return rows.map((one) => ({ ...one }));
 }
 
-/** How many rows are in each state. */
-export async function states(database: Database): Promise<Record<string, number>> {
+/** Counts the rows by state. */
+export async function countByState(database: Database): Promise<Record<string, number>> {
   const rows = await database.kysely
     .selectFrom('ledger')
     .select(['state', sql<number>`count(*)`.as('rows')])
@@ -110,7 +110,7 @@ export async function states(database: Database): Promise<Record<string, number>
   return Object.fromEntries(rows.map((one) => [one.state, one.rows]));
 }
 
-/** Ends the leases of all live copies, as time would: whoever looks next takes them for dead. */
+/** Expires the leases of all live instances. */
 export async function endLeases(database: Database): Promise<void> {
   await database.kysely.updateTable('instances').set({ lease_until: 0 }).where('live', '=', 1).execute();
 }
