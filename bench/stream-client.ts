@@ -14,7 +14,12 @@ export interface StreamTimes {
  * that it keeps it) and notes when its chunks come. It looks at no more of each chunk than it must, since it shares
  * the machine with what is measured.
  */
-export function timeStream(url: string, key: string | null, body: object): Promise<StreamTimes> {
+export function timeStream(
+  url: string,
+  key: string | null,
+  body: object,
+  onChunk: () => void = () => {},
+): Promise<StreamTimes> {
   const payload = JSON.stringify({ ...body, stream: true });
   const times: StreamTimes = { sentAt: performance.now(), chunksAt: [], endedAt: 0, tokens: 0 };
   return new Promise((resolve, reject) => {
@@ -30,6 +35,7 @@ export function timeStream(url: string, key: string | null, body: object): Promi
         const now = performance.now();
         for (let at = text.indexOf('data: {'); at !== -1; at = text.indexOf('data: {', at + 7)) {
           times.chunksAt.push(now);
+          onChunk();
         }
         tail = (tail + text).slice(-2000);
       });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Ending, Entry } from '../torture/books.ts';
+import type { Charged, Ending, Entry } from '../torture/books.ts';
 import { compare } from '../torture/compare.ts';
 import { differencesOf, recount } from '../torture/recount.ts';
 import type { Row } from '../torture/ledger.ts';
@@ -62,11 +62,15 @@ const ROW: Row = {
   http_status: 200,
   delivered: 1,
   cost_pico: 4_500_000n,
+  reserved_tokens: 300,
+  reserved_pico: 200_000_000n,
 };
 
 const WHOLE: Ending = { how: 'whole', usage: { prompt: 10, completion: 5 } };
 
-function entry(ending: Ending, received = 5): Entry {
+const LIED: Charged = { source: 'clamped', prompt: 10, completion: 5 };
+
+function entry(ending: Ending, received = 5, charged: Charged | null = null): Entry {
   return {
     wish: {
       clientRequestId: 'torture-1',
@@ -78,6 +82,7 @@ function entry(ending: Ending, received = 5): Entry {
       body: {},
       promptTokens: 10,
       completionTokens: 5,
+      charged,
       directive: null,
       hangUp: null,
     },
@@ -101,6 +106,16 @@ for (const [what, entries, rows, kinds] of [
   ],
   ['two rows for one request', [entry(WHOLE)], [ROW, ROW], ['doubled']],
   ['a cost that is not tokens x price', [entry(WHOLE)], [{ ...ROW, cost_pico: 1n }], ['wrong']],
+  ['a cost above what was set aside', [entry(WHOLE)], [{ ...ROW, reserved_pico: 4_499_999n }], ['wrong']],
+  ['more tokens than were set aside', [entry(WHOLE)], [{ ...ROW, reserved_tokens: 14 }], ['wrong']],
+  ['a lie that is clamped', [entry(WHOLE, 5, LIED)], [{ ...ROW, usage_source: 'clamped' }], []],
+  ['a lie that is believed', [entry(WHOLE, 5, LIED)], [ROW], ['wrong']],
+  [
+    'a lie that is charged beyond the worst case',
+    [entry({ how: 'hung-up' }, 5, LIED)],
+    [{ ...ROW, error_code: 'hung_up', prompt_tokens: 11, cost_pico: 4_650_000n }],
+    ['wrong'],
+  ],
   ['a row of another account', [entry(WHOLE)], [{ ...ROW, account_id: 'acct_2' }], ['wrong']],
   ['a row that nobody asked for', [], [ROW], ['wrong']],
   ['an error that is billed', [entry({ how: 'framed', code: 'storage_unavailable' })], [ROW], ['wrong']],

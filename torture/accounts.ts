@@ -6,6 +6,8 @@ import type { Caller } from './books.ts';
 /** Who calls: how often, on which plan, with how many keys. */
 const CAST = [
   { plan: 'roomy', keys: 2, weight: 4 },
+  // Calls only in strikes.
+  { plan: 'hostile', keys: 1, weight: 0 },
   { plan: 'tight', keys: 1, weight: 1 },
   { plan: 'budget', keys: 1, weight: 1 },
 ] as const;

@@ -26,9 +26,29 @@ export interface Wish {
   promptTokens: number;
   /** Of all choices together, if nothing goes wrong. */
   completionTokens: number;
+  /** Of a request to the lying replica: what a whole response is charged. The counts above are then its worst case. */
+  charged: Charged | null;
   /** Whether it asks the engine for a fault. */
   directive: string | null;
   hangUp: HangUp | null;
+  manner?: Partial<Manner>;
+}
+
+/** The counts of a row, and where the service has them from. */
+export interface Charged {
+  source: 'engine' | 'clamped' | 'estimated';
+  prompt: number;
+  completion: number;
+}
+
+/** How a caller sends its body and reads the response, where it does not do both at once. */
+export interface Manner {
+  /** White space added to the body, in bytes. */
+  paddingBytes: number;
+  /** Time between the two halves of the body, in milliseconds. */
+  betweenHalvesMs: number;
+  /** Time before the response is read, in milliseconds. */
+  readAfterMs: number;
 }
 
 /** Tokens count those received; milliseconds those since the request was sent. */
@@ -67,6 +87,8 @@ export interface Entry {
 /** The books of all callers of a run. */
 export class Books {
   readonly entries: Entry[] = [];
+  /** How many requests each model had that reached a copy, and how many of them had a whole response. */
+  readonly models = new Map<string, { asked: number; whole: number }>();
   readonly #counts = new Map<string, number>();
 
   write(entry: Entry): void {
@@ -75,6 +97,12 @@ export class Books {
     const name =
       ending.how === 'refused' || ending.how === 'framed' ? `${ending.how} ${ending.code}` : ending.how;
     this.#counts.set(name, this.count(name) + 1);
+    if (ending.how === 'unreached') return;
+    const model = this.models.get(entry.wish.model) ?? { asked: 0, whole: 0 };
+    this.models.set(entry.wish.model, {
+      asked: model.asked + 1,
+      whole: model.whole + Number(ending.how === 'whole'),
+    });
   }
 
   /** How often callers had an answer, or a part of one. */

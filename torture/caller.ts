@@ -40,14 +40,27 @@ class Exchange {
         'x-client-request-id': wish.clientRequestId,
       },
     });
-    this.#request.once('response', (response) => this.#read(response));
+    this.#request.once('response', (response) => this.#receive(response));
     this.#request.on('error', (error: NodeJS.ErrnoException) => {
       if (error.code === 'ECONNREFUSED') this.#end({ how: 'unreached' });
       else this.#end({ how: 'lost', why: error.code ?? error.message });
     });
-    this.#request.end(JSON.stringify(wish.body));
+    this.#send();
     this.#hangUpAfter(PATIENCE_MS);
     if (wish.hangUp && 'afterMs' in wish.hangUp) this.#hangUpAfter(wish.hangUp.afterMs);
+  }
+
+  #send(): void {
+    const { paddingBytes = 0, betweenHalvesMs = 0 } = this.#wish.manner ?? {};
+    const body = JSON.stringify(this.#wish.body) + ' '.repeat(paddingBytes);
+    if (betweenHalvesMs === 0) {
+      this.#request.end(body);
+      return;
+    }
+    const half = body.length / 2;
+    this.#request.setHeader('content-length', body.length);
+    this.#request.write(body.slice(0, half));
+    this.#timers.push(setTimeout(() => this.#request.end(body.slice(half)), betweenHalvesMs));
   }
 
   #hangUpAfter(ms: number): void {
@@ -59,14 +72,20 @@ class Exchange {
     this.#request.destroy();
   }
 
-  #read(response: IncomingMessage): void {
+  #receive(response: IncomingMessage): void {
+    const { readAfterMs = 0 } = this.#wish.manner ?? {};
     this.#response = response;
     response.setEncoding('utf8');
     // An answer that breaks off is an error, then a close; the request tells it again.
     response.on('error', () => {});
+    response.once('close', () => this.#end({ how: 'lost', why: 'the answer broke off' }));
+    if (readAfterMs === 0) this.#read(response);
+    else this.#timers.push(setTimeout(() => this.#read(response), readAfterMs));
+  }
+
+  #read(response: IncomingMessage): void {
     if (this.#wish.streamed && response.statusCode === 200) this.#readStream(response);
     else this.#readBody(response);
-    response.once('close', () => this.#end({ how: 'lost', why: 'the answer broke off' }));
   }
 
   #readStream(response: IncomingMessage): void {
@@ -99,6 +118,8 @@ class Exchange {
     if (this.#over) return;
     this.#over = true;
     for (const timer of this.#timers) clearTimeout(timer);
+    // Refused before its whole body was sent.
+    if (!this.#request.writableEnded) this.#request.destroy();
     const id = this.#response?.headers['x-request-id'];
     this.#resolve({
       wish: this.#wish,

@@ -1,4 +1,4 @@
-import type { Entry, Wish } from './books.ts';
+import type { Charged, Entry, Wish } from './books.ts';
 import type { Row } from './ledger.ts';
 
 /** Pico-dollars a token, of the configuration: counted here by hand, and not by what the service counts with. */
@@ -15,6 +15,7 @@ const EXPLAINED: ReadonlySet<string> = new Set([
   'requests_per_minute',
   'tokens_per_minute',
   'concurrent_requests',
+  'concurrent_body_bytes',
   'insufficient_quota',
 ]);
 
@@ -22,9 +23,10 @@ export interface Difference {
   /**
    * `lost`: the caller had something that has no row, or had it otherwise. `doubled`: counted more than once, or sums
    * that are not those of the rows. `wrong`: somebody pays what they should not, or the row is of something else.
-   * `open`: a row that nobody has ended.
+   * `open`: a row that nobody has ended. `unserved`: a caller had no proper response in
+   * time although the service was healthy.
    */
-  kind: 'lost' | 'doubled' | 'wrong' | 'open';
+  kind: 'lost' | 'doubled' | 'wrong' | 'open' | 'unserved';
   what: string;
   entry?: Entry;
   rows?: readonly Row[];
@@ -100,14 +102,35 @@ function* compareRow(row: Row, { wish, requestId }: Entry): Generator<Difference
   if (!row.billed && row.state === 'settled' && (row.error_code === null || row.error_code === 'hung_up')) {
     yield wrong('what was generated is not billed');
   }
+  if (row.cost_pico > row.reserved_pico || (row.billed && tokensOf(row) > row.reserved_tokens)) {
+    yield wrong(
+      `${tokensOf(row)} tokens cost ${row.cost_pico}, and ${row.reserved_tokens} and ${row.reserved_pico} were set aside`,
+    );
+  }
   if (row.completion_tokens > wish.completionTokens) {
     yield wrong(
       `${row.completion_tokens} completion tokens, and the engine said ${wish.completionTokens} at most`,
     );
   }
-  if (row.prompt_tokens !== wish.promptTokens && !mayDiffer(row, wish)) {
+  if (wish.charged) yield* compareCharged(row, wish, wish.charged);
+  else if (row.prompt_tokens !== wish.promptTokens && !mayDiffer(row, wish)) {
     yield wrong(`${row.prompt_tokens} prompt tokens, and the engine counted ${wish.promptTokens}`);
   }
+}
+
+/** What a whole response of the lying replica is charged, and any part of one at most. */
+function* compareCharged(row: Row, wish: Wish, charged: Charged): Generator<Difference> {
+  const wrong = (what: string): Difference => ({ kind: 'wrong', what });
+  if (row.prompt_tokens > wish.promptTokens)
+    yield wrong(`${row.prompt_tokens} prompt tokens, and there are ${wish.promptTokens} at most`);
+  if (row.state !== 'settled' || row.error_code !== null) return;
+  const is = `${row.prompt_tokens} + ${row.completion_tokens} tokens (${row.usage_source})`;
+  const shouldBe = `${charged.prompt} + ${charged.completion} tokens (${charged.source})`;
+  if (is !== shouldBe) yield wrong(`${is} are charged, not ${shouldBe}`);
+}
+
+function tokensOf(row: Row): number {
+  return row.prompt_tokens + row.completion_tokens;
 }
 
 /** Before the engine has said a number there is none, and for an engine that never says one it is estimated. */

@@ -1,8 +1,12 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import type { Blow } from './blow.ts';
+import type { Books } from './books.ts';
+import { call } from './caller.ts';
+import type { Difference } from './compare.ts';
 import { send } from './program.ts';
 import type { Random } from './random.ts';
 import type { Stage } from './stage.ts';
-import { KINDS, type Blow, type Target } from './strikes.ts';
+import { KINDS, type Target } from './strikes.ts';
 
 /** Pause between two faults, in milliseconds. Many last longer, so that faults meet. */
 const GAP_MS = { least: 50, most: 600 };
@@ -19,18 +23,20 @@ export class Faults implements Disposable {
   readonly #stage: Stage;
   readonly #random: Random;
   readonly #stop: AbortSignal;
-  readonly #answers: () => number;
+  readonly #books: Books;
+  #asked = 0;
+  /** What must not have happened during a fault, beyond what the ledger shows. */
+  readonly differences: Difference[] = [];
   /** Processes that are stopped now. */
   readonly #frozen = new Set<number>();
   /** The last blow on each target; resolves when it is over. */
   readonly #underWay = new Map<string, Promise<void>>();
 
-  /** `answers` says how many callers have had so far. */
-  constructor(stage: Stage, random: Random, stop: AbortSignal, answers: () => number) {
+  constructor(stage: Stage, random: Random, stop: AbortSignal, books: Books) {
     this.#stage = stage;
     this.#random = random;
     this.#stop = stop;
-    this.#answers = answers;
+    this.#books = books;
   }
 
   get struck(): number {
@@ -61,9 +67,9 @@ export class Faults implements Disposable {
 
   /** Waits until so many more answers have come. */
   async #answered(count: number): Promise<void> {
-    const wanted = this.#answers() + count;
+    const wanted = this.#books.answers + count;
     const deadline = performance.now() + ANSWERS.longestMs;
-    while (this.#answers() < wanted && performance.now() < deadline) await this.#pause(20);
+    while (this.#books.answers < wanted && performance.now() < deadline) await this.#pause(20);
   }
 
   /** Begins the next fault, once what it hits is not being hit. */
@@ -77,6 +83,10 @@ export class Faults implements Disposable {
     const index = this.#random.between(0, countOf(kind.target, stage) - 1);
     const lastsMs = this.#random.between(...kind.lastsMs);
     const target = `${kind.target} ${index}`;
+    if (kind.alone) {
+      await Promise.all(this.#underWay.values());
+      await stage.healthy();
+    }
     await this.#underWay.get(target);
     this.counts.set(kind.name, (this.counts.get(kind.name) ?? 0) + 1);
     const lasts = () => this.#pause(lastsMs);
@@ -86,11 +96,19 @@ export class Faults implements Disposable {
       lasts,
       random: this.#random.fork(String(this.struck)),
       freeze: (pids) => this.#freeze(pids, lasts),
+      nextId: () => `torture-fault-${++this.#asked}`,
+      ask: async (wish) => {
+        const entry = await call(stage.copies[wish.copy]?.url ?? '', wish);
+        this.#books.write(entry);
+        return entry;
+      },
+      report: (difference) => this.differences.push(difference),
     };
     const over = kind.strike(blow);
     // Who strikes the target next, or waits for the end, is told.
     over.catch(() => {});
     this.#underWay.set(target, over);
+    if (kind.alone) await over;
   }
 
   async #freeze(pids: readonly number[], lasts: () => Promise<void>): Promise<void> {

@@ -12,10 +12,16 @@ export async function readRows({ kysely }: Database) {
     .select(['epoch', 'attempts', 'replica', 'started_at', 'first_token_at', 'ended_at', 'checkpoint_at'])
     .select(['prompt_tokens', 'cached_tokens', 'completion_tokens', 'usage_source', 'billed'])
     .select(['price_prompt', 'price_completion', 'finish_reason', 'error_code', 'http_status', 'delivered'])
+    .select('reserved_tokens')
     .select(sql<string>`cast(cost_pico as text)`.as('cost_pico'))
+    .select(sql<string>`cast(reserved_pico as text)`.as('reserved_pico'))
     .orderBy('id')
     .execute();
-  return rows.map((row) => ({ ...row, cost_pico: BigInt(row.cost_pico) }));
+  return rows.map((row) => ({
+    ...row,
+    cost_pico: BigInt(row.cost_pico),
+    reserved_pico: BigInt(row.reserved_pico),
+  }));
 }
 
 /** Sums of the roll-ups, by the columns that tell them apart. */

@@ -46,7 +46,7 @@ const { faults, database, callers, seed = Math.floor(Math.random() * 1e9) } = fl
 const copies = database === 'sqlite' ? 1 : (flags.copies ?? 2);
 console.log(`${faults} faults, ${database}, ${copies} copies, ${callers} callers, seed ${seed}`);
 try {
-  const bombs = flags.model === undefined ? null : await throwBombs(resolve(flags.model));
+  const bombs = flags.model === undefined ? null : await throwBombs(resolve(flags.model), seed);
   if (bombs !== null) console.log(reportOfBombs(bombs));
   const outcome = await torture({
     faults,

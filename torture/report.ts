@@ -6,7 +6,7 @@ import type { Outcome, Progress } from './run.ts';
 const TELL_MS = 15_000;
 const WRITTEN_OUT = 50;
 
-const KINDS = ['lost', 'doubled', 'wrong', 'open'] as const;
+const KINDS = ['lost', 'doubled', 'wrong', 'open', 'unserved'] as const;
 
 /** Prints how far a run of so many faults is: now and then a line, with what has been done to it so far. */
 export function tell(faults: number): (progress: Progress) => void {
@@ -20,8 +20,8 @@ export function tell(faults: number): (progress: Progress) => void {
 }
 
 /** One line, and one for each fault. */
-export function reportOfBombs({ sent, refused, longestPauseMs, faults }: Bombs): string {
-  const pause = `${Math.round(longestPauseMs)} ms without a token for the other caller at most`;
+export function reportOfBombs({ sent, refused, longestPauseMs, longestDuring, faults }: Bombs): string {
+  const pause = `${Math.round(longestPauseMs)} ms without a token for the other caller at most (${longestDuring})`;
   return [`bombs: ${sent} schemas, ${refused} refused, ${pause}`, ...faults].join('\n');
 }
 
@@ -32,6 +32,8 @@ export function report(outcome: Outcome): string {
   const lines = [
     '',
     tableOf(outcome),
+    '',
+    ...[...books.models].map(([model, { asked, whole }]) => `${model}: ${whole} of ${asked} responses whole`),
     '',
     ...differences.slice(0, WRITTEN_OUT).map(written),
     `${struck} faults, ${books.entries.length} requests, ${rows} rows: ${counts}`,

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Books } from './books.ts';
 import { call } from './caller.ts';
 import { compare, type Difference } from './compare.ts';
-import { EMBEDDED_MODEL, LEASE_MS, REPLICA_MODEL } from './configuration.ts';
+import { EMBEDDED_MODEL, LEASE_MS, LIAR_MODEL, REPLICA_MODEL } from './configuration.ts';
 import { Faults } from './faults.ts';
 import { compareLimits } from './limits.ts';
 import { readRollUps, readRows } from './ledger.ts';
@@ -14,6 +14,7 @@ import { drawWish, type Menu } from './wish.ts';
 const MODELS = [
   { id: EMBEDDED_MODEL, embedded: true },
   { id: REPLICA_MODEL, embedded: false },
+  { id: LIAR_MODEL, embedded: false },
 ] as const;
 
 /** Pause of a caller that reached nobody or was refused, in milliseconds; between two of its requests it is a tenth at most. */
@@ -57,7 +58,7 @@ export async function torture(options: TortureOptions): Promise<Outcome> {
   const random = new Random(seed);
   await using stage = await setStage(options);
   const books = new Books();
-  using faults = new Faults(stage, random.fork('faults'), stop, () => books.answers);
+  using faults = new Faults(stage, random.fork('faults'), stop, books);
   const progress = () => ({ struck: faults.struck, faults: faults.counts, books });
   const telling = setInterval(() => onProgress(progress()), 250);
   try {
@@ -82,6 +83,7 @@ export async function torture(options: TortureOptions): Promise<Outcome> {
     clearInterval(telling);
   }
   const { rows, differences } = await judge(stage, books);
+  differences.unshift(...faults.differences);
   if (differences.length > 0) stage.keepFolder();
   return { ...progress(), rows, differences, folder: differences.length > 0 ? stage.folder : null };
 }

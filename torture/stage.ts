@@ -8,6 +8,7 @@ import { openDatabase, type Database } from '../src/database/database.ts';
 import { Secret } from '../src/secret.ts';
 import { startPostgres, startValkey, type TestServer } from '../test/server-process.ts';
 import { makeCast, type TortureCaller } from './accounts.ts';
+import { startLiar } from './liar.ts';
 import { configuration, REPLICA_MODEL, REPLICAS } from './configuration.ts';
 import { openDisk, type Disk } from './disk.ts';
 import { Program } from './program.ts';
@@ -70,7 +71,9 @@ export async function setStage({ database, copies: count, stop }: StageOptions):
   await using owned = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), 'sluice-torture-'));
   let keep = false;
-  owned.defer(() => (keep ? undefined : rm(folder, { recursive: true, force: true })));
+  owned.defer(() =>
+    keep ? undefined : rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 }),
+  );
   const home = join(folder, 'home');
   mkdirSync(home, { mode: 0o700 });
   const disk = database === 'sqlite' ? owned.use(openDisk(home)) : null;
@@ -79,10 +82,11 @@ export async function setStage({ database, copies: count, stop }: StageOptions):
   const place = { home, url: postgres && new Secret(postgres.url) };
   const { callers, adminKey } = await makeCast(place);
 
-  const ports = await freePorts(count + REPLICAS);
+  const [liarPort = 0, ...ports] = await freePorts(1 + count + REPLICAS);
   const replicaPorts = ports.splice(count);
+  owned.use(await startLiar(liarPort));
   const config = join(folder, 'sluice.yaml');
-  await writeFile(config, configuration(replicaPorts));
+  await writeFile(config, configuration(replicaPorts, liarPort));
   const start = (name: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Program => {
     const logFile = join(folder, `${name}.log`);
     // Half of what it takes to start a program is to compile it.

@@ -5,9 +5,11 @@ import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as pause } from 'node:timers/promises';
 import { createClient } from '@redis/client';
 import type { TestServer } from '../test/server-process.ts';
+import type { Blow } from './blow.ts';
+import { sendBodies } from './bodies.ts';
 import { LEASE_MS, LOAD_STALL_MS } from './configuration.ts';
+import { lie } from './lying.ts';
 import { childrenOf, send } from './program.ts';
-import type { Random } from './random.ts';
 import type { Stage } from './stage.ts';
 
 export type Target = 'copy' | 'embedded' | 'engine' | 'postgres' | 'valkey' | 'disk' | 'rows';
@@ -18,21 +20,11 @@ interface Kind {
   target: Target;
   /** Only with SQLite. */
   sqlite?: true;
+  /** Only while everything else is healthy, so that it shows who is served meanwhile. */
+  alone?: true;
   /** How long it lasts, in milliseconds, where that is for us to say. */
   lastsMs: readonly [least: number, most: number];
   strike(blow: Blow): Promise<void>;
-}
-
-/** One fault on one target. */
-export interface Blow {
-  stage: Stage;
-  /** Of the copy or engine that it hits. */
-  index: number;
-  /** Resolves when the fault has lasted for long enough. */
-  lasts: () => Promise<void>;
-  /** Stops these processes for as long as the fault lasts. */
-  freeze: (pids: readonly number[]) => Promise<void>;
-  random: Random;
 }
 
 /** Pause between attempts to end a fault, in milliseconds. */
@@ -72,10 +64,19 @@ export const KINDS: readonly Kind[] = [
     name: 'embedded engine hangs while loading',
     weight: 3,
     target: 'embedded',
-    lastsMs: [LOAD_STALL_MS * 1.2, LOAD_STALL_MS * 2],
+    lastsMs: [LOAD_STALL_MS * 1.1, LOAD_STALL_MS * 1.5],
     strike: hangLoad,
   },
   { name: 'engine fails fast', weight: 5, target: 'engine', lastsMs: [500, 3000], strike: failFast },
+  {
+    name: 'replica lies about usage',
+    weight: 4,
+    target: 'copy',
+    alone: true,
+    lastsMs: MOMENT,
+    strike: lie,
+  },
+  { name: 'hostile bodies', weight: 4, target: 'copy', alone: true, lastsMs: MOMENT, strike: sendBodies },
   { name: 'disk full', weight: 8, target: 'disk', lastsMs: [50, 2500], strike: fillDisk },
   { name: 'database locked', weight: 4, target: 'disk', lastsMs: [50, 2500], strike: lockDatabase },
   { name: 'rows refused', weight: 6, target: 'rows', lastsMs: [50, 2500], strike: refuseRows },
@@ -123,28 +124,33 @@ async function pauseCopy({ stage, index, freeze }: Blow): Promise<void> {
 }
 
 async function killEmbedded({ stage, index }: Blow): Promise<void> {
-  for (const pid of embedded(stage, index)) send('SIGKILL', pid);
+  for (const pid of await engineOf(stage, index)) send('SIGKILL', pid);
 }
 
 async function pauseEmbedded({ stage, index, freeze }: Blow): Promise<void> {
-  await freeze(embedded(stage, index));
+  await freeze(await engineOf(stage, index));
 }
 
 /** Kills the embedded engine and stops its successor, which then makes no progress. */
 async function hangLoad({ stage, index, freeze }: Blow): Promise<void> {
-  const before = embedded(stage, index);
+  const before = await engineOf(stage, index);
   for (const pid of before) send('SIGKILL', pid);
-  const deadline = performance.now() + SUCCESSOR_MS;
-  let after: number[] = [];
-  while (after.length === 0 && performance.now() < deadline) {
-    await pause(20);
-    after = embedded(stage, index).filter((pid) => !before.includes(pid));
-  }
-  await freeze(after);
+  await freeze(await engineOf(stage, index, before));
 }
 
-/** How long the successor of an engine is waited for, in milliseconds; one that crashes often is started later. */
-const SUCCESSOR_MS = 3000;
+/** How long an engine is waited for that is down, in milliseconds; one that crashed often stays down for a minute. */
+const ENGINE_MS = 10_000;
+
+/** The process of a copy's embedded engine, which is not one of `before`; none where it stays down for long. */
+async function engineOf(stage: Stage, index: number, before: readonly number[] = []): Promise<number[]> {
+  const deadline = performance.now() + ENGINE_MS;
+  for (;;) {
+    const pids = pidsOf(at(stage.copies, index).program.pid).flatMap(childrenOf);
+    const found = pids.filter((pid) => !before.includes(pid));
+    if (found.length > 0 || performance.now() > deadline) return found;
+    await pause(20);
+  }
+}
 
 /** Puts a server in the engine's place that says it is healthy and fails every request at once. */
 async function failFast({ stage, index, lasts }: Blow): Promise<void> {
@@ -283,10 +289,6 @@ async function isReady(url: string): Promise<boolean> {
     await pause(RETRY_MS);
   }
   return false;
-}
-
-function embedded(stage: Stage, index: number): number[] {
-  return pidsOf(at(stage.copies, index).program.pid).flatMap(childrenOf);
 }
 
 function pidsOf(pid: number | null): number[] {

@@ -1,5 +1,7 @@
 import { scripted, type Directive } from '../src/engine/scripted/options.ts';
 import type { Caller, HangUp, Wish } from './books.ts';
+import { LIAR_MODEL } from './configuration.ts';
+import { LIE_NAMES, wishForLie } from './lies.ts';
 import type { Random } from './random.ts';
 
 /** What may be asked for. */
@@ -35,6 +37,7 @@ const MOST_TOKENS = 60;
 export function drawWish(number: number, menu: Menu, random: Random): Wish {
   const endpoint = random.chance(0.7) ? 'chat' : 'text';
   const model = random.pick(menu.models);
+  if (model.id === LIAR_MODEL) return drawForLiar(number, menu, random);
   const faults = model.embedded ? [...DIRECTIVES, FREEZE, BOMB] : DIRECTIVES;
   const healthy = { name: null, weight: HEALTHY, draw: (): Directive => ({}) };
   const fault = random.weighted([healthy, ...faults]);
@@ -72,6 +75,7 @@ export function drawWish(number: number, menu: Menu, random: Random): Wish {
     },
     promptTokens: prompts.reduce((sum, text) => sum + Math.ceil(text.length / 4), 0),
     completionTokens,
+    charged: null,
     directive: fault.name,
     hangUp: drawHangUp(streamed, completionTokens, random),
   };
@@ -90,9 +94,27 @@ function drawBomb(number: number, model: string, menu: Menu, random: Random): Wi
     body: { model, messages: [{ role: 'user', content }], ...(streamed ? { stream: true } : {}) },
     promptTokens: Math.ceil(content.length / 4),
     completionTokens: 3,
+    charged: null,
     directive: BOMB.name,
     hangUp: null,
   };
+}
+
+/** The lying replica lies to every second request that is drawn for it. */
+function drawForLiar(number: number, menu: Menu, random: Random): Wish {
+  const streamed = random.chance(0.65);
+  const words = random.between(1, MOST_TOKENS);
+  const wish = wishForLie({
+    id: `torture-${number}`,
+    caller: random.weighted(menu.callers),
+    copy: random.between(0, menu.copies - 1),
+    endpoint: random.chance(0.7) ? 'chat' : 'text',
+    streamed,
+    lie: random.chance(0.5) ? random.pick(LIE_NAMES) : 'none',
+    words,
+    spareTokens: random.between(0, 20),
+  });
+  return { ...wish, hangUp: drawHangUp(streamed, words, random) };
 }
 
 /** One request of ten is given up, at any moment from its sending to its last token. */
