@@ -14,7 +14,7 @@ const PRICE = { prompt: '0.15', completion: '0.6' } as const;
 /** Milliseconds. Short, so that a run holds many leases. */
 export const LEASE_MS = 2000;
 /** Longer than a program takes to start on a busy machine; else no embedded engine would ever be ready there. */
-export const LOAD_STALL_MS = 15_000;
+export const LOAD_STALL_MS = 10_000;
 const SETTLE_WAIT_MS = 2000;
 
 /** Largest body, and what the bodies of one account may have together, in bytes. */
@@ -34,11 +34,9 @@ export function configuration(replicaPorts: readonly number[], liarPort: number)
   return `
 models:
   - id: ${EMBEDDED_MODEL}
-    required: true
     pricing: ${pricing}
     engine: { file: 'scripted:{"slots":8}' }
   - id: ${REPLICA_MODEL}
-    required: true
     pricing: ${pricing}
     replicas: [${replicas.join(', ')}]
   - id: ${LIAR_MODEL}

@@ -3,6 +3,7 @@ import type { Blow } from './blow.ts';
 import type { Books } from './books.ts';
 import { call } from './caller.ts';
 import type { Difference } from './compare.ts';
+import { LEASE_MS } from './configuration.ts';
 import { send } from './program.ts';
 import type { Random } from './random.ts';
 import type { Stage } from './stage.ts';
@@ -85,6 +86,9 @@ export class Faults implements Disposable {
     const target = `${kind.target} ${index}`;
     if (kind.alone) {
       await Promise.all(this.#underWay.values());
+      await stage.healthy();
+      // A copy that was paused learns with its next heartbeat, three in a lease, that its lease has ended.
+      await this.#pause(LEASE_MS / 2);
       await stage.healthy();
     }
     await this.#underWay.get(target);
