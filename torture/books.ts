@@ -42,7 +42,7 @@ export interface Charged {
 }
 
 /** How a caller sends its body and reads the response, where it does not do both at once. */
-export interface Manner {
+interface Manner {
   /** White space added to the body, in bytes. */
   paddingBytes: number;
   /** Time between the two halves of the body, in milliseconds. */
