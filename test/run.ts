@@ -22,6 +22,18 @@ const FILES_AT_ONCE = Math.min(8, 2 * availableParallelism());
 /** A file that never ends, as one does that leaves a process behind, ends the run after this long, in minutes. */
 const LONGEST_RUN_MINUTES = 40;
 
+const given = process.argv.slice(2);
+const flags = given.filter((argument) => argument.startsWith('-'));
+const chosen = given.filter((argument) => !argument.startsWith('-'));
+const files = (chosen.length > 0 ? chosen : [join(root, 'test/**/*.test.ts')]).flatMap((glob) =>
+  globSync(glob),
+);
+// Without a file Node runs every file of the folder, also those that are not tests.
+if (files.length === 0) {
+  console.error(`No test file matches ${chosen.join(', ')}. Flags need their value after \`=\`.`);
+  process.exit(1);
+}
+
 const env = { ...process.env };
 // Most of what starting a Node costs is stripping and compiling TypeScript, and the tests start hundreds.
 env.NODE_COMPILE_CACHE ??= join(cache, 'compiled');
@@ -53,12 +65,6 @@ demand(
 
 mkdirSync(cache, { recursive: true });
 const report = join(cache, 'tests.tap');
-const given = process.argv.slice(2);
-const flags = given.filter((argument) => argument.startsWith('-'));
-const chosen = given.filter((argument) => !argument.startsWith('-'));
-const files = (chosen.length > 0 ? chosen : [join(root, 'test/**/*.test.ts')]).flatMap((glob) =>
-  globSync(glob),
-);
 const reporters = ['--test-reporter=spec', '--test-reporter-destination=stdout'];
 if (strict) reporters.push('--test-reporter=tap', `--test-reporter-destination=${report}`);
 
