@@ -11,7 +11,7 @@ import { ErrorBoundary } from './shell/error-boundary.tsx';
 import { SessionProvider, type SignedIn } from './shell/session.tsx';
 import { Shell } from './shell/shell.tsx';
 
-/** The console: which page, for whom. */
+/** Routes to the page of the current path. */
 export function App() {
   const [path] = useLocation();
   return (
@@ -22,7 +22,7 @@ export function App() {
             <Route key={path} path={path} component={page} />
           ))}
           <Route>
-            <Inside />
+            <SignedInPages />
           </Route>
         </Switch>
       </Suspense>
@@ -30,8 +30,8 @@ export function App() {
   );
 }
 
-/** What is for people who have signed in; others are sent to do so, and come back to where they wanted to go. */
-function Inside() {
+/** Pages for signed-in users. Others are sent to the sign-in page and return afterwards. */
+function SignedInPages() {
   const session = useRead('getSession', undefined, { everyMs: 60_000 });
   const [path] = useLocation();
   const search = useSearch();
@@ -85,13 +85,13 @@ function Pages({ session }: { session: SignedIn }) {
 function NotFound() {
   const [, navigate] = useLocation();
   return (
-    <Page title="Nothing here">
+    <Page title="Page not found">
       <Empty
         icon={Compass}
-        title="There is no such page"
-        action={<Button onClick={() => navigate('/')}>To the first page</Button>}
+        title="This page does not exist"
+        action={<Button onClick={() => navigate('/')}>Go to home page</Button>}
       >
-        The address may have been mistyped, or the page is for others.
+        Check the URL. Some pages are only available to operators.
       </Empty>
     </Page>
   );

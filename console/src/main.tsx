@@ -8,7 +8,7 @@ import { Toasts } from './components/toast.tsx';
 import './styles.css';
 
 const root = document.querySelector('#root');
-if (root === null) throw new TypeError('the page has no root');
+if (root === null) throw new TypeError('missing element #root');
 // `ErrorBoundary` logs the errors that it catches.
 createRoot(root, { onCaughtError: () => {} }).render(
   <StrictMode>

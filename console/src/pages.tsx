@@ -1,14 +1,14 @@
 import { lazy, type ComponentType, type LazyExoticComponent } from 'react';
 
 interface PageRoute {
-  /** As wouter has it. */
+  /** A wouter path pattern. */
   path: string;
   page: LazyExoticComponent<ComponentType>;
-  /** `signed-in`: inside the shell; `operator`: there for operators alone; `open`: for everybody, by itself. */
+  /** `signed-in`: any user; `operator`: operators only; `open`: no session needed, shown without the shell. */
   access: 'signed-in' | 'operator' | 'open';
 }
 
-/** Every page: each is loaded when it is first seen. */
+/** All pages, loaded on first use. */
 export const PAGES: readonly PageRoute[] = [
   { path: '/setup', access: 'open', page: lazy(() => import('./pages/setup/setup-page.tsx')) },
   { path: '/sign-in', access: 'open', page: lazy(() => import('./pages/sign-in/sign-in-page.tsx')) },
@@ -28,7 +28,7 @@ export const PAGES: readonly PageRoute[] = [
   { path: '/docs', access: 'signed-in', page: lazy(() => import('./pages/docs/docs-page.tsx')) },
   { path: '/usage', access: 'signed-in', page: lazy(() => import('./pages/usage/usage-page.tsx')) },
   {
-    // One page with and without an open row, so that the list stays as it is behind it.
+    // One route with and without an open request keeps the list mounted behind the receipt.
     path: '/requests/:id?',
     access: 'signed-in',
     page: lazy(() => import('./pages/requests/requests-page.tsx')),

@@ -1,15 +1,15 @@
 import type { Contract } from '../../../src/http/api/contract.ts';
 import { ROUTES } from './routes.ts';
 
-/** The name of an endpoint of the management interface. */
+/** The name of a management API endpoint. */
 export type Operation = keyof Contract;
-/** What an endpoint answers. */
+/** Response body of an endpoint. */
 export type Answer<Op extends Operation> = Contract[Op]['answer'];
-/** An element of the list that an endpoint answers. */
+/** An element of the list that an endpoint returns. */
 export type Element<Op extends Operation> = Answer<Op> extends { data: readonly (infer One)[] } ? One : never;
 
-/** Those of its parts that an endpoint takes. */
-type Taken<Op extends Operation> = {
+/** The request parts that an endpoint accepts. */
+type PartOf<Op extends Operation> = {
   [Part in 'params' | 'query' | 'body']: Contract[Op][Part] extends undefined
     ? never
     : keyof Contract[Op][Part] extends never
@@ -17,19 +17,19 @@ type Taken<Op extends Operation> = {
       : Part;
 }['params' | 'query' | 'body'];
 
-/** What an endpoint is called with: the parameters in its path, its query, its body. */
-export type Arguments<Op extends Operation> = { [Part in Taken<Op>]: Contract[Op][Part] };
+/** Arguments of an endpoint: path parameters, query and body. */
+export type Arguments<Op extends Operation> = { [Part in PartOf<Op>]: Contract[Op][Part] };
 
-/** What the service said no with, or what kept it from answering. */
+/** An error response of the service, or a failed connection. */
 export class ApiError extends Error {
-  /** HTTP status; 0: no answer came. */
+  /** HTTP status; 0: no response. */
   readonly status: number;
-  /** Of the table in docs/errors.md; `unreachable` where no answer came. */
+  /** Code from docs/errors.md; `unreachable`: no response. */
   readonly code: string;
-  /** The field that is wrong, as the interface names it. */
+  /** API name of the invalid field. */
   readonly param: string | null;
   readonly requestId: string | null;
-  /** How long to wait before asking again, in milliseconds. */
+  /** Milliseconds to wait before a retry. */
   readonly retryAfterMs: number | null;
 
   constructor(
@@ -53,17 +53,14 @@ interface Parts {
   body?: unknown;
 }
 
-/**
- * Calls an endpoint of the management interface as the person who is signed in. Rejects with an `ApiError`, or with
- * the signal's reason.
- */
+/** Calls a management API endpoint as the signed-in user. Rejects with an `ApiError`, or with the signal's reason. */
 export async function call<Op extends Operation>(
   operation: Op,
   given: Arguments<Op> | undefined,
   signal?: AbortSignal,
 ): Promise<Answer<Op>> {
   const [method = '', path = ''] = ROUTES[operation].split(' ');
-  // What the conditional types above say of each endpoint, the compiler cannot see for any of them.
+  // The compiler cannot resolve the conditional types above for a generic operation.
   const { params, query, body } = (given ?? {}) as Parts;
   let response: Response;
   try {
@@ -76,10 +73,10 @@ export async function call<Op extends Operation>(
     });
   } catch (error) {
     signal?.throwIfAborted();
-    throw new ApiError('The service does not answer.', { status: 0, code: 'unreachable', cause: error });
+    throw unreachable(error);
   }
   if (!response.ok) throw await faultOf(response);
-  return (await response.json()) as Answer<Op>; // The service answers as its schema says.
+  return (await response.json()) as Answer<Op>; // The service validates its responses.
 }
 
 function addressOf(path: string, params: Parts['params'], query: Parts['query']): string {
@@ -91,7 +88,16 @@ function addressOf(path: string, params: Parts['params'], query: Parts['query'])
   return search.size > 0 ? `${filled}?${search}` : filled;
 }
 
-/** Reads an answer that is no success. One that is not of the service, such as a proxy's page, has a code of its own. */
+/** The error of a request that got no response. */
+export function unreachable(cause: unknown): ApiError {
+  return new ApiError('Could not reach the service. Check your connection and that the service is running.', {
+    status: 0,
+    code: 'unreachable',
+    cause,
+  });
+}
+
+/** Reads an error response. Responses of others, such as a proxy's error page, get the code `unreadable`. */
 export async function faultOf(response: Response): Promise<ApiError> {
   const requestId = response.headers.get('x-request-id');
   const wait = Number(response.headers.get('retry-after-ms') ?? NaN);
@@ -109,7 +115,7 @@ export async function faultOf(response: Response): Promise<ApiError> {
       retryAfterMs,
     });
   } catch {
-    return new ApiError(`The answer was ${status}, without a word why.`, {
+    return new ApiError(`The server returned HTTP ${status} without an error message.`, {
       status,
       code: 'unreadable',
       requestId,

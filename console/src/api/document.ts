@@ -1,6 +1,6 @@
-import { ApiError, faultOf } from './client.ts';
+import { faultOf, unreachable } from './client.ts';
 
-/** A schema of OpenAPI 3.1, as far as the service's document uses it. */
+/** The parts of an OpenAPI 3.1 schema that the service's document uses. */
 export interface Schema {
   $ref?: string;
   type?: string | readonly string[];
@@ -27,7 +27,7 @@ export interface Schema {
   maxProperties?: number;
 }
 
-/** A parameter in the path or the query of an operation. */
+/** A path or query parameter of an operation. */
 export interface Parameter {
   name: string;
   in: 'path' | 'query';
@@ -36,10 +36,10 @@ export interface Parameter {
   schema: Schema;
 }
 
-/** What is sent or answered, by media type. */
+/** Request or response content by media type. */
 type Content = Readonly<Record<string, { schema: Schema } | undefined>>;
 
-/** One operation as the document has it. */
+/** An operation of the document. */
 export interface DocumentOperation {
   operationId: string;
   summary: string;
@@ -57,15 +57,15 @@ export interface ApiDocument {
   components: { schemas: Readonly<Record<string, Schema>> };
 }
 
-/** Reads the document that describes the whole interface. Rejects with an `ApiError`. */
+/** Loads the OpenAPI document. Rejects with an `ApiError`. */
 export async function readDocument(signal: AbortSignal): Promise<ApiDocument> {
   let response: Response;
   try {
     response = await fetch('/openapi.json', { signal });
   } catch (error) {
     signal.throwIfAborted();
-    throw new ApiError('The service does not answer.', { status: 0, code: 'unreachable', cause: error });
+    throw unreachable(error);
   }
   if (!response.ok) throw await faultOf(response);
-  return (await response.json()) as ApiDocument; // The service holds its document to OpenAPI.
+  return (await response.json()) as ApiDocument; // The service's tests check the document against OpenAPI.
 }

@@ -1,16 +1,16 @@
 /**
- * Takes the text of an event stream in whatever pieces it comes, and gives the data of the events that each piece
- * completes. Lines end in LF, CR LF or CR; comments and fields other than `data` are passed over; an event that the
- * stream breaks off in is none. As https://html.spec.whatwg.org/multipage/server-sent-events.html has it.
+ * Parses server-sent events from text in arbitrary pieces and returns their data. Lines end in LF, CR LF or CR.
+ * Ignores comments, fields other than `data`, and an incomplete last event. See
+ * https://html.spec.whatwg.org/multipage/server-sent-events.html.
  */
 export class EventReader {
-  /** A line that has not ended yet. */
+  /** The incomplete last line. */
   #line = '';
   #data: string[] = [];
-  /** The last piece ended in CR: an LF at the start of the next one belongs to it. */
+  /** The last piece ended in CR: an LF at the start of the next one is part of the same line ending. */
   #afterCr = false;
 
-  /** The data of the events that this piece completes, in their order. */
+  /** Returns the data of the events that this piece completes, in order. */
   push(piece: string): string[] {
     const events: string[] = [];
     let start = this.#afterCr && piece.startsWith('\n') ? 1 : 0;

@@ -1,57 +1,57 @@
-import { ApiError, faultOf } from './client.ts';
+import { ApiError, faultOf, unreachable } from './client.ts';
 import { EventReader } from './events.ts';
 
-/** What a request used, in tokens. */
+/** Token counts of a request. */
 export interface Usage {
   promptTokens: number;
   completionTokens: number;
-  /** Of the prompt's tokens, those that were not computed anew. */
+  /** Prompt tokens taken from the prefix cache. */
   cachedTokens: number;
 }
 
-/** A token with its natural log probability, and those that could have stood in its place, the likeliest first. */
+/** A token with its natural log probability and the most likely alternatives, most likely first. */
 export interface TokenLogprob {
   token: string;
   logprob: number;
   top: readonly { token: string; logprob: number }[];
 }
 
-/** What happens while an answer comes, in this order; `choice` counts from 0. */
+/** Events of a generation, in this order; `choice` counts from 0. */
 export type GenerateEvent =
-  /** The service has taken the request. `requestId`: `x-request-id`, under which its receipt is found. */
+  /** The service accepted the request. `requestId` is `x-request-id`, the id of the receipt. */
   | { type: 'taken'; requestId: string | null }
-  /** The first token of a stream came so long after the request was sent. */
+  /** The first token of a stream arrived `ttftMs` after the request was sent. */
   | { type: 'first_token'; ttftMs: number }
   | { type: 'text'; choice: number; text: string; logprobs: readonly TokenLogprob[] }
-  /** What the model thinks before it responds. */
+  /** Reasoning text, before the completion. */
   | { type: 'reasoning'; choice: number; text: string }
   | { type: 'finish'; choice: number; reason: string }
-  /** Once, at the end; before a fault, what was used so far. */
+  /** Once, at the end; before an error, the usage so far. */
   | { type: 'usage'; usage: Usage }
-  /** A fault after the answer had begun: a frame of the service's, or a connection that broke. */
+  /** An error after the response started: an error event of the service, or a lost connection. */
   | { type: 'fault'; error: ApiError }
-  /** The last one, whatever came before. `totalMs`: from the sending to the last byte. */
+  /** Always last. `totalMs`: from sending the request to the last byte. */
   | { type: 'end'; totalMs: number };
 
-/** A generation that is to be. */
+/** A generation request. */
 export interface GenerateCall {
   endpoint: 'chat' | 'text';
-  /** The request as the interface takes it, without `stream` and `stream_options`. */
+  /** Request body without `stream` and `stream_options`. */
   body: Readonly<Record<string, unknown>>;
   /** `sk-sluice-…`. */
   key: string;
-  /** False: the answer is asked for whole, and comes in the same events at its end. True unless said otherwise. */
+  /** False: not streamed; the same events come when the response is complete. Default true. */
   stream?: boolean;
-  /** Hangs up: the service stops generating within a step. */
+  /** Closes the connection; the service then stops generating. */
   signal?: AbortSignal;
 }
 
-/** Where each kind of generation is asked for. */
+/** Paths of the endpoints. */
 const GENERATION_PATHS = { chat: '/v1/chat/completions', text: '/v1/completions' } as const;
 
 /**
- * Generates. The service's no throws an `ApiError` before the first event, what goes wrong later is a `fault`
- * event; an abort throws the signal's reason, whenever it comes.
+ * Generates text. Throws an `ApiError` if the request is refused; later errors are a `fault` event. An abort throws the
+ * signal's reason.
  */
 export async function* generate(call: GenerateCall): AsyncGenerator<GenerateEvent, void, undefined> {
   const { endpoint, body, key, stream = true, signal } = call;
@@ -60,7 +60,7 @@ export async function* generate(call: GenerateCall): AsyncGenerator<GenerateEven
   yield { type: 'taken', requestId: response.headers.get('x-request-id') };
   try {
     if (stream) yield* readStream(response, sentAt);
-    else yield* eventsOf((await response.json()) as WireAnswer); // The service answers as its schema says.
+    else yield* eventsOf((await response.json()) as WireAnswer); // The service validates its responses.
   } catch (error) {
     signal?.throwIfAborted();
     yield { type: 'fault', error: brokenOff(error) };
@@ -68,7 +68,7 @@ export async function* generate(call: GenerateCall): AsyncGenerator<GenerateEven
   yield { type: 'end', totalMs: performance.now() - sentAt };
 }
 
-/** The request as it is sent. */
+/** Adds the stream parameters to a request body. */
 export function streamed(
   body: Readonly<Record<string, unknown>>,
   stream: boolean,
@@ -84,19 +84,19 @@ async function send(path: string, key: string, body: object, signal?: AbortSigna
       headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
       body: JSON.stringify(body),
       signal: signal ?? null,
-      // The key says who asks, and nothing else is to.
+      // The key alone identifies the caller.
       credentials: 'omit',
     });
   } catch (error) {
     signal?.throwIfAborted();
-    throw new ApiError('The service does not answer.', { status: 0, code: 'unreachable', cause: error });
+    throw unreachable(error);
   }
   if (!response.ok) throw await faultOf(response);
   return response;
 }
 
 async function* readStream(response: Response, sentAt: number): AsyncGenerator<GenerateEvent> {
-  if (response.body === null) throw new TypeError('the answer has no body');
+  if (response.body === null) throw new TypeError('the response has no body');
   const reader = response.body.getReader();
   const decoder = new TextDecoder();
   const events = new EventReader();
@@ -104,7 +104,7 @@ async function* readStream(response: Response, sentAt: number): AsyncGenerator<G
   try {
     for (;;) {
       const { done, value } = await reader.read();
-      if (done) throw new TypeError('the stream ended before its end was told');
+      if (done) throw new TypeError('the stream ended without [DONE]');
       for (const data of events.push(decoder.decode(value, { stream: true }))) {
         if (data === '[DONE]') return;
         for (const event of eventsOf(JSON.parse(data) as WireAnswer)) {
@@ -117,13 +117,13 @@ async function* readStream(response: Response, sentAt: number): AsyncGenerator<G
       }
     }
   } finally {
-    // Whoever stops reading in the middle hangs up. After the end, and once it has failed, this changes nothing.
+    // Closes the connection if the consumer stops early; otherwise a no-op.
     await reader.cancel().catch(() => {});
   }
 }
 
 function brokenOff(cause: unknown): ApiError {
-  return new ApiError('The connection broke before the answer was whole.', {
+  return new ApiError('The connection was lost before the response was complete. Try again.', {
     status: 0,
     code: 'unreachable',
     cause,
@@ -135,7 +135,7 @@ interface WireLogprob {
   logprob: number;
 }
 
-/** What chunks, whole answers and error frames of both endpoints have, as far as it is read here. */
+/** The fields of chunks, responses and error events of both endpoints that are read here. */
 interface WireAnswer {
   choices?: readonly {
     index: number;
@@ -158,7 +158,7 @@ interface WireAnswer {
   error?: { message: string; code: string; param: string | null };
 }
 
-/** The events of one chunk, whole answer or error frame. */
+/** Returns the events of one chunk, response or error event. */
 function* eventsOf({ choices = [], usage, error }: WireAnswer): Generator<GenerateEvent> {
   for (const { index, text, delta, message, logprobs, finish_reason } of choices) {
     const reasoning = (delta ?? message)?.reasoning_content ?? '';
@@ -180,7 +180,7 @@ function* eventsOf({ choices = [], usage, error }: WireAnswer): Generator<Genera
 
 type WireLogprobs = NonNullable<NonNullable<NonNullable<WireAnswer['choices']>[number]['logprobs']>>;
 
-/** Those of a chat are a list of tokens, those of a text are lists side by side. */
+/** Chat completions return a list of tokens, text completions return parallel lists. */
 function logprobsOf({ content, tokens, token_logprobs, top_logprobs }: WireLogprobs): TokenLogprob[] {
   if (content) {
     return content.map(({ token, logprob, top_logprobs: top }) => ({ token, logprob, top }));

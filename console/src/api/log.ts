@@ -4,10 +4,7 @@ import type { Arguments, Element } from './client.ts';
 import { withNewest, type Pages } from './newest.ts';
 import { pagesKey, useList, useRead } from './queries.ts';
 
-/**
- * The log of requests, the newest first, page after page. While it is live the newest page is read every so many
- * milliseconds and laid on top.
- */
+/** Loads the request log page by page, newest first. With `liveMs`, the newest page is reloaded at that interval. */
 export function useLog(given: Arguments<'listRequests'>, liveMs: number | null) {
   const client = useQueryClient();
   const list = useList('listRequests', given, { still: true, keep: true });
@@ -18,7 +15,7 @@ export function useLog(given: Arguments<'listRequests'>, liveMs: number | null) 
   const key = JSON.stringify(given);
   useEffect(() => {
     if (newest === undefined || liveMs === null) return;
-    const asked = JSON.parse(key) as Arguments<'listRequests'>; // As it was written above.
+    const asked = JSON.parse(key) as Arguments<'listRequests'>; // Serialized above.
     client.setQueryData<Pages<Element<'listRequests'>>>(
       pagesKey('listRequests', asked),
       (pages) => pages && withNewest(pages, newest),

@@ -1,11 +1,11 @@
 import { useRead, useReads } from './queries.ts';
 
-/** Most keys or accounts whose names are read at once. */
+/** Maximum number of names loaded with one list. */
 const MOST = 1000;
-/** Most further keys that are asked for one by one. */
+/** Maximum number of keys loaded one by one. */
 const MOST_SINGLE = 30;
 
-/** A name for an id; the id itself until the name is known. */
+/** Returns the name of an id; the id itself while the name is unknown. */
 type NameOf = (id: string) => string;
 
 interface Named {
@@ -13,12 +13,12 @@ interface Named {
   name: string;
 }
 
-/** The keys of an account, or for operators, where the query is empty, of all; those of the playground left out. */
+/** Returns the keys of an account, or of all accounts if the query is empty. Playground keys are not included. */
 export function useKeys(query: { account_id?: string }): readonly Named[] {
   return useRead('listKeys', { query: { ...query, limit: MOST } }).data?.data ?? [];
 }
 
-/** The names of these keys, those of the playground too. */
+/** Returns the names of these keys, including playground keys. */
 export function useKeyNames(query: { account_id?: string }, ids: readonly string[]): NameOf {
   const list = useRead('listKeys', { query: { ...query, limit: MOST } });
   const names = new Map(list.data?.data.map(({ id, name }) => [id, name]));
@@ -31,7 +31,7 @@ export function useKeyNames(query: { account_id?: string }, ids: readonly string
   return (id) => names.get(id) ?? id;
 }
 
-/** The names of all accounts, for operators. */
+/** Returns the names of all accounts. For operators. */
 export function useAccountNames(enabled: boolean): NameOf {
   const list = useRead('listAccounts', { query: { limit: MOST } }, { enabled });
   const names = new Map(list.data?.data.map(({ id, name }) => [id, name]));

@@ -1,22 +1,22 @@
-/** A page of a list whose elements are in the order of their ids, the last one first. */
+/** A page of a list sorted by descending id. */
 interface Page<Row> {
   data: Row[];
-  /** Elements of the pages that follow have ids before it; null: there are none. */
+  /** Elements of later pages have smaller ids; null: last page. */
   next_cursor: string | null;
 }
 
-/** What has been read of such a list, page after page. */
+/** The loaded pages of a list. */
 export interface Pages<Row> {
   pages: Page<Row>[];
   pageParams: (string | null)[];
 }
 
-/** Rows of the first page beyond which a list begins anew, so that it does not grow for ever. */
+/** The list is restarted when its first page has more rows, so that it cannot grow without limit. */
 const MOST = 5000;
 
 /**
- * Pages with the first one as it is now. Down to its cursor it is right: what it lacks there does not pass the filters
- * any more. Where it does not join what was known, or knows more, the list begins anew with it.
+ * Merges a new first page into the loaded pages. It replaces all rows down to its cursor, so that rows that no longer
+ * match the filters disappear. If there is a gap between the new page and the loaded rows, the list restarts with it.
  */
 export function withNewest<Row extends { id: string }>(known: Pages<Row>, newest: Page<Row>): Pages<Row> {
   const end = newest.next_cursor;

@@ -1,22 +1,22 @@
 import { ApiError, call } from './client.ts';
 import { generate, type GenerateCall, type GenerateEvent } from './generate.ts';
 
-/** A key that the service is asked for, or has given. */
+/** A key that was requested or created. */
 interface Held {
   key: Promise<{ key: string; expires_at: string }>;
-  /** Unix milliseconds from which on it is not used any more; not known before it is there. */
+  /** Unix milliseconds after which it is no longer used; infinite until the key is created. */
   untilMs: number;
 }
 
-/** One an account, in memory alone: they go with the page. */
+/** One per account, only in memory. */
 const held = new Map<string, Held>();
 
-/** A key that has less than this to live is renewed, so that none dies between its taking and its use. Milliseconds. */
+/** A key that expires sooner is renewed, so that it does not expire before it is used. Milliseconds. */
 const LEAST_LIFE_MS = 5 * 60_000;
 
 /**
- * A short-lived key of the account, on the account's own limits. Callers share one, also those who ask while it is
- * being made. Rejects with an `ApiError`, and the next caller tries anew.
+ * Returns a short-lived key of the account, under the limits of the account. Concurrent callers share one key. Rejects
+ * with an `ApiError`; the next call tries again.
  */
 export async function playgroundKey(accountId: string): Promise<string> {
   let one = held.get(accountId);
@@ -43,7 +43,7 @@ function ask(accountId: string): Held {
   return one;
 }
 
-/** Lets go of a key that the service no longer takes; one that has been renewed meanwhile stays. */
+/** Drops a key that the service refused, unless it was renewed in the meantime. */
 async function forget(accountId: string, refused: string): Promise<void> {
   const one = held.get(accountId);
   if (one !== undefined && (await one.key).key === refused && held.get(accountId) === one)
@@ -51,8 +51,8 @@ async function forget(accountId: string, refused: string): Promise<void> {
 }
 
 /**
- * Generates on a short-lived key of the account. A key that was revoked, or has expired by the service's clock, is
- * replaced once. Otherwise as `generate` does.
+ * Generates with a short-lived key of the account. Replaces the key once if it was revoked or has expired. Otherwise
+ * like `generate`.
  */
 export async function* generateFor(
   accountId: string,
@@ -60,7 +60,7 @@ export async function* generateFor(
 ): AsyncGenerator<GenerateEvent, void, undefined> {
   const key = await playgroundKey(accountId);
   try {
-    // A 401 comes before the first event, so nothing is told twice.
+    // A 401 comes before the first event, so no event is repeated.
     yield* generate({ ...given, key });
     return;
   } catch (error) {

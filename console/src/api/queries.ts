@@ -11,7 +11,7 @@ import {
 import { say } from '../components/toast.tsx';
 import { ApiError, call, type Answer, type Arguments, type Operation } from './client.ts';
 
-/** One for the whole page: what was read, and for how long it is taken as it is. */
+/** The cache of all responses. */
 export const queryClient = new QueryClient({
   defaultOptions: {
     queries: {
@@ -26,23 +26,23 @@ export const queryClient = new QueryClient({
 
 const keyOf = (operation: Operation, given: unknown): QueryKey => [operation, given ?? null];
 
-/** Of what is read in pages: it has another form than one answer of the same operation. */
+/** Key of a list that is read in pages; its data differs from a single response of the same operation. */
 export const pagesKey = (operation: Operation, given: unknown): QueryKey => [
   ...keyOf(operation, given),
   'pages',
 ];
 
 interface ReadOptions<Data = unknown> {
-  /** Asked anew after so many milliseconds, for as long as the page is seen; it may depend on what was answered. */
+  /** Refetch interval in milliseconds while the page is visible; may depend on the last response. */
   everyMs?: number | ((answer: Data | undefined) => number | false);
   enabled?: boolean;
-  /** Shows what was read with other arguments until this is there: for filters and ranges. */
+  /** Shows the previous data while data for new arguments loads, for filters and ranges. */
   keep?: boolean;
-  /** Stays as it was read for as long as it is seen, unless it is asked for anew. */
+  /** Never refetches by itself. */
   still?: boolean;
 }
 
-/** The same for the library. */
+/** Converts to options of the library. */
 function optionsOf<Data>({ enabled = true, everyMs, keep, still }: ReadOptions<Data>) {
   return {
     enabled,
@@ -57,7 +57,7 @@ function optionsOf<Data>({ enabled = true, everyMs, keep, still }: ReadOptions<D
   };
 }
 
-/** Reads from the service: what was read before is shown at once, and asked for anew. */
+/** Loads data from the service. Shows cached data immediately and refetches it. */
 export function useRead<Op extends Operation>(
   operation: Op,
   given: Arguments<Op> | undefined,
@@ -70,7 +70,7 @@ export function useRead<Op extends Operation>(
   });
 }
 
-/** Reads several of a kind; each is undefined until it is there, or where it cannot be read. */
+/** Loads several of a kind; each is undefined while it loads or if it fails. */
 export function useReads<Op extends Operation>(
   operation: Op,
   all: readonly Arguments<Op>[],
@@ -89,10 +89,10 @@ interface PageOf<T> {
   next_cursor: string | null;
 }
 
-/** The endpoints that answer a list in pages. */
+/** The endpoints that return a list in pages. */
 type Paged = { [Op in Operation]: Answer<Op> extends PageOf<unknown> ? Op : never }[Operation];
 
-/** Reads a list page after page; `items` are those read so far, `more()` reads the next page. */
+/** Loads a list page by page; `items` are those loaded so far, `more()` loads the next page. */
 export function useList<Op extends Paged>(
   operation: Op,
   given: Arguments<Op> | undefined,
@@ -104,7 +104,7 @@ export function useList<Op extends Paged>(
     queryFn: async ({ pageParam, signal }) => {
       const { query, ...rest } = (given ?? {}) as { query?: object };
       const page = { ...rest, query: { ...query, ...(pageParam === null ? {} : { cursor: pageParam }) } };
-      return (await call(operation, page as unknown as Arguments<Op>, signal)) as PageOf<Item>; // `Paged` says so.
+      return (await call(operation, page as unknown as Arguments<Op>, signal)) as PageOf<Item>; // Guaranteed by `Paged`.
     },
     initialPageParam: null,
     getNextPageParam: (last) => last.next_cursor,
@@ -124,15 +124,15 @@ export function useList<Op extends Paged>(
 }
 
 interface ActionOptions<Op extends Operation> {
-  /** What is read anew once this has been done. */
+  /** Operations whose cached data is refetched after success. */
   changes?: readonly Operation[];
-  /** Said when it has been done. */
+  /** Toast after success. */
   done?: string | ((answer: Answer<Op>) => string);
-  /** The fault is shown by the caller, such as beside its field, and not said as well. */
+  /** The caller shows errors, such as next to a field; no toast. */
   quiet?: boolean;
 }
 
-/** Changes something: says what happened, and reads anew what it changed. */
+/** Changes data, shows the result as a toast, and refetches what changed. */
 export function useAction<Op extends Operation>(operation: Op, options: ActionOptions<Op> = {}) {
   const client = useQueryClient();
   return useMutation<Answer<Op>, ApiError, Arguments<Op> | undefined>({

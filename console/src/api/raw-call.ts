@@ -1,25 +1,25 @@
-/** A call as it is written down in the API reference. */
+/** A request of the API reference's try-out dialog. */
 export interface RawCall {
   method: string;
-  /** With its query. */
+  /** Including the query. */
   path: string;
-  /** An API key; null: as the person who is signed in. */
+  /** An API key; null: as the signed-in user. */
   key: string | null;
-  /** JSON, sent as it is; null: none. */
+  /** JSON, sent unchanged; null: no body. */
   body: string | null;
 }
 
-/** An answer as it came, whatever its status. */
+/** An unprocessed response of any status. */
 export interface RawAnswer {
   status: number;
   headers: Headers;
-  /** Until its headers were there. */
+  /** Time until the headers arrived. */
   headersMs: number;
-  /** Its text, piece by piece as it comes. */
+  /** The body text in pieces as they arrive. */
   pieces: AsyncIterable<string>;
 }
 
-/** Sends a call and gives its answer untouched. Rejects where none comes, or with the signal's reason. */
+/** Sends a request and returns the unprocessed response. Rejects if there is none, or with the signal's reason. */
 export async function rawCall(call: RawCall, signal: AbortSignal): Promise<RawAnswer> {
   const sentAt = performance.now();
   const response = await fetch(call.path, {
@@ -29,7 +29,7 @@ export async function rawCall(call: RawCall, signal: AbortSignal): Promise<RawAn
       ...(call.body !== null && { 'content-type': 'application/json' }),
     },
     body: call.body,
-    // A key says who asks, and nothing else is to.
+    // The key alone identifies the caller.
     credentials: call.key === null ? 'same-origin' : 'omit',
     signal,
   });

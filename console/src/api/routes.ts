@@ -1,6 +1,6 @@
 import type { Contract } from '../../../src/http/api/contract.ts';
 
-/** Method and path of every endpoint: the one place where they stand, checked against the service's own words. */
+/** Method and path of every endpoint, type-checked against the service's contract. */
 export const ROUTES: {
   readonly [Op in keyof Contract]: `${Contract[Op]['method']} ${Contract[Op]['path']}`;
 } = {

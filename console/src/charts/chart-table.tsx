@@ -2,18 +2,18 @@ import { TextLink } from '../shell/link.tsx';
 import type { Series } from './series.ts';
 
 interface ChartTableProps {
-  /** What it shows. */
+  /** Table caption. */
   label: string;
   /** Unix seconds. */
   times: readonly number[];
   series: readonly Series[];
   format: (value: number) => string;
   formatTime: (unixSeconds: number) => string;
-  /** What a time leads to. */
+  /** Link of a time. */
   linkOf?: ((index: number) => string) | undefined;
 }
 
-/** The numbers of a chart. */
+/** The data of a chart as a table. */
 export function ChartTable({ label, times, series, format, formatTime, linkOf }: ChartTableProps) {
   const cell = 'px-3 py-1.5 first:pl-0 last:pr-0';
   return (
@@ -41,7 +41,7 @@ export function ChartTable({ label, times, series, format, formatTime, linkOf }:
               const value = values[index];
               return (
                 <td key={label} className={`${cell} text-right whitespace-nowrap tabular-nums`}>
-                  {value === null || value === undefined ? '–' : format(value)}
+                  {value === null || value === undefined ? '—' : format(value)}
                 </td>
               );
             })}

@@ -7,39 +7,39 @@ import { isMeasured, type Series } from './series.ts';
 import { Swatch } from './swatch.tsx';
 
 interface ChartProps {
-  /** What it shows, for those who do not see it. */
+  /** Caption of the table for screen readers. */
   label: string;
-  /** Unix seconds, rising, evenly apart. */
+  /** Unix seconds, ascending, at even intervals. */
   times: readonly number[];
   series: readonly Series[];
-  /** How a value is written at the axis, where there is little room. */
+  /** Formats axis values briefly. */
   format: (value: number) => string;
-  /** How it is written where it is read; left out: as at the axis. */
+  /** Formats values in the tooltip and the table; default: as at the axis. */
   formatExact?: ((value: number) => string) | undefined;
-  /** How a time is written over the point that is looked at. */
+  /** Formats times in the tooltip. */
   formatTime: (unixSeconds: number) => string;
-  /** How it is written at the axis; left out: as over the point. */
+  /** Formats times at the axis; default: as in the tooltip. */
   formatTick?: ((unixSeconds: number) => string) | undefined;
-  /** Values are counts: no fractions stand at the axis. */
+  /** Values are counts: no fractions at the axis. */
   counts?: boolean | undefined;
-  /** Opens what a point stands for. Those who use no pointer need another way to it. */
+  /** Called when a point is clicked. Keyboard users need another way. */
   onOpen?: ((index: number) => void) | undefined;
   /** In pixels. */
   height?: number | undefined;
 }
 
 /**
- * Numbers over time, drawn; with the same numbers in a table for those who do not see it. What is pointed at is read
- * out above the chart. A touch reads out, and a second one opens.
+ * A time series chart with a tooltip, and a table for screen readers. On touch devices the first tap shows the tooltip,
+ * the second one opens the point.
  */
 export default function Chart(props: ChartProps) {
   const { series, counts, height } = props;
-  // What cannot change on a canvas: it is drawn anew then.
+  // These cannot change in an existing plot, so they are part of the key.
   const look = series.map(({ shape, colour, faint }) => [shape, colour, faint]);
-  return <Drawn key={JSON.stringify([look, counts, height, useScheme()])} {...props} />;
+  return <ChartPlot key={JSON.stringify([look, counts, height, useScheme()])} {...props} />;
 }
 
-function Drawn(props: ChartProps) {
+function ChartPlot(props: ChartProps) {
   const { label, times, series, format, formatExact = format, formatTime, height = 220, onOpen } = props;
   const place = useRef<HTMLDivElement>(null);
   const plot = usePlot(place, props);
@@ -60,7 +60,7 @@ function Drawn(props: ChartProps) {
           onPointerLeave={(event) => event.pointerType === 'mouse' && setPointed(null)}
           onPointerUp={(event) => {
             const next = point(event);
-            // The first touch of a point reads it out.
+            // The first tap only shows the tooltip.
             const opens = event.pointerType === 'mouse' || next?.index === pointed?.index;
             setPointed(next);
             if (opens && next !== null) onOpen?.(next.index);
@@ -77,7 +77,7 @@ function Drawn(props: ChartProps) {
         )}
         {!isMeasured(series) && (
           <p className="pointer-events-none absolute inset-0 flex items-center justify-center text-xs text-ink-3">
-            Nothing was measured here
+            No data
           </p>
         )}
       </div>
@@ -89,14 +89,14 @@ function Drawn(props: ChartProps) {
   );
 }
 
-/** The time that is pointed at, and its column in pixels. */
+/** The hovered time, and its column in pixels. */
 interface Pointed {
   index: number;
   left: number;
   width: number;
 }
 
-/** Keeps a plot in an element, as wide as that. */
+/** Draws a plot into an element and keeps its width in sync. */
 function usePlot(place: RefObject<HTMLDivElement | null>, props: ChartProps): RefObject<Plot | null> {
   const { times, series, format, formatTime, formatTick = formatTime, counts = false, height = 220 } = props;
   const plotted = useMemo(
@@ -125,7 +125,7 @@ function usePlot(place: RefObject<HTMLDivElement | null>, props: ChartProps): Re
   return plot;
 }
 
-/** What is drawn in which colour. */
+/** The names and colors of the series. */
 function Legend({ series }: { series: readonly Series[] }) {
   return (
     <figcaption

@@ -1,45 +1,45 @@
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
-import { lonely, painted, type Series } from './series.ts';
+import { isolated, painted, type Series } from './series.ts';
 import { ticks } from './ticks.ts';
 
-/** What a plot is drawn from. */
+/** The data of a plot. */
 export interface Plotted {
   times: readonly number[];
   series: readonly Series[];
-  /** Of values at the axis. */
+  /** Formats axis values. */
   format: (value: number) => string;
-  /** Of times below the chart. */
+  /** Formats axis times. */
   formatTick: (unixSeconds: number) => string;
-  /** Values are counts: no fractions stand at the axis. */
+  /** Values are counts: no fractions at the axis. */
   counts: boolean;
   height: number;
 }
 
 /** A chart on a canvas. */
 export interface Plot {
-  /** Shows other values; series have to be as many, and look as before. */
+  /** Replaces the data. The number and style of the series must stay the same. */
   change: (plotted: Plotted) => void;
   resize: (width: number) => void;
-  /** The place of the time that is nearest to that many CSS pixels from the left of the chart. */
+  /** Returns the index of the time nearest to an x position in CSS pixels. */
   placeAt: (left: number) => number;
-  /** The column of a time, in CSS pixels from the left of the chart. */
+  /** Returns the column of a time, in CSS pixels from the left of the chart. */
   column: (place: number) => { left: number; width: number };
   destroy: () => void;
 }
 
 const FONT = '11px "Geist Variable", sans-serif';
-/** Room for a time at the axis, in CSS pixels. */
+/** Width of a time at the axis, in CSS pixels. */
 const TICK_WIDTH = 76;
-/** To the right of the chart, and about what the axis of values takes to its left, in CSS pixels. */
+/** Right padding and approximate width of the y axis, in CSS pixels. */
 const PADDING = 8;
 const Y_AXIS = 48;
 
-/** Draws into an element, in the colours that the page has now. */
+/** Draws a plot into an element, in the colors of the current theme. */
 export function plotInto(element: HTMLElement, first: Plotted): Plot {
   const now = { plotted: first };
   const plot = new uPlot(optionsOf(now, element.clientWidth), dataOf(first), element);
-  // The typeface may come after the first drawing.
+  // The font may load after the first drawing.
   void document.fonts.ready.then(() => plot.redraw(false, true));
   return {
     change: (plotted) => {
@@ -59,7 +59,7 @@ export function plotInto(element: HTMLElement, first: Plotted): Plot {
   };
 }
 
-/** Times stand at their places, 0, 1, 2: so they are evenly apart whatever the reader's clock does in spring. */
+/** Uses indexes as x values, so that clock changes do not affect the spacing. */
 function dataOf({ times, series }: Plotted): uPlot.AlignedData {
   return [times.map((_, place) => place), ...painted(series).map(({ values }) => values)];
 }
@@ -100,7 +100,7 @@ function optionsOf(now: { plotted: Plotted }, width: number): uPlot.Options {
         grid: { stroke: colour('line'), width: 1, filter: whole },
         size: axisWidth,
         space: 36,
-        // A filter leaves null where no value is to be written, which the types do not know.
+        // A filter returns null for values without a label, which the types do not allow.
         values: (_, values: (number | null)[]) =>
           values.map((value) => (value === null ? '' : now.plotted.format(value))),
       },
@@ -109,7 +109,7 @@ function optionsOf(now: { plotted: Plotted }, width: number): uPlot.Options {
   };
 }
 
-/** Whether a tick in the middle of its time stays inside the chart, with this share of the width to its right. */
+/** Returns whether a centered tick label stays inside the chart; `toTheRight`: share of the width to its right. */
 function fits({ ctx, width }: uPlot, tick: string, toTheRight: number): boolean {
   ctx.save();
   ctx.font = FONT;
@@ -118,7 +118,7 @@ function fits({ ctx, width }: uPlot, tick: string, toTheRight: number): boolean 
   return half <= toTheRight * (width - Y_AXIS) + PADDING;
 }
 
-/** As wide as the longest of its values needs. */
+/** Returns the width that the longest label needs. */
 function axisWidth({ ctx }: uPlot, values: string[] | null): number {
   ctx.save();
   ctx.font = FONT;
@@ -130,7 +130,7 @@ function axisWidth({ ctx }: uPlot, values: string[] | null): number {
 function look(one: Series, all: readonly Series[], colour: (name: string) => string): uPlot.Series {
   const stroke = colour(one.faint ? 'ink-3' : `series-${one.colour}`);
   if (one.shape === 'bar') {
-    // Round heads in the middle of a stack would let what stands behind them look through.
+    // Rounded bars inside a stack would show the bar behind them.
     const radius = all.filter(({ shape }) => shape === 'bar').length > 1 ? 0 : 0.12;
     const paths = uPlot.paths.bars?.({ size: [0.72, 48], radius });
     return { fill: stroke, width: 0, points: { show: false }, ...(paths && { paths }) };
@@ -144,7 +144,7 @@ function look(one: Series, all: readonly Series[], colour: (name: string) => str
       show: true,
       size: 5,
       fill: stroke,
-      filter: (plot, index) => lonely(plot.data[index] ?? []),
+      filter: (plot, index) => isolated(plot.data[index] ?? []),
     },
     ...(one.shape === 'area' && { fill: `color-mix(in oklch, ${stroke} 16%, transparent)` }),
   };

@@ -5,7 +5,7 @@ import { Swatch } from './swatch.tsx';
 interface ReadOutProps {
   time: string;
   series: readonly Series[];
-  /** Of the time that is read out, of so many. */
+  /** Index of the hovered time, and number of times. */
   index: number;
   of: number;
   /** Its column, in pixels from the left of the chart. */
@@ -14,7 +14,7 @@ interface ReadOutProps {
   format: (value: number) => string;
 }
 
-/** The numbers of one time, beside its column, which is marked. It lies above the chart and moves nothing. */
+/** The tooltip of a chart: highlights a column and lists its values. */
 export function ReadOut({ time, series, index, of, left, width, format }: ReadOutProps) {
   const bars = series.filter(({ shape }) => shape === 'bar');
   const sum = bars.reduce((total, { values }) => total + (values[index] ?? 0), 0);
@@ -27,7 +27,7 @@ export function ReadOut({ time, series, index, of, left, width, format }: ReadOu
         style={isLeft ? { left: left + width + 6 } : { right: `calc(100% - ${left - 6}px)` }}
       >
         <p className="mb-1 font-medium text-ink">{time}</p>
-        {/* A stack is read from its top, as it stands. */}
+        {/* In the order of the stack, from the top. */}
         {series.toReversed().map((one) => (
           <Line key={one.label} label={one.label} value={one.values[index]} format={format}>
             <Swatch series={one} />
@@ -35,7 +35,7 @@ export function ReadOut({ time, series, index, of, left, width, format }: ReadOu
         ))}
         {bars.length > 1 && (
           <div className="mt-1 border-t border-line pt-1">
-            <Line label="Together" value={sum} format={format} />
+            <Line label="Total" value={sum} format={format} />
           </div>
         )}
       </div>
@@ -59,7 +59,7 @@ function Line({
       {children}
       <span className="min-w-0 truncate">{label}</span>
       <span className="ml-auto pl-3 font-medium text-ink tabular-nums">
-        {value === null || value === undefined ? '–' : format(value)}
+        {value === null || value === undefined ? '—' : format(value)}
       </span>
     </p>
   );

@@ -1,26 +1,26 @@
-/** Numbers over time that are drawn together. */
+/** A series of a chart. */
 export interface Series {
   label: string;
-  /** One for each time; null: nothing was measured. */
+  /** One value per time; null: no data. */
   values: readonly (number | null)[];
-  /** `bar`s of several series stand on each other, the first at the bottom; `area` is a line with its ground filled. */
+  /** `bar`s are stacked, the first series at the bottom; `area` is a line with a filled area. */
   shape: 'bar' | 'line' | 'area';
-  /** One of the six colours of the theme, 1 to 6. */
+  /** Series color of the theme, 1 to 6. */
   colour: number;
-  /** Drawn faint: what the others are compared with. */
+  /** A dashed gray line, for the previous period. */
   faint?: boolean;
 }
 
-/** A series as it is painted. */
+/** A series with stacked values, as painted. */
 interface Painted {
   series: Series;
-  /** Heights above the ground. */
+  /** Values including the bars below. */
   values: (number | null)[];
 }
 
 /**
- * The series in the order in which they are painted. A bar is as high as all below it and itself, and the highest
- * are painted first; lines come above all bars, those that are faint before the others.
+ * Returns the series in painting order. A bar includes the bars below it, so the highest bars are painted first; then
+ * faint lines, then other lines.
  */
 export function painted(series: readonly Series[]): Painted[] {
   const bars: Painted[] = [];
@@ -38,15 +38,15 @@ export function painted(series: readonly Series[]): Painted[] {
   return [...bars, ...lines];
 }
 
-/** Whether there is anything to draw. */
+/** Returns whether any series has data. */
 export const isMeasured = (series: readonly Series[]): boolean =>
   series.some(({ values }) => values.some((value) => value !== null));
 
-/** Places that have a value, and none beside them: a line through one point cannot be seen. */
-export function lonely(values: ArrayLike<number | null | undefined>): number[] {
-  const places: number[] = [];
+/** Returns the indexes of values without neighbors, which need a dot because a line through one point is invisible. */
+export function isolated(values: ArrayLike<number | null | undefined>): number[] {
+  const indexes: number[] = [];
   for (let at = 0; at < values.length; at++) {
-    if (values[at] != null && values[at - 1] == null && values[at + 1] == null) places.push(at);
+    if (values[at] != null && values[at - 1] == null && values[at + 1] == null) indexes.push(at);
   }
-  return places;
+  return indexes;
 }

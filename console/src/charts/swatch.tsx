@@ -1,6 +1,6 @@
 import type { Series } from './series.ts';
 
-/** The colour of a series: a square, or for what is faint a piece of its line. */
+/** The color of a series: a square, or a dashed line for faint series. */
 export function Swatch({ series: { colour, faint = false } }: { series: Pick<Series, 'colour' | 'faint'> }) {
   return faint ? (
     <span className="w-3 shrink-0 border-t border-dashed border-ink-3" />

@@ -2,7 +2,7 @@ const MINUTE = 60;
 const HOUR = 3600;
 const DAY = 86_400;
 
-/** Steps between the times at an axis that people count in, in seconds. */
+/** Round intervals between ticks, in seconds. */
 const STEPS = [
   [1, 5, 10, 15, 30],
   [1, 2, 5, 10, 15, 30].map((minutes) => minutes * MINUTE),
@@ -11,8 +11,8 @@ const STEPS = [
 ].flat();
 
 /**
- * Places of the times that are written below a chart: as many as have room, at steps that people count in. Hours and
- * less are counted from midnight UTC, days from the first. `times` are Unix seconds, evenly apart; `most` is 1 or more.
+ * Returns the indexes of the times to label: at most `most`, at round intervals. Intervals up to hours start at midnight
+ * UTC, days at the first time. `times` are Unix seconds at even intervals; `most` is at least 1.
  */
 export function ticks(times: readonly number[], most: number): number[] {
   const [first = 0, second = first + 1] = times;
@@ -21,6 +21,6 @@ export function ticks(times: readonly number[], most: number): number[] {
   const step = STEPS.find((seconds) => seconds >= apart && span / seconds <= most) ?? Math.ceil(span / most);
   const start = step < DAY ? 0 : first;
   const at = times.flatMap((time, place) => ((time - start) % step === 0 ? [place] : []));
-  // Of times that meet no such step, such as a lone one.
+  // No time is on a round interval, such as with a single time.
   return at.length > 0 ? at : times.length > 0 ? [0] : [];
 }

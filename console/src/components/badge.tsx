@@ -18,7 +18,7 @@ const DOTS: Record<Tone, string> = {
   neutral: 'bg-ink-3',
 };
 
-/** A word for the state of something. The word says it; the colour only repeats it. */
+/** A label for a state. The color is never the only indication. */
 export function Badge({ tone = 'neutral', children }: { tone?: Tone; children: ReactNode }) {
   return (
     <span
@@ -29,7 +29,7 @@ export function Badge({ tone = 'neutral', children }: { tone?: Tone; children: R
   );
 }
 
-/** The same as a dot and a word; `live` for what goes on now. */
+/** A state as a dot and a word. `live` makes the dot pulse. */
 export function Status({
   tone,
   live = false,

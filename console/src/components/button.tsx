@@ -7,7 +7,7 @@ type Kind = 'primary' | 'plain' | 'quiet' | 'danger';
 type Size = 'small' | 'medium';
 
 interface Look {
-  /** `primary` once on a page; `danger` for what cannot be undone. */
+  /** At most one `primary` per page; `danger` for actions that cannot be undone. */
   kind?: Kind | undefined;
   size?: Size | undefined;
 }
@@ -35,7 +35,7 @@ function looks({ kind = 'plain', size = 'medium' }: Look): string {
 
 type ButtonProps = ComponentProps<'button'> & Look & { busy?: boolean; icon?: ReactNode };
 
-/** A button with words. While `busy` it turns and cannot be pressed again; its width stays. */
+/** A text button. While `busy` it shows a spinner and is disabled. */
 export function Button({
   kind,
   size,
@@ -60,7 +60,7 @@ export function Button({
   );
 }
 
-/** A link that looks like a button: it goes somewhere. */
+/** A link that looks like a button. */
 export function ButtonLink({
   kind,
   size,
@@ -77,7 +77,7 @@ export function ButtonLink({
   );
 }
 
-/** A button of a picture alone; `label` says what it does, to all who hover and to those who do not see. */
+/** An icon-only button. `label` is its tooltip and accessible name. */
 export function IconButton({
   label,
   className,

@@ -3,17 +3,17 @@ import { classNames } from './class-names.ts';
 
 interface CardProps {
   title?: ReactNode;
-  /** One sentence below the title. */
+  /** One line below the title. */
   hint?: ReactNode;
-  /** Beside the title, such as a button. */
+  /** Next to the title, such as a button. */
   actions?: ReactNode;
-  /** Lets the content reach the edges: for tables. */
+  /** Removes the padding, for tables. */
   flush?: boolean;
   className?: string;
   children: ReactNode;
 }
 
-/** A part of a page that belongs together. */
+/** A section of a page. */
 export function Card({ title, hint, actions, flush = false, className, children }: CardProps) {
   return (
     <section className={classNames('rounded-xl border border-line bg-surface', className)}>
@@ -31,7 +31,7 @@ export function Card({ title, hint, actions, flush = false, className, children 
   );
 }
 
-/** A number that says how much, with its unit and, if there is one, what it was before. */
+/** A labeled number with an optional unit and note. */
 export function Figure({
   label,
   value,

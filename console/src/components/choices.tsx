@@ -13,7 +13,7 @@ interface OnOffProps {
   children: ReactNode;
 }
 
-/** On or off, taken with the rest of a form. */
+/** A checkbox, submitted with its form. */
 export function Checkbox({ checked, onChange, disabled = false, children }: OnOffProps) {
   return (
     <label className="flex items-start gap-2.5 text-sm text-ink">
@@ -32,7 +32,7 @@ export function Checkbox({ checked, onChange, disabled = false, children }: OnOf
   );
 }
 
-/** On or off, at once. */
+/** A switch that takes effect immediately. */
 export function Switch({ checked, onChange, disabled = false, children }: OnOffProps) {
   return (
     <label className="flex items-center justify-between gap-3 text-sm text-ink">
@@ -56,14 +56,14 @@ interface SegmentedProps<Value extends string> {
   onChange: (value: Value) => void;
 }
 
-/** One of a few, all in sight. */
+/** A segmented control: one of a few visible choices. */
 export function Segmented<Value extends string>({ label, value, choices, onChange }: SegmentedProps<Value>) {
   return (
     <ToggleGroup
       aria-label={label}
       value={[value]}
       onValueChange={([chosen]) => {
-        // Pressing the chosen one again chooses nothing: it stays.
+        // Pressing the selected choice again must not clear it.
         if (chosen !== undefined) onChange(chosen);
       }}
       className="inline-flex h-8 items-center gap-0.5 rounded-lg bg-sunken p-0.5"

@@ -6,10 +6,7 @@ import { useFocus } from './focus.ts';
 
 const DIGITS = 6;
 
-/**
- * The six digits of an authenticator app, a box each; pasted and filled in at once as well. The form around it is
- * submitted with the last digit.
- */
+/** Six boxes for the code of an authenticator app. Supports paste and autofill, and submits its form on the last digit. */
 export function CodeField({
   label,
   value,
@@ -20,9 +17,9 @@ export function CodeField({
   label: string;
   value: string;
   onChange: (code: string) => void;
-  /** What is wrong with it; null: nothing. */
+  /** Validation error. */
   error?: string | null;
-  /** Takes the focus when it appears. */
+  /** Takes the focus on mount. */
   focus?: boolean;
 }) {
   const id = useId();

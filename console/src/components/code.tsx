@@ -2,7 +2,7 @@ import type { ReactNode } from 'react';
 import { CopyButton } from './copy.tsx';
 import { Tabs } from './tabs.tsx';
 
-/** Text for a machine, to be copied. Long lines scroll. */
+/** A code block with a copy button. Long lines scroll. */
 export function Code({ text, what, label }: { text: string; what: string; label: string }) {
   return (
     <div className="group relative">
@@ -21,7 +21,7 @@ export function Code({ text, what, label }: { text: string; what: string; label:
   );
 }
 
-/** The same call in several languages. */
+/** Code samples of the same request in several languages. */
 export function CodeTabs({
   label,
   samples,

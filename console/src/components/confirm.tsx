@@ -7,7 +7,7 @@ interface ConfirmProps {
   onClose: () => void;
   /** A question. */
   title: string;
-  /** What will happen, and to whom. */
+  /** Consequences of the action. */
   children: ReactNode;
   /** The verb on the button, never "OK". */
   action: string;
@@ -16,7 +16,7 @@ interface ConfirmProps {
   onConfirm: () => void;
 }
 
-/** Asks before something that cannot be undone. */
+/** Asks for confirmation of an action that cannot be undone. */
 export function Confirm({
   open,
   onClose,

@@ -7,13 +7,13 @@ interface CopyProps {
   text: string;
   /** What is copied: "key", "address". */
   what: string;
-  /** With words beside the picture. */
+  /** Shows a text label next to the icon. */
   words?: boolean;
-  /** Called once it is on the clipboard. */
+  /** Called after the text was copied. */
   onCopied?: (() => void) | undefined;
 }
 
-/** Puts text on the clipboard, and says that it is there. */
+/** Copies text to the clipboard and confirms it with a toast. */
 export function CopyButton({ text, what, words = false, onCopied }: CopyProps) {
   const [copied, setCopied] = useState(false);
   useEffect(() => {
@@ -26,10 +26,10 @@ export function CopyButton({ text, what, words = false, onCopied }: CopyProps) {
       await navigator.clipboard.writeText(text);
       setCopied(true);
       onCopied?.();
-      say.good(`The ${what} is on the clipboard.`);
+      say.good(`Copied ${what} to clipboard`);
     } catch {
-      // Browsers close the clipboard to pages that come over plain HTTP from another machine.
-      say.bad('The browser keeps the clipboard closed here: select the text and copy it.');
+      // Browsers block the clipboard on pages loaded over plain HTTP from another machine.
+      say.bad('Your browser blocked the clipboard. Select the text and copy it.');
     }
   };
   const icon = copied ? (

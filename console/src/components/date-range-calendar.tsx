@@ -18,9 +18,9 @@ import { Button } from './button.tsx';
 import { addDays, type Days } from './date-range-days.ts';
 
 interface CalendarProps {
-  /** Chosen at first. */
+  /** Initial selection. */
   days: Days | null;
-  /** The last day that can be chosen. */
+  /** Last selectable day. */
   today: string;
   onDays: (days: Days) => void;
 }
@@ -30,7 +30,7 @@ interface Range {
   end: CalendarDate;
 }
 
-/** Two days, to be typed in or chosen in a month, with the keyboard too; both of them are in the range. */
+/** Selects a first and a last day, both included, by typing or in a calendar. */
 export default function DateRangeCalendar({ days, today, onDays }: CalendarProps) {
   const [range, setRange] = useState<Range | null>(
     days && { start: parseDate(days.from), end: parseDate(addDays(days.to, -1)) },
@@ -65,7 +65,7 @@ export default function DateRangeCalendar({ days, today, onDays }: CalendarProps
         <Month />
       </DateRangePicker>
       <Button type="submit" kind="primary" className="mt-3 w-full" disabled={range === null || isWrong}>
-        Show these days
+        Apply
       </Button>
     </form>
   );

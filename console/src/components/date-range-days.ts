@@ -1,4 +1,4 @@
-/** Days of UTC as ISO dates, which is how the service counts them: from the first up to, without, the second. */
+/** A range of UTC days as ISO dates; `to` is not included. */
 export interface Days {
   from: string;
   to: string;
@@ -6,26 +6,26 @@ export interface Days {
 
 const DAY_MS = 86_400_000;
 
-/** The day of a moment, in UTC. */
+/** Returns the UTC day of a time in Unix milliseconds. */
 export const dayAt = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
 
-/** A day so many days later, or earlier where it is below 0. */
+/** Returns the day `days` later; earlier if negative. */
 export const addDays = (day: string, days: number): string => dayAt(Date.parse(day) + days * DAY_MS);
 
-/** How many days there are. */
+/** Returns the number of days. */
 export const countDays = ({ from, to }: Days): number => (Date.parse(to) - Date.parse(from)) / DAY_MS;
 
-/** The first day of the month that is so many months later than that of a day. */
+/** Returns the first day of the month that is `later` months after the month of a day. */
 export function monthOf(day: string, later = 0): string {
   const date = new Date(day);
   return dayAt(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + later));
 }
 
-/** Whether it is a day such as 2026-11-21, and there is one. */
+/** Returns whether the text is a valid date such as 2026-11-21. */
 export const isDay = (text: string): boolean =>
   /^\d{4}-\d\d-\d\d$/.test(text) && !Number.isNaN(Date.parse(text)) && addDays(text, 0) === text;
 
-/** Ranges that have a name. */
+/** Preset ranges. */
 export const NAMED_RANGES = {
   today: 'Today',
   '7d': 'Last 7 days',
@@ -36,10 +36,10 @@ export const NAMED_RANGES = {
 } as const;
 export type NamedRange = keyof typeof NAMED_RANGES;
 
-/** Whether a text is the name of one. */
+/** Returns whether the text names a preset range. */
 export const isNamedRange = (text: string): text is NamedRange => Object.hasOwn(NAMED_RANGES, text);
 
-/** The days of a named range, today among them where it is not over. */
+/** Returns the days of a preset range, including today. */
 export function daysOf(range: NamedRange, today: string): Days {
   const to = addDays(today, 1);
   switch (range) {
@@ -58,7 +58,7 @@ export function daysOf(range: NamedRange, today: string): Days {
   }
 }
 
-/** As many days right before; of a month those of the month before, as far as both have come. */
+/** Returns the previous period: as many days before, or for a month the same days of the previous month. */
 export function daysBefore(days: Days, range: NamedRange | null): Days {
   if (range === 'last-month') return { from: monthOf(days.from, -1), to: days.from };
   if (range === 'month') {
@@ -76,6 +76,6 @@ const DAY = new Intl.DateTimeFormat(undefined, {
   timeZone: 'UTC',
 });
 
-/** Days as people write them, such as "24 Oct – 22 Nov 2026". */
+/** Formats days, such as "24 Oct – 22 Nov 2026". */
 export const daysText = ({ from, to }: Days): string =>
   DAY.formatRange(Date.parse(from), Date.parse(addDays(to, -1)));

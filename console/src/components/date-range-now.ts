@@ -1,9 +1,9 @@
 import { useSyncExternalStore } from 'react';
 
-/** The day of UTC that it is; it turns while the page is open. */
+/** Returns the current UTC day. Updates while the page is open. */
 export const useToday = (): string => useHour().slice(0, 10);
 
-/** The hour of UTC that it is, such as `2026-11-21T16:00:00Z`. */
+/** Returns the current UTC hour, such as `2026-11-21T16:00:00Z`. */
 export const useHour = (): string => useSyncExternalStore(everyHalfMinute, hour);
 
 const hour = (): string => `${new Date().toISOString().slice(0, 13)}:00:00Z`;

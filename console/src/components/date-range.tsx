@@ -10,13 +10,13 @@ import { Spinner } from './spinner.tsx';
 const Calendar = lazy(() => import('./date-range-calendar.tsx'));
 
 interface DateRangeProps {
-  /** The range as it is named on the button, such as "Last 7 days". */
+  /** Text of the button, such as "Last 7 days". */
   text: string;
-  /** Null: another one than those that have a name. */
+  /** Null: a custom range. */
   range: NamedRange | 'any' | null;
-  /** The days that it has, if it is of days. */
+  /** The selected days; null: the range does not consist of whole days. */
   days: Days | null;
-  /** Whether all of time can be chosen. */
+  /** Offers "Any time". */
   any?: boolean;
   small?: boolean;
   onRange: (range: NamedRange | 'any') => void;
@@ -26,7 +26,7 @@ interface DateRangeProps {
 const ENTRY =
   'flex h-8 w-full items-center justify-between gap-3 rounded-md px-2.5 text-left text-sm whitespace-nowrap hover:bg-hover aria-pressed:font-medium';
 
-/** Chooses days: by the name of a range, or in a calendar, which is loaded when it is opened. */
+/** Selects a preset range, or days in a calendar that loads when it is opened. */
 export function DateRange({
   text,
   range,
@@ -96,10 +96,10 @@ export function DateRange({
                 className={ENTRY}
                 onClick={() => setCustom(true)}
               >
-                Other days
+                Custom range
                 {custom && <Chosen />}
               </button>
-              <p className="px-2.5 py-1.5 text-2xs text-ink-3">Days begin at midnight UTC.</p>
+              <p className="px-2.5 py-1.5 text-2xs text-ink-3">Days start at midnight UTC</p>
             </div>
             {custom && (
               <div className="border-t border-line p-3 sm:ml-1 sm:border-t-0 sm:border-l">
@@ -126,12 +126,12 @@ function Chosen() {
   return <Check className="size-3.5 text-accent" aria-hidden="true" />;
 }
 
-/** As large as the calendar. */
+/** Has the size of the calendar. */
 function CalendarWaiting() {
   return (
     <div role="status" className="flex h-[23.5rem] w-64 items-center justify-center text-ink-3">
       <Spinner className="size-5" />
-      <span className="sr-only">Loading the calendar</span>
+      <span className="sr-only">Loading calendar</span>
     </div>
   );
 }

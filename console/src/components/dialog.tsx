@@ -7,21 +7,21 @@ interface DialogProps {
   open: boolean;
   onClose: () => void;
   title: ReactNode;
-  /** One or two sentences below the title. */
+  /** One line below the title. */
   hint?: ReactNode;
-  /** At its foot, the main one last. */
+  /** Buttons in the footer, the primary one last. */
   actions?: ReactNode;
   size?: 'small' | 'medium' | 'large';
-  /** From the right edge, the whole height: for details of a row. */
+  /** Opens as a drawer from the right edge, for details of a row. */
   side?: boolean;
-  /** Only its buttons close it: for what would be lost. */
+  /** Only its buttons close it, to protect input or a secret. */
   modal?: boolean;
   children?: ReactNode;
 }
 
 const SIZES = { small: 'sm:max-w-md', medium: 'sm:max-w-xl', large: 'sm:max-w-3xl' };
 
-/** A window above the page: it keeps the focus, closes with Escape, and gives the focus back. */
+/** A dialog. Traps the focus, closes with Escape and restores the focus. */
 export function Dialog({
   open,
   onClose,
@@ -40,7 +40,7 @@ export function Dialog({
         <Base.Backdrop className="fixed inset-0 z-40 bg-backdrop transition-opacity duration-150 data-ending-style:opacity-0 data-starting-style:opacity-0" />
         <Base.Popup
           ref={popup}
-          // A form begins in its first field; a touch would bring the keyboard up over what is to be read first.
+          // Focusing a field on touch devices would open the keyboard over the content.
           initialFocus={(opened) => (opened === 'touch' ? true : firstField(popup.current))}
           className={classNames(
             'fixed z-40 flex flex-col border-line bg-raised shadow-popup outline-none transition duration-200',
@@ -70,7 +70,7 @@ export function Dialog({
             )}
           </header>
           <div
-            // Details may have nothing else to reach by keyboard, and still be longer than the window.
+            // Lets keyboard users scroll details that have no focusable element.
             tabIndex={side ? 0 : undefined}
             className="min-h-0 flex-1 overflow-y-auto px-5 py-4 focus-visible:-outline-offset-2 sm:px-6"
           >
@@ -87,8 +87,8 @@ export function Dialog({
   );
 }
 
-/** True where there is none: then the first thing that can be reached has the focus. */
+/** Returns true if there is no field: the first focusable element then gets the focus. */
 function firstField(popup: HTMLElement | null): HTMLElement | true {
-  // Selects and switches keep inputs of their own that nobody sees.
+  // Selects and switches contain hidden inputs.
   return popup?.querySelector<HTMLElement>('input:not([aria-hidden="true"]), textarea') ?? true;
 }

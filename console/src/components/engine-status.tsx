@@ -12,7 +12,7 @@ const STATES: Readonly<Record<State['state'], { word: string; tone: Tone }>> = {
   down: { word: 'Down', tone: 'bad' },
 };
 
-/** The state of a replica, or of the furthest one of a model, with how far it is on its way. */
+/** The state of a replica or model, with the progress of loading or downloading. */
 export function EngineStatus({ engine: { state, fraction } }: { engine: State }) {
   const { word, tone } = STATES[state];
   const underWay = state === 'loading' || state === 'downloading';

@@ -2,7 +2,7 @@ import { Field as Base } from '@base-ui/react/field';
 import type { ComponentProps, ReactNode } from 'react';
 import { classNames } from './class-names.ts';
 
-/** How what one types in looks, wherever one does. */
+/** Classes of text inputs. */
 export const INPUT = classNames(
   'w-full rounded-lg border border-line-strong bg-surface px-3 text-sm text-ink placeholder:text-ink-3',
   'focus-visible:outline-2 focus-visible:-outline-offset-1 focus-visible:outline-accent',
@@ -11,16 +11,16 @@ export const INPUT = classNames(
 
 interface FieldProps {
   label: ReactNode;
-  /** Beside the label, such as "optional". */
+  /** Next to the label, such as "optional". */
   aside?: ReactNode;
   hint?: ReactNode;
-  /** What is wrong with it; null: nothing. */
+  /** Validation error. */
   error?: string | null | undefined;
   className?: string | undefined;
   children: ReactNode;
 }
 
-/** A label, what is typed in or chosen, a hint, and what is wrong with it, joined for screen readers. */
+/** A form field: label, control, hint and error, linked for screen readers. */
 export function Field({ label, aside, hint, error, className, children }: FieldProps) {
   return (
     <Base.Root invalid={Boolean(error)} className={classNames('flex min-w-0 flex-col gap-1.5', className)}>
@@ -45,7 +45,7 @@ export function Field({ label, aside, hint, error, className, children }: FieldP
 type TextFieldProps = Omit<FieldProps, 'children'> &
   Omit<ComponentProps<'input'>, 'children' | 'className'> & { mono?: boolean };
 
-/** One line of text. */
+/** A single-line text input. */
 export function TextField({ label, aside, hint, error, className, mono = false, ...input }: TextFieldProps) {
   return (
     <Field {...{ label, aside, hint, error, className }}>
@@ -57,7 +57,7 @@ export function TextField({ label, aside, hint, error, className, mono = false, 
 type TextAreaProps = Omit<FieldProps, 'children'> &
   Omit<ComponentProps<'textarea'>, 'children' | 'className'> & { mono?: boolean };
 
-/** Several lines of text. */
+/** A multi-line text input. */
 export function TextArea({ label, aside, hint, error, className, mono = false, ...area }: TextAreaProps) {
   return (
     <Field {...{ label, aside, hint, error, className }}>

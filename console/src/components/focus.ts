@@ -1,6 +1,6 @@
 import { useEffect, useRef, type RefObject } from 'react';
 
-/** Gives the focus to an element when it appears, where that is what its reader came for. */
+/** Focuses an element on mount if `wanted`. */
 export function useFocus<Focused extends HTMLElement>(wanted = true): RefObject<Focused | null> {
   const element = useRef<Focused>(null);
   const atFirst = useRef(wanted);

@@ -4,23 +4,23 @@ import { classNames } from './class-names.ts';
 
 interface FrontProps {
   title: string;
-  /** One or two sentences below it. */
+  /** One line below the title. */
   hint?: ReactNode;
-  /** Between the name of the service and the title, such as the steps of what is under way. */
+  /** Above the card, such as the setup steps. */
   above?: ReactNode;
-  /** Below the card, such as another way in. */
+  /** Below the card, such as an alternative sign-in. */
   below?: ReactNode;
-  /** Wide enough for code. */
+  /** Makes room for code. */
   wide?: boolean;
   children: ReactNode;
 }
 
-/** A page for somebody who is not inside yet: one thing to do, in the middle, and nothing around it. */
+/** The layout of pages outside the shell, such as sign-in and setup: one centered card. */
 export function Front({ title, hint, above, below, wide = false, children }: FrontProps) {
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => {
     document.title = `${title} · Sluice`;
-    // The step before is gone, and the focus with it: what is next is read out from its beginning.
+    // The focused element of the previous step is gone: focus the heading for screen readers.
     if (document.activeElement === document.body) heading.current?.focus({ preventScroll: true });
   }, [title]);
   return (

@@ -3,7 +3,7 @@ import { limitAmount, limitLabel, limitLeft } from '../format/limits.ts';
 import { Meter } from './meter.tsx';
 import { Time } from './time.tsx';
 
-/** How a limit stands: what of it is used, what is left, and when it is whole again. */
+/** Shows how much of a limit is used, how much is left, and when it resets. */
 export function LimitMeter({ standing }: { standing: Element<'readLimits'> }) {
   const { limit, bound, used, resets_at: resetsAt } = standing;
   return (
@@ -18,7 +18,7 @@ export function LimitMeter({ standing }: { standing: Element<'readLimits'> }) {
         <span>{limitLeft(standing)} left</span>
         {resetsAt !== null && Number(used) > 0 && (
           <span>
-            Whole again <Time at={resetsAt} relative />
+            Resets <Time at={resetsAt} relative />
           </span>
         )}
       </p>

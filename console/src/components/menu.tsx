@@ -4,14 +4,14 @@ import { classNames } from './class-names.ts';
 import { POPUP } from './popup.ts';
 
 interface MenuProps {
-  /** The button that opens it, with a name of its own. */
+  /** The button that opens the menu; it needs an accessible name. */
   trigger: ReactElement<Record<string, unknown>>;
   align?: 'start' | 'end';
   side?: 'top' | 'bottom';
   children: ReactNode;
 }
 
-/** Things to do with what the button belongs to. */
+/** A dropdown menu. */
 export function Menu({ trigger, align = 'end', side = 'bottom', children }: MenuProps) {
   return (
     <Base.Root>
@@ -29,13 +29,13 @@ interface MenuItemProps {
   icon?: ReactNode;
   danger?: boolean;
   disabled?: boolean;
-  /** An element to be rendered in its place, such as a link. */
+  /** An element to render instead, such as a link. */
   render?: ReactElement<Record<string, unknown>>;
   onClick?: () => void;
   children: ReactNode;
 }
 
-/** One of them. */
+/** An entry of a menu. */
 export function MenuItem({
   icon,
   danger = false,
@@ -61,7 +61,7 @@ export function MenuItem({
   );
 }
 
-/** A line between groups of them. */
+/** A line between groups of entries. */
 export function MenuSeparator() {
   return <Base.Separator className="mx-1 my-1 h-px bg-line" />;
 }

@@ -1,7 +1,7 @@
 import { Meter as Base } from '@base-ui/react/meter';
 import type { ReactNode } from 'react';
 
-/** How much of a bound is used. */
+/** Shows how much of a limit is used. */
 export function Meter({
   label,
   used,

@@ -2,17 +2,17 @@ import { useEffect, type ReactNode } from 'react';
 
 interface PageProps {
   title: string;
-  /** One sentence: what the page is for. */
+  /** One line below the title. */
   hint?: ReactNode;
   actions?: ReactNode;
-  /** Uses the whole width. */
+  /** Uses the full width. */
   wide?: boolean;
-  /** Fills the window and no more; what is longer scrolls inside it. */
+  /** Fills the window exactly; the content scrolls inside. */
   fill?: boolean;
   children: ReactNode;
 }
 
-/** A page: its heading, and the title of the browser's tab. */
+/** A page with a heading. Sets the document title. */
 export function Page({ title, hint, actions, wide = false, fill = false, children }: PageProps) {
   useEffect(() => {
     document.title = `${title} · Sluice`;

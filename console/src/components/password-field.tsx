@@ -8,14 +8,14 @@ import { strengthOf } from './password-strength.ts';
 
 type PasswordFieldProps = Omit<ComponentProps<'input'>, 'children' | 'className' | 'type'> & {
   label: string;
-  /** Beside the label. */
+  /** Next to the label. */
   aside?: ReactNode;
   hint?: ReactNode;
-  /** What is wrong with it; null: nothing. */
+  /** Validation error. */
   error?: string | null;
 };
 
-/** A password, hidden until its reader wants to see it. */
+/** A password input with a button that shows the password. */
 export function PasswordField({ label, aside, hint, error, ...input }: PasswordFieldProps) {
   const [shown, setShown] = useState(false);
   return (
@@ -49,13 +49,13 @@ export function PasswordField({ label, aside, hint, error, ...input }: PasswordF
 
 const BARS = ['bg-bad', 'bg-bad', 'bg-warn', 'bg-good', 'bg-good'];
 
-/** A password that is to be: the rule for it, and how far it is there. */
+/** An input for a new password with a strength meter. */
 export function NewPasswordField({
   known,
   ...field
 }: Omit<PasswordFieldProps, 'hint' | 'value'> & {
   value: string;
-  /** What others know of the person: a password should not be made of it. */
+  /** Personal words, such as name and email, that make a password weak. */
   known: readonly string[];
 }) {
   const { level, word } = strengthOf(field.value, known);

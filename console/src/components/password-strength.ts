@@ -1,19 +1,19 @@
-/** Fewest characters that the service takes. */
+/** Minimum password length that the service accepts. */
 const LEAST = 10;
 
-/** How hard a password is to guess, as far as its looks tell. */
+/** An estimate of how hard a password is to guess. */
 export interface Strength {
-  /** How many of four bars are filled. */
+  /** Number of filled bars, out of four. */
   level: 0 | 1 | 2 | 3 | 4;
   word: string;
 }
 
-/** Rows of a keyboard and of the alphabet, which people take for passwords. */
+/** Common sequences in passwords. */
 const RUNS = ['abcdefghijklmnopqrstuvwxyz', '01234567890', 'qwertyuiop', 'asdfghjkl', 'zxcvbnm', 'password'];
 
 /**
- * Judges a password that is to be: length is what counts, unless it is built from what others know (`known`: name and
- * e-mail address), from a run of keys, or from very few characters.
+ * Estimates the strength of a new password. Length counts, except for characters from `known` (name and email address),
+ * keyboard sequences and repetitions.
  */
 export function strengthOf(password: string, known: readonly string[] = []): Strength {
   const length = password.length;
@@ -25,18 +25,18 @@ export function strengthOf(password: string, known: readonly string[] = []): Str
   const own = known.flatMap((words) => words.toLowerCase().split(/[^\p{L}\p{N}]+/u));
   const rest = [...own, ...RUNS]
     .filter((part) => part.length >= 3)
-    .reduce((text, part) => text.replaceAll(part, ''), shortened(password.toLowerCase()));
+    .reduce((text, part) => text.replaceAll(part, ''), withoutRuns(password.toLowerCase()));
   if (rest.length < 5 || new Set(rest).size < 4) return { level: 1, word: 'Easy to guess' };
   const kinds = [/\p{Ll}/u, /\p{Lu}/u, /\p{N}/u, /[^\p{L}\p{N}]/u].filter((kind) =>
     kind.test(password),
   ).length;
   const score = rest.length + (kinds > 2 ? 3 : 0);
-  if (score < 13) return { level: 2, word: 'Fair; longer is stronger' };
+  if (score < 13) return { level: 2, word: 'Fair' };
   return score < 18 ? { level: 3, word: 'Strong' } : { level: 4, word: 'Very strong' };
 }
 
-/** With runs of four or more keys, upwards or repeated, cut to nothing: they add next to nothing. */
-function shortened(text: string): string {
+/** Removes sequences and repetitions of four or more characters, which add almost no strength. */
+function withoutRuns(text: string): string {
   const repeated = text.replaceAll(/(.)\1{3,}/gu, '');
   let cut = repeated;
   for (const run of RUNS) {

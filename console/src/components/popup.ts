@@ -1,2 +1,2 @@
-/** How everything looks that opens above the page beside what opened it. */
+/** Classes of menus, selects and popovers. */
 export const POPUP = 'animate-rise rounded-lg border border-line bg-raised p-1 shadow-popup outline-none';

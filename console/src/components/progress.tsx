@@ -1,15 +1,15 @@
 import { Progress as Base } from '@base-ui/react/progress';
 
-/** How far something is on its way. */
+/** A progress bar. */
 export function Progress({
   label,
   fraction,
   text,
 }: {
   label: string;
-  /** 0 to 1; null: nobody knows. */
+  /** 0 to 1; null: unknown. */
   fraction: number | null;
-  /** The same in words, such as "40 of 94 MiB". */
+  /** Progress as text, such as "40 of 94 MiB". */
   text: string;
 }) {
   return (

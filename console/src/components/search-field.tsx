@@ -3,14 +3,14 @@ import { classNames } from './class-names.ts';
 import { INPUT } from './field.tsx';
 
 interface SearchFieldProps {
-  /** What is searched, to those who do not see the picture, and to all while nothing is typed. */
+  /** Accessible name and placeholder. */
   label: string;
   value: string;
   onChange: (value: string) => void;
   className?: string;
 }
 
-/** Narrows a list while one types. */
+/** Filters a list while the user types. */
 export function SearchField({ label, value, onChange, className }: SearchFieldProps) {
   return (
     <span className={classNames('relative block', className)}>

@@ -8,28 +8,28 @@ import { POPUP } from './popup.ts';
 interface SearchChoice {
   value: string;
   label: string;
-  /** Beside the label, in small; searched too. */
+  /** Small text below the label; also searched. */
   hint?: string | undefined;
 }
 
 interface SearchSelectProps {
-  /** What is chosen. */
+  /** Accessible name. */
   label: string;
-  /** Null: nothing is. */
+  /** Null: no selection. */
   value: string | null;
   choices: readonly SearchChoice[];
-  /** Stands for nothing chosen, such as "Any account". */
+  /** Label of the empty selection, such as "Any account". */
   any: string;
   onChange: (value: string | null) => void;
-  /** Makes a value of what was typed, where that need not be among the choices; null: it is none. */
+  /** Converts typed text to a value that is not among the choices; null: not a valid value. */
   typed?: (text: string) => string | null;
   className?: string;
 }
 
-/** Most that are shown at once; typing narrows the rest. */
+/** Maximum number of choices shown at once. */
 const SHOWN = 50;
 
-/** One of very many, found by typing; or none. */
+/** A searchable select for long lists, with an empty choice. */
 export function SearchSelect(props: SearchSelectProps) {
   const { label, value, choices, any, onChange, typed, className } = props;
   const [text, setText] = useState('');
@@ -48,7 +48,7 @@ export function SearchSelect(props: SearchSelectProps) {
       autoHighlight
       value={items.find((item) => item.value === (value ?? '')) ?? none}
       isItemEqualToValue={(item, chosen) => item.value === chosen.value}
-      filter={holds}
+      filter={matches}
       onInputValueChange={setText}
       onValueChange={(chosen) => onChange(chosen === null || chosen.value === '' ? null : chosen.value)}
     >
@@ -70,12 +70,12 @@ export function SearchSelect(props: SearchSelectProps) {
         <Base.Positioner sideOffset={4} align="start" className="z-50 outline-none">
           <Base.Popup aria-label={label} className={classNames(POPUP, 'w-72 max-w-[var(--available-width)]')}>
             <Base.Input
-              placeholder="Type to find"
-              aria-label={`Find: ${label}`}
+              placeholder="Search"
+              aria-label={`Search: ${label}`}
               className={classNames(INPUT, 'h-8 rounded-md')}
             />
             <Base.Empty>
-              <p className="px-2.5 py-3 text-sm text-ink-3 empty:hidden">Nothing is like that.</p>
+              <p className="px-2.5 py-3 text-sm text-ink-3 empty:hidden">No matches</p>
             </Base.Empty>
             <Base.List className="mt-1 max-h-[min(20rem,calc(var(--available-height)-3rem))] overflow-y-auto">
               {(item: SearchChoice) => <Item key={item.value} item={item} />}
@@ -104,7 +104,7 @@ function Item({ item }: { item: SearchChoice }) {
   );
 }
 
-function holds({ value, label, hint = '' }: SearchChoice, text: string): boolean {
+function matches({ value, label, hint = '' }: SearchChoice, text: string): boolean {
   const words = text.trim().toLowerCase();
   return [value, label, hint].some((part) => part.toLowerCase().includes(words));
 }

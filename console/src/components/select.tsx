@@ -7,13 +7,13 @@ import { POPUP } from './popup.ts';
 export interface Choice<Value extends string> {
   value: Value;
   label: ReactNode;
-  /** Below the label, in small. */
+  /** Small text below the label. */
   hint?: ReactNode;
   disabled?: boolean;
 }
 
 interface SelectProps<Value extends string> {
-  /** Says what is chosen, to those who do not see it; inside a `Field` its label does. */
+  /** Accessible name; not needed inside a `Field`. */
   label?: string;
   value: Value;
   choices: readonly Choice<Value>[];
@@ -23,7 +23,7 @@ interface SelectProps<Value extends string> {
   disabled?: boolean;
 }
 
-/** One of several. */
+/** A dropdown select. */
 export function Select<Value extends string>(props: SelectProps<Value>) {
   const { label, value, choices, onChange, className, small = false, disabled = false } = props;
   return (

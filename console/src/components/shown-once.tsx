@@ -2,7 +2,7 @@ import { TriangleAlert } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { CopyButton } from './copy.tsx';
 
-/** A secret in the one moment in which it can be seen: itself, a button that copies it, and a clear word. */
+/** Shows a secret that cannot be shown again, with a copy button and a warning. */
 export function ShownOnce({
   text,
   what,
@@ -13,11 +13,11 @@ export function ShownOnce({
   text: string;
   /** What is copied: "key", "link". */
   what: string;
-  /** Of the text, for screen readers. */
+  /** Accessible name of the text. */
   label: string;
-  /** Called once the button has put it on the clipboard. */
+  /** Called after the text was copied. */
   onCopied?: () => void;
-  /** That it cannot be shown again, and what to do with it. */
+  /** The warning. */
   children: ReactNode;
 }) {
   return (

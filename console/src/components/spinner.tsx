@@ -1,4 +1,4 @@
-/** Turns while something is under way; what is under way stands in words beside it. */
+/** A loading spinner. Needs a text label next to it. */
 export function Spinner({ className = 'size-3.5' }: { className?: string }) {
   return (
     <svg viewBox="0 0 16 16" className={`animate-spin ${className}`} aria-hidden="true">

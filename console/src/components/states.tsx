@@ -3,12 +3,12 @@ import type { ReactNode } from 'react';
 import type { ApiError } from '../api/client.ts';
 import { Button } from './button.tsx';
 
-/** Where something will stand once it is there; as large as that, so that nothing moves. */
+/** A placeholder with the size of the content, so that the layout does not shift. */
 export function Skeleton({ className = 'h-4 w-24' }: { className?: string }) {
   return <span className={`block animate-pulse-soft rounded-md bg-sunken ${className}`} aria-hidden="true" />;
 }
 
-/** Rows of a list that is being read. */
+/** Placeholder rows of a list that is loading. */
 export function SkeletonRows({ rows = 6 }: { rows?: number }) {
   return (
     <div role="status" className="divide-y divide-line">
@@ -24,7 +24,7 @@ export function SkeletonRows({ rows = 6 }: { rows?: number }) {
   );
 }
 
-/** There is nothing yet: says what would stand here, and leads to the first step. */
+/** An empty state: says what belongs here and offers the next step. */
 export function Empty({
   icon: Icon,
   title,
@@ -48,16 +48,20 @@ export function Empty({
   );
 }
 
-/** Something could not be read: what the service said, and a way to ask again. */
+/** An error state with a retry button. */
 export function Failed({ error, retry }: { error: ApiError; retry?: () => void }) {
   return (
     <div role="alert" className="flex flex-col items-center px-6 py-12 text-center">
       <span className="mb-4 flex size-11 items-center justify-center rounded-full bg-bad-soft text-bad">
         <CircleAlert className="size-5" aria-hidden="true" />
       </span>
-      <p className="text-sm font-semibold">This could not be read</p>
+      <p className="text-sm font-semibold">Could not load this data</p>
       <p className="mt-1 max-w-md text-sm text-ink-3">{error.message}</p>
-      {error.requestId !== null && <p className="mt-1 font-mono text-2xs text-ink-3">{error.requestId}</p>}
+      {error.requestId !== null && (
+        <p className="mt-1 text-2xs text-ink-3">
+          Request ID: <span className="font-mono">{error.requestId}</span>
+        </p>
+      )}
       {retry !== undefined && (
         <Button className="mt-5" onClick={retry}>
           Try again
@@ -67,7 +71,7 @@ export function Failed({ error, retry }: { error: ApiError; retry?: () => void }
   );
 }
 
-/** A word to the reader inside a page. */
+/** A message inside a page. */
 export function Notice({
   tone = 'accent',
   title,

@@ -4,25 +4,25 @@ import { Button } from './button.tsx';
 import { classNames } from './class-names.ts';
 
 export interface Column<Row> {
-  /** Of its own among the columns. */
+  /** Unique among the columns. */
   name: string;
   heading: ReactNode;
   cell: (row: Row) => ReactNode;
-  /** Numbers stand at the end of their column, so that their digits align. */
+  /** Aligns numbers to the right. */
   numeric?: boolean;
-  /** Least width of the window at which it is seen; left out: always. */
+  /** Hidden below this window width; default: always shown. */
   from?: 'sm' | 'md' | 'lg' | 'xl';
-  /** Takes what width is left, and cuts what does not fit. */
+  /** Takes the remaining width and truncates its content. */
   grow?: boolean;
 }
 
 interface TableProps<Row> {
-  /** What the rows are, for screen readers. */
+  /** Accessible name. */
   label: string;
   columns: readonly Column<Row>[];
   rows: readonly Row[];
   keyOf: (row: Row) => string;
-  /** Opens a row; the first cell should hold a link or button that does the same for the keyboard. */
+  /** Opens a row. The first cell needs a link or button that does the same for keyboard users. */
   onOpen?: (row: Row) => void;
   isOpen?: (row: Row) => boolean;
 }
@@ -34,7 +34,7 @@ const SEEN_FROM = {
   xl: 'hidden xl:table-cell',
 };
 
-/** Of the cells of a column: on narrow windows the last one that is seen there keeps away from the edge too. */
+/** Returns the padding of a column's cells. The last visible column of narrow windows also needs padding at the edge. */
 function edges<Row>(column: Column<Row>, columns: readonly Column<Row>[]): string {
   const lastOnNarrow = columns.findLast(({ from }) => from === undefined) === column;
   return classNames(
@@ -44,11 +44,11 @@ function edges<Row>(column: Column<Row>, columns: readonly Column<Row>[]): strin
   );
 }
 
-/** Rows beyond which only those in sight are in the page. */
+/** Longer tables render only the visible rows. */
 const MANY = 100;
 const ROW_HEIGHT = 52;
 
-/** Rows of the same kind. Of very many only those in sight are drawn, so that it stays smooth. */
+/** A table. Virtualizes long lists. */
 export function Table<Row>(props: TableProps<Row>) {
   const { label, columns, rows } = props;
   return (
@@ -128,7 +128,7 @@ function Line<Row>({ row, index, columns, onOpen, isOpen }: TableProps<Row> & { 
       onClick={
         onOpen &&
         ((event) => {
-          // Links, buttons and menus in the row do what they say; a text being selected opens nothing.
+          // Clicks on links, buttons and menus, and text selection, must not open the row.
           const target = event.target as Element;
           if (
             target.closest('a, button, [role="menu"], [role="dialog"]') === null &&
@@ -160,7 +160,7 @@ function Line<Row>({ row, index, columns, onOpen, isOpen }: TableProps<Row> & { 
   );
 }
 
-/** Reads the next page of a list, where there is one. */
+/** The footer of a list: row count, and a button that loads the next page. */
 export function More({
   shown,
   what,
@@ -178,11 +178,11 @@ export function More({
     <footer className="flex min-h-13 items-center justify-between gap-3 border-t border-line px-4 text-xs text-ink-3 sm:px-5">
       <span className="tabular-nums">
         {shown} {what}
-        {hasMore ? ' so far' : ''}
+        {hasMore ? ' loaded' : ''}
       </span>
       {hasMore && (
         <Button size="small" busy={busy} onClick={onMore}>
-          Show more
+          Load more
         </Button>
       )}
     </footer>

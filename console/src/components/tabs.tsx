@@ -8,16 +8,16 @@ interface Tab<Value extends string> {
 }
 
 interface TabsProps<Value extends string> {
-  /** Left out: the first one is shown at first, and nobody but the tabs knows which is. */
+  /** Default: uncontrolled, starting with the first tab. */
   value?: Value;
   onChange?: (value: Value) => void;
   label: string;
   tabs: readonly Tab<Value>[];
-  /** Beside the tabs, at the end of their line. */
+  /** At the end of the tab bar. */
   aside?: ReactNode;
 }
 
-/** Several things in one place, one seen at a time. */
+/** A tab bar with panels. */
 export function Tabs<Value extends string>({ value, onChange, label, tabs, aside }: TabsProps<Value>) {
   return (
     <Base.Root

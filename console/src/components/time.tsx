@@ -4,13 +4,13 @@ import { ago, dateTime, utc } from '../format/time.ts';
 interface TimeProps {
   /** ISO 8601; null: never. */
   at: string | null;
-  /** As a distance from now, such as "3 min ago". */
+  /** Relative to now, such as "3 min ago". */
   relative?: boolean;
-  /** What stands there where it is null. */
+  /** Text if `at` is null. */
   never?: string;
 }
 
-/** A moment in the reader's own time; in UTC on hover. */
+/** A time in the user's time zone, with UTC as tooltip. */
 export function Time({ at, relative = false, never = 'Never' }: TimeProps) {
   const nowMs = useNow(relative);
   if (at === null) return <span className="text-ink-3">{never}</span>;
@@ -21,7 +21,7 @@ export function Time({ at, relative = false, never = 'Never' }: TimeProps) {
   );
 }
 
-/** The time as it was half a minute ago at most, since distances grow. */
+/** Returns the current time, updated every 30 seconds. */
 function useNow(active: boolean): number {
   const [nowMs, setNow] = useState(() => Date.now());
   useEffect(() => {

@@ -3,7 +3,7 @@ import { CircleAlert, CircleCheck, X } from 'lucide-react';
 
 const manager = Toast.createToastManager();
 
-/** Says what happened, in a corner, to screen readers too; it goes away by itself. */
+/** Shows a toast, which is also announced to screen readers and disappears after a few seconds. */
 export const say = {
   good: (title: string, undo?: { label: string; run: () => void }) => {
     manager.add({
@@ -17,7 +17,7 @@ export const say = {
   },
 };
 
-/** Where they stand: once, around everything. */
+/** Renders the toasts. Mounted once. */
 export function Toasts() {
   return (
     <Toast.Provider toastManager={manager} timeout={5000}>

@@ -4,31 +4,31 @@ import { whole } from './number.ts';
 
 type Standing = Element<'readLimits'>;
 
-/** A limit by the name that the interface has for it. */
+/** A limit by its API name. */
 export type LimitName = Standing['limit'];
 
-/** Each limit in the order in which people read them: what it bounds, and what follows its number. */
+/** Label and unit of each limit, in display order. */
 const LIMITS: Readonly<Record<LimitName, { label: string; unit: string }>> = {
   requests_per_minute: { label: 'Requests per minute', unit: 'requests per minute' },
   tokens_per_minute: { label: 'Tokens per minute', unit: 'tokens per minute' },
-  requests_in_flight: { label: 'Requests at once', unit: 'requests at once' },
+  requests_in_flight: { label: 'Concurrent requests', unit: 'concurrent requests' },
   tokens_per_day: { label: 'Tokens per day', unit: 'tokens per day (UTC)' },
   tokens_per_month: { label: 'Tokens per month', unit: 'tokens per month (UTC)' },
   usd_per_month: { label: 'Spend per month', unit: 'per month (UTC)' },
 };
 
-/** What a limit bounds, such as "Requests per minute". */
+/** Returns the label of a limit, such as "Requests per minute". */
 export const limitLabel = (limit: LimitName): string => LIMITS[limit].label;
 
-/** An amount of what a limit bounds: requests or tokens, or USD as a decimal string. */
+/** Formats an amount of a limit: requests, tokens, or USD as a decimal string. */
 export const limitAmount = (limit: LimitName, amount: Standing['bound']): string =>
   limit === 'usd_per_month' ? money(String(amount)) : whole(Number(amount));
 
-/** A limit in words, such as "600 requests per minute". */
+/** Formats a limit, such as "600 requests per minute". */
 export const limitWords = (limit: LimitName, bound: Standing['bound']): string =>
   `${limitAmount(limit, bound)} ${LIMITS[limit].unit}`;
 
-/** Those limits that are set, in the order in which people read them. */
+/** Returns the limits that are set, in display order. */
 export function limitsSet(
   limits: Readonly<Partial<Record<LimitName, Standing['bound'] | undefined>>>,
 ): { limit: LimitName; bound: Standing['bound'] }[] {
@@ -39,7 +39,7 @@ export function limitsSet(
   });
 }
 
-/** What is left of a limit, never less than nothing: as an amount of what it bounds. */
+/** Formats the remaining amount of a limit, 0 at least. */
 export function limitLeft({ limit, bound, used }: Pick<Standing, 'limit' | 'bound' | 'used'>): string {
   const left = pico(bound) - pico(used);
   const digits = (left > 0n ? left : 0n).toString().padStart(13, '0');
@@ -47,7 +47,7 @@ export function limitLeft({ limit, bound, used }: Pick<Standing, 'limit' | 'boun
   return limit === 'usd_per_month' ? money(decimal) : whole(Number(decimal));
 }
 
-/** Exactly, with twelve digits after the point. */
+/** Converts to units of 10^-12, exactly. */
 function pico(amount: Standing['bound']): bigint {
   const [digits = '0', fraction = ''] = String(amount).split('.');
   return BigInt(digits + fraction.padEnd(12, '0').slice(0, 12));

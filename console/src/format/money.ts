@@ -1,6 +1,6 @@
 /**
- * An amount as people read it: cents where it has them, and as many further digits as a small amount needs to show
- * three that count. `usd` is a decimal string, and is never put through a float.
+ * Formats an amount in USD with cents; amounts below $1 get three significant digits. `usd` is a decimal string and is
+ * never converted to a float.
  */
 export function money(usd: string): string {
   const [whole = '0', fraction = ''] = usd.replace('-', '').split('.');
@@ -12,7 +12,7 @@ export function money(usd: string): string {
   return `${sign}$${grouped}.${kept}`;
 }
 
-/** An amount in whole cents, so that a column of them aligns: rounded down, and `<$0.01` where that would hide it. */
+/** Formats an amount in whole cents for table columns: rounded down, `<$0.01` for smaller amounts. */
 export function cents(usd: string): string {
   const [whole = '0', fraction = ''] = usd.replace('-', '').split('.');
   const kept = fraction.slice(0, 2).padEnd(2, '0');
@@ -20,5 +20,5 @@ export function cents(usd: string): string {
   return money(`${usd.startsWith('-') ? '-' : ''}${whole}.${kept}`);
 }
 
-/** An amount as a number for charts and orderings alone: it is not exact. */
+/** Converts an amount to a float, for charts and sorting only. */
 export const inexact = (usd: string): number => Number(usd);

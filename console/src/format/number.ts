@@ -1,22 +1,22 @@
 const WHOLE = new Intl.NumberFormat(undefined);
-// In some ways of writing English a million is `m`, which is milli to everybody else.
+// Some English locales write a million as `m`, which reads as milli.
 const COMPACT = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 });
 const PERCENT = new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 1 });
 const ONE = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
 
-/** Such as `1,234,567`. */
+/** Formats a count, such as `1,234,567`. */
 export const whole = (value: number): string => WHOLE.format(value);
 
-/** Such as `1.2M`; the exact number belongs beside it or on hover. */
+/** Formats a count briefly, such as `1.2M`. Show the exact number next to it or on hover. */
 export const compact = (value: number): string => COMPACT.format(value);
 
-/** A share from 0 to 1, such as `12.5%`. */
+/** Formats a share from 0 to 1, such as `12.5%`. */
 export const percent = (share: number): string => PERCENT.format(share);
 
-/** With one digit after the point, such as `41.3`. */
+/** Formats with at most one decimal, such as `41.3`. */
 export const oneDigit = (value: number): string => ONE.format(value);
 
-/** Bytes in units of 1024, such as `93.8 MiB`. */
+/** Formats bytes in units of 1024, such as `93.8 MiB`. */
 export function bytes(count: number): string {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
   let value = count;

@@ -1,13 +1,13 @@
 const DATE_TIME = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
 const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
 const RELATIVE = new Intl.RelativeTimeFormat(undefined, { style: 'short' });
-/** "Yesterday" and "tomorrow" are how people say it; "last mo." is not. */
+/** "Yesterday" and "tomorrow" read well; "last mo." does not. */
 const RELATIVE_DAY = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto', style: 'short' });
 
-/** A moment in the reader's time zone, to the minute. `at` is ISO 8601. */
+/** Formats a time in the user's time zone, to the minute. `at` is ISO 8601. */
 export const dateTime = (at: string): string => DATE_TIME.format(new Date(at));
 
-/** The same to the second. */
+/** Formats a time in the user's time zone, to the second. */
 export const exactTime = (at: string): string => EXACT.format(new Date(at));
 
 const LOG = new Intl.DateTimeFormat(undefined, {
@@ -18,10 +18,10 @@ const LOG = new Intl.DateTimeFormat(undefined, {
   second: '2-digit',
 });
 
-/** A moment of the last months to the second, as short as a log needs it. */
+/** Formats a recent time for a log: no year, to the second. */
 export const logTime = (at: string): string => LOG.format(new Date(at));
 
-/** The same moment in UTC, as logs have it. */
+/** Formats a time in UTC, such as `2026-11-21 16:00:00 UTC`. */
 export const utc = (at: string): string => `${new Date(at).toISOString().slice(0, 19).replace('T', ' ')} UTC`;
 
 const STEPS = [
@@ -32,7 +32,7 @@ const STEPS = [
   ['minute', 60],
 ] as const;
 
-/** How long before or after `nowMs` a moment is, such as "3 min ago" or "in 2 days". */
+/** Formats a time relative to `nowMs`, such as "3 min ago" or "in 2 days". */
 export function ago(at: string, nowMs: number): string {
   const seconds = (Date.parse(at) - nowMs) / 1000;
   for (const [unit, length] of STEPS) {
@@ -43,7 +43,7 @@ export function ago(at: string, nowMs: number): string {
   return seconds > 1 ? 'in less than a minute' : 'just now';
 }
 
-/** A length of time in the unit that suits it: `840 ms`, `3.2 s`, `4 min 10 s`, `2 h 5 min`. */
+/** Formats a duration in a suitable unit: `840 ms`, `3.20 s`, `4 min 10 s`, `2 h 5 min`. */
 export function duration(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 10_000) return `${(ms / 1000).toFixed(2)} s`;

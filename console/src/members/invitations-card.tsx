@@ -14,7 +14,7 @@ type Invitation = Element<'listInvitations'>;
 const COLUMNS: readonly Column<Invitation>[] = [
   {
     name: 'email',
-    heading: 'Address',
+    heading: 'Email',
     grow: true,
     cell: ({ email, role, expires_at }) => (
       <>
@@ -49,7 +49,7 @@ function withdrawColumn(onWithdraw: (invitation: Invitation) => void): Column<In
     cell: (invitation) => (
       <Button
         size="small"
-        aria-label={`Withdraw the invitation of ${invitation.email}`}
+        aria-label={`Withdraw invitation for ${invitation.email}`}
         onClick={() => onWithdraw(invitation)}
       >
         Withdraw
@@ -58,19 +58,19 @@ function withdrawColumn(onWithdraw: (invitation: Invitation) => void): Column<In
   };
 }
 
-/** Invitations of an account that nobody has accepted yet; nothing where there are none. */
+/** Pending invitations of an account. Hidden if there are none. */
 export function InvitationsCard({ accountId }: { accountId: string }) {
   const invitations = useList('listInvitations', { query: { account_id: accountId } });
   const [withdrawn, setWithdrawn] = useState<Invitation | null>(null);
   const withdraw = useAction('withdrawInvitation', {
     changes: ['listInvitations'],
-    done: 'The invitation is withdrawn: its link opens nothing any more.',
+    done: 'Invitation withdrawn',
   });
   const { items } = invitations;
   if (items === undefined && invitations.error === null) return null;
   if (items?.length === 0) return null;
   return (
-    <Card title="Pending invitations" hint="Each is good for 7 days, and for one address." flush>
+    <Card title="Pending invitations" hint="Each is valid for 7 days and one email address." flush>
       {items === undefined ? (
         invitations.error !== null && <Failed error={invitations.error} retry={invitations.refetch} />
       ) : (
@@ -96,16 +96,14 @@ export function InvitationsCard({ accountId }: { accountId: string }) {
         open={withdrawn !== null}
         onClose={() => setWithdrawn(null)}
         title="Withdraw this invitation?"
-        action="Withdraw"
+        action="Withdraw invitation"
         busy={withdraw.isPending}
         onConfirm={() => {
           if (withdrawn !== null)
             withdraw.mutate({ params: { id: withdrawn.id } }, { onSuccess: () => setWithdrawn(null) });
         }}
       >
-        <p>
-          The link that {withdrawn?.email} has opens nothing any more. You can invite them again at any time.
-        </p>
+        <p>The link sent to {withdrawn?.email} stops working. You can invite them again at any time.</p>
       </Confirm>
     </Card>
   );

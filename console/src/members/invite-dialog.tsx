@@ -13,13 +13,13 @@ interface InviteDialogProps {
   account: { id: string; name: string };
   open: boolean;
   onClose: () => void;
-  /** Chosen at first. */
+  /** Initial role. */
   role?: Role;
-  /** On the button that closes it before anybody was invited. */
+  /** Text of the cancel button. */
   cancel?: string;
 }
 
-/** Invites somebody to act for an account; the link is shown this once. */
+/** Invites a user to an account and shows the invitation link once. */
 export function InviteDialog({
   account,
   open,
@@ -29,28 +29,28 @@ export function InviteDialog({
 }: InviteDialogProps) {
   const form = useId();
   const invite = useAction('createInvitation', { changes: ['listInvitations'], quiet: true });
-  const { data: made = null, reset } = invite;
+  const { data: created = null, reset } = invite;
   useEffect(() => {
-    // The link of the last time is gone for good.
+    // Drops the link of the previous invitation.
     if (open) reset();
   }, [open, reset]);
   return (
     <Dialog
       open={open}
       onClose={onClose}
-      modal={made !== null}
-      title={made === null ? `Invite somebody to ${account.name}` : 'Hand on this link'}
+      modal={created !== null}
+      title={created === null ? `Invite a user to ${account.name}` : 'Invitation link'}
       hint={
-        made === null
-          ? 'They get a link that makes them a person of this account. It is good for 7 days.'
-          : `Whoever opens it as ${made.email} acts for ${account.name} from then on.`
+        created === null
+          ? 'Creates an invitation link that is valid for 7 days.'
+          : `${created.email} joins ${account.name} by opening this link.`
       }
       actions={
-        made === null ? (
+        created === null ? (
           <>
             <Button onClick={onClose}>{cancel}</Button>
             <Button kind="primary" type="submit" form={form} busy={invite.isPending}>
-              Make the link
+              Create invitation
             </Button>
           </>
         ) : (
@@ -60,7 +60,7 @@ export function InviteDialog({
         )
       }
     >
-      {made === null ? (
+      {created === null ? (
         <InviteForm
           id={form}
           role={role}
@@ -68,12 +68,12 @@ export function InviteDialog({
           onInvite={(wanted) => invite.mutate({ body: { account_id: account.id, ...wanted } })}
         />
       ) : (
-        <ShownOnce text={made.link} what="link" label="Link of the invitation">
-          {made.mailed
-            ? `It was also sent to ${made.email}. `
-            : 'No e-mail was sent: hand the link on yourself. '}
-          It cannot be shown again and expires <Time at={made.expires_at} />. Another one for this address
-          makes it void.
+        <ShownOnce text={created.link} what="link" label="Invitation link">
+          {created.mailed
+            ? `This link was also emailed to ${created.email}. `
+            : 'No email was sent. Share this link with the user yourself. '}
+          It is shown only once and expires <Time at={created.expires_at} />. A new invitation for the same
+          email address replaces it.
         </ShownOnce>
       )}
     </Dialog>
@@ -97,7 +97,7 @@ function InviteForm({ id, role: first, error, onInvite }: InviteFormProps) {
   return (
     <form id={id} onSubmit={submit} className="space-y-4">
       <TextField
-        label="E-mail address"
+        label="Email"
         type="email"
         name="email"
         required

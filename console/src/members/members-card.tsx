@@ -17,7 +17,7 @@ type Member = Element<'listMembers'>;
 
 const PERSON: Column<Member> = {
   name: 'person',
-  heading: 'Person',
+  heading: 'User',
   grow: true,
   cell: (member) => <Person {...member.person} />,
 };
@@ -26,7 +26,7 @@ const ROLE: Column<Member> = { name: 'role', heading: 'Role', cell: ({ role }) =
 
 const SINCE: Column<Member> = {
   name: 'since',
-  heading: 'Since',
+  heading: 'Joined',
   from: 'sm',
   cell: ({ created_at }) => <Time at={created_at} relative />,
 };
@@ -75,19 +75,19 @@ function Person({ id, name, email }: Member['person']) {
 
 interface MembersCardProps {
   account: { id: string; name: string };
-  /** The reader may change roles and remove people. */
+  /** The user may change roles and remove members. */
   editable: boolean;
-  /** Such as the button that invites. */
+  /** Such as the invite button. */
   actions?: ReactNode;
 }
 
-/** Who acts for an account, and as what. */
+/** The members of an account and their roles. */
 export function MembersCard({ account, editable, actions }: MembersCardProps) {
   const members = useList('listMembers', { params: { id: account.id }, query: {} });
   const [leaving, setLeaving] = useState<Member | null>(null);
   const setMember = useAction('setMember', {
     changes: ['listMembers', 'getSession'],
-    done: ({ person: { name }, role }) => `${name} is ${role === 'owner' ? 'an owner' : 'a member'} now.`,
+    done: ({ person: { name }, role }) => `${name} is now ${role === 'owner' ? 'an owner' : 'a member'}`,
   });
   const columns = editable
     ? [
@@ -100,7 +100,7 @@ export function MembersCard({ account, editable, actions }: MembersCardProps) {
       ]
     : [PERSON, ROLE, SINCE];
   return (
-    <Card title="Members" hint="People who act for this account in the console." actions={actions} flush>
+    <Card title="Members" hint="Users with access to this account" actions={actions} flush>
       {members.items === undefined ? (
         members.error === null ? (
           <SkeletonRows rows={3} />
@@ -108,8 +108,8 @@ export function MembersCard({ account, editable, actions }: MembersCardProps) {
           <Failed error={members.error} retry={members.refetch} />
         )
       ) : members.items.length === 0 ? (
-        <Empty icon={Users} title="Nobody acts for this account">
-          Its keys work all the same. Invite somebody who can see its usage and make further keys.
+        <Empty icon={Users} title="No members yet">
+          Invite users to let them view usage and create keys. Existing keys work without members.
         </Empty>
       ) : (
         <>
@@ -132,7 +132,7 @@ export function MembersCard({ account, editable, actions }: MembersCardProps) {
 
 interface RemoveMemberProps {
   account: { id: string; name: string };
-  /** Null: nobody is to leave. */
+  /** Null: closed. */
   member: Member | null;
   onClose: () => void;
 }
@@ -141,7 +141,7 @@ function RemoveMember({ account, member, onClose }: RemoveMemberProps) {
   const { person } = useSession();
   const remove = useAction('removeMember', {
     changes: ['listMembers', 'getSession'],
-    done: `They act for ${account.name} no more.`,
+    done: `${member?.person.name ?? 'Member'} removed from ${account.name}`,
   });
   const self = member?.person.id === person.id;
   return (
@@ -149,7 +149,7 @@ function RemoveMember({ account, member, onClose }: RemoveMemberProps) {
       open={member !== null}
       onClose={onClose}
       title={self ? `Leave ${account.name}?` : `Remove ${member?.person.name ?? ''}?`}
-      action={self ? 'Leave' : 'Remove'}
+      action={self ? 'Leave account' : 'Remove member'}
       busy={remove.isPending}
       onConfirm={() => {
         if (member === null) return;
@@ -157,8 +157,8 @@ function RemoveMember({ account, member, onClose }: RemoveMemberProps) {
       }}
     >
       <p>
-        {self ? 'You' : 'They'} no longer see the keys, usage and requests of {account.name}. Keys that{' '}
-        {self ? 'you' : 'they'} made go on working; revoke those that are to end.
+        {self ? 'You' : 'They'} lose access to the keys, usage and requests of {account.name}. Keys that{' '}
+        {self ? 'you' : 'they'} created keep working until they are revoked.
       </p>
     </Confirm>
   );

@@ -2,14 +2,13 @@ import type { Element } from '../api/client.ts';
 
 export type Role = Element<'listMembers'>['role'];
 
-/** What somebody may do for an account, in words. */
+/** Labels and permissions of the roles. */
 export const ROLES: Readonly<Record<Role, { label: string; meaning: string }>> = {
   owner: {
     label: 'Owner',
-    meaning:
-      'Makes and revokes keys, sees usage and requests, invites and removes people, renames the account.',
+    meaning: 'Can create and revoke keys, view usage and requests, manage members and rename the account.',
   },
-  member: { label: 'Member', meaning: 'Makes and revokes keys, sees usage and requests.' },
+  member: { label: 'Member', meaning: 'Can create and revoke keys and view usage and requests.' },
 };
 
 export const ROLE_CHOICES: readonly { value: Role; label: string }[] = [

@@ -3,7 +3,7 @@ import { Select } from '../components/select.tsx';
 import { rememberAccount, useAccount } from './account.ts';
 import { useSession } from './session.tsx';
 
-/** The account that is looked at, and the others that the person acts for. */
+/** Shows the current account and lets the user switch to another one. */
 export function AccountSwitch() {
   const { accounts } = useSession();
   const account = useAccount();

@@ -3,17 +3,17 @@ import { useSearch } from 'wouter';
 import { useRead } from '../api/queries.ts';
 import { useSession } from './session.tsx';
 
-/** The account whose keys and usage are looked at. */
+/** The account whose keys and usage the console shows. */
 export interface CurrentAccount {
   id: string;
   name: string;
-  /** The person's part in it; null: an operator who looks at somebody else's. */
+  /** The user's role in it; null: the user is an operator and not a member. */
   role: 'owner' | 'member' | null;
 }
 
 const LAST = 'sluice.account';
 
-/** The account that the address names, else the one used last, else the first. Null: the person has none. */
+/** Returns the account named in the URL, else the last one used, else the first. Null: the user has no account. */
 export function useAccount(): CurrentAccount | null {
   const { accounts, person } = useSession();
   const named = new URLSearchParams(useSearch()).get('account');
@@ -28,12 +28,12 @@ export function useAccount(): CurrentAccount | null {
   return accounts[0] ?? null;
 }
 
-/** Keeps the account for the next visit. Its id is no secret. */
+/** Stores the account for the next visit. Its id is not secret. */
 export function rememberAccount(id: string): void {
   try {
     localStorage.setItem(LAST, id);
   } catch {
-    // Storage is closed to us: the next visit begins with the first account.
+    // Storage is unavailable: the next visit starts with the first account.
   }
 }
 
@@ -45,7 +45,7 @@ function remembered(): string | null {
   }
 }
 
-/** Makes addresses within the console that stay with the account named in this one. */
+/** Returns a function that adds the account of the current URL to a console path. */
 export function useHrefWithAccount(): (to: string) => string {
   const named = new URLSearchParams(useSearch()).get('account');
   return useCallback(

@@ -1,6 +1,6 @@
 import { useSyncExternalStore } from 'react';
 
-/** How the console looks; `system` follows the device. */
+/** Color scheme of the console; `system` follows the device. */
 export type Appearance = 'light' | 'dark' | 'system';
 
 const KEY = 'sluice.appearance';
@@ -8,12 +8,12 @@ const dark = matchMedia('(prefers-color-scheme: dark)');
 const listeners = new Set<() => void>();
 let chosen: Appearance = stored();
 
-/** What was chosen, and how to choose anew. It stays on this device. */
+/** Returns the chosen appearance and a setter. Stored on this device. */
 export function useAppearance(): [Appearance, (appearance: Appearance) => void] {
   return [useSyncExternalStore(listen, () => chosen), choose];
 }
 
-/** The scheme in use now; a chart redraws when it changes. */
+/** Returns the color scheme in use. Charts redraw when it changes. */
 export function useScheme(): 'light' | 'dark' {
   return useSyncExternalStore(listen, scheme);
 }
@@ -24,7 +24,7 @@ function choose(appearance: Appearance): void {
     if (appearance === 'system') localStorage.removeItem(KEY);
     else localStorage.setItem(KEY, appearance);
   } catch {
-    // Storage is closed to us: it holds for this visit.
+    // Storage is unavailable: the choice lasts for this visit.
   }
   apply();
 }

@@ -1,9 +1,8 @@
 import { useEffect, useState } from 'react';
 
 /**
- * The secret of a link, which stands behind the `#` of its address so that it reaches no server log. It is taken out
- * of the address at once, so that it stays neither in the history nor on a shared screen, and lives in memory alone: a
- * reload forgets it. Empty: the link had none.
+ * Returns the secret in the URL fragment of a link; empty: none. Fragments do not reach server logs. The secret is
+ * removed from the URL immediately, so that it does not stay in the browser history, and is lost on reload.
  */
 export function useFragmentToken(): string {
   const [token, setToken] = useState(() => location.hash.slice(1));
@@ -14,7 +13,7 @@ export function useFragmentToken(): string {
       history.replaceState(history.state, '', location.pathname + location.search);
     };
     take();
-    // Another link to the same page, opened in this tab, loads nothing anew.
+    // Opening another link to the same page in this tab does not reload the page.
     addEventListener('hashchange', take);
     return () => removeEventListener('hashchange', take);
   }, []);

@@ -1,4 +1,4 @@
-/** The mark: a gate, and what flows through it. */
+/** The Sluice logo: a gate with water flowing through it. */
 export function Logo({ className = 'size-6' }: { className?: string }) {
   return (
     <svg viewBox="0 0 32 32" className={className} aria-hidden="true">

@@ -23,12 +23,12 @@ interface Entry {
 
 interface Group {
   label: string | null;
-  /** Seen by operators alone. */
+  /** Only shown to operators. */
   operator: boolean;
   entries: readonly Entry[];
 }
 
-/** What stands at the side of every page, in its order. */
+/** Entries of the sidebar, in order. */
 export const NAVIGATION: readonly Group[] = [
   {
     label: null,

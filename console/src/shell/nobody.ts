@@ -1,10 +1,10 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect } from 'react';
 
-/** Forgets all that was read for somebody once nobody is signed in, so that who comes next sees none of it. */
-export function useNobody(isNobody: boolean): void {
+/** Clears cached responses after sign-out, so that the next user of this browser cannot see them. */
+export function useClearCacheOnSignOut(isSignedOut: boolean): void {
   const client = useQueryClient();
   useEffect(() => {
-    if (isNobody) client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== 'getSession' });
-  }, [client, isNobody]);
+    if (isSignedOut) client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== 'getSession' });
+  }, [client, isSignedOut]);
 }

@@ -5,7 +5,7 @@ import { useAppearance } from './appearance.ts';
 import { Link } from './link.tsx';
 import { useSession } from './session.tsx';
 
-/** The person, and what concerns them alone: settings, appearance, the way out. */
+/** The user menu: settings, appearance, sign out. */
 export function PersonMenu() {
   const { person } = useSession();
   const [appearance, choose] = useAppearance();
@@ -45,7 +45,7 @@ export function PersonMenu() {
       <MenuItem
         icon={<LogOut />}
         onClick={() => {
-          // All that was read goes with the person who read it.
+          // A full page load drops all cached data.
           signOut.mutate(undefined, { onSuccess: () => location.assign('/sign-in') });
         }}
       >

@@ -1,12 +1,12 @@
 import { useCallback, useMemo } from 'react';
 import { useLocation, useSearch } from 'wouter';
 
-/** Null takes a name out of the query; names that are left out stay. */
+/** Null removes a parameter; parameters that are not named stay. */
 type Changes = Readonly<Record<string, string | null>>;
 
 /**
- * The query of the address, and how to change it. Each change is a step that leads back, unless it is to `replace`
- * the last one: while somebody types.
+ * Returns the URL query and a function that changes it. Each change adds a history entry unless `replace` is set, which
+ * is meant for text input.
  */
 export function useQueryState(): [
   query: URLSearchParams,
@@ -16,7 +16,7 @@ export function useQueryState(): [
   const [path, navigate] = useLocation();
   const change = useCallback(
     (changes: Changes, how: { replace?: boolean } = {}) => {
-      // Of the address as it is now: two changes of the same moment do not undo each other.
+      // Reads the current URL, so that two changes in the same tick do not undo each other.
       const query = new URLSearchParams(location.search);
       for (const [name, value] of Object.entries(changes)) {
         if (value === null || value === '') query.delete(name);

@@ -3,19 +3,19 @@ import { useAccount, type CurrentAccount } from './account.ts';
 import { useQueryState } from './query.ts';
 import { useSession } from './session.tsx';
 
-/** Whose usage and requests are looked at. */
+/** The accounts whose usage and requests a page shows. */
 export interface Scope {
-  /** Null: all accounts together, or that of somebody who has none. */
+  /** Null: all accounts, or the user has no account. */
   account: CurrentAccount | null;
-  /** All accounts together, which operators alone may see. */
+  /** All accounts; operators only. */
   all: boolean;
-  /** What the service is asked with. */
+  /** Query parameters for the management API. */
   query: { account_id?: string };
 }
 
 const NAME = 'scope';
 
-/** The account that is looked at, or for operators, where the address says so or they have none, all of them. */
+/** Returns the current account, or all accounts if an operator chose them in the URL or has no account. */
 export function useScope(): Scope {
   const { person } = useSession();
   const account = useAccount();
@@ -28,10 +28,10 @@ export function useScope(): Scope {
   };
 }
 
-/** What the address of a page says so with. */
+/** Returns the URL parameters of a scope. */
 export const scopeInQuery = ({ all }: Scope): Record<string, string> => (all ? { [NAME]: 'all' } : {});
 
-/** Lets operators choose between an account and all of them. */
+/** Lets operators switch between the current account and all accounts. */
 export function ScopeSwitch() {
   const { person } = useSession();
   const account = useAccount();

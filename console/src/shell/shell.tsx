@@ -9,23 +9,23 @@ import { NAVIGATION } from './navigation.ts';
 import { PersonMenu } from './person-menu.tsx';
 import { useSession } from './session.tsx';
 
-/** What stands around every page of somebody who has signed in. */
+/** The layout of every signed-in page: sidebar, top bar and content. */
 export function Shell({ children }: { children: ReactNode }) {
   const main = useRef<HTMLElement>(null);
   const [path] = useLocation();
-  useArrival(main, path);
+  useResetScrollAndFocus(main, path);
   return (
     <div className="min-h-dvh lg:grid lg:grid-cols-[15rem_minmax(0,1fr)]">
       <a
         href="#main"
         className="sr-only focus:not-sr-only focus:fixed focus:top-3 focus:left-3 focus:z-50 focus:rounded-md focus:bg-raised focus:px-3 focus:py-2 focus:text-sm focus:font-medium"
       >
-        Skip to the page
+        Skip to main content
       </a>
       <aside className="sticky top-0 hidden h-dvh flex-col border-r border-line bg-surface lg:flex">
         <Side />
       </aside>
-      {/* Anew with each page: whoever chose one has done with the menu. */}
+      {/* The key closes the menu on navigation. */}
       <TopBar key={path} />
       <main ref={main} id="main" tabIndex={-1} className="min-w-0 outline-none">
         {children}
@@ -35,11 +35,11 @@ export function Shell({ children }: { children: ReactNode }) {
 }
 
 /**
- * As with a page that the browser loads: seen from the top, and read out from its beginning. On the way back the
- * browser knows where one was.
+ * Scrolls to the top and moves the focus to the content after navigation, as a full page load would. On back
+ * navigation the browser restores the scroll position.
  */
-function useArrival(main: RefObject<HTMLElement | null>, path: string): void {
-  // A row that opens above its list leaves that in place.
+function useResetScrollAndFocus(main: RefObject<HTMLElement | null>, path: string): void {
+  // Opening a request keeps the scroll position of the list behind it.
   const page = path.replace(/^\/requests\/.*/, '/requests');
   const seen = useRef(page);
   const backTo = useRef('');
@@ -59,7 +59,7 @@ function useArrival(main: RefObject<HTMLElement | null>, path: string): void {
   }, [main, page]);
 }
 
-/** On narrow windows: the name, and a button that opens what stands at the side of wide ones. */
+/** The top bar of narrow windows: the logo, and a button that opens the sidebar. */
 function TopBar() {
   return (
     <header className="sticky top-0 z-30 flex h-14 items-center justify-between border-b border-line bg-surface px-4 lg:hidden">

@@ -3,15 +3,15 @@ import { JSON_SYNTAX, literal } from './literal.ts';
 interface Call {
   method: string;
   url: string;
-  /** An API key, or `$NAME` of the environment variable that holds it; null: none is sent. */
+  /** An API key, or `$NAME` of an environment variable; null: no key is sent. */
   key: string | null;
-  /** Sent as JSON; left out: there is none. */
+  /** Sent as JSON; default: no body. */
   body?: unknown;
-  /** The answer comes bit by bit: curl is told to show each as it comes. */
+  /** Turns off output buffering for streamed responses. */
   streams?: boolean;
 }
 
-/** A call as a command of `curl` for the shells of Unix. */
+/** Formats a request as a `curl` command for Unix shells. */
 export function curl({ method, url, key, body, streams = false }: Call): string {
   const usual = body === undefined ? 'GET' : 'POST';
   const parts = [
@@ -24,7 +24,7 @@ export function curl({ method, url, key, body, streams = false }: Call): string 
   return parts.join(' \\\n  ');
 }
 
-/** Name of the environment variable that stands for a key, such as `SLUICE_API_KEY` of `$SLUICE_API_KEY`. */
+/** Returns the variable name of `$SLUICE_API_KEY`, which is `SLUICE_API_KEY`; null: not a variable. */
 export function variableOf(key: string): string | null {
   return /^\$([A-Za-z_]\w*)$/.exec(key)?.[1] ?? null;
 }
@@ -33,7 +33,7 @@ function inDoubleQuotes(key: string): string {
   return variableOf(key) === null ? key.replaceAll(/["\\$`]/g, '\\$&') : key;
 }
 
-/** As one word of the shell. Within single quotes nothing has a meaning but the quote that ends them. */
+/** Quotes text as one shell word. Only single quotes need escaping inside single quotes. */
 function quoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }

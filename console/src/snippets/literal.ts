@@ -1,23 +1,23 @@
-/** How a language writes what JSON can say. */
+/** How a language writes JSON values. */
 export interface Syntax {
   string: (text: string) => string;
-  /** The name of a field with what parts it from its value, such as `"name": `. */
+  /** A field name including the separator, such as `"name": `. */
   key: (name: string) => string;
   constants: { readonly true: string; readonly false: string; readonly null: string };
-  /** Between an object's braces and its fields where it stands on one line. */
+  /** Between the braces and the fields of a single-line object. */
   padding: '' | ' ';
-  /** After the last element where each stands on a line of its own. */
+  /** After the last element of a multi-line list. */
   trailing: '' | ',';
-  /** Of one level, in spaces. */
+  /** Spaces per level. */
   indent: number;
 }
 
-/** A line longer than this is broken where it can be. */
+/** Maximum line width. */
 const WIDTH = 88;
 
 /**
- * A value of JSON as an expression of the language, on one line where it fits, else over several. `column` is where
- * it begins, and `depth` how many levels in its lines are. What is `undefined` is left out, as JSON leaves it out.
+ * Formats a JSON value as an expression of the language, on one line if it fits. `column` is the start column, `depth`
+ * the nesting level. Skips `undefined` fields, as JSON does.
  */
 export function literal(value: unknown, syntax: Syntax, depth = 0, column = 0): string {
   if (typeof value === 'string') return syntax.string(value);
@@ -44,12 +44,12 @@ function entriesOf(value: object, syntax: Syntax): readonly [string, unknown][] 
   return fieldsOf(value).map(([name, inner]) => [syntax.key(name), inner]);
 }
 
-/** The fields of an object that JSON would have. */
+/** Returns the fields that are not undefined. */
 export function fieldsOf(value: object): [string, unknown][] {
   return Object.entries(value).filter(([, inner]) => inner !== undefined);
 }
 
-/** JSON, two spaces a level, as people write it by hand. */
+/** JSON with two spaces per level. */
 export const JSON_SYNTAX: Syntax = {
   string: (text) => JSON.stringify(text),
   key: (name) => `${JSON.stringify(name)}: `,
@@ -59,7 +59,7 @@ export const JSON_SYNTAX: Syntax = {
   indent: 2,
 };
 
-/** Python: every escape of JSON is one of its strings too, and means the same. */
+/** Python. JSON string escapes are valid in Python strings. */
 export const PYTHON: Syntax = {
   ...JSON_SYNTAX,
   constants: { true: 'True', false: 'False', null: 'None' },
@@ -67,12 +67,12 @@ export const PYTHON: Syntax = {
   indent: 4,
 };
 
-/** TypeScript, as it is most often formatted: single quotes, names bare where they may be. */
+/** TypeScript with single quotes and unquoted names. */
 export const TYPESCRIPT: Syntax = {
   ...JSON_SYNTAX,
   string: single,
   key: (name) => {
-    // As a plain name it would set the prototype and no field.
+    // A plain `__proto__` would set the prototype.
     if (name === '__proto__') return `['__proto__']: `;
     return `${/^[A-Za-z_$][\w$]*$/.test(name) ? name : single(name)}: `;
   },

@@ -1,25 +1,25 @@
 import { curl, variableOf } from './curl.ts';
 import { fieldsOf, literal, PYTHON, TYPESCRIPT } from './literal.ts';
 
-/** The same call in one language. */
+/** A code sample in one language. */
 export interface Sample {
   language: 'curl' | 'Python' | 'TypeScript';
   text: string;
 }
 
 interface SampleInput {
-  /** Address of the service as callers use it, without `/v1`: `public_url` of the session. */
+  /** URL of the service without `/v1`: `public_url` of the session. */
   baseUrl: string;
-  /** An API key, or `$NAME` of the environment variable that holds it. */
+  /** An API key, or `$NAME` of an environment variable. */
   key: string;
-  /** The body of the request: a chat where it has `messages`, else a text completion. */
+  /** Request body: a chat completion if it has `messages`, else a text completion. */
   request: Readonly<Record<string, unknown>>;
 }
 
-/** Where the key is, in snippets that show none. */
+/** The environment variable of the key, for snippets that do not contain one. */
 export const KEY_VARIABLE = '$SLUICE_API_KEY';
 
-/** Exactly this request by curl, and by OpenAI's own clients for Python and TypeScript. */
+/** Returns samples of this request for curl and OpenAI's Python and TypeScript clients. */
 export function samplesOf({ baseUrl, key, request }: SampleInput): Sample[] {
   const chat = request['messages'] !== undefined;
   const base = `${baseUrl.replace(/\/+$/, '')}/v1`;
@@ -27,7 +27,7 @@ export function samplesOf({ baseUrl, key, request }: SampleInput): Sample[] {
     base,
     key,
     method: chat ? 'chat.completions.create' : 'completions.create',
-    // What the clients have no name for goes another way than the rest.
+    // Fields that the clients do not know are passed separately.
     named: fieldsOf(request).filter(([name]) => (chat ? CHAT_FIELDS : TEXT_FIELDS).has(name)),
     others: fieldsOf(request).filter(([name]) => !(chat ? CHAT_FIELDS : TEXT_FIELDS).has(name)),
     chat,
@@ -58,13 +58,13 @@ interface ClientCall {
   others: Fields;
   chat: boolean;
   streams: boolean;
-  /** There is more than one choice. */
+  /** The response has several choices. */
   many: boolean;
-  /** The last chunk of a stream holds the usage and no choice. */
+  /** The last chunk of the stream has usage and no choices. */
   usageApart: boolean;
 }
 
-/** Fields that both clients, also those of some time ago, have a name for. */
+/** Fields that both clients know, including older versions. */
 const BOTH = [
   'model',
   'stream',
@@ -146,9 +146,9 @@ function typescript(call: ClientCall): string {
     return `  ${start}${literal(value, TYPESCRIPT, 1, 3 + start.length)},`;
   });
   if (call.others.length > 0) {
-    // Spread, since the types of the client refuse a field that they do not know only where it is written out.
+    // The client's types reject unknown fields in an object literal, but not in a spread.
     fields.push(
-      '  // The client has no types for these:',
+      '  // Not in the types of the client:',
       `  ...${literal(Object.fromEntries(call.others), TYPESCRIPT, 1, 6)},`,
     );
   }

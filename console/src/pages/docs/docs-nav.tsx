@@ -2,7 +2,7 @@ import { useEffect, useState } from 'react';
 import { MethodBadge } from './method-badge.tsx';
 import type { Group } from './operations.ts';
 
-/** The operations beside the reference, with the one marked that is read. */
+/** The navigation of the API reference. Highlights the visible operation. */
 export function DocsNav({ groups }: { groups: readonly Group[] }) {
   const read = useReadSection(groups);
   return (
@@ -36,7 +36,7 @@ export function DocsNav({ groups }: { groups: readonly Group[] }) {
   );
 }
 
-/** Keeps the one that is marked in sight within the list, and leaves the page where it is. */
+/** Scrolls the list to the highlighted link without scrolling the page. */
 function reveal(link: HTMLAnchorElement | null): void {
   const list = link?.closest('nav');
   if (!link || !list) return;
@@ -46,7 +46,7 @@ function reveal(link: HTMLAnchorElement | null): void {
   else if (place.bottom > seen.bottom) list.scrollTop += place.bottom - seen.bottom;
 }
 
-/** The section that stands at the top of the window. */
+/** Returns the id of the section at the top of the window. */
 function useReadSection(groups: readonly Group[]): string | null {
   const [read, setRead] = useState<string | null>(null);
   useEffect(() => {

@@ -18,7 +18,7 @@ import { groupsOf, matching } from './operations.ts';
 
 const TryDialog = lazy(() => import('./try-dialog.tsx'));
 
-/** The whole interface, as the service itself describes it. */
+/** The API reference, generated from the OpenAPI document of the service. */
 export default function DocsPage() {
   const document = useQuery<ApiDocument, ApiError>({
     queryKey: ['document'],
@@ -32,8 +32,8 @@ export default function DocsPage() {
       title="API reference"
       hint={
         <>
-          Sluice {version} at <code className="font-mono text-xs break-all">{public_url}</code>. Client
-          libraries of the OpenAI API take that address with <code className="font-mono text-xs">/v1</code>.
+          Sluice {version}. Base URL for OpenAI clients:{' '}
+          <code className="font-mono text-xs break-all">{public_url}/v1</code>
         </>
       }
       actions={
@@ -43,7 +43,7 @@ export default function DocsPage() {
           className="inline-flex h-9 items-center gap-2 rounded-lg border border-line-strong bg-surface px-3.5 text-sm font-medium text-ink transition-colors hover:bg-hover"
         >
           <Download className="size-4" aria-hidden="true" />
-          OpenAPI document
+          Download OpenAPI document
         </a>
       }
     >
@@ -81,7 +81,7 @@ function Reference({ document }: { document: ApiDocument }) {
     <div className="gap-10 xl:grid xl:grid-cols-[15rem_minmax(0,1fr)]">
       <div className="mb-6 xl:sticky xl:top-6 xl:self-start">
         <SearchField
-          label="Find an operation"
+          label="Search operations"
           className="xl:mb-4"
           value={search}
           onChange={(q) => change({ q }, { replace: true })}
@@ -106,10 +106,10 @@ function Reference({ document }: { document: ApiDocument }) {
         {groups.length === 0 && (
           <Empty
             icon={SearchX}
-            title="No operation is like that"
-            action={<Button onClick={() => change({ q: null })}>Show all operations</Button>}
+            title="No matching operations"
+            action={<Button onClick={() => change({ q: null })}>Clear search</Button>}
           >
-            Paths, names and summaries were looked through.
+            Paths, names and summaries are searched.
           </Empty>
         )}
         {groups.map(({ label, entries }) => (
@@ -131,7 +131,7 @@ function Reference({ document }: { document: ApiDocument }) {
         ))}
       </div>
       <Suspense>
-        {/* Its body names a model: which there are is known first. */}
+        {/* The example body needs a model, so models must be loaded. */}
         {tried !== undefined && !models.isPending && (
           <TryDialog
             key={tried.id}
@@ -147,7 +147,7 @@ function Reference({ document }: { document: ApiDocument }) {
   );
 }
 
-/** Goes to the section that the address names: it was not there yet when the browser looked for it. */
+/** Scrolls to the section of the URL fragment, which did not exist yet when the browser loaded the page. */
 function useFragment(): void {
   useEffect(() => {
     const id = location.hash.slice(1);

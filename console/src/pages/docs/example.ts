@@ -2,13 +2,13 @@ import type { ApiDocument, Schema } from '../../api/document.ts';
 import type { Entry } from './operations.ts';
 import { resolve } from './schema.ts';
 
-/** What examples are about: a model that is served, and the account in use. */
+/** A configured model and the current account, for examples. */
 export interface ExampleContext {
   model: string;
   accountId: string;
 }
 
-/** A body that the operation takes, short and ready to be sent; null: it takes none. */
+/** Returns a short valid body for the operation; null: no body. */
 export function exampleBody(
   entry: Entry,
   schemas: ApiDocument['components']['schemas'],
@@ -27,7 +27,7 @@ export function exampleBody(
     return { model: context.model, prompt: 'The capital of France is', max_tokens: 16, temperature: 0 };
   }
   const { properties = {}, required = [] } = resolve(entry.body, schemas);
-  // What changes something takes any of its fields: one shows how.
+  // Update operations have only optional fields: show the first one.
   const [first] = Object.keys(properties);
   const shown = new Set([...required, ...('account_id' in properties ? ['account_id'] : [])]);
   if (shown.size === 0 && first !== undefined) shown.add(first);
@@ -38,7 +38,7 @@ export function exampleBody(
   );
 }
 
-/** Fields whose name says more of them than their schema. */
+/** Example values by field name. */
 const BY_NAME: Readonly<Record<string, string>> = {
   name: 'my-app',
   email: 'ada@example.com',
@@ -77,7 +77,7 @@ function exampleOf(
   }
 }
 
-/** The path with what stands for its parameters, and the query: what is empty is left out. */
+/** Fills in path and query parameters. Skips empty ones. */
 export function addressOf(entry: Entry, given: Readonly<Record<string, string>>): string {
   const path = entry.path.replaceAll(/\{(\w+)\}/g, (braces, name: string) =>
     given[name] ? encodeURIComponent(given[name]) : braces,

@@ -8,7 +8,7 @@ const TONES: Readonly<Record<string, Tone>> = {
   DELETE: 'bad',
 };
 
-/** The method of an operation. */
+/** The HTTP method of an operation. */
 export function MethodBadge({ method }: { method: string }) {
   return (
     <Badge tone={TONES[method] ?? 'neutral'}>

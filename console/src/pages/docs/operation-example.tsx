@@ -13,17 +13,17 @@ interface OperationExampleProps {
   accountId: string;
 }
 
-/** Holds a key of the kind `admin`. */
+/** Environment variable of an admin key. */
 const ADMIN_VARIABLE = '$SLUICE_ADMIN_KEY';
 
-/** How an operation is called: what generates in three languages, the rest by curl. */
+/** Code samples of an operation: inference in three languages, others in curl. */
 export function OperationExample({ entry, schemas, model, accountId }: OperationExampleProps) {
   const { public_url: baseUrl } = useSession();
   const body = exampleBody(entry, schemas, { model, accountId });
   if (entry.path.startsWith('/v1/') && body !== null) {
     return (
       <CodeTabs
-        label={`Example of ${entry.id}`}
+        label={`Example: ${entry.id}`}
         samples={samplesOf({ baseUrl, key: KEY_VARIABLE, request: body })}
       />
     );
@@ -31,7 +31,7 @@ export function OperationExample({ entry, schemas, model, accountId }: Operation
   if (entry.opensBy === 'session') {
     return (
       <p className="rounded-lg bg-sunken px-4 py-3 text-xs leading-5 text-ink-3">
-        No key opens it: it is called from this console, by the person who is signed in.
+        Requires a console session. API keys are not accepted.
       </p>
     );
   }
@@ -42,10 +42,10 @@ export function OperationExample({ entry, schemas, model, accountId }: Operation
     key,
     ...(body !== null && { body }),
   });
-  return <Code text={text} what="code" label={`Example of ${entry.id}`} />;
+  return <Code text={text} what="code" label={`Example: ${entry.id}`} />;
 }
 
-/** The address with what must stand in it. */
+/** Returns the path with the required parameters. */
 function exampleAddress(entry: Entry, model: string): string {
   const [namespace = '', name = ''] = model.split('/');
   const required = entry.parameters.filter(({ in: place, required: must }) => place === 'query' && must);

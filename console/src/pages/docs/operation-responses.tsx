@@ -9,10 +9,10 @@ import { SchemaFields } from './schema-fields.tsx';
 
 type Schemas = ApiDocument['components']['schemas'];
 
-/** What an operation answers: each status with what it means, what it holds on demand. */
+/** The responses of an operation by status, with collapsible schemas. */
 export function OperationResponses({ entry, schemas }: { entry: Entry; schemas: Schemas }) {
   return (
-    <Part title="Answers">
+    <Part title="Responses">
       <ul className="divide-y divide-line">
         {entry.responses.map((response) => (
           <li key={response.status}>
@@ -28,7 +28,7 @@ function OneStatus({ response, schemas }: { response: Response; schemas: Schemas
   const { status, description } = response;
   const [open, setOpen] = useState(false);
   const good = status.startsWith('2');
-  // Descriptions of errors begin each line with a code.
+  // Descriptions of errors start each paragraph with a code.
   const codes = [...description.matchAll(/^`(\w+)`: /gm)].map(([, code = '']) => code);
   return (
     <details className="group" onToggle={(event) => setOpen(event.currentTarget.open)}>
@@ -50,14 +50,18 @@ function OneStatus({ response, schemas }: { response: Response; schemas: Schemas
       </summary>
       {open && (
         <div className="pb-3 pl-5.5">
-          {codes.length > 0 ? <Codes description={description} /> : <Held {...response} schemas={schemas} />}
+          {codes.length > 0 ? (
+            <Codes description={description} />
+          ) : (
+            <ResponseBody {...response} schemas={schemas} />
+          )}
         </div>
       )}
     </details>
   );
 }
 
-/** Each code with what it means. */
+/** Error codes with their meaning. */
 function Codes({ description }: { description: string }) {
   return (
     <ul className="space-y-1.5">
@@ -70,14 +74,14 @@ function Codes({ description }: { description: string }) {
   );
 }
 
-function Held({ schema, events, schemas }: Response & { schemas: Schemas }) {
-  if (schema === null) return <p className="text-xs text-ink-3">It has no body.</p>;
+function ResponseBody({ schema, events, schemas }: Response & { schemas: Schemas }) {
+  if (schema === null) return <p className="text-xs text-ink-3">No body</p>;
   return (
     <>
       <SchemaFields schema={schema} schemas={schemas} marked="optional" />
       {events !== null && (
         <>
-          <p className="mt-3 text-xs font-medium text-ink-2">Each event of a stream</p>
+          <p className="mt-3 text-xs font-medium text-ink-2">Stream events</p>
           <SchemaFields schema={events} schemas={schemas} marked="optional" />
         </>
       )}

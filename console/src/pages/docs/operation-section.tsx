@@ -14,13 +14,13 @@ import { shapeOf } from './schema.ts';
 interface OperationSectionProps {
   entry: Entry;
   schemas: ApiDocument['components']['schemas'];
-  /** Of a model, for examples. */
+  /** Model id for examples. */
   model: string;
   accountId: string;
   onTry: (id: string) => void;
 }
 
-/** One operation: what it is for, what it takes, what it answers, and how it is called. */
+/** An operation: summary, parameters, body, responses and code samples. */
 export const OperationSection = memo(function OperationSection(props: OperationSectionProps) {
   const { entry, schemas, onTry } = props;
   return (
@@ -34,7 +34,7 @@ export const OperationSection = memo(function OperationSection(props: OperationS
           <Heading entry={entry} />
           <Parameters {...props} />
           {entry.body !== null && (
-            <Part title="Body">
+            <Part title="Request body">
               <SchemaFields schema={entry.body} schemas={schemas} marked="required" />
             </Part>
           )}
@@ -81,10 +81,7 @@ function Heading({ entry: { id, method, path, summary, access } }: { entry: Entr
       <p className="mt-3 text-sm text-ink-2">
         <Prose text={summary} />
       </p>
-      <p className="mt-1 text-xs text-ink-3">
-        Who may call it: {access.slice(0, 1).toLowerCase()}
-        {access.slice(1)}.
-      </p>
+      <p className="mt-1 text-xs text-ink-3">Authentication: {access}</p>
     </header>
   );
 }
@@ -94,7 +91,7 @@ function Parameters({ entry, schemas }: OperationSectionProps) {
     const those = entry.parameters.filter((parameter) => parameter.in === place);
     if (those.length === 0) return null;
     return (
-      <Part key={place} title={place === 'path' ? 'In the path' : 'In the query'}>
+      <Part key={place} title={place === 'path' ? 'Path parameters' : 'Query parameters'}>
         <ul className="divide-y divide-line">
           {those.map(({ name, required = false, schema, description }) => {
             const shape = shapeOf(schema, schemas);

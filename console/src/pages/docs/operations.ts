@@ -1,25 +1,25 @@
 import type { ApiDocument, DocumentOperation, Parameter, Schema } from '../../api/document.ts';
 
-/** What an operation answers with one status. */
+/** A response of an operation. */
 export interface Response {
   status: string;
-  /** What it means; for errors each code on a line of its own. */
+  /** Description; for errors one paragraph per code. */
   description: string;
-  /** Of its JSON; null: it has none. */
+  /** Schema of the JSON body; null: no body. */
   schema: Schema | null;
-  /** Of the events of a stream; null: it is none. */
+  /** Schema of stream events; null: not a stream. */
   events: Schema | null;
 }
 
-/** An operation as the reference shows it. */
+/** An operation of the API reference. */
 export interface Entry {
   id: string;
   method: string;
   path: string;
   summary: string;
-  /** Who may call it, in words. */
+  /** Accepted authentication, such as "Admin key or console session". */
   access: string;
-  /** What opens it beside a session in the console: a key of that kind, nothing but the session, or it is open. */
+  /** Authentication used in the examples. `session`: only the console; `open`: none. */
   opensBy: 'key' | 'admin' | 'session' | 'open';
   parameters: readonly Parameter[];
   body: Schema | null;
@@ -31,8 +31,8 @@ export interface Group {
   entries: readonly Entry[];
 }
 
-/** Paths below `/api` that belong together; others stand under their own name. */
-const TOGETHER: Readonly<Record<string, string>> = {
+/** Groups of paths under `/api`; others are grouped by their first segment. */
+const GROUPS: Readonly<Record<string, string>> = {
   accounts: 'Accounts and plans',
   plans: 'Accounts and plans',
   keys: 'Keys',
@@ -41,21 +41,22 @@ const TOGETHER: Readonly<Record<string, string>> = {
   receipts: 'Requests and receipts',
   usage: 'Usage and limits',
   limits: 'Usage and limits',
-  models: 'State of the service',
-  engines: 'State of the service',
-  load: 'State of the service',
-  health: 'State of the service',
-  session: 'Signing in',
-  setup: 'Signing in',
-  'sign-in': 'Signing in',
-  'sign-out': 'Signing in',
-  password: 'Signing in',
-  auth: 'Signing in',
-  me: 'Your own settings',
+  models: 'Service status',
+  engines: 'Service status',
+  load: 'Service status',
+  health: 'Service status',
+  session: 'Sign-in',
+  setup: 'Sign-in',
+  'sign-in': 'Sign-in',
+  'sign-out': 'Sign-in',
+  password: 'Sign-in',
+  auth: 'Sign-in',
+  me: 'User settings',
+  people: 'Users',
   audit: 'Audit log',
 };
 
-/** The operations of a document in groups, in its order: what generates first, then what manages. */
+/** Groups the operations of a document, in document order. */
 export function groupsOf(document: ApiDocument): Group[] {
   const entries = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => entryOf(document, method, path, operation)),
@@ -64,14 +65,14 @@ export function groupsOf(document: ApiDocument): Group[] {
     label,
     entries: those,
   }));
-  // What few look for comes last.
+  // Probes come last.
   return [
     ...groups.filter(({ label }) => label !== PROBES),
     ...groups.filter(({ label }) => label === PROBES),
   ];
 }
 
-/** Those of the groups that hold the words in a path, a name or a summary. */
+/** Returns the operations that contain the words in their path, name or summary. */
 export function matching(groups: readonly Group[], words: string): Group[] {
   const wanted = words.trim().toLowerCase();
   return groups
@@ -84,14 +85,14 @@ export function matching(groups: readonly Group[], words: string): Group[] {
     .filter(({ entries }) => entries.length > 0);
 }
 
-const PROBES = 'Probes and this document';
+const PROBES = 'Health probes and OpenAPI';
 
 function groupOf(path: string): string {
   const [, first = '', second = ''] = path.split('/');
   if (first === 'v1') return 'Inference';
   if (first !== 'api') return PROBES;
   const words = second.replaceAll('-', ' ');
-  return TOGETHER[second] ?? `${words.slice(0, 1).toUpperCase()}${words.slice(1)}`;
+  return GROUPS[second] ?? `${words.slice(0, 1).toUpperCase()}${words.slice(1)}`;
 }
 
 function entryOf(document: ApiDocument, method: string, path: string, operation: DocumentOperation): Entry {
@@ -114,17 +115,17 @@ function entryOf(document: ApiDocument, method: string, path: string, operation:
   };
 }
 
-/** Who may call what is opened by any of these; `none` stands for nothing at all. */
+/** Formats the accepted security schemes; `none`: no authentication. */
 function accessWords(schemes: readonly string[]): string {
-  if (schemes.length === 0) return 'Open to everybody';
+  if (schemes.length === 0) return 'None';
   const words = schemes.flatMap((scheme) => WORDS[scheme] ?? []);
-  const all = words.join(', or ');
+  const all = words.join(' or ');
   const sentence = `${all.slice(0, 1).toUpperCase()}${all.slice(1)}`;
-  return schemes.includes('none') ? `${sentence}, where the service asks for one` : sentence;
+  return schemes.includes('none') ? `${sentence}, if the service requires it` : sentence;
 }
 
 const WORDS: Readonly<Record<string, string>> = {
-  key: 'any API key',
-  admin: 'an admin key',
-  session: 'a person who is signed in',
+  key: 'API key',
+  admin: 'admin key',
+  session: 'console session',
 };

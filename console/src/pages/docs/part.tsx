@@ -1,6 +1,6 @@
 import type { ReactNode } from 'react';
 
-/** A part of an operation under a heading of its own. */
+/** A section of an operation. */
 export function Part({ title, children }: { title: string; children: ReactNode }) {
   return (
     <div className="mt-6">

@@ -6,7 +6,7 @@ import { shapeOf, type SchemaField, type Shape } from './schema.ts';
 
 type Schemas = ApiDocument['components']['schemas'];
 
-/** What is said of a field: in what is sent those that must be there, in answers those that may be missing. */
+/** Which fields are marked: required ones in requests, optional ones in responses. */
 type Marked = 'required' | 'optional';
 
 interface SchemaFieldsProps {
@@ -15,7 +15,7 @@ interface SchemaFieldsProps {
   marked: Marked;
 }
 
-/** Everything that a schema holds, field by field; what is nested opens on demand. */
+/** The fields of a schema. Nested fields are collapsed. */
 export function SchemaFields({ schema, schemas, marked }: SchemaFieldsProps) {
   return <Parts shape={shapeOf(schema, schemas)} schemas={schemas} marked={marked} />;
 }
@@ -48,7 +48,7 @@ function Variants({ shape: { variants }, schemas, marked }: PartsProps) {
         {variants.map((variant, index) => {
           const shape = shapeOf(variant, schemas);
           return (
-            // Variants have no name of their own, and keep their order.
+            // Variants have no name and never change order.
             <li key={index} className="py-2.5">
               <span className="font-mono text-xs text-ink-2">{shape.type}</span>
               {shape.fields.length + shape.variants.length > 0 && <Parts {...{ shape, schemas, marked }} />}
@@ -76,7 +76,7 @@ function FieldLine({ field, schemas, marked }: Omit<PartsProps, 'shape'> & { fie
   );
 }
 
-/** A name with all that is said of it. */
+/** A field with its type, description and constraints. */
 export function Line({ name, mark, shape }: { name: string; mark: Marked | null; shape: Shape }) {
   return (
     <>
@@ -113,7 +113,7 @@ export function Line({ name, mark, shape }: { name: string; mark: Marked | null;
   );
 }
 
-/** What stands below a field. It is made when it is first opened: schemas may hold themselves. */
+/** Collapsible nested fields. Rendered on first open, because schemas may be recursive. */
 function Nested({ label, children }: { label: string; children: () => ReactNode }) {
   const [open, setOpen] = useState(false);
   return (

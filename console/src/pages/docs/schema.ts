@@ -7,28 +7,28 @@ export interface SchemaField {
   required: boolean;
 }
 
-/** A schema laid open by one level. */
+/** One level of a schema, prepared for display. */
 export interface Shape {
-  /** What it is in words, such as `string`, `array of objects` or `integer or null`. */
+  /** Type as text, such as `string`, `array of objects` or `integer or null`. */
   type: string;
   description: string | null;
-  /** What holds beside its type, each in words. */
+  /** Constraints as text. */
   constraints: readonly string[];
-  /** The values that it may have, as JSON; none: any of its type. */
+  /** Allowed values as JSON; empty: any. */
   values: readonly string[];
-  /** Of the object itself, or of what its array or its map holds. */
+  /** Fields of the object, or of the elements of its array or map. */
   fields: readonly SchemaField[];
-  /** Where it is one of several that have parts of their own. */
+  /** Alternatives with fields of their own. */
   variants: readonly Schema[];
 }
 
 type Schemas = ApiDocument['components']['schemas'];
 
-/** Lays a schema open: follows its reference, and takes `null` out of its alternatives. */
+/** Prepares a schema for display: follows references and separates `null` from the alternatives. */
 export function shapeOf(schema: Schema, schemas: Schemas): Shape {
   const { inner, nullable, description } = peel(schema, schemas);
   const options = (inner.anyOf ?? inner.oneOf ?? []).map((option) => resolve(option, schemas));
-  const held = heldBy(inner, schemas);
+  const held = elementsOf(inner, schemas);
   const parts = options.length > 0 ? options : (held?.options ?? []);
   const carrier = held?.schema ?? inner;
   return {
@@ -41,13 +41,13 @@ export function shapeOf(schema: Schema, schemas: Schemas): Shape {
       schema: field,
       required: carrier.required?.includes(name) ?? false,
     })),
-    variants: parts.some((part) => part.properties !== undefined || heldBy(part, schemas) !== null)
+    variants: parts.some((part) => part.properties !== undefined || elementsOf(part, schemas) !== null)
       ? parts
       : [],
   };
 }
 
-/** Follows references to what they name. */
+/** Follows references. */
 export function resolve(schema: Schema, schemas: Schemas): Schema {
   const { $ref: reference } = schema;
   if (reference === undefined) return schema;
@@ -74,8 +74,8 @@ function peel(schema: Schema, schemas: Schemas) {
   return { inner, nullable, description: whole.description ?? inner.description ?? null };
 }
 
-/** What an array or a map holds, where that has parts of its own; null: neither. */
-function heldBy(schema: Schema, schemas: Schemas): { schema: Schema; options: readonly Schema[] } | null {
+/** Returns the element schema of an array or map; null: neither. */
+function elementsOf(schema: Schema, schemas: Schemas): { schema: Schema; options: readonly Schema[] } | null {
   const { additionalProperties } = schema;
   const content = schema.items ?? (typeof additionalProperties === 'object' ? additionalProperties : null);
   if (content === null || content === undefined) return null;
@@ -87,7 +87,7 @@ function typesOf({ type }: Schema): readonly string[] {
   return type === undefined ? [] : typeof type === 'string' ? [type] : type;
 }
 
-/** Deeper than this nobody reads a type, and one that holds itself would have no end. */
+/** Maximum depth of a type description, because schemas may be recursive. */
 const DEEP = 4;
 
 function typeWords(schema: Schema, schemas: Schemas, plural = false, depth = 0): string {
@@ -117,7 +117,7 @@ function valuesOf(schema: Schema): string[] {
   return values.map((value) => JSON.stringify(value));
 }
 
-/** The largest whole number that JSON keeps exact: as a bound it says nothing. */
+/** The largest exact integer in JSON; not shown as a bound. */
 const EXACT = Number.MAX_SAFE_INTEGER;
 
 function constraintsOf(schema: Schema): string[] {
@@ -131,7 +131,7 @@ function constraintsOf(schema: Schema): string[] {
     spanOf(minLength, maxLength, 'character', 'characters'),
     spanOf(minItems, maxItems, 'item', 'items'),
     spanOf(undefined, schema.maxProperties, 'entry', 'entries'),
-    // A format says it already.
+    // A format implies the pattern.
     schema.pattern === undefined || schema.format !== undefined ? null : `matches ${schema.pattern}`,
   ];
   return said.filter((one) => one !== null);

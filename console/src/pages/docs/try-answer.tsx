@@ -4,10 +4,10 @@ import { Notice } from '../../components/states.tsx';
 import { duration } from '../../format/time.ts';
 import type { Tried } from './use-try.ts';
 
-/** What came of a call: its status, headers that say something, and its body as it arrives. */
+/** The response of a request: status, relevant headers, and the body as it arrives. */
 export function TryAnswer({ answer, running }: { answer: Tried | null; running: boolean }) {
   return (
-    <section aria-label="Answer" className="mt-6 border-t border-line pt-5 empty:hidden">
+    <section aria-label="Response" className="mt-6 border-t border-line pt-5 empty:hidden">
       <p role="status" className="flex min-h-5 flex-wrap items-center gap-2 text-xs text-ink-3">
         {answer?.status !== null && answer !== null ? (
           <>
@@ -15,12 +15,12 @@ export function TryAnswer({ answer, running }: { answer: Tried | null; running: 
               <span className="font-mono">{answer.status}</span>
             </Badge>
             {answer.headersMs !== null && `first byte after ${duration(answer.headersMs)}`}
-            {running && ', still arriving'}
+            {running && ', receiving'}
           </>
         ) : running ? (
-          'Sent, waiting for the answer'
+          'Waiting for the response'
         ) : (
-          answer === null && 'The answer will stand here.'
+          answer === null && 'The response will appear here.'
         )}
       </p>
       {answer !== null && answer.headers.length > 0 && (
@@ -35,7 +35,7 @@ export function TryAnswer({ answer, running }: { answer: Tried | null; running: 
       )}
       {answer !== null && answer.text !== '' && (
         <div className="mt-3">
-          <Code text={answer.text} what="answer" label="Body of the answer" />
+          <Code text={answer.text} what="response" label="Response body" />
         </div>
       )}
       {answer?.fault !== null && answer !== null && (

@@ -17,12 +17,12 @@ interface TryDialogProps {
   entry: Entry;
   schemas: ApiDocument['components']['schemas'];
   model: string;
-  /** The account in use; null: there is none. */
+  /** The current account; null: none. */
   accountId: string | null;
   onClose: () => void;
 }
 
-/** Calls an operation for real, as the person who is signed in or on a short-lived key of the account. */
+/** Sends a real request, as the signed-in user or with a short-lived key of the account. */
 export default function TryDialog({ entry, schemas, model, accountId, onClose }: TryDialogProps) {
   const form = useId();
   const [given, setGiven] = useState<Readonly<Record<string, string>>>(() =>
@@ -69,7 +69,7 @@ export default function TryDialog({ entry, schemas, model, accountId, onClose }:
         className="space-y-4"
         onSubmit={(event) => {
           event.preventDefault();
-          // What generates spends a little, what reads changes nothing; the rest asks first.
+          // Inference costs little and reads change nothing; everything else needs confirmation.
           if (inference || entry.method === 'GET') run();
           else setAsking(true);
         }}
@@ -80,8 +80,8 @@ export default function TryDialog({ entry, schemas, model, accountId, onClose }:
         </p>
         <p className="text-xs leading-5 text-ink-3">
           {inference
-            ? 'Called with a key of an hour that this page holds for it, on the limits of the account.'
-            : 'Called as you, through your session in this console.'}
+            ? 'Uses a temporary API key, under the limits of the account.'
+            : 'Uses your console session.'}
         </p>
         {entry.parameters.map((parameter) => (
           <ParameterField
@@ -104,7 +104,7 @@ export default function TryDialog({ entry, schemas, model, accountId, onClose }:
           />
         )}
         {inference && accountId === null && (
-          <Notice tone="warn">You act for no account, so there is none to generate on.</Notice>
+          <Notice tone="warn">You are not a member of any account. This request needs an account.</Notice>
         )}
       </form>
       <TryAnswer answer={answer} running={running} />
@@ -112,7 +112,7 @@ export default function TryDialog({ entry, schemas, model, accountId, onClose }:
         open={asking}
         onClose={() => setAsking(false)}
         title={`Send ${entry.method} ${entry.path}?`}
-        action="Send it"
+        action="Send request"
         danger={entry.method === 'DELETE'}
         onConfirm={() => {
           setAsking(false);
@@ -120,7 +120,7 @@ export default function TryDialog({ entry, schemas, model, accountId, onClose }:
         }}
       >
         <p>{entry.summary}</p>
-        <p>This is no rehearsal: it is done on this service, as you.</p>
+        <p>This sends a real request as you.</p>
       </Confirm>
     </Dialog>
   );
@@ -135,14 +135,14 @@ function ParameterField({
   value: string;
   onChange: (value: string) => void;
 }) {
-  const aside = place === 'path' ? 'in the path' : required ? 'in the query' : 'in the query, optional';
+  const aside = place === 'path' ? 'path' : required ? 'query' : 'query, optional';
   if (schema.enum !== undefined) {
     const choices = schema.enum.map((one) => ({ value: String(one), label: String(one) }));
     return (
       <Field label={name} aside={aside}>
         <Select
           value={value}
-          choices={required ? choices : [{ value: '', label: 'Left out' }, ...choices]}
+          choices={required ? choices : [{ value: '', label: 'Not set' }, ...choices]}
           onChange={onChange}
         />
       </Field>
@@ -162,7 +162,7 @@ function ParameterField({
   );
 }
 
-/** What can be known of parameters before anybody has typed. */
+/** Returns initial parameter values. */
 function firstValues(entry: Entry, model: string, accountId: string | null): Record<string, string> {
   const [namespace = '', name = ''] = model.split('/');
   return {
@@ -176,6 +176,6 @@ function faultOfJson(text: string): string | null {
     JSON.parse(text);
     return null;
   } catch (error) {
-    return error instanceof Error ? `This is no JSON: ${error.message}.` : 'This is no JSON.';
+    return error instanceof Error ? `Invalid JSON: ${error.message}.` : 'Invalid JSON.';
   }
 }

@@ -2,35 +2,35 @@ import { useCallback, useEffect, useRef, useState } from 'react';
 import { playgroundKey } from '../../api/playground-key.ts';
 import { rawCall } from '../../api/raw-call.ts';
 
-/** A call that is tried. */
+/** A request to send. */
 interface TryCall {
   method: string;
   path: string;
   body: string | null;
-  /** On a short-lived key of the account, else as the person. */
+  /** Sent with a short-lived key of the account, else as the user. */
   inference: boolean;
   accountId: string | null;
 }
 
-/** What has come of it so far. */
+/** The response so far. */
 export interface Tried {
-  /** Null: no answer has begun. */
+  /** Null: no response yet. */
   status: number | null;
-  /** Those that say something to the caller. */
+  /** Relevant headers. */
   headers: readonly (readonly [name: string, value: string])[];
   headersMs: number | null;
   text: string;
-  /** Why there is no answer, or no more of it. */
+  /** Why there is no response, or why it is incomplete. */
   fault: string | null;
 }
 
-/** Longer answers are cut here, in UTF-16 units: nobody reads them on a page. */
+/** Longer responses are cut, in UTF-16 units. */
 const MOST_TEXT = 200_000;
 
-/** Headers that say something to the caller. */
+/** Headers that are relevant for callers. */
 const OF_INTEREST = /^(?:content-type|x-request-id|x-ratelimit-.*|retry-after.*|location)$/;
 
-/** Sends one call at a time and follows its answer; what runs ends with the part that shows it. */
+/** Sends one request at a time and tracks its response. Unmounting cancels it. */
 export function useTry() {
   const [answer, setAnswer] = useState<Tried | null>(null);
   const [running, setRunning] = useState(false);
@@ -63,8 +63,7 @@ async function follow(call: TryCall, signal: AbortSignal, show: (tried: Tried) =
     for await (const piece of pieces) {
       tried = { ...tried, text: tried.text + piece };
       show(tried);
-      if (tried.text.length > MOST_TEXT)
-        throw new RangeError('The answer is longer than what is shown here.');
+      if (tried.text.length > MOST_TEXT) throw new RangeError('The response is too long to show in full.');
     }
     show({ ...tried, text: pretty(tried.text) });
   } catch (error) {
@@ -73,7 +72,7 @@ async function follow(call: TryCall, signal: AbortSignal, show: (tried: Tried) =
   }
 }
 
-/** JSON on lines of its own; anything else as it came. */
+/** Formats JSON; returns other text unchanged. */
 function pretty(text: string): string {
   try {
     return JSON.stringify(JSON.parse(text), null, 2);

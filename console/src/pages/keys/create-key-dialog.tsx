@@ -14,7 +14,7 @@ interface CreateKeyDialogProps {
   onClose: () => void;
 }
 
-/** Makes a key, then shows it this once. */
+/** Creates a key and shows it once. */
 export function CreateKeyDialog({ account, open, onClose }: CreateKeyDialogProps) {
   const [created, setCreated] = useState<Answer<'createKey'> | null>(null);
   return created === null ? (
@@ -23,7 +23,7 @@ export function CreateKeyDialog({ account, open, onClose }: CreateKeyDialogProps
     <CreatedKey
       created={created}
       onClose={() => {
-        // The key itself is nowhere any more.
+        // Drops the key from memory.
         setCreated(null);
         onClose();
       }}
@@ -40,7 +40,7 @@ function NewKey({
   const form = useId();
   const create = useAction('createKey', {
     changes: ['listKeys'],
-    done: ({ name }) => `The key ${name} is made.`,
+    done: ({ name }) => `Key ${name} created`,
     quiet: true,
   });
   return (
@@ -51,8 +51,8 @@ function NewKey({
         onClose();
       }}
       size="medium"
-      title="Create an API key"
-      hint={`It spends on the account ${account.name}.`}
+      title="Create API key"
+      hint={`Usage is charged to the account ${account.name}.`}
       actions={
         <>
           <Button

@@ -9,7 +9,7 @@ import { ShownOnce } from '../../components/shown-once.tsx';
 import { useSession } from '../../shell/session.tsx';
 import { samplesOf } from '../../snippets/samples.ts';
 
-/** A key in the one moment in which it can be seen, and the first call with it. */
+/** Shows a new key once, with example requests. */
 export function CreatedKey({ created, onClose }: { created: Answer<'createKey'>; onClose: () => void }) {
   const [copied, setCopied] = useState(false);
   const [asking, setAsking] = useState(false);
@@ -18,7 +18,7 @@ export function CreatedKey({ created, onClose }: { created: Answer<'createKey'>;
       open
       modal
       size="medium"
-      title={`Your key ${created.name}`}
+      title={`API key ${created.name}`}
       onClose={() => (copied ? onClose() : setAsking(true))}
       actions={
         <Button kind="primary" onClick={() => (copied ? onClose() : setAsking(true))}>
@@ -27,17 +27,18 @@ export function CreatedKey({ created, onClose }: { created: Answer<'createKey'>;
       }
     >
       <div className="space-y-6">
-        {/* Whoever marks the key and copies it by hand has it too. */}
+        {/* Also detects a manual copy of the selected key. */}
         <div onCopy={() => setCopied(true)}>
-          <ShownOnce text={created.key} what="key" label="The key" onCopied={() => setCopied(true)}>
-            This is the only time that this key is shown: nobody can read it again, neither you nor an
-            operator. Put it where your program finds it, and nowhere else.
+          <ShownOnce text={created.key} what="key" label="API key" onCopied={() => setCopied(true)}>
+            Copy this key now. It is shown only once, and not even an operator can recover it. Store it in a
+            safe place.
           </ShownOnce>
         </div>
         {created.kind === 'admin' ? (
           <p className="text-sm text-ink-3">
-            It opens the management interface: send it as <code className="font-mono text-xs">Bearer</code> to
-            the paths below <code className="font-mono text-xs">/api</code>.
+            Use this key for the management API: send it as a{' '}
+            <code className="font-mono text-xs">Bearer</code> token to paths under{' '}
+            <code className="font-mono text-xs">/api</code>.
           </p>
         ) : (
           <FirstCall created={created} />
@@ -50,7 +51,7 @@ export function CreatedKey({ created, onClose }: { created: Answer<'createKey'>;
         action="Close"
         onConfirm={onClose}
       >
-        <p>It has not been copied, and cannot be shown again. You would have to make another one.</p>
+        <p>The key cannot be shown again. If you lose it, you need to create a new one.</p>
       </Confirm>
     </Dialog>
   );
@@ -66,9 +67,9 @@ function FirstCall({ created }: { created: Answer<'createKey'> }) {
   const request = { model, messages: [{ role: 'user', content: 'What is a sluice?' }] };
   return (
     <section>
-      <h3 className="mb-1 text-sm font-semibold">A first call with it</h3>
+      <h3 className="mb-1 text-sm font-semibold">Example request</h3>
       <CodeTabs
-        label="A first call"
+        label="Example request"
         samples={samplesOf({ baseUrl: public_url, key: created.key, request })}
       />
     </section>

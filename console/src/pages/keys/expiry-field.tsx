@@ -7,7 +7,7 @@ import { dayOfField, type Expiry } from './key-draft.ts';
 interface ExpiryFieldProps {
   expiry: Expiry;
   date: string;
-  /** When the key that is changed ends now, ISO 8601; null: never; left out: the key is new. */
+  /** Current expiry of an existing key, ISO 8601; null: never; default: new key. */
   now?: string | null;
   onChange: (change: { expiry: Expiry; date: string }) => void;
   error: string | null;
@@ -17,11 +17,11 @@ const PRESETS: readonly Choice<Expiry>[] = [
   { value: '7', label: 'In 7 days' },
   { value: '30', label: 'In 30 days' },
   { value: '90', label: 'In 90 days' },
-  { value: '365', label: 'In a year' },
-  { value: 'date', label: 'On a day…' },
+  { value: '365', label: 'In 1 year' },
+  { value: 'date', label: 'Custom date…' },
 ];
 
-/** When a key ends by itself. */
+/** Selects when a key expires. */
 export function ExpiryField({ expiry, date, now, onChange, error }: ExpiryFieldProps) {
   const [today] = useState(() => dayOfField(Date.now()));
   const never: Choice<Expiry> = { value: 'never', label: 'Never' };
@@ -43,7 +43,7 @@ export function ExpiryField({ expiry, date, now, onChange, error }: ExpiryFieldP
       {expiry === 'date' && (
         <TextField
           label="Last day"
-          aside="until its end, your time"
+          aside="end of day, local time"
           type="date"
           required
           min={today}

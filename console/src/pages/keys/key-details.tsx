@@ -15,7 +15,7 @@ import { KeyState, MaskedKey } from './key-state.tsx';
 
 type Key = Element<'listKeys'>;
 
-/** Everything of a key: what it is, what it has used this month, what is left of its limits. */
+/** The details of a key: properties, usage this month and limits. */
 export function KeyDetails({ of: key, onEdit }: { of: Key; onEdit: () => void }) {
   return (
     <div className="space-y-7">
@@ -60,11 +60,11 @@ function Facts({ of: key, onEdit }: { of: Key; onEdit: () => void }) {
         <Fact label="Key">
           <MaskedKey of={key} />
         </Fact>
-        <Fact label="Id">
+        <Fact label="ID">
           <span className="flex items-center gap-1">
             <code className="truncate font-mono text-xs">{key.id}</code>
             <span className="-my-1.5">
-              <CopyButton text={key.id} what="id" />
+              <CopyButton text={key.id} what="key ID" />
             </span>
           </span>
         </Fact>
@@ -127,7 +127,7 @@ function KeyUsage({ of: { id, account_id } }: { of: Key }) {
   return (
     <>
       <dl className="grid grid-cols-2 gap-4 rounded-lg border border-line p-4 sm:grid-cols-4">
-        <Figure label="Spend" value={value(money(sum?.cost_usd ?? '0'))} />
+        <Figure label="Cost" value={value(money(sum?.cost_usd ?? '0'))} />
         <Figure label="Requests" value={value(compact(sum?.requests ?? 0))} />
         <Figure label="Tokens" value={value(compact(tokens))} />
         <Figure label="Errors" value={value(whole(sum?.errors ?? 0))} />
@@ -138,14 +138,14 @@ function KeyUsage({ of: { id, account_id } }: { of: Key }) {
           to={`/requests?key=${id}`}
           icon={<ListTree className="size-3.5" aria-hidden="true" />}
         >
-          Its requests
+          View requests
         </ButtonLink>
         <ButtonLink
           size="small"
           to={`/usage?key=${id}`}
           icon={<ChartColumn className="size-3.5" aria-hidden="true" />}
         >
-          Its usage
+          View usage
         </ButtonLink>
       </div>
     </>

@@ -12,27 +12,27 @@ import { RevokeKey } from './revoke-key.tsx';
 type Key = Element<'listKeys'>;
 
 interface KeyDialogProps {
-  /** Of the key that is looked at; null: none is. */
+  /** Id of the open key; null: closed. */
   id: string | null;
-  /** The same key as the list has it, until it is read by itself. */
+  /** The key from the list, shown until its details are loaded. */
   listed: Key | undefined;
   editing: boolean;
   onEdit: (editing: boolean) => void;
   onClose: () => void;
 }
 
-/** One key, from the side: to be looked at, changed or revoked. */
+/** A drawer with one key, to view, edit or revoke it. */
 export function KeyDialog({ id, listed, editing, onEdit, onClose }: KeyDialogProps) {
   const read = useRead('getKey', { params: { id: id ?? '' } }, { enabled: id !== null });
   const form = useId();
   const [revoking, setRevoking] = useState<Key | null>(null);
   const change = useAction('changeKey', {
     changes: ['listKeys', 'getKey', 'readLimits'],
-    done: ({ name }) => `The key ${name} is changed.`,
+    done: ({ name }) => `Key ${name} updated`,
     quiet: true,
   });
   const key = read.data ?? listed;
-  const changes = editing && key?.status === 'live';
+  const isEditing = editing && key?.status === 'live';
   const endEdit = () => {
     change.reset();
     onEdit(false);
@@ -41,11 +41,11 @@ export function KeyDialog({ id, listed, editing, onEdit, onClose }: KeyDialogPro
     <Dialog
       side
       open={id !== null}
-      onClose={changes ? endEdit : onClose}
-      modal={changes}
-      title={changes ? `Edit ${key.name}` : (key?.name ?? 'Key')}
+      onClose={isEditing ? endEdit : onClose}
+      modal={isEditing}
+      title={isEditing ? `Edit ${key.name}` : (key?.name ?? 'Key')}
       actions={
-        changes ? (
+        isEditing ? (
           <>
             <Button onClick={endEdit}>Cancel</Button>
             <Button kind="primary" type="submit" form={form} busy={change.isPending}>
@@ -65,7 +65,7 @@ export function KeyDialog({ id, listed, editing, onEdit, onClose }: KeyDialogPro
         ) : (
           <Failed error={read.error} retry={() => void read.refetch()} />
         )
-      ) : changes ? (
+      ) : isEditing ? (
         <KeyForm
           id={form}
           initial={draftOf(key)}

@@ -4,17 +4,17 @@ import type { LimitName } from '../../format/limits.ts';
 type Key = Element<'listKeys'>;
 type Limits = NonNullable<Key['limits']>;
 
-/** When a key is to end: as it does now, never, so many days from now, or with a day on the calendar. */
+/** Expiry of a key: unchanged, never, in a number of days, or at the end of a date. */
 export type Expiry = 'same' | 'never' | '7' | '30' | '90' | '365' | 'date';
 
-/** What somebody has typed and chosen for a key: text, as it stands in the fields. */
+/** The input of the key form, as text. */
 export interface KeyDraft {
   name: string;
   admin: boolean;
   expiry: Expiry;
-  /** `YYYY-MM-DD` in the reader's own time; read where `expiry` is `date`. */
+  /** `YYYY-MM-DD` in local time; used if `expiry` is `date`. */
   date: string;
-  /** Ids of the models that it may use; null: all. */
+  /** Ids of the allowed models; null: all. */
   models: readonly string[] | null;
   /** Empty: none. */
   limits: Readonly<Record<LimitName, string>>;
@@ -29,7 +29,7 @@ const NO_LIMITS: KeyDraft['limits'] = {
   usd_per_month: '',
 };
 
-/** Where a new key begins. */
+/** Initial input for a new key. */
 export const NEW_KEY: KeyDraft = {
   name: '',
   admin: false,
@@ -39,7 +39,7 @@ export const NEW_KEY: KeyDraft = {
   limits: NO_LIMITS,
 };
 
-/** Where changing a key begins. */
+/** Returns the initial input for an existing key. */
 export function draftOf(key: Key): KeyDraft {
   const limits = { ...NO_LIMITS };
   for (const name of namesOf(limits)) limits[name] = String(key.limits?.[name] ?? '');
@@ -53,7 +53,7 @@ export function draftOf(key: Key): KeyDraft {
   };
 }
 
-/** What is wrong with fields, by the names that the interface has for them. */
+/** Validation errors by the API name of the field. */
 export type Faults = Readonly<Record<string, string>>;
 
 type Settings = Pick<Arguments<'changeKey'>['body'], 'expires_at' | 'allowed_models' | 'limits'> & {
@@ -62,28 +62,29 @@ type Settings = Pick<Arguments<'changeKey'>['body'], 'expires_at' | 'allowed_mod
 type Read = { settings: Settings; faults: null } | { settings: null; faults: Faults };
 
 /**
- * What a draft asks the service for, or why it cannot. `before` is the key that is changed: what its limits say of
- * single models and of bursts stays, since all limits of a key are replaced together. `nowMs` is in Unix milliseconds.
+ * Converts the input to API settings, or returns validation errors. `before` is the existing key: its model and burst
+ * limits are kept, because the API replaces all limits of a key together. `nowMs` is in Unix milliseconds.
  */
 export function settingsOf(draft: KeyDraft, nowMs: number, before: Key | null = null): Read {
   const faults: Record<string, string> = {};
-  if (draft.name.trim() === '') faults['name'] = 'A key has a name.';
+  if (draft.name.trim() === '') faults['name'] = 'Enter a name.';
   const { burst, models } = before?.limits ?? {};
   const limits: Limits = { ...(burst && { burst }), ...(models && { models }) };
   for (const name of namesOf(draft.limits)) {
-    // People part thousands as they are used to.
+    // Accept common thousands separators.
     const text = draft.limits[name].replaceAll(/[\s,'_’]/g, '');
     if (text === '') continue;
     if (name === 'usd_per_month') {
       const amount = text.replace(/^\$/, '');
       if (/^\d{1,6}(\.\d{1,6})?$/.test(amount)) limits[name] = amount;
-      else faults[`limits.${name}`] = 'An amount in USD, such as 25 or 2.50.';
+      else faults[`limits.${name}`] = 'Enter an amount in USD, such as 25 or 2.50.';
     } else if (/^[1-9]\d{0,12}$/.test(text)) limits[name] = Number(text);
-    else faults[`limits.${name}`] = 'A whole number of 1 or more.';
+    else faults[`limits.${name}`] = 'Enter a whole number of 1 or more.';
   }
-  if (draft.models?.length === 0) faults['allowed_models'] = 'Choose at least one model, or allow all.';
+  if (draft.models?.length === 0)
+    faults['allowed_models'] = 'Select at least one model, or allow all models.';
   const expiresAt = expiryOf(draft, nowMs);
-  if (expiresAt === 'wrong') faults['expires_at'] = 'A day from today on.';
+  if (expiresAt === 'wrong') faults['expires_at'] = 'Choose today or a later date.';
   if (expiresAt === 'wrong' || Object.keys(faults).length > 0) return { settings: null, faults };
   return {
     faults: null,
@@ -102,12 +103,12 @@ function expiryOf({ expiry, date }: KeyDraft, nowMs: number): string | null {
   if (expiry === 'same') return 'same';
   if (expiry === 'never') return null;
   if (expiry !== 'date') return new Date(nowMs + Number(expiry) * DAY_MS).toISOString();
-  // The last moment of that day where the reader is.
+  // The end of that day in local time.
   const end = new Date(`${date}T23:59:59`);
   return end.getTime() > nowMs ? end.toISOString() : 'wrong';
 }
 
-/** The day, where the reader is, as a field for dates has it. */
+/** Formats the local date for a date input. */
 export function dayOfField(ms: number): string {
   const at = new Date(ms);
   const two = (value: number) => String(value).padStart(2, '0');
@@ -115,5 +116,5 @@ export function dayOfField(ms: number): string {
 }
 
 function namesOf(limits: KeyDraft['limits']): LimitName[] {
-  return Object.keys(limits) as LimitName[]; // Its type has all of them and no other.
+  return Object.keys(limits) as LimitName[]; // The type has exactly these keys.
 }

@@ -13,19 +13,19 @@ import { ModelsField } from './models-field.tsx';
 type Settings = NonNullable<ReturnType<typeof settingsOf>['settings']>;
 
 interface KeyFormProps {
-  /** Of the form, for the button that submits it from outside. */
+  /** Id of the form, for a submit button outside of it. */
   id: string;
-  /** Where it begins. */
+  /** Initial input. */
   initial: KeyDraft;
-  /** The key that is changed; null: it is new. */
+  /** The existing key; null: new key. */
   before: Element<'listKeys'> | null;
-  /** What the service said no with. */
+  /** Error response of the service. */
   error: ApiError | null;
   onSubmit: (settings: Settings, draft: KeyDraft) => void;
 }
 
-/** The fields that have a place for what is wrong with them. */
-const PLACES = [
+/** Fields that show their own errors. */
+const FIELDS_WITH_ERRORS = [
   'name',
   'expires_at',
   'limits.usd_per_month',
@@ -36,7 +36,7 @@ const PLACES = [
   'limits.tokens_per_month',
 ];
 
-/** All that can be said of a key: the usual in sight, the rest folded. What was typed stays when the service says no. */
+/** The form of a key, with rarely used settings collapsed. Keeps the input if the service refuses it. */
 export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) {
   const { person } = useSession();
   const [draft, setDraft] = useState(initial);
@@ -58,10 +58,10 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
         if (read.settings !== null) onSubmit(read.settings, draft);
       }}
     >
-      <FormFault error={modelsFault === null ? error : null} fields={PLACES} />
+      <FormFault error={modelsFault === null ? error : null} fields={FIELDS_WITH_ERRORS} />
       <TextField
         label="Name"
-        hint="What it is for, such as the program that uses it."
+        hint="For example the app that uses the key"
         autoComplete="off"
         maxLength={100}
         required
@@ -79,32 +79,31 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
       <TextField
         label="Monthly budget"
         aside="USD, optional"
-        hint="Of a calendar month in UTC. Once it is spent, requests are refused until the next one."
+        hint="Per calendar month in UTC. Once it is spent, requests are refused until the next month."
         inputMode="decimal"
         autoComplete="off"
-        placeholder="No budget of its own"
+        placeholder="No budget"
         value={draft.limits.usd_per_month}
         error={faultAt('limits.usd_per_month')}
         onChange={(event) => change({ limits: { ...draft.limits, usd_per_month: event.target.value } })}
       />
-      <Folded summary="Models and limits" open={more || hasFaults(faults, error)} onToggle={setMore}>
+      <Collapsible summary="Models and limits" open={more || hasFaults(faults, error)} onToggle={setMore}>
         <ModelsField chosen={draft.models} onChange={(models) => change({ models })} error={modelsFault} />
         <LimitFields limits={draft.limits} onChange={(limits) => change({ limits })} faultAt={faultAt} />
         <p className="text-xs leading-5 text-ink-3">
-          They hold beside the limits of the account, for all models together.
-          {before?.limits?.models !== undefined &&
-            ' Those that this key has for single models stay as they are.'}
+          Apply across all models, in addition to the limits of the account.
+          {before?.limits?.models !== undefined && ' Limits of this key for single models are not changed.'}
         </p>
         {person.operator && before === null && (
           <Checkbox checked={draft.admin} onChange={(admin) => change({ admin })}>
             Admin key
             <span className="block text-xs leading-5 text-ink-3">
-              Manages the whole service over <code className="font-mono">/api</code>: every account, key and
-              person. For an operator’s own programs, never for callers.
+              Manages the whole service through <code className="font-mono">/api</code>: every account, key
+              and user. For operators only.
             </span>
           </Checkbox>
         )}
-      </Folded>
+      </Collapsible>
     </form>
   );
 }
@@ -118,8 +117,8 @@ function hasFaults(faults: Faults, error: ApiError | null): boolean {
   return params.some((param) => /^(?:limits\.(?!usd_per_month)|allowed_models)/.test(param));
 }
 
-/** What few need. */
-function Folded({
+/** A collapsible section. */
+function Collapsible({
   summary,
   open,
   onToggle,

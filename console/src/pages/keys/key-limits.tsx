@@ -6,7 +6,7 @@ import { Failed, Skeleton } from '../../components/states.tsx';
 type Key = Element<'listKeys'>;
 type Standing = Element<'readLimits'>;
 
-/** What remains of a key's limits and of those of its account, live. */
+/** Live usage of the limits of a key and its account. */
 export function KeyLimits({ of: key }: { of: Key }) {
   const read = useRead(
     'readLimits',
@@ -25,15 +25,9 @@ export function KeyLimits({ of: key }: { of: Key }) {
   const single = Object.keys(key.limits?.models ?? {});
   return (
     <div className="space-y-5">
-      <Standings title="Its own" standings={own} none="It has none for all models together." />
-      {single.length > 0 && (
-        <p className="text-xs text-ink-3">It has further ones for {single.join(', ')} alone.</p>
-      )}
-      <Standings
-        title="Of the account, shared by all of its keys"
-        standings={shared}
-        none="The plan of the account sets none."
-      />
+      <Standings title="This key" standings={own} none="No limits across all models" />
+      {single.length > 0 && <p className="text-xs text-ink-3">Separate limits for {single.join(', ')}</p>}
+      <Standings title="Account, shared by all of its keys" standings={shared} none="No limits" />
     </div>
   );
 }

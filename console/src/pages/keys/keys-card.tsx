@@ -15,21 +15,21 @@ import { RevokeKey } from './revoke-key.tsx';
 type Key = Element<'listKeys'>;
 
 const STATES = [
-  { value: 'live', label: 'Live' },
+  { value: 'live', label: 'Active' },
   { value: 'ended', label: 'Revoked and expired' },
 ] as const;
 
-/** With fewer than this, names are found by looking. */
+/** The search field is shown for more keys than this. */
 const MANY = 8;
 
 interface KeysCardProps {
   account: CurrentAccount;
-  /** All of the account, the newest first. */
+  /** All keys of the account, newest first. */
   keys: readonly Key[];
   onCreate: () => void;
 }
 
-/** The keys of an account, narrowed by what the address says. */
+/** The keys of an account, filtered as set in the URL. */
 export function KeysCard({ account, keys, onCreate }: KeysCardProps) {
   const [query, change] = useQueryState();
   const [revoking, setRevoking] = useState<Key | null>(null);
@@ -69,7 +69,7 @@ export function KeysCard({ account, keys, onCreate }: KeysCardProps) {
         />
         {(keys.length > MANY || search !== '') && (
           <SearchField
-            label="Name or last four characters"
+            label="Search by name or last 4 characters"
             className="w-full sm:w-64"
             value={search}
             onChange={(q) => change({ q }, { replace: true })}
@@ -90,7 +90,7 @@ export function KeysCard({ account, keys, onCreate }: KeysCardProps) {
             onRevoke={setRevoking}
           />
           <p role="status" className="border-t border-line px-4 py-3 text-xs text-ink-3 tabular-nums sm:px-5">
-            {seen.length} {seen.length === 1 ? 'key' : 'keys'}. Spend is that of this calendar month in UTC.
+            {seen.length} {seen.length === 1 ? 'key' : 'keys'}. Cost is for the current calendar month in UTC.
           </p>
         </>
       )}
@@ -112,23 +112,19 @@ function NoneSeen({
 }) {
   if (search !== '') {
     return (
-      <Empty
-        icon={SearchX}
-        title="No key is called so"
-        action={<Button onClick={onClear}>Clear the search</Button>}
-      >
-        Names and last four characters of the {state === 'live' ? 'live' : 'revoked and expired'} keys were
-        looked through.
+      <Empty icon={SearchX} title="No matching keys" action={<Button onClick={onClear}>Clear search</Button>}>
+        Only {state === 'live' ? 'active' : 'revoked and expired'} keys are searched, by name and last 4
+        characters.
       </Empty>
     );
   }
   return state === 'live' ? (
-    <Empty icon={KeyRound} title="No key is live" action={<Button onClick={onCreate}>Create a key</Button>}>
-      All keys of this account are revoked or have expired.
+    <Empty icon={KeyRound} title="No active keys" action={<Button onClick={onCreate}>Create key</Button>}>
+      All keys of this account are revoked or expired.
     </Empty>
   ) : (
-    <Empty icon={KeyRound} title="None yet">
-      Keys that are revoked or expire stand here, so that what they used can still be seen.
+    <Empty icon={KeyRound} title="No revoked or expired keys">
+      They will appear here, with their usage.
     </Empty>
   );
 }

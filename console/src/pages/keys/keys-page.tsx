@@ -12,7 +12,7 @@ import { CreateKeyDialog } from './create-key-dialog.tsx';
 import { KeyDialog } from './key-dialog.tsx';
 import { KeysCard } from './keys-card.tsx';
 
-/** The keys of the account in use: made, looked at, changed and revoked here. */
+/** The API keys of the current account. */
 export default function KeysPage() {
   const account = useAccount();
   if (account === null) {
@@ -21,10 +21,10 @@ export default function KeysPage() {
         <Card>
           <Empty
             icon={Layers}
-            title="You act for no account"
-            action={<ButtonLink to="/operator/accounts">To the accounts</ButtonLink>}
+            title="You are not a member of any account"
+            action={<ButtonLink to="/operator/accounts">Go to accounts</ButtonLink>}
           >
-            Keys belong to an account. Choose one among all accounts, or make one.
+            Keys belong to an account. Select an existing account, or create one.
           </Empty>
         </Card>
       </Page>
@@ -33,7 +33,7 @@ export default function KeysPage() {
   return <Keys key={account.id} account={account} />;
 }
 
-/** The most that one page of the list holds. */
+/** Maximum page size of the API. */
 const AT_ONCE = 1000;
 
 function Keys({ account }: { account: CurrentAccount }) {
@@ -41,7 +41,7 @@ function Keys({ account }: { account: CurrentAccount }) {
   const list = useList('listKeys', { query: { account_id: account.id, limit: AT_ONCE } });
   const { items, hasMore, isReadingMore, more, error } = list;
   useEffect(() => {
-    // Search and order are those of all keys: they are all read, a thousand at a time.
+    // Search and sorting need all keys, so all pages are loaded.
     if (hasMore && !isReadingMore && error === null) more();
   }, [hasMore, isReadingMore, more, error]);
   const keys = useMemo(() => items?.toReversed(), [items]);
@@ -50,7 +50,7 @@ function Keys({ account }: { account: CurrentAccount }) {
   return (
     <Page
       title="API keys"
-      hint="A key is what a program calls the service with. It is shown once, when it is made."
+      hint="Apps authenticate with a key. Each key is shown only once, when it is created."
       actions={
         keys !== undefined &&
         keys.length > 0 && (
@@ -64,7 +64,7 @@ function Keys({ account }: { account: CurrentAccount }) {
       {keys !== undefined && error !== null && (
         <div className="mb-4">
           <Notice tone="bad" action={<Button onClick={list.refetch}>Try again</Button>}>
-            The keys could not be read anew, or not all of them: {error.message}
+            Could not load all keys: {error.message}
           </Notice>
         </div>
       )}
@@ -97,20 +97,20 @@ function FirstKey({ onCreate }: { onCreate: () => void }) {
   return (
     <Empty
       icon={KeyRound}
-      title="Make the first key"
+      title="Create your first API key"
       action={
         <Button kind="primary" icon={<Plus className="size-4" aria-hidden="true" />} onClick={onCreate}>
           Create key
         </Button>
       }
     >
-      With it a program calls this service through any client of the OpenAI API. You get the key and a first
-      call in curl, Python and TypeScript, ready to run.
+      Use it with any OpenAI-compatible client. You get the key and example requests in curl, Python and
+      TypeScript.
     </Empty>
   );
 }
 
-/** Says so where no key of the account opens anything. */
+/** Warns that requests of a suspended or closed account are refused. */
 function NotActive({ account }: { account: CurrentAccount }) {
   const { accounts } = useSession();
   const status = accounts.find(({ id }) => id === account.id)?.status ?? 'active';
@@ -118,7 +118,8 @@ function NotActive({ account }: { account: CurrentAccount }) {
   return (
     <div className="mb-4">
       <Notice tone="warn" title={`This account is ${status}`}>
-        None of its keys opens anything{status === 'suspended' ? ' until an operator lets it go on' : ''}.
+        Requests with its keys are refused
+        {status === 'suspended' ? ' until an operator resumes the account' : ''}.
       </Notice>
     </div>
   );

@@ -14,18 +14,18 @@ type Key = Element<'listKeys'>;
 
 interface KeysTableProps {
   keys: readonly Key[];
-  /** USD of this month by the id of a key, decimal strings; undefined: not read yet. */
+  /** Cost this month by key id, USD as decimal strings; undefined: loading. */
   spend: ReadonlyMap<string, string> | undefined;
-  /** Of the key that is open. */
+  /** Id of the open key. */
   openId: string | null;
-  /** Where a key is looked at. */
+  /** Returns the path of a key. */
   hrefOf: (key: Key) => string;
   onOpen: (key: Key) => void;
   onEdit: (key: Key) => void;
   onRevoke: (key: Key) => void;
 }
 
-/** Keys, one a line. */
+/** The table of keys. */
 export function KeysTable(props: KeysTableProps) {
   return (
     <Table
@@ -93,7 +93,7 @@ function columnsOf({ spend, hrefOf, onOpen, onEdit, onRevoke }: KeysTableProps):
       from: 'lg',
       cell: ({ expires_at }) => <Time at={expires_at} relative />,
     },
-    { name: 'spend', heading: 'This month', numeric: true, cell: spent },
+    { name: 'spend', heading: 'Cost this month', numeric: true, cell: spent },
     { name: 'state', heading: 'State', from: 'sm', cell: (key) => <KeyState of={key} /> },
     {
       name: 'actions',
@@ -118,13 +118,13 @@ function Actions({
       }
     >
       <MenuItem icon={<Eye />} onClick={() => onOpen(key)}>
-        Details
+        View details
       </MenuItem>
       <MenuItem icon={<ListTree />} render={<Link to={`/requests?key=${key.id}`} />}>
-        Requests
+        View requests
       </MenuItem>
       <MenuItem icon={<ChartColumn />} render={<Link to={`/usage?key=${key.id}`} />}>
-        Usage
+        View usage
       </MenuItem>
       {key.status === 'live' && (
         <>

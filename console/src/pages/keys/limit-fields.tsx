@@ -8,7 +8,7 @@ interface LimitFieldsProps {
   faultAt: (param: string) => string | null;
 }
 
-/** The limits beside the budget, with what each counts. */
+/** The limits except the budget, with their units. */
 const FIELDS: readonly { name: LimitName; unit: string }[] = [
   { name: 'requests_per_minute', unit: 'requests' },
   { name: 'tokens_per_minute', unit: 'tokens' },
@@ -17,7 +17,7 @@ const FIELDS: readonly { name: LimitName; unit: string }[] = [
   { name: 'tokens_per_month', unit: 'tokens, UTC' },
 ];
 
-/** What a key may use at most, each field for itself; what is left empty is bounded by the account's plan alone. */
+/** Inputs for the limits of a key; empty: only the limits of the account apply. */
 export function LimitFields({ limits, onChange, faultAt }: LimitFieldsProps) {
   return (
     <div className="grid gap-4 sm:grid-cols-2">

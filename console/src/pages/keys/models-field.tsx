@@ -6,16 +6,16 @@ interface ModelsFieldProps {
   /** Null: all. */
   chosen: readonly string[] | null;
   onChange: (chosen: readonly string[] | null) => void;
-  /** What is wrong with it; null: nothing. */
+  /** Validation error. */
   error: string | null;
 }
 
-/** Which models a key may use: all, those that come later too, or just these. */
+/** Selects the models that a key may use: all, including later ones, or a list. */
 export function ModelsField({ chosen, onChange, error }: ModelsFieldProps) {
   const label = useId();
   const models = useRead('listServedModels', undefined);
   const served = models.data?.data.map(({ id }) => id) ?? [];
-  // A key may name models that are not served any more.
+  // A key may name models that are no longer configured.
   const all = [...new Set([...served, ...(chosen ?? [])])];
   return (
     <div role="group" aria-labelledby={label} className="flex flex-col gap-1.5">
@@ -24,17 +24,17 @@ export function ModelsField({ chosen, onChange, error }: ModelsFieldProps) {
           Models
         </span>
         <Segmented
-          label="Models that it may use"
+          label="Allowed models"
           value={chosen === null ? 'all' : 'some'}
           choices={[
             { value: 'all', label: 'All models' },
-            { value: 'some', label: 'Only these' },
+            { value: 'some', label: 'Selected models' },
           ]}
           onChange={(which) => onChange(which === 'all' ? null : [])}
         />
       </div>
       {chosen === null ? (
-        <p className="text-xs leading-5 text-ink-3">Those that are added later too.</p>
+        <p className="text-xs leading-5 text-ink-3">Includes models added later</p>
       ) : (
         <div className="max-h-52 space-y-2.5 overflow-y-auto rounded-lg border border-line-strong p-3">
           {all.map((id) => (
@@ -47,15 +47,13 @@ export function ModelsField({ chosen, onChange, error }: ModelsFieldProps) {
             >
               <span className="font-mono text-xs break-all">{id}</span>
               {models.data !== undefined && !served.includes(id) && (
-                <span className="text-xs text-ink-3"> is not served now</span>
+                <span className="text-xs text-ink-3"> (not available)</span>
               )}
             </Checkbox>
           ))}
           {all.length === 0 && (
             <p className="text-xs text-ink-3">
-              {models.isPending
-                ? 'Reading which there are.'
-                : (models.error?.message ?? 'No model is served.')}
+              {models.isPending ? 'Loading models' : (models.error?.message ?? 'No models configured')}
             </p>
           )}
         </div>

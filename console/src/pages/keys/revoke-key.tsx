@@ -9,16 +9,16 @@ import { whole } from '../../format/number.ts';
 type Key = Element<'listKeys'>;
 
 interface RevokeKeyProps {
-  /** Null: nothing is asked. */
+  /** Null: closed. */
   target: Key | null;
   onClose: () => void;
 }
 
-/** Asks before a key is revoked, and says what will stop working then. */
+/** Confirms revoking a key and shows its recent use. */
 export function RevokeKey({ target, onClose }: RevokeKeyProps) {
   const revoke = useAction('revokeKey', {
     changes: ['listKeys', 'getKey'],
-    done: ({ name }) => `The key ${name} is revoked.`,
+    done: ({ name }) => `Key ${name} revoked`,
   });
   return (
     <Confirm
@@ -31,12 +31,12 @@ export function RevokeKey({ target, onClose }: RevokeKeyProps) {
         if (target !== null) revoke.mutate({ params: { id: target.id } }, { onSuccess: onClose });
       }}
     >
-      {target !== null && <WhatBreaks target={target} />}
+      {target !== null && <Consequences target={target} />}
     </Confirm>
   );
 }
 
-function WhatBreaks({ target }: { target: Key }) {
+function Consequences({ target }: { target: Key }) {
   const { id, account_id, last_used_at, last_used_ip } = target;
   const days = useRead('readUsage', { query: { account_id, key_id: id, by: 'day' } });
   const [today] = useState(() => new Date().toISOString().slice(0, 10));
@@ -44,12 +44,12 @@ function WhatBreaks({ target }: { target: Key }) {
   const month = rows?.reduce((sum, { requests }) => sum + requests, 0) ?? 0;
   const ofToday = rows?.find(({ day }) => day === today)?.requests ?? 0;
   if (last_used_at === null) {
-    return <p>It was never used, so nothing stops working. It cannot be made valid again.</p>;
+    return <p>This key was never used. Revoking it cannot be undone.</p>;
   }
   return (
     <>
       <p>
-        It was last used <Time at={last_used_at} relative />
+        Last used <Time at={last_used_at} relative />
         {last_used_ip !== null && (
           <>
             {' '}
@@ -61,14 +61,13 @@ function WhatBreaks({ target }: { target: Key }) {
           days.isPending && <Skeleton className="mt-1 h-4 w-64" />
         ) : (
           <>
-            It has made <strong>{requests(ofToday)}</strong> today and <strong>{requests(month)}</strong> this
+            It sent <strong>{requests(ofToday)}</strong> today and <strong>{requests(month)}</strong> this
             month (UTC).
           </>
         )}
       </p>
       <p>
-        Whatever uses it is refused within a second, and what it generates now is ended. This cannot be
-        undone.
+        Within a second, new requests with this key are refused and running ones end. This cannot be undone.
       </p>
     </>
   );

@@ -9,7 +9,7 @@ import { MembersCard } from '../../members/members-card.tsx';
 import { useAccount, type CurrentAccount } from '../../shell/account.ts';
 import { useSession } from '../../shell/session.tsx';
 
-/** Who acts for the account, and who is invited to. */
+/** The members and pending invitations of the account. */
 export default function MembersPage() {
   const account = useAccount();
   if (account === null) return <NoAccount />;
@@ -19,33 +19,33 @@ export default function MembersPage() {
 function Members({ account }: { account: CurrentAccount }) {
   const { person } = useSession();
   const [inviting, setInviting] = useState(false);
-  const isTheirs = account.role === 'owner' || person.operator;
+  const canManage = account.role === 'owner' || person.operator;
   return (
     <Page
       title="Members"
-      hint={`Who makes keys and sees usage of ${account.name}.`}
+      hint={`Users with access to ${account.name}`}
       actions={
-        isTheirs && (
+        canManage && (
           <Button
             kind="primary"
             icon={<UserPlus className="size-4" aria-hidden="true" />}
             onClick={() => setInviting(true)}
           >
-            Invite
+            Invite member
           </Button>
         )
       }
     >
       <div className="space-y-5">
-        {!isTheirs && (
+        {!canManage && (
           <Notice>
-            You are a member of {account.name}. Its owners invite and remove people and change their roles.
+            You are a member of {account.name}. Only owners can invite and remove members and change roles.
           </Notice>
         )}
-        <MembersCard account={account} editable={isTheirs} />
-        {isTheirs && <InvitationsCard accountId={account.id} />}
+        <MembersCard account={account} editable={canManage} />
+        {canManage && <InvitationsCard accountId={account.id} />}
       </div>
-      {isTheirs && <InviteDialog account={account} open={inviting} onClose={() => setInviting(false)} />}
+      {canManage && <InviteDialog account={account} open={inviting} onClose={() => setInviting(false)} />}
     </Page>
   );
 }
@@ -56,12 +56,12 @@ function NoAccount() {
     <Page title="Members">
       <Empty
         icon={Layers}
-        title="You act for no account"
-        action={person.operator && <ButtonLink to="/operator/accounts">To the accounts</ButtonLink>}
+        title="You are not a member of any account"
+        action={person.operator && <ButtonLink to="/operator/accounts">Go to accounts</ButtonLink>}
       >
         {person.operator
-          ? 'As an operator you can look at the members of any.'
-          : 'Somebody who owns one can invite you to it.'}
+          ? 'As an operator, you can view the members of any account.'
+          : 'Ask an account owner to invite you.'}
       </Empty>
     </Page>
   );

@@ -12,12 +12,12 @@ type Model = Element<'listServedModels'>;
 
 interface ModelCardProps {
   model: Model;
-  /** When the service told this of it, Unix milliseconds. */
+  /** Time of the data, Unix milliseconds. */
   atMs: number;
   onCode: () => void;
 }
 
-/** One model: what it is, what it costs, how it is now, and the way to its first answer. */
+/** A model: properties, prices and status, with links to code and playground. */
 export function ModelCard({ model, atMs, onCode }: ModelCardProps) {
   const slash = model.id.indexOf('/');
   return (
@@ -31,7 +31,7 @@ export function ModelCard({ model, atMs, onCode }: ModelCardProps) {
           <div className="flex items-center gap-1">
             <h2 className="min-w-0 text-sm font-semibold break-words">{model.id.slice(slash + 1)}</h2>
             <span className="-my-2 shrink-0">
-              <CopyButton text={model.id} what="id" />
+              <CopyButton text={model.id} what="model ID" />
             </span>
           </div>
         </div>
@@ -74,11 +74,11 @@ function Facts({ model }: { model: Model }) {
   const { pricing, context_length: context, max_completion_tokens: completion } = model;
   return (
     <dl className="grid grid-cols-2 gap-x-6 gap-y-3 px-4 py-4 text-sm sm:auto-cols-fr sm:grid-flow-col sm:grid-cols-none sm:grid-rows-2 sm:px-5">
-      <Fact label="Context" unit="tokens">
+      <Fact label="Context length" unit="tokens">
         {context === null ? null : whole(context)}
       </Fact>
       <Price label="Prompt" usd={pricing.prompt} />
-      <Fact label="Longest completion" unit="tokens">
+      <Fact label="Max completion" unit="tokens">
         {completion === null ? null : whole(completion)}
       </Fact>
       <Price label="Completion" usd={pricing.completion} />
@@ -98,13 +98,13 @@ function Price({ label, usd }: { label: string; usd: string }) {
   );
 }
 
-/** A line of what is known; null: it is not known before the model is ready. */
+/** A labeled value; null: unknown until the model is ready. */
 function Fact({ label, unit, children }: { label: string; unit?: string; children: ReactNode }) {
   return (
     <div className="min-w-0">
       <dt className="text-xs text-ink-3">{label}</dt>
       <dd className="truncate font-medium tabular-nums">
-        {children ?? <span className="font-normal text-ink-3">Not known yet</span>}
+        {children ?? <span className="font-normal text-ink-3">—</span>}
         {children !== null && unit !== undefined && (
           <span className="block text-2xs font-normal text-ink-3">{unit}</span>
         )}
@@ -113,7 +113,7 @@ function Fact({ label, unit, children }: { label: string; unit?: string; childre
   );
 }
 
-/** Such as `text->text`, in words. */
+/** Formats a modality such as `text->text`. */
 function modalityWords(modality: string | null): string | null {
   if (modality === null) return null;
   const [from = '', to = ''] = modality.split('->');

@@ -7,12 +7,12 @@ import { useSession } from '../../shell/session.tsx';
 import { KEY_VARIABLE, samplesOf } from '../../snippets/samples.ts';
 
 interface ModelCodeProps {
-  /** Null: none is asked for. */
+  /** Null: closed. */
   model: Element<'listServedModels'> | null;
   onClose: () => void;
 }
 
-/** A first call of a model, to be copied. */
+/** Code samples for a model. */
 export function ModelCode({ model, onClose }: ModelCodeProps) {
   const { public_url } = useSession();
   if (model === null) return null;
@@ -27,17 +27,17 @@ export function ModelCode({ model, onClose }: ModelCodeProps) {
       onClose={onClose}
       size="large"
       title={model.id}
-      hint="A first call. The key is read from the environment variable SLUICE_API_KEY."
+      hint="Set the environment variable SLUICE_API_KEY to your API key."
       actions={
         <ButtonLink to={`/playground?model=${encodeURIComponent(model.id)}`}>Try in playground</ButtonLink>
       }
     >
       <CodeTabs
-        label="A first call"
+        label="Example request"
         samples={samplesOf({ baseUrl: public_url, key: KEY_VARIABLE, request })}
       />
       <p className="mt-4 text-xs text-ink-3">
-        No key yet? <TextLink to="/keys?create=1">Create one.</TextLink> Every parameter stands in the{' '}
+        No key yet? <TextLink to="/keys?create=1">Create key</TextLink>. For all parameters, see the{' '}
         <TextLink to="/docs#createChatCompletion">API reference</TextLink>.
       </p>
     </Dialog>

@@ -10,7 +10,7 @@ import { rateOf, withSample, type Sample } from './rate.ts';
 
 type Model = Element<'listServedModels'>;
 
-/** How far a model that is not ready is on its way, or why it is down, as it was told at that moment, Unix milliseconds. */
+/** Progress of a model that is not ready, or the reason why it is down. `atMs`: time of the data, Unix milliseconds. */
 export function ModelProgress({ model, atMs }: { model: Model; atMs: number }) {
   switch (model.state) {
     case 'downloading':
@@ -30,7 +30,7 @@ export function ModelProgress({ model, atMs }: { model: Model; atMs: number }) {
   }
 }
 
-/** Fewer bytes a second than this say nothing of how long it will take. */
+/** Below this rate, in bytes per second, no remaining time is shown. */
 const STALLED = 1024;
 
 function Download({ bytes: received, atMs, total }: Sample & { total: number | null }) {
@@ -47,7 +47,9 @@ function Download({ bytes: received, atMs, total }: Sample & { total: number | n
         text={total === null ? bytes(received) : `${bytes(received)} of ${bytes(total)}`}
       />
       <p className="mt-1 flex min-h-4 justify-between gap-3 text-2xs text-ink-3 tabular-nums">
-        <span>{rate !== null && (stalled ? 'Next to nothing arrives' : `${bytes(Math.round(rate))}/s`)}</span>
+        <span>
+          {rate !== null && (stalled ? 'Stalled: less than 1 KB/s' : `${bytes(Math.round(rate))}/s`)}
+        </span>
         <span>{left !== null && `${duration(left * 1000)} left`}</span>
       </p>
     </>
@@ -59,11 +61,11 @@ function Down({ model: { reason, retry_in_ms: retry } }: { model: Model }) {
   return (
     <Notice tone="bad">
       <p className="break-words">
-        {reason === null ? 'It does not answer now.' : reason.slice(0, 1).toUpperCase() + reason.slice(1)}
+        {reason === null ? 'Not responding' : reason.slice(0, 1).toUpperCase() + reason.slice(1)}
       </p>
       <p className="mt-1 text-xs">
-        {retry !== null && `Tried again ${retry < 1000 ? 'at once' : `in ${Math.ceil(retry / 1000)} s`}. `}
-        {person.operator && <TextLink to="/operator/engines">See its replicas</TextLink>}
+        {retry !== null && `Retrying ${retry < 1000 ? 'now' : `in ${Math.ceil(retry / 1000)} s`}. `}
+        {person.operator && <TextLink to="/operator/engines">View replicas</TextLink>}
       </p>
     </Notice>
   );

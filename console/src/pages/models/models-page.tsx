@@ -13,14 +13,14 @@ import { ModelCode } from './model-code.tsx';
 
 type Model = Element<'listServedModels'>;
 
-/** How often it is looked whether anything has changed: while a model is on its way, and else. */
+/** Refetch intervals: while a model is loading or downloading, and otherwise. */
 const MOVING_MS = 1000;
 const STILL_MS = 5000;
 
-/** With more than this, one looks for a model by its name. */
+/** The search field is shown for more models than this. */
 const MANY = 8;
 
-/** Every model that is served, and how it is now. */
+/** All models with prices and status. */
 export default function ModelsPage() {
   const [query, change] = useQueryState();
   const [everyMs, setEveryMs] = useState(STILL_MS);
@@ -34,12 +34,12 @@ export default function ModelsPage() {
   return (
     <Page
       title="Models"
-      hint="What the service generates with, what it costs, and how it is now."
+      hint="Available models, their prices and status"
       actions={
         models !== undefined &&
         (models.length > MANY || search !== '') && (
           <SearchField
-            label="Find a model"
+            label="Search models"
             className="w-full sm:w-64"
             value={search}
             onChange={(q) => change({ q }, { replace: true })}
@@ -93,17 +93,12 @@ function Waiting() {
 
 function None({ search, onClear }: { search: string; onClear: () => void }) {
   return search === '' ? (
-    <Empty icon={Boxes} title="No model is served">
-      An operator names models in the configuration file of the service; they stand here from its next start
-      on. docs/models.md says how.
+    <Empty icon={Boxes} title="No models configured">
+      An operator can add models to the configuration file and restart the service. See docs/models.md.
     </Empty>
   ) : (
-    <Empty
-      icon={SearchX}
-      title="No model is called so"
-      action={<Button onClick={onClear}>Show all models</Button>}
-    >
-      Nothing has “{search}” in its id.
+    <Empty icon={SearchX} title="No matching models" action={<Button onClick={onClear}>Clear search</Button>}>
+      No model ID contains “{search}”.
     </Empty>
   );
 }

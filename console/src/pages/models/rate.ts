@@ -1,20 +1,20 @@
-/** How much had come at a moment, in Unix milliseconds. */
+/** Bytes received at a time in Unix milliseconds. */
 export interface Sample {
   atMs: number;
   bytes: number;
 }
 
-/** A rate is taken over so many milliseconds. */
+/** Window of the rate, in milliseconds. */
 const SPAN_MS = 10_000;
 
-/** The samples with one more; those that are too old go, and all of them where a download has begun anew. */
+/** Adds a sample and drops old ones, or all of them if the download has restarted. */
 export function withSample(samples: readonly Sample[], one: Sample): Sample[] {
   const last = samples.at(-1);
   if (last !== undefined && last.bytes > one.bytes) return [one];
   return [...samples.filter(({ atMs }) => atMs >= one.atMs - SPAN_MS), one];
 }
 
-/** Bytes a second; null: too little is known yet. */
+/** Returns the rate in bytes per second; null: not enough samples. */
 export function rateOf(samples: readonly Sample[]): number | null {
   const [first] = samples;
   const last = samples.at(-1);

@@ -6,48 +6,48 @@ import type { Account } from './account-words.tsx';
 import { ChangePlan, RenameAccount } from './change-account.tsx';
 import { ChangeStatus } from './change-status.tsx';
 
-/** Keys belong to it unless they are told otherwise: it cannot be closed. */
+/** The account of keys that name no other account. It cannot be closed. */
 const DEFAULT_ACCOUNT = 'default';
 
-type Asked = 'rename' | 'plan' | Account['status'];
+type Dialog = 'rename' | 'plan' | Account['status'];
 
-/** What can be done with an account; each asks first or opens a form. */
+/** The menu of account actions and their dialogs. */
 export function AccountActions({ account }: { account: Account }) {
-  const [asked, setAsked] = useState<Asked | null>(null);
-  const none = () => setAsked(null);
+  const [dialog, setDialog] = useState<Dialog | null>(null);
+  const close = () => setDialog(null);
   const { status } = account;
   if (status === 'closed') return null;
   return (
     <>
-      <Menu trigger={<Button icon={<Ellipsis className="size-4" aria-hidden="true" />}>Change</Button>}>
-        <MenuItem icon={<Pencil />} onClick={() => setAsked('rename')}>
+      <Menu trigger={<Button icon={<Ellipsis className="size-4" aria-hidden="true" />}>Actions</Button>}>
+        <MenuItem icon={<Pencil />} onClick={() => setDialog('rename')}>
           Rename
         </MenuItem>
-        <MenuItem icon={<Gauge />} onClick={() => setAsked('plan')}>
+        <MenuItem icon={<Gauge />} onClick={() => setDialog('plan')}>
           Change plan
         </MenuItem>
         <MenuSeparator />
         {status === 'active' ? (
-          <MenuItem icon={<CirclePause />} onClick={() => setAsked('suspended')}>
+          <MenuItem icon={<CirclePause />} onClick={() => setDialog('suspended')}>
             Suspend
           </MenuItem>
         ) : (
-          <MenuItem icon={<CirclePlay />} onClick={() => setAsked('active')}>
+          <MenuItem icon={<CirclePlay />} onClick={() => setDialog('active')}>
             Resume
           </MenuItem>
         )}
         {account.id !== DEFAULT_ACCOUNT && (
-          <MenuItem danger icon={<Ban />} onClick={() => setAsked('closed')}>
-            Close for ever
+          <MenuItem danger icon={<Ban />} onClick={() => setDialog('closed')}>
+            Close account
           </MenuItem>
         )}
       </Menu>
-      <RenameAccount account={account} open={asked === 'rename'} onClose={none} />
-      <ChangePlan account={account} open={asked === 'plan'} onClose={none} />
+      <RenameAccount account={account} open={dialog === 'rename'} onClose={close} />
+      <ChangePlan account={account} open={dialog === 'plan'} onClose={close} />
       <ChangeStatus
         account={account}
-        to={asked === 'rename' || asked === 'plan' ? null : asked}
-        onClose={none}
+        to={dialog === 'rename' || dialog === 'plan' ? null : dialog}
+        onClose={close}
       />
     </>
   );

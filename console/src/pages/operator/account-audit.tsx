@@ -9,7 +9,7 @@ import { useNames } from './names.ts';
 
 const SHOWN = 8;
 
-/** What was last changed of an account and its keys. */
+/** The latest audit log entries of an account. */
 export function AccountAudit({ accountId }: { accountId: string }) {
   const audit = useRead('listAudit', { query: { account_id: accountId, limit: SHOWN } });
   const names = useNames();
@@ -18,7 +18,7 @@ export function AccountAudit({ accountId }: { accountId: string }) {
       title="Recent changes"
       actions={
         <ButtonLink size="small" to={`/operator/audit?of=${accountId}`}>
-          Audit log
+          View audit log
         </ButtonLink>
       }
       flush
@@ -30,7 +30,7 @@ export function AccountAudit({ accountId }: { accountId: string }) {
           <Failed error={audit.error} retry={() => void audit.refetch()} />
         )
       ) : audit.data.data.length === 0 ? (
-        <p className="px-4 pb-5 text-sm text-ink-3 sm:px-5">Nothing was changed yet.</p>
+        <p className="px-4 pb-5 text-sm text-ink-3 sm:px-5">No changes yet</p>
       ) : (
         <ul className="divide-y divide-line text-sm">
           {audit.data.data.map((entry) => (

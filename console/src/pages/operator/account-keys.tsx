@@ -9,21 +9,21 @@ import { Link } from '../../shell/link.tsx';
 
 type Key = Element<'listKeys'>;
 
-/** Most that one answer has. */
+/** Maximum page size of the API. */
 const PAGE = 1000;
-/** Those that are named here; all of them have a page of their own. */
+/** Number of keys listed here. */
 const SHOWN = 5;
 
-/** How many keys an account has, and those used last. */
+/** Counts the keys of an account and lists those used last. */
 export function AccountKeys({ accountId }: { accountId: string }) {
   const keys = useRead('listKeys', { query: { account_id: accountId, limit: PAGE } });
   return (
     <Card
-      title="Keys"
+      title="API keys"
       hint={keys.data && countsOf(keys.data.data, keys.data.next_cursor !== null)}
       actions={
         <ButtonLink size="small" to={`/keys?account=${accountId}`}>
-          All keys
+          View all keys
         </ButtonLink>
       }
     >
@@ -45,8 +45,8 @@ function countsOf(keys: readonly Key[], more: boolean): string {
   const counts = (['live', 'revoked', 'expired'] as const)
     .map((status) => ({ status, number: count(status) }))
     .filter(({ status, number }) => status === 'live' || number > 0)
-    .map(({ status, number }) => `${whole(number)} ${status}`);
-  return `${counts.join(', ')}${more ? ' among the first thousand' : ''}.`;
+    .map(({ status, number }) => `${whole(number)} ${status === 'live' ? 'active' : status}`);
+  return `${counts.join(', ')}${more ? ' (first 1,000 keys)' : ''}`;
 }
 
 function LastUsed({ accountId, keys }: { accountId: string; keys: readonly Key[] }) {
@@ -54,7 +54,7 @@ function LastUsed({ accountId, keys }: { accountId: string; keys: readonly Key[]
     .filter(({ status }) => status === 'live')
     .toSorted((a, b) => (b.last_used_at ?? '').localeCompare(a.last_used_at ?? ''))
     .slice(0, SHOWN);
-  if (used.length === 0) return <p className="text-sm text-ink-3">It has no live key.</p>;
+  if (used.length === 0) return <p className="text-sm text-ink-3">No active keys</p>;
   return (
     <ul className="divide-y divide-line text-sm">
       {used.map(({ id, name, last_four: lastFour, last_used_at: at }) => (
@@ -66,7 +66,7 @@ function LastUsed({ accountId, keys }: { accountId: string; keys: readonly Key[]
             {name} <span className="font-mono text-xs font-normal text-ink-3">…{lastFour}</span>
           </Link>
           <span className="shrink-0 text-xs text-ink-3">
-            {at === null ? 'never used' : <Time at={at} relative />}
+            {at === null ? 'Never used' : <Time at={at} relative />}
           </span>
         </li>
       ))}

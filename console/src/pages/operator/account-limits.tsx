@@ -10,25 +10,27 @@ const EVERY_MS = 5000;
 
 interface AccountLimitsProps {
   account: Account;
-  /** The one it is on; undefined: not read yet. */
+  /** The plan of the account; undefined: loading. */
   plan: Element<'listPlans'> | undefined;
 }
 
-/** The limits of an account's plan, and what is left of each. */
+/** Usage of the limits of an account's plan. */
 export function AccountLimits({ account, plan }: AccountLimitsProps) {
   return (
     <Card
       title="Limits"
       hint={
         <>
-          Of its <TextLink to="/operator/plans">plan</TextLink>, shared by all of its keys.
+          Set by the <TextLink to="/operator/plans">plan</TextLink> and shared by all keys of the account
         </>
       }
     >
       {plan === undefined ? (
         <Skeleton className="h-24 w-full" />
       ) : plan.limits === null ? (
-        <p className="text-sm text-ink-3">Without its plan this account may use nothing.</p>
+        <p className="text-sm text-ink-3">
+          All requests are refused because the plan is not in the configuration.
+        </p>
       ) : (
         <div className="space-y-5">
           <Standings accountId={account.id} model={null} />
@@ -46,7 +48,7 @@ export function AccountLimits({ account, plan }: AccountLimitsProps) {
   );
 }
 
-/** How the limits of one model stand, or those of all together. */
+/** Usage of the limits of one model; null: of the limits across all models. */
 function Standings({ accountId, model }: { accountId: string; model: string | null }) {
   const query = { account_id: accountId, ...(model !== null && { model }) };
   const limits = useRead('readLimits', { query }, { everyMs: EVERY_MS });
@@ -58,7 +60,7 @@ function Standings({ accountId, model }: { accountId: string; model: string | nu
     );
   }
   const own = limits.data.data.filter((standing) => standing.model === model);
-  if (own.length === 0) return <p className="text-sm text-ink-3">It sets none for all models together.</p>;
+  if (own.length === 0) return <p className="text-sm text-ink-3">No limits across all models</p>;
   return (
     <ul className="space-y-4">
       {own.map((standing) => (

@@ -18,7 +18,7 @@ import { AccountLimits } from './account-limits.tsx';
 import { AccountUsage } from './account-usage.tsx';
 import { AccountState, PlanName, type Account } from './account-words.tsx';
 
-/** One account: what it is on, what it uses, who acts for it. */
+/** One account: status, usage, limits, keys, members and recent changes. */
 export default function AccountPage() {
   const { id } = useParams<{ id: string }>();
   const account = useRead('getAccount', { params: { id } });
@@ -47,7 +47,7 @@ function Account({ account }: { account: Account }) {
       disabled={account.status === 'closed'}
       onClick={() => change({ invite: 'member' })}
     >
-      Invite
+      Invite member
     </Button>
   );
   return (
@@ -91,34 +91,30 @@ function Head({ account, standard }: { account: Account; standard: string | unde
         Plan <PlanName plan={account.plan} standard={standard} />
       </span>
       <span>
-        Since <Time at={account.created_at} />
+        Created <Time at={account.created_at} />
       </span>
       <span className="font-mono text-xs">{account.id}</span>
     </span>
   );
 }
 
-/** What its callers run into, if anything. */
+/** Explains why requests of the account are refused, if they are. */
 function State({ account: { status, plan }, lost }: { account: Account; lost: boolean }) {
   if (status === 'closed') {
-    return (
-      <Notice>
-        This account is closed, and stays so. Its usage, its receipts and its audit log are kept.
-      </Notice>
-    );
+    return <Notice>This account is closed permanently. Its usage, receipts and audit log are kept.</Notice>;
   }
   if (status === 'suspended') {
     return (
       <Notice tone="warn" title="This account is suspended">
-        Its keys open nothing until it is resumed.
+        Requests with its keys are refused until the account is resumed.
       </Notice>
     );
   }
   if (!lost) return null;
   return (
-    <Notice tone="bad" title="Its plan is not in the configuration any more">
-      Every request of this account is refused until the plan {plan} is back in the configuration file, or the
-      account is put on another one of the <TextLink to="/operator/plans">plans</TextLink>.
+    <Notice tone="bad" title="The plan of this account is not in the configuration">
+      All requests of this account are refused. Add the plan {plan} to the configuration file, or choose
+      another <TextLink to="/operator/plans">plan</TextLink> for the account.
     </Notice>
   );
 }

@@ -14,7 +14,7 @@ type Usage = Element<'readUsage'>;
 const DAY = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', timeZone: 'UTC' });
 const HEIGHT = 140;
 
-/** What an account has used this month, and the ways to more of it. */
+/** Usage of an account this month. */
 export function AccountUsage({ accountId }: { accountId: string }) {
   const all = useRead('readUsage', { query: { account_id: accountId } }, { everyMs: 60_000 });
   const days = useRead('readUsage', { query: { account_id: accountId, by: 'day' } }, { everyMs: 60_000 });
@@ -22,7 +22,7 @@ export function AccountUsage({ accountId }: { accountId: string }) {
   return (
     <Card
       title="Usage this month"
-      hint="A calendar month in UTC."
+      hint="Calendar month in UTC"
       actions={
         <div className="flex flex-wrap gap-2">
           <ButtonLink size="small" to={`/usage?account=${accountId}`}>
@@ -72,7 +72,7 @@ function Sums({ usage }: { usage: Usage | undefined }) {
       />
       <Figure
         label="Errors"
-        value={requests === 0 ? '–' : percent(errors / requests)}
+        value={requests === 0 ? '—' : percent(errors / requests)}
         note={`${whole(errors)} of ${whole(requests)}`}
       />
     </dl>
@@ -105,7 +105,7 @@ function Days({ days, readAt }: { days: readonly Usage[]; readAt: number }) {
   return (
     <Suspense fallback={<Skeleton className="h-[168px] w-full" />}>
       <Chart
-        label="Tokens a day"
+        label="Tokens per day"
         times={times}
         series={series}
         format={compact}
@@ -118,7 +118,7 @@ function Days({ days, readAt }: { days: readonly Usage[]; readAt: number }) {
   );
 }
 
-/** Every day of the month in UTC up to that of this moment, such as `2026-11-21`. */
+/** Returns the UTC days of the month up to `now`, such as `2026-11-21`. */
 function daysOfMonth(now: Date): string[] {
   const month = now.toISOString().slice(0, 8);
   return Array.from({ length: now.getUTCDate() }, (_, index) => month + String(index + 1).padStart(2, '0'));

@@ -4,7 +4,7 @@ import { Status, type Tone } from '../../components/badge.tsx';
 export type Account = Element<'listAccounts'>;
 type AccountStatus = Account['status'];
 
-/** The states of an account, in words. */
+/** Labels of the account states. */
 export const STATUS_WORDS: Readonly<Record<AccountStatus, string>> = {
   active: 'Active',
   suspended: 'Suspended',
@@ -18,7 +18,7 @@ export function AccountState({ status }: { status: AccountStatus }) {
   return <Status tone={TONES[status]}>{STATUS_WORDS[status]}</Status>;
 }
 
-/** The plan that an account is on; the default one where it has none of its own. */
+/** The plan of an account; the default plan if the account has none. */
 export function PlanName({ plan, standard }: { plan: string | null; standard: string | undefined }) {
   if (plan !== null) return <span className="truncate">{plan}</span>;
   return (

@@ -10,18 +10,18 @@ import { AccountState, PlanName, type Account } from './account-words.tsx';
 
 type Usage = Element<'readUsage'>;
 
-interface Known {
-  /** What each account has used this month; one that is not in it has used nothing. */
+interface ColumnData {
+  /** Usage of each account this month; accounts without usage are missing. */
   used: ReadonlyMap<string | null, Usage>;
-  isRead: boolean;
+  isLoaded: boolean;
   /** Name of the default plan. */
   standard: string | undefined;
 }
 
 /** The columns of the list of accounts. */
-export function accountColumns({ used, isRead, standard }: Known): Column<Account>[] {
+export function accountColumns({ used, isLoaded, standard }: ColumnData): Column<Account>[] {
   const figure = (account: Account, write: (usage: Usage | undefined) => ReactNode): ReactNode =>
-    isRead ? write(used.get(account.id)) : <Skeleton className="ml-auto h-4 w-12" />;
+    isLoaded ? write(used.get(account.id)) : <Skeleton className="ml-auto h-4 w-12" />;
   return [
     { name: 'account', heading: 'Account', grow: true, cell: (account) => <Name account={account} /> },
     { name: 'status', heading: 'Status', from: 'sm', cell: ({ status }) => <AccountState status={status} /> },

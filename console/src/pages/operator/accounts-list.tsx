@@ -13,11 +13,11 @@ import { useQueryState } from '../../shell/query.ts';
 import { STATUS_WORDS, type Account } from './account-words.tsx';
 import { accountColumns } from './accounts-columns.tsx';
 
-/** Most that one answer has: what is searched is searched in the page. */
+/** Maximum page size of the API. Search runs in the browser. */
 const PAGE = 1000;
 const ANY = 'any';
 
-/** All accounts, with what each has used this month. */
+/** All accounts with their usage this month. */
 export function AccountsList({ onNew }: { onNew: () => void }) {
   const accounts = useList('listAccounts', { query: { limit: PAGE } });
   const usage = useRead('readUsage', { query: { by: 'account' } });
@@ -30,12 +30,12 @@ export function AccountsList({ onNew }: { onNew: () => void }) {
   const narrowed = wanted.text !== '' || wanted.status !== null || wanted.plan !== null;
   const { items, hasMore, isReadingMore, more } = accounts;
   useEffect(() => {
-    // Only among all of them is the one that is looked for surely found.
+    // Filters apply to all accounts, so all of them are loaded.
     if (narrowed && hasMore && !isReadingMore) more();
   });
   const shown = items?.filter((account) => matches(account, wanted, standard));
   const used = new Map(usage.data?.data.map((row) => [row.account_id, row]));
-  const forget = () => change({ q: null, status: null, plan: null });
+  const clear = () => change({ q: null, status: null, plan: null });
   return (
     <Card flush className="mt-4">
       <Filters plans={plans.data?.data.map(({ name }) => name) ?? []} />
@@ -46,24 +46,20 @@ export function AccountsList({ onNew }: { onNew: () => void }) {
           <Failed error={accounts.error} retry={accounts.refetch} />
         )
       ) : items.length === 0 ? (
-        <Empty
-          icon={Layers}
-          title="There are no accounts yet"
-          action={<Button onClick={onNew}>New account</Button>}
-        >
-          Keys belong to an account, and its plan limits what all of them use together.
+        <Empty icon={Layers} title="No accounts yet" action={<Button onClick={onNew}>Create account</Button>}>
+          An account owns API keys. Its plan limits their combined usage.
         </Empty>
       ) : shown.length === 0 && !hasMore ? (
         <Empty
           icon={SearchX}
-          title="No account is like that"
-          action={<Button onClick={forget}>Show all</Button>}
+          title="No matching accounts"
+          action={<Button onClick={clear}>Clear filters</Button>}
         />
       ) : (
         <>
           <Table
             label="Accounts"
-            columns={accountColumns({ used, standard, isRead: usage.data !== undefined })}
+            columns={accountColumns({ used, standard, isLoaded: usage.data !== undefined })}
             rows={shown}
             keyOf={({ id }) => id}
             onOpen={({ id }) => navigate(hrefOf(`/operator/accounts/${id}`))}
@@ -101,7 +97,7 @@ function Filters({ plans }: { plans: readonly string[] }) {
   return (
     <div className="flex flex-wrap items-center gap-2 border-b border-line p-3 sm:px-5">
       <SearchField
-        label="Search by name or id"
+        label="Search by name or ID"
         className="w-full sm:w-64"
         value={query.get('q') ?? ''}
         onChange={(q) => change({ q }, { replace: true })}

@@ -10,37 +10,37 @@ import { PeopleList } from './people-list.tsx';
 
 type View = 'accounts' | 'people';
 
-/** Everybody whom the service serves: accounts, and the people who act for them. */
+/** Accounts and users. */
 export default function AccountsPage() {
   const [query, change] = useQueryState();
-  const [making, setMaking] = useState(false);
+  const [creating, setCreating] = useState(false);
   const view: View = query.get('tab') === 'people' ? 'people' : 'accounts';
   return (
     <Page
       title="Accounts"
-      hint="Who pays, what all of their keys may use together, and the people who act for them."
+      hint="Accounts own API keys and have a plan. Users are members of accounts."
       actions={
         <Button
           kind="primary"
           icon={<Plus className="size-4" aria-hidden="true" />}
-          onClick={() => setMaking(true)}
+          onClick={() => setCreating(true)}
         >
-          New account
+          Create account
         </Button>
       }
     >
       <Tabs<View>
-        label="Accounts and people"
+        label="Accounts and users"
         value={view}
         onChange={(chosen) =>
           change({ tab: chosen === 'people' ? 'people' : null, q: null, status: null, plan: null })
         }
         tabs={[
-          { value: 'accounts', label: 'Accounts', content: <AccountsList onNew={() => setMaking(true)} /> },
-          { value: 'people', label: 'People', content: <PeopleList /> },
+          { value: 'accounts', label: 'Accounts', content: <AccountsList onNew={() => setCreating(true)} /> },
+          { value: 'people', label: 'Users', content: <PeopleList /> },
         ]}
       />
-      <NewAccount open={making} onClose={() => setMaking(false)} />
+      <NewAccount open={creating} onClose={() => setCreating(false)} />
     </Page>
   );
 }

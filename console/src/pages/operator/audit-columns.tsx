@@ -7,23 +7,23 @@ import type { Named } from './names.ts';
 
 type Names = ReadonlyMap<string, Named>;
 
-/** The columns of the log; `onOpen` shows all that an entry says. */
+/** The columns of the audit log; `onOpen` shows the details of an entry. */
 export function auditColumns(names: Names, onOpen: (entry: Entry) => void): Column<Entry>[] {
   return [
     {
       name: 'what',
-      heading: 'What',
+      heading: 'Event',
       grow: true,
-      cell: (entry) => <What entry={entry} names={names} onOpen={onOpen} />,
+      cell: (entry) => <EventCell entry={entry} names={names} onOpen={onOpen} />,
     },
     {
       name: 'who',
-      heading: 'Who',
+      heading: 'Actor',
       from: 'md',
       cell: ({ actor }) => (
-        <Cut>
+        <Truncated>
           <ActorName actor={actor} names={names} />
-        </Cut>
+        </Truncated>
       ),
     },
     {
@@ -31,28 +31,28 @@ export function auditColumns(names: Names, onOpen: (entry: Entry) => void): Colu
       heading: 'Account',
       from: 'lg',
       cell: ({ account_id: id }) =>
-        id === null ? <span className="text-ink-3">–</span> : <Cut>{nameOf(id, names)}</Cut>,
+        id === null ? <span className="text-ink-3">—</span> : <Truncated>{nameOf(id, names)}</Truncated>,
     },
-    { name: 'ip', heading: 'From', from: 'xl', cell: ({ ip }) => <From ip={ip} /> },
-    { name: 'at', heading: 'When', numeric: true, from: 'sm', cell: ({ at }) => <Time at={at} /> },
+    { name: 'ip', heading: 'IP address', from: 'xl', cell: ({ ip }) => <IpAddress ip={ip} /> },
+    { name: 'at', heading: 'Time', numeric: true, from: 'sm', cell: ({ at }) => <Time at={at} /> },
   ];
 }
 
 const nameOf = (accountId: string, names: Names): string =>
   names.get(`account:${accountId}`)?.name ?? accountId;
 
-/** One line; what does not fit is in the details. */
-function Cut({ children }: { children: ReactNode }) {
+/** One truncated line; the details show the full text. */
+function Truncated({ children }: { children: ReactNode }) {
   return <span className="block max-w-48 truncate">{children}</span>;
 }
 
-interface WhatProps {
+interface EventCellProps {
   entry: Entry;
   names: Names;
   onOpen: (entry: Entry) => void;
 }
 
-function What({ entry, names, onOpen }: WhatProps) {
+function EventCell({ entry, names, onOpen }: EventCellProps) {
   return (
     <span className="block truncate">
       <button type="button" className="text-left hover:underline" onClick={() => onOpen(entry)}>
@@ -69,8 +69,8 @@ function What({ entry, names, onOpen }: WhatProps) {
   );
 }
 
-/** Where it was done from. */
-export function From({ ip }: { ip: string | null }) {
-  if (ip === null) return <span className="text-ink-3">this machine</span>;
+/** The IP address of the actor; null: the command line or the service. */
+export function IpAddress({ ip }: { ip: string | null }) {
+  if (ip === null) return <span className="text-ink-3">Local</span>;
   return <span className="font-mono text-xs">{ip}</span>;
 }

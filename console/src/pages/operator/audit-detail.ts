@@ -2,7 +2,7 @@ import { limitsSet, limitWords } from '../../format/limits.ts';
 import { dateTime } from '../../format/time.ts';
 import type { Entry } from './audit-words.ts';
 
-/** A field that an entry tells: what it was before, where there was a before, and what it is now. */
+/** A field of an entry with its old value, if any, and its new value. */
 export interface Change {
   field: string;
   from: string | null;
@@ -18,11 +18,11 @@ const FIELDS: Readonly<Record<string, string>> = {
   expires_at: 'Expires',
   allowed_models: 'Models',
   limits: 'Limits',
-  with: 'With',
-  at: 'At',
+  with: 'Method',
+  at: 'Time',
 };
 
-/** What the value of an entry is called that has no fields, by its action. */
+/** Field labels of actions whose detail is a single value. */
 const SINGLE: Readonly<Record<string, string>> = {
   'account.rename': 'Name',
   'account.set_plan': 'Plan',
@@ -35,7 +35,7 @@ const SINGLE: Readonly<Record<string, string>> = {
   'plan.make_default': 'Default plan',
 };
 
-/** What an entry says of what changed, in its order. */
+/** Returns the changes of an entry, in order. */
 export function changesOf({ action, detail }: Entry): Change[] {
   if (isChange(detail)) return [changeOf(SINGLE[action] ?? 'Value', detail)];
   return Object.entries(detail).map(([field, value]) => {
@@ -52,26 +52,26 @@ function isChange(value: unknown): value is { from: unknown; to: unknown } {
   return typeof value === 'object' && value !== null && 'from' in value && 'to' in value;
 }
 
-/** A value as people read it. */
+/** Formats a value. */
 function words(field: string, value: unknown): string {
-  if (value === null || value === undefined) return NONE[field.toLowerCase()] ?? 'none';
+  if (value === null || value === undefined) return NONE[field.toLowerCase()] ?? 'None';
   if (Array.isArray(value)) return value.join(', ');
-  if (typeof value === 'object') return limitsText(value as Record<string, unknown>); // No other object is written.
+  if (typeof value === 'object') return limitsText(value as Record<string, unknown>); // Limits are the only objects in entries.
   if (typeof value === 'string' && MOMENT.test(value)) return dateTime(value);
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
 const NONE: Readonly<Record<string, string>> = {
-  plan: 'the default plan',
-  expires: 'never',
-  expires_at: 'never',
-  models: 'all',
-  allowed_models: 'all',
+  plan: 'Default plan',
+  expires: 'Never',
+  expires_at: 'Never',
+  models: 'All',
+  allowed_models: 'All',
 };
 
 const MOMENT = /^\d{4}-\d{2}-\d{2}T[\d:.]+Z$/;
 
-/** Limits are written down under the names of the configuration, `requestsPerMinute`. */
+/** Formats limits, which entries store under their configuration names, such as `requestsPerMinute`. */
 function limitsText({ models, ...limits }: Record<string, unknown>): string {
   const named = Object.fromEntries(
     Object.entries(limits).map(([name, bound]) => [
@@ -83,6 +83,6 @@ function limitsText({ models, ...limits }: Record<string, unknown>): string {
     limitWords(limit, bound),
   );
   const single = typeof models === 'object' && models !== null ? Object.keys(models) : [];
-  const parts = [...all, ...(single.length > 0 ? [`further ones for ${single.join(', ')}`] : [])];
-  return parts.length > 0 ? parts.join(', ') : 'no limits';
+  const parts = [...all, ...(single.length > 0 ? [`separate limits for ${single.join(', ')}`] : [])];
+  return parts.length > 0 ? parts.join(', ') : 'No limits';
 }

@@ -3,20 +3,20 @@ import { Facts } from '../../components/facts.tsx';
 import { Time } from '../../components/time.tsx';
 import { exactTime } from '../../format/time.ts';
 import { TextLink } from '../../shell/link.tsx';
-import { From } from './audit-columns.tsx';
+import { IpAddress } from './audit-columns.tsx';
 import { changesOf } from './audit-detail.ts';
 import { ActorName, SubjectName } from './audit-names.tsx';
 import { actionWords, type Entry } from './audit-words.ts';
 import type { Named } from './names.ts';
 
 interface AuditDialogProps {
-  /** Null: none is looked at. */
+  /** Null: closed. */
   entry: Entry | null;
   names: ReadonlyMap<string, Named>;
   onClose: () => void;
 }
 
-/** All that an entry of the audit log says. */
+/** The details of an audit log entry. */
 export function AuditDialog({ entry, names, onClose }: AuditDialogProps) {
   return (
     <Dialog
@@ -44,7 +44,7 @@ function Details({ entry, names }: { entry: Entry; names: ReadonlyMap<string, Na
     <div className="space-y-6">
       {changes.length > 0 && (
         <section>
-          <h3 className="mb-2 text-xs font-medium text-ink-3">What changed</h3>
+          <h3 className="mb-2 text-xs font-medium text-ink-3">Changes</h3>
           <ul className="divide-y divide-line rounded-lg border border-line text-sm">
             {changes.map(({ field, from, to }) => (
               <li key={field} className="px-4 py-3">
@@ -58,9 +58,9 @@ function Details({ entry, names }: { entry: Entry; names: ReadonlyMap<string, Na
       )}
       <Facts
         facts={[
-          { label: 'When', value: <Time at={at} /> },
-          { label: 'Who', value: <ActorName actor={actor} names={names} /> },
-          { label: 'From', value: <From ip={ip} /> },
+          { label: 'Time', value: <Time at={at} /> },
+          { label: 'Actor', value: <ActorName actor={actor} names={names} /> },
+          { label: 'IP address', value: <IpAddress ip={ip} /> },
           ...(accountId === null
             ? []
             : [
@@ -74,15 +74,17 @@ function Details({ entry, names }: { entry: Entry; names: ReadonlyMap<string, Na
                 },
               ]),
           { label: 'Action', value: <Mono>{action}</Mono> },
-          { label: 'Actor', value: <Mono>{actor}</Mono> },
-          { label: 'Subject', value: <Mono>{subject}</Mono> },
-          { label: 'Entry', value: <Mono>{id}</Mono> },
+          { label: 'Actor ID', value: <Mono>{actor}</Mono> },
+          { label: 'Subject ID', value: <Mono>{subject}</Mono> },
+          { label: 'Entry ID', value: <Mono>{id}</Mono> },
         ]}
       />
       <p className="flex flex-wrap gap-x-4 gap-y-1 text-sm">
-        <TextLink to={`/operator/audit?actor=${encodeURIComponent(actor)}`}>All that they did</TextLink>
+        <TextLink to={`/operator/audit?actor=${encodeURIComponent(actor)}`}>
+          All events by this actor
+        </TextLink>
         <TextLink to={`/operator/audit?subject=${encodeURIComponent(subject)}`}>
-          All that was done to it
+          All events for this subject
         </TextLink>
       </p>
     </div>

@@ -6,7 +6,7 @@ import type { Named } from './names.ts';
 
 type Names = ReadonlyMap<string, Named>;
 
-/** Narrows the log by who, what, to what and which account. */
+/** Filters the audit log by actor, action, subject and account. */
 export function AuditFilters({ names }: { names: Names }) {
   const [query, change] = useQueryState();
   const narrowed = ['actor', 'action', 'subject', 'of'].some((name) => query.has(name));
@@ -18,12 +18,12 @@ export function AuditFilters({ names }: { names: Names }) {
   return (
     <div className="grid grid-cols-2 items-center gap-2 border-b border-line p-3 sm:px-5 lg:flex lg:flex-wrap">
       <SearchSelect
-        label="By whom"
-        any="By anybody"
+        label="Actor"
+        any="Any actor"
         value={query.get('actor')}
         choices={[
-          { value: 'service', label: 'The service itself' },
-          { value: 'visitor', label: 'A visitor', hint: 'nobody who is signed in' },
+          { value: 'service', label: 'Service' },
+          { value: 'visitor', label: 'Visitor', hint: 'not signed in' },
           ...choices('person', 'key'),
         ]}
         typed={typedName}
@@ -31,7 +31,7 @@ export function AuditFilters({ names }: { names: Names }) {
         className="lg:w-44"
       />
       <SearchSelect
-        label="What"
+        label="Action"
         any="Any action"
         value={query.get('action')}
         choices={Object.keys(ACTION_WORDS).map((action) => ({
@@ -43,8 +43,8 @@ export function AuditFilters({ names }: { names: Names }) {
         className="lg:w-44"
       />
       <SearchSelect
-        label="To what"
-        any="To anything"
+        label="Subject"
+        any="Any subject"
         value={query.get('subject')}
         choices={choices('account', 'person', 'key')}
         typed={typedName}
@@ -65,15 +65,15 @@ export function AuditFilters({ names }: { names: Names }) {
           kind="quiet"
           onClick={() => change({ actor: null, action: null, subject: null, of: null })}
         >
-          Show all
+          Clear filters
         </Button>
       )}
     </div>
   );
 }
 
-/** What the log names and no list has: `cli:ops`, `plan:free`, who was deleted. */
+/** Accepts names that no list contains: `cli:ops`, `plan:free`, deleted users. */
 const typedName = (text: string): string | null => (/^[a-z]+:\S+$/.test(text) ? text : null);
 
-/** Words that are made to stand before a name, without one. */
+/** Adds an ellipsis to words that expect a name after them. */
 const standalone = (words: string): string => (/ (?:of|to|for|from)$/.test(words) ? `${words} …` : words);

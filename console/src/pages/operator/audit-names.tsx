@@ -5,7 +5,7 @@ import type { Named } from './names.ts';
 
 type Names = ReadonlyMap<string, Named>;
 
-/** Who did it: a person, a key, somebody at the command line, or the service by itself. */
+/** The actor of an entry: a user, a key, a command-line user, a visitor or the service. */
 export function ActorName({ actor, names }: { actor: string; names: Names }) {
   const { kind, id } = partsOf(actor);
   const name = names.get(actor)?.name;
@@ -21,27 +21,27 @@ export function ActorName({ actor, names }: { actor: string; names: Names }) {
     case 'cli':
       return (
         <>
-          {id} <span className="text-ink-3">at the command line</span>
+          {id} <span className="text-ink-3">via command line</span>
         </>
       );
     case 'service':
-      return <span className="text-ink-2">The service itself</span>;
+      return <span className="text-ink-2">Service</span>;
     case 'visitor':
-      return <span className="text-ink-2">A visitor</span>;
+      return <span className="text-ink-2">Visitor</span>;
     default:
       return actor;
   }
 }
 
-/** What it was done to, with a link to where that is seen. */
+/** The subject of an entry, with a link to its page. */
 export function SubjectName({ entry, names }: { entry: Entry; names: Names }) {
   const { subject, account_id: accountId } = entry;
   const { kind, id } = partsOf(subject);
   const to = placeOf(kind, id, accountId);
-  // An invitation has no name: the account that it is to has one.
+  // An invitation has no name: show its account.
   const named = kind === 'invitation' && accountId !== null ? `account:${accountId}` : subject;
   const name = kind === 'plan' ? id : names.get(named)?.name;
-  if (kind === 'person' && id === 'unknown') return <span className="text-ink-3">somebody unknown</span>;
+  if (kind === 'person' && id === 'unknown') return <span className="text-ink-3">unknown user</span>;
   return to === null ? (
     <Name name={name} id={id} />
   ) : (
@@ -51,7 +51,7 @@ export function SubjectName({ entry, names }: { entry: Entry; names: Names }) {
   );
 }
 
-/** Where something is seen in the console; null: nowhere. */
+/** Returns the console path of a subject; null: it has no page. */
 function placeOf(kind: string, id: string, accountId: string | null): string | null {
   switch (kind) {
     case 'account':

@@ -14,13 +14,13 @@ import { useNames } from './names.ts';
 
 const PAGE = 50;
 
-/** Who changed what, the newest first. */
+/** The audit log, newest first. */
 export default function AuditPage() {
   const names = useNames();
   return (
     <Page
       title="Audit log"
-      hint="Who changed which account, key, plan or person. Nobody can change or remove an entry."
+      hint="Changes to accounts, keys, plans and users. Entries cannot be edited or deleted."
     >
       <Card flush>
         <AuditFilters names={names} />
@@ -33,16 +33,16 @@ export default function AuditPage() {
 function Entries({ names }: { names: ReturnType<typeof useNames> }) {
   const [query, change] = useQueryState();
   const filter = {
-    ...taken('actor', query.get('actor')),
-    ...taken('action', query.get('action')),
-    ...taken('subject', query.get('subject')),
-    ...taken('account_id', query.get('of')),
+    ...given('actor', query.get('actor')),
+    ...given('action', query.get('action')),
+    ...given('subject', query.get('subject')),
+    ...given('account_id', query.get('of')),
   };
   const entries = useList('listAudit', { query: { ...filter, limit: PAGE } }, { keep: true });
   const { items, hasMore, isReadingMore, more } = entries;
   const openId = query.get('entry');
   const open = items?.find(({ id }) => id === openId) ?? null;
-  // Ids rise with time: one that is older than all that were read stands further down.
+  // Ids rise with time: an id below all loaded ones is on a later page.
   const further = openId !== null && open === null && (items?.at(-1)?.id ?? '') > openId;
   useEffect(() => {
     if (further && hasMore && !isReadingMore) more();
@@ -57,12 +57,12 @@ function Entries({ names }: { names: ReturnType<typeof useNames> }) {
   }
   if (items.length === 0) {
     return Object.keys(filter).length > 0 ? (
-      <Empty icon={SearchX} title="No entry is like that">
-        Take a filter away to see more.
+      <Empty icon={SearchX} title="No matching entries">
+        Remove a filter to see more entries.
       </Empty>
     ) : (
-      <Empty icon={ScrollText} title="Nothing was changed yet">
-        Every change to an account, a key, a plan or a person will stand here.
+      <Empty icon={ScrollText} title="No entries yet">
+        Changes to accounts, keys, plans and users will appear here.
       </Empty>
     );
   }
@@ -88,7 +88,7 @@ function Entries({ names }: { names: ReturnType<typeof useNames> }) {
   );
 }
 
-/** A part of the filter, if it is asked for. */
-function taken<Name extends string>(name: Name, value: string | null): Partial<Record<Name, string>> {
-  return value === null ? {} : ({ [name]: value } as Record<Name, string>); // The name is the one that is given.
+/** Returns a filter parameter, if it is set. */
+function given<Name extends string>(name: Name, value: string | null): Partial<Record<Name, string>> {
+  return value === null ? {} : ({ [name]: value } as Record<Name, string>); // The key is `name`.
 }

@@ -15,16 +15,16 @@ interface ChangeProps {
   onClose: () => void;
 }
 
-/** Gives an account another name. */
+/** Renames an account. */
 export function RenameAccount({ account, open, onClose }: ChangeProps) {
   const form = useId();
-  const change = useChange(open, ({ name }) => `The account is called ${name} now.`);
+  const change = useChange(open, ({ name }) => `Account renamed to ${name}`);
   return (
     <Dialog
       open={open}
       onClose={onClose}
       title={`Rename ${account.name}`}
-      hint="Its id stays, and so does everything that names it."
+      hint="The account ID does not change."
       actions={<Actions form={form} word="Rename" busy={change.isPending} onClose={onClose} />}
     >
       <NameForm
@@ -39,16 +39,19 @@ export function RenameAccount({ account, open, onClose }: ChangeProps) {
   );
 }
 
-/** Puts an account on another plan. */
+/** Changes the plan of an account. */
 export function ChangePlan({ account, open, onClose }: ChangeProps) {
   const form = useId();
-  const change = useChange(open, ({ name, plan }) => `${name} is on ${plan ?? 'the default plan'} now.`);
+  const change = useChange(
+    open,
+    ({ name, plan }) => `${name} is now on ${plan === null ? 'the default plan' : `plan ${plan}`}`,
+  );
   return (
     <Dialog
       open={open}
       onClose={onClose}
-      title={`Plan of ${account.name}`}
-      hint="It holds from the next request on. What was used before counts under the new limits."
+      title={`Change plan of ${account.name}`}
+      hint="Takes effect with the next request. Usage so far counts toward the new limits."
       actions={<Actions form={form} word="Change plan" busy={change.isPending} onClose={onClose} />}
     >
       <PlanForm
@@ -138,7 +141,7 @@ function PlanForm({ id, plan: now, error, onSubmit }: PlanFormProps) {
   const plans = useRead('listPlans', undefined);
   const [plan, setPlan] = useState(planChoice(now));
   const known = planChoices(plans.data?.data ?? []);
-  // One that the configuration has lost can be kept, and not be chosen again.
+  // A plan missing from the configuration can be kept but not chosen.
   const choices = known.some(({ value }) => value === plan)
     ? known
     : [...known, { value: plan, label: plan, hint: 'not in the configuration', disabled: true }];

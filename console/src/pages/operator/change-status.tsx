@@ -4,24 +4,24 @@ import type { Account } from './account-words.tsx';
 
 interface ChangeStatusProps {
   account: Account;
-  /** Null: nothing is asked. */
+  /** The new status; null: closed. */
   to: Account['status'] | null;
   onClose: () => void;
 }
 
-const ACTIONS = { active: 'Resume', suspended: 'Suspend', closed: 'Close for ever' } as const;
+const ACTIONS = { active: 'Resume', suspended: 'Suspend', closed: 'Close account' } as const;
 const QUESTIONS = {
   active: (name: string) => `Resume ${name}?`,
   suspended: (name: string) => `Suspend ${name}?`,
-  closed: (name: string) => `Close ${name} for ever?`,
+  closed: (name: string) => `Close ${name} permanently?`,
 } as const;
-const DONE = { active: 'active again', suspended: 'suspended', closed: 'closed' } as const;
+const DONE = { active: 'resumed', suspended: 'suspended', closed: 'closed' } as const;
 
-/** Asks before an account is suspended, resumed or closed, and says what happens to its keys and requests. */
+/** Confirms suspending, resuming or closing an account and states the consequences. */
 export function ChangeStatus({ account, to, onClose }: ChangeStatusProps) {
   const change = useAction('changeAccount', {
     changes: ['getAccount', 'listAccounts', 'listPlans', 'listAudit', 'listKeys', 'getSession'],
-    done: ({ name, status }) => `${name} is ${DONE[status]}.`,
+    done: ({ name, status }) => `Account ${name} ${DONE[status]}`,
   });
   return (
     <Confirm
@@ -36,15 +36,15 @@ export function ChangeStatus({ account, to, onClose }: ChangeStatusProps) {
         change.mutate({ params: { id: account.id }, body: { status: to } }, { onSettled: onClose });
       }}
     >
-      {to === 'active' && (
-        <p>Within a second its keys work again, those aside that are revoked or have expired.</p>
+      {to === 'active' && <p>Its keys work again within a second, except revoked and expired ones.</p>}
+      {(to === 'suspended' || to === 'closed') && (
+        <Consequences account={account} permanent={to === 'closed'} />
       )}
-      {(to === 'suspended' || to === 'closed') && <WhatEnds account={account} forEver={to === 'closed'} />}
     </Confirm>
   );
 }
 
-function WhatEnds({ account, forEver }: { account: Account; forEver: boolean }) {
+function Consequences({ account, permanent }: { account: Account; permanent: boolean }) {
   const keys = useRead('listKeys', { query: { account_id: account.id, limit: 1000 } });
   const running = useRead('listRequests', { query: { account_id: account.id, state: 'open', limit: 200 } });
   const live = keys.data?.data.filter(({ status }) => status === 'live');
@@ -53,28 +53,30 @@ function WhatEnds({ account, forEver }: { account: Account; forEver: boolean }) 
   return (
     <>
       <p>
-        {live === undefined
-          ? 'Its keys open nothing from within a second on'
+        {live === undefined || keys.data?.next_cursor !== null
+          ? 'All of its keys stop working within a second.'
           : live.length === 0
-            ? 'It has no live key'
-            : `Its ${live.length === 1 ? 'live key opens' : `${live.length} live keys open`} nothing from within a second on`}
-        {keys.data?.next_cursor != null && ', nor do the further ones that it has'}
-        {requests !== undefined && requests > 0
-          ? `, and ${requests === 1 ? 'the request that runs' : `the ${requests}${running.data?.next_cursor == null ? '' : ' or more'} requests that run`} now end with the error invalid_api_key.`
-          : '. Requests that run then end with the error invalid_api_key.'}
+            ? 'It has no active keys.'
+            : live.length === 1
+              ? 'Its active key stops working within a second.'
+              : `Its ${live.length} active keys stop working within a second.`}{' '}
+        {requests === undefined || requests === 0
+          ? 'Requests that are still running then end with the error invalid_api_key.'
+          : requests === 1
+            ? 'The running request ends with the error invalid_api_key.'
+            : `The ${requests}${running.data?.next_cursor == null ? '' : ' or more'} running requests end with the error invalid_api_key.`}
       </p>
       {admins > 0 && (
         <p className="font-medium text-ink">
           {admins === 1
-            ? 'One of them is an admin’s key: it manages'
-            : `${admins} of them are admins’ keys: they manage`}{' '}
-          the service no more either.
+            ? 'One of them is an admin key, which can no longer manage the service.'
+            : `${admins} of them are admin keys, which can no longer manage the service.`}
         </p>
       )}
       <p>
-        {forEver
-          ? 'A closed account can never be opened again. Its usage, receipts and audit log stay.'
-          : 'Nothing is deleted: resume it whenever you like.'}
+        {permanent
+          ? 'A closed account cannot be reopened. Its usage, receipts and audit log are kept.'
+          : 'Nothing is deleted. You can resume the account at any time.'}
       </p>
     </>
   );

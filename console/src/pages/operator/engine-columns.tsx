@@ -4,29 +4,29 @@ import type { Column } from '../../components/table.tsx';
 import { bytes, oneDigit, percent, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import { EngineStatus } from '../../components/engine-status.tsx';
-import { NOT_TOLD } from './words.ts';
+import { UNKNOWN } from './words.ts';
 
 export type Engine = Element<'listEngines'>;
 
-/** Names a replica among all: two models may have replicas of the same name. */
+/** Returns a unique key: replicas of two models may have the same name. */
 export const keyOfEngine = ({ model, name }: Engine): string => `${model} ${name}`;
 
-/** What is told, written; a word where it is not. */
-export function told<Value>(value: Value | null, write: (value: Value) => ReactNode): ReactNode {
-  return value === null ? <span className="text-xs text-ink-3">{NOT_TOLD}</span> : write(value);
+/** Formats a value; null, which means that the engine does not report it, becomes a dash. */
+export function orUnknown<Value>(value: Value | null, write: (value: Value) => ReactNode): ReactNode {
+  return value === null ? <span className="text-ink-3">{UNKNOWN}</span> : write(value);
 }
 
-/** Share of the prompt tokens that the prefix cache held, 0 to 1; null: not told, or none came yet. */
+/** Returns the share of prompt tokens found in the prefix cache, 0 to 1; null: not reported, or no prompt yet. */
 export function cacheShare({ prompt_tokens: prompt, cached_tokens: cached }: Engine): number | null {
   return prompt === null || cached === null || prompt === 0 ? null : cached / prompt;
 }
 
-/** For how long it has been ready, in milliseconds; null: not told. */
+/** Returns the time since the replica became ready, in milliseconds; null: not reported. */
 export function uptimeMs({ started_at: startedAt }: Engine): number | null {
   return startedAt === null ? null : Math.max(0, Date.now() - Date.parse(startedAt));
 }
 
-/** The columns of the list; `onOpen` shows all that is known of one. */
+/** The columns of the list of replicas; `onOpen` shows the details of one. */
 export function engineColumns(onOpen: (engine: Engine) => void): Column<Engine>[] {
   return [
     {
@@ -37,27 +37,33 @@ export function engineColumns(onOpen: (engine: Engine) => void): Column<Engine>[
     },
     { name: 'state', heading: 'State', from: 'sm', cell: (engine) => <State engine={engine} /> },
     { name: 'slots', heading: 'Slots in use', cell: (engine) => <Slots engine={engine} /> },
-    { name: 'queue', heading: 'Queue', numeric: true, from: 'md', cell: ({ queued }) => told(queued, whole) },
+    {
+      name: 'queue',
+      heading: 'Queue',
+      numeric: true,
+      from: 'md',
+      cell: ({ queued }) => orUnknown(queued, whole),
+    },
     {
       name: 'speed',
       heading: 'Tokens/s',
       numeric: true,
       from: 'md',
-      cell: ({ tokens_per_second: speed }) => told(speed, oneDigit),
+      cell: ({ tokens_per_second: speed }) => orUnknown(speed, oneDigit),
     },
     {
       name: 'memory',
       heading: 'Memory',
       numeric: true,
       from: 'lg',
-      cell: ({ memory_bytes: memory }) => told(memory, bytes),
+      cell: ({ memory_bytes: memory }) => orUnknown(memory, bytes),
     },
     {
       name: 'cache',
-      heading: 'Cache hits',
+      heading: 'Cache hit rate',
       numeric: true,
       from: 'lg',
-      cell: (engine) => told(cacheShare(engine), percent),
+      cell: (engine) => orUnknown(cacheShare(engine), percent),
     },
     { name: 'uptime', heading: 'Uptime', from: 'xl', cell: (engine) => <Uptime engine={engine} /> },
     { name: 'backend', heading: 'Backend', from: 'xl', cell: (engine) => <Backend engine={engine} /> },
@@ -105,9 +111,9 @@ function State({ engine }: { engine: Engine }) {
   );
 }
 
-/** How many of the slots generate: a bar, and the numbers beside it. */
+/** The slots in use, as a bar and as numbers. */
 function Slots({ engine: { slots, slots_in_use: used } }: { engine: Engine }) {
-  if (slots === null || used === null) return told(null, String);
+  if (slots === null || used === null) return orUnknown(null, String);
   return (
     <span className="flex items-center gap-2.5 whitespace-nowrap">
       <span className="h-1.5 w-12 overflow-hidden rounded-full bg-sunken sm:w-16" aria-hidden="true">
@@ -123,15 +129,15 @@ function Slots({ engine: { slots, slots_in_use: used } }: { engine: Engine }) {
   );
 }
 
-/** Where it is: the address of another server, or here. */
+/** Returns the location of a replica: the URL of an engine server, or this machine. */
 export const placeOf = ({ model, name }: Engine): string =>
-  name === `embedded:${model}` ? 'embedded, on this machine' : name;
+  name === `embedded:${model}` ? 'Embedded, on this machine' : name;
 
 function Uptime({ engine }: { engine: Engine }) {
   const { restarts } = engine;
   return (
     <>
-      <span className="block whitespace-nowrap tabular-nums">{told(uptimeMs(engine), duration)}</span>
+      <span className="block whitespace-nowrap tabular-nums">{orUnknown(uptimeMs(engine), duration)}</span>
       {restarts !== null && (
         <span className={`block text-xs whitespace-nowrap ${restarts > 0 ? 'text-warn' : 'text-ink-3'}`}>
           {whole(restarts)} {restarts === 1 ? 'restart' : 'restarts'}
@@ -144,7 +150,7 @@ function Uptime({ engine }: { engine: Engine }) {
 function Backend({ engine: { backend, dialect } }: { engine: Engine }) {
   return (
     <>
-      <span className="block whitespace-nowrap">{told(backend, String)}</span>
+      <span className="block whitespace-nowrap">{orUnknown(backend, String)}</span>
       <span className="block text-xs whitespace-nowrap text-ink-3">{dialect}</span>
     </>
   );

@@ -7,11 +7,11 @@ import { Notice } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { bytes, oneDigit, percent, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
-import { cacheShare, placeOf, told, uptimeMs, type Engine } from './engine-columns.tsx';
+import { cacheShare, orUnknown, placeOf, uptimeMs, type Engine } from './engine-columns.tsx';
 import { EngineStatus } from '../../components/engine-status.tsx';
-import { NOT_TOLD } from './words.ts';
+import { UNKNOWN } from './words.ts';
 
-/** All that is known of one replica; null: none is looked at. */
+/** The details of one replica; null: closed. */
 export function EngineDialog({ engine, onClose }: { engine: Engine | null; onClose: () => void }) {
   return (
     <Dialog
@@ -23,7 +23,7 @@ export function EngineDialog({ engine, onClose }: { engine: Engine | null; onClo
       actions={
         engine && (
           <ButtonLink to={`/requests?model=${encodeURIComponent(engine.model)}`}>
-            Requests of this model
+            View requests of this model
           </ButtonLink>
         )
       }
@@ -37,30 +37,30 @@ function Details({ engine }: { engine: Engine }) {
   const { slots, slots_in_use: used } = engine;
   return (
     <div className="space-y-5">
-      <OnItsWay engine={engine} />
+      <Readiness engine={engine} />
       {slots !== null && used !== null && (
         <Meter label="Slots in use" used={used} bound={slots} text={`${used} of ${slots}`} />
       )}
       <Facts
         facts={[
           { label: 'State', value: <EngineStatus engine={engine} /> },
-          { label: 'Requests from this copy', value: whole(engine.in_flight) },
-          { label: 'Slots', value: told(slots, whole) },
-          { label: 'Slots in use', value: told(used, whole) },
-          { label: 'Waiting in it for a slot', value: told(engine.queued, whole) },
+          { label: 'In flight from this instance', value: whole(engine.in_flight) },
+          { label: 'Slots', value: orUnknown(slots, whole) },
+          { label: 'Slots in use', value: orUnknown(used, whole) },
+          { label: 'Queue', value: orUnknown(engine.queued, whole) },
           {
-            label: 'Generates now',
-            value: told(engine.tokens_per_second, (speed) => `${oneDigit(speed)} tokens/s`),
+            label: 'Throughput',
+            value: orUnknown(engine.tokens_per_second, (speed) => `${oneDigit(speed)} tokens/s`),
           },
-          { label: 'Prompt tokens since its start', value: told(engine.prompt_tokens, whole) },
-          { label: 'Of them in the prefix cache', value: told(engine.cached_tokens, whole) },
-          { label: 'Cache hits', value: told(cacheShare(engine), percent) },
-          { label: 'Completion tokens since its start', value: told(engine.completion_tokens, whole) },
-          { label: 'Memory of its process', value: told(engine.memory_bytes, bytes) },
-          { label: 'Restarts', value: told(engine.restarts, whole) },
-          { label: 'Ready since', value: <Time at={engine.started_at} never={NOT_TOLD} /> },
-          { label: 'Uptime', value: told(uptimeMs(engine), duration) },
-          { label: 'Backend', value: told(engine.backend, String) },
+          { label: 'Prompt tokens since start', value: orUnknown(engine.prompt_tokens, whole) },
+          { label: 'Cached prompt tokens since start', value: orUnknown(engine.cached_tokens, whole) },
+          { label: 'Cache hit rate', value: orUnknown(cacheShare(engine), percent) },
+          { label: 'Completion tokens since start', value: orUnknown(engine.completion_tokens, whole) },
+          { label: 'Process memory', value: orUnknown(engine.memory_bytes, bytes) },
+          { label: 'Restarts', value: orUnknown(engine.restarts, whole) },
+          { label: 'Ready since', value: <Time at={engine.started_at} never={UNKNOWN} /> },
+          { label: 'Uptime', value: orUnknown(uptimeMs(engine), duration) },
+          { label: 'Backend', value: orUnknown(engine.backend, String) },
           { label: 'Dialect', value: engine.dialect },
           { label: 'Name', value: <span className="font-mono text-xs break-all">{engine.name}</span> },
         ]}
@@ -69,8 +69,8 @@ function Details({ engine }: { engine: Engine }) {
   );
 }
 
-/** What it does before it can generate, and what keeps it from that. */
-function OnItsWay({ engine }: { engine: Engine }) {
+/** Progress of a replica that is not ready, or the reason why it is down. */
+function Readiness({ engine }: { engine: Engine }) {
   const {
     state,
     fraction,
@@ -87,7 +87,7 @@ function OnItsWay({ engine }: { engine: Engine }) {
         <Progress
           label="Loading the model"
           fraction={fraction}
-          text={fraction === null ? 'under way' : percent(fraction)}
+          text={fraction === null ? 'In progress' : percent(fraction)}
         />
       );
     case 'downloading':
@@ -97,7 +97,7 @@ function OnItsWay({ engine }: { engine: Engine }) {
           fraction={fraction}
           text={
             received === null
-              ? 'under way'
+              ? 'In progress'
               : total === null
                 ? bytes(received)
                 : `${bytes(received)} of ${bytes(total)}`
@@ -110,19 +110,19 @@ function OnItsWay({ engine }: { engine: Engine }) {
           <p className="break-words">{reason}</p>
           <p className="mt-1">
             {retry === null || retry <= 0
-              ? 'The next request tests whether it has recovered.'
-              : `One request tests in ${duration(retry)} whether it has recovered.`}
+              ? 'The next request checks whether it has recovered.'
+              : `In ${duration(retry)}, one request checks whether it has recovered.`}
           </p>
         </Notice>
       );
     case 'down':
       return (
-        <Notice tone="bad" title="It is down">
-          <p className="break-words">{reason ?? 'No reason is known; the log may have one.'}</p>
+        <Notice tone="bad" title="Replica is down">
+          <p className="break-words">{reason ?? 'Reason unknown. Check the service log.'}</p>
           <p className="mt-1">
             {retry === null
-              ? 'It is not tried again by itself.'
-              : `It is tried again in ${duration(Math.max(0, retry))}.`}{' '}
+              ? 'It is not retried automatically.'
+              : `Retrying in ${duration(Math.max(0, retry))}.`}{' '}
             See docs/troubleshooting.md.
           </p>
         </Notice>

@@ -11,7 +11,7 @@ import { Live } from './live.tsx';
 
 const EVERY_MS = 2000;
 
-/** Every replica of every model, as it stands now. */
+/** Live status and load of every replica. */
 export default function EnginesPage() {
   const engines = useRead('listEngines', undefined, { everyMs: EVERY_MS });
   const [query, change] = useQueryState();
@@ -19,12 +19,7 @@ export default function EnginesPage() {
   const show = (engine: Engine) => change({ engine: keyOfEngine(engine) });
   const items = engines.data?.data;
   return (
-    <Page
-      wide
-      title="Engines"
-      hint="Every replica of every model: what it does, and how far it is on its way."
-      actions={<Live query={engines} />}
-    >
+    <Page wide title="Engines" hint="Status and load of every replica" actions={<Live query={engines} />}>
       <Card flush>
         {items === undefined ? (
           engines.error === null ? (
@@ -33,9 +28,8 @@ export default function EnginesPage() {
             <Failed error={engines.error} retry={() => void engines.refetch()} />
           )
         ) : items.length === 0 ? (
-          <Empty icon={Cpu} title="No model is configured">
-            Models and their replicas stand in the configuration file: docs/models.md and docs/replicas.md say
-            how.
+          <Empty icon={Cpu} title="No models configured">
+            Add models and replicas to the configuration file. See docs/models.md and docs/replicas.md.
           </Empty>
         ) : (
           <Table

@@ -5,19 +5,19 @@ import { duration } from '../../format/time.ts';
 type Health = Answer<'readHealth'>;
 type Model = Element<'listServedModels'>;
 
-/** One thing that the service stands on. */
+/** The state of one dependency of the service. */
 export interface Check {
   name: string;
-  /** `watch`: it may become unwell; `off`: it is not set up, and need not be. */
-  state: 'well' | 'watch' | 'unwell' | 'off';
-  /** The state in a word or two. */
+  /** `warning`: may become unhealthy; `off`: optional and not configured. */
+  state: 'healthy' | 'warning' | 'unhealthy' | 'off';
+  /** The state in one or two words. */
   word: string;
   what: string;
-  /** What to do; null: nothing. */
+  /** How to fix it; null: nothing to do. */
   advice: string | null;
 }
 
-/** All of them. `models` is undefined while they are not read. */
+/** Returns all checks. `models` is undefined while they load. */
 export function checksOf(health: Health, models: readonly Model[] | undefined): Check[] {
   return [
     database(health.database),
@@ -33,17 +33,17 @@ export function checksOf(health: Health, models: readonly Model[] | undefined): 
 
 function database({ kind, reachable, writable }: Health['database']): Check {
   const name = 'Database';
-  const what = kind === 'sqlite' ? 'SQLite, in the home of the service' : 'PostgreSQL';
-  if (reachable && writable) return { name, state: 'well', word: 'Well', what, advice: null };
+  const what = kind === 'sqlite' ? 'SQLite, in the data directory' : 'PostgreSQL';
+  if (reachable && writable) return { name, state: 'healthy', word: 'Healthy', what, advice: null };
   return {
     name,
-    state: 'unwell',
-    word: reachable ? 'Cannot be written' : 'Does not answer',
+    state: 'unhealthy',
+    word: reachable ? 'Not writable' : 'Unreachable',
     what,
     advice:
       kind === 'sqlite'
-        ? 'Look at the disk, and at who owns the home of the service. See docs/databases.md, "When the database is away".'
-        : 'Look at the PostgreSQL server, and at the way to it. See docs/databases.md, "When the database is away".',
+        ? 'Check the disk and the owner of the data directory. See docs/databases.md.'
+        : 'Check the PostgreSQL server and the connection to it. See docs/databases.md.',
   };
 }
 
@@ -51,16 +51,16 @@ function ledger({ writable, failing_for_ms: failing, waiting, reason }: Health['
   const name = 'Ledger';
   const pending =
     waiting === 0
-      ? 'Every request that has ended is written'
-      : `${whole(waiting)} ${waiting === 1 ? 'request has' : 'requests have'} ended and ${waiting === 1 ? 'is' : 'are'} not written yet`;
-  if (writable) return { name, state: 'well', word: 'Well', what: pending, advice: null };
+      ? 'All finished requests are written'
+      : `${whole(waiting)} finished ${waiting === 1 ? 'request is' : 'requests are'} not written yet`;
+  if (writable) return { name, state: 'healthy', word: 'Healthy', what: pending, advice: null };
   return {
     name,
-    state: 'unwell',
-    word: 'Cannot be written',
-    what: `${failing === null ? '' : `For ${duration(failing)}: `}${reason ?? 'the log says why'}. ${pending}`,
+    state: 'unhealthy',
+    word: 'Not writable',
+    what: `${failing === null ? '' : `Failing for ${duration(failing)}: `}${reason ?? 'see the service log'}. ${pending}`,
     advice:
-      'Requests are refused with storage_unavailable until it can be written again: what cannot be counted is not sold. See docs/ledger.md and docs/databases.md.',
+      'New requests are refused with storage_unavailable until their usage can be recorded again. See docs/ledger.md and docs/databases.md.',
   };
 }
 
@@ -70,26 +70,26 @@ function limitsStore({ kind, reachable }: Health['limits_store'], copies: number
     const alone = copies === null || copies <= 1;
     return {
       name,
-      state: alone ? 'well' : 'unwell',
-      word: alone ? 'Well' : 'Not shared',
-      what: 'Counted in this process',
+      state: alone ? 'healthy' : 'unhealthy',
+      word: alone ? 'Healthy' : 'Not shared',
+      what: 'Counted in memory, by this instance only',
       advice: alone
         ? null
-        : 'Each of the copies counts by itself, so that accounts get several times their limits. Set SLUICE_VALKEY_URL: see docs/limits.md, "Several copies".',
+        : 'Each instance counts separately, so accounts get several times their limits. Set SLUICE_VALKEY_URL. See docs/limits.md.',
     };
   }
   return {
     name,
-    state: reachable ? 'well' : 'unwell',
-    word: reachable ? 'Well' : 'Does not answer',
-    what: 'Counted in Valkey or Redis, for all copies',
+    state: reachable ? 'healthy' : 'unhealthy',
+    word: reachable ? 'Healthy' : 'Unreachable',
+    what: 'Counted in Valkey or Redis, shared by all instances',
     advice: reachable
       ? null
-      : 'Look at the server, and at the way to it. See docs/limits.md, "When the store is away".',
+      : 'Check the Valkey or Redis server and the connection to it. See docs/limits.md.',
   };
 }
 
-/** Below this share or this much the disk is worth a look: a model or a month of requests may fill it. */
+/** Warn below this share or amount of free space: a model or a month of requests may fill it. */
 const LOW_SHARE = 0.1;
 const LOW_BYTES = 2 * 1024 ** 3;
 const FULL_BYTES = 200 * 1024 ** 2;
@@ -97,44 +97,43 @@ const FULL_BYTES = 200 * 1024 ** 2;
 function disk({ free_bytes: free, total_bytes: total }: Health['disk']): Check {
   const name = 'Disk';
   if (free === null)
-    return { name, state: 'off', word: 'Not told', what: 'Where the home of the service is', advice: null };
-  const what = `${bytes(free)} free${total === null ? '' : ` of ${bytes(total)}`}, where the home of the service is`;
+    return { name, state: 'off', word: 'Unknown', what: 'Disk of the data directory', advice: null };
+  const what = `${bytes(free)} free${total === null ? '' : ` of ${bytes(total)}`} on the disk of the data directory`;
   const low = free < LOW_BYTES || (total !== null && free < total * LOW_SHARE);
-  if (!low) return { name, state: 'well', word: 'Well', what, advice: null };
+  if (!low) return { name, state: 'healthy', word: 'Healthy', what, advice: null };
   return {
     name,
-    state: free < FULL_BYTES ? 'unwell' : 'watch',
-    word: free < FULL_BYTES ? 'Nearly full' : 'Getting full',
+    state: free < FULL_BYTES ? 'unhealthy' : 'warning',
+    word: free < FULL_BYTES ? 'Almost full' : 'Low space',
     what,
-    advice:
-      'Make room: sluice models list shows the models that are kept. See docs/models.md, "Where files live".',
+    advice: 'Free up space. The command sluice models list shows downloaded models. See docs/models.md.',
   };
 }
 
 function modelsCheck(models: readonly Model[]): Check {
   const name = 'Models';
-  const away = models.filter(({ state }) => state !== 'ready');
+  const unready = models.filter(({ state }) => state !== 'ready');
   const required = models.filter((model) => model.required);
   const able =
-    required.length > 0 ? required.every(({ state }) => state === 'ready') : away.length < models.length;
+    required.length > 0 ? required.every(({ state }) => state === 'ready') : unready.length < models.length;
   const what = [
-    `${models.length - away.length} of ${models.length} ready`,
-    ...away.map((model) => `${model.id}${model.required ? ', which is required,' : ''} is ${model.state}`),
+    `${models.length - unready.length} of ${models.length} ready`,
+    ...unready.map((model) => `${model.id}${model.required ? ' (required)' : ''} is ${model.state}`),
   ].join('; ');
-  if (away.length === 0) return { name, state: 'well', word: 'Ready', what, advice: null };
-  const down = away.some(({ state }) => state === 'down');
+  if (unready.length === 0) return { name, state: 'healthy', word: 'Ready', what, advice: null };
+  const down = unready.some(({ state }) => state === 'down');
   return {
     name,
-    state: able ? 'watch' : 'unwell',
-    word: able ? (down ? 'Some are down' : 'Some on their way') : 'Not ready',
+    state: able ? 'warning' : 'unhealthy',
+    word: able ? (down ? 'Some down' : 'Some loading') : 'Not ready',
     what,
-    advice: `${able ? '' : `/readyz answers 503 until ${required.length > 0 ? 'every required model' : 'one model'} is ready. `}${
-      down ? 'The page Engines says why' : 'The page Engines shows how far they are'
-    }. See docs/operations.md, "Health", and docs/troubleshooting.md.`,
+    advice: `${able ? '' : `/readyz returns 503 until ${required.length > 0 ? 'every required model' : 'one model'} is ready. `}${
+      down ? 'The Engines page shows the reason' : 'The Engines page shows the progress'
+    }. See docs/operations.md and docs/troubleshooting.md.`,
   };
 }
 
-/** Requests named in the text of the check; the log names them all. */
+/** Number of requests listed in the check; the log lists all. */
 const NAMED_REQUESTS = 3;
 
 function crashes(refused: Health['refused_requests']): Check {
@@ -142,9 +141,9 @@ function crashes(refused: Health['refused_requests']): Check {
   if (refused.length === 0)
     return {
       name,
-      state: 'well',
-      word: 'Well',
-      what: 'No request is refused for crashing an engine',
+      state: 'healthy',
+      word: 'Healthy',
+      what: 'No requests are refused for crashing an engine',
       advice: null,
     };
   const named = refused
@@ -152,43 +151,43 @@ function crashes(refused: Health['refused_requests']): Check {
     .map((request) => `${request.request_id} of account ${request.account_id}, key ${request.key_id}`);
   return {
     name,
-    state: 'watch',
+    state: 'warning',
     word: `${whole(refused.length)} refused`,
-    what: `${refused.length === 1 ? 'A request was' : `${whole(refused.length)} requests were`} running in two crashes of an engine; latest: ${named.join('; ')}`,
+    what: `${refused.length === 1 ? 'A request was' : `${whole(refused.length)} requests were`} running in two engine crashes. Latest: ${named.join('; ')}`,
     advice:
-      'Each is refused for 10 minutes after its last crash. Revoke the key if its requests keep crashing engines. See docs/operations.md, "Health".',
+      'Each is refused for 10 minutes after its last crash. Revoke the key if its requests keep crashing engines. See docs/operations.md.',
   };
 }
 
 function mail(configured: boolean): Check {
-  const name = 'E-mail';
+  const name = 'Email';
   return configured
     ? {
         name,
-        state: 'well',
-        word: 'Set up',
-        what: 'Invitations and links to a new password are sent',
+        state: 'healthy',
+        word: 'Configured',
+        what: 'Sends invitations and password reset links',
         advice: null,
       }
     : {
         name,
         state: 'off',
-        word: 'Not set up',
-        what: 'Invitations are handed on as links, and a forgotten password cannot be replaced by e-mail',
-        advice: 'Set smtp in the configuration: see docs/sign-in.md.',
+        word: 'Not configured',
+        what: 'Invitation links must be sent by hand, and users cannot reset their password by email',
+        advice: 'Set smtp in the configuration file. See docs/sign-in.md.',
       };
 }
 
 function providers(names: readonly string[]): Check {
   const name = 'Sign-in';
   return names.length > 0
-    ? { name, state: 'well', word: 'Set up', what: `By password, and with ${names.join(', ')}`, advice: null }
+    ? { name, state: 'healthy', word: 'Configured', what: `Password, ${names.join(', ')}`, advice: null }
     : {
         name,
         state: 'off',
-        word: 'By password',
-        what: 'No other provider is set up',
+        word: 'Password only',
+        what: 'No sign-in providers configured',
         advice:
-          'Google, GitHub and any OpenID Connect provider can be, under signIn in the configuration: see docs/sign-in.md.',
+          'Add Google, GitHub or an OpenID Connect provider under signIn in the configuration file. See docs/sign-in.md.',
       };
 }

@@ -8,18 +8,18 @@ import { Time } from '../../components/time.tsx';
 import { duration } from '../../format/time.ts';
 import { checksOf, type Check } from './health-checks.ts';
 import { Live } from './live.tsx';
-import { NOT_TOLD } from './words.ts';
+import { UNKNOWN } from './words.ts';
 
 const EVERY_MS = 5000;
 
-/** Whether all that the service stands on is well, and what to do where it is not. */
+/** The state of the service's dependencies, with advice for each problem. */
 export default function HealthPage() {
   const health = useRead('readHealth', undefined, { everyMs: EVERY_MS });
   const models = useRead('listServedModels', undefined, { everyMs: EVERY_MS });
   return (
     <Page
       title="Health"
-      hint="What the service stands on, and what to do where something is not well."
+      hint="Dependencies of this service, and how to fix problems"
       actions={<Live query={health} />}
     >
       {health.data === undefined ? (
@@ -40,15 +40,15 @@ export default function HealthPage() {
   );
 }
 
-const TONES = { well: 'good', unwell: 'bad', watch: 'warn', off: 'neutral' } as const;
+const TONES = { healthy: 'good', unhealthy: 'bad', warning: 'warn', off: 'neutral' } as const;
 
 function Checks({ checks }: { checks: readonly Check[] }) {
-  const unwell = checks.filter(({ state }) => state === 'unwell').length;
+  const unhealthy = checks.filter(({ state }) => state === 'unhealthy').length;
   return (
     <>
-      {unwell > 0 && (
-        <Notice tone="bad" title={unwell === 1 ? 'One thing is not well' : `${unwell} things are not well`}>
-          What to do stands beside each.
+      {unhealthy > 0 && (
+        <Notice tone="bad" title={unhealthy === 1 ? '1 check failed' : `${unhealthy} checks failed`}>
+          Each failed check shows how to fix it.
         </Notice>
       )}
       <Card flush>
@@ -90,9 +90,9 @@ function About({ health, now }: { health: Answer<'readHealth'>; now: number }) {
           }
         />
         <Figure
-          label="Copies that live"
-          value={health.copies ?? NOT_TOLD}
-          note={<span className="block truncate">this one is {health.copy}</span>}
+          label="Instances"
+          value={health.copies ?? UNKNOWN}
+          note={<span className="block truncate">this instance: {health.copy}</span>}
         />
         <Figure label="Node.js" value={health.node_version} />
       </dl>

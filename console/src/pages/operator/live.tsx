@@ -4,19 +4,19 @@ import { Status } from '../../components/badge.tsx';
 import { clock } from './words.ts';
 
 interface LiveProps {
-  /** What is read again and again. */
+  /** The query that refetches. */
   query: { dataUpdatedAt: number; error: ApiError | null; failureReason: ApiError | null };
 }
 
-/** Whether the numbers of a page are those of now, and since when they are not. */
+/** Shows whether a page is live, paused or disconnected, and since when. */
 export function Live({ query: { dataUpdatedAt, error, failureReason } }: LiveProps) {
-  const seen = useSyncExternalStore(listen, isSeen);
+  const isVisible = useSyncExternalStore(listen, readVisibility);
   const since = dataUpdatedAt > 0 ? ` since ${clock(dataUpdatedAt)}` : '';
   return (
     <span role="status" className="text-xs">
       {error !== null || failureReason !== null ? (
-        <Status tone="bad">Paused: no answer{since}</Status>
-      ) : seen ? (
+        <Status tone="bad">No response{since}</Status>
+      ) : isVisible ? (
         <Status tone="good" live>
           Live
         </Status>
@@ -27,7 +27,7 @@ export function Live({ query: { dataUpdatedAt, error, failureReason } }: LivePro
   );
 }
 
-const isSeen = (): boolean => document.visibilityState === 'visible';
+const readVisibility = (): boolean => document.visibilityState === 'visible';
 
 function listen(changed: () => void): () => void {
   document.addEventListener('visibilitychange', changed);

@@ -9,11 +9,11 @@ import { clock } from './words.ts';
 
 const Chart = lazy(() => import('../../charts/chart.tsx'));
 
-/** Seconds over which a rate is the mean. */
+/** Seconds over which rates are averaged. */
 const SPAN = 5;
 const HEIGHT = 180;
 
-/** The last five minutes, drawn. */
+/** Charts of the last five minutes. */
 export function LoadCharts({ seconds }: { seconds: Answer<'readLoad'>['seconds'] }) {
   const { times, requests, tokens, ttft } = useMemo(() => {
     const rate = (label: string, colour: number, values: number[], shape: 'line' | 'area') => ({
@@ -65,16 +65,12 @@ export function LoadCharts({ seconds }: { seconds: Answer<'readLoad'>['seconds']
   const shared = { times, formatTime: (unixSeconds: number) => clock(unixSeconds * 1000), height: HEIGHT };
   return (
     <div className="grid gap-4 lg:grid-cols-2">
-      <Card
-        title="Requests per second"
-        hint="Those that ended, and those of them with an error."
-        className="lg:col-span-2"
-      >
+      <Card title="Requests per second" hint="Finished requests and errors" className="lg:col-span-2">
         <Suspense fallback={<ChartSpace />}>
           <Chart {...shared} label="Requests and errors per second" series={requests} format={oneDigit} />
         </Suspense>
       </Card>
-      <Card title="Tokens per second" hint="Of requests as they end.">
+      <Card title="Tokens per second" hint="Counted when a request finishes">
         <Suspense fallback={<ChartSpace />}>
           <Chart
             {...shared}
@@ -84,7 +80,7 @@ export function LoadCharts({ seconds }: { seconds: Answer<'readLoad'>['seconds']
           />
         </Suspense>
       </Card>
-      <Card title="Time to first token" hint="The median of each second.">
+      <Card title="Time to first token" hint="Median of each second">
         <Suspense fallback={<ChartSpace />}>
           <Chart {...shared} label="Median time to first token" series={ttft} format={duration} />
         </Suspense>
@@ -93,7 +89,7 @@ export function LoadCharts({ seconds }: { seconds: Answer<'readLoad'>['seconds']
   );
 }
 
-/** As high as a chart with its legend. */
+/** Has the height of a chart with its legend. */
 export function ChartSpace() {
   return <Skeleton className="h-[208px] w-full" />;
 }

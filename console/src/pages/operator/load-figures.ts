@@ -2,17 +2,17 @@ import type { Answer } from '../../api/client.ts';
 
 type Second = Answer<'readLoad'>['seconds'][number];
 
-/** Numbers of the last seconds taken together. */
+/** Aggregates of the last seconds. */
 interface Recent {
   requestsPerSecond: number;
   tokensPerSecond: number;
-  /** Of the requests that ended, 0 to 1; null: none did. */
+  /** Share of finished requests with an error, 0 to 1; null: none finished. */
   errorShare: number | null;
-  /** Median of what the seconds had, in milliseconds; null: none had one. */
+  /** Median of the medians of each second, in milliseconds; null: no first token. */
   ttftMs: number | null;
 }
 
-/** Sums up the last `span` of these seconds. */
+/** Aggregates the last `span` seconds. */
 export function recent(seconds: readonly Second[], span: number): Recent {
   const last = seconds.slice(-span);
   const requests = sum(last, ({ requests }) => requests);
@@ -26,7 +26,7 @@ export function recent(seconds: readonly Second[], span: number): Recent {
   };
 }
 
-/** For every second the mean of it and those before it, so that a line moves and does not jump. */
+/** Returns the moving average over `span` seconds. */
 export function smooth(values: readonly number[], span: number): number[] {
   let running = 0;
   return values.map((value, index) => {

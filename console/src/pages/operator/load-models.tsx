@@ -43,7 +43,7 @@ const COLUMNS: readonly Column<Model>[] = [
   { name: 'waiting', heading: 'Waiting', numeric: true, cell: ({ waiting }) => whole(waiting) },
 ];
 
-/** What each model has to do now. */
+/** Current load of each model. */
 export function LoadModels({ everyMs }: { everyMs: number }) {
   const models = useList('listServedModels', undefined, { everyMs });
   return (
@@ -51,8 +51,8 @@ export function LoadModels({ everyMs }: { everyMs: number }) {
       title="Models"
       hint={
         <>
-          Requests that replicas have, and those that wait for a slot. Each replica stands under{' '}
-          <TextLink to="/operator/engines">Engines</TextLink>.
+          Requests in flight at replicas and waiting for a slot. See{' '}
+          <TextLink to="/operator/engines">Engines</TextLink> for each replica.
         </>
       }
       flush
@@ -64,8 +64,8 @@ export function LoadModels({ everyMs }: { everyMs: number }) {
           <Failed error={models.error} retry={models.refetch} />
         )
       ) : models.items.length === 0 ? (
-        <Empty icon={Boxes} title="No model is configured">
-          Models stand in the configuration file: docs/models.md says how.
+        <Empty icon={Boxes} title="No models configured">
+          Add models to the configuration file. See docs/models.md.
         </Empty>
       ) : (
         <Table label="Models" columns={COLUMNS} rows={models.items} keyOf={({ id }) => id} />

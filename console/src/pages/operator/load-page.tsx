@@ -13,19 +13,15 @@ import { LoadModels } from './load-models.tsx';
 
 const EVERY_MS = 1000;
 
-/** Seconds that rates of now, and shares and medians, are taken over. */
+/** Seconds over which rates, and shares and medians, are computed. */
 const RATE_SPAN = 10;
 const SHARE_SPAN = 60;
 
-/** What the service does now, second by second. */
+/** Live load of the service. */
 export default function LoadPage() {
   const load = useRead('readLoad', undefined, { everyMs: EVERY_MS });
   return (
-    <Page
-      title="Load"
-      hint="What the service does now, and did in the last five minutes."
-      actions={<Live query={load} />}
-    >
+    <Page title="Load" hint="Current load and the last five minutes" actions={<Live query={load} />}>
       <div className="space-y-4">
         {load.data === undefined ? (
           load.error === null ? (
@@ -51,13 +47,13 @@ function Now({ load }: { load: Answer<'readLoad'> }) {
     <>
       {load.copies !== null && load.copies > 1 && (
         <Notice>
-          {load.copies} copies of the service live. These are the numbers of <strong>{load.copy}</strong>, the
-          one that answers now; another visit may reach another one.
+          Showing 1 of {load.copies} instances: <strong>{load.copy}</strong>. A reload may show another
+          instance.
         </Notice>
       )}
       <Figures>
-        <Figure label="In flight" value={whole(load.in_flight)} note="at replicas, now" />
-        <Figure label="Waiting" value={whole(load.waiting)} note="for a slot, now" />
+        <Figure label="In flight" value={whole(load.in_flight)} note="at replicas now" />
+        <Figure label="Waiting" value={whole(load.waiting)} note="for a slot now" />
         <Figure
           label="Requests"
           value={oneDigit(rates.requestsPerSecond)}
@@ -76,20 +72,20 @@ function Now({ load }: { load: Answer<'readLoad'> }) {
         />
         <Figure
           label="Errors"
-          value={shares.errorShare === null ? '–' : percent(shares.errorShare)}
-          note={shares.errorShare === null ? 'no request ended' : 'last minute'}
+          value={shares.errorShare === null ? '—' : percent(shares.errorShare)}
+          note={shares.errorShare === null ? 'no finished requests' : 'last minute'}
         />
         <Figure
           label="Time to first token"
-          value={shares.ttftMs === null ? '–' : duration(shares.ttftMs)}
-          note={shares.ttftMs === null ? 'no answer began' : 'median, last minute'}
+          value={shares.ttftMs === null ? '—' : duration(shares.ttftMs)}
+          note={shares.ttftMs === null ? 'no requests' : 'median, last minute'}
         />
       </Figures>
       <LoadCharts seconds={load.seconds} />
       {(load.copies === null || load.copies === 1) && (
         <p className="text-xs text-ink-3">
-          Numbers of the copy {load.copy}.{' '}
-          {load.copies === null ? 'How many copies live is not known now.' : 'It is the only one that lives.'}
+          Instance {load.copy}.{' '}
+          {load.copies === null ? 'The number of instances is unknown.' : 'It is the only instance.'}
         </p>
       )}
     </>
@@ -104,7 +100,7 @@ function Figures({ children }: { children: ReactNode }) {
   );
 }
 
-/** As large as what comes. */
+/** Has the size of the loaded content. */
 function Waiting() {
   return (
     <div role="status" className="space-y-4">

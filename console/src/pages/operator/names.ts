@@ -1,17 +1,17 @@
 import { useMemo } from 'react';
 import { useRead } from '../../api/queries.ts';
 
-/** Most that one answer has; who is not among the first of a kind is shown by id. */
+/** Maximum page size of the API; anything beyond the first page is shown by id. */
 const PAGE = 1000;
 
-/** Somebody or something that the audit log names: `person:<id>`, `account:<id>`, `key:<id>`. */
+/** The name of an actor or subject of the audit log: `person:<id>`, `account:<id>`, `key:<id>`. */
 export interface Named {
   name: string;
-  /** What tells it from others of the same name. */
+  /** Distinguishes it from others with the same name. */
   hint: string;
 }
 
-/** What ids are called, where that is known by now. */
+/** Returns the names of ids, as far as they are loaded. */
 export function useNames(): ReadonlyMap<string, Named> {
   const accounts = useRead('listAccounts', { query: { limit: PAGE } });
   const people = useRead('listPeople', { query: { limit: PAGE } });

@@ -9,13 +9,13 @@ import { faultAt, FormFault } from '../../components/form-fault.tsx';
 import { Select } from '../../components/select.tsx';
 import { chosenPlan, planChoice, planChoices } from './plan-choices.ts';
 
-/** Makes an account, and goes on to inviting its first owner. */
+/** Creates an account, then invites its first owner. */
 export function NewAccount({ open, onClose }: { open: boolean; onClose: () => void }) {
   const form = useId();
   const [, navigate] = useLocation();
   const create = useAction('createAccount', {
     changes: ['listAccounts', 'listPlans'],
-    done: ({ name }) => `The account ${name} is there.`,
+    done: ({ name }) => `Account ${name} created`,
     quiet: true,
   });
   const { reset } = create;
@@ -26,8 +26,8 @@ export function NewAccount({ open, onClose }: { open: boolean; onClose: () => vo
     <Dialog
       open={open}
       onClose={onClose}
-      title="New account"
-      hint="Keys belong to an account. Once it is there, you can invite who owns it."
+      title="Create account"
+      hint="An account owns API keys. You can invite its owner in the next step."
       actions={
         <>
           <Button onClick={onClose}>Cancel</Button>
@@ -74,12 +74,12 @@ function AccountForm({ id, error, onSubmit }: AccountFormProps) {
         autoComplete="off"
         value={name}
         onChange={({ target }) => setName(target.value)}
-        hint="What people call it, such as the name of a company or a team."
+        hint="For example the name of a company or team"
         error={faultAt(error, 'name')}
       />
       <Field
         label="Plan"
-        hint="It limits what all keys of the account use together."
+        hint="Limits the combined usage of all keys of the account"
         error={faultAt(error, 'plan')}
       >
         <Select value={plan} choices={planChoices(plans.data?.data ?? [])} onChange={setPlan} />

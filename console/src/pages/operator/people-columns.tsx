@@ -10,40 +10,45 @@ import type { Change } from './person-change.tsx';
 
 type Person = Element<'listPeople'>;
 
-interface Known {
+interface ColumnData {
   selfId: string;
-  /** How many operators there are; null: not all people are read yet. */
+  /** Number of operators; null: not all users are loaded yet. */
   operators: number | null;
   onAsk: (change: Change) => void;
 }
 
-/** The columns of the list of people. */
-export function peopleColumns(known: Known): Column<Person>[] {
+/** The columns of the list of users. */
+export function peopleColumns(data: ColumnData): Column<Person>[] {
   return [
     {
       name: 'person',
-      heading: 'Person',
+      heading: 'User',
       grow: true,
-      cell: (person) => <Name person={person} self={person.id === known.selfId} />,
+      cell: (person) => <Name person={person} self={person.id === data.selfId} />,
     },
     {
       name: 'part',
-      heading: 'May manage the service',
+      heading: 'Role',
       from: 'sm',
       cell: ({ operator }) =>
-        operator ? <Badge tone="accent">Operator</Badge> : <span className="text-ink-3">No</span>,
+        operator ? <Badge tone="accent">Operator</Badge> : <span className="text-ink-3">User</span>,
     },
     {
       name: 'two-factor',
-      heading: 'Second factor',
+      heading: 'Two-factor',
       from: 'md',
       cell: ({ two_factor: hasTwo }) => (hasTwo ? 'On' : <span className="text-ink-3">Off</span>),
     },
-    { name: 'since', heading: 'Since', from: 'md', cell: ({ created_at: at }) => <Time at={at} relative /> },
+    {
+      name: 'since',
+      heading: 'Created',
+      from: 'md',
+      cell: ({ created_at: at }) => <Time at={at} relative />,
+    },
     {
       name: 'actions',
       heading: <span className="sr-only">Actions</span>,
-      cell: (person) => <Actions person={person} {...known} />,
+      cell: (person) => <Actions person={person} {...data} />,
     },
   ];
 }
@@ -65,19 +70,19 @@ function Name({ person: { name, email, operator }, self }: { person: Person; sel
   );
 }
 
-function Actions({ person, selfId, operators, onAsk }: Known & { person: Person }) {
+function Actions({ person, selfId, operators, onAsk }: ColumnData & { person: Person }) {
   const last = person.operator && operators === 1;
   return (
     <span className="flex justify-end">
       <Menu
         trigger={
-          <IconButton label={`What to do with ${person.name}`}>
+          <IconButton label={`Actions for ${person.name}`}>
             <Ellipsis className="size-4" aria-hidden="true" />
           </IconButton>
         }
       >
         <MenuItem icon={<ScrollText />} render={<Link to={`/operator/audit?actor=person:${person.id}`} />}>
-          What they did
+          View audit log
         </MenuItem>
         {person.operator ? (
           <MenuItem
@@ -85,17 +90,17 @@ function Actions({ person, selfId, operators, onAsk }: Known & { person: Person 
             disabled={last}
             onClick={() => onAsk({ kind: 'unmake_operator', person })}
           >
-            {last ? 'The last operator stays one' : 'Make no operator any more'}
+            {last ? 'Cannot remove the last operator' : 'Remove operator role'}
           </MenuItem>
         ) : (
           <MenuItem icon={<ShieldPlus />} onClick={() => onAsk({ kind: 'make_operator', person })}>
-            Make an operator
+            Make operator
           </MenuItem>
         )}
         <MenuSeparator />
         {person.id === selfId ? (
           <MenuItem icon={<Trash2 />} render={<Link to="/settings" />}>
-            Delete yourself in the settings
+            Delete in settings
           </MenuItem>
         ) : (
           <MenuItem

@@ -13,7 +13,7 @@ import { peopleColumns } from './people-columns.tsx';
 
 const PAGE = 1000;
 
-/** All people: which of them are operators, and how one is made. */
+/** All users. */
 export function PeopleList() {
   const { person: self } = useSession();
   const people = useList('listPeople', { query: { limit: PAGE } });
@@ -30,7 +30,7 @@ export function PeopleList() {
     <Card flush className="mt-4">
       <div className="border-b border-line p-3 sm:px-5">
         <SearchField
-          label="Search by name or address"
+          label="Search by name or email"
           className="w-full sm:w-64"
           value={text}
           onChange={(q) => change({ q }, { replace: true })}
@@ -43,22 +43,22 @@ export function PeopleList() {
           <Failed error={people.error} retry={people.refetch} />
         )
       ) : items.length === 0 ? (
-        <Empty icon={Users} title="There is nobody yet">
-          People come by an invitation to an account.
+        <Empty icon={Users} title="No users yet">
+          Invite users on the page of an account.
         </Empty>
       ) : shown.length === 0 && !hasMore ? (
-        <Empty icon={SearchX} title="Nobody has such a name or address" />
+        <Empty icon={SearchX} title="No matching users" />
       ) : (
         <>
           <Table
-            label="People"
+            label="Users"
             columns={peopleColumns({ selfId: self.id, operators, onAsk: setAsked })}
             rows={shown}
             keyOf={({ id }) => id}
           />
           <More
             shown={shown.length}
-            what={shown.length === 1 ? 'person' : 'people'}
+            what={shown.length === 1 ? 'user' : 'users'}
             hasMore={hasMore}
             busy={isReadingMore}
             onMore={more}

@@ -6,22 +6,22 @@ import { useSession } from '../../shell/session.tsx';
 
 type Person = Element<'listPeople'>;
 
-/** What is asked to be done with a person. */
+/** A change to a user that needs confirmation. */
 export interface Change {
   kind: 'make_operator' | 'unmake_operator' | 'delete';
   person: Person;
 }
 
-/** Asks before it is done; null: nothing is asked. */
+/** Confirms a change to a user; null: closed. */
 export function PersonChange({ change, onClose }: { change: Change | null; onClose: () => void }) {
   const { person: self } = useSession();
   const changePerson = useAction('changePerson', {
     changes: ['listPeople', 'getSession'],
-    done: ({ name, operator }) => `${name} is ${operator ? 'an operator now' : 'no operator any more'}.`,
+    done: ({ name, operator }) => `${name} is ${operator ? 'now' : 'no longer'} an operator`,
   });
   const deletePerson = useAction('deletePerson', {
     changes: ['listPeople', 'listMembers'],
-    done: `${change?.person.name ?? 'The person'} is deleted.`,
+    done: `Deleted ${change?.person.name ?? 'user'}`,
   });
   const run = ({ kind, person: { id } }: Change) => {
     if (kind === 'delete') deletePerson.mutate({ params: { id } }, { onSettled: onClose });
@@ -48,9 +48,9 @@ export function PersonChange({ change, onClose }: { change: Change | null; onClo
 }
 
 const ACTIONS: Readonly<Record<Change['kind'], string>> = {
-  make_operator: 'Make an operator',
-  unmake_operator: 'Take it away',
-  delete: 'Delete',
+  make_operator: 'Make operator',
+  unmake_operator: 'Remove operator role',
+  delete: 'Delete user',
 };
 
 function titleOf({ kind, person: { name } }: Change): string {
@@ -58,7 +58,7 @@ function titleOf({ kind, person: { name } }: Change): string {
     case 'make_operator':
       return `Make ${name} an operator?`;
     case 'unmake_operator':
-      return `Is ${name} no operator any more?`;
+      return `Remove the operator role from ${name}?`;
     case 'delete':
       return `Delete ${name}?`;
   }
@@ -69,24 +69,26 @@ function meaningOf({ kind, person }: Change, self: boolean): ReactNode {
     case 'make_operator':
       return (
         <>
-          <p>They may then manage the whole service: every account, key and person, and see all usage.</p>
-          {!person.two_factor && <p>They have no second factor. Ask them to set one up first.</p>}
+          <p>Operators manage the whole service: every account, key and user, and all usage.</p>
+          {!person.two_factor && (
+            <p>This user has not enabled two-factor authentication. Ask them to do so first.</p>
+          )}
         </>
       );
     case 'unmake_operator':
       return self ? (
-        <p>You lose these pages at once. Another operator can give them back to you.</p>
+        <p>You lose access to the operator pages immediately. Another operator can restore it.</p>
       ) : (
-        <p>They lose the operator's pages at once, and keep the accounts that they are members of.</p>
+        <p>They lose access to the operator pages immediately, and stay a member of their accounts.</p>
       );
     case 'delete':
       return (
         <>
           <p>
-            {person.email} can sign in no more: their sessions end, and they leave every account. To come back
-            they need another invitation.
+            {person.email} is signed out, removed from every account and can no longer sign in. To return,
+            they need a new invitation.
           </p>
-          <p>Accounts, keys and usage stay. The audit log keeps their id, and neither name nor address.</p>
+          <p>Accounts, keys and usage are kept. The audit log keeps their ID but not their name and email.</p>
         </>
       );
   }

@@ -4,14 +4,14 @@ import { limitsSet, limitWords } from '../../format/limits.ts';
 
 type Plan = Element<'listPlans'>;
 
-/** Stands for the default plan among choices, where null cannot. No plan has an empty name. */
+/** Select value of the default plan. No plan has an empty name. */
 const STANDARD = '';
 
-/** The plans that an account can be put on, and how a choice and the name of a plan become each other. */
+/** Convert between a plan name, or null for the default plan, and a select value. */
 export const planChoice = (plan: string | null): string => plan ?? STANDARD;
 export const chosenPlan = (choice: string): string | null => (choice === STANDARD ? null : choice);
 
-/** Those of the configuration, the default one first: an account on it follows when another plan becomes it. */
+/** Returns the configured plans, starting with "Default plan", which follows changes of the default. */
 export function planChoices(plans: readonly Plan[]): Choice<string>[] {
   const standard = plans.find((plan) => plan.default);
   return [

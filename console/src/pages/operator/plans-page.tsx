@@ -13,7 +13,7 @@ import { TextLink } from '../../shell/link.tsx';
 type Plan = Element<'listPlans'>;
 type Limits = NonNullable<Plan['limits']>;
 
-/** What accounts may use, by their plans. */
+/** The configured plans. */
 export default function PlansPage() {
   const plans = useRead('listPlans', undefined);
   const all = plans.data?.data;
@@ -22,9 +22,8 @@ export default function PlansPage() {
       title="Plans"
       hint={
         <>
-          What all keys of an account may use together. Plans stand in the configuration file under{' '}
-          <Mono>plans</Mono>: a change of the file takes effect at once. docs/limits.md says what each limit
-          means.
+          Limits on the combined usage of all keys of an account. Set them under <Mono>plans</Mono> in the
+          configuration file; changes take effect immediately. See docs/limits.md.
         </>
       }
     >
@@ -38,11 +37,11 @@ export default function PlansPage() {
         </Card>
       ) : all.length === 0 ? (
         <Card>
-          <Empty icon={Gauge} title="The configuration has no plan" />
+          <Empty icon={Gauge} title="No plans configured" />
         </Card>
       ) : (
         <div className="space-y-4">
-          {all.map((plan) => plan.limits === null && <LostPlan key={plan.name} plan={plan} />)}
+          {all.map((plan) => plan.limits === null && <MissingPlan key={plan.name} plan={plan} />)}
           <div className="grid items-start gap-4 md:grid-cols-2 xl:grid-cols-3">
             {all.map(
               (plan) => plan.limits !== null && <PlanCard key={plan.name} plan={plan} limits={plan.limits} />,
@@ -66,22 +65,21 @@ function PlanCard({ plan, limits }: { plan: Plan; limits: Limits }) {
       {Object.entries(models).map(([model, own]) => (
         <section key={model} className="mt-4 border-t border-line pt-4">
           <h3 className="mb-2 truncate text-xs font-medium text-ink-2" title={model}>
-            And for {model}
+            For {model}
           </h3>
           <LimitList limits={own} />
         </section>
       ))}
       {plan.default && (
         <p className="mt-4 text-xs leading-5 text-ink-3">
-          Accounts that have no plan of their own are on it, and follow when <Mono>defaultPlan</Mono> names
-          another.
+          Used by accounts without a plan of their own. Set <Mono>defaultPlan</Mono> to change it.
         </p>
       )}
     </Card>
   );
 }
 
-/** Each limit in words; one that is not set bounds nothing. */
+/** The limits that are set. */
 function LimitList({ limits }: { limits: Limits | NonNullable<Limits['models']>[string] }) {
   const set = limitsSet(limits);
   const { burst } = limits;
@@ -92,28 +90,26 @@ function LimitList({ limits }: { limits: Limits | NonNullable<Limits['models']>[
         <li key={limit}>{limitWords(limit, bound)}</li>
       ))}
       {burst?.requests !== undefined && (
-        <li className="text-ink-3">{whole(burst.requests)} requests of a minute at once</li>
+        <li className="text-ink-3">Burst of {whole(burst.requests)} requests</li>
       )}
-      {burst?.tokens !== undefined && (
-        <li className="text-ink-3">{whole(burst.tokens)} tokens of a minute at once</li>
-      )}
+      {burst?.tokens !== undefined && <li className="text-ink-3">Burst of {whole(burst.tokens)} tokens</li>}
     </ul>
   );
 }
 
-function LostPlan({ plan }: { plan: Plan }) {
+function MissingPlan({ plan }: { plan: Plan }) {
   return (
-    <Notice tone="bad" title={`The plan ${plan.name} is not in the configuration any more`}>
-      <Accounts plan={plan} /> {plan.accounts === 1 ? 'names' : 'name'} it, and every request of{' '}
-      {plan.accounts === 1 ? 'that account' : 'those accounts'} is refused. Put it back into the configuration
-      file, or put {plan.accounts === 1 ? 'the account' : 'them'} on another plan.
+    <Notice tone="bad" title={`Plan ${plan.name} is not in the configuration`}>
+      <Accounts plan={plan} /> {plan.accounts === 1 ? 'uses' : 'use'} it, and all requests of{' '}
+      {plan.accounts === 1 ? 'that account' : 'those accounts'} are refused. Add the plan to the configuration
+      file, or choose another plan for {plan.accounts === 1 ? 'the account' : 'the accounts'}.
     </Notice>
   );
 }
 
-/** How many accounts are on it, with the way to them. */
+/** The number of accounts on a plan, with a link to them. */
 function Accounts({ plan: { name, accounts } }: { plan: Plan }) {
-  if (accounts === 0) return 'No account is on it.';
+  if (accounts === 0) return 'No accounts';
   return (
     <TextLink to={`/operator/accounts?plan=${encodeURIComponent(name)}`}>
       {whole(accounts)} {accounts === 1 ? 'account' : 'accounts'}

@@ -11,13 +11,13 @@ import { RichText } from './rich-text.tsx';
 
 interface AnswerViewProps {
   answer: Answer;
-  /** What is read: a choice of the answer, or what was made of it. */
+  /** The text of the selected choice, possibly edited. */
   text: string;
   onChoose: (choice: number) => void;
   onRetry: () => void;
 }
 
-/** An answer that has come to its end. */
+/** A finished response. */
 export function AnswerView({ answer, text, onChoose, onRetry }: AnswerViewProps) {
   const { choices, chosen, fault } = answer;
   const { logprobs = [], reasoning = '' } = choices[chosen] ?? {};
@@ -37,7 +37,7 @@ export function AnswerView({ answer, text, onChoose, onRetry }: AnswerViewProps)
       {text !== '' && <RichText text={text} />}
       {text === '' && fault === null && (
         <p className="text-ink-3">
-          {answer.stopped ? 'Stopped before a word came.' : 'The answer is empty.'}
+          {answer.stopped ? 'Stopped before the first token.' : 'The response is empty.'}
         </p>
       )}
       {fault !== null && (
@@ -51,10 +51,10 @@ export function AnswerView({ answer, text, onChoose, onRetry }: AnswerViewProps)
   );
 }
 
-/** An answer that is under way: drawn with every frame in which something came, by itself. */
+/** A response in progress. Updates at most once per frame, without rendering the rest of the page. */
 export function LiveAnswerView({ id }: { id: string }) {
   const answer = useLiveAnswer(id);
-  if (answer === undefined) return <p className="text-ink-3">The answer did not come.</p>;
+  if (answer === undefined) return <p className="text-ink-3">No response was received.</p>;
   const begun = answer.choices.filter(({ text, reasoning }) => text !== '' || reasoning !== '');
   if (begun.length === 0) {
     return (
@@ -67,7 +67,7 @@ export function LiveAnswerView({ id }: { id: string }) {
   return (
     <div aria-busy="true" className="space-y-3">
       {answer.choices.map(({ text, reasoning }, index) => (
-        // Choices keep their places.
+        // The order of choices does not change.
         <div key={`${index}`}>
           {answer.choices.length > 1 && (
             <p className="mb-1 text-2xs font-medium text-ink-3">Choice {index + 1}</p>
@@ -78,7 +78,7 @@ export function LiveAnswerView({ id }: { id: string }) {
       ))}
       <p className="flex items-center gap-2 text-xs text-ink-3 tabular-nums">
         <Spinner />
-        Answering{answer.ttftMs !== null && `, first token after ${duration(answer.ttftMs)}`}
+        Generating{answer.ttftMs !== null && `, first token after ${duration(answer.ttftMs)}`}
       </p>
     </div>
   );

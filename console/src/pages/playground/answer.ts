@@ -2,46 +2,46 @@ import type { ApiError } from '../../api/client.ts';
 import type { GenerateEvent, TokenLogprob, Usage } from '../../api/generate.ts';
 import { costOf, type Pricing } from './cost.ts';
 
-/** What kept an answer from coming, or from coming whole. */
+/** An error that prevented or interrupted a response. */
 export interface Fault {
   message: string;
   code: string;
   param: string | null;
   requestId: string | null;
-  /** When it may be asked for again, Unix milliseconds; null: waiting is not what helps. */
+  /** When to retry, Unix milliseconds; null: waiting does not help. */
   retryAtMs: number | null;
 }
 
-/** An answer, as far as it has come, with what is known of how it came. */
+/** A response, complete or in progress, with its timing, usage and cost. */
 export interface Answer {
   model: string;
   choices: readonly Choice[];
-  /** The one that the conversation goes on with. */
+  /** Index of the choice that the conversation continues with. */
   chosen: number;
   requestId: string | null;
-  /** Time to the first token, in milliseconds; null: there was none yet, or the answer came whole. */
+  /** Time to first token, in milliseconds; null: none yet, or not streamed. */
   ttftMs: number | null;
-  /** From the sending to the end, in milliseconds; null: it is under way, or nobody saw its end. */
+  /** Total time in milliseconds; null: in progress, or the end was not observed. */
   totalMs: number | null;
   usage: Usage | null;
-  /** USD, a decimal string; null: not known. */
+  /** USD, a decimal string; null: unknown. */
   cost: string | null;
   fault: Fault | null;
-  /** It was ended by the person. */
+  /** Stopped by the user. */
   stopped: boolean;
 }
 
 interface Choice {
   text: string;
-  /** What the model thought before `text`; '' where it did not. */
+  /** Reasoning before `text`; empty: none. */
   reasoning: string;
-  /** Null: it did not come to its end. */
+  /** Finish reason; null: not finished. */
   finish: string | null;
   logprobs: readonly TokenLogprob[];
 }
 
-/** An answer of which nothing has come. */
-export function nothingOf(model: string): Answer {
+/** Returns an empty response. */
+export function emptyAnswer(model: string): Answer {
   return {
     model,
     choices: [],
@@ -56,7 +56,7 @@ export function nothingOf(model: string): Answer {
   };
 }
 
-/** The answer after this event. `pricing` is the model's; null: not known. */
+/** Applies an event to a response. `pricing` is the model's; null: unknown. */
 export function afterEvent(answer: Answer, event: GenerateEvent, pricing: Pricing | null): Answer {
   switch (event.type) {
     case 'taken':
@@ -79,20 +79,20 @@ export function afterEvent(answer: Answer, event: GenerateEvent, pricing: Pricin
     case 'usage':
       return { ...answer, usage: event.usage, cost: pricing && costOf(event.usage, pricing) };
     case 'fault':
-      // What our own fault ended costs nothing; what it would have cost is not to be read here.
+      // Requests that end with a service error are not charged.
       return { ...answer, fault: faultOf(event.error), cost: null };
     case 'end':
       return { ...answer, totalMs: event.totalMs };
   }
 }
 
-/** What is kept of a fault, told at `nowMs`. */
+/** Converts an error received at `nowMs`. */
 export function faultOf(error: ApiError, nowMs = Date.now()): Fault {
   const { message, code, param, requestId, retryAfterMs } = error;
   return { message, code, param, requestId, retryAtMs: retryAfterMs === null ? null : nowMs + retryAfterMs };
 }
 
-/** Tokens a second after the first one, as the service counts them; null where it cannot be told. */
+/** Returns the tokens per second after the first token, like the service; null: unknown. */
 export function speedOf({ usage, ttftMs, totalMs }: Answer): number | null {
   if (usage === null || ttftMs === null || totalMs === null) return null;
   if (usage.completionTokens < 2 || totalMs <= ttftMs) return null;

@@ -13,7 +13,7 @@ import { ModelNotice } from './model-notice.tsx';
 import { SystemPrompt } from './system-prompt.tsx';
 import { Turn } from './turn.tsx';
 
-/** Conversations with one model, or with two that are told the same. */
+/** The chat mode: a conversation with one model, or the same with two. */
 export function Chat() {
   const { draft } = usePlayground();
   const [seen, setSeen] = useState(0);
@@ -23,7 +23,7 @@ export function Chat() {
       <ColumnChoice seen={seen} onSee={setSeen} />
       <div className="flex min-h-0 flex-1 divide-line md:divide-x">
         {draft.columns.map((column, index) => (
-          // Columns are named by their place: the second can only come and go.
+          // Columns have no id; only the second one is ever added or removed.
           <Conversation key={`${index}`} column={column} index={index} isSeen={index === seen} />
         ))}
       </div>
@@ -32,7 +32,7 @@ export function Chat() {
   );
 }
 
-/** On narrow windows, where one of two columns is seen at a time: which one. */
+/** Selects the visible column on narrow windows. */
 export function ColumnChoice({ seen, onSee }: { seen: number; onSee: (column: number) => void }) {
   const { draft } = usePlayground();
   useEffect(() => {
@@ -58,7 +58,7 @@ function Conversation({ column, index, isSeen }: { column: Column; index: number
   const { draft } = usePlayground();
   const { scroller, content, isAway, toEnd } = useFollow(column.turns.length > 0);
   const last = column.turns.at(-1)?.id;
-  // What was just said is seen, wherever one was reading.
+  // A new turn scrolls to the end.
   useEffect(() => {
     if (last !== undefined) toEnd();
   }, [last, toEnd]);
@@ -90,7 +90,7 @@ function Conversation({ column, index, isSeen }: { column: Column; index: number
             icon={<ArrowDown className="size-3.5" aria-hidden="true" />}
             onClick={toEnd}
           >
-            To the newest
+            Scroll to latest
           </Button>
         </div>
       )}

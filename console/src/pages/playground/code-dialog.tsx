@@ -8,7 +8,7 @@ import { KEY_VARIABLE, samplesOf } from '../../snippets/samples.ts';
 import { usePlayground } from './context.ts';
 import { sentRequest } from './request.ts';
 
-/** Exactly the request that is sent, in the languages that people write. */
+/** Code samples of the current request. */
 export default function CodeDialog({ onClose }: { onClose: () => void }) {
   const { public_url: baseUrl } = useSession();
   const { draft, faults } = usePlayground();
@@ -21,17 +21,17 @@ export default function CodeDialog({ onClose }: { onClose: () => void }) {
       open
       onClose={onClose}
       size="large"
-      title="As code"
+      title="Code"
       hint={
         <>
-          Exactly this request. The key stands in the environment as{' '}
-          <code className="font-mono text-xs">{KEY_VARIABLE.slice(1)}</code>.
+          Sends the current request. Set the environment variable{' '}
+          <code className="font-mono text-xs">{KEY_VARIABLE.slice(1)}</code> to your API key.
         </>
       }
     >
       <div className="space-y-3">
         {Object.keys(faults).length > 0 && (
-          <Notice tone="warn">A parameter is out of its bounds, so this would be refused.</Notice>
+          <Notice tone="warn">A parameter is invalid, so this request would be refused.</Notice>
         )}
         {draft.columns.length > 1 && (
           <Segmented
@@ -44,7 +44,7 @@ export default function CodeDialog({ onClose }: { onClose: () => void }) {
             onChange={(value) => setChosen(Number(value))}
           />
         )}
-        <CodeTabs label="This request" samples={samplesOf({ baseUrl, key: KEY_VARIABLE, request })} />
+        <CodeTabs label="Current request" samples={samplesOf({ baseUrl, key: KEY_VARIABLE, request })} />
       </div>
     </Dialog>
   );

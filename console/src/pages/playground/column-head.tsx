@@ -2,10 +2,10 @@ import { Columns2, X } from 'lucide-react';
 import { Button, IconButton } from '../../components/button.tsx';
 import { Select } from '../../components/select.tsx';
 import { useIsRunning, usePlayground } from './context.ts';
-import { modelToBeginWith, wordsOf } from './model-words.ts';
+import { initialModel, wordsOf } from './model-words.ts';
 import { useColumns } from './use-columns.ts';
 
-/** Which model a column asks, and the way to a second one beside it. */
+/** Selects the model of a column, and adds or closes a second column. */
 export function ColumnHead({ column }: { column: number }) {
   const { draft, models } = usePlayground();
   const { choose, close } = useColumns();
@@ -37,7 +37,7 @@ export function ColumnHead({ column }: { column: number }) {
           className="ml-auto"
           disabled={isRunning}
           icon={<Columns2 className="size-4" aria-hidden="true" />}
-          onClick={() => choose(1, modelToBeginWith(models, model))}
+          onClick={() => choose(1, initialModel(models, model))}
         >
           <span className="sr-only sm:not-sr-only">Compare</span>
         </Button>

@@ -2,16 +2,16 @@ import { ArrowUp, Plus, Square } from 'lucide-react';
 import { Button } from '../../components/button.tsx';
 import { Select } from '../../components/select.tsx';
 import { useActions, useIsRunning, usePlayground } from './context.ts';
-import { Kept } from './kept.tsx';
+import { StorageNotice } from './kept.tsx';
 import { TypedText } from './typed-text.tsx';
 
-/** Where the next turn is written. */
+/** The input for the next message. */
 export function Composer() {
   const { draft } = usePlayground();
   const { change, send, add } = useActions();
   const isRunning = useIsRunning();
   const typed = draft.input.trim() !== '';
-  const asks = typed
+  const canSend = typed
     ? draft.inputRole === 'user'
     : draft.columns.some(({ turns }) => turns.at(-1)?.role === 'user');
   const submit = typed && draft.inputRole === 'assistant' ? add : send;
@@ -20,7 +20,7 @@ export function Composer() {
       <div className="mx-auto max-w-3xl px-4 sm:px-6">
         <TypedText
           label="Message"
-          placeholder={draft.inputRole === 'user' ? 'Write a message' : 'Write what the assistant says'}
+          placeholder={draft.inputRole === 'user' ? 'Write a message' : 'Write an assistant message'}
           value={draft.input}
           onChange={(input) => change({ type: 'set', values: { input } })}
           onSend={submit}
@@ -28,7 +28,7 @@ export function Composer() {
         />
         <div className="mt-2 flex items-center gap-2">
           <Select
-            label="Who says it"
+            label="Role"
             small
             value={draft.inputRole}
             choices={[
@@ -45,20 +45,20 @@ export function Composer() {
             onClick={add}
           >
             <span>
-              Add<span className="sr-only sm:not-sr-only"> without asking</span>
+              Add<span className="sr-only sm:not-sr-only"> without sending</span>
             </span>
           </Button>
           <span className="ml-auto">
-            <SendOrStop label={asks && !typed ? 'Run' : 'Send'} disabled={!asks} />
+            <SendOrStop label={canSend && !typed ? 'Run' : 'Send'} disabled={!canSend} />
           </span>
         </div>
-        <Kept />
+        <StorageNotice />
       </div>
     </div>
   );
 }
 
-/** Asks, and while an answer is under way, ends it. */
+/** The send button; a stop button while a response is in progress. */
 export function SendOrStop({ label, disabled }: { label: string; disabled: boolean }) {
   const { send, stop } = useActions();
   const isRunning = useIsRunning();
@@ -85,7 +85,7 @@ export function SendOrStop({ label, disabled }: { label: string; disabled: boole
 
 const SEND_KEYS = /Mac|iPhone|iPad/.test(navigator.userAgent) ? '⌘ ↵' : 'Ctrl ↵';
 
-/** What does the same on a keyboard, for those who see it and have one. */
+/** A keyboard shortcut hint, for devices with a keyboard. */
 function Keys({ children }: { children: string }) {
   return (
     <kbd aria-hidden="true" className="hidden font-sans text-2xs font-normal lg:pointer-fine:inline">

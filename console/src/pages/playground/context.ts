@@ -5,63 +5,63 @@ import type { Change, Draft } from './draft.ts';
 import type { LiveAnswers } from './live.ts';
 import type { Faults } from './settings.ts';
 
-/** A model that the service has, ready or not. */
+/** A configured model, ready or not. */
 export type Model = Element<'listServedModels'>;
 
-/** What is in the playground. */
+/** State of the playground. */
 export interface Playground {
   draft: Draft;
-  /** What is wrong with the settings; nothing is sent until it is mended. */
+  /** Validation errors of the settings; requests are blocked until they are fixed. */
   faults: Faults;
   models: readonly Model[];
 }
 
-/** What can be done in it: the same functions for as long as it stands. */
+/** Actions of the playground. The functions are stable. */
 export interface Actions {
   live: LiveAnswers;
   change: (change: Change) => void;
-  /** Asks every model: for the next turn, or for a completion. */
+  /** Sends the next request to every model. */
   send: () => void;
-  /** Adds what was typed as a turn, and asks nobody. */
+  /** Adds the input as a turn without sending a request. */
   add: () => void;
-  /** Asks again from this turn on, in its own column; `text`: it says this from now on. */
+  /** Runs again from this turn, in its column; `text` replaces the text of the turn. */
   runFrom: (turn: string, text?: string) => void;
   stop: () => void;
   clear: () => void;
 }
 
-/** Both, for all parts of the playground; apart, so that what only does things is not drawn with every key. */
+/** Two contexts, so that components that only use actions do not render on every keystroke. */
 export const PlaygroundContext = createContext<Playground | null>(null);
 export const ActionsContext = createContext<Actions | null>(null);
 
-/** The playground that the component is in. */
+/** Returns the state of the playground. */
 export function usePlayground(): Playground {
   return present(use(PlaygroundContext));
 }
 
-/** What can be done in it. */
+/** Returns the actions of the playground. */
 export function useActions(): Actions {
   return present(use(ActionsContext));
 }
 
 function present<Value>(value: Value | null): Value {
-  if (value === null) throw new TypeError('a part of the playground stands outside of it');
+  if (value === null) throw new TypeError('used outside of the playground');
   return value;
 }
 
-/** Whether an answer is under way. */
+/** Returns whether any response is in progress. */
 export function useIsRunning(): boolean {
   const { live } = useActions();
   return useSyncExternalStore(live.subscribe, () => live.count > 0);
 }
 
-/** Whether the answer of that id is under way. */
+/** Returns whether the response of this id is in progress. */
 export function useIsLive(id: string): boolean {
   const { live } = useActions();
   return useSyncExternalStore(live.subscribe, () => live.read(id) !== undefined);
 }
 
-/** The answer of that id while it is under way, as far as it has come. */
+/** Returns the response of this id while it is in progress. */
 export function useLiveAnswer(id: string): Answer | undefined {
   const { live } = useActions();
   return useSyncExternalStore(live.subscribe, () => live.read(id));

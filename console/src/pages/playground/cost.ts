@@ -6,13 +6,13 @@ export interface Pricing {
   completion: string;
 }
 
-/** $1 is 10^12 of what is counted in here, and a price of a million tokens so many of them a token. */
+/** Amounts are integers of 10^-12 USD, so a price per million tokens with 6 decimals is an integer per token. */
 const DECIMALS = 12;
 const PRICE_DECIMALS = 6;
 
 /**
- * What a request costs in USD, a decimal string, exactly as the service counts it: every prompt token, cached ones
- * too, and every completion token.
+ * Returns the cost of a request in USD as a decimal string, computed exactly like the service: all prompt tokens,
+ * including cached ones, and all completion tokens.
  */
 export function costOf({ promptTokens, completionTokens }: Usage, { prompt, completion }: Pricing): string {
   const pico = BigInt(promptTokens) * scaled(prompt) + BigInt(completionTokens) * scaled(completion);

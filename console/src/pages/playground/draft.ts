@@ -2,43 +2,43 @@ import type { Answer } from './answer.ts';
 import type { Mode } from './parameters.ts';
 import { DEFAULTS, type Settings } from './settings.ts';
 
-/** All that was typed and answered: what stays in the browser. */
+/** The input and responses of the playground, stored in the browser. */
 export interface Draft {
   mode: Mode;
   /** System prompt of chats; empty: none. */
   system: string;
-  /** What is being typed in a chat, and as whom. */
+  /** The message being typed, and its role. */
   input: string;
   inputRole: Turn['role'];
-  /** What a text goes on from. */
+  /** Prompt of text completions. */
   prompt: string;
-  /** One, or two side by side. */
+  /** One column, or two side by side. */
   columns: readonly Column[];
   settings: Settings;
 }
 
-/** A model, and what was said with it. */
+/** A model and its conversation. */
 export interface Column {
-  /** Empty: none is chosen yet. */
+  /** Empty: not selected yet. */
   model: string;
   turns: readonly Turn[];
-  /** What the model made of the prompt; null: nothing yet. */
+  /** Completion of the prompt; null: none yet. */
   completion: Completion | null;
 }
 
 export interface Turn {
-  /** Of its own in the playground. */
+  /** Unique in the playground. */
   id: string;
   role: 'user' | 'assistant';
-  /** Of an answer: that of the choice that the conversation goes on with. */
+  /** For responses, the text of the selected choice. */
   text: string;
-  /** How it came about; null: it was written by hand, or is still under way. */
+  /** The response; null: written by the user, or in progress. */
   answer: Answer | null;
 }
 
 interface Completion {
   id: string;
-  /** Null while it is under way. */
+  /** Null: in progress. */
   answer: Answer | null;
 }
 
@@ -53,24 +53,24 @@ export const FRESH: Draft = {
   settings: DEFAULTS,
 };
 
-/** What can be done to it. Answers that are under way have their turn already, with no text. */
+/** A change of the draft. Responses in progress already have a turn without text. */
 export type Change =
   | { type: 'set'; values: Partial<Omit<Draft, 'columns' | 'settings'>> }
   | { type: 'settings'; values: Partial<Settings> }
   | { type: 'number'; name: keyof Settings['numbers']; typed: string }
   | { type: 'replace'; draft: Draft }
-  /** Gives a column its model; a second column is made where there is none. */
+  /** Sets the model of a column; creates the second column if needed. */
   | { type: 'model'; column: number; model: string }
   | { type: 'close'; column: number }
   | { type: 'edit'; turn: string; text: string }
   | { type: 'switch_role'; turn: string }
   | { type: 'delete'; turn: string }
-  /** Takes another choice of an answer, of a turn or a completion. */
+  /** Selects another choice of a response. */
   | { type: 'choose'; id: string; choice: number }
-  /** What an answer came to, of a turn or a completion. */
+  /** Stores the finished response of a turn or completion. */
   | { type: 'answered'; id: string; answer: Answer };
 
-/** The playground after a change; the same object where nothing changed. */
+/** Applies a change. Returns the same object if nothing changed. */
 export function changed(draft: Draft, change: Change): Draft {
   switch (change.type) {
     case 'set':
@@ -88,7 +88,7 @@ export function changed(draft: Draft, change: Change): Draft {
     case 'close':
       return { ...draft, columns: draft.columns.filter((_, index) => index !== change.column) };
     case 'edit':
-      // What was written over is no answer any more: its numbers would be those of another text.
+      // An edited turn is no longer a response: its numbers belong to another text.
       return withTurn(draft, change.turn, (turn) => [{ ...turn, text: change.text, answer: null }]);
     case 'switch_role':
       return withTurn(draft, change.turn, (turn) => [
@@ -107,7 +107,7 @@ function withModel(draft: Draft, column: number, model: string): Draft {
   const old = draft.columns[column];
   if (old?.model === model) return draft;
   if (old) return { ...draft, columns: draft.columns.map((one) => (one === old ? { ...one, model } : one)) };
-  // It begins with what was said so far, so that both go on from the same.
+  // The second column starts with a copy of the conversation.
   const turns = draft.columns[0]?.turns.filter(({ text }) => text !== '') ?? [];
   const copies = turns.map((turn) => ({ ...turn, id: newId() }));
   return { ...draft, columns: [...draft.columns, { model, turns: copies, completion: null }] };
@@ -140,13 +140,13 @@ function answered(draft: Draft, id: string, answer: Answer): Draft {
   return { ...after, columns };
 }
 
-/** An answer that is to be: of which model, as which turn or completion. */
+/** A response to request: the column, and the id of its turn or completion. */
 export interface Pending {
   id: string;
   column: number;
 }
 
-/** What was typed as the next turn of every column, and a turn for the answer of each. */
+/** Adds the input as a turn to every column, and a turn for each response. */
 export function sent(draft: Draft): { draft: Draft; pending: Pending[] } {
   const typed = draft.input.trim() !== '';
   const pending: Pending[] = [];
@@ -160,7 +160,7 @@ export function sent(draft: Draft): { draft: Draft; pending: Pending[] } {
   return { draft: { ...draft, columns, input: '' }, pending };
 }
 
-/** What was typed as the next turn of every column, without asking for an answer. */
+/** Adds the input as a turn to every column, without a response. */
 export function added(draft: Draft): Draft {
   const columns = draft.columns.map((column) => ({
     ...column,
@@ -169,7 +169,7 @@ export function added(draft: Draft): Draft {
   return { ...draft, columns, input: '', inputRole: draft.inputRole === 'user' ? 'assistant' : 'user' };
 }
 
-/** The conversation up to this turn, and a new turn for its answer; an answer itself is asked for anew. */
+/** Cuts the conversation after a user turn, or before an assistant turn, and adds a turn for the new response. */
 export function rerun(draft: Draft, id: string): { draft: Draft; pending: Pending[] } {
   const pending: Pending[] = [];
   const columns = draft.columns.map((column, index) => {
@@ -184,7 +184,7 @@ export function rerun(draft: Draft, id: string): { draft: Draft; pending: Pendin
   return { draft: { ...draft, columns }, pending };
 }
 
-/** A completion of the prompt for every column. */
+/** Starts a completion of the prompt in every column. */
 export function completing(draft: Draft): { draft: Draft; pending: Pending[] } {
   const pending = draft.columns.map((_, column) => ({ id: newId(), column }));
   const columns = draft.columns.map((column, index) => {
@@ -194,19 +194,19 @@ export function completing(draft: Draft): { draft: Draft; pending: Pending[] } {
   return { draft: { ...draft, columns }, pending };
 }
 
-/** The same models with nothing said to them, and everything as the service has it by itself. */
+/** Returns an empty draft with the same models and default settings. */
 export function cleared({ mode, columns }: Draft): Draft {
   return { ...FRESH, mode, columns: columns.map(({ model }) => ({ model, turns: [], completion: null })) };
 }
 
-/** Every answer in it, by its id. */
+/** Returns all responses by id. */
 export function answersOf({ columns }: Draft): [id: string, answer: Answer][] {
   return columns
     .flatMap(({ turns, completion }) => [...turns, ...(completion ? [completion] : [])])
     .flatMap(({ id, answer }) => (answer ? [[id, answer] as [string, Answer]] : []));
 }
 
-/** Whether something was said or typed that would be lost. */
+/** Returns whether there is no input and no conversation. */
 export function isEmpty({ system, input, prompt, columns }: Draft): boolean {
   return (
     (system + input + prompt).trim() === '' &&
@@ -220,7 +220,7 @@ function written(role: Turn['role'], text: string): Turn {
 
 let count = 0;
 
-/** Of its own in this browser. `crypto.randomUUID` is closed to pages that come over plain HTTP. */
+/** Returns an id that is unique in this browser. `crypto.randomUUID` is not available on pages loaded over plain HTTP. */
 function newId(): string {
   return `${Date.now().toString(36)}-${(count++).toString(36)}`;
 }

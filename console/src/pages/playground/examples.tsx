@@ -9,7 +9,7 @@ interface Example {
 
 const CHATS: readonly Example[] = [
   {
-    title: 'Explain something',
+    title: 'Explain a concept',
     values: { input: 'Why is the sky blue? Explain it to a ten-year-old in three sentences.' },
   },
   {
@@ -20,24 +20,24 @@ const CHATS: readonly Example[] = [
     },
   },
   {
-    title: 'Speak as somebody',
+    title: 'Play a role',
     values: {
-      system: 'You are the harbour master of a small port in 1890. You are brief and a little gruff.',
-      input: 'A stranger asks you where to moor a sailing boat for the night.',
+      system: 'You are the harbor master of a small port in 1890. You are brief and a little gruff.',
+      input: 'Where can I moor my sailboat for the night?',
     },
   },
 ];
 
 const TEXTS: readonly Example[] = [
-  { title: 'Go on with a story', values: { prompt: 'The lighthouse had been dark for three nights when' } },
+  { title: 'Continue a story', values: { prompt: 'The lighthouse had been dark for three nights when' } },
   { title: 'Complete a list', values: { prompt: 'Rivers of Europe, from west to east:\n1. Tagus\n2.' } },
   {
-    title: 'Finish some code',
+    title: 'Complete a function',
     values: { prompt: '# Returns the n-th Fibonacci number.\ndef fibonacci(n: int) -> int:\n' },
   },
 ];
 
-/** Nothing has been said yet: what one could try. It is filled in and not sent, so that one can look first. */
+/** Prompt starters of an empty playground. They are filled in but not sent. */
 export function Examples() {
   const { draft } = usePlayground();
   const { change } = useActions();
@@ -48,10 +48,10 @@ export function Examples() {
         <SquareTerminal className="size-5" aria-hidden="true" />
       </span>
       <h2 className="text-sm font-semibold">
-        {draft.mode === 'chat' ? 'Say something to a model' : 'Let a model go on from a text'}
+        {draft.mode === 'chat' ? 'Start a conversation' : 'Complete a text'}
       </h2>
       <p className="mt-1 max-w-md text-sm text-ink-3">
-        It spends on the limits of your account, as any other request does.
+        Playground requests count toward the limits and cost of your account.
       </p>
       <ul className="mt-5 grid w-full max-w-2xl gap-2 [grid-template-columns:repeat(auto-fit,minmax(12rem,1fr))]">
         {examples.map(({ title, values }) => (

@@ -1,13 +1,13 @@
 import { CircleAlert } from 'lucide-react';
 import { useEffect, useState } from 'react';
 import { Button } from '../../components/button.tsx';
-import type { Fault as WhatFailed } from './answer.ts';
+import type { Fault as FaultData } from './answer.ts';
 import { useActions, useIsRunning } from './context.ts';
 import { NUMBERS } from './parameters.ts';
 import { wait } from './wait.ts';
 
-/** What kept an answer from coming: in the service's own words, with what one can do about it. */
-export function Fault({ fault, onRetry }: { fault: WhatFailed; onRetry: () => void }) {
+/** An error with a retry button and, for invalid parameters, a reset button. */
+export function Fault({ fault, onRetry }: { fault: FaultData; onRetry: () => void }) {
   const { change } = useActions();
   const isRunning = useIsRunning();
   const waitMs = useWait(fault.retryAtMs);
@@ -40,10 +40,10 @@ export function Fault({ fault, onRetry }: { fault: WhatFailed; onRetry: () => vo
   );
 }
 
-/** A wait that is longer is no countdown: it is for another day, and trying is left to the person. */
+/** Longer waits show no countdown and leave the retry button enabled. */
 const LONGEST_COUNTDOWN_MS = 10 * 60_000;
 
-/** How long until then, in milliseconds, told anew with every second; 0: it is past, or far away. */
+/** Returns the remaining milliseconds and keeps them up to date; 0: past, or too far away for a countdown. */
 function useWait(untilMs: number | null): number {
   const [nowMs, setNow] = useState(() => Date.now());
   const leftMs = untilMs === null ? 0 : untilMs - nowMs;

@@ -1,7 +1,7 @@
-/** A piece of an answer: prose, or code between fences. */
+/** A block of a completion: prose or fenced code. */
 export interface Block {
   kind: 'prose' | 'code';
-  /** Of code, as its fence names it; empty: it does not. */
+  /** Language of code, as named by the fence; empty: none. */
   language: string;
   text: string;
 }
@@ -9,8 +9,8 @@ export interface Block {
 const OPENING = /^ {0,3}(`{3,}|~{3,})[ \t]*([^`\n]*)$/;
 
 /**
- * Splits a text at its code fences, as Markdown has them: a fence ends with one of the same characters at least as
- * long. A fence that is still open holds all that follows, so that code looks like code while it comes.
+ * Splits a text at Markdown code fences. A closing fence has the same character and at least the same length. An open
+ * fence extends to the end, so that code is shown as code while it is generated.
  */
 export function blocksOf(text: string): Block[] {
   const blocks: Block[] = [];

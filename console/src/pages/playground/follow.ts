@@ -1,20 +1,20 @@
 import { useCallback, useEffect, useRef, useState, type RefObject } from 'react';
 
-/** A reader this near to the end is at the end, in CSS pixels. */
+/** Distance from the end that counts as the end, in CSS pixels. */
 const NEAR = 48;
 
 interface Follow {
-  /** Of what scrolls. */
+  /** Ref of the scroll container. */
   scroller: RefObject<HTMLDivElement | null>;
-  /** Of what is in it, and grows. */
+  /** Ref of the growing content. */
   content: RefObject<HTMLDivElement | null>;
-  /** The reader has gone up, and what comes does not move what they read. */
+  /** The user has scrolled up; new content does not scroll. */
   isAway: boolean;
-  /** Goes to the end, and stays there. */
+  /** Scrolls to the end and follows it. */
   toEnd: () => void;
 }
 
-/** Stays at the end of what grows for as long as it is `active`, unless the reader has gone up. */
+/** Keeps growing content scrolled to the end while `active`, unless the user scrolls up. */
 export function useFollow(active: boolean): Follow {
   const scroller = useRef<HTMLDivElement>(null);
   const content = useRef<HTMLDivElement>(null);
@@ -32,7 +32,7 @@ export function useFollow(active: boolean): Follow {
     let top = frame.scrollTop;
     const onScroll = () => {
       const isNear = frame.scrollHeight - frame.scrollTop - frame.clientHeight < NEAR;
-      // Only going up leaves the end: what has grown meanwhile is followed at the next look.
+      // Only scrolling up leaves the end; content that grew in the meantime must not.
       if (isNear) following.current = true;
       else if (frame.scrollTop < top) following.current = false;
       top = frame.scrollTop;

@@ -4,7 +4,7 @@ import { TextArea, TextField } from '../../components/field.tsx';
 import { useActions, usePlayground } from './context.ts';
 import { readJson } from './settings.ts';
 
-/** The form of the text: free, a JSON object, or JSON of a schema. */
+/** The response format: text, a JSON object, or JSON with a schema. */
 export function FormatFields() {
   const { draft, faults } = usePlayground();
   const { change } = useActions();
@@ -30,7 +30,7 @@ export function FormatFields() {
       {format === 'json_schema' && (
         <>
           <TextField
-            label="Name of the schema"
+            label="Schema name"
             value={schemaName}
             error={faults['schemaName']}
             mono
@@ -41,7 +41,7 @@ export function FormatFields() {
             label="Schema"
             value={schema}
             error={faults['schema']}
-            hint="Checked as you type. The service says which of its words it knows."
+            hint="JSON Schema. Unsupported keywords are reported when you send the request."
             mono
             rows={12}
             spellCheck={false}
@@ -62,7 +62,7 @@ export function FormatFields() {
 }
 
 const HINTS = {
-  text: 'The text is free. This is the default.',
-  json_object: 'The text is one JSON object. Ask for JSON in the prompt as well.',
-  json_schema: 'No token can leave the form of the schema.',
+  text: 'Unconstrained text (default)',
+  json_object: 'One JSON object. Ask for JSON in the prompt as well.',
+  json_schema: 'Constrains every token to match the schema.',
 } as const;

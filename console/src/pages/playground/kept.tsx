@@ -4,14 +4,14 @@ import { say } from '../../components/toast.tsx';
 import { useActions, usePlayground } from './context.ts';
 import { isEmpty } from './draft.ts';
 
-/** Says where all this is kept, and takes it away. */
-export function Kept() {
+/** States where the playground is stored, and clears it. */
+export function StorageNotice() {
   const { draft } = usePlayground();
   const { clear } = useActions();
   const [asking, setAsking] = useState(false);
   return (
     <p className="mt-2 text-2xs text-ink-3">
-      Stays in this browser; sent in your requests alone.{' '}
+      Stored only in this browser.{' '}
       <button
         type="button"
         disabled={isEmpty(draft)}
@@ -28,10 +28,10 @@ export function Kept() {
         onConfirm={() => {
           setAsking(false);
           clear();
-          say.good('The playground is empty.');
+          say.good('Playground cleared');
         }}
       >
-        <p>What was typed and answered, and all parameters, go from this browser. Receipts stay.</p>
+        <p>Deletes all messages, completions and parameters from this browser. Receipts are kept.</p>
       </Confirm>
     </p>
   );

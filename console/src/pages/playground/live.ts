@@ -1,12 +1,12 @@
 import { ApiError } from '../../api/client.ts';
 import type { GenerateCall } from '../../api/generate.ts';
 import { generateFor } from '../../api/playground-key.ts';
-import { afterEvent, faultOf, nothingOf, type Answer } from './answer.ts';
+import { afterEvent, emptyAnswer, faultOf, type Answer } from './answer.ts';
 import type { Pricing } from './cost.ts';
 
-/** What is asked for. */
-interface Asked extends Pick<GenerateCall, 'endpoint' | 'body' | 'stream'> {
-  /** Of the turn or completion that it will be. */
+/** A request to run. */
+interface RunRequest extends Pick<GenerateCall, 'endpoint' | 'body' | 'stream'> {
+  /** Id of the turn or completion that shows the response. */
   id: string;
   accountId: string;
   model: string;
@@ -19,48 +19,48 @@ interface Run {
 }
 
 /**
- * The answers that are under way. They stand apart from the draft, so that a token draws the one answer it belongs to
- * and nothing else, and at most once in a frame of the screen.
+ * The responses in progress. They are kept outside the draft, so that a token only renders its own response, at most
+ * once per frame.
  */
 export class LiveAnswers {
   readonly #runs = new Map<string, Run>();
   readonly #listeners = new Set<() => void>();
-  /** What has been told to the listeners; those of a frame are told together. */
-  #told: ReadonlyMap<string, Answer> = new Map();
+  /** The state that subscribers see; updated once per frame. */
+  #published: ReadonlyMap<string, Answer> = new Map();
   #frame: number | null = null;
 
-  /** The answer as it was last told; undefined: nothing of that id is under way. */
+  /** Returns the last published state of a response; undefined: not in progress. */
   read(id: string): Answer | undefined {
-    return this.#told.get(id);
+    return this.#published.get(id);
   }
 
-  /** All that are under way, by their ids, as far as they have come. */
-  underWay(): [id: string, answer: Answer][] {
+  /** Returns the responses in progress by id. */
+  inProgress(): [id: string, answer: Answer][] {
     return [...this.#runs].map(([id, { answer }]) => [id, answer]);
   }
 
-  /** How many are under way. */
+  /** Number of responses in progress. */
   get count(): number {
-    return this.#told.size;
+    return this.#published.size;
   }
 
-  /** Calls back after each change; the answer ends that. */
+  /** Calls the listener after each change. Returns a function that unsubscribes. */
   readonly subscribe = (listener: () => void): (() => void) => {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   };
 
-  /** Asks, and resolves with the answer when it has come to its end, whichever that was. Never rejects. */
-  async run(asked: Asked): Promise<Answer> {
-    const { id, accountId, model, pricing, ...call } = asked;
-    const run: Run = { answer: nothingOf(model), stop: new AbortController() };
+  /** Sends a request and resolves with the response when it ends, also on errors. Never rejects. */
+  async run(request: RunRequest): Promise<Answer> {
+    const { id, accountId, model, pricing, ...call } = request;
+    const run: Run = { answer: emptyAnswer(model), stop: new AbortController() };
     this.#runs.set(id, run);
-    this.#tell();
+    this.#publish();
     const sentAt = performance.now();
     try {
       for await (const event of generateFor(accountId, { ...call, signal: run.stop.signal })) {
         run.answer = afterEvent(run.answer, event, pricing);
-        this.#frame ??= requestAnimationFrame(() => this.#tell());
+        this.#frame ??= requestAnimationFrame(() => this.#publish());
       }
     } catch (error) {
       run.answer = {
@@ -72,27 +72,27 @@ export class LiveAnswers {
     return run.answer;
   }
 
-  /** Lets go of an answer that has ended, once it stands elsewhere. */
+  /** Removes a finished response, once it is stored in the draft. */
   release(id: string): void {
-    if (this.#runs.delete(id)) this.#tell();
+    if (this.#runs.delete(id)) this.#publish();
   }
 
-  /** Ends those that are under way; each keeps what has come. */
+  /** Stops all responses in progress. They keep the text received so far. */
   stop(): void {
     for (const { stop } of this.#runs.values()) stop.abort();
   }
 
-  #tell(): void {
+  #publish(): void {
     if (this.#frame !== null) cancelAnimationFrame(this.#frame);
     this.#frame = null;
-    this.#told = new Map([...this.#runs].map(([id, { answer }]) => [id, answer]));
+    this.#published = new Map([...this.#runs].map(([id, { answer }]) => [id, answer]));
     for (const listener of this.#listeners) listener();
   }
 }
 
 function asApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
-  return new ApiError('This page failed to read the answer.', {
+  return new ApiError('Could not read the response. Reload the page and try again.', {
     status: 0,
     code: 'unreadable',
     cause: error,

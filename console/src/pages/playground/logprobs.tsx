@@ -2,10 +2,10 @@ import { ChevronRight } from 'lucide-react';
 import type { TokenLogprob } from '../../api/generate.ts';
 import { percent } from '../../format/number.ts';
 
-/** More would make the page slow, and nobody reads on. */
+/** Maximum number of tokens shown, to keep the page fast. */
 const MOST_SHOWN = 500;
 
-/** Each token with how likely it was, and what could have stood in its place. */
+/** The probability of each token, and its most likely alternatives. */
 export function Logprobs({ tokens }: { tokens: readonly TokenLogprob[] }) {
   const alternatives = tokens.some(({ top }) => top.length > 0);
   return (
@@ -23,13 +23,13 @@ export function Logprobs({ tokens }: { tokens: readonly TokenLogprob[] }) {
             <tr>
               <th className="px-3 py-1.5 font-medium">Token</th>
               <th className="px-3 py-1.5 text-right font-medium">Probability</th>
-              <th className="px-3 py-1.5 text-right font-medium">Logarithm</th>
-              {alternatives && <th className="w-full px-3 py-1.5 font-medium">Likeliest</th>}
+              <th className="px-3 py-1.5 text-right font-medium">Logprob</th>
+              {alternatives && <th className="w-full px-3 py-1.5 font-medium">Top tokens</th>}
             </tr>
           </thead>
           <tbody className="divide-y divide-line">
             {tokens.slice(0, MOST_SHOWN).map(({ token, logprob, top }, index) => (
-              // Tokens repeat; their place alone names them.
+              // Tokens repeat, so only their index is unique.
               <tr key={`${index}`}>
                 <td className="px-3 py-1 font-mono whitespace-pre">{shown(token)}</td>
                 <td className="px-3 py-1 text-right">{percent(Math.exp(logprob))}</td>
@@ -51,14 +51,14 @@ export function Logprobs({ tokens }: { tokens: readonly TokenLogprob[] }) {
       </div>
       {tokens.length > MOST_SHOWN && (
         <p className="mt-1 text-xs text-ink-3">
-          The first {MOST_SHOWN} of {tokens.length} tokens.
+          Showing the first {MOST_SHOWN} of {tokens.length} tokens
         </p>
       )}
     </details>
   );
 }
 
-/** With what cannot be seen made visible. */
+/** Makes whitespace visible. */
 function shown(token: string): string {
   return token.replaceAll('\n', '↵').replaceAll('\t', '⇥').replaceAll(' ', '·');
 }

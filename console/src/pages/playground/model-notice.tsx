@@ -2,7 +2,7 @@ import { Notice } from '../../components/states.tsx';
 import { usePlayground } from './context.ts';
 import { stateOf } from './model-words.ts';
 
-/** Says of a model that is not ready how far it is, and which one is ready instead. */
+/** Shows the progress of a model that is not ready, and names one that is ready. */
 export function ModelNotice({ model }: { model: string }) {
   const { models } = usePlayground();
   const found = models.find(({ id }) => id === model);
@@ -15,8 +15,8 @@ export function ModelNotice({ model }: { model: string }) {
         {stateOf(found)}
         {found.reason !== null && `: ${found.reason}`}.{' '}
         {ready
-          ? `${ready.id} is ready.`
-          : `No model is ready now.${others.map((one) => ` ${one.id}: ${stateOf(one).toLowerCase()}.`).join('')}`}
+          ? `Select ${ready.id} instead, which is ready.`
+          : `No model is ready.${others.map((one) => ` ${one.id}: ${stateOf(one).toLowerCase()}.`).join('')}`}
       </p>
     </Notice>
   );

@@ -3,7 +3,7 @@ import { bytes, percent, whole } from '../../format/number.ts';
 import type { Model } from './context.ts';
 import { wait } from './wait.ts';
 
-/** How far a model is, such as `Ready` or `Loading, 43%`. */
+/** Returns the state of a model, such as `Ready` or `Loading, 43%`. */
 export function stateOf({ state, fraction, received_bytes, total_bytes, retry_in_ms }: Model): string {
   switch (state) {
     case 'ready':
@@ -14,11 +14,11 @@ export function stateOf({ state, fraction, received_bytes, total_bytes, retry_in
       if (received_bytes === null) return 'Downloading';
       return `Downloading, ${bytes(received_bytes)}${total_bytes === null ? '' : ` of ${bytes(total_bytes)}`}`;
     case 'down':
-      return retry_in_ms === null ? 'Down' : `Down, tried again in ${wait(retry_in_ms)}`;
+      return retry_in_ms === null ? 'Down' : `Down, retrying in ${wait(retry_in_ms)}`;
   }
 }
 
-/** State, context and prices of a model, on one line. */
+/** Returns the state, context length and prices of a model on one line. */
 export function wordsOf(model: Model): string {
   const { context_length: context, pricing } = model;
   return [
@@ -28,8 +28,8 @@ export function wordsOf(model: Model): string {
   ].join(' · ');
 }
 
-/** A model to begin with: one that is ready, and not `other` where there is a choice; empty: there is none at all. */
-export function modelToBeginWith(models: readonly Model[], other?: string): string {
+/** Returns a ready model, if possible other than `other`; else any model; empty: no models. */
+export function initialModel(models: readonly Model[], other?: string): string {
   const ready = models.filter(({ state }) => state === 'ready');
   const chosen = ready.find(({ id }) => id !== other) ?? ready[0] ?? models[0];
   return chosen?.id ?? '';

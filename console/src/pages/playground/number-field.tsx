@@ -5,7 +5,7 @@ import { Field, INPUT } from '../../components/field.tsx';
 import { useActions, usePlayground } from './context.ts';
 import { boundsOf, type NumberParameter } from './parameters.ts';
 
-/** One number: typed, or slid where its values are few enough. Empty: as the service has it by itself. */
+/** An input for a number, with a slider for small ranges. Empty: default of the service. */
 export function NumberField({ parameter }: { parameter: NumberParameter }) {
   const { draft, faults } = usePlayground();
   const { change } = useActions();
@@ -55,7 +55,7 @@ interface SliderProps {
   onSlide: (value: string) => void;
 }
 
-/** With its bounds at its ends, and between them what holds where nothing is set. */
+/** A slider labeled with its bounds and the default. */
 function Slider({ parameter, step, value, onSlide }: SliderProps) {
   const { label, min, max, aboveMin, fallback } = parameter;
   return (
@@ -71,7 +71,7 @@ function Slider({ parameter, step, value, onSlide }: SliderProps) {
         className="block h-4 w-full cursor-pointer accent-accent"
       />
       <p className="mt-0.5 flex justify-between text-2xs text-ink-3 tabular-nums">
-        <span>{aboveMin ? `above ${min}` : min}</span>
+        <span>{aboveMin ? `> ${min}` : min}</span>
         <span>default {fallback}</span>
         <span>{max}</span>
       </p>
@@ -79,7 +79,7 @@ function Slider({ parameter, step, value, onSlide }: SliderProps) {
   );
 }
 
-/** Gives a parameter back to the service. Its place is kept where there is nothing to give back. */
+/** A reset button. Invisible but keeps its space if the parameter is not set. */
 export function Reset({ label, isSet, onReset }: { label: string; isSet: boolean; onReset: () => void }) {
   return (
     <button

@@ -5,7 +5,7 @@ import { oneDigit, whole } from '../../format/number.ts';
 import { TextLink } from '../../shell/link.tsx';
 import { speedOf, type Answer } from './answer.ts';
 
-/** What an answer took and cost, on one line where there is room. */
+/** Usage, timing and cost of a response. */
 export function Numbers({ answer }: { answer: Answer }) {
   const { usage, ttftMs, totalMs, cost, requestId } = answer;
   const speed = speedOf(answer);
@@ -16,12 +16,12 @@ export function Numbers({ answer }: { answer: Answer }) {
         {usage && usage.cachedTokens > 0 && <One name="Cached">{tokens(usage.cachedTokens)}</One>}
         {usage && <One name="Completion">{tokens(usage.completionTokens)}</One>}
         {ttftMs !== null && (
-          <One name="TTFT" title="Time to the first token">
+          <One name="TTFT" title="Time to first token">
             {duration(ttftMs)}
           </One>
         )}
         {speed !== null && (
-          <One name="Speed" title="Tokens a second after the first one">
+          <One name="Throughput" title="Tokens per second after the first token">
             {oneDigit(speed)} tokens/s
           </One>
         )}
@@ -31,7 +31,7 @@ export function Numbers({ answer }: { answer: Answer }) {
             {money(cost)}
           </One>
         )}
-        <One name="Finish">{endOf(answer)}</One>
+        <One name="Finish reason">{endOf(answer)}</One>
       </dl>
       {requestId !== null && (
         <TextLink to={`/requests/${requestId}`} className="text-xs">
@@ -53,9 +53,9 @@ function One({ name, title, children }: { name: string; title?: string; children
 
 const tokens = (count: number): string => `${whole(count)} ${count === 1 ? 'token' : 'tokens'}`;
 
-/** How it ended, in the words of the interface where it told. */
+/** Returns the finish reason, error code, or "stopped by you". */
 function endOf({ choices, chosen, stopped, fault }: Answer): string {
   if (stopped) return 'stopped by you';
   if (fault !== null) return fault.code;
-  return choices[chosen]?.finish ?? 'not told';
+  return choices[chosen]?.finish ?? '—';
 }

@@ -9,7 +9,7 @@ import { CHOICES, LENGTH, PENALTIES, SAMPLING, TEXT_TOP_LOGPROBS, TOP_LOGPROBS }
 import { DEFAULTS, LONGEST_TEXT, MOST_BIASES } from './settings.ts';
 import { StopFields } from './stop-fields.tsx';
 
-/** Everything that a request says beside its prompt. What is left empty is not sent. */
+/** All request parameters. Empty parameters are not sent. */
 export function ParametersPanel() {
   const { draft } = usePlayground();
   const { change } = useActions();
@@ -31,10 +31,10 @@ export function ParametersPanel() {
           <NumberField key={parameter.name} parameter={parameter} />
         ))}
       </Group>
-      <Group title="Answer">
+      <Group title="Output">
         <FormatFields />
         <NumberField parameter={CHOICES} />
-        <AnswerSwitches />
+        <OutputSwitches />
       </Group>
       <Group title="Advanced">
         <AdvancedFields />
@@ -59,44 +59,44 @@ function Group({ title, children }: { title: string; children: ReactNode }) {
   );
 }
 
-function AnswerSwitches() {
+function OutputSwitches() {
   const { draft, faults } = usePlayground();
   const { change } = useActions();
   const { logprobs, echo, stream } = draft.settings;
   return (
     <>
-      <Explained hint="Each token with how likely it was. Default: off.">
+      <WithHint hint="Returns the log probability of each token. Default: off.">
         <Switch
           checked={logprobs}
           onChange={(checked) => change({ type: 'settings', values: { logprobs: checked } })}
         >
           Log probabilities
         </Switch>
-      </Explained>
+      </WithHint>
       {logprobs && <NumberField parameter={draft.mode === 'chat' ? TOP_LOGPROBS : TEXT_TOP_LOGPROBS} />}
       {draft.mode === 'text' && (
-        <Explained hint="The text begins with its prompt. Default: off." fault={faults['echo']}>
+        <WithHint hint="Includes the prompt in the completion. Default: off." fault={faults['echo']}>
           <Switch
             checked={echo}
             onChange={(checked) => change({ type: 'settings', values: { echo: checked } })}
           >
             Echo
           </Switch>
-        </Explained>
+        </WithHint>
       )}
-      <Explained hint="The answer comes token by token. Off: it comes whole, at its end. The interface’s own default is off.">
+      <WithHint hint="Shows tokens as they are generated. The default of the API is off.">
         <Switch
           checked={stream}
           onChange={(checked) => change({ type: 'settings', values: { stream: checked } })}
         >
           Stream
         </Switch>
-      </Explained>
+      </WithHint>
     </>
   );
 }
 
-function Explained({
+function WithHint({
   hint,
   fault,
   children,
@@ -128,7 +128,7 @@ function AdvancedFields() {
         value={logitBias}
         error={faults['logit_bias']}
         placeholder='{ "198": -100 }'
-        hint={`Ids of tokens, and what is added to their logits: -100 to 100, at most ${MOST_BIASES} tokens. Default: none.`}
+        hint={`Adds a value from -100 to 100 to the logits of token IDs. At most ${MOST_BIASES} tokens. Default: none.`}
         mono
         rows={2}
         spellCheck={false}
@@ -139,7 +139,7 @@ function AdvancedFields() {
         aside={<Reset label="User" isSet={user !== ''} onReset={() => set({ user: '' })} />}
         value={user}
         error={faults['user']}
-        hint={`Your own name for who asks; it changes nothing. At most ${LONGEST_TEXT} characters. Default: none.`}
+        hint={`Identifies your end user. Does not affect the completion. At most ${LONGEST_TEXT} characters.`}
         autoComplete="off"
         onChange={(event) => set({ user: event.target.value })}
       />

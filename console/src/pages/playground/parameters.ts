@@ -1,22 +1,22 @@
-/** Both kinds of generation. */
+/** Chat or text completion. */
 export type Mode = 'chat' | 'text';
 
-/** A parameter that is one number. */
+/** A numeric parameter. */
 export interface NumberParameter {
-  /** As the interface names it. */
+  /** API name. */
   name: NumberName;
   label: string;
-  /** What it does, in one sentence. */
+  /** Help text of one sentence. */
   hint: string;
   modes: readonly Mode[];
   whole: boolean;
   min: number;
   max: number;
-  /** The least value itself is not allowed. */
+  /** `min` itself is not allowed. */
   aboveMin?: boolean;
-  /** What holds where it is not set, as the field shows it. */
+  /** Default, as shown in the field. */
   fallback: string;
-  /** What its slider goes by; left out: its values are too many for one. */
+  /** Step of the slider; default: no slider. */
   step?: number;
   unit?: string;
 }
@@ -36,30 +36,29 @@ type NumberName =
 
 const BOTH = ['chat', 'text'] as const;
 
-/** Largest number that the interface takes as a count: a signed integer of 32 bits. */
+/** Largest count that the API accepts: a signed 32-bit integer. */
 const MOST = 2_147_483_647;
 
-/** What the text is cut by. */
+/** Parameters that limit the length. */
 export const LENGTH: readonly NumberParameter[] = [
   {
     name: 'max_tokens',
-    label: 'Maximum length',
-    hint: 'The context may end the text earlier.',
+    label: 'Maximum tokens',
+    hint: 'Also limited by the context length.',
     modes: BOTH,
     whole: true,
     min: 1,
     max: MOST,
-    fallback: 'what the context leaves',
-    unit: 'tokens',
+    fallback: 'Maximum',
   },
 ];
 
-/** How each token is chosen. */
+/** Parameters that control how tokens are chosen. */
 export const SAMPLING: readonly NumberParameter[] = [
   {
     name: 'temperature',
     label: 'Temperature',
-    hint: '0 always takes the likeliest token.',
+    hint: '0 always picks the most likely token.',
     modes: BOTH,
     whole: false,
     min: 0,
@@ -70,7 +69,7 @@ export const SAMPLING: readonly NumberParameter[] = [
   {
     name: 'top_p',
     label: 'Top P',
-    hint: 'Keeps the likeliest tokens of this probability in all.',
+    hint: 'Samples from the smallest set of tokens whose probabilities add up to this value.',
     modes: BOTH,
     whole: false,
     min: 0,
@@ -82,18 +81,18 @@ export const SAMPLING: readonly NumberParameter[] = [
   {
     name: 'top_k',
     label: 'Top K',
-    hint: 'So many of the likeliest tokens are kept; 0 keeps all.',
+    hint: 'Samples from this many of the most likely tokens; 0 for all.',
     modes: BOTH,
     whole: true,
     min: 0,
     max: MOST,
-    fallback: 'the engine’s own',
+    fallback: 'Default',
     unit: 'tokens',
   },
   {
     name: 'min_p',
     label: 'Min P',
-    hint: 'Drops tokens below this share of the likeliest.',
+    hint: 'Ignores tokens less likely than this share of the most likely token.',
     modes: BOTH,
     whole: false,
     min: 0,
@@ -104,22 +103,22 @@ export const SAMPLING: readonly NumberParameter[] = [
   {
     name: 'seed',
     label: 'Seed',
-    hint: 'The same seed and request give the same text.',
+    hint: 'The same seed and request return the same text.',
     modes: BOTH,
     whole: true,
-    // The interface takes 64 bits; beyond these a number of JSON is not exact in a browser.
+    // The API accepts 64 bits, but larger numbers are not exact in JavaScript.
     min: Number.MIN_SAFE_INTEGER,
     max: Number.MAX_SAFE_INTEGER,
-    fallback: 'another each time',
+    fallback: 'Random',
   },
 ];
 
-/** What tokens that have occurred lose. */
+/** Parameters that penalize repeated tokens. */
 export const PENALTIES: readonly NumberParameter[] = [
   {
     name: 'frequency_penalty',
     label: 'Frequency penalty',
-    hint: 'Above 0, each occurrence makes a token less likely.',
+    hint: 'Above 0, each repetition makes a token less likely.',
     modes: BOTH,
     whole: false,
     min: -2,
@@ -130,7 +129,7 @@ export const PENALTIES: readonly NumberParameter[] = [
   {
     name: 'presence_penalty',
     label: 'Presence penalty',
-    hint: 'Above 0, tokens that occurred are less likely.',
+    hint: 'Above 0, tokens that already occurred are less likely.',
     modes: BOTH,
     whole: false,
     min: -2,
@@ -141,7 +140,7 @@ export const PENALTIES: readonly NumberParameter[] = [
   {
     name: 'repetition_penalty',
     label: 'Repetition penalty',
-    hint: 'Divides the odds of tokens that occurred.',
+    hint: 'Above 1, tokens that already occurred are less likely.',
     modes: BOTH,
     whole: false,
     min: 0,
@@ -155,7 +154,7 @@ export const PENALTIES: readonly NumberParameter[] = [
 export const CHOICES: NumberParameter = {
   name: 'n',
   label: 'Choices',
-  hint: 'Answers to one prompt. The service may allow fewer.',
+  hint: 'Number of completions. The service may allow fewer.',
   modes: BOTH,
   whole: true,
   min: 1,
@@ -163,11 +162,11 @@ export const CHOICES: NumberParameter = {
   fallback: '1',
 };
 
-/** A text completion has at most 5 of these, under another name: see `request.ts`. */
+/** Text completions allow at most 5, under another name: see `request.ts`. */
 export const TOP_LOGPROBS: NumberParameter = {
   name: 'top_logprobs',
-  label: 'Alternatives to each token',
-  hint: 'So many of the likeliest tokens are listed at each place.',
+  label: 'Top log probabilities',
+  hint: 'Number of most likely tokens to return at each position.',
   modes: ['chat'],
   whole: true,
   min: 0,
@@ -176,10 +175,10 @@ export const TOP_LOGPROBS: NumberParameter = {
   step: 1,
 };
 
-/** The same where a text is completed. */
+/** `TOP_LOGPROBS` for text completions. */
 export const TEXT_TOP_LOGPROBS: NumberParameter = { ...TOP_LOGPROBS, modes: ['text'], max: 5 };
 
-/** Every parameter that is one number, in the order in which they stand in a request. */
+/** All numeric parameters, in request order. */
 export const NUMBERS: readonly NumberParameter[] = [
   ...LENGTH,
   ...SAMPLING,
@@ -188,22 +187,24 @@ export const NUMBERS: readonly NumberParameter[] = [
   TOP_LOGPROBS,
 ];
 
-/** Its bounds in words, such as `0 to 2`. */
+/** Returns the accepted range, such as `0 to 2`. */
 export function boundsOf({ min, max, aboveMin, whole }: NumberParameter): string {
   const top = max === MOST || max === Number.MAX_SAFE_INTEGER;
   if (min === Number.MIN_SAFE_INTEGER) return 'Any whole number';
-  if (aboveMin) return `Above ${min}, up to ${max}`;
+  if (aboveMin) return `Greater than ${min}, at most ${max}`;
   if (top) return `${whole ? 'A whole number, ' : ''}${min} or more`;
   return `${min} to ${max}`;
 }
 
-/** What is wrong with a number as it was typed; null: nothing, also where nothing was typed. */
+/** Validates a typed number; null: valid or empty. */
 export function faultOfNumber(parameter: NumberParameter, typed: string): string | null {
   const text = typed.trim();
   if (text === '') return null;
   const value = Number(text);
-  if (!Number.isFinite(value)) return 'This is not a number.';
-  if (parameter.whole && !Number.isInteger(value)) return 'This is not a whole number.';
+  if (!Number.isFinite(value)) return 'Enter a number.';
+  if (parameter.whole && !Number.isInteger(value)) return 'Enter a whole number.';
   const low = parameter.aboveMin ? value <= parameter.min : value < parameter.min;
-  return low || value > parameter.max ? `Out of bounds: ${boundsOf(parameter).toLowerCase()}.` : null;
+  return low || value > parameter.max
+    ? `Out of range. Accepted: ${boundsOf(parameter).toLowerCase()}.`
+    : null;
 }

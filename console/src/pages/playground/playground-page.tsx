@@ -20,12 +20,12 @@ import {
 } from './context.ts';
 import { ParametersPanel } from './parameters-panel.tsx';
 import { TextCompletion } from './text-completion.tsx';
-import { useArrival } from './use-columns.ts';
+import { useUrlModels } from './use-columns.ts';
 import { useNewPlayground } from './use-playground.ts';
 
 const CodeDialog = lazy(() => import('./code-dialog.tsx'));
 
-/** How often the state of models is read, in milliseconds. */
+/** Refetch interval of the models, in milliseconds. */
 const MODELS_EVERY_MS = 5000;
 
 export default function PlaygroundPage() {
@@ -47,7 +47,7 @@ export default function PlaygroundPage() {
       </Page>
     );
   }
-  return <Desk accountId={account.id} models={models.data.data} />;
+  return <Playground accountId={account.id} models={models.data.data} />;
 }
 
 function NoAccount() {
@@ -55,16 +55,16 @@ function NoAccount() {
     <Page title="Playground">
       <Empty
         icon={SquareTerminal}
-        title="You have no account to spend on"
-        action={<ButtonLink to="/operator/accounts">To the accounts</ButtonLink>}
+        title="You are not a member of any account"
+        action={<ButtonLink to="/operator/accounts">Go to accounts</ButtonLink>}
       >
-        What is tried here counts on an account, as any other request does. Choose one under Accounts.
+        Playground requests are charged to an account. Select one under Accounts.
       </Empty>
     </Page>
   );
 }
 
-function Desk({ accountId, models }: { accountId: string; models: readonly Model[] }) {
+function Playground({ accountId, models }: { accountId: string; models: readonly Model[] }) {
   const { person } = useSession();
   const isWide = useIsWide();
   const [panel, setPanel] = useState(true);
@@ -82,7 +82,7 @@ function Desk({ accountId, models }: { accountId: string; models: readonly Model
   return (
     <ActionsContext value={actions}>
       <PlaygroundContext value={playground}>
-        <Arrival />
+        <UrlModels />
         <StopByEscape />
         <Announcement />
         <Page
@@ -159,19 +159,19 @@ function Toolbar({ isPanelOpen, onParameters, onCode }: ToolbarProps) {
           onClick={onParameters}
         >
           <span className="sr-only sm:not-sr-only">Parameters</span>
-          {count > 0 && <span className="text-bad">{count} wrong</span>}
+          {count > 0 && <span className="text-bad">{count} invalid</span>}
         </Button>
       </div>
     </>
   );
 }
 
-function Arrival() {
-  useArrival();
+function UrlModels() {
+  useUrlModels();
   return null;
 }
 
-/** Escape ends what is under way, unless it closes something that stands above the page. */
+/** Stops responses on Escape, unless Escape closes a dialog or popup. */
 function StopByEscape() {
   const { stop } = useActions();
   const isRunning = useIsRunning();
@@ -189,19 +189,19 @@ function StopByEscape() {
   return null;
 }
 
-/** Says to those who do not see the page that an answer is under way, and that it has come; not each token. */
+/** Announces start and end of a response to screen readers, not each token. */
 function Announcement() {
   const isRunning = useIsRunning();
   const [began, setBegan] = useState(false);
   if (isRunning && !began) setBegan(true);
   return (
     <p role="status" className="sr-only">
-      {isRunning ? 'The answer is under way.' : began ? 'The answer has come to its end.' : ''}
+      {isRunning ? 'Generating a response.' : began ? 'The response is complete.' : ''}
     </p>
   );
 }
 
-/** From this width on the parameters stand beside the conversation. */
+/** Minimum width for showing the parameters next to the conversation. */
 const WIDE = '(min-width: 80rem)';
 
 function useIsWide(): boolean {

@@ -2,11 +2,11 @@ import { ChevronRight } from 'lucide-react';
 
 interface ReasoningProps {
   text: string;
-  /** Whether it is shown without being asked for. */
+  /** Initially expanded. */
   open?: boolean;
 }
 
-/** What the model thought before its response; nothing where it did not. */
+/** The reasoning before a completion. Hidden if empty. */
 export function Reasoning({ text, open = false }: ReasoningProps) {
   if (text === '') return null;
   return (

@@ -1,12 +1,12 @@
 import { call } from '../../api/client.ts';
 import type { Answer } from './answer.ts';
 
-/** How long to wait before each look, in milliseconds: a request is settled within a moment of its end. */
+/** Delay before each attempt, in milliseconds. Requests are settled shortly after they end. */
 const LOOKS_MS = [200, 1000, 3000];
 
 /**
- * The answer with what the service counted for it, where the answer itself did not tell: it was stopped, or broke
- * off. As it is where there is nothing to add. Never rejects: the receipt stays to be looked at.
+ * Adds usage and cost from the receipt to a response that was stopped or interrupted and therefore lacks them. Returns
+ * the response unchanged if there is nothing to add. Never rejects.
  */
 export async function withReceipt(answer: Answer): Promise<Answer> {
   const { requestId: id } = answer;

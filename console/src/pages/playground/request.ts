@@ -3,12 +3,12 @@ import type { Column, Draft, Turn } from './draft.ts';
 import type { Mode } from './parameters.ts';
 import { numbersOf, readJson, unescaped, type Settings } from './settings.ts';
 
-/** A request as the interface takes it. */
+/** A request body of the API. */
 export type RequestBody = Readonly<Record<string, unknown>>;
 
 /**
- * The request for the answer that is to stand as the turn `until`, without what says how it is sent; null: for the
- * one after all turns and what is being typed. The settings have no faults.
+ * Returns the request for the response in the turn `until`, without stream parameters; null: for the next response,
+ * after all turns and the current input. The settings must be valid.
  */
 export function requestOf(draft: Draft, { model, turns }: Column, until: string | null = null): RequestBody {
   const { mode, settings } = draft;
@@ -20,14 +20,14 @@ export function requestOf(draft: Draft, { model, turns }: Column, until: string 
   const messages = [
     ...(draft.system.trim() === '' ? [] : [{ role: 'system', content: draft.system }]),
     ...[...before, ...typed]
-      // An answer that never came says nothing.
+      // Skips responses without text.
       .filter(({ role, text }) => role === 'user' || text !== '')
       .map(({ role, text }) => ({ role, content: text })),
   ];
   return { model, messages, ...settingsOf(settings, mode) };
 }
 
-/** The request that is sent next, as it goes over the wire; where nothing is typed, the one that was answered last. */
+/** Returns the full request that is sent next; without input, the last one sent. */
 export function sentRequest(draft: Draft, column: Column): RequestBody {
   const last = column.turns.at(-1);
   const answered = draft.input.trim() === '' && last?.role === 'assistant' ? last.id : null;
@@ -53,7 +53,7 @@ function settingsOf(settings: Settings, mode: Mode): RequestBody {
   };
 }
 
-/** A chat is asked for them in two fields, a text in one. */
+/** Chat completions use two fields, text completions one. */
 function logprobsOf(mode: Mode, alternatives: number | undefined): RequestBody {
   if (mode === 'text') return { logprobs: alternatives ?? 0 };
   return { logprobs: true, ...(alternatives !== undefined && { top_logprobs: alternatives }) };
@@ -72,7 +72,7 @@ function formatOf({ format, schemaName, schema }: Settings): RequestBody {
   }
 }
 
-/** What is no JSON goes as it was typed: a sample of code shows it, and nothing sends it. */
+/** Parses JSON. Invalid JSON is returned as text for code samples; it is never sent. */
 function valueOf(text: string): unknown {
   const read = readJson(text);
   return 'value' in read ? read.value : text;

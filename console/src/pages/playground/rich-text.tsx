@@ -2,12 +2,12 @@ import { memo, useMemo } from 'react';
 import { CopyButton } from '../../components/copy.tsx';
 import { blocksOf, type Block } from './fences.ts';
 
-/** An answer as it was written, with its code set apart. It is text in every case, never markup. */
+/** A completion with its code blocks. Always rendered as text, never as markup. */
 export const RichText = memo(function RichText({ text }: { text: string }) {
   const blocks = useMemo(() => blocksOf(text), [text]);
   return (
     <div className="space-y-3">
-      {/* They only grow at the end, so their places name them. */}
+      {/* Blocks are only appended, so the index is a stable key. */}
       {blocks.map((block, index) => (
         <Part key={`${index}`} {...block} />
       ))}
@@ -15,7 +15,7 @@ export const RichText = memo(function RichText({ text }: { text: string }) {
   );
 });
 
-/** Those before the last one stay as they are while an answer comes, and are not drawn again. */
+/** Memoized, because only the last block changes while a response streams. */
 const Part = memo(function Part({ kind, language, text }: Block) {
   if (kind === 'prose')
     return <div className="break-words whitespace-pre-wrap">{text.replace(/^\n+|\n+$/g, '')}</div>;

@@ -1,16 +1,16 @@
 import { faultOfNumber, NUMBERS, TEXT_TOP_LOGPROBS, type Mode, type NumberParameter } from './parameters.ts';
 
-/** All that a request says beside its prompt, as it was typed: what is wrong is kept until it is mended. */
+/** The parameters of a request as typed, including invalid input. */
 export interface Settings {
-  /** By the names of the interface; what is not there, or empty, is not sent. */
+  /** By API name; missing or empty values are not sent. */
   numbers: Readonly<Partial<Record<NumberParameter['name'], string>>>;
-  /** With `\n`, `\t` and `\\` as programmers write them. */
+  /** With the escapes `\n`, `\t` and `\\`. */
   stop: readonly string[];
   format: 'text' | 'json_object' | 'json_schema';
   schemaName: string;
   schema: string;
   logprobs: boolean;
-  /** The text begins with its prompt; text completions alone. */
+  /** Includes the prompt in the completion; text completions only. */
   echo: boolean;
   /** A JSON object of token ids; empty: none. */
   logitBias: string;
@@ -25,7 +25,7 @@ const EXAMPLE_SCHEMA = {
   additionalProperties: false,
 };
 
-/** Those of a fresh playground: everything as the service has it by itself. */
+/** Initial settings: the defaults of the service, with streaming. */
 export const DEFAULTS: Settings = {
   numbers: {},
   stop: [],
@@ -40,16 +40,16 @@ export const DEFAULTS: Settings = {
 };
 
 export const MOST_STOPS = 4;
-/** Of a stop sequence and of `user`, in UTF-16 units. */
+/** Maximum length of a stop sequence and of `user`, in UTF-16 units. */
 export const LONGEST_TEXT = 1024;
 export const MOST_BIASES = 1024;
-/** Of a schema, in characters of JSON. */
+/** Maximum length of a schema, in JSON characters. */
 const LARGEST_SCHEMA = 65_536;
 
-/** What is wrong, by the name of the field. */
+/** Validation errors by field name. */
 export type Faults = Readonly<Record<string, string>>;
 
-/** What is wrong with those of the settings that this kind of request sends. */
+/** Validates the settings that apply to this mode. */
 export function faultsOf(settings: Settings, mode: Mode): Faults {
   const faults: Record<string, string | null> = {};
   for (const parameter of numbersOf(mode, settings)) {
@@ -57,26 +57,26 @@ export function faultsOf(settings: Settings, mode: Mode): Faults {
   }
   for (const [index, typed] of settings.stop.entries()) {
     faults[`stop[${index}]`] =
-      unescaped(typed).length > LONGEST_TEXT ? `At most ${LONGEST_TEXT} characters.` : null;
+      unescaped(typed).length > LONGEST_TEXT ? `Use at most ${LONGEST_TEXT} characters.` : null;
   }
   if (settings.format === 'json_schema') {
     faults['schemaName'] = /^[\w-]{1,64}$/.test(settings.schemaName)
       ? null
-      : 'Expected 1 to 64 letters, digits, _ or -.';
+      : 'Use 1 to 64 letters, digits, _ or -.';
     faults['schema'] = faultOfSchema(settings.schema);
   }
   faults['logit_bias'] = faultOfBiases(settings.logitBias);
-  faults['user'] = settings.user.length > LONGEST_TEXT ? `At most ${LONGEST_TEXT} characters.` : null;
+  faults['user'] = settings.user.length > LONGEST_TEXT ? `Use at most ${LONGEST_TEXT} characters.` : null;
   faults['echo'] =
     mode === 'text' && settings.echo && settings.logprobs
-      ? 'Not together with log probabilities: turn one of them off.'
+      ? 'Cannot be combined with log probabilities. Turn one of them off.'
       : null;
   return Object.fromEntries(
     Object.entries(faults).flatMap(([name, fault]) => (fault ? [[name, fault]] : [])),
   );
 }
 
-/** The numbers that this kind of request sends. */
+/** Returns the numeric parameters that apply to this mode. */
 export function numbersOf(mode: Mode, { logprobs }: Settings): readonly NumberParameter[] {
   return NUMBERS.flatMap((parameter) => {
     if (parameter.name !== 'top_logprobs') return [parameter];
@@ -85,28 +85,28 @@ export function numbersOf(mode: Mode, { logprobs }: Settings): readonly NumberPa
   });
 }
 
-/** A stop sequence as it is sent. */
+/** Resolves the escapes of a stop sequence. */
 export function unescaped(typed: string): string {
   return typed.replaceAll(/\\([nt\\])/g, (_, letter: string) =>
     letter === 'n' ? '\n' : letter === 't' ? '\t' : '\\',
   );
 }
 
-/** What JSON has here; a `fault` in words where it is none. */
+/** Parses JSON, or returns an error message. */
 export function readJson(text: string): { value: unknown } | { fault: string } {
   try {
     return { value: JSON.parse(text) as unknown };
   } catch (error) {
-    return { fault: `This is no JSON: ${error instanceof Error ? error.message : 'it cannot be read'}.` };
+    return { fault: `Invalid JSON: ${error instanceof Error ? error.message : 'cannot be parsed'}.` };
   }
 }
 
 function faultOfSchema(text: string): string | null {
   const read = readJson(text);
   if ('fault' in read) return read.fault;
-  if (!isObject(read.value)) return 'A schema is a JSON object.';
+  if (!isObject(read.value)) return 'The schema must be a JSON object.';
   return JSON.stringify(read.value).length > LARGEST_SCHEMA
-    ? `A schema has at most ${LARGEST_SCHEMA} characters.`
+    ? `The schema must have at most ${LARGEST_SCHEMA} characters.`
     : null;
 }
 
@@ -114,12 +114,13 @@ function faultOfBiases(text: string): string | null {
   if (text.trim() === '') return null;
   const read = readJson(text);
   if ('fault' in read) return read.fault;
-  if (!isObject(read.value)) return 'Expected a JSON object, such as { "198": -100 }.';
+  if (!isObject(read.value)) return 'Enter a JSON object, such as { "198": -100 }.';
   const biases = Object.entries(read.value);
-  if (biases.length > MOST_BIASES) return `At most ${MOST_BIASES} tokens.`;
+  if (biases.length > MOST_BIASES) return `Use at most ${MOST_BIASES} tokens.`;
   for (const [token, bias] of biases) {
-    if (!/^(?:0|[1-9]\d{0,9})$/.test(token)) return `${JSON.stringify(token)} is not the id of a token.`;
-    if (typeof bias !== 'number' || Math.abs(bias) > 100) return `The bias of ${token} is to be -100 to 100.`;
+    if (!/^(?:0|[1-9]\d{0,9})$/.test(token)) return `${JSON.stringify(token)} is not a token ID.`;
+    if (typeof bias !== 'number' || Math.abs(bias) > 100)
+      return `The bias of ${token} must be between -100 and 100.`;
   }
   return null;
 }

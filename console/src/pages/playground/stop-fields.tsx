@@ -5,7 +5,7 @@ import { INPUT } from '../../components/field.tsx';
 import { useActions, usePlayground } from './context.ts';
 import { MOST_STOPS } from './settings.ts';
 
-/** Sequences that end the text. */
+/** Inputs for stop sequences. */
 export function StopFields() {
   const { draft, faults } = usePlayground();
   const { change } = useActions();
@@ -17,7 +17,7 @@ export function StopFields() {
       {stop.map((typed, index) => {
         const fault = faults[`stop[${index}]`];
         return (
-          // They are named by their place.
+          // Sequences have no id.
           <div key={`${index}`}>
             <div className="flex items-center gap-1">
               <input
@@ -46,12 +46,12 @@ export function StopFields() {
           icon={<Plus className="size-3.5" aria-hidden="true" />}
           onClick={() => set([...stop, ''])}
         >
-          Add a sequence
+          Add stop sequence
         </Button>
       )}
       <p className="text-xs leading-5 text-ink-3">
-        The text ends before the first of them. At most {MOST_STOPS}; \n is a new line, \t a tab. Default:
-        none.
+        Generation ends before the first of these. At most {MOST_STOPS}. Write \n for a new line, \t for a
+        tab.
       </p>
     </fieldset>
   );

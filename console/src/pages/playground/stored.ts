@@ -1,11 +1,11 @@
-import { nothingOf, type Answer } from './answer.ts';
+import { emptyAnswer, type Answer } from './answer.ts';
 import { FRESH, type Column, type Draft, type Turn } from './draft.ts';
 import { MOST_STOPS, type Settings } from './settings.ts';
 
-/** Where a person's playground is in this browser's storage. */
-export const placeOf = (personId: string): string => `sluice.playground.${personId}`;
+/** Returns the local storage key of a user's playground. */
+export const storageKey = (personId: string): string => `sluice.playground.${personId}`;
 
-/** The playground as text. Log probabilities and answers that are under way are left out. */
+/** Serializes the playground, without log probabilities and responses in progress. */
 export function storedText(draft: Draft): string {
   const columns = draft.columns.map(({ turns, completion, ...column }) => ({
     ...column,
@@ -21,7 +21,7 @@ function withoutLogprobs(answer: Answer): Answer {
   return { ...answer, choices: answer.choices.map((choice) => ({ ...choice, logprobs: [] })) };
 }
 
-/** The playground of such a text. What does not fit, as of another version, is as in a fresh one. */
+/** Parses a stored playground. Invalid values, such as those of another version, get their defaults. */
 export function fromStored(text: string | null): Draft {
   let value: unknown;
   try {
@@ -70,7 +70,7 @@ function answerOf(value: unknown): Answer | null {
   if (!isRecord(value) || !Array.isArray(value.choices)) return null;
   const { usage, fault } = value;
   return {
-    ...nothingOf(textOf(value.model, '')),
+    ...emptyAnswer(textOf(value.model, '')),
     choices: value.choices.flatMap((choice: unknown) =>
       isRecord(choice) && typeof choice.text === 'string'
         ? [
@@ -114,7 +114,7 @@ function settingsOf(value: unknown): Settings {
   const numbers = isRecord(value.numbers) ? Object.entries(value.numbers) : [];
   const { format } = value;
   return {
-    // Names that the interface no longer has are never sent: a request takes those of its table alone.
+    // Unknown names are harmless: requests only include known parameters.
     numbers: Object.fromEntries(numbers.filter(([, typed]) => typeof typed === 'string')),
     stop: Array.isArray(value.stop)
       ? value.stop.filter((one) => typeof one === 'string').slice(0, MOST_STOPS)
@@ -146,6 +146,6 @@ function orNull<Type extends 'string' | 'number'>(
   value: unknown,
   type: Type,
 ): (Type extends 'string' ? string : number) | null {
-  // The compiler does not follow `typeof` into a conditional type.
+  // TypeScript does not narrow conditional types by `typeof`.
   return typeof value === type ? (value as Type extends 'string' ? string : number) : null;
 }

@@ -3,7 +3,7 @@ import { useState } from 'react';
 import { useActions, usePlayground } from './context.ts';
 import { TypedText } from './typed-text.tsx';
 
-/** What every conversation is told first: one line, until one wants to write in it. */
+/** The system prompt, collapsed to one line until it is edited. */
 export function SystemPrompt() {
   const { draft } = usePlayground();
   const { change, send } = useActions();

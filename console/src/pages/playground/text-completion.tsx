@@ -10,11 +10,11 @@ import { SendOrStop } from './composer.tsx';
 import { useActions, useIsRunning, usePlayground } from './context.ts';
 import type { Column } from './draft.ts';
 import { Examples } from './examples.tsx';
-import { Kept } from './kept.tsx';
+import { StorageNotice } from './kept.tsx';
 import { ModelNotice } from './model-notice.tsx';
 import { TypedText } from './typed-text.tsx';
 
-/** A text, and what one model or two make of it. */
+/** The text mode: a prompt and its completion by one or two models. */
 export function TextCompletion() {
   const { draft } = usePlayground();
   const { change, send } = useActions();
@@ -25,14 +25,14 @@ export function TextCompletion() {
         <div className="mx-auto max-w-3xl px-4 pt-3 pb-2 sm:px-6">
           <TypedText
             label="Prompt"
-            placeholder="Write the beginning of a text"
+            placeholder="Write the start of a text"
             value={draft.prompt}
             onChange={(prompt) => change({ type: 'set', values: { prompt } })}
             onSend={send}
             className="max-h-[30dvh] min-h-24"
           />
           <div className="mt-1 flex items-center justify-between gap-3">
-            <Kept />
+            <StorageNotice />
             <SendOrStop label="Complete" disabled={draft.prompt === ''} />
           </div>
         </div>
@@ -40,7 +40,7 @@ export function TextCompletion() {
       <ColumnChoice seen={seen} onSee={setSeen} />
       <div className="flex min-h-0 flex-1 divide-line md:divide-x">
         {draft.columns.map((column, index) => (
-          // Columns are named by their place: the second can only come and go.
+          // Columns have no id; only the second one is ever added or removed.
           <Completed key={`${index}`} column={column} index={index} isSeen={index === seen} />
         ))}
       </div>
@@ -62,7 +62,7 @@ function Completed({ column, index, isSeen }: { column: Column; index: number; i
           <ModelNotice model={column.model} />
           {completion === null && index === 0 && <Examples />}
           {completion !== null && (
-            <article aria-label="Answer" className="rounded-xl border border-line bg-surface px-4 py-3">
+            <article aria-label="Response" className="rounded-xl border border-line bg-surface px-4 py-3">
               {completion.answer === null ? (
                 <LiveAnswerView id={completion.id} />
               ) : (
@@ -81,7 +81,7 @@ function Ended({ id, answer }: { id: string; answer: Answer }) {
   const { change, send } = useActions();
   const isRunning = useIsRunning();
   const text = answer.choices[answer.chosen]?.text ?? '';
-  // With `echo` the text has its prompt in it.
+  // With `echo` the text includes the prompt.
   const whole = text.startsWith(draft.prompt) && draft.settings.echo ? text : draft.prompt + text;
   return (
     <>
@@ -95,7 +95,7 @@ function Ended({ id, answer }: { id: string; answer: Answer }) {
             disabled={isRunning}
             onClick={() => change({ type: 'set', values: { prompt: whole } })}
           >
-            Add to the prompt
+            Append to prompt
           </Button>
         )}
       </header>

@@ -5,14 +5,14 @@ import { classNames } from '../../components/class-names.ts';
 import { CopyButton } from '../../components/copy.tsx';
 import { AnswerView, LiveAnswerView } from './answer-view.tsx';
 import { useActions, useIsLive, useIsRunning } from './context.ts';
-import type { Turn as Said } from './draft.ts';
+import type { Turn as TurnData } from './draft.ts';
 import { RichText } from './rich-text.tsx';
 import { TypedText } from './typed-text.tsx';
 
 const NAMES = { user: 'User', assistant: 'Assistant' } as const;
 
-/** One turn of a conversation: to be read, written over, switched, taken out, or asked again from. */
-export const Turn = memo(function Turn({ turn }: { turn: Said }) {
+/** A turn of a conversation, with actions to edit, rerun, switch its role or delete it. */
+export const Turn = memo(function Turn({ turn }: { turn: TurnData }) {
   const { change, runFrom } = useActions();
   const [editing, setEditing] = useState(false);
   const isLive = useIsLive(turn.id);
@@ -46,8 +46,8 @@ export const Turn = memo(function Turn({ turn }: { turn: Said }) {
   );
 });
 
-/** Seen when one points at the turn or is in it by keyboard; always where nobody can point. */
-function TurnActions({ turn, onEdit }: { turn: Said; onEdit: () => void }) {
+/** The actions of a turn. Visible on hover and keyboard focus, and always on touch devices. */
+function TurnActions({ turn, onEdit }: { turn: TurnData; onEdit: () => void }) {
   const { change, runFrom } = useActions();
   const isRunning = useIsRunning();
   const other = turn.role === 'user' ? 'assistant' : 'user';
@@ -58,7 +58,7 @@ function TurnActions({ turn, onEdit }: { turn: Said; onEdit: () => void }) {
         <Pencil className="size-4" aria-hidden="true" />
       </IconButton>
       <IconButton
-        label={turn.role === 'user' ? 'Run again from here' : 'Answer again'}
+        label={turn.role === 'user' ? 'Run again from here' : 'Regenerate'}
         disabled={isRunning}
         onClick={() => runFrom(turn.id)}
       >
@@ -69,7 +69,7 @@ function TurnActions({ turn, onEdit }: { turn: Said; onEdit: () => void }) {
         )}
       </IconButton>
       <IconButton
-        label={`Make it the ${other}’s`}
+        label={`Change role to ${other}`}
         disabled={isRunning}
         onClick={() => change({ type: 'switch_role', turn: turn.id })}
       >
@@ -86,7 +86,7 @@ function TurnActions({ turn, onEdit }: { turn: Said; onEdit: () => void }) {
   );
 }
 
-function EditTurn({ turn, onDone }: { turn: Said; onDone: () => void }) {
+function EditTurn({ turn, onDone }: { turn: TurnData; onDone: () => void }) {
   const { change, runFrom } = useActions();
   const [text, setText] = useState(turn.text);
   const save = () => {
@@ -101,7 +101,7 @@ function EditTurn({ turn, onDone }: { turn: Said; onDone: () => void }) {
   return (
     <>
       <TypedText
-        label={`Text of the ${turn.role}`}
+        label={`Edit ${turn.role} message`}
         value={text}
         focused
         onChange={setText}

@@ -3,11 +3,11 @@ import { classNames } from '../../components/class-names.ts';
 import { INPUT } from '../../components/field.tsx';
 
 interface TypedTextProps {
-  /** For those who do not see what stands around it. */
+  /** Accessible name. */
   label: string;
   value: string;
   placeholder?: string;
-  /** Takes the focus when it appears, with the caret at its end. */
+  /** Takes the focus on mount, with the caret at the end. */
   focused?: boolean;
   className?: string;
   onChange: (value: string) => void;
@@ -16,7 +16,7 @@ interface TypedTextProps {
   onEscape?: () => void;
 }
 
-/** Text of several lines, which grows with what is typed up to a bound of its class. */
+/** A text area that grows with its content, up to the maximum height of its class. */
 export function TypedText({
   label,
   value,
@@ -43,7 +43,7 @@ export function TypedText({
       className={classNames(INPUT, 'field-sizing-content resize-none py-2 leading-5.5', className)}
       onChange={(event) => onChange(event.target.value)}
       onKeyDown={(event) => {
-        // While a word is being composed, these keys are the input method's.
+        // During composition these keys belong to the input method.
         if (event.nativeEvent.isComposing) return;
         if (event.key === 'Enter' && (event.ctrlKey || event.metaKey) && onSend) {
           event.preventDefault();

@@ -1,23 +1,23 @@
 import { useEffect } from 'react';
 import { useQueryState } from '../../shell/query.ts';
 import { useActions, usePlayground } from './context.ts';
-import { modelToBeginWith } from './model-words.ts';
+import { initialModel } from './model-words.ts';
 
-/** How the address names the model of each column. */
+/** Query parameter of each column's model. */
 const NAMES = ['model', 'compare'] as const;
 
 interface Columns {
-  /** Gives a column its model, or opens the second one with it. */
+  /** Sets the model of a column, or opens the second column with it. */
   choose: (column: number, model: string) => void;
   close: (column: number) => void;
 }
 
-/** Changes models and columns, in the playground and in the address, so that a link leads to the same. */
+/** Returns functions that change models and columns in both the playground and the URL. */
 export function useColumns(): Columns {
   const { draft } = usePlayground();
   const { change } = useActions();
   const [, changeQuery] = useQueryState();
-  // The address goes first: what it says holds for a playground that says something else.
+  // Update the URL first, because `useUrlModels` applies it to the playground.
   return {
     choose: (column, model) => {
       const [first] = draft.columns;
@@ -35,8 +35,8 @@ export function useColumns(): Columns {
   };
 }
 
-/** Takes up what the address asks for, and gives columns a model that the service has. */
-export function useArrival(): void {
+/** Applies mode and models of the URL, and replaces models that no longer exist. */
+export function useUrlModels(): void {
   const { draft, models } = usePlayground();
   const { change } = useActions();
   const [query] = useQueryState();
@@ -50,9 +50,9 @@ export function useArrival(): void {
       const now = draft.columns[index]?.model;
       if (wanted !== null && served(wanted)) change({ type: 'model', column: index, model: wanted });
       else if (now !== undefined && !served(now)) {
-        // One that is no longer served, or was never chosen.
+        // The model no longer exists, or none was selected.
         const other = draft.columns[1 - index]?.model;
-        change({ type: 'model', column: index, model: modelToBeginWith(models, other) });
+        change({ type: 'model', column: index, model: initialModel(models, other) });
       }
     }
   }, [model, compare, draft.columns, models, change]);

@@ -18,37 +18,37 @@ import {
 import { LiveAnswers } from './live.ts';
 import { requestOf } from './request.ts';
 import { faultsOf } from './settings.ts';
-import { fromStored, placeOf, storedText } from './stored.ts';
+import { fromStored, storageKey, storedText } from './stored.ts';
 import { withReceipt } from './receipt.ts';
 
-interface Given {
-  /** The account that pays. */
+interface Options {
+  /** The account that is charged. */
   accountId: string;
   personId: string;
   models: readonly Model[];
-  /** Shows what is wrong with the settings, when somebody wants to send them. */
+  /** Called when the user sends a request with invalid settings. */
   onFaults: () => void;
 }
 
-/** The playground of this person: what they left in this browser, and what they do from here on. */
-export function useNewPlayground(given: Given): { playground: Playground; actions: Actions } {
-  const { personId, models } = given;
+/** Returns state and actions of the playground, restored from this browser. */
+export function useNewPlayground(options: Options): { playground: Playground; actions: Actions } {
+  const { personId, models } = options;
   const [draft, change] = useReducer(changed, personId, readDraft);
   const [live] = useState(() => new LiveAnswers());
   const faults = useMemo(() => faultsOf(draft.settings, draft.mode), [draft.settings, draft.mode]);
   const playground = useMemo(() => ({ draft, faults, models }), [draft, faults, models]);
-  useKept(draft, live, personId);
+  useStoredDraft(draft, live, personId);
   useEffect(() => () => live.stop(), [live]);
   const [found] = useState(draft);
   useEffect(() => {
-    // What broke off when the page went away last time.
+    // Complete responses that were interrupted when the page was closed.
     for (const [id, answer] of answersOf(found)) if (answer.usage === null) void complete(id, answer, change);
   }, [found]);
 
-  // What is done is done to the playground as it is when it is done, not as it was when a button was drawn.
-  const now = useRef({ ...given, ...playground });
+  // Actions read the current state, not the state of the last render.
+  const now = useRef({ ...options, ...playground });
   useEffect(() => {
-    now.current = { ...given, ...playground };
+    now.current = { ...options, ...playground };
   });
 
   const actions = useMemo((): Actions => {
@@ -58,9 +58,9 @@ export function useNewPlayground(given: Given): { playground: Playground; action
       const { accountId, models } = now.current;
       const { model } = column;
       const pricing = models.find((one) => one.id === model)?.pricing ?? null;
-      const asked = { id, accountId, model, pricing, endpoint: from.mode, stream: from.settings.stream };
-      const answer = await live.run({ ...asked, body: requestOf(from, column, id) });
-      // It stands in the draft before it is let go of here, so that there is no moment without it.
+      const request = { id, accountId, model, pricing, endpoint: from.mode, stream: from.settings.stream };
+      const answer = await live.run({ ...request, body: requestOf(from, column, id) });
+      // Store the response in the draft before it is released here, so that it never disappears.
       flushSync(() => change({ type: 'answered', id, answer }));
       live.release(id);
       await complete(id, answer, change);
@@ -99,17 +99,17 @@ export function useNewPlayground(given: Given): { playground: Playground; action
   return { playground, actions };
 }
 
-/** Adds what the service counted for an answer that did not tell it itself. */
+/** Adds usage and cost from the receipt to a response without them. */
 async function complete(id: string, answer: Answer, change: (change: Change) => void): Promise<void> {
   const known = await withReceipt(answer);
   if (known !== answer) change({ type: 'answered', id, answer: known });
 }
 
-/** How long nothing must have been typed until it is kept, in milliseconds: writing on every key would be felt. */
+/** Debounce of the storage writes, in milliseconds. */
 const PAUSE_MS = 300;
 
-/** Keeps the draft in this browser, also when the page goes away in the middle of a pause or of an answer. */
-function useKept(draft: Draft, live: LiveAnswers, personId: string): void {
+/** Stores the draft in this browser, also when the page is closed during a debounce or a response. */
+function useStoredDraft(draft: Draft, live: LiveAnswers, personId: string): void {
   const newest = useRef(draft);
   useEffect(() => {
     newest.current = draft;
@@ -117,10 +117,10 @@ function useKept(draft: Draft, live: LiveAnswers, personId: string): void {
     return () => clearTimeout(timer);
   }, [draft, personId]);
   useEffect(() => {
-    // Whoever leaves hangs up: what has come until then is what there is of an answer.
+    // Leaving the page closes the connection, so responses end with the text received so far.
     const keepNewest = () => {
       const ended = live
-        .underWay()
+        .inProgress()
         .reduce(
           (draft, [id, answer]) =>
             changed(draft, { type: 'answered', id, answer: { ...answer, stopped: true } }),
@@ -138,15 +138,15 @@ function useKept(draft: Draft, live: LiveAnswers, personId: string): void {
 
 function keep(draft: Draft, personId: string): void {
   try {
-    localStorage.setItem(placeOf(personId), storedText(draft));
+    localStorage.setItem(storageKey(personId), storedText(draft));
   } catch {
-    // Storage is full, or closed to us: it holds for this visit.
+    // Storage is full or unavailable: the draft lasts for this visit.
   }
 }
 
 function readDraft(personId: string): Draft {
   try {
-    return fromStored(localStorage.getItem(placeOf(personId)));
+    return fromStored(localStorage.getItem(storageKey(personId)));
   } catch {
     return FRESH;
   }

@@ -12,12 +12,12 @@ interface FilterProps {
   onChange: (value: string | null) => void;
 }
 
-/** No id, and so the choice of all of them. */
+/** Select value of "all". No id is empty. */
 const ALL = '';
-/** Days in which a model was used, if it is to be chosen from. */
+/** Models used within this many days are offered. */
 const MODEL_DAYS = 90;
 
-/** One of the models that were used, or all. */
+/** Selects one of the used models, or all. */
 export function ModelFilter({ scope, value, onChange }: FilterProps) {
   const to = addDays(useToday(), 1);
   const used = useRead('readUsage', {
@@ -40,7 +40,7 @@ export function ModelFilter({ scope, value, onChange }: FilterProps) {
   );
 }
 
-/** One of the keys, or all. */
+/** Selects one of the keys, or all. */
 export function KeyFilter({ scope, value, onChange }: FilterProps) {
   const keys = useKeys(scope.query);
   const nameOf = useKeyNames(scope.query, value === null ? [] : [value]);

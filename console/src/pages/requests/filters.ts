@@ -9,38 +9,38 @@ import {
   type NamedRange,
 } from '../../components/date-range-days.ts';
 
-/** What narrows the log, as the address of the page has it; null: all. */
+/** Filters of the request log, as set in the URL; null: all. */
 export interface Filters {
   key: string | null;
   model: string | null;
-  /** One of `STATUSES`, or the code of an error. */
+  /** One of `STATUSES`, or an error code. */
   status: string | null;
   range: NamedRange | null;
-  /** A day of UTC or a moment: those that came then or later, and before. */
+  /** Start times from `from`, before `to`: UTC days or ISO 8601 times. */
   from: string | null;
   to: string | null;
 }
 
 type Query = NonNullable<Arguments<'listRequests'>['query']>;
 
-/** Ways in which requests stand or end, in words, and what the service is asked with. */
+/** Label and API query of each status. */
 export const STATUSES: Readonly<Record<string, { label: string; hint?: string; query: Query }>> = {
   completed: { label: 'Completed', query: { outcome: 'completed' } },
   running: { label: 'Running', query: { state: 'open' } },
   error: { label: 'Any error', query: { outcome: 'error' } },
-  '4xx': { label: '4xx', hint: 'What was asked could not be done', query: { status_class: 4 } },
-  '5xx': { label: '5xx', hint: 'A fault of the service', query: { status_class: 5 } },
-  hung_up: { label: 'Hung up', hint: 'The caller closed the connection', query: { outcome: 'hung_up' } },
+  '4xx': { label: '4xx', hint: 'Client errors', query: { status_class: 4 } },
+  '5xx': { label: '5xx', hint: 'Server errors', query: { status_class: 5 } },
+  hung_up: { label: 'Client disconnected', query: { outcome: 'hung_up' } },
   interrupted: {
     label: 'Interrupted',
-    hint: 'The service was stopped meanwhile',
+    hint: 'The service stopped during the request',
     query: { outcome: 'interrupted' },
   },
 };
 
 const NAMES = ['key', 'model', 'status', 'range', 'from', 'to'] as const;
 
-/** Reads them from the query of an address; what makes no sense is left out. */
+/** Parses the URL query. Ignores invalid values. */
 export function filtersOf(query: URLSearchParams): Filters {
   const of = (name: string) => query.get(name) || null;
   const range = of('range');
@@ -55,7 +55,7 @@ export function filtersOf(query: URLSearchParams): Filters {
   };
 }
 
-/** The address of the log that is narrowed by these. */
+/** Returns the path of the request log with these filters. */
 export function requestsPath(filters: Partial<Filters>, more: Readonly<Record<string, string>> = {}): string {
   const query = new URLSearchParams(more);
   for (const name of NAMES) {
@@ -65,10 +65,10 @@ export function requestsPath(filters: Partial<Filters>, more: Readonly<Record<st
   return query.size > 0 ? `/requests?${query}` : '/requests';
 }
 
-/** Whether anything is left out of the log. */
+/** Returns whether any filter is set. */
 export const isNarrowed = (filters: Filters): boolean => NAMES.some((name) => filters[name] !== null);
 
-/** What the service is asked with. */
+/** Converts to the API query. */
 export function toQuery(filters: Filters, today: string): Query {
   const { key, model, status, range } = filters;
   const days: Partial<Days> = range === null ? {} : daysOf(range, today);
@@ -90,7 +90,7 @@ const MOMENT = new Intl.DateTimeFormat(undefined, {
   minute: '2-digit',
 });
 
-/** The time range in words. */
+/** Formats the time range. */
 export function rangeText({ range, from, to }: Filters): string {
   if (range !== null) return NAMED_RANGES[range];
   if (from === null && to === null) return 'Any time';
@@ -105,7 +105,7 @@ export function rangeText({ range, from, to }: Filters): string {
 
 const asMoment = (text: string): string => (isDay(text) ? `${text}T00:00:00Z` : text);
 
-/** A day, or ISO 8601 with a time zone; null where it is neither. */
+/** Returns the text if it is a day or an ISO 8601 time with a time zone, else null. */
 function momentOf(text: string | null): string | null {
   if (text === null || isDay(text)) return text;
   const isMoment = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)$/.test(text);

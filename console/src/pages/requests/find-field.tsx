@@ -3,12 +3,12 @@ import { classNames } from '../../components/class-names.ts';
 import { INPUT } from '../../components/field.tsx';
 
 interface FindFieldProps {
-  /** What was looked for last. */
+  /** The current search. */
   value: string;
   onFind: (id: string) => void;
 }
 
-/** Takes the id of a request, ours or the caller's own; Enter looks for it. */
+/** Searches for a request id or a client request id on Enter. */
 export function FindField({ value, onFind }: FindFieldProps) {
   return (
     <form
@@ -25,7 +25,7 @@ export function FindField({ value, onFind }: FindFieldProps) {
         aria-hidden="true"
       />
       <input
-        // Written anew when the address says otherwise.
+        // Resets the field when the URL changes.
         key={value}
         name="id"
         type="search"
@@ -34,8 +34,8 @@ export function FindField({ value, onFind }: FindFieldProps) {
         spellCheck={false}
         maxLength={512}
         defaultValue={value}
-        aria-label="Find by request id, or by your own id"
-        placeholder="Request id, or your own id"
+        aria-label="Find by request ID or client request ID"
+        placeholder="Request ID or client request ID"
         className={classNames(INPUT, 'h-8 rounded-md pl-8 text-xs')}
       />
     </form>

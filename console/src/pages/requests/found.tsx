@@ -12,33 +12,33 @@ const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 interface FoundProps {
   scope: Scope;
-  /** An id of ours or of the caller. */
+  /** A request id or client request id. */
   id: string;
-  /** The address of the receipt of a request. */
+  /** Returns the path of the receipt of a request. */
   receiptOf: (id: string) => string;
   onClear: () => void;
-  /** Shows several requests that carry the same id. */
+  /** Renders requests that share a client request id. */
   children: (requests: readonly Request[]) => ReactNode;
 }
 
-/** What an id leads to: the receipt where it is of one request, else all that carry it. */
+/** The result of a search: the receipt of a single match, else a list. */
 export function Found({ scope, id, receiptOf, onClear, children }: FoundProps) {
   const href = useHrefWithAccount();
-  const isOurs = UUID.test(id);
-  const ours = useRead('getReceipt', { params: { id: id.toLowerCase() } }, { enabled: isOurs });
-  const isNotOurs = !isOurs || ours.error?.status === 404;
-  const theirs = useRead(
+  const isRequestId = UUID.test(id);
+  const byId = useRead('getReceipt', { params: { id: id.toLowerCase() } }, { enabled: isRequestId });
+  const isClientId = !isRequestId || byId.error?.status === 404;
+  const byClientId = useRead(
     'listReceipts',
     { query: { client_request_id: id, ...scope.query } },
-    { enabled: isNotOurs && !scope.all },
+    { enabled: isClientId && !scope.all },
   );
-  if (ours.data) return <Redirect replace to={href(receiptOf(ours.data.request.id))} />;
-  const fault = isNotOurs ? theirs.error : ours.error;
-  // An id that nobody can have sent is not found either.
+  if (byId.data) return <Redirect replace to={href(receiptOf(byId.data.request.id))} />;
+  const fault = isClientId ? byClientId.error : byId.error;
+  // A 400 means that the id is not a valid client request id.
   if (fault !== null && fault.status !== 400) {
-    return <Failed error={fault} retry={() => void (isNotOurs ? theirs : ours).refetch()} />;
+    return <Failed error={fault} retry={() => void (isClientId ? byClientId : byId).refetch()} />;
   }
-  const found = isNotOurs && (scope.all || fault !== null) ? [] : theirs.data?.data;
+  const found = isClientId && (scope.all || fault !== null) ? [] : byClientId.data?.data;
   if (found === undefined) return <SkeletonRows />;
   const [first, ...others] = found;
   if (first !== undefined && others.length === 0) {
@@ -48,12 +48,12 @@ export function Found({ scope, id, receiptOf, onClear, children }: FoundProps) {
   return (
     <Empty
       icon={SearchX}
-      title="No request has this id"
-      action={<Button onClick={onClear}>Back to all requests</Button>}
+      title="No request with this ID"
+      action={<Button onClick={onClear}>Show all requests</Button>}
     >
       {scope.all
-        ? 'Ids that callers gave themselves are found in their account: choose it first.'
-        : 'An answer carries it as x-request-id; your own is what was sent as x-client-request-id. What was refused is not kept.'}
+        ? 'Select an account to search by client request ID.'
+        : 'Enter the x-request-id of a response, or the x-client-request-id that was sent. Rejected requests are not logged.'}
     </Empty>
   );
 }

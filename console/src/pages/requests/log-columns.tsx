@@ -7,23 +7,23 @@ import { between, outcomeOf, RequestStatus, type Request } from './outcome.tsx';
 
 interface Names {
   key: (id: string) => string;
-  /** Null: all are of one account. */
+  /** Null: all requests belong to one account. */
   account: ((id: string) => string) | null;
-  /** The address of the receipt of a request. */
+  /** Returns the path of the receipt of a request. */
   receipt: (id: string) => string;
 }
 
 const tokens = ({ prompt_tokens, completion_tokens }: Request): string =>
   `${whole(prompt_tokens)} → ${whole(completion_tokens)}`;
 
-/** As wide as most are: rows that come into sight do not push the columns about. */
+/** A duration with a minimum width, so that columns do not shift while scrolling. */
 function Length({ ms }: { ms: number | null }) {
-  return <span className="inline-block min-w-16">{ms === null ? '–' : duration(ms)}</span>;
+  return <span className="inline-block min-w-16">{ms === null ? '—' : duration(ms)}</span>;
 }
 
-const cost = ({ state, cost_usd }: Request): string => (state === 'open' ? '–' : money(cost_usd));
+const cost = ({ state, cost_usd }: Request): string => (state === 'open' ? '—' : money(cost_usd));
 
-/** The columns of the log. On narrow windows the first one says the most important of the others. */
+/** The columns of the request log. On narrow windows the first one includes the most important of the others. */
 export function logColumns({ key, account, receipt }: Names): Column<Request>[] {
   const columns: Column<Request>[] = [
     {
@@ -69,14 +69,14 @@ export function logColumns({ key, account, receipt }: Names): Column<Request>[] 
     },
     {
       name: 'tokens',
-      heading: 'Tokens in → out',
+      heading: 'Tokens (in → out)',
       numeric: true,
       from: 'xl',
       cell: (row) => <span className="inline-block min-w-28">{tokens(row)}</span>,
     },
     {
       name: 'ttft',
-      heading: 'First token',
+      heading: 'TTFT',
       numeric: true,
       from: 'xl',
       cell: (row) => <Length ms={between(row.started_at, row.first_token_at)} />,

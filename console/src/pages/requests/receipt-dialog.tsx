@@ -8,25 +8,25 @@ import { Failed, Notice, SkeletonRows } from '../../components/states.tsx';
 import { whole } from '../../format/number.ts';
 import { exactTime, utc } from '../../format/time.ts';
 import type { Scope } from '../../shell/scope.tsx';
-import { CostLines, HeldLimits, Ids, Part } from './receipt-parts.tsx';
+import { AppliedLimits, CostLines, Ids, Part } from './receipt-parts.tsx';
 import { outcomeOf, RequestStatus } from './outcome.tsx';
 import { Waterfall } from './waterfall.tsx';
 
 type Receipt = Answer<'getReceipt'>;
 
-/** How often a request that runs is looked at. */
+/** Refetch interval of a running request. */
 const RUNNING_MS = 1000;
 
 interface ReceiptDialogProps {
-  /** Null: it is closed. */
+  /** Null: closed. */
   id: string | null;
   scope: Scope;
   onClose: () => void;
 }
 
-/** All that is known of one request, beside the list that it is in. */
+/** The receipt of a request, as a drawer next to the list. */
 export function ReceiptDialog({ id, scope, onClose }: ReceiptDialogProps) {
-  // What is shown stays until the window has gone.
+  // Keeps the content during the closing animation.
   const [shown, setShown] = useState(id);
   if (id !== null && id !== shown) setShown(id);
   return (
@@ -63,7 +63,7 @@ function Receipt({ receipt, scope }: { receipt: Receipt; scope: Scope }) {
           <RequestStatus request={request} />
         </p>
         <p className="mt-1 text-sm text-ink-3">
-          {request.finish_reason !== null && <>Finish reason “{request.finish_reason}”. </>}
+          {request.finish_reason !== null && <>Finish reason: {request.finish_reason}. </>}
           {outcomeOf(request).meaning}
         </p>
       </div>
@@ -72,56 +72,54 @@ function Receipt({ receipt, scope }: { receipt: Receipt; scope: Scope }) {
         <Facts
           facts={[
             { label: 'Prompt', value: whole(request.prompt_tokens) },
-            { label: 'Prompt, from the cache', value: whole(request.cached_tokens) },
+            { label: 'Prompt (cached)', value: whole(request.cached_tokens) },
             { label: 'Completion', value: whole(request.completion_tokens) },
-            { label: 'Counted by', value: countedBy(receipt) },
+            { label: 'Source', value: usageSource(receipt) },
           ]}
         />
       </Part>
       <CostLines request={request} cost={cost} />
-      <HeldLimits plan={request.plan} limits={limits} />
-      <Circumstances receipt={receipt} scope={scope} />
+      <AppliedLimits plan={request.plan} limits={limits} />
+      <Details receipt={receipt} scope={scope} />
       <Ids request={request} />
-      <Notice>Prompts and answers are never kept, so they cannot be shown here.</Notice>
+      <Notice>Prompts and completions are never stored, so they cannot be shown here.</Notice>
     </div>
   );
 }
 
-function countedBy({ request, interrupted }: Receipt): string {
-  if (request.usage_source === 'engine') return 'The engine';
-  if (request.usage_source === 'clamped') return 'Clamped: the engine reported more than possible';
+function usageSource({ request, interrupted }: Receipt): string {
+  if (request.usage_source === 'engine') return 'Engine';
+  if (request.usage_source === 'clamped') return 'Capped: the engine reported more than possible';
   if (request.usage_source === 'estimated') {
-    return interrupted ? 'Estimate of the last checkpoint' : 'Estimate: the engine did not tell';
+    return interrupted ? 'Estimate from the last checkpoint' : 'Estimate: not reported by the engine';
   }
-  return request.state === 'open' ? 'Known at the end' : 'No count: nothing was generated';
+  return request.state === 'open' ? 'Available when finished' : 'None: nothing was generated';
 }
 
-function Circumstances({ receipt, scope }: { receipt: Receipt; scope: Scope }) {
+function Details({ receipt, scope }: { receipt: Receipt; scope: Scope }) {
   const { request, retries } = receipt;
   const key = useKeyNames(scope.query, [request.key_id]);
   const account = useAccountNames(scope.all);
   return (
-    <Part title="Circumstances">
+    <Part title="Details">
       <Facts
         facts={[
           ...(scope.all ? [{ label: 'Account', value: account(request.account_id) }] : []),
           { label: 'Key', value: key(request.key_id) },
           {
             label: 'Endpoint',
-            value: `/v1/${request.endpoint === 'chat' ? 'chat/completions' : 'completions'}, ${request.streamed ? 'streamed' : 'in one piece'}`,
+            value: `/v1/${request.endpoint === 'chat' ? 'chat/completions' : 'completions'}, ${request.streamed ? 'streamed' : 'not streamed'}`,
           },
           {
             label: 'State',
             value: { open: 'Running', settled: 'Settled', interrupted: 'Interrupted' }[request.state],
           },
-          { label: 'HTTP status', value: request.http_status ?? '–' },
+          { label: 'HTTP status', value: request.http_status ?? '—' },
           {
             label: 'Delivered',
-            value: { true: 'Yes', false: 'No: the caller had gone', null: 'Not known' }[
-              `${request.delivered}`
-            ],
+            value: { true: 'Yes', false: 'No, client disconnected', null: 'Unknown' }[`${request.delivered}`],
           },
-          { label: 'Replica', value: request.replica ?? 'None' },
+          { label: 'Replica', value: request.replica ?? '—' },
           {
             label: 'Attempts',
             value:

@@ -8,7 +8,7 @@ import type { Request } from './outcome.tsx';
 
 type Receipt = Answer<'getReceipt'>;
 
-/** A part of a receipt under a heading. */
+/** A section of a receipt. */
 export function Part({ title, aside, children }: { title: string; aside?: ReactNode; children: ReactNode }) {
   return (
     <section>
@@ -21,17 +21,17 @@ export function Part({ title, aside, children }: { title: string; aside?: ReactN
   );
 }
 
-/** An exact amount of USD, to its last digit. */
+/** Formats an exact amount in USD with all digits. */
 const exact = (usd: string): string => (usd.startsWith('-') ? `−$${usd.slice(1)}` : `$${usd}`);
 
-const WHAT = { prompt: 'Prompt', completion: 'Completion', waived: 'Waived, as it failed' } as const;
+const WHAT = { prompt: 'Prompt', completion: 'Completion', waived: 'Waived due to error' } as const;
 
-/** How the cost came about, line by line, as the service computes it. */
+/** The cost breakdown, as computed by the service. */
 export function CostLines({ request, cost }: { request: Request; cost: Receipt['cost'] }) {
   if (cost.length === 0) {
     return (
       <Part title="Cost">
-        <p className="text-sm text-ink-3">Known as soon as the request has ended.</p>
+        <p className="text-sm text-ink-3">Available when the request has finished</p>
       </Part>
     );
   }
@@ -39,10 +39,10 @@ export function CostLines({ request, cost }: { request: Request; cost: Receipt['
   return (
     <Part title="Cost">
       <table className="w-full text-sm">
-        <caption className="sr-only">How the cost came about</caption>
+        <caption className="sr-only">Cost breakdown</caption>
         <thead>
           <tr className="border-b border-line text-xs text-ink-3">
-            {['For', 'Tokens', '$ a million', 'USD'].map((heading) => (
+            {['Item', 'Tokens', 'USD per million', 'USD'].map((heading) => (
               <th key={heading} scope="col" className={`${cell} font-medium`}>
                 {heading}
               </th>
@@ -64,7 +64,7 @@ export function CostLines({ request, cost }: { request: Request; cost: Receipt['
         <tfoot>
           <tr className="font-medium">
             <th scope="row" colSpan={3} className={`${cell} font-medium`}>
-              Together
+              Total
             </th>
             <td className={cell}>{exact(request.cost_usd)}</td>
           </tr>
@@ -74,18 +74,18 @@ export function CostLines({ request, cost }: { request: Request; cost: Receipt['
   );
 }
 
-/** The limits that a request was held against, and what it left of each. */
-export function HeldLimits({ plan, limits }: { plan: string; limits: Receipt['limits'] }) {
+/** The limits that applied to a request, and what it left of each. */
+export function AppliedLimits({ plan, limits }: { plan: string; limits: Receipt['limits'] }) {
   return (
-    <Part title="Limits it was held against" aside={`Plan: ${plan}`}>
+    <Part title="Limits applied" aside={`Plan: ${plan}`}>
       {limits.length === 0 ? (
-        <p className="text-sm text-ink-3">None: the plan sets no limits.</p>
+        <p className="text-sm text-ink-3">None. The plan has no limits.</p>
       ) : (
         <ul className="space-y-3">
           {limits.map(({ scope, model, limit, bound, left }) => (
             <li key={`${scope} ${model ?? ''} ${limit}`}>
               <Meter
-                label={[limitLabel(limit), scope === 'key' && 'of the key', model && `for ${model}`]
+                label={[limitLabel(limit), scope === 'key' && 'key limit', model && `for ${model}`]
                   .filter(Boolean)
                   .join(', ')}
                 used={Number(bound) - Number(left)}
@@ -100,14 +100,14 @@ export function HeldLimits({ plan, limits }: { plan: string; limits: Receipt['li
   );
 }
 
-/** The ids by which a request is found again. */
+/** The ids of a request. */
 export function Ids({ request }: { request: Request }) {
   return (
-    <Part title="Ids">
+    <Part title="IDs">
       <dl className="divide-y divide-line text-sm">
-        <Id label="Request" what="request id" id={request.id} />
+        <Id label="Request ID" what="request ID" id={request.id} />
         {request.client_request_id !== null && (
-          <Id label="The caller's own" what="caller's own id" id={request.client_request_id} />
+          <Id label="Client request ID" what="client request ID" id={request.client_request_id} />
         )}
       </dl>
     </Part>

@@ -25,7 +25,7 @@ import { ReceiptDialog } from './receipt-dialog.tsx';
 import { StatusFilter } from './status-filter.tsx';
 import { useLogPage } from './use-log-page.ts';
 
-/** The log of requests; a row opens its receipt above it. */
+/** The request log. A row opens its receipt in a drawer. */
 export default function RequestsPage() {
   const scope = useScope();
   const { id } = useParams<{ id?: string }>();
@@ -36,7 +36,7 @@ export default function RequestsPage() {
   const find = query.get('find');
   const live = query.get('live') === '1';
   const receiptOf = useReceiptPath();
-  const close = useWayBack(id);
+  const close = useBack(id);
   if (scope.account === null && !scope.all) return <NoAccount title="Requests" icon={ListTree} />;
   const rows = (requests: readonly Request[]) => (
     <Rows scope={scope} requests={requests} openId={id} receiptOf={receiptOf} />
@@ -45,7 +45,7 @@ export default function RequestsPage() {
     <Page
       wide
       title="Requests"
-      hint="What was asked, and what came of it. Prompts and answers are never kept."
+      hint="Log of all requests. Prompts and completions are never stored."
       actions={
         <>
           <ScopeSwitch />
@@ -76,7 +76,7 @@ export default function RequestsPage() {
   );
 }
 
-/** Makes addresses of receipts that keep the filters of the list behind them; what was looked for is found. */
+/** Returns a function that builds receipt paths, which keep the filters of the list but not the search. */
 function useReceiptPath(): (id: string) => string {
   const [query] = useQueryState();
   return (id) => {
@@ -86,8 +86,8 @@ function useReceiptPath(): (id: string) => string {
   };
 }
 
-/** Goes back to the list where one came from it, as the browser's button does; else as is said. */
-function useWayBack(id: string | undefined): (orElse: () => void) => void {
+/** Returns a function that goes back to the list in the history, or calls `orElse` if the list was not visited. */
+function useBack(id: string | undefined): (orElse: () => void) => void {
   const wasInList = useRef(false);
   useEffect(() => {
     if (id === undefined) wasInList.current = true;
@@ -196,10 +196,10 @@ function Rows({ scope, requests, openId, receiptOf }: RowsProps) {
 function NoRequests({ filters, hasMore }: { filters: Filters; hasMore: boolean }) {
   if (isNarrowed(filters)) {
     return (
-      <Empty icon={ListTree} title="No request passes these filters" action={<ClearButton />}>
+      <Empty icon={ListTree} title="No matching requests" action={<ClearButton />}>
         {hasMore
-          ? 'So far: there are older ones that were not looked through.'
-          : 'Widen them, or clear them.'}
+          ? 'Older requests have not been searched yet.'
+          : 'Change or clear the filters to see more requests.'}
       </Empty>
     );
   }
@@ -210,14 +210,13 @@ function NoRequests({ filters, hasMore }: { filters: Filters; hasMore: boolean }
       action={
         <span className="flex flex-wrap justify-center gap-2">
           <ButtonLink to="/playground" kind="primary">
-            Try the playground
+            Open playground
           </ButtonLink>
-          <ButtonLink to="/keys">Make an API key</ButtonLink>
+          <ButtonLink to="/keys">Create API key</ButtonLink>
         </span>
       }
     >
-      Each request stands here as soon as it is taken, with its tokens, times and cost. Prompts and answers
-      are never kept.
+      Requests appear here with their tokens, timing and cost. Prompts and completions are never stored.
     </Empty>
   );
 }

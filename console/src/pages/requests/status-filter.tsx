@@ -3,7 +3,7 @@ import { STATUSES } from './filters.ts';
 
 const ANY = '';
 
-/** Errors that requests end with often enough to be looked for; the address takes any other code as well. */
+/** Common error codes. The URL accepts any other code. */
 const CODES = [
   'context_length_exceeded',
   'engine_unavailable',
@@ -20,7 +20,7 @@ interface StatusFilterProps {
   onChange: (value: string | null) => void;
 }
 
-/** One way in which requests stand or end, or all. */
+/** Selects a status or error code, or all. */
 export function StatusFilter({ value, onChange }: StatusFilterProps) {
   const known = value !== null && STATUSES[value] === undefined && !CODES.includes(value) ? [value] : [];
   return (

@@ -2,17 +2,17 @@ import { useEffect, useRef } from 'react';
 import type { Arguments } from '../../api/client.ts';
 import { useLog } from '../../api/log.ts';
 
-/** Rows that one reading asks for. */
+/** Page size. */
 const PAGE = 100;
-/** Rows that a search goes on for by itself, and how often: a page may hold few that pass the filters, or none. */
+/** Loads more pages automatically until there are enough matching rows: a page may contain few or none. */
 const ENOUGH = 20;
 const MOST_READS = 50;
 const LIVE_MS = 2000;
 
-/** The log, with as many rows as fill a window, if there are so many. */
+/** Loads the request log with enough rows to fill the window, if there are that many. */
 export function useLogPage(query: NonNullable<Arguments<'listRequests'>['query']>, live: boolean) {
-  const asked = { query: { ...query, limit: PAGE } };
-  const log = useLog(asked, live ? LIVE_MS : null);
+  const given = { query: { ...query, limit: PAGE } };
+  const log = useLog(given, live ? LIVE_MS : null);
   const { items, hasMore, isFetching, more } = log;
   const reads = useRef({ of: '', count: 0 });
   const of = JSON.stringify(query);

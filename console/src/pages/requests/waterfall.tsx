@@ -8,17 +8,17 @@ type Receipt = Answer<'getReceipt'>;
 
 interface Stage {
   name: string;
-  /** What happens in it. */
+  /** Description for tooltips. */
   meaning: string;
-  /** In milliseconds; null: it did not begin, or is not known. */
+  /** Milliseconds; null: not started, or unknown. */
   ms: number | null;
-  /** How long it took, or why that is not known. */
+  /** Duration, or why it is unknown. */
   text: string;
-  /** Of its bar. */
+  /** Background class of the bar. */
   colour: string;
 }
 
-/** The stages of a request, one after another, as long as they took. */
+/** A timeline of the stages of a request. */
 export function Waterfall({ receipt }: { receipt: Receipt }) {
   const { request } = receipt;
   const stages = stagesOf(receipt);
@@ -26,7 +26,7 @@ export function Waterfall({ receipt }: { receipt: Receipt }) {
   const known = stages.reduce((sum, { ms }) => sum + (ms ?? 0), 0);
   const scale = Math.max(1, total ?? known);
   return (
-    <Part title="Time" aside={total === null ? 'Not ended' : `${duration(total)} in all`}>
+    <Part title="Timing" aside={total === null ? 'Running' : `${duration(total)} total`}>
       <ul className="space-y-2.5">
         {stages.map((stage, index) => (
           <Bar
@@ -43,12 +43,12 @@ export function Waterfall({ receipt }: { receipt: Receipt }) {
 }
 
 const STAGES = [
-  { name: 'Queue', meaning: 'waiting for a slot of an engine', colour: 'bg-series-6' },
-  { name: 'Prefill', meaning: 'reading the prompt, up to the first token', colour: 'bg-series-2' },
-  { name: 'Decode', meaning: 'generating the answer', colour: 'bg-series-1' },
+  { name: 'Queue', meaning: 'waiting for a slot', colour: 'bg-series-6' },
+  { name: 'Prefill', meaning: 'processing the prompt until the first token', colour: 'bg-series-2' },
+  { name: 'Decode', meaning: 'generating the completion', colour: 'bg-series-1' },
 ] as const;
 
-/** What is left of the time after the last stage that came to its end was spent in the one that did not. */
+/** Returns the stages. The time after the last finished stage belongs to the stage that did not finish. */
 function stagesOf({ request, stages }: Receipt): Stage[] {
   const took = [stages.queue_ms, stages.prefill_ms, stages.decode_ms];
   const total = between(request.started_at, request.ended_at);
@@ -58,9 +58,9 @@ function stagesOf({ request, stages }: Receipt): Stage[] {
     const ms = took[index] ?? null;
     if (ms !== null) return { ...stage, ms, text: duration(ms) };
     if (index > last)
-      return { ...stage, ms: null, text: request.state === 'open' ? 'Not yet' : 'Not reached' };
-    if (request.state === 'open') return { ...stage, ms: null, text: 'Now' };
-    if (total === null) return { ...stage, ms: null, text: 'Not known' };
+      return { ...stage, ms: null, text: request.state === 'open' ? 'Pending' : 'Not reached' };
+    if (request.state === 'open') return { ...stage, ms: null, text: 'In progress' };
+    if (total === null) return { ...stage, ms: null, text: 'Unknown' };
     const rest = Math.max(0, total - known);
     return { ...stage, ms: rest, text: `Ended, ${duration(rest)}` };
   });
@@ -68,7 +68,7 @@ function stagesOf({ request, stages }: Receipt): Stage[] {
 
 interface BarProps {
   stage: Stage;
-  /** Shares of the whole: what came before it, and itself. */
+  /** Shares of the total time: of the stages before, and of this stage. */
   before: number;
   share: number;
 }
@@ -93,13 +93,13 @@ function Bar({ stage: { name, meaning, ms, text, colour }, before, share }: BarP
   );
 }
 
-/** The two numbers that people compare requests by. */
+/** Returns time to first token and throughput. */
 function summary({ request, stages }: Receipt): string {
   const ttft = between(request.started_at, request.first_token_at);
-  if (ttft === null) return 'No token came.';
+  if (ttft === null) return 'No tokens were generated.';
   const { decode_ms } = stages;
   const further = request.completion_tokens - 1;
   const speed = decode_ms !== null && decode_ms > 0 && further > 0 ? (further / decode_ms) * 1000 : null;
   const first = `First token after ${duration(ttft)}`;
-  return speed === null ? `${first}.` : `${first}, then ${oneDigit(speed)} tokens a second.`;
+  return speed === null ? first : `${first}, then ${oneDigit(speed)} tokens/s`;
 }

@@ -10,14 +10,11 @@ const CHOICES = [
   { value: 'system', label: 'System', icon: Monitor },
 ] as const;
 
-/** Light, dark, or as the device has it. */
+/** Selects the light or dark color scheme, or that of the device. */
 export function Appearance() {
   const [appearance, choose] = useAppearance();
   return (
-    <Card
-      title="Appearance"
-      hint="Kept on this device. System follows the device from light to dark and back."
-    >
+    <Card title="Appearance" hint="Stored on this device. System follows the setting of the device.">
       <RadioGroup<Chosen>
         aria-label="Appearance"
         value={appearance}

@@ -7,7 +7,7 @@ import { PasswordField } from '../../components/password-field.tsx';
 import { useSession } from '../../shell/session.tsx';
 import { ConfirmationFault } from './confirmation-fault.tsx';
 
-/** What is done once it is confirmed: an action of `useAction` whose body is a confirmation. */
+/** A `useAction` result whose body confirms the action. */
 interface Confirmed<Result> {
   mutate: (given: { body: { password?: string } }, options: { onSuccess: (answer: Result) => void }) => void;
   isPending: boolean;
@@ -19,7 +19,7 @@ interface ConfirmWithPasswordProps<Result> {
   open: boolean;
   onClose: () => void;
   title: string;
-  /** What will happen. */
+  /** Consequences of the action. */
   children: ReactNode;
   /** The verb on the button. */
   verb: string;
@@ -28,7 +28,7 @@ interface ConfirmWithPasswordProps<Result> {
   onDone: (answer: Result) => void;
 }
 
-/** Asks for the password before what changes who may sign in. People without one only say yes. */
+/** Asks for the password before security changes. Users without a password only confirm. */
 export function ConfirmWithPassword<Result>(props: ConfirmWithPasswordProps<Result>) {
   const { open, onClose, title, verb, danger = false, action } = props;
   const form = useId();
@@ -55,7 +55,7 @@ export function ConfirmWithPassword<Result>(props: ConfirmWithPasswordProps<Resu
   );
 }
 
-/** In the window, so that a password goes with it when it is closed. */
+/** Mounted inside the dialog, so that closing it drops the password. */
 function Confirmation<Result>({
   id,
   children,
@@ -76,7 +76,7 @@ function Confirmation<Result>({
       <div className="space-y-2 text-sm text-ink-2">{children}</div>
       {person.has_password && (
         <PasswordField
-          label="Your password"
+          label="Password"
           value={password}
           onChange={(event) => setPassword(event.target.value)}
           error={faultAt(action.error, 'password')}

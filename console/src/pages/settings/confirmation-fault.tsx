@@ -5,8 +5,8 @@ import { FormFault } from '../../components/form-fault.tsx';
 import { Notice } from '../../components/states.tsx';
 
 /**
- * Why something that takes a confirmation was refused. People without a password confirm by having signed in a moment
- * ago; where that is too long ago, this leads through the door again and back.
+ * Shows why a confirmation was refused. Users without a password confirm by a recent sign-in; if it is too old, this
+ * lets them sign in again and return.
  */
 export function ConfirmationFault({ error, fields }: { error: ApiError | null; fields: readonly string[] }) {
   const signOut = useAction('signOut');
@@ -15,7 +15,7 @@ export function ConfirmationFault({ error, fields }: { error: ApiError | null; f
   return (
     <Notice
       tone="warn"
-      title="Sign in again first"
+      title="Sign in again to continue"
       action={
         <Button
           size="small"

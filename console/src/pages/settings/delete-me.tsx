@@ -5,7 +5,7 @@ import { Card } from '../../components/card.tsx';
 import { useSession } from '../../shell/session.tsx';
 import { ConfirmWithPassword } from './confirm-with-password.tsx';
 
-/** The way out for good. */
+/** Deletes the user account. */
 export function DeleteMe() {
   const { accounts } = useSession();
   const [asking, setAsking] = useState(false);
@@ -13,28 +13,28 @@ export function DeleteMe() {
   const left = accounts.map(({ name }) => name).join(', ');
   return (
     <Card
-      title="Delete yourself"
-      hint="Your name, address, password and sessions are forgotten. Accounts and their keys stay."
+      title="Delete user account"
+      hint="Deletes your name, email, password and sessions. Accounts and their keys are kept."
     >
-      <Button onClick={() => setAsking(true)}>Delete me</Button>
+      <Button onClick={() => setAsking(true)}>Delete user account</Button>
       <ConfirmWithPassword
         open={asking}
         onClose={() => setAsking(false)}
-        title="Delete yourself?"
-        verb="Delete me"
+        title="Delete your user account?"
+        verb="Delete user account"
         danger
         action={remove}
-        // All that was read goes with the person who read it.
+        // A full page load drops all cached data.
         onDone={() => location.assign('/sign-in')}
       >
         <p>
-          You are signed out everywhere and cannot sign in again. This cannot be undone: to come back, you
-          have to be invited.
+          You are signed out everywhere and can no longer sign in. This cannot be undone; to return, you need
+          a new invitation.
         </p>
         {left !== '' && (
-          <p>You no longer act for {left}. Keys that you made go on working; revoke those that are to end.</p>
+          <p>You lose access to {left}. Keys that you created keep working until they are revoked.</p>
         )}
-        <p>The ledger and the audit log keep what was done, under an id without your name.</p>
+        <p>The ledger and audit log keep your actions under an ID without your name.</p>
       </ConfirmWithPassword>
     </Card>
   );

@@ -1,11 +1,11 @@
-/** What a session was begun with, as far as its `user-agent` tells. */
+/** The device of a session, from its `user-agent`. */
 export interface Device {
   /** Such as "Firefox on Linux". */
   words: string;
   kind: 'desk' | 'phone' | 'program';
 }
 
-/** The first that matches counts: browsers name those they descend from as well. */
+/** The first match counts: browsers also name the browsers they are based on. */
 const BROWSERS = [
   [/\bEdgi?A?(?:OS)?\//, 'Edge'],
   [/\b(?:OPR|Opera)\//, 'Opera'],
@@ -25,7 +25,7 @@ const SYSTEMS = [
   [/\bLinux\b|\bX11\b/, 'Linux', 'desk'],
 ] as const;
 
-/** Reads a `user-agent`; null: the client sent none. */
+/** Parses a `user-agent`; null: not sent. */
 export function deviceOf(userAgent: string | null): Device {
   if (!userAgent) return { words: 'Unknown device', kind: 'program' };
   const browser = BROWSERS.find(([pattern]) => pattern.test(userAgent))?.[1];
@@ -35,6 +35,6 @@ export function deviceOf(userAgent: string | null): Device {
     const name = /^[\w.-]{1,40}/.exec(userAgent)?.[0];
     return { words: name ?? 'Unknown device', kind: 'program' };
   }
-  const words = [browser ?? 'A browser', system?.[1]].filter(Boolean).join(' on ');
+  const words = [browser ?? 'Unknown browser', system?.[1]].filter(Boolean).join(' on ');
   return { words, kind: system?.[2] ?? 'desk' };
 }

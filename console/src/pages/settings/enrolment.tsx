@@ -10,12 +10,12 @@ import { QrCode } from './qr-code.tsx';
 import { RecoveryCodes } from './recovery-codes.tsx';
 
 interface EnrolmentProps {
-  /** Null: none is under way. */
+  /** Null: closed. */
   begun: Answer<'beginTwoFactor'> | null;
   onClose: () => void;
 }
 
-/** From a new second factor to one that counts: into the app, a code of it back, recovery codes kept. */
+/** Enables two-factor authentication: shows the secret, verifies a code, shows recovery codes. */
 export function Enrolment({ begun, onClose }: EnrolmentProps) {
   const [confirmed, setConfirmed] = useState(false);
   const form = useId();
@@ -30,22 +30,22 @@ export function Enrolment({ begun, onClose }: EnrolmentProps) {
       open={begun !== null}
       onClose={close}
       modal
-      title={confirmed ? 'Keep your recovery codes' : 'Add it to your authenticator app'}
+      title={confirmed ? 'Save your recovery codes' : 'Set up your authenticator app'}
       hint={
         confirmed
-          ? 'Two factors are on. If your device is lost, each of these lets you in once.'
-          : 'Scan the picture with the app, or type the secret in.'
+          ? 'Two-factor authentication is enabled. If you lose your device, sign in with one of these codes.'
+          : 'Scan the QR code with your app, or enter the secret.'
       }
       actions={
         confirmed ? (
           <Button kind="primary" onClick={close}>
-            I have kept them
+            I saved the codes
           </Button>
         ) : (
           <>
             <Button onClick={close}>Cancel</Button>
             <Button kind="primary" type="submit" form={form} busy={confirm.isPending}>
-              Turn on
+              Enable
             </Button>
           </>
         )
@@ -68,9 +68,9 @@ function Secret({ uri }: { uri: string }) {
   const secret = new URL(uri).searchParams.get('secret') ?? '';
   return (
     <div className="flex flex-col items-center gap-4 sm:flex-row sm:items-start">
-      <QrCode text={uri} label="QR code of the secret" />
+      <QrCode text={uri} label="QR code for your authenticator app" />
       <div className="min-w-0 text-sm">
-        <p className="text-xs text-ink-3">Or the secret as text, time-based, six digits:</p>
+        <p className="text-xs text-ink-3">Secret (time-based, 6 digits)</p>
         <p className="mt-1 flex items-start gap-2">
           <code className="min-w-0 py-1 font-mono text-xs leading-5 break-all select-all">
             {secret.match(/.{1,4}/g)?.join(' ')}
@@ -90,7 +90,7 @@ interface ConfirmFormProps {
 
 function ConfirmForm({ id, confirm, onConfirmed }: ConfirmFormProps) {
   const [code, setCode] = useState('');
-  // A wrong code is of no more use: the boxes are emptied, and wait for the next one.
+  // Changes after a wrong code, to clear the boxes.
   const [tries, setTries] = useState(0);
   return (
     <form
@@ -108,7 +108,7 @@ function ConfirmForm({ id, confirm, onConfirmed }: ConfirmFormProps) {
     >
       <CodeField
         key={tries}
-        label="The six digits that the app shows now"
+        label="6-digit code from your app"
         value={code}
         onChange={setCode}
         focus={tries > 0}

@@ -9,14 +9,14 @@ import { ConfirmationFault } from './confirmation-fault.tsx';
 
 const FIELDS = ['current_password', 'new_password'];
 
-/** Changes the password, or sets the first one of somebody who came by a provider. */
+/** Changes the password, or sets the first one of a user who signed up with a provider. */
 export function Password() {
   const { person } = useSession();
   const [current, setCurrent] = useState('');
   const [wanted, setWanted] = useState('');
   const change = useAction('changePassword', {
     changes: ['getSession', 'listSessions'],
-    done: 'The new password is set. Your other sessions have ended.',
+    done: 'Password changed. Your other sessions were signed out.',
     quiet: true,
   });
   return (
@@ -24,8 +24,8 @@ export function Password() {
       title="Password"
       hint={
         person.has_password
-          ? 'A new one ends every other session of yours.'
-          : 'You sign in with a provider and have no password yet. One lets you in without the provider too.'
+          ? 'Changing the password signs you out everywhere else.'
+          : 'You sign in with a provider. Set a password to also sign in without it.'
       }
     >
       <form
@@ -48,7 +48,7 @@ export function Password() {
           );
         }}
       >
-        {/* Tells password managers whose password this is. */}
+        {/* Lets password managers identify the user. */}
         <input type="hidden" name="username" autoComplete="username" value={person.email} readOnly />
         {person.has_password && (
           <PasswordField

@@ -8,13 +8,13 @@ import { faultAt, FormFault } from '../../components/form-fault.tsx';
 import { Time } from '../../components/time.tsx';
 import { useSession } from '../../shell/session.tsx';
 
-/** Name and address of the person. */
+/** Name and email of the user. */
 export function Profile() {
   const { person } = useSession();
   const [name, setName] = useState(person.name);
   const change = useAction('changeMe', {
     changes: ['getSession', 'listMembers', 'listPeople'],
-    done: 'Your name is changed.',
+    done: 'Name changed',
     quiet: true,
   });
   return (
@@ -22,7 +22,7 @@ export function Profile() {
       title="Profile"
       hint={
         <>
-          Here since <Time at={person.created_at} />.
+          Joined <Time at={person.created_at} />
         </>
       }
       actions={person.operator && <Badge tone="accent">Operator</Badge>}
@@ -44,11 +44,11 @@ export function Profile() {
           error={faultAt(change.error, 'name')}
         />
         <TextField
-          label="E-mail"
+          label="Email"
           type="email"
           readOnly
           value={person.email}
-          hint="You sign in with it. It cannot be changed."
+          hint="Used to sign in. Cannot be changed."
         />
         <FormFault error={change.error} fields={['name']} />
         <Button type="submit" busy={change.isPending} disabled={name.trim() === person.name}>

@@ -1,10 +1,10 @@
 import { encode } from 'uqr';
 import { useMemo } from 'react';
 
-/** Light modules around the picture, without which many a camera does not find it. */
+/** Quiet zone in modules, which cameras need to detect the code. */
 const BORDER = 4;
 
-/** Text for a camera. Dark on light in both schemes, since not every app reads the reverse. */
+/** A QR code. Dark on light in both color schemes, because not all apps read inverted codes. */
 export function QrCode({ text, label }: { text: string; label: string }) {
   const { path, size } = useMemo(() => drawn(text), [text]);
   return (
@@ -21,7 +21,7 @@ export function QrCode({ text, label }: { text: string; label: string }) {
   );
 }
 
-/** One line a run of dark modules in a row. */
+/** Returns an SVG path with one rectangle per run of dark modules. */
 function drawn(text: string): { path: string; size: number } {
   const { data, size } = encode(text, { ecc: 'M', border: BORDER });
   const path = data.flatMap((row, y) =>

@@ -3,7 +3,7 @@ import { Button } from '../../components/button.tsx';
 import { CopyButton } from '../../components/copy.tsx';
 import { Notice } from '../../components/states.tsx';
 
-/** Codes that open the way once each, in the one moment in which they can be seen. */
+/** Shows recovery codes, which cannot be shown again. */
 export function RecoveryCodes({ codes }: { codes: readonly string[] }) {
   const text = codes.join('\n');
   return (
@@ -25,14 +25,14 @@ export function RecoveryCodes({ codes }: { codes: readonly string[] }) {
         </Button>
       </div>
       <Notice tone="warn">
-        This is the only time that you see them. Keep them where your device is not.
+        These codes are shown only once. Store them somewhere other than on your device.
       </Notice>
     </div>
   );
 }
 
 function download(text: string): void {
-  const lines = [`Recovery codes of ${location.host}. Each lets you in once.`, '', text, ''];
+  const lines = [`Recovery codes for ${location.host}. Each works once.`, '', text, ''];
   const url = URL.createObjectURL(new Blob([lines.join('\n')], { type: 'text/plain' }));
   const link = document.createElement('a');
   link.href = url;

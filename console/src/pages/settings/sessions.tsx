@@ -12,23 +12,23 @@ import { deviceOf, type Device } from './device.ts';
 
 type Session = Element<'listSessions'>;
 
-/** Where the person is signed in. */
+/** The sessions of the user. */
 export function Sessions() {
   const sessions = useList('listSessions', undefined);
   const [asking, setAsking] = useState(false);
   const endOthers = useAction('endOtherSessions', {
     changes: ['listSessions'],
-    done: 'Every other session has ended.',
+    done: 'Signed out all other sessions',
   });
   const others = sessions.items?.filter(({ current }) => !current).length ?? 0;
   return (
     <Card
       title="Sessions"
-      hint="Where you are signed in. End what you do not know, then change your password."
+      hint="Devices where you are signed in. If you do not recognize one, sign it out and change your password."
       flush
       actions={
         <Button size="small" disabled={others === 0} onClick={() => setAsking(true)}>
-          End all others
+          Sign out all others
         </Button>
       }
     >
@@ -46,12 +46,12 @@ export function Sessions() {
       <Confirm
         open={asking}
         onClose={() => setAsking(false)}
-        title={others === 1 ? 'End the other session?' : `End ${others} other sessions?`}
-        action="End them"
+        title={others === 1 ? 'Sign out the other session?' : `Sign out ${others} other sessions?`}
+        action="Sign out"
         busy={endOthers.isPending}
         onConfirm={() => endOthers.mutate(undefined, { onSuccess: () => setAsking(false) })}
       >
-        <p>You stay signed in here, and nowhere else.</p>
+        <p>You stay signed in on this device only.</p>
       </Confirm>
     </Card>
   );
@@ -73,7 +73,7 @@ function Line({ session }: { session: Session }) {
     created_at: createdAt,
   } = session;
   const [asking, setAsking] = useState(false);
-  const end = useAction('endSession', { changes: ['listSessions'], done: 'The session has ended.' });
+  const end = useAction('endSession', { changes: ['listSessions'], done: 'Session signed out' });
   const device = deviceOf(userAgent);
   const Icon = ICONS[device.kind];
   return (
@@ -84,7 +84,7 @@ function Line({ session }: { session: Session }) {
           <span className="truncate font-medium" title={userAgent ?? undefined}>
             {device.words}
           </span>
-          {current && <Badge tone="accent">This one</Badge>}
+          {current && <Badge tone="accent">This session</Badge>}
         </p>
         <p className="text-xs leading-5 text-ink-3">
           {ip !== null && <span className="font-mono break-all">{ip}</span>}
@@ -102,23 +102,19 @@ function Line({ session }: { session: Session }) {
         </p>
       </div>
       {!current && (
-        <Button
-          size="small"
-          aria-label={`End the session of ${device.words}`}
-          onClick={() => setAsking(true)}
-        >
-          End
+        <Button size="small" aria-label={`Sign out ${device.words}`} onClick={() => setAsking(true)}>
+          Sign out
         </Button>
       )}
       <Confirm
         open={asking}
         onClose={() => setAsking(false)}
-        title={`End the session of ${device.words}?`}
-        action="End it"
+        title={`Sign out ${device.words}?`}
+        action="Sign out"
         busy={end.isPending}
         onConfirm={() => end.mutate({ params: { id } }, { onSuccess: () => setAsking(false) })}
       >
-        <p>Whoever uses it has to sign in again.</p>
+        <p>This device has to sign in again.</p>
       </Confirm>
     </li>
   );

@@ -50,14 +50,14 @@ const TABS = [
   },
 ] as const;
 
-/** What concerns the person alone, whatever account they look at. */
+/** The personal settings of the user, independent of the account. */
 export default function SettingsPage() {
   const [path, navigate] = useLocation();
   const search = new URLSearchParams(useSearch());
   const wanted = search.get('tab');
   const tab = TABS.find(({ value }) => value === wanted) ?? TABS[0];
   return (
-    <Page title="Settings" hint="Yours alone: they hold whichever account you look at.">
+    <Page title="Settings" hint="Your personal settings, for all accounts">
       <Tabs
         label="Settings"
         value={tab.value}

@@ -11,15 +11,15 @@ import { ConfirmWithPassword } from './confirm-with-password.tsx';
 import { Enrolment } from './enrolment.tsx';
 import { RecoveryCodes } from './recovery-codes.tsx';
 
-/** A second factor: on, off, and the codes for when the device is lost. */
+/** Enables and disables two-factor authentication, and creates recovery codes. */
 export function TwoFactor() {
   const { person } = useSession();
-  // Here, since it stays in sight once the factor counts: what follows are the recovery codes, which are shown once.
+  // Kept here because the dialog must stay open after two-factor authentication is enabled, to show the recovery codes.
   const [begun, setBegun] = useState<Answer<'beginTwoFactor'> | null>(null);
   return (
     <Card
-      title="Two factors"
-      hint="Whoever knows your password still needs a code of your authenticator app to sign in."
+      title="Two-factor authentication"
+      hint="Signing in also requires a code from your authenticator app."
       actions={person.two_factor ? <Badge tone="good">On</Badge> : <Badge>Off</Badge>}
     >
       {person.two_factor ? <TurnedOn /> : <TurnedOff onBegun={setBegun} />}
@@ -34,20 +34,20 @@ function TurnedOff({ onBegun }: { onBegun: (begun: Answer<'beginTwoFactor'>) => 
   return (
     <>
       <Button icon={<ShieldCheck className="size-4" aria-hidden="true" />} onClick={() => setAsking(true)}>
-        Turn on two factors
+        Enable two-factor authentication
       </Button>
       <ConfirmWithPassword
         open={asking}
         onClose={() => setAsking(false)}
-        title="Turn on two factors"
-        verb="Go on"
+        title="Enable two-factor authentication"
+        verb="Continue"
         action={begin}
         onDone={(answer) => {
           setAsking(false);
           onBegun(answer);
         }}
       >
-        <p>You need an authenticator app, on a phone or in a password manager.</p>
+        <p>You need an authenticator app on your phone or in a password manager.</p>
       </ConfirmWithPassword>
     </>
   );
@@ -59,48 +59,48 @@ function TurnedOn() {
   const renew = useAction('renewRecoveryCodes', { quiet: true });
   const end = useAction('endTwoFactor', {
     changes: ['getSession'],
-    done: 'Two factors are off: your password is enough to sign in.',
+    done: 'Two-factor authentication disabled',
     quiet: true,
   });
   return (
     <div className="flex flex-wrap gap-2">
-      <Button onClick={() => setAsking('renew')}>New recovery codes</Button>
+      <Button onClick={() => setAsking('renew')}>Create new recovery codes</Button>
       <Button icon={<ShieldOff className="size-4" aria-hidden="true" />} onClick={() => setAsking('end')}>
-        Turn off
+        Disable
       </Button>
       <ConfirmWithPassword
         open={asking === 'renew'}
         onClose={() => setAsking(null)}
-        title="Make new recovery codes?"
-        verb="Make new codes"
+        title="Create new recovery codes?"
+        verb="Create codes"
         action={renew}
-        onDone={({ recovery_codes: made }) => {
+        onDone={({ recovery_codes: created }) => {
           setAsking(null);
-          setCodes(made);
+          setCodes(created);
         }}
       >
-        <p>The codes that you have kept open nothing any more, those not used yet included.</p>
+        <p>Your current recovery codes stop working.</p>
       </ConfirmWithPassword>
       <ConfirmWithPassword
         open={asking === 'end'}
         onClose={() => setAsking(null)}
-        title="Turn off two factors?"
-        verb="Turn off"
+        title="Disable two-factor authentication?"
+        verb="Disable"
         danger
         action={end}
         onDone={() => setAsking(null)}
       >
-        <p>Your password alone will be enough to sign in. The recovery codes open nothing any more.</p>
+        <p>Your password alone is then enough to sign in. Your recovery codes stop working.</p>
       </ConfirmWithPassword>
       <Dialog
         open={codes !== null}
         onClose={() => setCodes(null)}
         modal
-        title="Your new recovery codes"
-        hint="Each lets you in once, in place of a code of the app."
+        title="New recovery codes"
+        hint="Each works once, in place of a code from your authenticator app."
         actions={
           <Button kind="primary" onClick={() => setCodes(null)}>
-            I have kept them
+            I saved the codes
           </Button>
         }
       >

@@ -6,21 +6,21 @@ import { money } from '../../format/money.ts';
 import { oneDigit, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import type { FirstCall } from './first-call.ts';
-import { ModelOnItsWay } from './model-on-its-way.tsx';
+import { ModelNotReady } from './model-on-its-way.tsx';
 
-/** The answer as it arrives, and what it took. */
+/** The response as it arrives, with its timing, tokens and cost. */
 export function AnswerOf({ call, model }: { call: FirstCall; model: Element<'listServedModels'> }) {
   const { state, text, error } = call;
   const isRunning = state === 'running';
   return (
-    <section aria-label="Answer" className="rounded-lg border border-line">
+    <section aria-label="Response" className="rounded-lg border border-line">
       <div className="min-h-24 p-4 text-sm">
-        {state === 'idle' && model.state !== 'ready' && <ModelOnItsWay model={model} />}
+        {state === 'idle' && model.state !== 'ready' && <ModelNotReady model={model} />}
         {state === 'idle' && model.state === 'ready' && (
-          <p className="text-ink-3">The model is ready. Its answer appears here.</p>
+          <p className="text-ink-3">The model is ready. The response will appear here.</p>
         )}
         {isRunning && text === '' && <p className="text-ink-3">Waiting for the first token</p>}
-        {/* Read out once it is whole, not token by token. */}
+        {/* Announced when complete, not token by token. */}
         <p aria-live="polite" aria-busy={isRunning} className="break-words whitespace-pre-wrap">
           {text}
           {isRunning && text !== '' && (
@@ -38,8 +38,8 @@ export function AnswerOf({ call, model }: { call: FirstCall; model: Element<'lis
   );
 }
 
-/** What stands where a figure is not known yet. */
-const NONE = '–';
+/** Shown for unknown values. */
+const NONE = '—';
 
 function Figures({ call: { state, ttftMs, totalMs, usage, requestId } }: { call: FirstCall }) {
   const hasEnded = state === 'done';
@@ -52,8 +52,8 @@ function Figures({ call: { state, ttftMs, totalMs, usage, requestId } }: { call:
   const speed = usage !== null && decodeMs > 0 ? (usage.completionTokens - 1) / (decodeMs / 1000) : null;
   return (
     <dl className="grid grid-cols-2 gap-x-4 gap-y-3 border-t border-line px-4 py-3 sm:grid-cols-4">
-      <Figure label="First token after">{ttftMs === null ? NONE : duration(ttftMs)}</Figure>
-      <Figure label="Speed">{speed === null ? NONE : `${oneDigit(speed)} tokens/s`}</Figure>
+      <Figure label="Time to first token">{ttftMs === null ? NONE : duration(ttftMs)}</Figure>
+      <Figure label="Throughput">{speed === null ? NONE : `${oneDigit(speed)} tokens/s`}</Figure>
       <Figure label="Tokens">
         {usage === null ? NONE : `${whole(usage.promptTokens)} in, ${whole(usage.completionTokens)} out`}
       </Figure>

@@ -13,13 +13,13 @@ import { Steps } from './steps.tsx';
 type Model = Element<'listServedModels'>;
 
 interface CallStepProps {
-  /** The key that has just been made. */
+  /** The new key. */
   apiKey: string;
-  /** Where callers reach the service, without `/v1`. */
+  /** URL of the service without `/v1`. */
   baseUrl: string;
 }
 
-/** The third step: a call in three languages, which the browser sends as well. */
+/** Step 3: code samples of a first request, which can be sent from the browser. */
 export function CallStep({ apiKey, baseUrl }: CallStepProps) {
   const models = useRead('listServedModels', undefined, { everyMs: 1000 });
   const [call, send] = useFirstCall(apiKey);
@@ -27,13 +27,13 @@ export function CallStep({ apiKey, baseUrl }: CallStepProps) {
   return (
     <Front
       wide
-      title="The first call"
-      hint="Any client of the OpenAI interface works: it takes this address, this key and the name of a model."
+      title="Send your first request"
+      hint="Any OpenAI-compatible client works with this base URL, API key and model."
       above={<Steps at={2} />}
       below={
         call.state === 'done' ? undefined : (
           <ButtonLink kind="quiet" to="/keys">
-            Skip to the console
+            Skip to console
           </ButtonLink>
         )
       }
@@ -48,10 +48,10 @@ export function CallStep({ apiKey, baseUrl }: CallStepProps) {
       ) : model === undefined ? (
         <Empty
           icon={Boxes}
-          title="No model is configured"
-          action={<ButtonLink to="/keys">To the console</ButtonLink>}
+          title="No models configured"
+          action={<ButtonLink to="/keys">Go to console</ButtonLink>}
         >
-          Name one in the configuration of the service, and start it again.
+          Add a model to the configuration file and restart the service.
         </Empty>
       ) : (
         <TryOut {...{ apiKey, baseUrl, model, call, send }} />
@@ -76,7 +76,7 @@ function TryOut({
   return (
     <div className="space-y-5">
       <CodeTabs
-        label="First call"
+        label="First request"
         samples={samplesOf({ baseUrl, key: apiKey, request: { ...request, stream: true } })}
       />
       <AnswerOf call={call} model={model} />
@@ -88,11 +88,11 @@ function TryOut({
           disabled={model.state !== 'ready'}
           onClick={() => send(request)}
         >
-          {call.state === 'idle' || call.state === 'running' ? 'Send it from here' : 'Send it again'}
+          {call.state === 'idle' || call.state === 'running' ? 'Send request' : 'Send again'}
         </Button>
         {isDone && (
           <ButtonLink kind="primary" to="/keys">
-            Open the console
+            Open console
           </ButtonLink>
         )}
       </div>
@@ -100,12 +100,12 @@ function TryOut({
   );
 }
 
-/** Short, so that the smallest model answers it within seconds; and the same each time. */
+/** A short, deterministic request that even a slow model completes within seconds. */
 function requestTo(model: string) {
   return {
     model,
     messages: [
-      { role: 'system', content: 'You answer in one short sentence.' },
+      { role: 'system', content: 'Answer in one short sentence.' },
       { role: 'user', content: 'What is a sluice?' },
     ],
     max_tokens: 60,
@@ -115,7 +115,7 @@ function requestTo(model: string) {
 
 const NEARNESS = ['ready', 'loading', 'downloading', 'down'];
 
-/** The first of the models that are nearest to answering. */
+/** Returns the first model that is closest to being ready. */
 function furthest(models: readonly Model[]): Model | undefined {
   return models.toSorted((a, b) => NEARNESS.indexOf(a.state) - NEARNESS.indexOf(b.state))[0];
 }

@@ -2,7 +2,7 @@ import { useCallback, useEffect, useReducer, useRef } from 'react';
 import { ApiError } from '../../api/client.ts';
 import { generate, type GenerateEvent, type Usage } from '../../api/generate.ts';
 
-/** A call as far as it has come. */
+/** The state of the first request. */
 export interface FirstCall {
   state: 'idle' | 'running' | 'done' | 'failed';
   text: string;
@@ -10,7 +10,7 @@ export interface FirstCall {
   ttftMs: number | null;
   usage: Usage | null;
   totalMs: number | null;
-  /** Under which its receipt is found. */
+  /** The id of the receipt. */
   requestId: string | null;
   error: ApiError | null;
 }
@@ -51,7 +51,7 @@ function next(call: FirstCall, step: Step): FirstCall {
   }
 }
 
-/** Sends a chat from the browser with the key, and follows the answer as it comes; leaving the page hangs up. */
+/** Sends a chat completion request with the key and tracks its response. Unmounting cancels it. */
 export function useFirstCall(apiKey: string): [FirstCall, (body: Readonly<Record<string, unknown>>) => void] {
   const [call, dispatch] = useReducer(next, IDLE);
   const running = useRef<AbortController>(null);
@@ -70,14 +70,14 @@ export function useFirstCall(apiKey: string): [FirstCall, (body: Readonly<Record
 
 async function follow(
   given: { apiKey: string; body: Readonly<Record<string, unknown>>; signal: AbortSignal },
-  tell: (step: Step) => void,
+  onStep: (step: Step) => void,
 ): Promise<void> {
   const { apiKey: key, body, signal } = given;
   try {
-    for await (const event of generate({ endpoint: 'chat', body, key, signal })) tell(event);
+    for await (const event of generate({ endpoint: 'chat', body, key, signal })) onStep(event);
   } catch (error) {
     if (signal.aborted) return;
     if (!(error instanceof ApiError)) throw error;
-    tell({ type: 'refused', error });
+    onStep({ type: 'refused', error });
   }
 }

@@ -9,34 +9,34 @@ import { ShownOnce } from '../../components/shown-once.tsx';
 import { Failed, Skeleton } from '../../components/states.tsx';
 import { Steps } from './steps.tsx';
 
-/** Name of the first key until its owner says otherwise. */
+/** Initial name of the first key. */
 export const FIRST_KEY = 'First key';
 
 interface KeyStepProps {
-  /** Left out: it is being made. */
+  /** Undefined: being created. */
   created: Answer<'createKey'> | undefined;
-  /** Why it could not be made. */
+  /** Why it could not be created. */
   error: ApiError | null;
   retry: () => void;
   onNext: () => void;
 }
 
-/** The second step: the first key is there, and is shown once. */
+/** Step 2: shows the first key once. */
 export function KeyStep({ created, error, retry, onNext }: KeyStepProps) {
   return (
     <Front
       wide
       title="Your first API key"
-      hint="Programs show it with each call. Make as many as you have programs, and revoke each by itself."
+      hint="Your apps send this key with every request. Create one key per app so you can revoke them separately."
       above={<Steps at={1} />}
     >
       {created !== undefined ? (
-        <Made created={created} onNext={onNext} />
+        <Created created={created} onNext={onNext} />
       ) : error !== null ? (
         <Failed error={error} retry={retry} />
       ) : (
         <div role="status" className="space-y-5">
-          <span className="sr-only">Making the key</span>
+          <span className="sr-only">Creating key</span>
           <Skeleton className="h-28 w-full" />
           <Skeleton className="h-15 w-full" />
         </div>
@@ -45,7 +45,7 @@ export function KeyStep({ created, error, retry, onNext }: KeyStepProps) {
   );
 }
 
-function Made({ created, onNext }: { created: Answer<'createKey'>; onNext: () => void }) {
+function Created({ created, onNext }: { created: Answer<'createKey'>; onNext: () => void }) {
   const [name, setName] = useState(created.name);
   const rename = useAction('changeKey', { changes: ['listKeys'], quiet: true });
   return (
@@ -58,12 +58,12 @@ function Made({ created, onNext }: { created: Answer<'createKey'>; onNext: () =>
       }}
     >
       <ShownOnce text={created.key} what="key" label="API key">
-        <strong className="font-semibold text-ink">This is the only time that you see it.</strong> Only a hash
-        of it is kept. Put it where your secrets are; if it is lost, make another.
+        <strong className="font-semibold text-ink">Copy this key now. It is shown only once.</strong> Sluice
+        stores only a hash of it. If you lose the key, create a new one.
       </ShownOnce>
       <TextField
         label="Name"
-        hint="So that you know it again in lists."
+        hint="Helps you recognize the key later."
         required
         maxLength={100}
         value={name}
@@ -73,7 +73,7 @@ function Made({ created, onNext }: { created: Answer<'createKey'>; onNext: () =>
       <FormFault error={rename.error} fields={['name']} />
       <div className="flex justify-end">
         <Button kind="primary" type="submit" busy={rename.isPending} className="w-full sm:w-auto">
-          Go on to the first call
+          Continue
         </Button>
       </div>
     </form>

@@ -3,14 +3,14 @@ import { Progress } from '../../components/progress.tsx';
 import { Notice } from '../../components/states.tsx';
 import { bytes, percent } from '../../format/number.ts';
 
-/** A model that cannot answer yet: how far it is, or what is wrong. */
-export function ModelOnItsWay({ model }: { model: Element<'listServedModels'> }) {
+/** Progress of a model that is not ready, or the reason why it is down. */
+export function ModelNotReady({ model }: { model: Element<'listServedModels'> }) {
   if (model.state === 'down') {
     const wait = model.retry_in_ms;
     return (
       <Notice tone="warn" title={`${model.id} is down`}>
-        {model.reason ?? 'The log of the service says why.'}
-        {wait !== null && ` It is tried again in ${Math.ceil(wait / 1000)} s.`}
+        {model.reason ?? 'Check the service log for the reason.'}
+        {wait !== null && ` Retrying in ${Math.ceil(wait / 1000)} s.`}
       </Notice>
     );
   }
@@ -18,7 +18,9 @@ export function ModelOnItsWay({ model }: { model: Element<'listServedModels'> })
   return (
     <>
       <p className="mb-3 text-sm break-words">
-        {model.id} is {isDownload ? 'on its way. The file is kept.' : 'nearly there.'}
+        {isDownload
+          ? `Downloading ${model.id}. This is only needed once.`
+          : `Loading ${model.id} into memory.`}
       </p>
       <Progress
         label={isDownload ? 'Downloading' : 'Loading'}

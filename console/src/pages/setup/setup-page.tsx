@@ -12,23 +12,23 @@ import { CallStep } from './call-step.tsx';
 import { FIRST_KEY, KeyStep } from './key-step.tsx';
 import { Steps } from './steps.tsx';
 
-/** From a fresh service to a seen answer: the first operator, the first key, the first call. */
+/** The setup of a new service: admin account, first API key, first request. */
 export default function SetupPage() {
   const token = useFragmentToken();
   const session = useRead('getSession', undefined);
   const client = useQueryClient();
-  const [step, setStep] = useState<'you' | 'key' | 'call'>('you');
+  const [step, setStep] = useState<'admin' | 'key' | 'request'>('admin');
   const setUp = useAction('setUp', { quiet: true });
   const createKey = useAction('createKey', { quiet: true });
-  const makeKey = () => createKey.mutate({ body: { name: FIRST_KEY } });
+  const createFirstKey = () => createKey.mutate({ body: { name: FIRST_KEY } });
   const begin = (person: NewPerson) =>
     setUp.mutate(
       { body: { token, ...person } },
       {
         onSuccess: () => {
-          // The step first: whoever is signed in and has not begun here is sent on to the console.
+          // Set the step before the session changes, because signed-in users in the first step are sent to the console.
           setStep('key');
-          makeKey();
+          createFirstKey();
           void client.invalidateQueries({ queryKey: ['getSession'] });
         },
       },
@@ -49,12 +49,12 @@ export default function SetupPage() {
       <KeyStep
         created={createKey.data}
         error={createKey.error}
-        retry={makeKey}
-        onNext={() => setStep('call')}
+        retry={createFirstKey}
+        onNext={() => setStep('request')}
       />
     );
   }
-  if (step === 'call' && createKey.data !== undefined) {
+  if (step === 'request' && createKey.data !== undefined) {
     return <CallStep apiKey={createKey.data.key} baseUrl={session.data.public_url} />;
   }
   if (session.data.person !== null) return <Redirect replace to="/keys" />;
@@ -63,22 +63,22 @@ export default function SetupPage() {
   const isRefused = setUp.error?.code === 'invalid_link';
   return (
     <Front
-      title="Make the first operator"
-      hint="You manage this service: who may use it, and how much."
+      title="Create your admin account"
+      hint="As an operator, you manage who can use this service and how much."
       above={<Steps at={0} />}
     >
       <div className="space-y-6">
         <NewPersonForm
-          action="Go on"
+          action="Continue"
           busy={setUp.isPending}
-          // Of another link, that of the first one is no more.
+          // The error of a refused link is shown below, with instructions.
           error={isRefused ? null : setUp.error}
           onSubmit={begin}
         />
         {isRefused && (
           <>
             <Notice tone="bad">
-              {setUp.error?.message} Open a new one in this tab: what you typed stays.
+              {setUp.error?.message} Open a new setup link in this tab. Your input is kept.
             </Notice>
             <SetupLink />
           </>
@@ -91,8 +91,8 @@ export default function SetupPage() {
 function NoLink() {
   return (
     <Front
-      title="Open the set-up link"
-      hint="What lets you in stands in the link alone, and a reload forgets it. The link can be opened again for as long as it has not been used."
+      title="Open your setup link again"
+      hint="A page reload clears the link. You can open it again until it is used or expires."
     >
       <SetupLink />
     </Front>
@@ -102,8 +102,8 @@ function NoLink() {
 function Finished() {
   return (
     <Front
-      title="This service is set up"
-      hint="It has an operator, so a set-up link opens nothing any more. Further people are invited."
+      title="Sluice is already set up"
+      hint="Setup links are no longer valid. Operators and account owners can invite more users."
     >
       <ButtonLink kind="primary" to="/sign-in" className="w-full">
         Sign in

@@ -1,8 +1,8 @@
 import { Check } from 'lucide-react';
 
-const STEPS = ['You', 'Your key', 'First call'] as const;
+const STEPS = ['Admin account', 'API key', 'First request'] as const;
 
-/** Which of the steps is under way, counted from 0. */
+/** The steps of the setup; `at`: current step, from 0. */
 export function Steps({ at }: { at: number }) {
   return (
     <ol aria-label="Steps" className="mb-6 flex items-center justify-center gap-2 text-xs">

@@ -9,29 +9,29 @@ import { Front } from '../../components/front.tsx';
 
 const FIELDS = ['email'];
 
-/** Asks for a link to a new password. It says the same whether somebody has the address or not. */
+/** Requests a password reset link. The result does not reveal whether the address belongs to a user. */
 export function ForgotPassword({ onBack }: { onBack: () => void }) {
   const [email, setEmail] = useState('');
   const forgot = useAction('forgotPassword', { quiet: true });
   const first = useFocus<HTMLInputElement>();
   if (forgot.isSuccess) {
     return (
-      <Front title="Look into your mail">
+      <Front title="Check your email">
         <div role="status" className="flex gap-3 text-sm text-ink-2">
           <MailCheck className="mt-0.5 size-5 shrink-0 text-good" aria-hidden="true" />
           <p>
-            If somebody has the address <strong className="font-medium break-words text-ink">{email}</strong>,
-            a link to a new password is on its way there.
+            If a user with the email <strong className="font-medium break-words text-ink">{email}</strong>{' '}
+            exists, we have sent a password reset link.
           </p>
         </div>
         <Button className="mt-6 w-full" onClick={onBack}>
-          Back to signing in
+          Back to sign-in
         </Button>
       </Front>
     );
   }
   return (
-    <Front title="Forgot password" hint="We send you a link to a new one.">
+    <Front title="Reset your password" hint="Enter your email to receive a password reset link.">
       <form
         className="space-y-4"
         onSubmit={(event) => {
@@ -41,7 +41,7 @@ export function ForgotPassword({ onBack }: { onBack: () => void }) {
       >
         <TextField
           ref={first}
-          label="E-mail"
+          label="Email"
           type="email"
           autoComplete="username"
           required
@@ -51,10 +51,10 @@ export function ForgotPassword({ onBack }: { onBack: () => void }) {
         />
         <FormFault error={forgot.error} fields={FIELDS} />
         <Button kind="primary" type="submit" className="w-full" busy={forgot.isPending}>
-          Send the link
+          Send reset link
         </Button>
         <Button kind="quiet" className="w-full" onClick={onBack}>
-          Back to signing in
+          Back to sign-in
         </Button>
       </form>
     </Front>

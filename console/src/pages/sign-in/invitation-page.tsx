@@ -9,13 +9,13 @@ import { Failed, Skeleton } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { rememberAccount } from '../../shell/account.ts';
 import { useFragmentToken } from '../../shell/fragment.ts';
-import { useNobody } from '../../shell/nobody.ts';
+import { useClearCacheOnSignOut } from '../../shell/nobody.ts';
 import { NewPersonForm } from './new-person-form.tsx';
 import { PasswordForm } from './password-form.tsx';
 import { Providers } from './providers.tsx';
 import { SecondFactor } from './second-factor.tsx';
 
-/** Where the link of an invitation leads: what it is to, and how to accept it. */
+/** The page of an invitation link. */
 export default function InvitationPage() {
   const token = useFragmentToken();
   return token === '' ? <NoInvitation used={false} /> : <Invitation key={token} token={token} />;
@@ -23,10 +23,10 @@ export default function InvitationPage() {
 
 function Invitation({ token }: { token: string }) {
   const session = useRead('getSession', undefined);
-  // It changes nothing: it is no read because the token goes in a body, so that it stands in no address.
+  // A POST that changes nothing: the token is in the body to keep it out of URLs.
   const { mutate: look, data: invitation, error } = useAction('lookAtInvitation', { quiet: true });
   useEffect(() => look({ body: { token } }), [look, token]);
-  useNobody(session.data?.person === null);
+  useClearCacheOnSignOut(session.data?.person === null);
   if (error?.code === 'invalid_link') return <NoInvitation used />;
   const fault = error ?? session.error;
   if (session.data === undefined || invitation === undefined) {
@@ -59,12 +59,12 @@ interface AcceptProps {
   invitation: Answer<'lookAtInvitation'>;
 }
 
-/** The one step that is next for whoever looks: sign out, sign in, say who they are, or accept. */
+/** Shows the next step: sign out, sign in, create a user, or accept. */
 function Accept({ token, session, invitation }: AcceptProps) {
   const [, navigate] = useLocation();
   const accept = useAction('acceptInvitation', {
     changes: ['getSession'],
-    done: `You act for ${invitation.account_name} now.`,
+    done: `You joined ${invitation.account_name}`,
     quiet: true,
   });
   const signOut = useAction('signOut', { changes: ['getSession'] });
@@ -82,8 +82,8 @@ function Accept({ token, session, invitation }: AcceptProps) {
       {person !== null && !isTheirs ? (
         <div className="space-y-4 text-sm text-ink-2">
           <p>
-            You are signed in as <strong className="font-medium text-ink">{person.email}</strong>. Sign out to
-            go on as whom the invitation is for.
+            You are signed in as <strong className="font-medium text-ink">{person.email}</strong>. This
+            invitation is for another user. Sign out to accept it.
           </p>
           <Button className="w-full" busy={signOut.isPending} onClick={() => signOut.mutate(undefined)}>
             Sign out
@@ -98,17 +98,17 @@ function Accept({ token, session, invitation }: AcceptProps) {
             busy={accept.isPending}
             onClick={() => accept.mutate({ body: { token } }, { onSuccess: enter })}
           >
-            Accept
+            Accept invitation
           </Button>
         </div>
       ) : invitation.known ? (
         <div className="space-y-4">
-          <p className="text-sm text-ink-2">You have been here before. Sign in, and then accept.</p>
+          <p className="text-sm text-ink-2">Sign in to accept this invitation.</p>
           <PasswordForm email={invitation.email} onForgot={null} />
           <Providers providers={signIn.providers} returnTo="/invitation" />
           {signIn.providers.length > 0 && (
             <p className="text-xs text-ink-3">
-              After signing in with a provider, open the link of the invitation again.
+              After signing in with a provider, open the invitation link again.
             </p>
           )}
         </div>
@@ -123,7 +123,7 @@ function Accept({ token, session, invitation }: AcceptProps) {
               accept.mutate({ body: { token, name, password } }, { onSuccess: enter })
             }
           />
-          {/* Who comes by one that vouches for the address is let in to what it is invited to. */}
+          {/* Signing in with a provider that has verified the address accepts the invitation. */}
           <Providers providers={signIn.providers} returnTo="/" />
         </div>
       )}
@@ -134,8 +134,8 @@ function Accept({ token, session, invitation }: AcceptProps) {
 function Summary({ invitation }: Pick<AcceptProps, 'invitation'>) {
   return (
     <p>
-      <span className="break-words">{invitation.email}</span> is invited as{' '}
-      {invitation.role === 'owner' ? 'an owner' : 'a member'}. The invitation expires{' '}
+      You are invited as {invitation.role === 'owner' ? 'an owner' : 'a member'} (
+      <span className="break-words">{invitation.email}</span>). The invitation expires{' '}
       <Time at={invitation.expires_at} relative />.
     </p>
   );
@@ -144,15 +144,15 @@ function Summary({ invitation }: Pick<AcceptProps, 'invitation'>) {
 function NoInvitation({ used }: { used: boolean }) {
   return (
     <Front
-      title={used ? 'This invitation works no more' : 'Open the link of your invitation'}
+      title={used ? 'This invitation is no longer valid' : 'Open your invitation link'}
       hint={
         used
-          ? 'It was accepted, withdrawn or replaced, or has expired. Whoever sent it can send another.'
-          : 'What lets you in stands in that link alone, and a reload forgets it.'
+          ? 'It was accepted, withdrawn or replaced, or has expired. Ask for a new invitation.'
+          : 'Open the link in your invitation again.'
       }
     >
       <ButtonLink to="/sign-in" className="w-full">
-        To signing in
+        Go to sign-in
       </ButtonLink>
     </Front>
   );

@@ -8,7 +8,7 @@ import { NewPasswordField } from '../../components/password-field.tsx';
 
 const FIELDS = ['name', 'email', 'password'];
 
-/** What somebody says of themselves. */
+/** The details of a new user. */
 export interface NewPerson {
   name: string;
   email: string;
@@ -16,16 +16,16 @@ export interface NewPerson {
 }
 
 interface NewPersonFormProps {
-  /** Settled already; left out: it is asked for. */
+  /** Fixed email; default: the user enters one. */
   email?: string;
-  /** On the button. */
+  /** Text of the button. */
   action: string;
   busy: boolean;
   error: ApiError | null;
   onSubmit: (person: NewPerson) => void;
 }
 
-/** Asks somebody who is new for a name, an address and a password. */
+/** The form for a new user: name, email and password. */
 export function NewPersonForm({ email: fixed, action, busy, error, onSubmit }: NewPersonFormProps) {
   const [name, setName] = useState('');
   const [typed, setTyped] = useState('');
@@ -51,7 +51,7 @@ export function NewPersonForm({ email: fixed, action, busy, error, onSubmit }: N
         error={faultAt(error, 'name')}
       />
       <TextField
-        label="E-mail"
+        label="Email"
         type="email"
         autoComplete="username"
         required

@@ -8,17 +8,17 @@ import { PasswordField } from '../../components/password-field.tsx';
 
 const FIELDS = ['email', 'password'];
 
-/** Signs in with a password. What follows, the second factor or the console, the session then says. */
+/** The sign-in form. The updated session then determines the next step. */
 export function PasswordForm({
   email: fixed,
   onForgot,
   onSecondFactor,
 }: {
-  /** Whose password: left out, it is typed in. */
+  /** Fixed email; default: the user enters one. */
   email?: string;
-  /** Null: forgotten passwords cannot be replaced here. */
+  /** Null: password reset is not available. */
   onForgot: (() => void) | null;
-  /** The password was right, and a code is to follow. */
+  /** Called if the password was correct and a code is required. */
   onSecondFactor?: () => void;
 }) {
   const [typed, setTyped] = useState('');
@@ -39,7 +39,7 @@ export function PasswordForm({
     >
       <TextField
         ref={first}
-        label="E-mail"
+        label="Email"
         type="email"
         autoComplete="username"
         required

@@ -1,18 +1,15 @@
-/** What the service says went wrong at a provider, in the address that it sends the browser back to. */
+/** Messages for the error codes that the service adds to the sign-in URL after a failed provider sign-in. */
 const FAULTS: ReadonlyMap<string, string> = new Map([
-  ['cancelled', 'The provider was not asked to let you in: the sign-in was cancelled there.'],
-  ['not_invited', 'Nobody has invited this address yet. Ask somebody who is inside for an invitation.'],
-  [
-    'email_not_verified',
-    'The provider does not vouch for your e-mail address. Confirm it there, and try again.',
-  ],
+  ['cancelled', 'Sign-in was canceled. Try again, or sign in another way.'],
+  ['not_invited', 'This email has not been invited. Ask an account owner or operator for an invitation.'],
+  ['email_not_verified', 'Your email is not verified at the provider. Verify it there and try again.'],
   [
     'not_linked',
-    'Somebody here has this address, and has not signed in with this provider before. Sign in with the password.',
+    'A user with this email exists but has not signed in with this provider before. Sign in with your password.',
   ],
 ]);
 
-/** The same in words, whatever stands in the address. */
+/** Returns the message of any code. */
 export function faultOfProvider(code: string): string {
-  return FAULTS.get(code) ?? 'Signing in with the provider did not work. Try again, or sign in another way.';
+  return FAULTS.get(code) ?? 'Could not sign in with the provider. Try again, or sign in another way.';
 }

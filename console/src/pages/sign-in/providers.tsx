@@ -4,7 +4,7 @@ import { Button } from '../../components/button.tsx';
 
 type Provider = Answer<'getSession'>['sign_in']['providers'][number];
 
-/** Other ways in, below that by password; nothing where there are none. */
+/** Sign-in buttons of the configured providers. Hidden if there are none. */
 export function Providers({ providers, returnTo }: { providers: readonly Provider[]; returnTo: string }) {
   const signIn = useAction('signInWithProvider');
   if (providers.length === 0) return null;
@@ -21,7 +21,7 @@ export function Providers({ providers, returnTo }: { providers: readonly Provide
           <Button
             key={id}
             className="w-full"
-            // Also once the answer is there: until the browser has left for the provider.
+            // Stays busy until the browser has left for the provider.
             busy={isChosen && (signIn.isPending || signIn.isSuccess)}
             onClick={() =>
               signIn.mutate(

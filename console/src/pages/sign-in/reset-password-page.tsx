@@ -9,7 +9,7 @@ import { useFragmentToken } from '../../shell/fragment.ts';
 
 const FIELDS = ['password'];
 
-/** Where the link in a mail leads: a new password in place of a forgotten one. */
+/** The page of a password reset link. */
 export default function ResetPasswordPage() {
   const token = useFragmentToken();
   return token === '' ? <NoLink used={false} /> : <ResetForm key={token} token={token} />;
@@ -21,7 +21,7 @@ function ResetForm({ token }: { token: string }) {
   const first = useFocus<HTMLInputElement>();
   if (reset.isSuccess) {
     return (
-      <Front title="The new password is set" hint="Everywhere you were signed in, you are not any more.">
+      <Front title="Password changed" hint="You have been signed out on all devices.">
         <ButtonLink kind="primary" to="/sign-in" className="w-full">
           Sign in
         </ButtonLink>
@@ -30,7 +30,7 @@ function ResetForm({ token }: { token: string }) {
   }
   if (reset.error?.code === 'invalid_link') return <NoLink used />;
   return (
-    <Front title="A new password" hint="It ends every session of yours, on every device.">
+    <Front title="Set a new password" hint="This signs you out on all devices.">
       <form
         className="space-y-4"
         onSubmit={(event) => {
@@ -48,7 +48,7 @@ function ResetForm({ token }: { token: string }) {
         />
         <FormFault error={reset.error} fields={FIELDS} />
         <Button kind="primary" type="submit" className="w-full" busy={reset.isPending}>
-          Set the password
+          Set password
         </Button>
       </form>
     </Front>
@@ -60,11 +60,11 @@ function NoLink({ used }: { used: boolean }) {
   const canReset = session.data?.sign_in.password_reset === true;
   return (
     <Front
-      title={used ? 'This link works no more' : 'Open the link from the mail'}
+      title={used ? 'This link is no longer valid' : 'Open your password reset link'}
       hint={
         used
-          ? 'It was used, or replaced by a newer one, or has expired.'
-          : 'What sets a new password stands in that link alone, and a reload forgets it.'
+          ? 'It was used, replaced by a newer one, or has expired.'
+          : 'Open the link in your password reset email again.'
       }
     >
       <ButtonLink
@@ -72,7 +72,7 @@ function NoLink({ used }: { used: boolean }) {
         to={canReset ? '/sign-in?forgot' : '/sign-in'}
         className="w-full"
       >
-        {canReset ? 'Ask for a new link' : 'To signing in'}
+        {canReset ? 'Request a new link' : 'Go to sign-in'}
       </ButtonLink>
     </Front>
   );

@@ -1,6 +1,6 @@
 /**
- * Where to go after signing in: a path of this console, or `/`. Whatever could lead elsewhere is refused: another
- * scheme or host, `//`, a backslash, and the control characters that browsers drop before they read an address.
+ * Returns the console path to open after sign-in; `/` for anything that could lead to another site: another scheme or
+ * host, `//`, backslashes, and control characters, which browsers strip from URLs.
  */
 export function returnPath(wanted: string | null): string {
   if (wanted === null || !wanted.startsWith('/') || /[\\\p{Cc}]/u.test(wanted)) return '/';
@@ -11,7 +11,7 @@ export function returnPath(wanted: string | null): string {
   } catch {
     return '/';
   }
-  // Also once its dots are resolved: `/.//elsewhere` is `//elsewhere`.
+  // Checked after dot segments are resolved: `/.//elsewhere` is `//elsewhere`.
   if (url.origin !== base || url.pathname.startsWith('//')) return '/';
   return url.pathname + url.search;
 }

@@ -7,17 +7,17 @@ import { useFocus } from '../../components/focus.ts';
 import { FormFault } from '../../components/form-fault.tsx';
 import { Front } from '../../components/front.tsx';
 
-/** The second step of signing in, by an authenticator app or a recovery code. */
+/** The second step of sign-in: a code from an authenticator app, or a recovery code. */
 export function SecondFactor({ onStartOver }: { onStartOver: () => void }) {
   const [kind, setKind] = useState<'totp' | 'recovery'>('totp');
   const isTotp = kind === 'totp';
   return (
     <Front
-      title="Second factor"
+      title="Two-factor authentication"
       hint={
         isTotp
-          ? 'The six digits that your authenticator app shows now.'
-          : 'One of the codes that you kept when you turned two factors on. Each works once.'
+          ? 'Enter the 6-digit code from your authenticator app.'
+          : 'Enter one of your recovery codes. Each works once.'
       }
       below={
         <button
@@ -36,7 +36,7 @@ export function SecondFactor({ onStartOver }: { onStartOver: () => void }) {
 
 function CodeForm({ kind, onOther }: { kind: 'totp' | 'recovery'; onOther: () => void }) {
   const [code, setCode] = useState('');
-  // A wrong code is of no more use: the boxes are emptied, and wait for the next one.
+  // Changes after a wrong code, to clear the boxes.
   const [tries, setTries] = useState(0);
   const signIn = useAction('signInSecondFactor', { changes: ['getSession'], quiet: true });
   const recovery = useFocus<HTMLInputElement>();
@@ -74,7 +74,7 @@ function CodeForm({ kind, onOther }: { kind: 'totp' | 'recovery'; onOther: () =>
         Sign in
       </Button>
       <Button kind="quiet" className="w-full" onClick={onOther}>
-        {kind === 'totp' ? 'Use a recovery code' : 'Use the authenticator app'}
+        {kind === 'totp' ? 'Use a recovery code' : 'Use authenticator app'}
       </Button>
     </form>
   );

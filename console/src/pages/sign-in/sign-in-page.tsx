@@ -4,7 +4,7 @@ import type { Answer } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Front } from '../../components/front.tsx';
 import { Failed, Notice, Skeleton } from '../../components/states.tsx';
-import { useNobody } from '../../shell/nobody.ts';
+import { useClearCacheOnSignOut } from '../../shell/nobody.ts';
 import { ForgotPassword } from './forgot-password.tsx';
 import { PasswordForm } from './password-form.tsx';
 import { faultOfProvider } from './provider-faults.ts';
@@ -13,11 +13,11 @@ import { returnPath } from './return-path.ts';
 import { SecondFactor } from './second-factor.tsx';
 import { SetupLink } from './setup-link.tsx';
 
-/** The way in: password or provider, second factor, forgotten password. */
+/** Sign-in by password or provider, two-factor authentication, and forgotten passwords. */
 export default function SignInPage() {
   const session = useRead('getSession', undefined);
   const search = new URLSearchParams(useSearch());
-  useNobody(session.data?.person === null);
+  useClearCacheOnSignOut(session.data?.person === null);
   if (session.data === undefined) {
     return (
       <Front title="Sign in">
@@ -32,10 +32,10 @@ export default function SignInPage() {
   const to = returnPath(search.get('to'));
   if (session.data.person !== null) return <Redirect replace to={to} />;
   if (session.data.setup_needed) return <SetupNeeded />;
-  return <Ways session={session.data} to={to} search={search} />;
+  return <SignIn session={session.data} to={to} search={search} />;
 }
 
-function Ways({
+function SignIn({
   session,
   to,
   search,
@@ -59,7 +59,7 @@ function Ways({
     return <ForgotPassword onBack={() => go((query) => query.delete('forgot'))} />;
   }
   return (
-    <Front title="Sign in" hint="To make keys, and to see what they were used for.">
+    <Front title="Sign in" hint="Manage your API keys and usage">
       <div className="space-y-5">
         {error !== null && <Notice tone="bad">{faultOfProvider(error)}</Notice>}
         <PasswordForm
@@ -75,8 +75,8 @@ function Ways({
 function SetupNeeded() {
   return (
     <Front
-      title="Nobody has set this service up yet"
-      hint="Its first operator is made with a link, which the service prints when it is started on a terminal."
+      title="Sluice is not set up yet"
+      hint="Open the setup link to create the admin account. Sluice prints it when started in a terminal."
     >
       <SetupLink />
     </Front>

@@ -16,14 +16,14 @@ import { partOf, usageQuery, useNames } from './use-usage.ts';
 interface BreakdownProps {
   scope: Scope;
   question: Question;
-  /** All together. */
+  /** Totals. */
   all: Sums;
   onSplit: (split: Split) => void;
-  /** The address of the requests that pass these filters too. */
+  /** Returns the path of the request log with these filters added. */
   linkOf: (filters: Partial<Filters>, scope?: Record<string, string>) => string;
 }
 
-/** What was used, taken apart, with the share that each part has; each leads to its requests. */
+/** Usage by model, key, account or status, with links to the requests. */
 export function Breakdown(props: BreakdownProps) {
   const { scope, question, onSplit } = props;
   const splits = (Object.keys(SPLITS) as Split[]).filter((split) => split !== 'account' || scope.all);
@@ -31,10 +31,10 @@ export function Breakdown(props: BreakdownProps) {
     <Card
       flush
       title="Breakdown"
-      hint="Each leads to its requests."
+      hint="Select a name to view its requests"
       actions={
         <Segmented
-          label="Break down by"
+          label="Group breakdown by"
           value={question.breakdown}
           choices={splits.map((value) => ({ value, label: SPLITS[value] }))}
           onChange={onSplit}
@@ -53,7 +53,7 @@ export function Breakdown(props: BreakdownProps) {
 const STATUS_ROWS: readonly { status: string; label: string; measure: Measure }[] = [
   { status: 'completed', label: 'Completed', measure: 'completed' },
   { status: 'error', label: 'Errors', measure: 'errors' },
-  { status: 'hung_up', label: 'Hung up', measure: 'hungUp' },
+  { status: 'hung_up', label: 'Client disconnected', measure: 'disconnected' },
   { status: 'interrupted', label: 'Interrupted', measure: 'interrupted' },
 ];
 
@@ -151,10 +151,10 @@ function partColumns(
     },
     {
       name: 'errors',
-      heading: 'Errors',
+      heading: 'Error rate',
       numeric: true,
       from: 'lg',
-      cell: (row) => (row.requests === 0 ? '–' : percent(row.errors / row.requests)),
+      cell: (row) => (row.requests === 0 ? '—' : percent(row.errors / row.requests)),
     },
     {
       name: 'tokens',
@@ -172,10 +172,10 @@ function partColumns(
     },
     {
       name: 'ttft',
-      heading: 'First token, p50',
+      heading: 'TTFT (p50)',
       numeric: true,
       from: 'lg',
-      cell: (row) => (row.ttft_ms === null ? '–' : duration(row.ttft_ms.p50)),
+      cell: (row) => (row.ttft_ms === null ? '—' : duration(row.ttft_ms.p50)),
     },
     {
       name: 'cost',

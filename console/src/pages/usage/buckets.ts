@@ -2,36 +2,36 @@ import type { Element } from '../../api/client.ts';
 import type { Days } from '../../components/date-range-days.ts';
 import { inexact } from '../../format/money.ts';
 
-/** Sums of a day, an hour or all. */
+/** Usage totals of a day, an hour or a whole period. */
 export type Sums = Element<'readUsage'>;
 
-/** The sums of each time; null: nothing happened then. */
+/** Totals per time; null: no requests. */
 export type OverTime = readonly (Sums | null)[];
 
 const LENGTH = { hour: 3600, day: 86_400 } as const;
 
-/** When each hour or day begins, in Unix seconds. */
+/** Returns the start of each hour or day, in Unix seconds. */
 export function timesOf({ from, to }: Days, unit: 'hour' | 'day'): number[] {
   const first = Date.parse(from) / 1000;
   const count = (Date.parse(to) / 1000 - first) / LENGTH[unit];
   return Array.from({ length: count }, (_, index) => first + index * LENGTH[unit]);
 }
 
-/** When the hour or day that begins then is over, in Unix seconds. */
+/** Returns the end of the hour or day that starts at `time`, in Unix seconds. */
 export const endOf = (time: number, unit: 'hour' | 'day'): number => time + LENGTH[unit];
 
-/** Puts sums by hour or day to their times. */
+/** Assigns rows by hour or day to their times. */
 export function overTime(times: readonly number[], rows: readonly Sums[]): OverTime {
   const byTime = new Map(rows.map((row) => [Date.parse(row.hour ?? row.day ?? '') / 1000, row]));
   return times.map((time) => byTime.get(time) ?? null);
 }
 
-/** Numbers of sums that can be added. Money is inexact here: it is for charts and shares. */
+/** Additive measures. Cost is a float, for charts and shares only. */
 export const MEASURES = {
   requests: (sums: Sums) => sums.requests,
   completed: ({ requests, errors, aborted, interrupted }: Sums) => requests - errors - aborted - interrupted,
   errors: (sums: Sums) => sums.errors,
-  hungUp: (sums: Sums) => sums.aborted,
+  disconnected: (sums: Sums) => sums.aborted,
   interrupted: (sums: Sums) => sums.interrupted,
   prompt: (sums: Sums) => sums.prompt_tokens,
   uncached: (sums: Sums) => sums.prompt_tokens - sums.cached_tokens,
@@ -42,15 +42,15 @@ export const MEASURES = {
 } as const;
 export type Measure = keyof typeof MEASURES;
 
-/** A measure at each time; nothing is 0. */
+/** Returns a measure per time, 0 for times without requests. */
 export const valuesOf = (over: OverTime, measure: Measure): number[] =>
   over.map((sums) => (sums === null ? 0 : MEASURES[measure](sums)));
 
-/** All of a measure. */
+/** Returns the sum of a measure over all times. */
 const total = (over: OverTime, measure: Measure): number =>
   valuesOf(over, measure).reduce((sum, value) => sum + value, 0);
 
-/** What was used in the first of these times, with the percentiles of all of them; its cost is inexact. */
+/** Returns the totals of the first `count` times, with the percentiles of the whole period. The cost is inexact. */
 export function sumsUntil(over: OverTime, count: number, whole: Sums): Sums {
   const of = (measure: Measure) => total(over.slice(0, count), measure);
   return {
@@ -64,7 +64,7 @@ export function sumsUntil(over: OverTime, count: number, whole: Sums): Sums {
   };
 }
 
-/** What is left at each time when the parts have been taken away. */
+/** Returns the remainder per time after subtracting the parts. */
 export const rest = (all: readonly number[], parts: readonly (readonly number[])[]): number[] =>
   all.map((value, index) =>
     Math.max(
@@ -73,13 +73,13 @@ export const rest = (all: readonly number[], parts: readonly (readonly number[])
     ),
   );
 
-/** Half, or 95%, of what was measured at each time is at most that; null: nothing was. */
+/** Returns a percentile per time; null: no data. */
 export const percentileAt = (
   over: OverTime,
   what: 'ttft_ms' | 'tokens_per_second',
   share: 'p50' | 'p95',
 ): (number | null)[] => over.map((sums) => sums?.[what]?.[share] ?? null);
 
-/** Those with the most tokens first, then requests. */
+/** Sorts by tokens, then requests, descending. */
 export const ranked = (rows: readonly Sums[]): Sums[] =>
   rows.toSorted((a, b) => MEASURES.tokens(b) - MEASURES.tokens(a) || b.requests - a.requests);

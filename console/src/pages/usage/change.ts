@@ -1,24 +1,24 @@
 import { percent, oneDigit } from '../../format/number.ts';
 
-/** How a number stands to the one before it. */
+/** The change of a number compared to the previous period. */
 export interface Change {
   direction: 'up' | 'down' | 'same';
-  /** Such as "up 12%". */
+  /** Such as "+12%". */
   text: string;
 }
 
-/** From this many times as much on, percent say nothing any more. */
+/** Larger increases are shown as a factor instead of a percentage. */
 const MANY_TIMES = 10;
 
-/** Compares a number with the one before; null where there is nothing to compare. */
+/** Compares a number to the previous one; null: one of them is unknown. */
 export function changeOf(now: number | null, before: number | null): Change | null {
   if (now === null || before === null) return null;
-  if (now === before) return { direction: 'same', text: 'as before' };
-  if (before === 0) return { direction: 'up', text: 'none before' };
+  if (now === before) return { direction: 'same', text: '0%' };
+  if (before === 0) return { direction: 'up', text: 'new' };
   const share = now / before - 1;
-  if (Math.abs(share) < 0.0005) return { direction: 'same', text: 'as before' };
-  if (now / before >= MANY_TIMES) return { direction: 'up', text: `up ${oneDigit(now / before)} times` };
+  if (Math.abs(share) < 0.0005) return { direction: 'same', text: '0%' };
+  if (now / before >= MANY_TIMES) return { direction: 'up', text: `${oneDigit(now / before)}×` };
   return share > 0
-    ? { direction: 'up', text: `up ${percent(share)}` }
-    : { direction: 'down', text: `down ${percent(-share)}` };
+    ? { direction: 'up', text: `+${percent(share)}` }
+    : { direction: 'down', text: `−${percent(-share)}` };
 }

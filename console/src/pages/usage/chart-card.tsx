@@ -8,18 +8,18 @@ import { Skeleton } from '../../components/states.tsx';
 import type { Drawing } from './drawings.ts';
 import { tickOf, timeOf } from './times.ts';
 
-// Drawing is a third of the page's script: it comes while its numbers are read.
+// The chart library is a third of the page's script, so it loads in parallel with the data.
 const Chart = lazy(() => import('../../charts/chart.tsx'));
 
 interface ChartCardProps {
   drawing: Drawing;
   times: readonly number[];
   unit: 'hour' | 'day';
-  /** Whether it is of parts. */
+  /** Whether usage is grouped. */
   ofParts: boolean;
-  /** Null: it is being read. */
+  /** Null: loading. */
   series: readonly Series[] | null;
-  /** The address of the requests of a time. */
+  /** Returns the path of the requests of a time. */
   linkOf: (index: number) => string;
   onOpen: (index: number) => void;
   className?: string;
@@ -27,7 +27,7 @@ interface ChartCardProps {
 
 const HEIGHT = 220;
 
-/** A chart, which can be looked at as a table as well; from both, a time leads to its requests. */
+/** A chart that can also be shown as a table. Each time links to its requests. */
 export function ChartCard({
   drawing,
   times,
@@ -48,7 +48,7 @@ export function ChartCard({
       className={className ?? ''}
       actions={
         <IconButton
-          label={asTable ? `${title} as a chart` : `${title} as a table`}
+          label={asTable ? `Show ${title} as chart` : `Show ${title} as table`}
           onClick={() => setAsTable(!asTable)}
         >
           {asTable ? (
@@ -85,7 +85,7 @@ export function ChartCard({
   );
 }
 
-/** As high as a chart with what is drawn in which colour below it. */
+/** Has the height of a chart with its legend. */
 function Waiting() {
   return (
     <div role="status" style={{ height: HEIGHT + 28 }}>

@@ -1,12 +1,12 @@
 import type { Sums } from './buckets.ts';
 
-/** What a column holds; money as the exact decimal text that the service told. */
+/** Value of a cell; money is the exact decimal string of the API. */
 type Cell = string | number | null;
 
 const COLUMNS: readonly (readonly [name: string, of: (sums: Sums) => Cell])[] = [
   ['requests', (sums) => sums.requests],
   ['errors', (sums) => sums.errors],
-  ['hung_up', (sums) => sums.aborted],
+  ['client_disconnected', (sums) => sums.aborted],
   ['interrupted', (sums) => sums.interrupted],
   ['prompt_tokens', (sums) => sums.prompt_tokens],
   ['cached_tokens', (sums) => sums.cached_tokens],
@@ -19,7 +19,7 @@ const COLUMNS: readonly (readonly [name: string, of: (sums: Sums) => Cell])[] = 
   ['tokens_per_second_p95', (sums) => sums.tokens_per_second?.p95 ?? null],
 ];
 
-/** What sums can be by: a column of its own, or two where an id has a name. */
+/** Columns per dimension: one, or id and name. */
 const BY: Readonly<Record<string, readonly (readonly [string, (sums: Sums, nameOf: Names) => Cell])[]>> = {
   hour: [['hour', (sums) => sums.hour]],
   day: [['day', (sums) => sums.day]],
@@ -34,13 +34,13 @@ const BY: Readonly<Record<string, readonly (readonly [string, (sums: Sums, nameO
   ],
 };
 
-/** Names by ids. */
+/** Return the name of an id. */
 interface Names {
   key: (id: string) => string;
   account: (id: string) => string;
 }
 
-/** Sums as CSV (RFC 4180, with a heading): a row each, with what they are by in front. */
+/** Formats rows as CSV (RFC 4180) with a header. The dimensions come first. */
 export function csvOf(by: readonly string[], rows: readonly Sums[], nameOf: Names): string {
   const front = by.flatMap((dimension) => BY[dimension] ?? []);
   const heading = [...front, ...COLUMNS].map(([name]) => name);
@@ -51,7 +51,7 @@ export function csvOf(by: readonly string[], rows: readonly Sums[], nameOf: Name
   return [heading, ...lines].map((line) => `${line.map(cell).join(',')}\r\n`).join('');
 }
 
-/** A text that a spreadsheet would take for a formula is made plain text, since people choose names. */
+/** Formats a cell. User-chosen names that look like formulas are escaped for spreadsheets. */
 function cell(value: Cell): string {
   if (value === null) return '';
   if (typeof value === 'number') return String(value);

@@ -5,12 +5,12 @@ import { duration } from '../../format/time.ts';
 import { percentileAt, rest, valuesOf, type Measure, type OverTime } from './buckets.ts';
 import type { Part } from './use-usage.ts';
 
-/** What a drawing is made from. */
+/** The data of a chart. */
 interface Drawn {
   over: OverTime;
-  /** The days before, as many; null: they are not compared. */
+  /** The previous period; null: no comparison. */
   before: OverTime | null;
-  /** Null: nothing is taken apart. */
+  /** Null: not grouped. */
   parts: readonly Part[] | null;
 }
 
@@ -19,54 +19,54 @@ export interface Drawing {
   name: string;
   title: string;
   hint: string;
-  /** Of what is taken apart, where it shows less then. */
+  /** Hint for grouped charts, if it differs. */
   hintOfParts?: string;
-  /** At the axis, and where it is read. */
+  /** `format` is for the axis, `formatExact` for the tooltip and table. */
   format: (value: number) => string;
   formatExact: (value: number) => string;
   counts: boolean;
   seriesOf: (drawn: Drawn) => Series[];
 }
 
-/** Amounts that are charted are inexact already, so they are written as far as they are right. */
+/** Charted amounts are floats, so only their exact digits are shown. */
 const dollars = (value: number): string => money(value.toFixed(12));
 const roundDollars = (value: number): string =>
   `$${value >= 1000 ? compact(value) : Number(value.toPrecision(3))}`;
 const perSecond = (value: number): string => `${oneDigit(value)} tokens/s`;
 
-/** All charts, in their order. */
+/** All charts, in order. */
 export const DRAWINGS: readonly Drawing[] = [
   {
     name: 'tokens',
     title: 'Tokens',
-    hint: 'Of prompts and completions.',
+    hint: 'Prompt and completion tokens',
     format: compact,
     formatExact: whole,
     counts: true,
     seriesOf: stacked('tokens', [
-      ['Prompt, not cached', 'uncached', 1],
-      ['Prompt, cached', 'cached', 6],
+      ['Prompt (uncached)', 'uncached', 1],
+      ['Prompt (cached)', 'cached', 6],
       ['Completion', 'completion', 2],
     ]),
   },
   {
     name: 'requests',
     title: 'Requests',
-    hint: 'By when they came; those that run are not among them.',
+    hint: 'By start time. Running requests are not included.',
     format: compact,
     formatExact: whole,
     counts: true,
     seriesOf: stacked('requests', [
       ['Completed', 'completed', 4],
       ['Errors', 'errors', 5],
-      ['Hung up', 'hungUp', 2],
+      ['Client disconnected', 'disconnected', 2],
       ['Interrupted', 'interrupted', 6],
     ]),
   },
   {
     name: 'cost',
     title: 'Cost',
-    hint: 'In USD, at the prices of when each request came.',
+    hint: 'In USD, at the prices when each request started',
     format: roundDollars,
     formatExact: dollars,
     counts: false,
@@ -75,8 +75,8 @@ export const DRAWINGS: readonly Drawing[] = [
   {
     name: 'ttft',
     title: 'Time to first token',
-    hint: 'From the request to the first token of its answer.',
-    hintOfParts: 'From the request to the first token: half took at most this (p50).',
+    hint: 'From the request to the first token (TTFT)',
+    hintOfParts: 'From the request to the first token (TTFT), p50',
     format: duration,
     formatExact: duration,
     counts: false,
@@ -84,9 +84,9 @@ export const DRAWINGS: readonly Drawing[] = [
   },
   {
     name: 'speed',
-    title: 'Speed',
-    hint: 'Tokens a second after the first one.',
-    hintOfParts: 'Tokens a second after the first one: half had at most this (p50).',
+    title: 'Throughput',
+    hint: 'Tokens per second after the first token of a request',
+    hintOfParts: 'Tokens per second after the first token of a request, p50',
     format: compact,
     formatExact: perSecond,
     counts: false,
@@ -94,7 +94,7 @@ export const DRAWINGS: readonly Drawing[] = [
   },
 ];
 
-/** Bars that stand on each other: of each part, or as the measure is made up. */
+/** Returns stacked bars: one per group, or one per component of the measure. */
 function stacked(measure: Measure, madeOf: readonly (readonly [string, Measure, number])[]) {
   return ({ over, before, parts }: Drawn): Series[] => {
     const bars = parts
@@ -105,7 +105,7 @@ function stacked(measure: Measure, madeOf: readonly (readonly [string, Measure, 
           shape: 'bar',
           colour,
         }));
-    return before === null ? bars : [...bars, faint('Before', valuesOf(before, measure))];
+    return before === null ? bars : [...bars, faint('Previous period', valuesOf(before, measure))];
   };
 }
 
@@ -118,12 +118,12 @@ function barsOfParts(over: OverTime, parts: readonly Part[], measure: Measure): 
     colour: index + 1,
   }));
   const others = rest(valuesOf(over, measure), all);
-  // What is left of inexact sums by rounding is nobody's.
+  // The rounding remainder is not assigned to any series.
   const isNothing = others.every((value) => value < 1e-9);
-  return isNothing ? bars : [...bars, { label: 'Others', values: others, shape: 'bar', colour: 6 }];
+  return isNothing ? bars : [...bars, { label: 'Other', values: others, shape: 'bar', colour: 6 }];
 }
 
-/** Lines of what half and 95% of the requests had; of parts only the half, or there would be too many. */
+/** Returns lines for p50 and p95; only p50 per group, to limit their number. */
 function lines(what: 'ttft_ms' | 'tokens_per_second') {
   return ({ over, before, parts }: Drawn): Series[] => {
     const drawn: Series[] = parts
@@ -137,7 +137,9 @@ function lines(what: 'ttft_ms' | 'tokens_per_second') {
           { label: 'p50', values: percentileAt(over, what, 'p50'), shape: 'line', colour: 1 },
           { label: 'p95', values: percentileAt(over, what, 'p95'), shape: 'line', colour: 2 },
         ];
-    return before === null ? drawn : [...drawn, faint('p50 before', percentileAt(before, what, 'p50'))];
+    return before === null
+      ? drawn
+      : [...drawn, faint('p50, previous period', percentileAt(before, what, 'p50'))];
   };
 }
 

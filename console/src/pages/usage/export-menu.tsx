@@ -9,9 +9,9 @@ import { csvOf } from './csv.ts';
 import { SPLITS, type Question } from './question.ts';
 import { usageQuery } from './use-usage.ts';
 
-/** Downloads what is shown as CSV, or all of it by day, model and key. */
+/** Downloads usage as CSV, as shown or by day, model and key. */
 export function ExportMenu({ scope, question }: { scope: Scope; question: Question }) {
-  const read = useAction('readUsage', { done: 'The file is in your downloads.' });
+  const read = useAction('readUsage', { done: 'CSV file downloaded' });
   const key = useKeyNames(scope.query, []);
   const account = useAccountNames(scope.all);
   const { unit, split, days } = question;
@@ -30,13 +30,13 @@ export function ExportMenu({ scope, question }: { scope: Scope; question: Questi
     <Menu
       trigger={
         <Button icon={<Download className="size-4" aria-hidden="true" />} busy={read.isPending}>
-          CSV
+          Export CSV
         </Button>
       }
     >
       <MenuItem icon={<FileSpreadsheet aria-hidden="true" />} onClick={() => save(shown)}>
         By {unit}
-        {split !== 'status' && ` and ${SPLITS[split].toLowerCase()}`}, as shown
+        {split !== 'status' && ` and ${SPLITS[split].toLowerCase()}`} (as shown)
       </MenuItem>
       <MenuItem
         icon={<FileSpreadsheet aria-hidden="true" />}

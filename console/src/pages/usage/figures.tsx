@@ -7,15 +7,15 @@ import { duration } from '../../format/time.ts';
 import type { Sums } from './buckets.ts';
 import { changeOf, type Change } from './change.ts';
 
-/** One of the figures: how it is taken from sums, and written. */
+/** Definition of a figure. */
 interface Kind {
   label: string;
   of: (sums: Sums) => number | null;
   text: (value: number, sums: Sums) => string;
   unit?: string;
-  /** In full, for those who hover. */
+  /** Exact value, shown on hover. */
   exact?: (value: number, sums: Sums) => string;
-  /** Whether more of it is good; left out: neither. */
+  /** Whether an increase is good; default: neither. */
   more?: 'good' | 'bad';
 }
 
@@ -28,9 +28,9 @@ const count = (label: string, of: (sums: Sums) => number): Kind => ({
 
 const FIGURES: readonly Kind[] = [
   count('Requests', (sums) => sums.requests),
-  count('Tokens in', (sums) => sums.prompt_tokens),
-  count('Tokens in, cached', (sums) => sums.cached_tokens),
-  count('Tokens out', (sums) => sums.completion_tokens),
+  count('Prompt tokens', (sums) => sums.prompt_tokens),
+  count('Cached prompt tokens', (sums) => sums.cached_tokens),
+  count('Completion tokens', (sums) => sums.completion_tokens),
   {
     label: 'Cost',
     of: (sums) => inexact(sums.cost_usd),
@@ -38,16 +38,16 @@ const FIGURES: readonly Kind[] = [
     exact: (_, sums) => `${sums.cost_usd} USD`,
   },
   {
-    label: 'Errors',
+    label: 'Error rate',
     of: ({ errors, requests }) => (requests === 0 ? null : errors / requests),
     text: percent,
     exact: (_, { errors, requests }) => `${whole(errors)} of ${whole(requests)} requests`,
     more: 'bad',
   },
-  { label: 'First token, p50', of: (sums) => sums.ttft_ms?.p50 ?? null, text: duration, more: 'bad' },
-  { label: 'First token, p95', of: (sums) => sums.ttft_ms?.p95 ?? null, text: duration, more: 'bad' },
-  speed('Speed, p50', 'p50'),
-  speed('Speed, p95', 'p95'),
+  { label: 'TTFT (p50)', of: (sums) => sums.ttft_ms?.p50 ?? null, text: duration, more: 'bad' },
+  { label: 'TTFT (p95)', of: (sums) => sums.ttft_ms?.p95 ?? null, text: duration, more: 'bad' },
+  speed('Throughput (p50)', 'p50'),
+  speed('Throughput (p95)', 'p95'),
 ];
 
 function speed(label: string, share: 'p50' | 'p95'): Kind {
@@ -61,14 +61,14 @@ function speed(label: string, share: 'p50' | 'p95'): Kind {
 }
 
 interface FiguresProps {
-  /** Undefined: they are being read. */
+  /** Undefined: loading. */
   now: Sums | undefined;
   before: Sums | undefined;
-  /** The days that they are compared with, in words. */
+  /** The previous period as text. */
   beforeText: string;
 }
 
-/** What was used in all, each compared with the days before. */
+/** Usage totals, each compared to the previous period. */
 export function Figures({ now, before, beforeText }: FiguresProps) {
   return (
     <Card>
@@ -77,7 +77,7 @@ export function Figures({ now, before, beforeText }: FiguresProps) {
           <One key={kind.label} kind={kind} now={now} before={before} />
         ))}
       </dl>
-      <p className="mt-5 border-t border-line pt-3 text-xs text-ink-3">Compared with {beforeText}.</p>
+      <p className="mt-5 border-t border-line pt-3 text-xs text-ink-3">Compared to {beforeText}</p>
     </Card>
   );
 }
@@ -93,11 +93,11 @@ function One({ kind, now, before }: { kind: Kind; now: Sums | undefined; before:
   return (
     <Figure
       label={label}
-      value={value === null ? '–' : <span title={exact?.(value, now)}>{text(value, now)}</span>}
+      value={value === null ? '—' : <span title={exact?.(value, now)}>{text(value, now)}</span>}
       {...(unit !== undefined && value !== null && { unit })}
       note={
         change === null ? (
-          <span>{before === undefined ? ' ' : 'nothing to compare'}</span>
+          <span>{before === undefined ? ' ' : '—'}</span>
         ) : (
           <Compared
             change={change}
@@ -126,7 +126,10 @@ function Compared({
   const tone =
     more === undefined || change.direction === 'same' ? 'text-ink-3' : isGood ? 'text-good' : 'text-bad';
   return (
-    <span className={`inline-flex items-center gap-1 tabular-nums ${tone}`} title={`${before} before`}>
+    <span
+      className={`inline-flex items-center gap-1 tabular-nums ${tone}`}
+      title={`Previous period: ${before}`}
+    >
       <Arrow className="size-3.5 shrink-0" aria-hidden="true" />
       {change.text}
     </span>

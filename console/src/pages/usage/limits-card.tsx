@@ -17,7 +17,7 @@ interface LimitsCardProps {
   question: Question;
 }
 
-/** What is left now of each limit that the account is held against, and of those of the key and model chosen. */
+/** Current usage of the limits of the account, and of the selected key and model. */
 export function LimitsCard({ accountId, question: { key, model } }: LimitsCardProps) {
   const query = {
     account_id: accountId,
@@ -28,11 +28,11 @@ export function LimitsCard({ accountId, question: { key, model } }: LimitsCardPr
   const limits = useRead('readLimits', { query }, { everyMs: EVERY_MS, keep: true });
   return (
     <Card
-      title="Limits, now"
+      title="Limits"
       hint={
         account.data
-          ? `What is used of each, running requests included. Plan: ${account.data.plan}.`
-          : 'What is used of each, running requests included.'
+          ? `Current usage, including running requests. Plan: ${account.data.plan ?? 'default'}.`
+          : 'Current usage, including running requests.'
       }
     >
       {limits.data === undefined ? (
@@ -42,7 +42,7 @@ export function LimitsCard({ accountId, question: { key, model } }: LimitsCardPr
           <Failed error={limits.error} retry={() => void limits.refetch()} />
         )
       ) : limits.data.data.length === 0 ? (
-        <p className="text-sm text-ink-3">The plan of this account sets no limits.</p>
+        <p className="text-sm text-ink-3">The plan of this account has no limits.</p>
       ) : (
         <ul className="grid gap-x-8 gap-y-5 sm:grid-cols-2 lg:grid-cols-3">
           {limits.data.data.map((standing) => (
@@ -72,9 +72,9 @@ function One({ standing }: { standing: Standing }) {
 }
 
 function Reset({ limit, at }: { limit: Standing['limit']; at: string | null }) {
-  if (limit === 'requests_in_flight') return <span>Free again as requests end</span>;
+  if (limit === 'requests_in_flight') return <span>Freed when requests finish</span>;
   if (limit === 'requests_per_minute' || limit === 'tokens_per_minute') {
-    return <span>Fills up again within a minute</span>;
+    return <span>Refills within a minute</span>;
   }
   return at === null ? null : (
     <span>

@@ -11,35 +11,35 @@ import {
   type NamedRange,
 } from '../../components/date-range-days.ts';
 
-/** By what usage is taken apart: how requests ended, or what they were made with. */
+/** Dimensions to group usage by. */
 export const SPLITS = { status: 'Status', model: 'Model', key: 'Key', account: 'Account' } as const;
 export type Split = keyof typeof SPLITS;
 
-/** What the page shows, as its address has it. */
+/** What the page shows, as set in the URL. */
 export interface Question {
   range: NamedRange | null;
   days: Days;
-  /** The days to compare with. */
+  /** The previous period. */
   before: Days;
-  /** What one bar is. */
+  /** Length of one bar. */
   unit: 'hour' | 'day';
-  /** By what the charts are stacked. */
+  /** Dimension of the charts. */
   split: Split;
-  /** By what the table below them is taken apart. */
+  /** Dimension of the breakdown table. */
   breakdown: Split;
-  /** Whether the days before are drawn as well. */
+  /** Draws the previous period in the charts. */
   compare: boolean;
   model: string | null;
   key: string | null;
 }
 
 const DEFAULT_RANGE: NamedRange = '30d';
-/** Of days so few, hours are shown. */
+/** Ranges up to this many days are shown by hour. */
 const MOST_DAYS_IN_HOURS = 2;
-/** What a custom range is cut to, in days. */
+/** Maximum length of a custom range, in days. */
 const MOST_DAYS = 366;
 
-/** Reads it from the query of an address; what makes no sense there is as if it were not there. */
+/** Parses the URL query. Ignores invalid values. */
 export function questionOf(query: URLSearchParams, today: string, all: boolean): Question {
   const custom = daysIn(query, today);
   const named = query.get('range') ?? DEFAULT_RANGE;
@@ -58,7 +58,7 @@ export function questionOf(query: URLSearchParams, today: string, all: boolean):
   };
 }
 
-/** The days in words. */
+/** Formats the range, such as "Last 7 days". */
 export const daysWords = ({ range, days }: Question): string =>
   range === null ? daysText(days) : NAMED_RANGES[range];
 
@@ -72,6 +72,6 @@ function daysIn(query: URLSearchParams, today: string): Days | null {
 
 function splitOf(text: string | null, all: boolean): Split | null {
   if (text === null || !Object.hasOwn(SPLITS, text)) return null;
-  // One account cannot be taken apart by accounts.
-  return text === 'account' && !all ? null : (text as Split); // It is one of the keys, as was seen.
+  // A single account cannot be grouped by account.
+  return text === 'account' && !all ? null : (text as Split); // Checked above.
 }

@@ -18,11 +18,11 @@ const HOUR = new Intl.DateTimeFormat(undefined, {
   timeZone: UTC,
 });
 
-/** An hour or a day of UTC where there is little room; `time` in Unix seconds. */
+/** Returns a brief formatter of UTC hours or days; `time` in Unix seconds. */
 export const tickOf = (unit: 'hour' | 'day') => (time: number) =>
   (unit === 'hour' ? HOUR_TICK : DAY_TICK).format(time * 1000);
 
-/** The same in full. */
+/** Returns a full formatter of UTC hours or days; `time` in Unix seconds. */
 export const timeOf = (unit: 'hour' | 'day') => (time: number) =>
   unit === 'hour'
     ? `${HOUR.formatRange(time * 1000, endOf(time, unit) * 1000)} UTC`

@@ -9,16 +9,16 @@ import type { Part } from './use-usage.ts';
 interface UsageChartsProps {
   question: Question;
   times: readonly number[];
-  /** Undefined: they are being read. */
+  /** Undefined: loading. */
   over: OverTime | undefined;
   before: OverTime | undefined;
-  /** Null: they are being read, or nothing is taken apart. */
+  /** Null: loading, or not grouped. */
   parts: readonly Part[] | null;
-  /** The address of the requests of a time. */
+  /** Returns the path of the requests of a time. */
   linkOf: (index: number) => string;
 }
 
-/** What was used over time: the widest first, the others two in a line. */
+/** The usage charts. The first one has the full width. */
 export function UsageCharts({ question, times, over, before, parts, linkOf }: UsageChartsProps) {
   const { unit, split, compare } = question;
   const [, navigate] = useLocation();

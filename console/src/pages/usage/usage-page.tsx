@@ -21,7 +21,7 @@ import { daysWords, questionOf, SPLITS, type Question, type Split } from './ques
 import { UsageCharts } from './usage-charts.tsx';
 import { useParts, useUsage } from './use-usage.ts';
 
-/** What was used: in all, over time, and by what. */
+/** Usage: totals, charts and breakdown. */
 export default function UsagePage() {
   const scope = useScope();
   const [query, change] = useQueryState();
@@ -30,7 +30,7 @@ export default function UsagePage() {
   return (
     <Page
       title="Usage"
-      hint="Tokens, requests, cost and speed. Days are days of UTC, as limits and prices have them."
+      hint="Tokens, requests, cost and performance. Days are in UTC."
       actions={
         <>
           <ScopeSwitch />
@@ -49,9 +49,9 @@ export default function UsagePage() {
         <ModelFilter scope={scope} value={question.model} onChange={(model) => change({ model })} />
         <KeyFilter scope={scope} value={question.key} onChange={(key) => change({ key })} />
         <div className="flex items-center gap-2">
-          <span className="text-xs text-ink-3">Split by</span>
+          <span className="text-xs text-ink-3">Group by</span>
           <Segmented
-            label="Split by"
+            label="Group by"
             value={question.split}
             choices={splitsOf(scope).map((value) => ({ value, label: SPLITS[value] }))}
             onChange={(split) => change({ split: split === 'status' ? null : split })}
@@ -59,7 +59,7 @@ export default function UsagePage() {
         </div>
         <div className="sm:ml-auto">
           <Switch checked={question.compare} onChange={(on) => change({ compare: on ? '1' : null })}>
-            Draw the period before
+            Compare to previous period
           </Switch>
         </div>
       </div>
@@ -69,7 +69,7 @@ export default function UsagePage() {
 }
 
 const splitsOf = ({ all }: Scope): Split[] =>
-  (Object.keys(SPLITS) as Split[]).filter((split) => split !== 'account' || all); // The keys are the splits.
+  (Object.keys(SPLITS) as Split[]).filter((split) => split !== 'account' || all); // The keys of `SPLITS`.
 
 function Usage({ scope, question }: { scope: Scope; question: Question }) {
   const usage = useUsage(scope, question);
@@ -124,7 +124,7 @@ function Usage({ scope, question }: { scope: Scope; question: Question }) {
   );
 }
 
-/** What the figures are compared with: the days before, but of hours no more than there were of these days. */
+/** Returns the previous period; by hour only as many hours as have started in the current one. */
 function comparable(
   { unit, before }: Question,
   { times, allBefore, overBefore }: ReturnType<typeof useUsage>,
@@ -136,7 +136,7 @@ function comparable(
   }
   return {
     before: allBefore && overBefore && sumsUntil(overBefore, begun, allBefore),
-    beforeText: `${daysText(before)}, ${begun === 1 ? 'the first hour' : `the first ${begun} hours`}`,
+    beforeText: `${daysText(before)}, ${begun === 1 ? 'first hour' : `first ${begun} hours`}`,
   };
 }
 
@@ -144,17 +144,17 @@ function NoRequests() {
   return (
     <Empty
       icon={ChartColumn}
-      title="No requests in this range"
+      title="No requests in this period"
       action={
         <span className="flex flex-wrap justify-center gap-2">
           <ButtonLink to="/playground" kind="primary">
-            Try the playground
+            Open playground
           </ButtonLink>
-          <ButtonLink to="/keys">Make an API key</ButtonLink>
+          <ButtonLink to="/keys">Create API key</ButtonLink>
         </span>
       }
     >
-      As soon as something is asked with a key of this account, it is counted here, within a second.
+      Usage appears here within a second after a request finishes.
     </Empty>
   );
 }

@@ -5,11 +5,11 @@ import type { Scope } from '../../shell/scope.tsx';
 import { overTime, ranked, timesOf, type OverTime, type Sums } from './buckets.ts';
 import type { Question, Split } from './question.ts';
 
-/** Most parts that are drawn by themselves; the rest is drawn as one. */
+/** Maximum number of groups in a chart; the rest is combined. */
 const MOST_PARTS = 5;
 const EVERY_MS = 60_000;
 
-/** What the service is asked with for the usage of these days. */
+/** Returns the API query for the usage of these days. */
 export function usageQuery(scope: Scope, { model, key }: Question, { from, to }: Days) {
   return {
     ...scope.query,
@@ -20,7 +20,7 @@ export function usageQuery(scope: Scope, { model, key }: Question, { from, to }:
   };
 }
 
-/** All that was used in the days of a question, and in those before. */
+/** Loads the usage of the selected and the previous period. */
 export function useUsage(scope: Scope, question: Question) {
   const { unit, days, before } = question;
   const options = { keep: true, everyMs: EVERY_MS };
@@ -36,7 +36,7 @@ export function useUsage(scope: Scope, question: Question) {
   return {
     error: reads.find(({ error }) => error !== null)?.error ?? null,
     refetch: () => reads.forEach((read) => void read.refetch()),
-    /** What is shown is of another question, until the answer to this one is there. */
+    /** The data is of the previous selection while the new one loads. */
     isStale: reads.some(({ isPlaceholderData }) => isPlaceholderData),
     times,
     all: all.data?.data[0],
@@ -46,28 +46,28 @@ export function useUsage(scope: Scope, question: Question) {
   };
 }
 
-/** Months are not equally long: as many as there are times. */
+/** Cuts or pads to `count` times, because months differ in length. */
 const fitted = (over: OverTime, count: number): OverTime =>
   Array.from({ length: count }, (_, index) => over[index] ?? null);
 
-/** What a split is called in a question and in its answer. */
+/** Names of a dimension in the API query and response. */
 const PARTS = {
   model: { column: 'model', filter: 'model' },
   key: { column: 'key_id', filter: 'key_id' },
   account: { column: 'account_id', filter: 'account_id' },
 } as const;
 
-/** What the sums are of. */
+/** Returns the id of the group that a row belongs to. */
 export const partOf = (sums: Sums, by: Exclude<Split, 'status'>): string => sums[PARTS[by].column] ?? '';
 
-/** A part of the usage. */
+/** A group of the usage. */
 export interface Part {
   id: string;
   label: string;
   over: OverTime;
 }
 
-/** The parts that used the most, over time; null until they are there, and where nothing is taken apart. */
+/** Loads the groups with the most usage; null: loading, or not grouped. */
 export function useParts(scope: Scope, question: Question, times: readonly number[]): Part[] | null {
   const { split, unit, days } = question;
   const by = split === 'status' ? null : split;
@@ -96,11 +96,11 @@ export function useParts(scope: Scope, question: Question, times: readonly numbe
   return parts.length === ids.length ? parts : null;
 }
 
-/** Of a model without who made it: below a chart there is little room. */
+/** Shortens a model id to the part after the namespace, for chart legends. */
 const shortName = (name: string, by: Split): string =>
   by === 'model' ? (name.split('/').at(-1) ?? name) : name;
 
-/** Names of models, keys or accounts by their ids. */
+/** Returns a function that maps ids of models, keys or accounts to names. */
 export function useNames(scope: Scope, by: Split | null, ids: readonly string[]): (id: string) => string {
   const keys = useKeyNames(scope.query, by === 'key' ? ids : []);
   const accounts = useAccountNames(by === 'account');
