@@ -5,7 +5,7 @@ import tailwindcss from '@tailwindcss/vite';
 import react from '@vitejs/plugin-react';
 import { defineConfig, type Plugin } from 'vite';
 
-/** `sluice serve` of a clone; `npm run dev:console` sends it what is not the console's. */
+/** The service that `npm run dev:console` forwards API requests to. */
 const SERVICE = process.env.SLUICE_URL ?? 'http://127.0.0.1:8080';
 
 export default defineConfig({
@@ -14,7 +14,7 @@ export default defineConfig({
   build: {
     outDir: 'dist',
     emptyOutDir: true,
-    // The policy allows no `data:` in scripts and styles, and no inline script.
+    // The Content-Security-Policy allows no `data:` URLs and no inline scripts.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
@@ -24,7 +24,7 @@ export default defineConfig({
   },
 });
 
-/** Compresses each file once, when it is built, so that the service only sends it. */
+/** Compresses each file at build time. */
 function compressed(): Plugin {
   return {
     name: 'compressed',

@@ -1,10 +1,10 @@
-// Before the first paint, so that nobody in the dark is dazzled: `light`, `dark`, or as the system has it.
+// Sets the color scheme before the first paint: `light`, `dark`, or the system setting.
 (() => {
   let chosen = null;
   try {
     chosen = localStorage.getItem('sluice.appearance');
   } catch {
-    // Storage is closed to us: as the system has it.
+    // Storage is unavailable: use the system setting.
   }
   const dark =
     chosen === 'dark' || (chosen !== 'light' && matchMedia('(prefers-color-scheme: dark)').matches);

@@ -1,4 +1,4 @@
-/** What the service writes to people. Plain text: links can be read before they are followed. */
+/** Email messages to users. Plain text, so that links can be checked before they are opened. */
 
 export interface Message {
   to: string;
@@ -6,25 +6,27 @@ export interface Message {
   text: string;
 }
 
-/** A link to a new password. */
+/** The message with a password reset link. */
 export function resetMessage({ email, name }: { email: string; name: string }, link: string): Message {
   return {
     to: email,
-    subject: 'A new password for Sluice',
+    subject: 'Reset your Sluice password',
     text: [
       `Hello ${name},`,
       '',
-      'somebody, probably you, has asked for a new password. This link sets it, once and within an hour:',
+      'Open this link to set a new password for Sluice:',
       '',
       link,
       '',
-      'If it was not you, there is nothing to do: your password stays as it is.',
+      'The link works once and expires after one hour.',
+      '',
+      'If you did not request a new password, ignore this email. Your password has not changed.',
       '',
     ].join('\n'),
   };
 }
 
-/** An invitation to act for an account. */
+/** The message with an invitation link. */
 export function invitationMessage(
   { email, accountName, expiresAt }: { email: string; accountName: string; expiresAt: number },
   link: string,
@@ -32,15 +34,17 @@ export function invitationMessage(
   const until = new Date(expiresAt).toISOString().slice(0, 10);
   return {
     to: email,
-    subject: `An invitation to ${accountName} on Sluice`,
+    subject: `Join ${accountName} on Sluice`,
     text: [
       'Hello,',
       '',
-      `you are invited to act for the account ${accountName}. This link accepts, until ${until}:`,
+      `You are invited to join the account ${accountName} on Sluice. Open this link to accept the invitation:`,
       '',
       link,
       '',
-      'If you expect no invitation, there is nothing to do.',
+      `The link works once and expires on ${until}.`,
+      '',
+      'If you did not expect this invitation, ignore this email.',
       '',
     ].join('\n'),
   };

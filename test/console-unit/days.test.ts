@@ -12,7 +12,7 @@ import { filtersOf, requestsPath, toQuery } from '../../console/src/pages/reques
 import { questionOf } from '../../console/src/pages/usage/question.ts';
 
 describe('days', () => {
-  test('named ranges end with today, and a month is a month', () => {
+  test('preset ranges end today, and months are calendar months', () => {
     assert.deepEqual(daysOf('today', '2026-11-22'), { from: '2026-11-22', to: '2026-11-23' });
     assert.deepEqual(daysOf('7d', '2026-03-03'), { from: '2026-02-25', to: '2026-03-04' });
     assert.deepEqual(daysOf('month', '2026-01-31'), { from: '2026-01-01', to: '2026-02-01' });
@@ -20,12 +20,12 @@ describe('days', () => {
     assert.equal(countDays(daysOf('90d', '2026-11-22')), 90);
   });
 
-  test('the period before is as long and touches, but months are compared with months', () => {
+  test('the previous period has the same length; months are compared to months', () => {
     assert.deepEqual(daysBefore({ from: '2026-11-16', to: '2026-11-23' }, '7d'), {
       from: '2026-11-09',
       to: '2026-11-16',
     });
-    // As far as this month has come; February has no 30th.
+    // The same days of the previous month; February has no 30th.
     assert.deepEqual(daysBefore(daysOf('month', '2026-11-22'), 'month'), {
       from: '2026-10-01',
       to: '2026-10-23',
@@ -40,7 +40,7 @@ describe('days', () => {
     });
   });
 
-  test('what is no day is none', () => {
+  test('invalid days are rejected', () => {
     for (const text of ['', '2026-02-30', '2026-2-3', '2026-11-21T00:00:00Z', 'today'])
       assert.ok(!isDay(text), text);
     assert.ok(isDay('2028-02-29'));
@@ -49,20 +49,20 @@ describe('days', () => {
   });
 });
 
-describe('the address of the usage page', () => {
+describe('the URL of the usage page', () => {
   const question = (query: string, all = false) => questionOf(new URLSearchParams(query), '2026-11-22', all);
 
-  test('without anything it shows thirty days', () => {
+  test('the default range is thirty days', () => {
     const { range, days, unit, split, breakdown } = question('');
     assert.deepEqual([range, countDays(days), unit, split, breakdown], ['30d', 30, 'day', 'status', 'model']);
   });
 
-  test('days of its own win over a name, and few of them are shown by the hour', () => {
+  test('a custom range wins over a preset, and short ranges are shown by hour', () => {
     const { range, days, unit } = question('range=7d&from=2026-11-01&to=2026-11-03');
     assert.deepEqual([range, days, unit], [null, { from: '2026-11-01', to: '2026-11-03' }, 'hour']);
   });
 
-  test('what makes no sense is as if it were not there', () => {
+  test('invalid values are ignored', () => {
     for (const query of [
       'range=ever',
       'from=2026-11-05&to=2026-11-05',
@@ -78,28 +78,28 @@ describe('the address of the usage page', () => {
   });
 });
 
-describe('the address of the log', () => {
-  const asked = (query: string) => toQuery(filtersOf(new URLSearchParams(query)), '2026-11-22');
+describe('the URL of the request log', () => {
+  const queryOf = (query: string) => toQuery(filtersOf(new URLSearchParams(query)), '2026-11-22');
 
-  test('says what the service is asked with', () => {
-    assert.deepEqual(asked(''), {});
-    assert.deepEqual(asked('key=key_1&model=a%2Fb&status=4xx'), {
+  test('is converted to the API query', () => {
+    assert.deepEqual(queryOf(''), {});
+    assert.deepEqual(queryOf('key=key_1&model=a%2Fb&status=4xx'), {
       key_id: 'key_1',
       model: 'a/b',
       status_class: 4,
     });
-    assert.deepEqual(asked('status=error'), { outcome: 'error' });
-    assert.deepEqual(asked('status=running'), { state: 'open' });
-    assert.deepEqual(asked('status=queue_full'), { error_code: 'queue_full' });
-    assert.deepEqual(asked('range=today'), { from: '2026-11-22T00:00:00Z', to: '2026-11-23T00:00:00Z' });
-    assert.deepEqual(asked('from=2026-11-21T13:00:00Z&to=2026-11-22'), {
+    assert.deepEqual(queryOf('status=error'), { outcome: 'error' });
+    assert.deepEqual(queryOf('status=running'), { state: 'open' });
+    assert.deepEqual(queryOf('status=queue_full'), { error_code: 'queue_full' });
+    assert.deepEqual(queryOf('range=today'), { from: '2026-11-22T00:00:00Z', to: '2026-11-23T00:00:00Z' });
+    assert.deepEqual(queryOf('from=2026-11-21T13:00:00Z&to=2026-11-22'), {
       from: '2026-11-21T13:00:00Z',
       to: '2026-11-22T00:00:00Z',
     });
-    assert.deepEqual(asked('from=yesterday&to=2026-11-21T13:00:00'), {});
+    assert.deepEqual(queryOf('from=yesterday&to=2026-11-21T13:00:00'), {});
   });
 
-  test('leads from filters back to the same filters', () => {
+  test('restores the same filters', () => {
     const filters = { key: 'key_1', model: 'a/b', status: '5xx', range: null, from: '2026-11-01', to: null };
     const path = requestsPath(filters, { scope: 'all' });
     assert.deepEqual(filtersOf(new URL(path, 'http://x').searchParams), filters);

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { EventReader } from '../../console/src/api/events.ts';
 
-/** What the reader gives of a stream that comes in these pieces. */
+/** Parses a stream that arrives in these pieces. */
 function read(...pieces: string[]): string[] {
   const reader = new EventReader();
   return pieces.flatMap((piece) => reader.push(piece));
@@ -31,17 +31,17 @@ const EVENTS = [
   '[DONE]',
 ];
 
-test('the events are the same wherever the stream is cut in two', () => {
+test('the events are the same wherever the stream is split in two', () => {
   for (let cut = 0; cut <= STREAM.length; cut++) {
     assert.deepEqual(read(STREAM.slice(0, cut), STREAM.slice(cut)), EVENTS, `cut at ${cut}`);
   }
 });
 
-test('the events are the same when each character comes by itself, with empty pieces between', () => {
+test('the events are the same when each character is a piece, with empty pieces between', () => {
   assert.deepEqual(read(...STREAM.split('').flatMap((character) => [character, ''])), EVENTS);
 });
 
-test('the events are the same however often the stream is cut', () => {
+test('the events are the same however often the stream is split', () => {
   fc.assert(
     fc.property(fc.array(fc.nat(STREAM.length), { maxLength: 20 }), (cuts) => {
       const at = [0, ...cuts.sort((a, b) => a - b), STREAM.length];
@@ -50,7 +50,7 @@ test('the events are the same however often the stream is cut', () => {
   );
 });
 
-test('an event is told as soon as its empty line is there, and not before', () => {
+test('an event is returned as soon as its empty line arrives', () => {
   const reader = new EventReader();
   assert.deepEqual(reader.push('data: a\n'), []);
   assert.deepEqual(reader.push('\n'), ['a']);
@@ -59,6 +59,6 @@ test('an event is told as soon as its empty line is there, and not before', () =
   assert.deepEqual(reader.push('data: c\r\n\r\n'), ['c']);
 });
 
-test('what breaks off in the middle of an event is none', () => {
+test('an incomplete last event is ignored', () => {
   assert.deepEqual(read('data: whole\n\ndata: half\n'), ['whole']);
 });

@@ -8,7 +8,7 @@ import { atRest, chat, MODEL, startService } from '../harness.ts';
 const service = await startService();
 after(() => service[Symbol.asyncDispose]());
 
-// In a page an address without a host is one of the service that the page is from.
+// In a browser, URLs without a host refer to the service of the page.
 const fetched = globalThis.fetch;
 mock.method(globalThis, 'fetch', (path: string, init: RequestInit) => fetched(service.url + path, init));
 
@@ -23,8 +23,8 @@ async function eventsOf(call: GenerateCall): Promise<GenerateEvent[]> {
   return await Array.fromAsync(generate(call));
 }
 
-/** The events without what is different each time. */
-function told(events: readonly GenerateEvent[]): unknown[] {
+/** Returns the events without values that vary. */
+function summary(events: readonly GenerateEvent[]): unknown[] {
   return events.map((event) => {
     if (event.type === 'text') return [event.choice, event.text];
     if (event.type === 'finish') return [event.choice, event.reason];
@@ -35,10 +35,10 @@ function told(events: readonly GenerateEvent[]): unknown[] {
 const textOf = (events: readonly GenerateEvent[]): string =>
   events.map((event) => (event.type === 'text' ? event.text : '')).join('');
 
-test('a streamed chat is told as it comes, with its request, its times and its usage', async () => {
+test('a streamed chat completion has events with request id, timing and usage', async () => {
   const events = await eventsOf(ask({ text: 'Zwölf Ärzte 🥼', cachedTokens: 2 }));
-  assert.deepEqual(told(events).slice(0, 2), ['taken', 'first_token']);
-  assert.deepEqual(told(events).slice(-3), [[0, 'stop'], 'usage', 'end']);
+  assert.deepEqual(summary(events).slice(0, 2), ['taken', 'first_token']);
+  assert.deepEqual(summary(events).slice(-3), [[0, 'stop'], 'usage', 'end']);
   assert.equal(textOf(events), 'Zwölf Ärzte 🥼');
   const usage = events.find((event) => event.type === 'usage')?.usage;
   assert.ok(usage && usage.promptTokens > 2 && usage.completionTokens > 0);
@@ -50,12 +50,12 @@ test('a streamed chat is told as it comes, with its request, its times and its u
   assert.ok(first.ttftMs > 0 && first.ttftMs <= end.totalMs);
 });
 
-test('a whole answer comes in the same events', async () => {
+test('a response that is not streamed has the same events', async () => {
   const events = await eventsOf(ask({ text: 'at once' }, { stream: false }));
-  assert.deepEqual(told(events), ['taken', [0, 'at once'], [0, 'stop'], 'usage', 'end']);
+  assert.deepEqual(summary(events), ['taken', [0, 'at once'], [0, 'stop'], 'usage', 'end']);
 });
 
-test('several choices are told apart', async () => {
+test('several choices have separate events', async () => {
   const call = ask({ text: 'a b' });
   const events = await eventsOf({ ...call, body: { ...call.body, n: 2 } });
   for (const choice of [0, 1]) {
@@ -64,13 +64,13 @@ test('several choices are told apart', async () => {
   }
 });
 
-test('a text completion streams as a chat does', async () => {
+test('text completions stream like chat completions', async () => {
   const body = { model: MODEL, prompt: scripted({ text: 'and so on' }) };
   const events = await eventsOf({ endpoint: 'text', body, key: service.key });
   assert.equal(textOf(events), 'and so on');
 });
 
-test('log probabilities of both endpoints have one shape', async () => {
+test('log probabilities of both endpoints have the same shape', async () => {
   const likely = { logprobs: true, top_logprobs: 2 };
   const shapes = [];
   for (const call of [
@@ -84,7 +84,7 @@ test('log probabilities of both endpoints have one shape', async () => {
   assert.deepEqual(shapes[0], shapes[1]);
 });
 
-test('a no of the service is thrown before any event, with its code, field and request', async () => {
+test('a refused request throws before any event, with code, field and request id', async () => {
   const call = ask({});
   await assert.rejects(eventsOf({ ...call, body: { ...call.body, temperature: 9 } }), (error) => {
     assert.ok(error instanceof ApiError);
@@ -94,13 +94,13 @@ test('a no of the service is thrown before any event, with its code, field and r
   });
 });
 
-test('a fault in the middle is told after the text that came, with what was used', async () => {
+test('an error during generation comes after the text so far and its usage', async () => {
   const events = await eventsOf(ask({ tokens: 9, errorAfter: 3 }));
   assert.notEqual(textOf(events), '');
-  assert.deepEqual(told(events).slice(-3), ['usage', 'internal_error', 'end']);
+  assert.deepEqual(summary(events).slice(-3), ['usage', 'internal_error', 'end']);
 });
 
-test('a service that cannot be reached is told as such', async () => {
+test('an unreachable service throws `unreachable`', async () => {
   const reject = mock.method(globalThis, 'fetch', () => Promise.reject(new TypeError('fetch failed')));
   try {
     await assert.rejects(eventsOf(ask({})), { code: 'unreachable', status: 0 });
@@ -133,11 +133,11 @@ test('reasoning comes before the text, and its first piece is the first token', 
   }
 });
 
-test('a stream that breaks off is a fault, and the text that came stays', async () => {
+test('an incomplete stream ends with an error and keeps the text so far', async () => {
   const half = 'data: {"choices":[{"index":0,"delta":{"content":"ha"},"finish_reason":null}]}\n\ndata: {"cho';
   const cut = mock.method(globalThis, 'fetch', () => Promise.resolve(new Response(half)));
   try {
-    assert.deepEqual(told(await eventsOf(ask({}))), [
+    assert.deepEqual(summary(await eventsOf(ask({}))), [
       'taken',
       'first_token',
       [0, 'ha'],
@@ -161,7 +161,7 @@ test('an abort throws its reason, and the service stops generating', async () =>
   await atRest(service);
 });
 
-test('whoever stops reading hangs up', async () => {
+test('a consumer that stops early closes the connection', async () => {
   for await (const event of generate(ask({ tokens: 1_000_000, tokenMs: 5 }))) {
     if (event.type === 'text') break;
   }

@@ -38,15 +38,15 @@ function limitsWith(changed: Partial<KeyDraft['limits']>) {
   return settingsOf({ ...NAMED, limits: { ...NEW_KEY.limits, ...changed } }, NOW);
 }
 
-describe('what a draft of a key asks for', () => {
-  test('a name alone makes a key without bounds', () => {
+describe('key settings from the form', () => {
+  test('a name alone creates a key without limits', () => {
     assert.deepEqual(settingsOf(NAMED, NOW), {
       faults: null,
       settings: { name: 'mobile', expires_at: null, allowed_models: null, limits: null },
     });
   });
 
-  test('a key that is changed in nothing keeps all that it has, its moment of expiry too', () => {
+  test('an unchanged key keeps all settings, including its expiry', () => {
     assert.deepEqual(settingsOf(draftOf(KEY), NOW, KEY).settings, {
       name: 'production',
       allowed_models: ['acme/small'],
@@ -54,7 +54,7 @@ describe('what a draft of a key asks for', () => {
     });
   });
 
-  test('limits that are cleared go, those of single models and of bursts stay', () => {
+  test('cleared limits are removed, model and burst limits are kept', () => {
     const draft = { ...draftOf(KEY), limits: NEW_KEY.limits };
     assert.deepEqual(settingsOf(draft, NOW, KEY).settings?.limits, {
       burst: { requests: 5 },
@@ -64,7 +64,7 @@ describe('what a draft of a key asks for', () => {
     assert.equal(settingsOf({ ...draftOf(bare), limits: NEW_KEY.limits }, NOW, bare).settings?.limits, null);
   });
 
-  test('numbers may be written as people write them', () => {
+  test('numbers may have thousands separators', () => {
     for (const text of ['1200000', '1,200,000', '1 200 000', "1'200'000", '1_200_000']) {
       assert.deepEqual(limitsWith({ tokens_per_day: text }).settings?.limits, { tokens_per_day: 1_200_000 });
     }
@@ -77,7 +77,7 @@ describe('what a draft of a key asks for', () => {
     }
   });
 
-  test('what is no amount is told beside its field', () => {
+  test('invalid amounts are reported for their field', () => {
     for (const text of ['0', '-1', '1.5', 'many', '1e3']) {
       assert.deepEqual(Object.keys(limitsWith({ requests_in_flight: text }).faults ?? {}), [
         'limits.requests_in_flight',
@@ -90,7 +90,7 @@ describe('what a draft of a key asks for', () => {
     }
   });
 
-  test('all that is wrong is told at once', () => {
+  test('all errors are reported together', () => {
     const draft: KeyDraft = { ...NEW_KEY, models: [], expiry: 'date', date: '2026-11-01' };
     assert.deepEqual(Object.keys(settingsOf(draft, NOW).faults ?? {}).sort(), [
       'allowed_models',
@@ -99,7 +99,7 @@ describe('what a draft of a key asks for', () => {
     ]);
   });
 
-  test('a number of days counts from now, a day lasts until its end', () => {
+  test('days count from now, and a date lasts until its end', () => {
     const in30 = settingsOf({ ...NAMED, expiry: '30' }, NOW).settings;
     assert.equal(in30?.expires_at, '2026-12-22T10:00:00.000Z');
     const today = settingsOf({ ...NAMED, expiry: 'date', date: dayOfField(NOW) }, NOW).settings;

@@ -14,24 +14,24 @@ type Second = Parameters<typeof recent>[0][number];
 type Health = Parameters<typeof checksOf>[0];
 type Model = NonNullable<Parameters<typeof checksOf>[1]>[number];
 
-describe('the audit log in words', () => {
-  test('every action that is written down has words, and no other', () => {
+describe('audit log texts', () => {
+  test('every action has a text', () => {
     const words: Readonly<Record<AuditAction, string>> = ACTION_WORDS;
-    const actions: readonly AuditAction[] = Object.keys(ACTION_WORDS) as (keyof typeof ACTION_WORDS)[]; // Its own.
+    const actions: readonly AuditAction[] = Object.keys(ACTION_WORDS) as (keyof typeof ACTION_WORDS)[]; // The keys of the record.
     assert.ok(actions.every((action) => words[action].length > 0));
   });
 
-  test('an action of a newer version is told by its name', () => {
+  test('an unknown action is shown by name', () => {
     assert.equal(actionWords('engine.restart'), 'engine.restart');
-    assert.equal(actionWords('key.revoke'), 'Revoked the key');
+    assert.equal(actionWords('key.revoke'), 'Revoked key');
   });
 
-  test('who and what are taken apart at the first colon', () => {
+  test('actors and subjects are split at the first colon', () => {
     assert.deepEqual(partsOf('cli:ops:night'), { kind: 'cli', id: 'ops:night' });
     assert.deepEqual(partsOf('service'), { kind: 'service', id: '' });
   });
 
-  test('a change is told with what was before, whether the entry has one value or several', () => {
+  test('changes show the old value, for entries with one or several values', () => {
     const renamed = entry('account.rename', { from: 'Acme', to: 'Acme Ltd' });
     assert.deepEqual(changesOf(renamed), [{ field: 'Name', from: 'Acme', to: 'Acme Ltd' }]);
     const changed = entry('key.update', {
@@ -39,26 +39,26 @@ describe('the audit log in words', () => {
       limits: { from: { requestsPerMinute: 60 }, to: null },
     });
     assert.deepEqual(changesOf(changed), [
-      { field: 'Models', from: 'all', to: 'a/b, a/c' },
-      { field: 'Limits', from: '60 requests per minute', to: 'none' },
+      { field: 'Models', from: 'All', to: 'a/b, a/c' },
+      { field: 'Limits', from: '60 requests per minute', to: 'None' },
     ]);
   });
 
-  test('what was made is told without a before', () => {
-    const made = entry('account.create', { name: 'Acme', plan: null });
-    assert.deepEqual(changesOf(made), [
+  test('created resources have no old value', () => {
+    const created = entry('account.create', { name: 'Acme', plan: null });
+    assert.deepEqual(changesOf(created), [
       { field: 'Name', from: null, to: 'Acme' },
-      { field: 'Plan', from: null, to: 'the default plan' },
+      { field: 'Plan', from: null, to: 'Default plan' },
     ]);
   });
 
-  test('the limits of a plan are told in words, those of single models by their names', () => {
+  test('limits of a plan are shown as text, model limits by model name', () => {
     const to = { usdPerMonth: '12.5', burst: { requests: 3 }, models: { 'a/b': { tokensPerDay: 9 } } };
     const [change] = changesOf(entry('plan.change', { from: {}, to }));
     assert.deepEqual(change, {
       field: 'Limits',
-      from: 'no limits',
-      to: '$12.50 per month (UTC), further ones for a/b',
+      from: 'No limits',
+      to: '$12.50 per month (UTC), separate limits for a/b',
     });
   });
 
@@ -67,8 +67,8 @@ describe('the audit log in words', () => {
   }
 });
 
-describe('limits in words', () => {
-  test('those that are set, in the order in which people read them', () => {
+describe('limit texts', () => {
+  test('lists the limits that are set, in display order', () => {
     const set = limitsSet({ usd_per_month: '2500', requests_per_minute: 600, tokens_per_day: undefined });
     assert.deepEqual(
       set.map(({ limit, bound }) => limitWords(limit, bound)),
@@ -76,7 +76,7 @@ describe('limits in words', () => {
     );
   });
 
-  test('what is left of an amount of money is exact, however small the parts', () => {
+  test('remaining amounts of money are exact', () => {
     const left = limitLeft({ limit: 'usd_per_month', bound: '0.3', used: '0.1' });
     assert.equal(left, '$0.20');
     assert.equal(
@@ -85,43 +85,43 @@ describe('limits in words', () => {
     );
   });
 
-  test('a debt leaves nothing, and not less', () => {
+  test('an exceeded limit has 0 left', () => {
     assert.equal(limitLeft({ limit: 'tokens_per_minute', bound: 1000, used: 1700 }), '0');
     assert.equal(limitLeft({ limit: 'tokens_per_minute', bound: 20_000, used: 1700 }), '18,300');
   });
 });
 
-describe('the load of the last seconds', () => {
-  test('rates are means over the seconds asked for, the newest ones', () => {
+describe('load figures', () => {
+  test('rates are averages over the last seconds', () => {
     const seconds = [second({ requests: 100 }), second({ requests: 4, prompt_tokens: 10 }), second({})];
     const { requestsPerSecond, tokensPerSecond } = recent(seconds, 2);
     assert.equal(requestsPerSecond, 2);
     assert.equal(tokensPerSecond, 5);
   });
 
-  test('no share of errors and no median are told where nothing ended', () => {
+  test('without finished requests there is no error rate and no median', () => {
     const { errorShare, ttftMs } = recent([second({}), second({})], 2);
     assert.equal(errorShare, null);
     assert.equal(ttftMs, null);
   });
 
-  test('the share of errors is that of all requests, not the mean of the seconds', () => {
+  test('the error rate is over all requests, not an average of the seconds', () => {
     const seconds = [second({ requests: 9 }), second({ requests: 1, errors: 1 })];
     assert.equal(recent(seconds, 2).errorShare, 0.1);
   });
 
-  test('a peak of one second is spread over those that follow it', () => {
+  test('the moving average spreads a peak over the following seconds', () => {
     assert.deepEqual(smooth([0, 6, 0, 0, 0], 3), [0, 3, 2, 2, 0]);
   });
 
-  function second(told: Partial<Second>): Second {
+  function second(values: Partial<Second>): Second {
     const nothing = { requests: 0, errors: 0, prompt_tokens: 0, completion_tokens: 0, ttft_ms: null };
-    return { at: '2026-11-21T16:11:48.000Z', ...nothing, ...told };
+    return { at: '2026-11-21T16:11:48.000Z', ...nothing, ...values };
   }
 });
 
-describe('what is not well', () => {
-  const WELL: Health = {
+describe('health checks', () => {
+  const HEALTHY: Health = {
     version: '1.0.0',
     node_version: '26.10.0',
     started_at: '2026-11-21T16:11:48.000Z',
@@ -145,25 +145,25 @@ describe('what is not well', () => {
     refused_until: '2026-11-21T16:21:48.000Z',
   };
 
-  test('requests that are refused for crashing an engine are named with their account and key', () => {
-    const checks = checksOf({ ...WELL, refused_requests: [REFUSED] }, []);
+  test('requests refused for crashing an engine are listed with account and key', () => {
+    const checks = checksOf({ ...HEALTHY, refused_requests: [REFUSED] }, []);
     const check = checks.find(({ name }) => name === 'Engine crashes');
     assert.equal(check?.word, '1 refused');
     assert.match(check?.what ?? '', /request-1 of account acct_1, key key_1/);
   });
 
-  test('nothing, and then nothing is advised', () => {
-    const checks = checksOf(WELL, [model('ready')]);
+  test('healthy checks have no advice', () => {
+    const checks = checksOf(HEALTHY, [model('ready')]);
     assert.deepEqual(
-      checks.filter(({ state, advice }) => state !== 'well' || advice !== null),
+      checks.filter(({ state, advice }) => state !== 'healthy' || advice !== null),
       [],
     );
   });
 
-  test('each thing that is not well comes with what to do', () => {
-    const unwell = checksOf(
+  test('every check that is not healthy has advice', () => {
+    const unhealthy = checksOf(
       {
-        ...WELL,
+        ...HEALTHY,
         copies: 2,
         database: { kind: 'postgres', reachable: true, writable: false },
         ledger: { writable: false, failing_for_ms: 4000, waiting: 2, reason: 'the disk is full' },
@@ -174,24 +174,24 @@ describe('what is not well', () => {
       },
       [model('down')],
     );
-    const states = Object.fromEntries(unwell.map(({ name, state }) => [name, state]));
+    const states = Object.fromEntries(unhealthy.map(({ name, state }) => [name, state]));
     assert.deepEqual(states, {
-      Database: 'unwell',
-      Ledger: 'unwell',
-      Limits: 'unwell',
-      Disk: 'unwell',
-      Models: 'unwell',
-      'Engine crashes': 'watch',
-      'E-mail': 'off',
+      Database: 'unhealthy',
+      Ledger: 'unhealthy',
+      Limits: 'unhealthy',
+      Disk: 'unhealthy',
+      Models: 'unhealthy',
+      'Engine crashes': 'warning',
+      Email: 'off',
       'Sign-in': 'off',
     });
-    assert.ok(unwell.every(({ advice }) => advice?.includes('docs/')));
+    assert.ok(unhealthy.every(({ advice }) => advice?.includes('docs/')));
   });
 
-  test('what is said to be read is there', async () => {
+  test('the pages and sections named in advice exist', async () => {
     const broken = checksOf(
       {
-        ...WELL,
+        ...HEALTHY,
         copies: 2,
         database: { kind: 'sqlite', reachable: false, writable: false },
         ledger: { writable: false, failing_for_ms: null, waiting: 1, reason: null },
@@ -202,7 +202,7 @@ describe('what is not well', () => {
       },
       [model('down')],
     );
-    const store = checksOf({ ...WELL, limits_store: { kind: 'valkey', reachable: false } }, undefined);
+    const store = checksOf({ ...HEALTHY, limits_store: { kind: 'valkey', reachable: false } }, undefined);
     const advice = [...broken, ...store].map((check) => check.advice).join(' ');
     const named = [...advice.matchAll(/(docs\/[\w-]+\.md)(?:, "([^"]+)")?/g)];
     assert.ok(named.length >= 8);
@@ -212,13 +212,13 @@ describe('what is not well', () => {
     }
   });
 
-  test('a model that is away matters more when it is required', () => {
+  test('an unavailable model is worse if it is required', () => {
     const stateWith = (...models: Model[]) =>
-      checksOf(WELL, models).find(({ name }) => name === 'Models')?.state;
-    assert.equal(stateWith(model('ready'), model('down')), 'watch');
-    assert.equal(stateWith(model('ready'), model('down', true)), 'unwell');
-    assert.equal(stateWith(model('ready', true), model('loading')), 'watch');
-    assert.equal(stateWith(model('loading'), model('loading')), 'unwell');
+      checksOf(HEALTHY, models).find(({ name }) => name === 'Models')?.state;
+    assert.equal(stateWith(model('ready'), model('down')), 'warning');
+    assert.equal(stateWith(model('ready'), model('down', true)), 'unhealthy');
+    assert.equal(stateWith(model('ready', true), model('loading')), 'warning');
+    assert.equal(stateWith(model('loading'), model('loading')), 'unhealthy');
   });
 
   function model(state: Model['state'], required = false): Model {

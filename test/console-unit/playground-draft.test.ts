@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { ApiError } from '../../console/src/api/client.ts';
 import type { GenerateEvent } from '../../console/src/api/generate.ts';
-import { afterEvent, nothingOf, speedOf, type Answer } from '../../console/src/pages/playground/answer.ts';
+import { afterEvent, emptyAnswer, speedOf, type Answer } from '../../console/src/pages/playground/answer.ts';
 import { costOf } from '../../console/src/pages/playground/cost.ts';
 import {
   added,
@@ -22,9 +22,9 @@ import { costOf as servicesCost, picoPerToken, usdText } from '../../src/account
 
 const PRICING = { prompt: '0.59', completion: '0.79' };
 
-/** An answer as these events make it. */
+/** Returns the response after these events. */
 function answerOf(...events: GenerateEvent[]): Answer {
-  return events.reduce((answer, event) => afterEvent(answer, event, PRICING), nothingOf('acme/one'));
+  return events.reduce((answer, event) => afterEvent(answer, event, PRICING), emptyAnswer('acme/one'));
 }
 
 const text = (words: string, choice = 0): GenerateEvent => ({
@@ -48,17 +48,17 @@ const ANSWER = answerOf(
 const withModels = (...models: string[]): Draft =>
   models.reduce((draft, model, column) => changed(draft, { type: 'model', column, model }), FRESH);
 
-/** Each column's turns, as role and text. */
+/** Returns the turns of each column as role and text. */
 const said = ({ columns }: Draft) =>
   columns.map(({ turns }) => turns.map(({ role, text }) => `${role}: ${text}`));
 
-/** What was typed is sent, and answered by all. */
+/** Sends the input and adds a response to every column. */
 function talk(draft: Draft, input: string): Draft {
   const { draft: next, pending } = sent({ ...draft, input });
   return pending.reduce((draft, { id }) => changed(draft, { type: 'answered', id, answer: ANSWER }), next);
 }
 
-test('an answer is what its events say, with its cost and its speed', () => {
+test('a response collects its events, cost and throughput', () => {
   assert.deepEqual(
     ANSWER.choices.map(({ text, finish }) => [text, finish]),
     [
@@ -68,11 +68,11 @@ test('an answer is what its events say, with its cost and its speed', () => {
   );
   assert.equal(ANSWER.requestId, 'req-1');
   assert.equal(ANSWER.cost, '0.00002835');
-  // Eight tokens after the first one, in 400 ms.
+  // Eight tokens after the first one in 400 ms.
   assert.equal(speedOf(ANSWER), 20);
 });
 
-test('reasoning is kept apart from the text', () => {
+test('reasoning is separate from the text', () => {
   const answer = answerOf(
     { type: 'reasoning', choice: 0, text: 'H' },
     { type: 'reasoning', choice: 0, text: 'm' },
@@ -84,7 +84,7 @@ test('reasoning is kept apart from the text', () => {
   );
 });
 
-test('a fault keeps the text that came, and tells no price', () => {
+test('an error keeps the text so far and removes the cost', () => {
   const error = new ApiError('No.', { status: 429, code: 'requests_per_minute', retryAfterMs: 2000 });
   const before = Date.now();
   const answer = answerOf(text('Hel'), { type: 'usage', usage: USAGE }, { type: 'fault', error });
@@ -92,7 +92,7 @@ test('a fault keeps the text that came, and tells no price', () => {
   assert.ok((answer.fault?.retryAtMs ?? 0) >= before + 2000);
 });
 
-test('the cost is that of the service, to the last digit', () => {
+test('the cost equals that of the service exactly', () => {
   const price = fc.tuple(fc.nat(999_999), fc.nat(999_999)).map(([whole, micros]) => {
     return `${whole}.${String(micros).padStart(6, '0')}`;
   });
@@ -106,7 +106,7 @@ test('the cost is that of the service, to the last digit', () => {
   assert.equal(costOf(USAGE, { prompt: '0', completion: '0' }), '0');
 });
 
-test('what is typed is said to every model, and answered by each in its own column', () => {
+test('input is sent to every model, and each responds in its column', () => {
   const draft = talk(withModels('acme/one', 'acme/two'), 'Hello');
   assert.deepEqual(said(draft), [
     ['user: Hello', 'assistant: Hello'],
@@ -115,7 +115,7 @@ test('what is typed is said to every model, and answered by each in its own colu
   assert.equal(draft.input, '');
 });
 
-test('a second model begins with what was said to the first', () => {
+test('a second model starts with a copy of the conversation', () => {
   const draft = changed(talk(withModels('acme/one'), 'Hello'), {
     type: 'model',
     column: 1,
@@ -127,7 +127,7 @@ test('a second model begins with what was said to the first', () => {
   assert.deepEqual(said(changed(draft, { type: 'close', column: 0 })), [['user: Hello', 'assistant: Hello']]);
 });
 
-test('a conversation that ends with the user is run as it stands, and one that does not asks for nothing', () => {
+test('without input, only a conversation that ends with a user message is sent', () => {
   const typed = added({ ...withModels('acme/one'), input: 'Hello' });
   assert.deepEqual(said(typed), [['user: Hello']]);
   assert.equal(sent(typed).pending.length, 1);
@@ -135,7 +135,7 @@ test('a conversation that ends with the user is run as it stands, and one that d
   assert.deepEqual(sent(FRESH).pending, []);
 });
 
-test('running again from a turn forgets what came after it, in its own column alone', () => {
+test('running again from a turn drops later turns of its column', () => {
   const draft = talk(talk(withModels('acme/one', 'acme/two'), 'one'), 'two');
   const [first, answer] = draft.columns[0]?.turns ?? [];
   assert.ok(first && answer);
@@ -145,7 +145,7 @@ test('running again from a turn forgets what came after it, in its own column al
   assert.deepEqual(said(rerun(draft, answer.id).draft)[0], ['user: one', 'assistant: ']);
 });
 
-test('a turn that is written over or switched loses the numbers of the answer it was', () => {
+test('editing a turn or switching its role removes its response data', () => {
   const draft = talk(withModels('acme/one'), 'Hello');
   const turn = draft.columns[0]?.turns[1];
   assert.ok(turn);
@@ -156,7 +156,7 @@ test('a turn that is written over or switched loses the numbers of the answer it
   assert.deepEqual(said(changed(draft, { type: 'delete', turn: turn.id })), [['user: Hello']]);
 });
 
-test('the conversation goes on with the choice that was taken', () => {
+test('the conversation continues with the selected choice', () => {
   const draft = talk(withModels('acme/one'), 'Hello');
   const id = draft.columns[0]?.turns[1]?.id ?? '';
   assert.deepEqual(said(changed(draft, { type: 'choose', id, choice: 1 })), [
@@ -165,7 +165,7 @@ test('the conversation goes on with the choice that was taken', () => {
   assert.deepEqual(said(changed(draft, { type: 'choose', id, choice: 7 })), said(draft));
 });
 
-test('a completion stands in each column, and an answer to what is gone changes nothing', () => {
+test('each column has a completion, and late responses after clearing are ignored', () => {
   const { draft, pending } = completing({
     ...withModels('acme/one', 'acme/two'),
     mode: 'text',
@@ -182,7 +182,7 @@ test('a completion stands in each column, and an answer to what is gone changes 
   assert.ok(isEmpty(gone) && !isEmpty(done));
 });
 
-test('a playground is read from storage as it was kept, but for log probabilities and what was under way', () => {
+test('storage restores the playground except log probabilities and responses in progress', () => {
   const talked = talk(withModels('acme/one', 'acme/two'), 'Hello');
   const draft = changed(
     {
@@ -208,7 +208,7 @@ test('a playground is read from storage as it was kept, but for log probabilitie
   assert.equal(fromStored(storedText(completing(draft).draft)).columns[0]?.completion, null);
 });
 
-test('whatever stands in storage gives a playground', () => {
+test('any stored value results in a valid playground', () => {
   assert.deepEqual(fromStored(null), FRESH);
   assert.deepEqual(fromStored('{"columns": [{}, {}, {}], "settings": 7}').columns.length, 2);
   for (const bad of ['', '{', '7', '[]', '{"columns":[]}', '{"columns":"x","mode":3}']) {
@@ -236,7 +236,7 @@ test('whatever stands in storage gives a playground', () => {
   );
 });
 
-test('code fences are told from prose, also those that are still open', () => {
+test('code fences are separated from prose, including open fences', () => {
   const blocks = (text: string) => blocksOf(text).map(({ kind, language, text }) => [kind, language, text]);
   assert.deepEqual(blocks('Look:\n```ts twoslash\nconst a = `b`;\n\n```\nDone.'), [
     ['prose', '', 'Look:'],

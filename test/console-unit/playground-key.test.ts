@@ -6,16 +6,16 @@ import { generateFor, playgroundKey } from '../../console/src/api/playground-key
 const HOUR_MS = 3_600_000;
 const KEYS_PATH = '/api/playground-keys';
 
-/** What the service was asked, as path and what came with it. */
-let asked: { path: string; account: string; authorization: string }[] = [];
-/** The keys that it takes no more. */
+/** The requests that the service received. */
+let received: { path: string; account: string; authorization: string }[] = [];
+/** The keys that the service refuses. */
 let revoked: Set<string>;
 let account = 0;
-/** Another for each test: keys live as long as the page. */
+/** Different in each test, because keys are cached for the lifetime of the page. */
 let accountId = '';
 
 beforeEach(() => {
-  asked = [];
+  received = [];
   revoked = new Set();
   accountId = `acct_${account++}`;
   mock.timers.enable({ apis: ['Date'], now: Date.parse('2026-11-22T12:00:00Z') });
@@ -30,10 +30,10 @@ afterEach(() => {
 async function answer(path: string, { headers, body }: { headers: object; body: string }): Promise<Response> {
   const authorization = String(new Headers({ ...headers }).get('authorization'));
   const given = JSON.parse(body) as { account_id?: string };
-  asked.push({ path, account: given.account_id ?? '', authorization });
+  received.push({ path, account: given.account_id ?? '', authorization });
   if (path === KEYS_PATH) {
     const expires_at = new Date(Date.now() + HOUR_MS).toISOString();
-    return Response.json({ id: 'key', key: `sk-sluice-${asked.length}`, expires_at }, { status: 201 });
+    return Response.json({ id: 'key', key: `sk-sluice-${received.length}`, expires_at }, { status: 201 });
   }
   if (revoked.has(authorization)) {
     const error = { message: 'No.', type: 'authentication_error', param: null, code: 'invalid_api_key' };
@@ -42,7 +42,7 @@ async function answer(path: string, { headers, body }: { headers: object; body: 
   return Response.json({ choices: [{ index: 0, message: { content: 'hi' }, finish_reason: 'stop' }] });
 }
 
-const made = () => asked.filter(({ path }) => path === KEYS_PATH).length;
+const keysCreated = () => received.filter(({ path }) => path === KEYS_PATH).length;
 
 async function generated(): Promise<string> {
   let text = '';
@@ -51,12 +51,12 @@ async function generated(): Promise<string> {
   return text;
 }
 
-test('callers of an account share one key, also those who ask while it is made', async () => {
+test('callers of an account share one key, also while it is being created', async () => {
   const keys = await Promise.all([playgroundKey(accountId), playgroundKey(accountId)]);
   assert.equal(await playgroundKey(accountId), keys[0]);
   assert.equal(keys[1], keys[0]);
   assert.deepEqual(
-    asked.map(({ account }) => account),
+    received.map(({ account }) => account),
     [accountId],
   );
   assert.notEqual(await playgroundKey(`${accountId}_other`), keys[0]);
@@ -68,23 +68,23 @@ test('a key is replaced before it expires', async () => {
   assert.equal(await playgroundKey(accountId), first);
   mock.timers.tick(1);
   assert.notEqual(await playgroundKey(accountId), first);
-  assert.equal(made(), 2);
+  assert.equal(keysCreated(), 2);
 });
 
-test('a key that the service takes no more is replaced, and the request sent again', async () => {
+test('a refused key is replaced, and the request is sent again', async () => {
   assert.equal(await generated(), 'hi');
   revoked.add(`Bearer ${await playgroundKey(accountId)}`);
   assert.deepEqual(await Promise.all([generated(), generated()]), ['hi', 'hi']);
-  assert.equal(made(), 2);
+  assert.equal(keysCreated(), 2);
 });
 
-test('an account whose keys are all refused is told so, and not asked again and again', async () => {
+test('if the new key is refused too, the error is returned without further retries', async () => {
   for (let key = 1; key < 10; key++) revoked.add(`Bearer sk-sluice-${key}`);
   await assert.rejects(generated(), { code: 'invalid_api_key' });
-  assert.equal(made(), 2);
+  assert.equal(keysCreated(), 2);
 });
 
-test('a key that could not be made is asked for anew by the next caller', async () => {
+test('after a failed creation, the next caller tries again', async () => {
   const failing = mock.method(globalThis, 'fetch', () => Promise.reject(new TypeError('fetch failed')));
   await assert.rejects(playgroundKey(accountId), ApiError);
   failing.mock.restore();

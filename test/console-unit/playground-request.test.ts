@@ -22,7 +22,7 @@ import { parseTextRequest } from '../../src/openai/text-request.ts';
 
 const PARSING = { maxChoices: 16, internal: false };
 
-/** A draft of one model with these words and settings. */
+/** Returns a draft with one model and these values and settings. */
 function draftOf(values: Partial<Draft>, settings: Partial<Settings> = {}): Draft {
   const draft = changed({ ...FRESH, ...values }, { type: 'settings', values: settings });
   return changed(draft, { type: 'model', column: 0, model: 'acme/one' });
@@ -34,7 +34,7 @@ function bodyOf(draft: Draft): Readonly<Record<string, unknown>> {
   return requestOf(draft, column);
 }
 
-/** All that can be said beside the prompt. */
+/** All parameters. */
 const EVERYTHING: Partial<Settings> = {
   numbers: {
     max_tokens: '64',
@@ -58,14 +58,14 @@ const EVERYTHING: Partial<Settings> = {
   user: 'me',
 };
 
-test('a playground where nothing was set sends the model and the messages alone', () => {
+test('default settings send only model and messages', () => {
   assert.deepEqual(bodyOf(draftOf({ input: 'Hello' })), {
     model: 'acme/one',
     messages: [{ role: 'user', content: 'Hello' }],
   });
 });
 
-test('everything that can be set is sent as the interface names it', () => {
+test('all settings are sent under their API names', () => {
   const body = bodyOf(draftOf({ system: 'Be brief.', input: 'Hello' }, EVERYTHING));
   assert.deepEqual(body, {
     model: 'acme/one',
@@ -92,7 +92,7 @@ test('everything that can be set is sent as the interface names it', () => {
   });
 });
 
-test('the service takes every request that has no faults, of either kind', () => {
+test('the service accepts every request with valid settings', () => {
   const chat = draftOf({ input: 'Hello' }, EVERYTHING);
   assert.deepEqual(faultsOf(chat.settings, 'chat'), {});
   assert.equal(parseChatRequest(bodyOf(chat), PARSING).request.logprobs, 3);
@@ -103,7 +103,7 @@ test('the service takes every request that has no faults, of either kind', () =>
   assert.equal(parseTextRequest(bodyOf(echo), PARSING).request.echo, true);
 });
 
-test('the conversation goes up to the turn that is asked for, without answers that never came', () => {
+test('the request contains the turns before the response, without empty responses', () => {
   const said = (id: string, role: 'user' | 'assistant', text: string) => ({ id, role, text, answer: null });
   const turns = [
     said('1', 'user', 'one'),
@@ -117,7 +117,7 @@ test('the conversation goes up to the turn that is asked for, without answers th
     (body['messages'] as { content: string }[]).map(({ content }) => content);
   assert.deepEqual(contents(requestOf(draft, column, '4')), ['one', 'three']);
   assert.deepEqual(contents(requestOf(draft, column, '3')), ['one']);
-  // As code: what was answered last, until something is typed.
+  // Code samples show the last request until there is new input.
   assert.deepEqual(contents(sentRequest(draft, column)), ['one', 'three']);
   assert.deepEqual(contents(sentRequest({ ...draft, input: 'five' }, column)), [
     'one',
@@ -127,7 +127,7 @@ test('the conversation goes up to the turn that is asked for, without answers th
   ]);
 });
 
-test('a streamed request asks for its usage, and one that is not says nothing of it', () => {
+test('streamed requests include usage; others have no stream options', () => {
   const draft = draftOf({ input: 'Hello' });
   const [column] = draft.columns;
   assert.ok(column);
@@ -137,7 +137,7 @@ test('a streamed request asks for its usage, and one that is not says nothing of
   assert.equal('stream' in sentRequest(whole, column), false);
 });
 
-test('what is out of bounds is told at its field, and nothing else is', () => {
+test('invalid settings are reported for their field', () => {
   const faults = (settings: Partial<Settings>, mode: Mode = 'chat') =>
     Object.keys(faultsOf({ ...FRESH.settings, ...settings }, mode));
   assert.deepEqual(faults({ numbers: { temperature: '2.1' } }), ['temperature']);
@@ -155,21 +155,21 @@ test('what is out of bounds is told at its field, and nothing else is', () => {
   assert.deepEqual(faults({ logitBias: '{"1": 101}' }), ['logit_bias']);
   assert.deepEqual(faults({ echo: true, logprobs: true }), []);
   assert.deepEqual(faults({ echo: true, logprobs: true }, 'text'), ['echo']);
-  // A text lists fewer alternatives than a chat, and none where nobody asks for them.
+  // Text completions allow fewer top log probabilities; without logprobs the value is ignored.
   assert.deepEqual(faults({ logprobs: true, numbers: { top_logprobs: '6' } }), []);
   assert.deepEqual(faults({ logprobs: true, numbers: { top_logprobs: '6' } }, 'text'), ['top_logprobs']);
   assert.deepEqual(faults({ numbers: { top_logprobs: '99' } }), []);
 });
 
-test('bounds and defaults are those of the interface', () => {
+test('bounds and defaults match the API', () => {
   for (const { name, min, max, aboveMin, whole, fallback, modes } of NUMBERS) {
-    // A seed beyond what a number of JSON holds exactly in a browser is left to other clients.
+    // The console only accepts seeds that are exact in JavaScript.
     if (name === 'seed') continue;
     for (const mode of modes) {
       const field: Field | undefined = FIELDS.find(
         ({ path, kinds }) => path === name && kinds.includes(mode),
       );
-      assert.ok(field, `${name} is no field of a ${mode}`);
+      assert.ok(field, `${name} is not a field of mode ${mode}`);
       const { minimum, maximum, exclusiveMinimum, type } = field.schema;
       assert.equal(aboveMin ? exclusiveMinimum : minimum, min, name);
       if (name !== 'max_tokens') assert.equal(maximum, max, name);
@@ -186,7 +186,7 @@ test('bounds and defaults are those of the interface', () => {
   );
 });
 
-test('every field of the interface that shapes an answer can be set', () => {
+test('every generation field of the API has a setting', () => {
   const known = new Set(['model', 'messages', 'prompt', 'stream', 'stream_options', 'max_completion_tokens']);
   const chat = bodyOf(draftOf({ input: 'Hello' }, EVERYTHING));
   const text = bodyOf(draftOf({ mode: 'text', prompt: 'Once' }, { ...EVERYTHING, echo: true }));

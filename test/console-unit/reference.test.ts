@@ -9,7 +9,7 @@ import { API_ENDPOINTS } from '../../src/http/api/endpoints.ts';
 import { parse } from '../../src/http/api/parse.ts';
 import { openApiDocument } from '../../src/openai/openapi.ts';
 
-// What is served: the test reads it as the page does.
+// Serialized, as the page receives it.
 const DOCUMENT = JSON.parse(
   JSON.stringify(openApiDocument({ version: '1', serverUrl: 'http://x', maxChoices: 16 }, managementPart())),
 ) as ApiDocument;
@@ -25,29 +25,29 @@ function entry(id: string): Entry {
 }
 
 describe('operations of the reference', () => {
-  test('every operation of the document stands in one group, inference first', () => {
+  test('every operation is in exactly one group, inference first', () => {
     const inDocument = Object.values(DOCUMENT.paths).flatMap((methods) =>
       Object.values(methods).map(({ operationId }) => operationId),
     );
     assert.deepEqual(ENTRIES.map(({ id }) => id).sort(), inDocument.sort());
     assert.equal(new Set(GROUPS.map(({ label }) => label)).size, GROUPS.length);
     assert.equal(GROUPS[0]?.label, 'Inference');
-    assert.equal(GROUPS.at(-1)?.label, 'Probes and this document');
+    assert.equal(GROUPS.at(-1)?.label, 'Health probes and OpenAPI');
   });
 
-  test('each says who may call it', () => {
-    assert.equal(entry('createChatCompletion').access, 'Any API key');
-    assert.equal(entry('listModels').access, 'Any API key, where the service asks for one');
-    assert.equal(entry('createKey').access, 'An admin key, or a person who is signed in');
-    assert.equal(entry('changeMe').access, 'A person who is signed in');
-    assert.equal(entry('health').access, 'Open to everybody');
+  test('each operation states its authentication', () => {
+    assert.equal(entry('createChatCompletion').access, 'API key');
+    assert.equal(entry('listModels').access, 'API key, if the service requires it');
+    assert.equal(entry('createKey').access, 'Admin key or console session');
+    assert.equal(entry('changeMe').access, 'Console session');
+    assert.equal(entry('health').access, 'None');
     assert.deepEqual(
       ['createChatCompletion', 'createKey', 'changeMe', 'health'].map((id) => entry(id).opensBy),
       ['key', 'admin', 'session', 'open'],
     );
   });
 
-  test('they are found by name, path, method and words of their summary', () => {
+  test('operations are found by name, path, method and summary', () => {
     const found = (words: string) =>
       matching(GROUPS, words).flatMap(({ entries }) => entries.map(({ id }) => id));
     assert.deepEqual(found('revokekey'), ['revokeKey']);
@@ -58,7 +58,7 @@ describe('operations of the reference', () => {
 });
 
 describe('schemas of the reference', () => {
-  test('each is laid open to its end, and every field has a type', () => {
+  test('every field of every schema has a type', () => {
     const seen = new Set<Schema>();
     const walk = (schema: Schema, path: string) => {
       if (seen.has(schema)) return;
@@ -72,7 +72,7 @@ describe('schemas of the reference', () => {
     assert.ok(seen.size > 200);
   });
 
-  test('null is said beside the type, bounds and defaults in words', () => {
+  test('types include null, and bounds and defaults are texts', () => {
     const fields = shapeOf({ $ref: '#/components/schemas/ChatRequest' }, schemas).fields;
     const shape = (name: string) => {
       const field = fields.find((one) => one.name === name);
@@ -95,7 +95,7 @@ describe('schemas of the reference', () => {
     assert.equal(shape('stop').type, 'string or array of strings or null');
   });
 
-  test('values that are the only ones are listed', () => {
+  test('allowed values are listed', () => {
     const kind = shapeOf({ $ref: '#/components/schemas/NewKey' }, schemas).fields.find(
       ({ name }) => name === 'kind',
     );
@@ -107,18 +107,18 @@ describe('schemas of the reference', () => {
 describe('examples of the reference', () => {
   for (const { operationId, body } of API_ENDPOINTS) {
     if (body === null) continue;
-    test(`${operationId}: the body that stands there is one that the service takes`, () => {
+    test(`${operationId}: the service accepts the example body`, () => {
       const example = exampleBody(entry(operationId), schemas, CONTEXT);
       assert.ok(example);
       parse(body, example);
     });
   }
 
-  test('an operation without a body has none', () => {
+  test('an operation without a body has no example body', () => {
     assert.equal(exampleBody(entry('listKeys'), schemas, CONTEXT), null);
   });
 
-  test('an address keeps the braces of what is not given, and leaves out what is empty', () => {
+  test('paths keep missing parameters in braces and skip empty query parameters', () => {
     assert.equal(addressOf(entry('getKey'), {}), '/api/keys/{id}');
     assert.equal(addressOf(entry('getKey'), { id: 'a/b' }), '/api/keys/a%2Fb');
     assert.equal(addressOf(entry('listKeys'), { account_id: 'x y', cursor: '' }), '/api/keys?account_id=x+y');

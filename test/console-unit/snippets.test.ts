@@ -17,7 +17,7 @@ const WITH_CLIENT = {
     'no Python with the package openai (SLUICE_TEST_PYTHON names one)',
 };
 
-/** What means something to one of the three languages, to a shell, or to a template of one. */
+/** Texts with special characters of the languages, of shells and of templates. */
 const AWKWARD = [
   `it's`,
   `"quoted"`,
@@ -45,25 +45,25 @@ const NESTED = {
 };
 
 describe('literals', () => {
-  test('JSON as people write it is the same value', () => {
+  test('formatted JSON has the same value', () => {
     assert.deepEqual(JSON.parse(literal(NESTED, JSON_SYNTAX)), JSON.parse(JSON.stringify(NESTED)));
   });
 
-  test('TypeScript is the same value', async () => {
+  test('TypeScript has the same value', async () => {
     const program = `process.stdout.write(JSON.stringify(${literal(NESTED, TYPESCRIPT)}));`;
     const { code, stdout, stderr } = await run([process.execPath, '--input-type=module', '-'], program);
     assert.equal(code, 0, stderr);
     assert.equal(stdout, JSON.stringify(NESTED));
   });
 
-  test('Python is the same value', WITH_PYTHON, async () => {
+  test('Python has the same value', WITH_PYTHON, async () => {
     const program = `import json\nprint(json.dumps(${literal(NESTED, PYTHON)}))`;
     const { code, stdout, stderr } = await run([python, '-'], program);
     assert.equal(code, 0, stderr);
     assert.deepEqual(JSON.parse(stdout), JSON.parse(JSON.stringify(NESTED)));
   });
 
-  test('the shell hands curl the same body', WITH_CURL, async () => {
+  test('the shell passes the same body to curl', WITH_CURL, async () => {
     const command = curl({ method: 'POST', url: 'http://x/v1', key: null, body: NESTED });
     const program = `curl() { printf '%s' "\${@: -1}"; }\n${command}`;
     const { code, stdout, stderr } = await run(['bash', '-eu', '-s'], program);
@@ -71,7 +71,7 @@ describe('literals', () => {
     assert.deepEqual(JSON.parse(stdout), JSON.parse(JSON.stringify(NESTED)));
   });
 
-  test('what fits stands on one line, what does not is broken', () => {
+  test('long values are broken into lines', () => {
     assert.equal(literal({ role: 'user', content: 'Hi' }, TYPESCRIPT), `{ role: 'user', content: 'Hi' }`);
     assert.equal(literal({ a: 'x'.repeat(90) }, PYTHON), `{\n    "a": "${'x'.repeat(90)}",\n}`);
     assert.equal(literal({ a: undefined, b: 1 }, JSON_SYNTAX), '{"b": 1}');
@@ -82,7 +82,7 @@ describe('samples', () => {
   const baseUrl = 'https://sluice.example/';
   const request = { model: MODEL, messages: [{ role: 'user', content: 'Hi' }], top_k: 40, temperature: 0 };
 
-  test('a key that is shown stands in each; a variable is read from the environment', () => {
+  test('samples contain a given key, and read a variable from the environment', () => {
     for (const { text } of samplesOf({ baseUrl, key: 'sk-sluice-abc', request })) {
       assert.match(text, /sk-sluice-abc/);
       assert.doesNotMatch(text, /environ|process\.env|\$/);
@@ -93,23 +93,23 @@ describe('samples', () => {
     assert.match(ts?.text ?? '', /apiKey: process\.env\.SLUICE_API_KEY,/);
   });
 
-  test('what the clients have no name for goes beside the rest', () => {
+  test('fields unknown to the clients are passed separately', () => {
     const [command, py, ts] = samplesOf({ baseUrl, key: KEY_VARIABLE, request });
     assert.match(command?.text ?? '', /"top_k": 40, "temperature": 0|"top_k": 40,\n/);
     assert.match(py?.text ?? '', /\n {4}temperature=0,\n {4}extra_body=\{"top_k": 40\},\n\)/);
     assert.match(ts?.text ?? '', /\n {2}temperature: 0,\n.*\n {2}\.\.\.\{ top_k: 40 \},\n\}\);/);
   });
 
-  test('the address has one /v1', () => {
+  test('the base URL has one /v1', () => {
     for (const { text } of samplesOf({ baseUrl, key: KEY_VARIABLE, request })) {
       assert.match(text, /https:\/\/sluice\.example\/v1["'/]/);
     }
   });
 });
 
-/** What each of them says to the scripted model, and what must be printed. */
+/** Requests to the scripted model, and the expected output. */
 const REQUESTS: Readonly<Record<string, { request: Record<string, unknown>; prints: RegExp }>> = {
-  'a chat with fields that the clients do not know': {
+  'a chat completion with fields unknown to the clients': {
     request: {
       model: MODEL,
       messages: [
@@ -121,11 +121,11 @@ const REQUESTS: Readonly<Record<string, { request: Record<string, unknown>; prin
       repetition_penalty: 1.1,
       stop: ["'", '"'],
       logit_bias: { 17: -100 },
-      user: 'somebody',
+      user: 'user-1',
     },
     prints: /\w+ \w+/,
   },
-  'a streamed chat': {
+  'a streamed chat completion': {
     request: {
       model: MODEL,
       messages: [{ role: 'user', content: 'Hi' }],
@@ -149,7 +149,7 @@ const REQUESTS: Readonly<Record<string, { request: Record<string, unknown>; prin
   },
 };
 
-describe('samples that are run', () => {
+describe('executed samples', () => {
   let service: TestService;
   before(async () => {
     service = await startService();
@@ -190,7 +190,7 @@ interface Ended {
 }
 
 async function run([program = '', ...args]: readonly string[], input: string, env = {}): Promise<Ended> {
-  // Bare imports are looked up from the working folder.
+  // Bare imports are resolved from the working directory.
   const child = spawn(program, args, { cwd: ROOT, env: { ...process.env, ...env } });
   const ended = new Promise<number | null>((resolve, reject) => {
     child.once('error', reject);

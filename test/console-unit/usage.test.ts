@@ -33,7 +33,7 @@ const SUMS: Sums = {
 describe('usage over time', () => {
   const days = { from: '2026-11-20', to: '2026-11-23' };
 
-  test('has a place for each day or hour of UTC, used or not', () => {
+  test('has an entry for each UTC day or hour, used or not', () => {
     assert.equal(timesOf(days, 'day').length, 3);
     assert.equal(timesOf(days, 'hour').length, 72);
     const over = overTime(timesOf(days, 'day'), [{ ...SUMS, day: '2026-11-21' }]);
@@ -44,7 +44,7 @@ describe('usage over time', () => {
     assert.equal(valuesOf(hours, 'tokens').indexOf(150), 2);
   });
 
-  test('others are what is left when the parts are taken away', () => {
+  test('the rest is what remains after subtracting the parts', () => {
     assert.deepEqual(
       rest(
         [10, 5, 0],
@@ -58,7 +58,7 @@ describe('usage over time', () => {
     assert.deepEqual(rest([0.3], [[0.1], [0.2000001]]), [0]);
   });
 
-  test('a day that is not over is compared with as many hours', () => {
+  test('an incomplete day is compared to the same number of hours', () => {
     const over = [{ ...SUMS, cost_usd: '0.5' }, null, { ...SUMS, cost_usd: '0.25' }];
     const until = sumsUntil(over, 2, SUMS);
     assert.deepEqual([until.requests, until.prompt_tokens, Number(until.cost_usd)], [10, 100, 0.5]);
@@ -68,17 +68,17 @@ describe('usage over time', () => {
 describe('a change', () => {
   const text = (now: number | null, before: number | null) => changeOf(now, before)?.text ?? null;
 
-  test('is told in words', () => {
-    assert.match(text(112, 100) ?? '', /^up 12\s?%$/);
-    assert.match(text(50, 100) ?? '', /^down 50\s?%$/);
-    assert.equal(text(100, 100), 'as before');
-    assert.equal(text(0, 0), 'as before');
-    assert.equal(text(3, 0), 'none before');
-    assert.equal(text(500, 10), 'up 50 times');
-    assert.match(text(0, 4) ?? '', /^down 100\s?%$/);
+  test('is a percentage, a factor or "new"', () => {
+    assert.match(text(112, 100) ?? '', /^\+12\s?%$/);
+    assert.match(text(50, 100) ?? '', /^−50\s?%$/);
+    assert.equal(text(100, 100), '0%');
+    assert.equal(text(0, 0), '0%');
+    assert.equal(text(3, 0), 'new');
+    assert.equal(text(500, 10), '50×');
+    assert.match(text(0, 4) ?? '', /^−100\s?%$/);
   });
 
-  test('is none where there is nothing to compare', () => {
+  test('is null if one of the values is unknown', () => {
     assert.equal(text(null, 1), null);
     assert.equal(text(1, null), null);
   });
@@ -90,15 +90,15 @@ describe('usage as CSV', () => {
     account: (id: string) => id,
   };
 
-  test('has days as ISO dates, exact money and what it is by in front', () => {
+  test('has ISO dates, exact amounts, and dimensions first', () => {
     const csv = csvOf(['day', 'model'], [{ ...SUMS, day: '2026-11-21', model: 'a/b' }], names);
     const [heading, line, end] = csv.split('\r\n');
-    assert.match(heading ?? '', /^day,model,requests,errors,hung_up,interrupted,/);
+    assert.match(heading ?? '', /^day,model,requests,errors,client_disconnected,interrupted,/);
     assert.equal(line, '2026-11-21,a/b,10,1,2,3,100,40,50,150,0.000000000001,20,40.5,,');
     assert.equal(end, '');
   });
 
-  test('quotes what has to be, and makes no formula of a name', () => {
+  test('quotes where needed, and escapes names that look like formulas', () => {
     const csv = csvOf(
       ['key'],
       [

@@ -1,6 +1,4 @@
-/**
- * A real Chromium for the console: one a test file, with a context of its own (cookies, storage) for each visitor.
- */
+/** A real Chromium for console tests: one per test file, with a separate context (cookies, storage) per visitor. */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import {
@@ -12,48 +10,48 @@ import {
 } from 'playwright-core';
 import { findChromium } from './chromium.ts';
 
-/** For tests that need a browser: why they cannot run here. */
+/** Options that skip a test if there is no browser. */
 export const WITH_BROWSER = {
-  skip: findChromium() === undefined && 'There is no Chromium on the PATH, and CHROMIUM_PATH names none.',
+  skip: findChromium() === undefined && 'Chromium is not on the PATH, and CHROMIUM_PATH is not set.',
 };
 
-/** The widths that every page is made for, in CSS pixels: a phone, a tablet, a desk. */
+/** The supported widths in CSS pixels: phone, tablet, desktop. */
 export const WIDTHS = [360, 768, 1440] as const;
 
-/** The heights that go with them. */
+/** The window height of each width. */
 const HEIGHTS: Readonly<Record<(typeof WIDTHS)[number], number>> = { 360: 740, 768: 1024, 1440: 900 };
 
 export const SCHEMES = ['light', 'dark'] as const;
 
-/** How a visitor looks at the console. */
+/** Window and color scheme of a visitor. */
 export interface View {
-  /** 1440 unless said otherwise. */
+  /** Default 1440. */
   width?: (typeof WIDTHS)[number];
-  /** Light unless said otherwise. */
+  /** Default light. */
   scheme?: (typeof SCHEMES)[number];
 }
 
-/** Somebody at the console, and what went wrong on their pages. */
+/** A browser session and the errors on its pages. */
 export interface Visitor extends AsyncDisposable {
   context: BrowserContext;
   page: Page;
-  /** What no page may have: breaches of its policy, exceptions, and errors that a script wrote to the console. */
+  /** Content-Security-Policy violations, exceptions, and console errors. */
   faults: string[];
 }
 
 export interface TestBrowser extends AsyncDisposable {
-  /** A visitor whom the service does not know yet. Paths are relative to `baseURL`. */
+  /** Opens a new session without cookies. Paths are relative to `baseURL`. */
   visit(baseURL: string, view?: View): Promise<Visitor>;
 }
 
-/** How long a step in the browser may take before the test fails and says so, in milliseconds. */
+/** Timeout of a browser step, in milliseconds. */
 const STEP_MS = 60_000;
 
-/** Starts a browser. Rejects where there is none: see `WITH_BROWSER`. */
+/** Starts a browser. Rejects if there is none; see `WITH_BROWSER`. */
 export async function openBrowser(): Promise<TestBrowser> {
   const browser = await chromium.launch({
     executablePath: findChromium(),
-    // As root, and in containers with little shared memory, Chromium starts in no other way.
+    // Needed as root, and in containers with little shared memory.
     args: ['--no-sandbox', '--disable-dev-shm-usage', '--font-render-hinting=none'],
   });
   return {
@@ -72,7 +70,7 @@ async function visit(browser: Browser, baseURL: string, view: View): Promise<Vis
     locale: 'en-GB',
     timezoneId: 'Europe/Zurich',
     hasTouch: width === 360,
-    // Scroll bars lie above the page there.
+    // Scrollbars overlay the page on mobile devices.
     isMobile: width === 360,
   };
   const context = await browser.newContext(options);
@@ -83,7 +81,7 @@ async function visit(browser: Browser, baseURL: string, view: View): Promise<Vis
   await context.addInitScript(REPORT_POLICY);
   context.on('weberror', (error) => faults.push(String(error.error())));
   context.on('console', (message) => {
-    // A status that is no success is for the page to tell; Chromium writes each of them here as well.
+    // Chromium also logs error responses, which pages show themselves.
     if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) {
       faults.push(message.text());
     }
@@ -92,12 +90,12 @@ async function visit(browser: Browser, baseURL: string, view: View): Promise<Vis
   return { context, page, faults, [Symbol.asyncDispose]: () => context.close() };
 }
 
-/** Runs in each page before its own scripts. */
+/** Runs in each page before its scripts. */
 const REPORT_POLICY = `document.addEventListener('securitypolicyviolation', (event) => {
   sluicePolicyBroken(event.violatedDirective + ' refused ' + event.blockedURI + ' at ' + event.sourceFile + ':' + event.lineNumber);
 });`;
 
-/** A finding of axe on a page. */
+/** An accessibility violation found by axe. */
 interface Finding {
   id: string;
   help: string;
@@ -106,7 +104,7 @@ interface Finding {
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-/** What axe finds on the page as it stands, best practices and WCAG up to 2.2 AA; each with the elements it is about. */
+/** Returns the violations that axe finds on the page: best practices and WCAG up to 2.2 AA, one per element. */
 export async function axe(page: Page): Promise<string[]> {
   await page.evaluate(AXE);
   const findings = await page.evaluate<Finding[]>(
@@ -118,7 +116,7 @@ export async function axe(page: Page): Promise<string[]> {
   );
 }
 
-/** By how many CSS pixels the page is wider than its window: 0 where nothing scrolls sideways. */
+/** Returns the horizontal overflow of the page in CSS pixels. */
 export function sidewaysScroll(page: Page): Promise<number> {
   return page.evaluate<number>(
     'Math.max(0, document.documentElement.scrollWidth - document.documentElement.clientWidth)',

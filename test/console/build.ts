@@ -5,14 +5,14 @@ import { join } from 'node:path';
 const root = join(import.meta.dirname, '..', '..');
 const built = join(root, 'console', 'dist', 'index.html');
 
-/** Builds the console where what it is built from is newer than what was built. Throws where that fails. */
+/** Builds the console if its sources are newer than the build. Throws if the build fails. */
 export function buildConsole(): void {
   if (existsSync(built) && newest() <= statSync(built).mtimeMs) return;
   const { status } = spawnSync('npm', ['run', '--silent', 'build:console'], { cwd: root, stdio: 'inherit' });
   if (status !== 0) throw new Error('the console could not be built');
 }
 
-/** When a source of the console was last changed, Unix milliseconds. */
+/** Returns the time of the latest source change, in Unix milliseconds. */
 function newest(): number {
   return ['console/src', 'console/public', 'console/index.html', 'console/vite.config.ts', 'package.json']
     .map((path) => join(root, path))

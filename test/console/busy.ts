@@ -1,14 +1,14 @@
 import type { OpenedService } from '../harness.ts';
 
-/** Streams that run at once, and how many tokens each of their answers may have. */
+/** Number of concurrent streams, and maximum tokens of each response. */
 const STREAMS = 5;
 const MAX_TOKENS = 400;
 
-/** Keeps the models that are ready busy with a few streams, so that live pages show life; until it is disposed of. */
+/** Keeps ready models busy with a few streams, for live pages, until disposed. */
 export async function keepBusy({ service, url }: OpenedService): Promise<AsyncDisposable> {
   const { key } = await service.keys.create({ name: 'status-page' });
   const stop = new AbortController();
-  // One that loads refuses at once: a stream to it would ask without end.
+  // A loading model refuses requests immediately, so a stream to it would retry without end.
   const models = service.router
     .overview()
     .filter(({ replicas }) => replicas.some(({ state }) => state.state === 'ready'))
@@ -22,14 +22,14 @@ export async function keepBusy({ service, url }: OpenedService): Promise<AsyncDi
           model: models[stream % models.length],
           stream: true,
           max_tokens: MAX_TOKENS,
-          messages: [{ role: 'user', content: 'Is everything well?' }],
+          messages: [{ role: 'user', content: 'Is everything running?' }],
         }),
         signal: stop.signal,
       });
       await answer.text();
     }
   });
-  // Each ends by the signal.
+  // Each stream ends by the signal.
   const ended = Promise.allSettled(streams);
   return {
     async [Symbol.asyncDispose]() {

@@ -1,4 +1,4 @@
-/** Who is on the seeded service: accounts, people and keys, none of them real. Times are days before now. */
+/** Fictional accounts, users and keys of the seeded service. Times are days before now. */
 import { DEFAULT_ACCOUNT_ID, type AccountStatus, type Role } from '../../src/database/schema.ts';
 import type { Rhythm } from './traffic.ts';
 
@@ -7,7 +7,7 @@ interface SeedAccount {
   name: string;
   plan: 'free' | 'standard' | 'scale';
   status: AccountStatus;
-  /** When it was made. */
+  /** Creation time. */
   daysAgo: number;
 }
 
@@ -28,7 +28,7 @@ export const SEED_ACCOUNTS: readonly SeedAccount[] = [
   { id: LUMEN, name: 'Lumen Health', plan: 'standard', status: 'active', daysAgo: 33 },
   { id: ATLAS, name: 'Atlas Maps', plan: 'free', status: 'active', daysAgo: 12 },
   { id: TIDEWATER, name: 'Tidewater Analytics', plan: 'free', status: 'suspended', daysAgo: 40 },
-  { id: HARBOR, name: 'Old Harbour Press', plan: 'standard', status: 'closed', daysAgo: 66 },
+  { id: HARBOR, name: 'Old Harbor Press', plan: 'standard', status: 'closed', daysAgo: 66 },
 ];
 
 interface SeedPerson {
@@ -51,22 +51,22 @@ export const SEED_PEOPLE: readonly SeedPerson[] = [
   { name: 'Grace Kimani', email: 'grace@tidewater.example', accounts: { [TIDEWATER]: 'owner' } },
 ];
 
-/** A key and the part it has in the month. */
+/** A key and its share of the seeded requests. */
 export interface SeedKey {
   account: string;
   name: string;
-  /** `caller` unless said otherwise. */
+  /** Default `caller`. */
   kind?: 'caller' | 'admin';
   daysAgo: number;
-  /** Below 0: it is still to come. */
+  /** Negative: in the future. */
   expiresDaysAgo?: number;
   revokedDaysAgo?: number;
-  /** Left out: never. */
+  /** Default: never used. */
   usedDaysAgo?: number;
   ip?: string;
   models?: readonly string[];
   limits?: { usdPerMonth?: string; requestsPerMinute?: number; tokensPerDay?: number };
-  /** Its share of all requests; left out: it has none in the ledger. */
+  /** Share of all requests; default: none. */
   weight?: number;
   rhythm?: Rhythm;
 }

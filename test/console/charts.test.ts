@@ -1,4 +1,4 @@
-/** From a chart to the requests behind it, by pointer, by touch and by keyboard; and the log while it is live. */
+/** Charts that open requests by pointer, touch and keyboard, and the live request log. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
@@ -30,7 +30,7 @@ describe('charts and the live log', WITH_BROWSER, () => {
     await answer.text();
   }
 
-  /** Where today's bar of the first chart is: the last column. */
+  /** Returns the position of today's bar, the last column of the first chart. */
   async function lastColumn(on: Page): Promise<{ x: number; y: number }> {
     const canvas = on.locator('canvas').first();
     await canvas.scrollIntoViewIfNeeded();
@@ -39,14 +39,14 @@ describe('charts and the live log', WITH_BROWSER, () => {
     return { x: box.x + box.width - 14, y: box.y + box.height / 2 };
   }
 
-  test('what is pointed at is read out without moving the page, and a click opens its requests', async () => {
+  test('hovering a bar shows a tooltip without layout shift, and a click opens its requests', async () => {
     await page.goto('/usage');
     const { x, y } = await lastColumn(page);
     const height = () => page.evaluate<number>('document.documentElement.scrollHeight');
-    const still = await height();
+    const before = await height();
     await page.mouse.move(x, y);
-    await page.getByText('Together').waitFor();
-    assert.equal(await height(), still);
+    await page.getByText('Total', { exact: true }).waitFor();
+    assert.equal(await height(), before);
     await page.mouse.click(x, y);
     await page.waitForURL('**/requests?*');
     assert.match(page.url(), DAY);
@@ -55,9 +55,9 @@ describe('charts and the live log', WITH_BROWSER, () => {
     await page.waitForURL('**/usage');
   });
 
-  test('the table behind a chart leads there too, by the hour where the range is a day', async () => {
+  test('the table of a chart links to the requests, by hour if the range is a day', async () => {
     await page.goto('/usage?range=today');
-    await page.getByRole('button', { name: 'Tokens as a table' }).click();
+    await page.getByRole('button', { name: 'Show Tokens as table' }).click();
     const table = page.getByRole('region', { name: 'Tokens by hour' });
     await table.getByRole('link').nth(3).focus();
     await page.keyboard.press('Enter');
@@ -65,32 +65,32 @@ describe('charts and the live log', WITH_BROWSER, () => {
     assert.match(page.url(), HOUR);
   });
 
-  test('a first touch reads out, a second one of the same place opens', async () => {
+  test('the first tap shows the tooltip, the second tap opens the requests', async () => {
     await using phone = await stage.stranger({ width: 360 });
     await phone.context.addCookies(await stage.operator.context.cookies());
     await phone.page.goto('/usage');
     const { x, y } = await lastColumn(phone.page);
     await phone.page.touchscreen.tap(x, y);
-    await phone.page.getByText('Together').waitFor();
+    await phone.page.getByText('Total', { exact: true }).waitFor();
     assert.match(phone.page.url(), /\/usage$/);
     await phone.page.touchscreen.tap(x, y);
     await phone.page.waitForURL('**/requests?*');
     assert.deepEqual(phone.faults, []);
   });
 
-  test('what is split, compared and broken down stands in the address', async () => {
+  test('grouping, comparison and breakdown are part of the URL', async () => {
     await page.goto('/usage');
     await page.getByRole('button', { name: 'Model', exact: true }).first().click();
-    await page.getByRole('switch', { name: 'Draw the period before' }).click();
+    await page.getByRole('switch', { name: 'Compare to previous period' }).click();
     await page.waitForURL(/split=model.*compare=1/);
     await page.reload();
     const chart = page.getByRole('figure').first();
-    await chart.getByText('Before').first().waitFor();
+    await chart.getByText('Previous period').first().waitFor();
     await page.getByRole('link', { name: MODEL }).first().click();
     await page.waitForURL(`**/requests?model=${encodeURIComponent(MODEL)}&from=*`);
   });
 
-  test('the same charts are drawn anew in the colours of the dark', async () => {
+  test('charts redraw in the colors of the dark scheme', async () => {
     await page.goto('/usage');
     await page.locator('canvas').first().waitFor();
     const pixels = () => page.evaluate<string | undefined>("document.querySelector('canvas')?.toDataURL()");
@@ -100,11 +100,11 @@ describe('charts and the live log', WITH_BROWSER, () => {
     await page.emulateMedia({ colorScheme: 'light' });
   });
 
-  test('days are chosen in a calendar, whose page axe finds nothing on', async () => {
+  test('days are selected in a calendar without axe violations', async () => {
     await page.goto('/usage');
     await page.getByRole('button', { name: /Time range/ }).click();
-    await page.getByRole('button', { name: 'Other days' }).click();
-    const show = page.getByRole('button', { name: 'Show these days' });
+    await page.getByRole('button', { name: 'Custom range' }).click();
+    const show = page.getByRole('button', { name: 'Apply' });
     await show.waitFor();
     assert.deepEqual(await axe(page), []);
     const first = page
@@ -118,7 +118,7 @@ describe('charts and the live log', WITH_BROWSER, () => {
     await page.waitForURL(/from=\d{4}-\d\d-01&to=\d{4}-\d\d-02/);
   });
 
-  test('a live log has what comes on top, and its filters leave out the rest', async () => {
+  test('the live log adds new requests on top, and filters apply', async () => {
     await page.goto('/requests?live=1');
     const rows = page.getByRole('table', { name: 'Requests' }).getByRole('row');
     await rows.nth(1).waitFor();
@@ -126,13 +126,13 @@ describe('charts and the live log', WITH_BROWSER, () => {
     await generate();
     await rows.nth(count).waitFor();
     await page.goto('/requests?status=error');
-    await page.getByText('No request passes these filters').waitFor();
+    await page.getByText('No matching requests').waitFor();
     await page.getByRole('button', { name: 'Clear filters' }).first().click();
     await rows.nth(1).waitFor();
     assert.match(page.url(), /\/requests$/);
   });
 
-  test('nothing on the way has broken the policy or thrown', () => {
+  test('no page violated the Content-Security-Policy or threw', () => {
     assert.deepEqual(stage.operator.faults, []);
   });
 });

@@ -1,10 +1,10 @@
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
-/** What a Chromium is called on Debian, and what Google's own is. */
+/** Program names of Chromium on Debian, and of Google Chrome. */
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
 
-/** Path of the Chromium that `CHROMIUM_PATH` names, or else of one on the PATH; undefined: there is none. */
+/** Returns the path of Chromium from `CHROMIUM_PATH`, else from the PATH; undefined: not found. */
 export function findChromium(): string | undefined {
   const given = process.env.CHROMIUM_PATH;
   if (given !== undefined) return given === '' ? undefined : given;

@@ -1,4 +1,4 @@
-/** What holds of each page whatever it is for: no finding of axe, no breach of the policy, no scrolling sideways. */
+/** Checks of every page: no axe violations, no Content-Security-Policy violations, no horizontal scrolling. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { OpenedService } from '../harness.ts';
@@ -14,28 +14,28 @@ import {
 import { open, PAGES, type Looker } from './pages.ts';
 import type { Lifelike } from './service.ts';
 
-/** Between them every width and both schemes; a phone in the dark is what most is wrong with. */
+/** Covers every width and both color schemes. Phones in the dark scheme have the most problems. */
 const VIEWS: readonly Required<View>[] = [
   { width: 1440, scheme: 'light' },
   { width: 768, scheme: 'dark' },
   { width: 360, scheme: 'dark' },
 ];
 
-/** What is looked at: the service, and the cookies of who looks. */
-export interface Looked {
+/** The service under test, and the cookies of the visitor. */
+export interface Target {
   service: OpenedService;
   cookies: Lifelike['cookies'];
 }
 
-/** Tests every page that this looker sees and whose name agrees. `open` makes what is looked at. */
+/** Tests every page of this visitor whose name matches. `make` opens the service. */
 export function testPages(
   what: string,
   { by, name = () => true }: { by: Looker; name?: (name: string) => boolean },
-  make: (browser: TestBrowser, owned: AsyncDisposableStack) => Promise<Looked>,
+  make: (browser: TestBrowser, owned: AsyncDisposableStack) => Promise<Target>,
 ): void {
   describe(what, WITH_BROWSER, () => {
     const owned = new AsyncDisposableStack();
-    /** One for each view, who goes from page to page: the scripts of the console are loaded and compiled once. */
+    /** One visitor per view for all pages, so that the scripts are loaded and compiled once. */
     const visitors = new Map<Required<View>, Visitor>();
     before(async () => {
       const browser = owned.use(await openBrowser());
@@ -49,7 +49,7 @@ export function testPages(
     after(() => owned.disposeAsync());
 
     for (const page of PAGES.filter((one) => one.by === by && name(one.name))) {
-      test(`${page.name} keeps to its width and its policy, and axe finds nothing`, async () => {
+      test(`${page.name} has no horizontal scrolling, policy violations or axe violations`, async () => {
         for (const [view, visitor] of visitors) {
           await open(visitor.page, page);
           const seen = `${view.width} px, ${view.scheme}`;

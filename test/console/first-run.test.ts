@@ -1,4 +1,4 @@
-/** From a fresh home to a seen answer, and what becomes of the key that was made on the way. */
+/** Setup of a new service: admin account, first key and first request; then the lifecycle of that key. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import OpenAI, { AuthenticationError } from 'openai';
@@ -33,43 +33,43 @@ describe('the first run', SKIP, () => {
     await service[Symbol.asyncDispose]();
   });
 
-  test('nobody can claim the service without the link', async () => {
+  test('setup needs the link', async () => {
     await using stranger = await browser.visit(service.url);
     await stranger.page.goto('/setup');
     await stranger.page.getByText('setup-link').first().waitFor();
     assert.equal(await stranger.page.getByLabel('Password').count(), 0);
     await stranger.page.goto('/');
     await stranger.page.waitForURL('**/sign-in');
-    await stranger.page.getByText('Nobody has set this service up yet').waitFor();
+    await stranger.page.getByText('Sluice is not set up yet').waitFor();
   });
 
-  test('the link makes the first operator, and the token leaves the address', async () => {
+  test('the link creates the admin account, and the token is removed from the URL', async () => {
     await page.goto(link);
     await page.getByLabel('Name').waitFor();
     assert.deepEqual(await axe(page), []);
     await page.getByLabel('Name').fill(OPERATOR.name);
-    await page.getByLabel('E-mail').fill(OPERATOR.email);
+    await page.getByLabel('Email').fill(OPERATOR.email);
     await page.getByLabel('Password', { exact: true }).fill(OPERATOR.password);
     assert.equal(new URL(page.url()).hash, '');
-    await page.getByRole('button', { name: 'Go on' }).click();
+    await page.getByRole('button', { name: 'Continue' }).click();
     await page.getByRole('heading', { name: 'Your first API key' }).waitFor();
   });
 
-  test('the first key is shown, with a clear word that it is shown once', async () => {
+  test('the first key is shown with a notice that it is shown only once', async () => {
     key = (
       await page
         .getByText(/^sk-sluice-\w{49}$/)
         .first()
         .innerText()
     ).trim();
-    await page.getByText('This is the only time that you see it.').waitFor();
+    await page.getByText('It is shown only once.').waitFor();
     await page.getByRole('button', { name: 'Copy key' }).click();
     assert.equal(await page.evaluate('navigator.clipboard.readText()'), key);
     assert.deepEqual(await axe(page), []);
-    await page.getByRole('button', { name: 'Go on to the first call' }).click();
+    await page.getByRole('button', { name: 'Continue' }).click();
   });
 
-  test('curl, Python and TypeScript have the key, the address and the model filled in', async () => {
+  test('the curl, Python and TypeScript samples contain the key, the base URL and the model', async () => {
     for (const language of ['curl', 'Python', 'TypeScript']) {
       await page.getByRole('tab', { name: language }).click();
       const code = await page.getByRole('tabpanel').innerText();
@@ -78,8 +78,8 @@ describe('the first run', SKIP, () => {
     }
   });
 
-  test('the call is sent from the browser and its answer arrives', async () => {
-    // The page's own request, for a text that is the same on every machine.
+  test('the request is sent from the browser and its response is shown', async () => {
+    // Changes the page's request to make the completion the same on every machine.
     await page.route('**/v1/chat/completions', (route, request) =>
       route.continue({
         postData: JSON.stringify({
@@ -89,27 +89,27 @@ describe('the first run', SKIP, () => {
         }),
       }),
     );
-    await page.getByRole('button', { name: 'Send it from here' }).click();
-    // A model on a busy machine takes what it takes.
-    await page.getByRole('link', { name: 'Open the console' }).waitFor({ timeout: 180_000 });
-    const answer = page.getByRole('region', { name: 'Answer' });
-    assert.equal(await answer.locator('p').first().textContent(), ' the the the the');
-    assert.match(await answer.innerText(), /\d+ in, 4 out/);
+    await page.getByRole('button', { name: 'Send request' }).click();
+    // Generation can take long on a busy machine.
+    await page.getByRole('link', { name: 'Open console' }).waitFor({ timeout: 180_000 });
+    const response = page.getByRole('region', { name: 'Response' });
+    assert.equal(await response.locator('p').first().textContent(), ' the the the the');
+    assert.match(await response.innerText(), /\d+ in, 4 out/);
     assert.deepEqual(await axe(page), []);
   });
 
-  test('the console opens with the key in its list, and nothing of it is kept in the browser', async () => {
-    await page.getByRole('link', { name: 'Open the console' }).click();
+  test('the console lists the key, and the browser stores neither key nor token', async () => {
+    await page.getByRole('link', { name: 'Open console' }).click();
     await page.waitForURL('**/keys');
     await page.getByRole('row', { name: /First key/ }).waitFor();
-    const kept = await page.evaluate<string>(
+    const stored = await page.evaluate<string>(
       'JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.documentElement.outerHTML])',
     );
-    assert.ok(!kept.includes(key));
-    assert.ok(!kept.includes(new URL(link).hash.slice(1)));
+    assert.ok(!stored.includes(key));
+    assert.ok(!stored.includes(new URL(link).hash.slice(1)));
   });
 
-  test('the key works with the official client', async () => {
+  test('the key works with the OpenAI client', async () => {
     const client = new OpenAI({ apiKey: key, baseURL: `${service.url}/v1`, maxRetries: 0 });
     const answer = await client.chat.completions.create({
       model: DEFAULT_MODEL_ID,
@@ -120,10 +120,10 @@ describe('the first run', SKIP, () => {
     assert.equal(answer.choices[0]?.message.content, ' the'.repeat(8));
   });
 
-  test('the link has died with its use', async () => {
+  test('the link works only once', async () => {
     await using stranger = await browser.visit(service.url);
     await stranger.page.goto(link);
-    await stranger.page.getByText('This service is set up').waitFor();
+    await stranger.page.getByText('Sluice is already set up').waitFor();
     const answer = await fetch(`${service.url}/api/setup`, {
       method: 'POST',
       headers: { origin: service.url },
@@ -132,7 +132,7 @@ describe('the first run', SKIP, () => {
     assert.ok(answer.status >= 400 && answer.status < 500, await answer.text());
   });
 
-  test('revoked, the key opens nothing from the next call on', async () => {
+  test('a revoked key is refused from the next request', async () => {
     await page.getByRole('button', { name: 'Actions for First key' }).click();
     await page.getByRole('menuitem', { name: /Revoke/ }).click();
     const question = page.getByRole('alertdialog');
@@ -149,11 +149,11 @@ describe('the first run', SKIP, () => {
     );
   });
 
-  test('no page on the way has broken the policy or thrown', () => {
+  test('no page violated the Content-Security-Policy or threw', () => {
     assert.deepEqual(visitor.faults, []);
   });
 
-  test('no token or key has reached the log', () => {
+  test('the log contains no token, key or password', () => {
     for (const secret of [key, new URL(link).hash.slice(1), OPERATOR.password]) {
       assert.ok(!service.log().includes(secret));
     }

@@ -1,4 +1,4 @@
-/** By keyboard alone: where the focus is, that it can be seen, and that a window keeps it and gives it back. */
+/** Keyboard use: focus order, visible focus, and focus trapping and restoring of dialogs. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
@@ -6,19 +6,19 @@ import { until } from '../harness.ts';
 import { WITH_BROWSER } from './browser.ts';
 import { newKey, openStage, type Stage } from './stage.ts';
 
-/** More stops than any page has. */
+/** More tab stops than any page has. */
 const MANY = 200;
 
 interface Stop {
-  /** What it is, for words. */
+  /** Description of the element. */
   what: string;
-  /** It looks other than without the focus, or one of those around it does. */
+  /** The focus is visible on it or on one of its parents. */
   seen: boolean;
 }
 
 const IN_DIALOG = `document.activeElement.closest('[role="dialog"], [role="alertdialog"]') !== null`;
 
-describe('the keyboard', WITH_BROWSER, () => {
+describe('keyboard use', WITH_BROWSER, () => {
   let stage: Stage;
   let page: Page;
   before(async () => {
@@ -28,18 +28,18 @@ describe('the keyboard', WITH_BROWSER, () => {
   });
   after(() => stage[Symbol.asyncDispose]());
 
-  test('the first stop skips to the page', async () => {
+  test('the first tab stop skips to the main content', async () => {
     await page.goto('/keys');
     await page.getByRole('row', { name: /app/ }).waitFor();
     await page.keyboard.press('Tab');
-    assert.match((await stop(page)).what, /Skip to the page/);
+    assert.match((await stop(page)).what, /Skip to main content/);
     await page.keyboard.press('Enter');
     await page.keyboard.press('Tab');
     assert.match((await stop(page)).what, /Create key/);
   });
 
   for (const path of ['/keys', '/usage', '/requests', '/playground', '/models', '/members', '/settings']) {
-    test(`every stop on ${path} can be seen, and all are reached in turn`, async () => {
+    test(`every tab stop on ${path} is reachable and has a visible focus`, async () => {
       await page.goto(path);
       await page.getByRole('heading', { level: 1 }).waitFor();
       await page.waitForLoadState('networkidle');
@@ -47,7 +47,7 @@ describe('the keyboard', WITH_BROWSER, () => {
       for (let count = 0; count < MANY; count++) {
         await page.keyboard.press('Tab');
         const here = await stop(page);
-        // Round the page once: the browser's own parts come next.
+        // The end of the page: the browser's own controls come next.
         if (here.what === 'body') break;
         stops.push(here);
       }
@@ -59,14 +59,14 @@ describe('the keyboard', WITH_BROWSER, () => {
     });
   }
 
-  test('a window takes the focus, keeps it, closes with Escape and gives it back', async () => {
+  test('a dialog traps the focus, closes with Escape and restores the focus', async () => {
     await page.goto('/keys');
     const button = page.getByRole('button', { name: 'Create key' });
     await button.focus();
     await page.keyboard.press('Enter');
     await page.getByRole('dialog').getByLabel('Name').waitFor();
     for (let count = 0; count < 30; count++) {
-      // At its ends a guard passes the focus on, a moment later.
+      // At the ends a focus guard passes the focus on asynchronously.
       await until(() => page.evaluate<boolean>(IN_DIALOG));
       await page.keyboard.press(count % 7 === 6 ? 'Shift+Tab' : 'Tab');
     }
@@ -75,21 +75,21 @@ describe('the keyboard', WITH_BROWSER, () => {
     await until(async () => /Create key/.test((await stop(page)).what));
   });
 
-  test('a key is made without a mouse', async () => {
+  test('a key is created by keyboard', async () => {
     await page.goto('/keys');
     await page.getByRole('button', { name: 'Create key' }).focus();
     await page.keyboard.press('Enter');
     await page.getByRole('dialog').getByLabel('Name').waitFor();
     await page.keyboard.type('by hand');
     await page.keyboard.press('Enter');
-    await page.getByRole('dialog', { name: 'Your key by hand' }).waitFor();
+    await page.getByRole('dialog', { name: 'API key by hand' }).waitFor();
   });
 
-  test('a menu opens, is gone through with arrows, and closes back to its button', async () => {
+  test('a menu opens, moves with arrow keys, and returns the focus to its button', async () => {
     await page.goto('/keys');
     await page.getByRole('button', { name: 'Actions for app' }).focus();
     await page.keyboard.press('Enter');
-    await page.getByRole('menuitem', { name: 'Details' }).waitFor();
+    await page.getByRole('menuitem', { name: 'View details' }).waitFor();
     await page.keyboard.press('ArrowDown');
     await page.keyboard.press('Escape');
     await page.getByRole('menu').waitFor({ state: 'hidden' });
@@ -97,7 +97,7 @@ describe('the keyboard', WITH_BROWSER, () => {
   });
 });
 
-/** Where the focus is. Seen is what has an outline, a ring or another border than it has without the focus. */
+/** Returns the focused element, and whether its focus is visible as an outline, ring, border or background. */
 function stop(page: Page): Promise<Stop> {
   return page.evaluate<Stop>(`(() => {
     const element = document.activeElement ?? document.body;

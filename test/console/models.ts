@@ -1,9 +1,9 @@
-/** The models that a seeded service serves: rehearsed ones under the names of real ones, in every state there is. */
+/** The models of a seeded service: scripted models with the names of real ones, in every state. */
 
-/** What requests to a model look like in the seeded month. */
+/** A model and the characteristics of its seeded requests. */
 interface SeedModel {
   id: string;
-  /** Share of a key's requests that name it, against the others that it may use. */
+  /** Relative share of the requests of a key. */
   weight: number;
   /** USD per million tokens. */
   prompt: string;
@@ -11,10 +11,10 @@ interface SeedModel {
   contextTokens: number;
   quantization: string;
   instructType: string;
-  /** Milliseconds until the first token of a short prompt, and tokens a second after it. */
+  /** Time to first token of a short prompt in milliseconds, and tokens per second. */
   ttftMs: number;
   speed: number;
-  /** How the service finds it at its start. */
+  /** State after startup. */
   state: 'ready' | 'loading' | 'downloading' | 'down';
 }
 
@@ -124,14 +124,14 @@ export const SEED_PLANS = {
   },
 };
 
-/** The file that is being downloaded, and how much of it has come: the hub of the tests drips from there on. */
+/** The file that is downloading, and the bytes received before the test hub stalls. */
 export const DOWNLOAD = {
   name: 'smollm2-360m-instruct-q4_k_m.gguf',
   totalBytes: 270_590_880,
   receivedBytes: 97_412_736,
 };
 
-/** Loading takes so long that each look sees it under way, in milliseconds. */
+/** Load time in milliseconds, long enough that the model stays in the loading state. */
 const LOAD_MS = 900_000;
 
 /** The configuration of a seeded service. */
@@ -144,22 +144,22 @@ export function seedYaml(): string {
     contextTokens: model.contextTokens,
     ...source(model),
   }));
-  // JSON is YAML.
+  // JSON is valid YAML.
   return JSON.stringify({ models, plans: SEED_PLANS, defaultPlan: 'standard' });
 }
 
 function source({ state, contextTokens, ttftMs, speed }: SeedModel): object {
   switch (state) {
     case 'down':
-      // Nothing listens at the port of the discard protocol.
+      // Nothing listens on the discard port.
       return { replicas: [{ url: 'http://127.0.0.1:9', dialect: 'vllm' }] };
     case 'downloading':
       return { engine: { contextTokens, file: `hf:owner/repo/${DOWNLOAD.name}` } };
     case 'ready':
     case 'loading': {
       const loadMs = state === 'loading' ? LOAD_MS : 0;
-      const rehearsed = { tokens: 160, prefillMs: ttftMs, tokenMs: Math.round(1000 / speed), loadMs };
-      return { engine: { contextTokens, file: `scripted:${JSON.stringify(rehearsed)}` } };
+      const script = { tokens: 160, prefillMs: ttftMs, tokenMs: Math.round(1000 / speed), loadMs };
+      return { engine: { contextTokens, file: `scripted:${JSON.stringify(script)}` } };
     }
   }
 }

@@ -1,17 +1,17 @@
-/** Back, forward, reload and a shared link land where they should; the sign-in comes between and leads on. */
+/** Navigation: back, forward, reload, shared links, sign-in redirects and error pages. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { WITH_BROWSER } from './browser.ts';
 import { openStage, signInOn, type Stage } from './stage.ts';
 
-describe('getting around', WITH_BROWSER, () => {
+describe('navigation', WITH_BROWSER, () => {
   let stage: Stage;
   before(async () => {
     stage = await openStage();
   });
   after(() => stage[Symbol.asyncDispose]());
 
-  test('a shared link leads through the sign-in to where it points, filters and all', async () => {
+  test('a shared link leads through sign-in to its page, including filters', async () => {
     await using visitor = await stage.stranger();
     await visitor.page.goto('/requests?status=failed&range=7d');
     await visitor.page.waitForURL('**/sign-in?to=**');
@@ -20,7 +20,7 @@ describe('getting around', WITH_BROWSER, () => {
     await visitor.page.getByRole('heading', { name: 'Requests', level: 1 }).waitFor();
   });
 
-  test('the sign-in leads nowhere else', async () => {
+  test('sign-in never redirects to another site', async () => {
     for (const to of [
       '//evil.test',
       'https://evil.test/',
@@ -36,7 +36,7 @@ describe('getting around', WITH_BROWSER, () => {
     }
   });
 
-  test('back and forward go through the pages, and the title and the heading with them', async () => {
+  test('back and forward change page, title and heading', async () => {
     const { page } = stage.operator;
     await page.goto('/keys');
     const nav = page.getByRole('navigation').first();
@@ -57,15 +57,15 @@ describe('getting around', WITH_BROWSER, () => {
     await heading('Usage').waitFor();
   });
 
-  test('the first page is that of keys, and an address that there is not says so', async () => {
+  test('the home page is the keys page, and unknown paths show an error page', async () => {
     const { page } = stage.operator;
     await page.goto('/');
     await page.waitForURL('**/keys');
     await page.goto('/nothing/of/the/kind');
-    await page.getByText('There is no such page').waitFor();
+    await page.getByText('This page does not exist').waitFor();
   });
 
-  test('signing out leads to the door, and back shows nothing', async () => {
+  test('signing out leads to the sign-in page, and back navigation shows no data', async () => {
     await using visitor = await stage.stranger();
     const { page } = visitor;
     await page.goto('/sign-in');
@@ -76,7 +76,7 @@ describe('getting around', WITH_BROWSER, () => {
     await page.waitForURL('**/sign-in');
     await page.goBack();
     await page.waitForURL('**/sign-in**');
-    await page.getByLabel('E-mail').waitFor();
+    await page.getByLabel('Email').waitFor();
   });
 
   test('a page that fails to render is logged and offers a reload, and the other pages work', async () => {
@@ -102,7 +102,7 @@ describe('getting around', WITH_BROWSER, () => {
     assert.equal(await alert.count(), 0);
   });
 
-  test('the chosen scheme holds from the first paint on, after a reload too', async () => {
+  test('the chosen color scheme applies from the first paint after a reload', async () => {
     await using visitor = await stage.stranger();
     await visitor.context.addCookies(await stage.operator.context.cookies());
     const { page } = visitor;
@@ -113,7 +113,7 @@ describe('getting around', WITH_BROWSER, () => {
     const light = await background();
     await page.getByRole('radio', { name: 'Dark' }).click();
     await page.locator('html[data-theme="dark"]').waitFor();
-    // Before any script of the console has run: the file that sets it is the only one that gets through.
+    // Blocks all scripts except the one that sets the color scheme.
     await page.route('**/assets/**.js', (route) => route.abort());
     await page.reload();
     assert.equal(await page.locator('html').getAttribute('data-theme'), 'dark');

@@ -1,4 +1,4 @@
-/** What operators do: accounts from their making to their end, people, the audit log, and pages that are live. */
+/** Operator pages: accounts, users, audit log, plans, and live pages. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
@@ -18,7 +18,7 @@ plans:
       ${MODEL}: { requestsInFlight: 2 }
 `;
 
-describe("the operator's pages", WITH_BROWSER, () => {
+describe('operator pages', WITH_BROWSER, () => {
   let stage: Stage;
   let page: Page;
   let key: string;
@@ -36,131 +36,128 @@ describe("the operator's pages", WITH_BROWSER, () => {
     await page.getByRole('menuitem', { name: item }).click();
   };
 
-  test('an account is made, and its first owner invited right after', async () => {
+  test('creating an account leads to the invitation of its owner', async () => {
     await page.goto('/operator/accounts');
-    await page.getByRole('button', { name: 'New account' }).click();
-    const making = page.getByRole('dialog', { name: 'New account' });
-    await making.getByLabel('Name').fill('Northwind Labs');
-    await making.getByRole('combobox', { name: 'Plan' }).click();
+    await page.getByRole('button', { name: 'Create account' }).click();
+    const creating = page.getByRole('dialog', { name: 'Create account' });
+    await creating.getByLabel('Name').fill('Northwind Labs');
+    await creating.getByRole('combobox', { name: 'Plan' }).click();
     await page.getByRole('option', { name: /^free/ }).click();
-    await making.getByRole('button', { name: 'Create account' }).click();
-    const inviting = page.getByRole('dialog', { name: 'Invite somebody to Northwind Labs' });
-    await inviting.getByLabel('E-mail address').fill('aiko@northwind.example');
-    await inviting.getByRole('button', { name: 'Make the link' }).click();
-    const handing = page.getByRole('dialog', { name: 'Hand on this link' });
-    assert.match(
-      await handing.getByRole('region', { name: 'Link of the invitation' }).innerText(),
-      /#.{40,}/,
-    );
-    await handing.getByRole('button', { name: 'Done' }).click();
+    await creating.getByRole('button', { name: 'Create account' }).click();
+    const inviting = page.getByRole('dialog', { name: 'Invite a user to Northwind Labs' });
+    await inviting.getByLabel('Email').fill('aiko@northwind.example');
+    await inviting.getByRole('button', { name: 'Create invitation' }).click();
+    const invitation = page.getByRole('dialog', { name: 'Invitation link' });
+    assert.match(await invitation.getByRole('region', { name: 'Invitation link' }).innerText(), /#.{40,}/);
+    await invitation.getByRole('button', { name: 'Done' }).click();
     const pending = page.getByRole('table', { name: 'Pending invitations' });
     await pending.getByText('aiko@northwind.example').waitFor();
     await pending.getByText('Owner').waitFor();
   });
 
   test('an invitation is withdrawn', async () => {
-    await page.getByRole('button', { name: 'Withdraw the invitation of aiko@northwind.example' }).click();
+    await page.getByRole('button', { name: 'Withdraw invitation for aiko@northwind.example' }).click();
     await page.getByRole('alertdialog').getByRole('button', { name: 'Withdraw' }).click();
     await page.getByRole('table', { name: 'Pending invitations' }).waitFor({ state: 'detached' });
   });
 
-  test("an account shows its plan's limits and what is left of each, for single models too", async () => {
+  test('an account shows usage of the limits of its plan, including model limits', async () => {
     const left = page.getByRole('meter', { name: 'Requests per minute' });
     assert.equal(await left.getAttribute('aria-valuetext'), '0 of 20');
     await page.getByText('$5.00 left').waitFor();
     await page.getByText('2 left', { exact: true }).waitFor();
   });
 
-  test('an account is renamed and put on another plan', async () => {
-    await menu('Change', 'Rename');
+  test('an account is renamed and its plan changed', async () => {
+    await menu('Actions', 'Rename');
     await page.getByRole('dialog').getByLabel('Name').fill('Northwind');
     await page.getByRole('dialog').getByRole('button', { name: 'Rename' }).click();
     await page.getByRole('heading', { level: 1, name: 'Northwind' }).waitFor();
-    await menu('Change', 'Change plan');
+    await menu('Actions', 'Change plan');
     await page.getByRole('dialog').getByRole('combobox', { name: 'Plan' }).click();
     await page.getByRole('option', { name: /^Default plan/ }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Change plan' }).click();
-    await page.getByText('It sets none for all models together.').waitFor();
+    await page.getByText('No limits across all models').waitFor();
   });
 
-  test('a suspended account opens nothing until it is resumed', async () => {
+  test('requests of a suspended account are refused until it is resumed', async () => {
     const accountId = new URL(page.url()).pathname.split('/').at(-1);
-    ({ key } = await makeKey(stage, accountId));
+    ({ key } = await createKey(stage, accountId));
     await until(async () => (await chat(stage, key)) === 200);
     await page.reload();
-    await menu('Change', 'Suspend');
+    await menu('Actions', 'Suspend');
     const asked = page.getByRole('alertdialog', { name: 'Suspend Northwind?' });
-    await asked.getByText('Its live key opens nothing').waitFor();
+    await asked.getByText('Its active key stops working').waitFor();
     await asked.getByRole('button', { name: 'Suspend' }).click();
     await page.getByText('This account is suspended').waitFor();
     await until(async () => (await chat(stage, key)) === 401);
-    await menu('Change', 'Resume');
+    await menu('Actions', 'Resume');
     await page.getByRole('alertdialog').getByRole('button', { name: 'Resume' }).click();
     await page.getByText('This account is suspended').waitFor({ state: 'detached' });
     await until(async () => (await chat(stage, key)) === 200);
   });
 
-  test('a closed account cannot be changed any more; the list tells so, and finds it', async () => {
-    await menu('Change', 'Close for ever');
-    await page.getByRole('alertdialog').getByRole('button', { name: 'Close for ever' }).click();
+  test('a closed account has no actions and is listed as closed', async () => {
+    await menu('Actions', 'Close account');
+    await page.getByRole('alertdialog').getByRole('button', { name: 'Close account' }).click();
     await page.getByText('This account is closed').waitFor();
-    assert.equal(await page.getByRole('main').getByRole('button', { name: 'Change' }).count(), 0);
+    assert.equal(await page.getByRole('main').getByRole('button', { name: 'Actions' }).count(), 0);
     await until(async () => (await chat(stage, key)) === 401);
     await page.goto('/operator/accounts?status=closed');
     await page.getByRole('row', { name: /Northwind.*Closed/ }).waitFor();
-    await page.getByLabel('Search by name or id').fill('acme');
-    await page.getByText('No account is like that').waitFor();
+    await page.getByLabel('Search by name or ID').fill('acme');
+    await page.getByText('No matching accounts').waitFor();
     assert.equal(new URL(page.url()).searchParams.get('q'), 'acme');
-    await page.getByRole('button', { name: 'Show all' }).click();
+    await page.getByRole('button', { name: 'Clear filters' }).click();
     await page.getByRole('row', { name: /Northwind/ }).waitFor();
   });
 
-  test('somebody is made an operator and one no more; the last one stays', async () => {
+  test('the operator role is granted and removed, except from the last operator', async () => {
     await page.goto('/operator/accounts?tab=people');
-    await menu('What to do with Mia Larsen', 'Make an operator');
+    await menu('Actions for Mia Larsen', 'Make operator');
     const asked = page.getByRole('alertdialog');
-    await asked.getByText('They have no second factor').waitFor();
-    await asked.getByRole('button', { name: 'Make an operator' }).click();
-    await page.getByText('Mia Larsen is an operator now.').waitFor();
-    await menu('What to do with Mia Larsen', 'Make no operator any more');
-    await page.getByRole('alertdialog').getByRole('button', { name: 'Take it away' }).click();
-    await page.getByText('Mia Larsen is no operator any more.').waitFor();
-    await page.getByRole('button', { name: /^What to do with Zoë/ }).click();
-    const last = page.getByRole('menuitem', { name: 'The last operator stays one' });
+    await asked.getByText('has not enabled two-factor authentication').waitFor();
+    await asked.getByRole('button', { name: 'Make operator' }).click();
+    await page.getByText('Mia Larsen is now an operator').waitFor();
+    await menu('Actions for Mia Larsen', 'Remove operator role');
+    await page.getByRole('alertdialog').getByRole('button', { name: 'Remove operator role' }).click();
+    await page.getByText('Mia Larsen is no longer an operator').waitFor();
+    await page.getByRole('button', { name: /^Actions for Zoë/ }).click();
+    const last = page.getByRole('menuitem', { name: 'Cannot remove the last operator' });
     assert.equal(await last.getAttribute('aria-disabled'), 'true');
     await page.keyboard.press('Escape');
   });
 
-  test('the audit log tells all of it, narrowed by the address, with what was before', async () => {
+  test('the audit log shows these changes with old values, filtered as in the URL', async () => {
     await page.goto('/operator/audit?action=account.rename');
     const entries = page.getByRole('table', { name: 'Audit log' });
-    await entries.getByRole('button', { name: 'Renamed the account' }).click();
+    await entries.getByRole('button', { name: 'Renamed account' }).click();
     const details = page.getByRole('dialog');
     await details.getByText('Northwind Labs').waitFor();
-    // A link to it lands on it.
+    // An open entry has its own URL.
     await page.reload();
     await details.getByText('Northwind Labs').waitFor();
     await page.keyboard.press('Escape');
     await details.waitFor({ state: 'detached' });
-    await page.getByRole('combobox', { name: 'What', exact: true }).click();
-    await page.getByRole('combobox', { name: 'Find: What' }).fill('suspended');
+    await page.getByRole('combobox', { name: 'Action', exact: true }).click();
+    await page.getByRole('combobox', { name: 'Search: Action' }).fill('suspended');
     await page.keyboard.press('Enter');
-    await entries.getByRole('button', { name: 'Suspended the account' }).waitFor();
+    await entries.getByRole('button', { name: 'Suspended account' }).waitFor();
     assert.equal(new URL(page.url()).searchParams.get('action'), 'account.suspend');
     await page.goBack();
-    await entries.getByRole('button', { name: 'Renamed the account' }).waitFor();
+    await entries.getByRole('button', { name: 'Renamed account' }).waitFor();
   });
 
-  test('plans are told in words, with who is on them', async () => {
+  test('plans show their limits and accounts', async () => {
     await page.goto('/operator/plans');
     await page.getByText('20 requests per minute').waitFor();
-    await page.getByText('2 requests at once').waitFor();
+    await page.getByText('2 concurrent requests').waitFor();
     await page.getByRole('link', { name: '1 account' }).click();
     await page.getByRole('table', { name: 'Accounts' }).waitFor();
     assert.equal(new URL(page.url()).searchParams.get('plan'), 'standard');
   });
 
-  test("an engine's details stand at an address of their own", async () => {
+  test('the details of a replica have their own URL', async () => {
     await page.goto('/operator/engines');
     await page.getByRole('table', { name: 'Engines' }).getByRole('button', { name: MODEL }).click();
     await page.getByRole('dialog', { name: MODEL }).getByText('scripted').first().waitFor();
@@ -170,37 +167,37 @@ describe("the operator's pages", WITH_BROWSER, () => {
     await page.getByRole('dialog', { name: MODEL }).waitFor();
   });
 
-  test('the load is live, says when the service does not answer, and goes on when it does again', async () => {
+  test('the load page shows when the service stops responding, and recovers', async () => {
     await page.goto('/operator/load');
     const status = page.getByRole('main').getByRole('status');
     await status.getByText('Live', { exact: true }).waitFor();
     await page.getByText('In flight', { exact: true }).first().waitFor();
     await page.route('**/api/load', (route) => route.abort());
-    await status.getByText('Paused: no answer since').waitFor();
+    await status.getByText('No response since').waitFor();
     await page.unroute('**/api/load');
     await status.getByText('Live', { exact: true }).waitFor();
   });
 
-  test('health says of each thing how it is', async () => {
+  test('the health page shows all checks', async () => {
     await page.goto('/operator/health');
-    for (const name of ['Database', 'Ledger', 'Limits', 'Disk', 'Models', 'E-mail', 'Sign-in']) {
+    for (const name of ['Database', 'Ledger', 'Limits', 'Disk', 'Models', 'Email', 'Sign-in']) {
       await page.getByRole('heading', { name }).waitFor();
     }
     await page.getByText('1 of 1 ready').waitFor();
   });
 
-  test('nothing on the way has broken the policy or thrown', () => {
+  test('no page violated the Content-Security-Policy or threw', () => {
     assert.deepEqual(stage.operator.faults, []);
   });
 });
 
-async function makeKey({ service }: Stage, accountId: string | undefined): Promise<{ key: string }> {
+async function createKey({ service }: Stage, accountId: string | undefined): Promise<{ key: string }> {
   assert.ok(accountId);
   const { key } = await service.service.keys.create({ name: 'app', accountId });
   return { key: key.reveal() };
 }
 
-/** Status of a short chat with this key. */
+/** Returns the HTTP status of a short chat completion with this key. */
 async function chat({ service }: Stage, key: string): Promise<number> {
   const answer = await fetch(`${service.url}/v1/chat/completions`, {
     method: 'POST',

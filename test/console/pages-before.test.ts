@@ -1,12 +1,12 @@
 import { testPages } from './every-page.ts';
 import { openConsole, setUp } from './service.ts';
 
-testPages('the pages before the console', { by: 'nobody' }, async (_browser, owned) => ({
+testPages('pages without a session', { by: 'nobody' }, async (_browser, owned) => ({
   service: owned.use(await openConsole()),
   cookies: [],
 }));
 
-testPages('the pages of a service where nothing has happened', { by: 'newcomer' }, async (browser, owned) => {
+testPages('pages of a new service', { by: 'newcomer' }, async (browser, owned) => {
   const service = owned.use(await openConsole());
   await using visitor = await browser.visit(service.url);
   await setUp(visitor.context, service);

@@ -2,7 +2,7 @@ import { testPages } from './every-page.ts';
 import { openLifelike } from './service.ts';
 
 testPages(
-  "an operator's pages",
+  'operator pages',
   { by: 'operator', name: (name) => name.startsWith('operator-') },
   async (browser, owned) => {
     const service = owned.use(await openLifelike(browser, 3000));

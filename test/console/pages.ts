@@ -1,20 +1,20 @@
 import type { Page } from 'playwright-core';
 import { until } from '../harness.ts';
 
-/** Who looks: nobody yet, the operator of a seeded service, or the one of a service where nothing has happened. */
+/** The visitor: signed out, the operator of a seeded service, or the operator of a new service. */
 export type Looker = 'nobody' | 'operator' | 'newcomer';
 
-/** A page of the console in one of its states. */
+/** A page of the console in a certain state. */
 export interface ConsolePage {
-  /** Of its screenshots. */
+  /** Name of the screenshots. */
   name: string;
   path: string;
   by: Looker;
-  /** Brings the page into the state, from where its address leads. */
+  /** Brings the opened page into the state. */
   into?: (page: Page) => Promise<void>;
 }
 
-/** Every page and the states of it that a designer wants to see. */
+/** All pages in all relevant states. */
 export const PAGES: readonly ConsolePage[] = [
   { name: 'setup', path: '/setup', by: 'nobody' },
   { name: 'sign-in', path: '/sign-in', by: 'nobody' },
@@ -49,7 +49,7 @@ export const PAGES: readonly ConsolePage[] = [
   { name: 'not-found', path: '/no-such-page', by: 'operator' },
 ];
 
-/** Opens the page and waits until it shows what it has: fonts are there, nothing loads and nothing is busy. */
+/** Opens the page and waits until fonts and data are loaded. */
 export async function open(page: Page, { path, into }: Pick<ConsolePage, 'path' | 'into'>): Promise<void> {
   await page.goto(path);
   await settle(page);
@@ -58,12 +58,12 @@ export async function open(page: Page, { path, into }: Pick<ConsolePage, 'path' 
   await settle(page);
 }
 
-/** Live pages are never quiet for long; this is how long they are given, in milliseconds. */
+/** Timeout for network idle, in milliseconds; live pages never become idle. */
 const QUIET_MS = 3000;
 
 async function settle(page: Page): Promise<void> {
   await page.waitForLoadState('networkidle', { timeout: QUIET_MS }).catch(() => {});
-  // Not `waitForFunction`, which evaluates a text within the page, as its policy forbids.
+  // `waitForFunction` uses eval, which the Content-Security-Policy forbids.
   await until(() => page.evaluate<boolean>(NOTHING_LOADS));
   await page.evaluate('document.fonts.ready.then(() => {})');
 }

@@ -1,17 +1,17 @@
-/** What the pages for people decide without a browser: where to go on to, how strong a password is, what a device is called. */
+/** Return paths, password strength and device names, without a browser. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { strengthOf } from '../../console/src/components/password-strength.ts';
 import { deviceOf } from '../../console/src/pages/settings/device.ts';
 import { returnPath } from '../../console/src/pages/sign-in/return-path.ts';
 
-test('signing in leads on to a path of the console, with its query', () => {
+test('sign-in returns to a console path, including its query', () => {
   for (const path of ['/', '/keys', '/usage?account=acc_1&by=model', '/requests/0199?state=open']) {
     assert.equal(returnPath(path), path);
   }
 });
 
-test('signing in leads nowhere else', () => {
+test('sign-in does not return to other sites', () => {
   const elsewhere = [
     null,
     '',
@@ -29,7 +29,7 @@ test('signing in leads nowhere else', () => {
   for (const wanted of elsewhere) assert.equal(returnPath(wanted), '/', String(wanted));
 });
 
-test('a password is judged by its length, and not by a run, a repetition or what others know', () => {
+test('password strength counts length, except for sequences, repetitions and personal words', () => {
   const known = ['Zoë Lindqvist', 'zoe@acme.example'];
   const levelOf = (password: string) => strengthOf(password, known).level;
   assert.deepEqual(strengthOf('short', known), { level: 0, word: '5 more characters' });
@@ -46,7 +46,7 @@ test('a password is judged by its length, and not by a run, a repetition or what
   assert.equal(levelOf('correct horse battery staple'), 4);
 });
 
-test('a session is called by its browser and system', () => {
+test('a session is named after its browser and system', () => {
   const words = (userAgent: string | null) => deviceOf(userAgent).words;
   const webKit = 'AppleWebKit/537.36 (KHTML, like Gecko)';
   assert.equal(

@@ -1,4 +1,4 @@
-/** Invitations and roles: who is let in to what, and sees no more than that. */
+/** Invitations, roles and what each role can access. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
@@ -7,7 +7,7 @@ import { openStage, type Stage } from './stage.ts';
 
 const MIA = { name: 'Mia Larsen', email: 'mia@acme.example', password: 'a password of mias own' };
 
-describe('people', WITH_BROWSER, () => {
+describe('members', WITH_BROWSER, () => {
   let stage: Stage;
   let page: Page;
   let link: string;
@@ -22,19 +22,19 @@ describe('people', WITH_BROWSER, () => {
     await stage[Symbol.asyncDispose]();
   });
 
-  test('somebody is invited with a link, which is shown once', async () => {
+  test('an invitation link is shown once', async () => {
     await page.goto('/members');
-    await page.getByRole('button', { name: 'Invite' }).click();
+    await page.getByRole('button', { name: 'Invite member' }).click();
     const dialog = page.getByRole('dialog');
-    await dialog.getByLabel('E-mail address').fill(MIA.email);
-    await dialog.getByRole('button', { name: 'Make the link' }).click();
-    link = (await dialog.getByRole('region', { name: 'Link of the invitation' }).innerText()).trim();
+    await dialog.getByLabel('Email').fill(MIA.email);
+    await dialog.getByRole('button', { name: 'Create invitation' }).click();
+    link = (await dialog.getByRole('region', { name: 'Invitation link' }).innerText()).trim();
     assert.match(link, /\/invitation#.{40,}$/);
     await dialog.getByRole('button', { name: 'Done' }).click();
     await page.getByRole('table', { name: 'Pending invitations' }).getByText(MIA.email).waitFor();
   });
 
-  test('the link lets them in, and its token leaves the address', async () => {
+  test('the invited user joins with the link, and the token is removed from the URL', async () => {
     await mia.page.goto(link);
     await mia.page.getByRole('heading', { name: /^Join / }).waitFor();
     assert.equal(new URL(mia.page.url()).hash, '');
@@ -44,13 +44,13 @@ describe('people', WITH_BROWSER, () => {
     await mia.page.waitForURL('**/keys**');
   });
 
-  test('the link lets nobody else in', async () => {
+  test('the invitation link works only once', async () => {
     await using stranger = await stage.stranger();
     await stranger.page.goto(link);
-    await stranger.page.getByText('This invitation works no more').waitFor();
+    await stranger.page.getByText('This invitation is no longer valid').waitFor();
   });
 
-  test('a member makes keys', async () => {
+  test('a member creates keys', async () => {
     await mia.page.getByRole('button', { name: 'Create key' }).click();
     const dialog = mia.page.getByRole('dialog');
     await dialog.getByLabel('Name').fill('of mia');
@@ -60,29 +60,29 @@ describe('people', WITH_BROWSER, () => {
     await mia.page.getByRole('row', { name: /of mia/ }).waitFor();
   });
 
-  test("a member sees nothing of the operator's, not even by its address", async () => {
+  test('a member cannot access operator pages', async () => {
     assert.equal(await mia.page.getByRole('link', { name: 'Audit log' }).count(), 0);
     for (const path of ['/operator/accounts', '/operator/audit', '/operator/load', '/operator/engines']) {
       await mia.page.goto(path);
-      await mia.page.getByText('There is no such page').waitFor();
+      await mia.page.getByText('This page does not exist').waitFor();
       const answer = await mia.context.request.get(`${stage.service.url}/api/accounts`);
       assert.equal(answer.status(), 403);
     }
   });
 
-  test('a member invites nobody and changes no role; an owner does', async () => {
+  test('owners can invite members and change roles; members cannot', async () => {
     await mia.page.goto('/members');
     await mia.page.getByRole('row', { name: /Mia Larsen/ }).waitFor();
-    assert.equal(await mia.page.getByRole('button', { name: 'Invite' }).count(), 0);
+    assert.equal(await mia.page.getByRole('button', { name: 'Invite member' }).count(), 0);
     await page.reload();
     await page.getByRole('combobox', { name: 'Role of Mia Larsen' }).click();
     await page.getByRole('option', { name: /Owner/ }).click();
-    await page.getByText('Mia Larsen is an owner now.').waitFor();
+    await page.getByText('Mia Larsen is now an owner').waitFor();
     await mia.page.reload();
-    await mia.page.getByRole('button', { name: 'Invite' }).waitFor();
+    await mia.page.getByRole('button', { name: 'Invite member' }).waitFor();
   });
 
-  test('who is removed has the account no more, from the next look on', async () => {
+  test('a removed member loses access immediately', async () => {
     await page.getByRole('button', { name: 'Remove Mia Larsen' }).click();
     await page
       .getByRole('alertdialog')
@@ -90,10 +90,10 @@ describe('people', WITH_BROWSER, () => {
       .click();
     await page.getByRole('row', { name: /Mia Larsen/ }).waitFor({ state: 'hidden' });
     await mia.page.goto('/keys');
-    await mia.page.getByText('You act for no account').waitFor();
+    await mia.page.getByText('You are not a member of any account').waitFor();
   });
 
-  test('nothing on the way has broken the policy or thrown', () => {
+  test('no page violated the Content-Security-Policy or threw', () => {
     assert.deepEqual([...stage.operator.faults, ...mia.faults], []);
   });
 });

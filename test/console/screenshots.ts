@@ -1,11 +1,10 @@
 /**
- * Pictures of every page of the console at three widths in both schemes, with lifelike data, in
+ * Takes screenshots of every console page at three widths in both color schemes, with realistic data, into
  * `screenshots/`.
  *
  *   npm run screenshots -- --page keys --page usage --width 360 --scheme dark
  *
- * Beside each picture it says what a test would: a page that scrolls sideways, breaks its policy or throws, and with
- * `--axe` what axe finds.
+ * Reports pages that scroll horizontally, violate the Content-Security-Policy or throw, and with `--axe` axe violations.
  */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -34,14 +33,14 @@ const views = SCHEMES.filter((scheme) => options.scheme.includes(scheme)).flatMa
   })),
 );
 if (pages.length === 0 || views.length === 0) {
-  console.error(`The pages are ${PAGES.map(({ name }) => name).join(', ')}.`);
+  console.error(`No matching pages. Available: ${PAGES.map(({ name }) => name).join(', ')}.`);
   process.exit(1);
 }
 
-/** How long a step of a page may take, in milliseconds: one that is not there yet shall not hold up the others. */
+/** Timeout of a step, in milliseconds, so that a failing page does not delay the others. */
 const STEP_MS = 10_000;
 
-/** Words in a corner are dialogs too, of a type. */
+/** Excludes toasts, which are dialogs with a type. */
 const DIALOG = '[role="alertdialog"], [role="dialog"]:not([data-type])';
 
 await mkdir(options.out, { recursive: true });
@@ -65,18 +64,18 @@ await attempt('operator', async () => {
 console.log(`${options.out}: ${pages.length} pages, ${views.length} views`);
 process.exitCode = failed > 0 ? 1 : 0;
 
-/** What goes wrong for one who looks shall not keep the others from it. */
+/** Runs the screenshots of one visitor. A failure does not stop the others. */
 async function attempt(looker: Looker, look: () => Promise<void>): Promise<void> {
   if (!pages.some(({ by }) => by === looker)) return;
   try {
     await look();
   } catch (error) {
     failed++;
-    console.error(`nothing is seen as ${looker}:`, error);
+    console.error(`Failed as ${looker}:`, error);
   }
 }
 
-/** Takes what this looker sees, with the cookies of that context. */
+/** Takes the screenshots of one visitor, with these cookies. */
 async function shoot(looker: Looker, service: OpenedService, cookies: Lifelike['cookies']): Promise<void> {
   const theirs = pages.filter(({ by }) => by === looker);
   for (const view of views) {
@@ -96,8 +95,8 @@ async function shoot(looker: Looker, service: OpenedService, cookies: Lifelike['
         notes.push(firstLine(error));
       }
       const sideways = await sidewaysScroll(visitor.page);
-      if (sideways > 0) notes.push(`scrolls ${sideways} px sideways`);
-      // Below the window the page behind a dialog is no more than a distraction.
+      if (sideways > 0) notes.push(`scrolls ${sideways} px horizontally`);
+      // With an open dialog, only the window is captured.
       const isOpen = (await visitor.page.locator(DIALOG).count()) > 0;
       await visitor.page.screenshot({ path: join(options.out, `${name}.png`), fullPage: !isOpen });
       if (options.axe) notes.push(...(await axe(visitor.page)));

@@ -1,6 +1,6 @@
 /**
- * Lifelike weeks for the console: accounts, people, keys in every state, requests with the rhythms of days and
- * weeks, and an audit log. The same each time, but for the moment from which it counts back.
+ * Seeds weeks of realistic data for the console: accounts, users, keys in every state, requests with daily and weekly
+ * patterns, and an audit log. Deterministic, relative to the current time.
  */
 import { hash } from 'node:crypto';
 import type { Insertable } from 'kysely';
@@ -20,25 +20,25 @@ import { Random } from '../../torture/random.ts';
 import { SEED_ACCOUNTS, SEED_KEYS, SEED_PEOPLE, type SeedKey } from './cast.ts';
 import { traffic, uuidAt, type SeedRequest, type Source } from './traffic.ts';
 
-/** Days that the seeded requests go back: a month, and the one before it to compare with. */
+/** Days of seeded requests: a month and the previous one. */
 const SEED_DAYS = 60;
 
 export interface SeedOptions {
-  /** About so many requests. */
+  /** Approximate number of requests. */
   requests?: number;
-  /** The first operator, who owns the default account and has made most of what is there. */
+  /** The first operator, who owns the default account and made most changes. */
   operatorId?: string;
 }
 
 /**
- * Fills a database whose tables are there. The ledger is written as a copy of the service would, so that its sums
- * agree with its rows. Resolves with the number of requests. SQLite alone.
+ * Fills a migrated SQLite database. The ledger is written like an instance would, so that its roll-ups match its rows.
+ * Resolves with the number of requests.
  */
 export async function seed(
   database: Database,
   { requests = 56_000, operatorId = 'person_operator' }: SeedOptions = {},
 ): Promise<number> {
-  if (database.place.kind !== 'sqlite') throw new TypeError('only SQLite is seeded');
+  if (database.place.kind !== 'sqlite') throw new TypeError('only SQLite databases can be seeded');
   const now = Date.now();
   const random = new Random(20);
   await seedAccounts(database, now);
@@ -73,7 +73,7 @@ async function seedPeople({ kysely }: Database, now: number): Promise<void> {
   }
 }
 
-/** Of the person at that place in the cast. */
+/** Returns the id of the user at this index. */
 function personId(index: number): string {
   return `person_${hash('sha256', `person ${index}`).slice(0, 24)}`;
 }
@@ -113,7 +113,7 @@ function keyId({ account, name }: Pick<SeedKey, 'account' | 'name'>): string {
   return `key_${hash('sha256', `${account} ${name}`).slice(0, 24)}`;
 }
 
-/** Further keys of an account, for lists that are long. */
+/** Adds many keys to the default account. */
 export async function seedManyKeys({ kysely }: Database, count: number): Promise<void> {
   const random = new Random(21);
   const now = Date.now();
@@ -134,7 +134,7 @@ export async function seedManyKeys({ kysely }: Database, count: number): Promise
   }
 }
 
-/** What the operator did, from the first account on. */
+/** Adds audit log entries for all seeded data. */
 async function seedAudit(
   { kysely }: Database,
   random: Random,
@@ -182,7 +182,7 @@ async function seedAudit(
     ),
     ...SEED_KEYS.flatMap((key) => {
       const entry = { subject: `key:${keyId(key)}`, account: key.account, detail: {} };
-      const made = {
+      const created = {
         ...entry,
         daysAgo: key.daysAgo,
         action: 'key.create',
@@ -190,8 +190,8 @@ async function seedAudit(
       };
       const { revokedDaysAgo } = key;
       return revokedDaysAgo === undefined
-        ? [made]
-        : [made, { ...entry, daysAgo: revokedDaysAgo, action: 'key.revoke' }];
+        ? [created]
+        : [created, { ...entry, daysAgo: revokedDaysAgo, action: 'key.revoke' }];
     }),
   ];
   const rows = entries.map(({ daysAgo, action, subject, account, detail }) => {
@@ -211,19 +211,19 @@ async function seedAudit(
   await kysely.insertInto('audit').values(rows).execute();
 }
 
-/** Rows that one statement or one batch writes. */
+/** Rows per statement or batch. */
 const CHUNK = 1000;
 
-/** No copy that seeds lives longer, in milliseconds. */
+/** Lease of the seeding instance, in milliseconds. */
 const LEASE_MS = 120_000;
 
 async function seedLedger(store: LedgerStore, random: Random, count: number, now: number): Promise<number> {
-  // The youngest requests are a few minutes old: all of them have ended.
+  // The latest requests are a few minutes old, so all of them have finished.
   const toMs = now - 180_000;
   const fromMs = toMs - SEED_DAYS * DAY_MS;
   const sources = SEED_KEYS.filter(({ weight }) => weight !== undefined).map((key) => toSource(key, now));
   const epoch = await store.register(LEASE_MS);
-  // Of a copy whose lease has ended: what it leaves open, the other settles as interrupted.
+  // An instance with an expired lease: its open requests are settled as interrupted by the other one.
   const dead = await store.register(-1);
   let written = 0;
   const write = async (chunk: readonly SeedRequest[]) => {

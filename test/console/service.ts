@@ -1,4 +1,4 @@
-/** The real service with its console, and people who sign in to it. */
+/** A real service with its console, and signed-in users. */
 import assert from 'node:assert/strict';
 import type { BrowserContext } from 'playwright-core';
 import { openDatabase } from '../../src/database/database.ts';
@@ -10,19 +10,19 @@ import type { TestBrowser } from './browser.ts';
 import { DOWNLOAD, SEED_MODELS, seedYaml } from './models.ts';
 import { seed } from './seed.ts';
 
-/** A service on a fresh home, with the console as it is built from the sources; its models may still be loading. */
+/** Opens a service on a new data directory with the current console. Models may still be loading. */
 export function openConsole(yaml?: string, env: NodeJS.ProcessEnv = {}): Promise<OpenedService> {
   buildConsole();
   return openService(yaml, env);
 }
 
-/** A seeded service whose operator has signed in. */
+/** A seeded service with a signed-in operator. */
 export interface Lifelike extends OpenedService {
-  /** The cookies of the operator's browser. */
+  /** Cookies of the operator's session. */
   cookies: Awaited<ReturnType<BrowserContext['cookies']>>;
 }
 
-/** A service that has been in use for weeks, with models in every state, and its operator at the console. */
+/** Opens a service with weeks of usage, models in every state, and a signed-in operator. */
 export async function openLifelike(browser: TestBrowser, requests?: number): Promise<Lifelike> {
   await using owned = new AsyncDisposableStack();
   const hub = owned.use(await stallingHub());
@@ -40,7 +40,7 @@ export async function openLifelike(browser: TestBrowser, requests?: number): Pro
   return { ...service, cookies, [Symbol.asyncDispose]: () => kept.disposeAsync() };
 }
 
-/** A hub that sends a part of the file and then next to nothing. */
+/** Opens a hub that sends part of the file and then stalls. */
 async function stallingHub(): Promise<FakeHub> {
   const hub = await FakeHub.open();
   const { name, totalBytes, receivedBytes } = DOWNLOAD;
@@ -51,7 +51,7 @@ async function stallingHub(): Promise<FakeHub> {
   return hub;
 }
 
-/** Makes the first operator, who is signed in to this context from then on; the id of the person. */
+/** Creates the first operator, signed in to this context. Resolves with the user id. */
 export async function setUp(
   context: BrowserContext,
   service: Pick<OpenedService, 'home' | 'url'>,
@@ -62,14 +62,14 @@ export async function setUp(
   return await personId(context, service.url);
 }
 
-/** Signs a person in to this context. */
+/** Signs a user in to this context. */
 export async function signIn(context: BrowserContext, url: string, person = OPERATOR): Promise<void> {
   const { email, password } = person;
   const { status } = await post(context, url, '/api/sign-in', { email, password });
   assert.equal(status, 'signed_in');
 }
 
-/** What a change answers that is made with the cookies of this context, as the console would; anything but 2xx fails. */
+/** Sends a POST request with the cookies of this context and resolves with the response body. Only 2xx is accepted. */
 export async function post(
   context: BrowserContext,
   url: string,
@@ -78,14 +78,14 @@ export async function post(
 ): Promise<Record<string, unknown>> {
   const answer = await context.request.post(url + path, { data, headers: { origin: url } });
   assert.ok(answer.ok(), `POST ${path}: ${answer.status()} ${await answer.text()}`);
-  // Every answer of the management interface is an object.
+  // All responses of the management API are objects.
   return (await answer.json()) as Record<string, unknown>;
 }
 
 async function personId(context: BrowserContext, url: string): Promise<string> {
   const answer = await context.request.get(`${url}/api/session`);
-  // As the contract has it.
+  // According to the contract.
   const { person } = (await answer.json()) as { person: { id: string } | null };
-  assert.ok(person, 'nobody is signed in');
+  assert.ok(person, 'no user is signed in');
   return person.id;
 }

@@ -1,4 +1,4 @@
-/** What most tests of the console begin with: a service, a browser, and the operator at the keys page. */
+/** The setup of most console tests: a service, a browser, and a signed-in operator. */
 import type { Page } from 'playwright-core';
 import { ready, scriptedYaml, type OpenedService } from '../harness.ts';
 import { OPERATOR } from '../operator.ts';
@@ -10,11 +10,11 @@ export interface Stage extends AsyncDisposable {
   browser: TestBrowser;
   /** The first operator, signed in. */
   operator: Visitor;
-  /** Somebody whom the service does not know. */
+  /** Opens a session without cookies. */
   stranger(view?: View): Promise<Visitor>;
 }
 
-/** Opens a service of a scripted model and makes its first operator. */
+/** Opens a service with a scripted model and creates the first operator. */
 export async function openStage(yaml: string = scriptedYaml(), env: NodeJS.ProcessEnv = {}): Promise<Stage> {
   await using owned = new AsyncDisposableStack();
   const service = owned.use(await openConsole(yaml, env));
@@ -32,14 +32,14 @@ export async function openStage(yaml: string = scriptedYaml(), env: NodeJS.Proce
   };
 }
 
-/** Signs in on the page that asks for it, as far as the password goes. */
+/** Fills in and submits the sign-in form. */
 export async function signInOn(page: Page, { email, password } = OPERATOR): Promise<void> {
-  await page.getByLabel('E-mail').fill(email);
+  await page.getByLabel('Email').fill(email);
   await page.getByLabel('Password', { exact: true }).fill(password);
   await page.getByRole('button', { name: 'Sign in' }).click();
 }
 
-/** A new key of the default account. */
+/** Creates a key of the default account. */
 export async function newKey({ service }: OpenedService, name = 'app'): Promise<{ key: string; id: string }> {
   const { key, record } = await service.keys.create({ name });
   return { key: key.reveal(), id: record.id };

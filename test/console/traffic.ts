@@ -8,7 +8,7 @@ import { SEED_MODELS } from './models.ts';
 
 const HOUR_MS = 3_600_000;
 
-/** When a key is used: in office hours of Europe, day and night with a swell, or by a job at night. */
+/** When a key is used: in European office hours, day and night, or by a nightly job. */
 export type Rhythm = 'office' | 'steady' | 'nightly';
 
 /** A key as a source of requests. */
@@ -16,27 +16,27 @@ export interface Source {
   accountId: string;
   keyId: string;
   plan: string;
-  /** Its share of all requests, against the others. */
+  /** Relative share of requests. */
   weight: number;
   rhythm: Rhythm;
-  /** Ids of the models that it may use; null: all. */
+  /** Ids of the allowed models; null: all. */
   models: readonly string[] | null;
-  /** Unix milliseconds: it is used from here to there. */
+  /** Period of use, in Unix milliseconds. */
   fromMs: number;
   toMs: number;
 }
 
-/** A request as the ledger gets to know it; one that was interrupted never ends. */
+/** A request for the ledger. Interrupted requests are never settled by their instance. */
 export interface SeedRequest {
   row: OpenedRow;
   ended: Settlement;
   interrupted: boolean;
 }
 
-/** An outage, as every month has one: no replica of the largest model for two hours, nine days ago. */
+/** An outage: no replica of the largest model for two hours, nine days ago. */
 const OUTAGE = { model: 'meta-llama/Llama-3.3-70B-Instruct', daysAgo: 9, hours: 2 };
 
-/** About `count` requests of these sources from `fromMs` to `toMs`, hour after hour; within an hour in any order. */
+/** Generates about `count` requests from `fromMs` to `toMs`, ordered by hour but not within an hour. */
 export function* traffic(
   random: Random,
   sources: readonly Source[],
@@ -62,7 +62,7 @@ export function* traffic(
   }
 }
 
-/** How busy a key is at a moment; about 1 in the mean of a week. */
+/** Returns the relative activity of a key at a time; about 1 on average over a week. */
 function swell(rhythm: Rhythm, atMs: number): number {
   const date = new Date(atMs);
   const hour = date.getUTCHours();
@@ -133,7 +133,7 @@ function seedRequest(random: Random, source: Source, startedAt: number, toMs: nu
   };
 }
 
-/** How a request ends, with the status that its caller sees. */
+/** The outcomes of requests with their HTTP status. */
 const STATUS = {
   whole: 200,
   [CLIENT_DISCONNECTED]: 200,
@@ -180,13 +180,13 @@ function heldLimits(random: Random, plan: string): string {
   return `[${written.join(',')}]`;
 }
 
-/** A number whose logarithm is normally distributed around that of the median. */
+/** Returns a log-normally distributed number. */
 function logNormal(random: Random, median: number, sigma: number): number {
   const radius = Math.sqrt(-2 * Math.log(1 - random.fraction()));
   return median * Math.exp(sigma * radius * Math.cos(2 * Math.PI * random.fraction()));
 }
 
-/** A UUIDv7 of that moment. */
+/** Returns a UUIDv7 of this time. */
 export function uuidAt(random: Random, atMs: number): string {
   const digits = (count: number) =>
     random

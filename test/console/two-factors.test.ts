@@ -1,4 +1,4 @@
-/** A second factor: turned on with an app, asked for at the door, replaced by a recovery code, turned off. */
+/** Two-factor authentication: enable, sign in with a code or a recovery code, disable. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
@@ -7,7 +7,7 @@ import { OPERATOR } from '../operator.ts';
 import { WITH_BROWSER } from './browser.ts';
 import { openStage, signInOn, type Stage } from './stage.ts';
 
-describe('two factors', WITH_BROWSER, () => {
+describe('two-factor authentication', WITH_BROWSER, () => {
   let stage: Stage;
   let page: Page;
   let uri: string;
@@ -21,57 +21,57 @@ describe('two factors', WITH_BROWSER, () => {
   const type = (on: Page, code: string) =>
     on.getByLabel('Digit 2 of 6').locator('..').locator('input').first().pressSequentially(code);
 
-  test('are turned on with the password and a code of the app, and the recovery codes are shown once', async () => {
+  test('is enabled with password and code, and shows recovery codes once', async () => {
     await page.goto('/settings?tab=security');
-    await page.getByRole('button', { name: 'Turn on two factors' }).click();
-    const password = page.getByRole('dialog', { name: 'Turn on two factors' });
-    await password.getByLabel('Your password', { exact: true }).fill(OPERATOR.password);
-    await password.getByRole('button', { name: 'Go on' }).click();
-    const enrolment = page.getByRole('dialog', { name: 'Add it to your authenticator app' });
-    await enrolment.getByRole('img', { name: 'QR code of the secret' }).waitFor();
+    await page.getByRole('button', { name: 'Enable two-factor authentication' }).click();
+    const password = page.getByRole('dialog', { name: 'Enable two-factor authentication' });
+    await password.getByLabel('Password', { exact: true }).fill(OPERATOR.password);
+    await password.getByRole('button', { name: 'Continue' }).click();
+    const enrolment = page.getByRole('dialog', { name: 'Set up your authenticator app' });
+    await enrolment.getByRole('img', { name: 'QR code for your authenticator app' }).waitFor();
     const secret = (await enrolment.locator('code').innerText()).replaceAll(/\s/g, '');
     uri = `otpauth://totp/Sluice?secret=${secret}`;
     await type(page, appCode(uri));
-    const codes = page.getByRole('dialog', { name: 'Keep your recovery codes' });
+    const codes = page.getByRole('dialog', { name: 'Save your recovery codes' });
     const items = codes.getByRole('list', { name: 'Recovery codes' }).getByRole('listitem');
     await items.first().waitFor();
     recovery = await items.allInnerTexts();
     assert.ok(recovery.length >= 8);
-    await codes.getByRole('button', { name: 'I have kept them' }).click();
-    await page.getByText('Turn off', { exact: true }).waitFor();
+    await codes.getByRole('button', { name: 'I saved the codes' }).click();
+    await page.getByText('Disable', { exact: true }).waitFor();
     assert.ok(!(await page.content()).includes(secret));
   });
 
-  test('a password alone opens nothing', async () => {
+  test('a password alone does not sign in', async () => {
     await using visitor = await stage.stranger();
     await visitor.page.goto('/sign-in');
     await signInOn(visitor.page);
-    await visitor.page.getByRole('heading', { name: 'Second factor' }).waitFor();
+    await visitor.page.getByRole('heading', { name: 'Two-factor authentication' }).waitFor();
     await visitor.page.goto('/keys');
     await visitor.page.waitForURL('**/sign-in**');
     const answer = await visitor.context.request.get(`${stage.service.url}/api/accounts`);
     assert.equal(answer.status(), 401);
   });
 
-  test('a code of the app lets in, and the same code does not twice', async () => {
-    // The one of the next step: that of this one was taken when the factor was turned on.
+  test('a code signs in once', async () => {
+    // The code of the next time step, because the current one was used to enable two-factor authentication.
     const code = appCode(uri, 1);
     await using first = await stage.stranger();
     await first.page.goto('/sign-in?to=/usage');
     await signInOn(first.page);
-    await first.page.getByRole('heading', { name: 'Second factor' }).waitFor();
+    await first.page.getByRole('heading', { name: 'Two-factor authentication' }).waitFor();
     await type(first.page, code);
     await first.page.waitForURL('**/usage');
     await using second = await stage.stranger();
     await second.page.goto('/sign-in');
     await signInOn(second.page);
-    await second.page.getByRole('heading', { name: 'Second factor' }).waitFor();
+    await second.page.getByRole('heading', { name: 'Two-factor authentication' }).waitFor();
     await type(second.page, code);
     await second.page.getByRole('alert').waitFor();
     assert.equal(new URL(second.page.url()).pathname, '/sign-in');
   });
 
-  test('a recovery code lets in once', async () => {
+  test('a recovery code signs in once', async () => {
     const [code = ''] = recovery;
     for (const works of [true, false]) {
       await using visitor = await stage.stranger();
@@ -85,19 +85,19 @@ describe('two factors', WITH_BROWSER, () => {
     }
   });
 
-  test('are turned off with the password', async () => {
-    await page.getByRole('button', { name: 'Turn off' }).click();
-    const dialog = page.getByRole('dialog', { name: 'Turn off two factors?' });
-    await dialog.getByLabel('Your password', { exact: true }).fill(OPERATOR.password);
-    await dialog.getByRole('button', { name: 'Turn off' }).click();
-    await page.getByRole('button', { name: 'Turn on two factors' }).waitFor();
+  test('is disabled with the password', async () => {
+    await page.getByRole('button', { name: 'Disable' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Disable two-factor authentication?' });
+    await dialog.getByLabel('Password', { exact: true }).fill(OPERATOR.password);
+    await dialog.getByRole('button', { name: 'Disable' }).click();
+    await page.getByRole('button', { name: 'Enable two-factor authentication' }).waitFor();
     await using visitor = await stage.stranger();
     await visitor.page.goto('/sign-in');
     await signInOn(visitor.page);
     await visitor.page.waitForURL('**/keys');
   });
 
-  test('nothing on the way has broken the policy or thrown', () => {
+  test('no page violated the Content-Security-Policy or threw', () => {
     assert.deepEqual(stage.operator.faults, []);
   });
 });

@@ -1,4 +1,4 @@
-/** What was used appears: on the usage page, in the log, and in the receipt of each request. */
+/** Usage page, request log and receipts. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
@@ -7,8 +7,8 @@ import { MODEL, scriptedYaml } from '../harness.ts';
 import { WITH_BROWSER } from './browser.ts';
 import { newKey, openStage, type Stage } from './stage.ts';
 
-/** What the prompts say, which no page may show. */
-const PROMPT = 'a prompt that nobody shall see again';
+/** Text of the prompts, which no page may show. */
+const PROMPT = 'a prompt that must not be shown';
 
 describe('usage, requests and receipts', WITH_BROWSER, () => {
   let stage: Stage;
@@ -30,7 +30,7 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
   });
   after(() => stage[Symbol.asyncDispose]());
 
-  test('the usage page counts the requests, by day and in all', async () => {
+  test('the usage page counts the requests', async () => {
     await page.goto('/usage');
     await page.getByText(/\b3\b/).first().waitFor();
     const text = await page.getByRole('main').innerText();
@@ -38,8 +38,8 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
     assert.match(text, /\$0\.00/);
   });
 
-  test('its numbers are had as CSV', async () => {
-    await page.getByRole('button', { name: /CSV|Export/ }).click();
+  test('usage is exported as CSV', async () => {
+    await page.getByRole('button', { name: 'Export CSV' }).click();
     const [download] = await Promise.all([
       page.waitForEvent('download'),
       page.getByRole('menuitem').first().click(),
@@ -50,7 +50,7 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
     assert.ok(csv.split('\n').length >= 2, csv);
   });
 
-  test('the log has each request, and a row opens its receipt', async () => {
+  test('the log lists all requests, and a row opens its receipt', async () => {
     await page.goto('/requests');
     const rows = page.getByRole('table', { name: 'Requests' }).getByRole('row');
     await rows.nth(3).waitFor();
@@ -63,7 +63,7 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
     assert.match(page.url(), new RegExp(`/requests/${ids[2]}`));
   });
 
-  test('a receipt has an address of its own: it survives a reload, and back leads to the log', async () => {
+  test('a receipt has its own URL, and back navigation leads to the log', async () => {
     await page.reload();
     const receipt = page.getByRole('dialog', { name: 'Request' });
     await receipt.getByText('order-2').waitFor();
@@ -83,7 +83,7 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
     await receipt.getByText('order-1').waitFor();
   });
 
-  test("a request is found by its id and by the caller's own", async () => {
+  test('a request is found by its id and by its client request id', async () => {
     for (const [wanted, found] of [
       [ids[0], 'order-0'],
       ['order-1', ids[1]],
@@ -98,7 +98,7 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
     }
   });
 
-  test('no page shows what was asked or answered', async () => {
+  test('no page shows prompts', async () => {
     for (const path of ['/usage', '/requests', `/requests/${ids[0]}`]) {
       await page.goto(path);
       await page.waitForLoadState('networkidle');
@@ -106,7 +106,7 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
     }
   });
 
-  test('nothing on the way has broken the policy or thrown', () => {
+  test('no page violated the Content-Security-Policy or threw', () => {
     assert.deepEqual(stage.operator.faults, []);
   });
 });

@@ -1,4 +1,4 @@
-/** The other ways in, as somebody at a browser goes them: a provider, and a link to a new password. */
+/** Sign-in with a provider, and password reset, in the browser. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { scriptedYaml } from '../harness.ts';
@@ -9,7 +9,7 @@ import { axe, WITH_BROWSER } from './browser.ts';
 import { post } from './service.ts';
 import { openStage, signInOn, type Stage } from './stage.ts';
 
-describe('the ways in', WITH_BROWSER, () => {
+describe('sign-in with a provider, and password reset', WITH_BROWSER, () => {
   let company: OidcServer;
   let mail: MailServer;
   let stage: Stage;
@@ -17,7 +17,7 @@ describe('the ways in', WITH_BROWSER, () => {
     company = await startOidcProvider();
     mail = await startMailServer();
     stage = await openStage(scriptedYaml({}, company.yaml() + mail.yaml), { ...company.env, ...mail.env });
-    // Until here the provider has taken connections and answered none: whoever has a password waited for nothing.
+    // Until here the provider accepted connections without responding, which must not delay password sign-in.
     company.serve(`${stage.service.url}/api/auth/callback/company`);
   });
   after(async () => {
@@ -26,16 +26,16 @@ describe('the ways in', WITH_BROWSER, () => {
     await company[Symbol.asyncDispose]();
   });
 
-  test('a provider lets in nobody who is not invited, and the page says so', async () => {
+  test('a user without an invitation cannot sign in with a provider and sees why', async () => {
     await using visitor = await stage.stranger();
     await visitor.page.goto('/sign-in');
     await visitor.page.getByRole('button', { name: 'Continue with Company' }).click();
-    await visitor.page.getByText('Nobody has invited this address yet.').waitFor();
+    await visitor.page.getByText('This email has not been invited.').waitFor();
     assert.deepEqual(await axe(visitor.page), []);
     assert.deepEqual(visitor.faults, []);
   });
 
-  test('it lets in who is invited, to the page that they wanted', async () => {
+  test('an invited user signs in with a provider and gets to the requested page', async () => {
     const invited = { account_id: 'default', email: company.person.email, role: 'member' };
     await post(stage.operator.context, stage.service.url, '/api/invitations', invited);
     await mail.next(company.person.email);
@@ -49,23 +49,23 @@ describe('the ways in', WITH_BROWSER, () => {
     assert.deepEqual(visitor.faults, []);
   });
 
-  test('a sign-in that is cancelled there ends at the door, with a word why', async () => {
+  test('a sign-in canceled at the provider returns to the sign-in page with an error', async () => {
     company.refuses = true;
     await using visitor = await stage.stranger();
     await visitor.page.goto('/sign-in');
     await visitor.page.getByRole('button', { name: 'Continue with Company' }).click();
-    await visitor.page.getByRole('alert').getByText('cancelled').waitFor();
+    await visitor.page.getByRole('alert').getByText('canceled').waitFor();
     company.refuses = false;
   });
 
-  test('a forgotten password is replaced with the link of a mail, and every session ends', async () => {
+  test('a password is reset with the emailed link, which ends all sessions', async () => {
     await using visitor = await stage.stranger();
     const { page } = visitor;
     await page.goto('/sign-in');
     await page.getByRole('button', { name: 'Forgot password?' }).click();
-    await page.getByLabel('E-mail').fill(OPERATOR.email);
-    await page.getByRole('button', { name: 'Send the link' }).click();
-    await page.getByText('Look into your mail').waitFor();
+    await page.getByLabel('Email').fill(OPERATOR.email);
+    await page.getByRole('button', { name: 'Send reset link' }).click();
+    await page.getByText('Check your email').waitFor();
     const link = linkIn(await mail.next(OPERATOR.email));
     await page.goto(link);
     await page.getByLabel('New password', { exact: true }).waitFor();
@@ -73,7 +73,7 @@ describe('the ways in', WITH_BROWSER, () => {
     assert.deepEqual(await axe(page), []);
     const password = 'an even better horse battery';
     await page.getByLabel('New password', { exact: true }).fill(password);
-    await page.getByRole('button', { name: 'Set the password' }).click();
+    await page.getByRole('button', { name: 'Set password' }).click();
     await page.getByRole('link', { name: 'Sign in' }).click();
     await signInOn(page, { ...OPERATOR, password });
     await page.waitForURL('**/keys');
@@ -82,8 +82,8 @@ describe('the ways in', WITH_BROWSER, () => {
     await using second = await stage.stranger();
     await second.page.goto(link);
     await second.page.getByLabel('New password', { exact: true }).fill(password);
-    await second.page.getByRole('button', { name: 'Set the password' }).click();
-    await second.page.getByText('This link works no more').waitFor();
+    await second.page.getByRole('button', { name: 'Set password' }).click();
+    await second.page.getByText('This link is no longer valid').waitFor();
     assert.ok(!stage.service.log().includes(new URL(link).hash.slice(1)));
     assert.deepEqual(visitor.faults, []);
   });

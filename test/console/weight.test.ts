@@ -1,4 +1,4 @@
-/** What a browser has to fetch before the first page can be used. */
+/** Download size of the first page. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { OpenedService } from '../harness.ts';
@@ -6,7 +6,7 @@ import { openBrowser, WITH_BROWSER, type TestBrowser } from './browser.ts';
 import { open } from './pages.ts';
 import { openConsole, setUp } from './service.ts';
 
-/** The most that script and style of the first page may be, compressed, in bytes. */
+/** Maximum compressed size of scripts and styles, in bytes. */
 const MOST = 200_000;
 
 describe('the first page', WITH_BROWSER, () => {
@@ -21,7 +21,7 @@ describe('the first page', WITH_BROWSER, () => {
     await browser[Symbol.asyncDispose]();
   });
 
-  test('is at most 200 KB of script and style, compressed, with an empty cache', async () => {
+  test('loads at most 200 KB of compressed scripts and styles', async () => {
     await using first = await browser.visit(service.url);
     await setUp(first.context, service);
     for (const path of ['/sign-in', '/keys']) {
@@ -36,12 +36,12 @@ describe('the first page', WITH_BROWSER, () => {
       await open(visitor.page, { path });
       const all = await Promise.all(sizes);
       const total = all.reduce((sum, [, bytes]) => sum + bytes, 0);
-      assert.ok(total > 50_000, `something was fetched: ${total}`);
+      assert.ok(total > 50_000, `too little was loaded: ${total} bytes`);
       assert.ok(total <= MOST, `${path}: ${total} bytes: ${JSON.stringify(all)}`);
     }
   });
 
-  test('comes compressed, once and for all, and the page itself is asked for anew', async () => {
+  test('assets are compressed and cached forever; the page itself is revalidated', async () => {
     const page = await fetch(service.url, { headers: { accept: 'text/html', 'accept-encoding': 'br' } });
     assert.equal(page.headers.get('cache-control'), 'no-cache');
     const script = /src="(\/assets\/[^"]+\.js)"/.exec(await page.text())?.[1];

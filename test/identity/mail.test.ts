@@ -32,7 +32,7 @@ for (const kind of testDatabases()) {
       assert.deepEqual(await told('no address'), unknown);
       assert.deepEqual(await told(` ${email.toUpperCase()}`), unknown);
       assert.equal(unknown.status, 200);
-      assert.equal((await mail.next(email)).subject, 'A new password for Sluice');
+      assert.equal((await mail.next(email)).subject, 'Reset your Sluice password');
       assert.equal(mail.received.length, 1);
     });
 

@@ -35,7 +35,7 @@ interface ChartProps {
 export default function Chart(props: ChartProps) {
   const { series, counts, height } = props;
   // These cannot change in an existing plot, so they are part of the key.
-  const look = series.map(({ shape, colour, faint }) => [shape, colour, faint]);
+  const look = series.map(({ shape, color, faint }) => [shape, color, faint]);
   return <ChartPlot key={JSON.stringify([look, counts, height, useScheme()])} {...props} />;
 }
 

@@ -67,10 +67,10 @@ function dataOf({ times, series }: Plotted): uPlot.AlignedData {
 function optionsOf(now: { plotted: Plotted }, width: number): uPlot.Options {
   const { series, height, counts } = now.plotted;
   const style = getComputedStyle(document.documentElement);
-  const colour = (name: string) => style.getPropertyValue(`--${name}`).trim();
+  const color = (name: string) => style.getPropertyValue(`--${name}`).trim();
   const whole = (_: uPlot, splits: number[]) =>
     splits.map((value) => (counts && !Number.isInteger(value) ? null : value));
-  const text = { stroke: colour('ink-3'), font: FONT, gap: 6, ticks: { show: false } };
+  const text = { stroke: color('ink-3'), font: FONT, gap: 6, ticks: { show: false } };
   return {
     width,
     height,
@@ -97,7 +97,7 @@ function optionsOf(now: { plotted: Plotted }, width: number): uPlot.Options {
       {
         ...text,
         filter: whole,
-        grid: { stroke: colour('line'), width: 1, filter: whole },
+        grid: { stroke: color('line'), width: 1, filter: whole },
         size: axisWidth,
         space: 36,
         // A filter returns null for values without a label, which the types do not allow.
@@ -105,7 +105,7 @@ function optionsOf(now: { plotted: Plotted }, width: number): uPlot.Options {
           values.map((value) => (value === null ? '' : now.plotted.format(value))),
       },
     ],
-    series: [{}, ...painted(series).map(({ series: one }) => look(one, series, colour))],
+    series: [{}, ...painted(series).map(({ series: one }) => look(one, series, color))],
   };
 }
 
@@ -127,8 +127,8 @@ function axisWidth({ ctx }: uPlot, values: string[] | null): number {
   return Math.max(32, Math.ceil(widest) + 14);
 }
 
-function look(one: Series, all: readonly Series[], colour: (name: string) => string): uPlot.Series {
-  const stroke = colour(one.faint ? 'ink-3' : `series-${one.colour}`);
+function look(one: Series, all: readonly Series[], color: (name: string) => string): uPlot.Series {
+  const stroke = color(one.faint ? 'ink-3' : `series-${one.color}`);
   if (one.shape === 'bar') {
     // Rounded bars inside a stack would show the bar behind them.
     const radius = all.filter(({ shape }) => shape === 'bar').length > 1 ? 0 : 0.12;

@@ -1,15 +1,24 @@
 import type { LucideIcon } from 'lucide-react';
+import { ButtonLink } from '../components/button.tsx';
 import { Card } from '../components/card.tsx';
 import { Page } from '../components/page.tsx';
 import { Empty } from '../components/states.tsx';
+import { useSession } from './session.tsx';
 
 /** Replaces an account page for users who are not a member of any account. */
 export function NoAccount({ title, icon }: { title: string; icon: LucideIcon }) {
+  const { operator } = useSession().person;
   return (
     <Page title={title}>
       <Card>
-        <Empty icon={icon} title="You are not a member of any account">
-          Ask an account owner to invite you.
+        <Empty
+          icon={icon}
+          title="You are not a member of any account"
+          action={operator && <ButtonLink to="/operator/accounts">Go to accounts</ButtonLink>}
+        >
+          {operator
+            ? 'As an operator, you can select or create an account.'
+            : 'Ask an account owner to invite you.'}
         </Empty>
       </Card>
     </Page>

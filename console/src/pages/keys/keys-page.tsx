@@ -1,12 +1,13 @@
-import { KeyRound, Layers, Plus } from 'lucide-react';
+import { KeyRound, Plus } from 'lucide-react';
 import { useEffect, useMemo } from 'react';
 import { useList } from '../../api/queries.ts';
-import { Button, ButtonLink } from '../../components/button.tsx';
+import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
 import { Empty, Failed, Notice, SkeletonRows } from '../../components/states.tsx';
 import { useAccount, type CurrentAccount } from '../../shell/account.ts';
 import { useQueryState } from '../../shell/query.ts';
+import { NoAccount } from '../../shell/no-account.tsx';
 import { useSession } from '../../shell/session.tsx';
 import { CreateKeyDialog } from './create-key-dialog.tsx';
 import { KeyDialog } from './key-dialog.tsx';
@@ -15,21 +16,7 @@ import { KeysCard } from './keys-card.tsx';
 /** The API keys of the current account. */
 export default function KeysPage() {
   const account = useAccount();
-  if (account === null) {
-    return (
-      <Page title="API keys">
-        <Card>
-          <Empty
-            icon={Layers}
-            title="You are not a member of any account"
-            action={<ButtonLink to="/operator/accounts">Go to accounts</ButtonLink>}
-          >
-            Keys belong to an account. Select an existing account, or create one.
-          </Empty>
-        </Card>
-      </Page>
-    );
-  }
+  if (account === null) return <NoAccount title="API keys" icon={KeyRound} />;
   return <Keys key={account.id} account={account} />;
 }
 

@@ -1,18 +1,19 @@
-import { Layers, UserPlus } from 'lucide-react';
+import { UserPlus, Users } from 'lucide-react';
 import { useState } from 'react';
-import { Button, ButtonLink } from '../../components/button.tsx';
+import { Button } from '../../components/button.tsx';
 import { Page } from '../../components/page.tsx';
-import { Empty, Notice } from '../../components/states.tsx';
+import { Notice } from '../../components/states.tsx';
 import { InvitationsCard } from '../../members/invitations-card.tsx';
 import { InviteDialog } from '../../members/invite-dialog.tsx';
 import { MembersCard } from '../../members/members-card.tsx';
 import { useAccount, type CurrentAccount } from '../../shell/account.ts';
+import { NoAccount } from '../../shell/no-account.tsx';
 import { useSession } from '../../shell/session.tsx';
 
 /** The members and pending invitations of the account. */
 export default function MembersPage() {
   const account = useAccount();
-  if (account === null) return <NoAccount />;
+  if (account === null) return <NoAccount title="Members" icon={Users} />;
   return <Members key={account.id} account={account} />;
 }
 
@@ -46,23 +47,6 @@ function Members({ account }: { account: CurrentAccount }) {
         {canManage && <InvitationsCard accountId={account.id} />}
       </div>
       {canManage && <InviteDialog account={account} open={inviting} onClose={() => setInviting(false)} />}
-    </Page>
-  );
-}
-
-function NoAccount() {
-  const { person } = useSession();
-  return (
-    <Page title="Members">
-      <Empty
-        icon={Layers}
-        title="You are not a member of any account"
-        action={person.operator && <ButtonLink to="/operator/accounts">Go to accounts</ButtonLink>}
-      >
-        {person.operator
-          ? 'As an operator, you can view the members of any account.'
-          : 'Ask an account owner to invite you.'}
-      </Empty>
     </Page>
   );
 }

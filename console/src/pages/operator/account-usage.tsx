@@ -89,13 +89,13 @@ function Days({ days, readAt }: { days: readonly Usage[]; readAt: number }) {
       series: [
         {
           label: 'Prompt tokens',
-          colour: 3,
+          color: 3,
           shape: 'bar' as const,
           values: month.map((day) => byDay.get(day)?.prompt_tokens ?? 0),
         },
         {
           label: 'Completion tokens',
-          colour: 1,
+          color: 1,
           shape: 'bar' as const,
           values: month.map((day) => byDay.get(day)?.completion_tokens ?? 0),
         },

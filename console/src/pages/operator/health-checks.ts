@@ -42,8 +42,8 @@ function database({ kind, reachable, writable }: Health['database']): Check {
     what,
     advice:
       kind === 'sqlite'
-        ? 'Check the disk and the owner of the data directory. See docs/databases.md.'
-        : 'Check the PostgreSQL server and the connection to it. See docs/databases.md.',
+        ? 'Check the disk and the owner of the data directory. See docs/databases.md, "When the database is unavailable".'
+        : 'Check the PostgreSQL server and the connection to it. See docs/databases.md, "When the database is unavailable".',
   };
 }
 
@@ -75,7 +75,7 @@ function limitsStore({ kind, reachable }: Health['limits_store'], copies: number
       what: 'Counted in memory, by this instance only',
       advice: alone
         ? null
-        : 'Each instance counts separately, so accounts get several times their limits. Set SLUICE_VALKEY_URL. See docs/limits.md.',
+        : 'Each instance counts separately, so accounts get several times their limits. Set SLUICE_VALKEY_URL. See docs/limits.md, "Several instances".',
     };
   }
   return {
@@ -85,7 +85,7 @@ function limitsStore({ kind, reachable }: Health['limits_store'], copies: number
     what: 'Counted in Valkey or Redis, shared by all instances',
     advice: reachable
       ? null
-      : 'Check the Valkey or Redis server and the connection to it. See docs/limits.md.',
+      : 'Check the Valkey or Redis server and the connection to it. See docs/limits.md, "When Valkey or Redis is unavailable".',
   };
 }
 
@@ -106,7 +106,8 @@ function disk({ free_bytes: free, total_bytes: total }: Health['disk']): Check {
     state: free < FULL_BYTES ? 'unhealthy' : 'warning',
     word: free < FULL_BYTES ? 'Almost full' : 'Low space',
     what,
-    advice: 'Free up space. The command sluice models list shows downloaded models. See docs/models.md.',
+    advice:
+      'Free up space. The command sluice models list shows downloaded models. See docs/models.md, "Where files live".',
   };
 }
 
@@ -129,7 +130,7 @@ function modelsCheck(models: readonly Model[]): Check {
     what,
     advice: `${able ? '' : `/readyz returns 503 until ${required.length > 0 ? 'every required model' : 'one model'} is ready. `}${
       down ? 'The Engines page shows the reason' : 'The Engines page shows the progress'
-    }. See docs/operations.md and docs/troubleshooting.md.`,
+    }. See docs/operations.md, "Health", and docs/troubleshooting.md.`,
   };
 }
 
@@ -155,7 +156,7 @@ function crashes(refused: Health['refused_requests']): Check {
     word: `${whole(refused.length)} refused`,
     what: `${refused.length === 1 ? 'A request was' : `${whole(refused.length)} requests were`} running in two engine crashes. Latest: ${named.join('; ')}`,
     advice:
-      'Each is refused for 10 minutes after its last crash. Revoke the key if its requests keep crashing engines. See docs/operations.md.',
+      'Each is refused for 10 minutes after its last crash. Revoke the key if its requests keep crashing engines. See docs/operations.md, "Health".',
   };
 }
 
@@ -174,7 +175,7 @@ function mail(configured: boolean): Check {
         state: 'off',
         word: 'Not configured',
         what: 'Invitation links must be sent by hand, and users cannot reset their password by email',
-        advice: 'Set smtp in the configuration file. See docs/sign-in.md.',
+        advice: 'Set smtp in the configuration file. See docs/sign-in.md, "Mail".',
       };
 }
 

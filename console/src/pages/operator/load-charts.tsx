@@ -16,9 +16,9 @@ const HEIGHT = 180;
 /** Charts of the last five minutes. */
 export function LoadCharts({ seconds }: { seconds: Answer<'readLoad'>['seconds'] }) {
   const { times, requests, tokens, ttft } = useMemo(() => {
-    const rate = (label: string, colour: number, values: number[], shape: 'line' | 'area') => ({
+    const rate = (label: string, color: number, values: number[], shape: 'line' | 'area') => ({
       label,
-      colour,
+      color,
       shape,
       values: smooth(values, SPAN),
     });
@@ -55,7 +55,7 @@ export function LoadCharts({ seconds }: { seconds: Answer<'readLoad'>['seconds']
       ttft: [
         {
           label: 'Median',
-          colour: 2,
+          color: 2,
           shape: 'line' as const,
           values: seconds.map(({ ttft_ms: ttftMs }) => ttftMs),
         },

@@ -2,7 +2,7 @@ import { ArrowUp, Plus, Square } from 'lucide-react';
 import { Button } from '../../components/button.tsx';
 import { Select } from '../../components/select.tsx';
 import { useActions, useIsRunning, usePlayground } from './context.ts';
-import { StorageNotice } from './kept.tsx';
+import { StorageNotice } from './storage-notice.tsx';
 import { TypedText } from './typed-text.tsx';
 
 /** The input for the next message. */

@@ -1,12 +1,13 @@
 import { CodeXml, SlidersHorizontal, SquareTerminal } from 'lucide-react';
 import { lazy, Suspense, useCallback, useEffect, useState, useSyncExternalStore } from 'react';
 import { useRead } from '../../api/queries.ts';
-import { Button, ButtonLink } from '../../components/button.tsx';
+import { Button } from '../../components/button.tsx';
 import { Segmented } from '../../components/choices.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { Page } from '../../components/page.tsx';
-import { Empty, Failed, Skeleton } from '../../components/states.tsx';
+import { Failed, Skeleton } from '../../components/states.tsx';
 import { useAccount } from '../../shell/account.ts';
+import { NoAccount } from '../../shell/no-account.tsx';
 import { useQueryState } from '../../shell/query.ts';
 import { useSession } from '../../shell/session.tsx';
 import { Chat } from './chat.tsx';
@@ -31,7 +32,7 @@ const MODELS_EVERY_MS = 5000;
 export default function PlaygroundPage() {
   const account = useAccount();
   const models = useRead('listServedModels', undefined, { everyMs: MODELS_EVERY_MS });
-  if (account === null) return <NoAccount />;
+  if (account === null) return <NoAccount title="Playground" icon={SquareTerminal} />;
   if (models.data === undefined) {
     return (
       <Page title="Playground" fill>
@@ -48,20 +49,6 @@ export default function PlaygroundPage() {
     );
   }
   return <Playground accountId={account.id} models={models.data.data} />;
-}
-
-function NoAccount() {
-  return (
-    <Page title="Playground">
-      <Empty
-        icon={SquareTerminal}
-        title="You are not a member of any account"
-        action={<ButtonLink to="/operator/accounts">Go to accounts</ButtonLink>}
-      >
-        Playground requests are charged to an account. Select one under Accounts.
-      </Empty>
-    </Page>
-  );
 }
 
 function Playground({ accountId, models }: { accountId: string; models: readonly Model[] }) {

@@ -10,7 +10,7 @@ import { SendOrStop } from './composer.tsx';
 import { useActions, useIsRunning, usePlayground } from './context.ts';
 import type { Column } from './draft.ts';
 import { Examples } from './examples.tsx';
-import { StorageNotice } from './kept.tsx';
+import { StorageNotice } from './storage-notice.tsx';
 import { ModelNotice } from './model-notice.tsx';
 import { TypedText } from './typed-text.tsx';
 

@@ -15,7 +15,7 @@ interface Stage {
   /** Duration, or why it is unknown. */
   text: string;
   /** Background class of the bar. */
-  colour: string;
+  color: string;
 }
 
 /** A timeline of the stages of a request. */
@@ -43,9 +43,9 @@ export function Waterfall({ receipt }: { receipt: Receipt }) {
 }
 
 const STAGES = [
-  { name: 'Queue', meaning: 'waiting for a slot', colour: 'bg-series-6' },
-  { name: 'Prefill', meaning: 'processing the prompt until the first token', colour: 'bg-series-2' },
-  { name: 'Decode', meaning: 'generating the completion', colour: 'bg-series-1' },
+  { name: 'Queue', meaning: 'waiting for a slot', color: 'bg-series-6' },
+  { name: 'Prefill', meaning: 'processing the prompt until the first token', color: 'bg-series-2' },
+  { name: 'Decode', meaning: 'generating the completion', color: 'bg-series-1' },
 ] as const;
 
 /** Returns the stages. The time after the last finished stage belongs to the stage that did not finish. */
@@ -73,7 +73,7 @@ interface BarProps {
   share: number;
 }
 
-function Bar({ stage: { name, meaning, ms, text, colour }, before, share }: BarProps) {
+function Bar({ stage: { name, meaning, ms, text, color }, before, share }: BarProps) {
   return (
     <li className="grid grid-cols-[4rem_minmax(0,1fr)_6.5rem] items-center gap-3 text-sm">
       <span title={meaning}>
@@ -83,7 +83,7 @@ function Bar({ stage: { name, meaning, ms, text, colour }, before, share }: BarP
       <span className="block h-3 overflow-hidden rounded bg-sunken" aria-hidden="true">
         {ms !== null && (
           <span
-            className={`block h-full min-w-0.5 rounded-[3px] ${colour}`}
+            className={`block h-full min-w-0.5 rounded-[3px] ${color}`}
             style={{ width: `${share * 100}%`, marginLeft: `min(${before * 100}%, calc(100% - 2px))` }}
           />
         )}

@@ -6,7 +6,7 @@ import { money } from '../../format/money.ts';
 import { oneDigit, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import type { FirstCall } from './first-call.ts';
-import { ModelNotReady } from './model-on-its-way.tsx';
+import { ModelNotReady } from './model-not-ready.tsx';
 
 /** The response as it arrives, with its timing, tokens and cost. */
 export function AnswerOf({ call, model }: { call: FirstCall; model: Element<'listServedModels'> }) {

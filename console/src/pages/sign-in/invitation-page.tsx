@@ -9,7 +9,7 @@ import { Failed, Skeleton } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { rememberAccount } from '../../shell/account.ts';
 import { useFragmentToken } from '../../shell/fragment.ts';
-import { useClearCacheOnSignOut } from '../../shell/nobody.ts';
+import { useClearCacheOnSignOut } from '../../shell/clear-cache-on-sign-out.ts';
 import { NewPersonForm } from './new-person-form.tsx';
 import { PasswordForm } from './password-form.tsx';
 import { Providers } from './providers.tsx';

@@ -4,7 +4,7 @@ import type { Answer } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Front } from '../../components/front.tsx';
 import { Failed, Notice, Skeleton } from '../../components/states.tsx';
-import { useClearCacheOnSignOut } from '../../shell/nobody.ts';
+import { useClearCacheOnSignOut } from '../../shell/clear-cache-on-sign-out.ts';
 import { ForgotPassword } from './forgot-password.tsx';
 import { PasswordForm } from './password-form.tsx';
 import { faultOfProvider } from './provider-faults.ts';

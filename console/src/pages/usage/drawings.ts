@@ -99,11 +99,11 @@ function stacked(measure: Measure, madeOf: readonly (readonly [string, Measure, 
   return ({ over, before, parts }: Drawn): Series[] => {
     const bars = parts
       ? barsOfParts(over, parts, measure)
-      : madeOf.map(([label, part, colour]): Series => ({
+      : madeOf.map(([label, part, color]): Series => ({
           label,
           values: valuesOf(over, part),
           shape: 'bar',
-          colour,
+          color,
         }));
     return before === null ? bars : [...bars, faint('Previous period', valuesOf(before, measure))];
   };
@@ -115,12 +115,12 @@ function barsOfParts(over: OverTime, parts: readonly Part[], measure: Measure): 
     label,
     values: all[index] ?? [],
     shape: 'bar',
-    colour: index + 1,
+    color: index + 1,
   }));
   const others = rest(valuesOf(over, measure), all);
   // The rounding remainder is not assigned to any series.
   const isNothing = others.every((value) => value < 1e-9);
-  return isNothing ? bars : [...bars, { label: 'Other', values: others, shape: 'bar', colour: 6 }];
+  return isNothing ? bars : [...bars, { label: 'Other', values: others, shape: 'bar', color: 6 }];
 }
 
 /** Returns lines for p50 and p95; only p50 per group, to limit their number. */
@@ -131,11 +131,11 @@ function lines(what: 'ttft_ms' | 'tokens_per_second') {
           label,
           values: percentileAt(over, what, 'p50'),
           shape: 'line',
-          colour: index + 1,
+          color: index + 1,
         }))
       : [
-          { label: 'p50', values: percentileAt(over, what, 'p50'), shape: 'line', colour: 1 },
-          { label: 'p95', values: percentileAt(over, what, 'p95'), shape: 'line', colour: 2 },
+          { label: 'p50', values: percentileAt(over, what, 'p50'), shape: 'line', color: 1 },
+          { label: 'p95', values: percentileAt(over, what, 'p95'), shape: 'line', color: 2 },
         ];
     return before === null
       ? drawn
@@ -147,6 +147,6 @@ const faint = (label: string, values: readonly (number | null)[]): Series => ({
   label,
   values,
   shape: 'line',
-  colour: 6,
+  color: 6,
   faint: true,
 });
