@@ -26,7 +26,7 @@ describe('the playground', WITH_BROWSER, () => {
 
   test('a response streams with its usage, timing and cost', async () => {
     await message().fill(`${SECRET} ${scripted({ tokens: 24, tokenMs: 20 })}`);
-    await page.getByRole('button', { name: 'Send' }).click();
+    await page.getByRole('button', { name: 'Send', exact: true }).click();
     await page.getByRole('button', { name: 'Stop' }).waitFor();
     await answers().getByText('24 tokens').waitFor();
     const text = await answers().innerText();
@@ -36,7 +36,7 @@ describe('the playground', WITH_BROWSER, () => {
 
   test('stopping keeps the text received so far and frees the slot', async () => {
     await message().fill(scripted({ tokens: 5000, tokenMs: 20 }));
-    await page.getByRole('button', { name: 'Send' }).click();
+    await page.getByRole('button', { name: 'Send', exact: true }).click();
     const last = answers().last();
     await until(async () => (await last.innerText()).split(/\s+/).length > 12);
     await page.getByRole('button', { name: 'Stop' }).click();
@@ -108,7 +108,7 @@ describe('the playground', WITH_BROWSER, () => {
     await page.getByRole('button', { name: 'Compare' }).click();
     await page.getByRole('region', { name: 'Conversation 2' }).waitFor();
     await message().fill(scripted({ tokens: 4 }));
-    await page.getByRole('button', { name: 'Send' }).click();
+    await page.getByRole('button', { name: 'Send', exact: true }).click();
     for (const column of [1, 2]) {
       const conversation = page.getByRole('region', { name: `Conversation ${column}` });
       await conversation.getByText('4 tokens', { exact: true }).waitFor();

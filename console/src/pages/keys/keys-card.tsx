@@ -124,7 +124,7 @@ function NoneSeen({
     </Empty>
   ) : (
     <Empty icon={KeyRound} title="No revoked or expired keys">
-      They will appear here, with their usage.
+      They appear here with their usage.
     </Empty>
   );
 }

@@ -91,7 +91,7 @@ export default function SetupPage() {
 function NoLink() {
   return (
     <Front
-      title="Open your setup link again"
+      title="Open your setup link"
       hint="A page reload clears the link. You can open it again until it is used or expires."
     >
       <SetupLink />
