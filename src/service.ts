@@ -128,7 +128,7 @@ export class Service implements AsyncDisposable {
         settings: config.file.ledger,
         log,
         onFenced: () => activity.abort(fenced()),
-        onReaped: () => limits.recount(),
+        onReaped: () => limits.invalidate(),
       }),
     );
     const publicUrl = () => config.file.publicUrl ?? addressOf(app, config.host);
@@ -261,7 +261,7 @@ async function openLimits(
   // Loaded only where it is used: a service by itself starts without it.
   const { openValkeyLimits } = await import('./accounts/limits/valkey.ts');
   const options = { url: config.valkeyUrl, history, log, whenStoreIsAway, reservedShare };
-  return await openValkeyLimits({ ...options, copyId: randomUUID() });
+  return await openValkeyLimits({ ...options, instanceId: randomUUID() });
 }
 
 interface Parts {

@@ -1,7 +1,7 @@
 import type { AuthenticatedKey } from '../accounts/keys.ts';
 import { costOf } from '../accounts/ledger/cost.ts';
 import type { Ledger } from '../accounts/ledger/ledger.ts';
-import type { Actual, Demand, Denial, Limits, Reservation } from '../accounts/limits/limits.ts';
+import type { ActualUsage, Demand, Denial, Limits, Reservation } from '../accounts/limits/limits.ts';
 import type { Plan, Plans } from '../accounts/plans.ts';
 import { ServiceError } from '../errors.ts';
 import type { GenerationRequest } from '../generation.ts';
@@ -91,7 +91,7 @@ export class Account {
         streamed: request.stream,
         startedAt: this.#record.startedAt,
         plan: plan.name,
-        limits: reservation.heldAgainst,
+        limits: reservation.appliedLimits,
         reservedTokens: reservation.tokens,
         reservedPico: reservation.pico,
         pricePrompt: price.prompt,
@@ -158,7 +158,7 @@ export class Account {
     }
   }
 
-  #used(): Actual {
+  #used(): ActualUsage {
     const { usage } = this.#record;
     const tokens = usage.promptTokens + usage.completionTokens;
     return { tokens, pico: costOf(usage, this.#model.price), request: true };
@@ -166,7 +166,7 @@ export class Account {
 }
 
 /** What a request has used that our fault, or its own, has ended. */
-const NOTHING: Actual = { tokens: 0, pico: 0n, request: false };
+const NOTHING: ActualUsage = { tokens: 0, pico: 0n, request: false };
 
 /** What the limits say to a request that was refused before it asked for anything. */
 export async function peek(

@@ -2,7 +2,7 @@ import { DAY_MS } from '../../src/accounts/ledger/days.ts';
 import { costOf, picoPerToken } from '../../src/accounts/ledger/cost.ts';
 import type { OpenedRow, Settlement } from '../../src/accounts/ledger/ledger.ts';
 import { CLIENT_DISCONNECTED } from '../../src/accounts/ledger/write.ts';
-import { writeHeldLimit } from '../../src/accounts/limits/held-against.ts';
+import { formatAppliedLimit } from '../../src/accounts/limits/limit-status.ts';
 import type { Random } from '../../torture/random.ts';
 import { SEED_MODELS } from './models.ts';
 
@@ -169,7 +169,7 @@ function heldLimits(random: Random, plan: string): string {
     { limit: 'tokensPerMinute', bound: plan === 'scale' ? 4_000_000 : 400_000 },
   ] as const;
   const written = held.map(({ limit, bound }) =>
-    writeHeldLimit({
+    formatAppliedLimit({
       scope,
       model: null,
       limit,

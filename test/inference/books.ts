@@ -59,7 +59,7 @@ export async function openBooks(limits: PlanLimits = { requestsInFlight: 1000 })
     caller: CALLER,
     row: (id) => findRow(database, id),
     async inFlight() {
-      const standing = await counted.standing({
+      const statuses = await counted.status({
         accountId: CALLER.accountId,
         keyId: CALLER.id,
         keyLimits: null,
@@ -67,7 +67,7 @@ export async function openBooks(limits: PlanLimits = { requestsInFlight: 1000 })
         plan: 'test',
         planLimits: limits,
       });
-      return standing.find(({ limit }) => limit === 'requestsInFlight')?.used ?? 0;
+      return statuses.find(({ limit }) => limit === 'requestsInFlight')?.used ?? 0;
     },
     [Symbol.asyncDispose]: () => kept.disposeAsync(),
   };

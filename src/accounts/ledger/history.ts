@@ -7,7 +7,7 @@ import { halfSums, wholeSum } from './money-sum.ts';
 
 /** Reads the usage of accounts from the ledger, for limits. The caller keeps ownership of `database`. */
 export function openUsageHistory(database: Database): UsageHistory {
-  return { usedBy: (accountId, atMs, recentMs) => usedBy(database, accountId, atMs, recentMs) };
+  return { read: (accountId, atMs, recentMs) => read(database, accountId, atMs, recentMs) };
 }
 
 interface Row {
@@ -23,7 +23,7 @@ interface Row {
 }
 
 /** A single statement reads one snapshot, so a request that ends meanwhile is either open or ended, never both. */
-async function usedBy(
+async function read(
   database: Database,
   accountId: string,
   atMs: number,

@@ -1,5 +1,5 @@
 import type { Database } from '../../database/database.ts';
-import { readHeldLimits, type HeldLimit } from '../limits/held-against.ts';
+import { readAppliedLimits, type AppliedLimit } from '../limits/limit-status.ts';
 import { costLines, type CostLine } from './cost.ts';
 import { selectRecords, toRecord, type LedgerRecord } from './record.ts';
 
@@ -8,7 +8,7 @@ export interface Receipt {
   request: LedgerRecord;
   /** Breakdown of `request.costPico`. Empty while the request runs. */
   cost: CostLine[];
-  heldAgainst: HeldLimit[];
+  appliedLimits: AppliedLimit[];
   /** Duration of each stage in milliseconds; null: not completed, or unknown. */
   stages: {
     /** Until an engine assigned a slot. */
@@ -64,7 +64,7 @@ function toReceipt(request: LedgerRecord): Receipt {
   return {
     request,
     cost: request.state === 'open' ? [] : costLines(request, price, request.billed),
-    heldAgainst: readHeldLimits(request.limits),
+    appliedLimits: readAppliedLimits(request.limits),
     stages: {
       queueMs: between(startedAt, slotAt),
       prefillMs: between(slotAt, firstTokenAt),

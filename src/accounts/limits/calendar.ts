@@ -1,23 +1,28 @@
-const DAY_MS = 86_400_000;
+import { DAY_MS, dayOf } from '../ledger/days.ts';
 
-/** Days since 1970-01-01, UTC. */
-export function utcDay(atMs: number): number {
-  return Math.floor(atMs / DAY_MS);
-}
-
-/** Months since the year 0, UTC. */
+/** Converts Unix milliseconds to the UTC month, in months since the year 0. */
 export function utcMonth(atMs: number): number {
   const date = new Date(atMs);
   return date.getUTCFullYear() * 12 + date.getUTCMonth();
 }
 
-/** Unix milliseconds at which the UTC day of that moment ends. */
+/** Returns the end of the UTC day, in Unix milliseconds. */
 export function endOfDay(atMs: number): number {
-  return (utcDay(atMs) + 1) * DAY_MS;
+  return (dayOf(atMs) + 1) * DAY_MS;
 }
 
-/** Unix milliseconds at which the UTC month of that moment ends. */
+/** Returns the end of the UTC month, in Unix milliseconds. */
 export function endOfMonth(atMs: number): number {
   const date = new Date(atMs);
   return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1);
+}
+
+/** Formats a duration as in `x-ratelimit-reset-*` headers: `120ms`, `1.5s`, `6m0s`, `1h30m0s`. */
+export function formatDuration(ms: number): string {
+  if (ms < 1000) return `${ms}ms`;
+  if (ms < 60_000) return `${ms / 1000}s`;
+  const seconds = Math.ceil(ms / 1000);
+  const minutes = Math.floor(seconds / 60);
+  const rest = `${minutes % 60}m${seconds % 60}s`;
+  return minutes < 60 ? rest : `${Math.floor(minutes / 60)}h${rest}`;
 }

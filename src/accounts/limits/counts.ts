@@ -1,76 +1,79 @@
 import { minuteTokens, UNITS, type Bucket, type ScopeLimits } from './scope-limits.ts';
 
 /**
- * What has been used of one scope, as a store tells it. Of calendar periods, `settled` is what requests that ended
- * have used, and `held` the most that running ones may use; their sum is what a bound is compared with.
+ * Usage of one scope. For calendar periods, `settled` is what ended requests have used and `reserved` is the
+ * maximum that running requests may use; the limit applies to their sum.
  */
 export interface Counts {
-  /** Missing from the buckets, in units; more than the bucket holds: a debt. */
+  /** Used from the buckets, in units. Exceeds the capacity when the bucket is in debt. */
   readonly requestsSpent: number;
   readonly tokensSpent: number;
   readonly running: number;
   readonly daySettled: number;
-  readonly dayHeld: number;
+  readonly dayReserved: number;
   readonly monthSettled: number;
-  readonly monthHeld: number;
+  readonly monthReserved: number;
   /** Nano-dollars. */
   readonly nanoSettled: number;
-  readonly nanoHeld: number;
+  readonly nanoReserved: number;
 }
 
-/** What one request asks of every scope. */
-export interface Ask {
-  /** The most that it can use, in tokens and nano-dollars. */
+/** What a request takes from each of its scopes. */
+export interface RequestAmounts {
+  /** The maximum that the request can use, in tokens and nano-dollars. */
   readonly tokens: number;
   readonly nano: number;
-  /** Largest share of a minute's tokens that one request takes beforehand. */
+  /** Largest share of a bucket's tokens that one request reserves. */
   readonly reservedShare: number;
   /**
-   * How many times each request counts: once, or, while copies of the service cannot count together, as many times
-   * as there are copies. Each then gives at most its share away.
+   * How many times each request counts: once, or once per instance while the instances cannot share counters, so
+   * that each uses at most its share.
    */
   readonly weight: number;
 }
 
-/** Whether a scope has room for the request. The script of Valkey says the same (`ADMIT`). */
-export function hasRoom(limits: ScopeLimits, counts: Counts, ask: Ask): boolean {
+/** Whether a scope has room for the request. `ADMIT` in `valkey-scripts.ts` implements the same rule. */
+export function hasRoom(limits: ScopeLimits, counts: Counts, amounts: RequestAmounts): boolean {
   return (
-    (limits.requests === null || bucketWaitMs(limits.requests, counts.requestsSpent, ask.weight) === 0) &&
+    (limits.requests === null || bucketWaitMs(limits.requests, counts.requestsSpent, amounts.weight) === 0) &&
     (limits.tokens === null ||
-      bucketWaitMs(limits.tokens, counts.tokensSpent, tokensTaken(limits.tokens, ask)) === 0) &&
-    (limits.inFlight === null || hasPlace(limits.inFlight, counts.running, ask.weight)) &&
+      bucketWaitMs(limits.tokens, counts.tokensSpent, reservedTokens(limits.tokens, amounts)) === 0) &&
+    (limits.inFlight === null || mayRun(limits.inFlight, counts.running, amounts.weight)) &&
     (limits.dayTokens === null ||
-      counts.daySettled + (counts.dayHeld + ask.tokens) * ask.weight <= limits.dayTokens) &&
+      counts.daySettled + (counts.dayReserved + amounts.tokens) * amounts.weight <= limits.dayTokens) &&
     (limits.monthTokens === null ||
-      counts.monthSettled + (counts.monthHeld + ask.tokens) * ask.weight <= limits.monthTokens) &&
+      counts.monthSettled + (counts.monthReserved + amounts.tokens) * amounts.weight <= limits.monthTokens) &&
     (limits.monthNano === null ||
-      counts.nanoSettled + (counts.nanoHeld + ask.nano) * ask.weight <= limits.monthNano)
+      counts.nanoSettled + (counts.nanoReserved + amounts.nano) * amounts.weight <= limits.monthNano)
   );
 }
 
-/** A copy has at least one place in flight, however many copies share the limit. */
-export function hasPlace(bound: number, running: number, weight: number): boolean {
+/** Whether another request may run. An instance may always run one, however many instances share the limit. */
+export function mayRun(bound: number, running: number, weight: number): boolean {
   return running === 0 || (running + 1) * weight <= bound;
 }
 
-/** What a request takes from the bucket of tokens, weighed. */
-export function tokensTaken(bucket: Bucket, ask: Ask): number {
-  return minuteTokens(bucket, ask.tokens, ask.reservedShare) * ask.weight;
+/** Returns the tokens that a request takes from the bucket, times its weight. */
+export function reservedTokens(bucket: Bucket, amounts: RequestAmounts): number {
+  return minuteTokens(bucket, amounts.tokens, amounts.reservedShare) * amounts.weight;
 }
 
-/** Milliseconds until so much can be taken; 0: now. What is more than the bucket waits for a full one. */
+/**
+ * Returns the milliseconds until the amount is available; 0: now. An amount above the capacity waits for a full
+ * bucket.
+ */
 export function bucketWaitMs(bucket: Bucket, spent: number, amount: number): number {
   const needed = Math.min(amount, bucket.capacity) * UNITS;
   const lacking = spent + needed - bucket.capacity * UNITS;
   return lacking <= 0 ? 0 : Math.ceil(lacking / bucket.perMinute);
 }
 
-/** What is left in a bucket, whole requests or tokens; never below 0. */
+/** Returns the whole requests or tokens left in a bucket, at least 0. */
 export function bucketLeft(bucket: Bucket, spent: number): number {
   return Math.max(0, Math.floor(bucket.capacity - spent / UNITS));
 }
 
-/** Milliseconds until the bucket is full. */
+/** Returns the milliseconds until the bucket is full. */
 export function bucketResetMs(bucket: Bucket, spent: number): number {
   return Math.ceil(spent / bucket.perMinute);
 }

@@ -1,29 +1,35 @@
-import { endOfDay, endOfMonth } from './calendar.ts';
-import { bucketLeft, bucketWaitMs, hasPlace, tokensTaken, type Ask, type Counts } from './counts.ts';
-import { writeDuration } from './duration.ts';
+import { endOfDay, endOfMonth, formatDuration } from './calendar.ts';
+import {
+  bucketLeft,
+  bucketWaitMs,
+  mayRun,
+  reservedTokens,
+  type RequestAmounts,
+  type Counts,
+} from './counts.ts';
 import type { Denial } from './limits.ts';
 import { usdOfNano } from './money.ts';
 import type { ScopeLimits } from './scope-limits.ts';
 
-/** How long to wait for what ends when a running request does, which nobody knows: an estimate, in milliseconds. */
+/** Estimated wait for a running request to end, in milliseconds. */
 const RUNNING_WAIT_MS = 1000;
 
 /**
- * Which limit said no. When several do, the one with the longest wait, so that who waits it out is admitted; one
- * that the request can never meet comes first.
+ * Returns the denial with the longest wait, so that a caller who waits is then admitted. A limit that the request
+ * can never satisfy comes first.
  */
 export function denialOf(
   plan: string,
   scopes: readonly ScopeLimits[],
   counts: readonly Counts[],
-  ask: Ask,
+  amounts: RequestAmounts,
   nowMs: number,
 ): Denial {
   let worst: Denial | null = null;
   for (const [index, limits] of scopes.entries()) {
     const used = counts[index];
     if (used === undefined) continue;
-    for (const denial of denialsIn(limits, used, ask, { plan, nowMs })) {
+    for (const denial of denialsIn(limits, used, amounts, { plan, nowMs })) {
       if (worst === null || waitOf(denial) > waitOf(worst)) worst = denial;
     }
   }
@@ -35,94 +41,105 @@ function waitOf({ retryAfterMs }: Denial): number {
   return retryAfterMs ?? Infinity;
 }
 
-interface Asked {
+interface DenialContext {
   plan: string;
   nowMs: number;
 }
 
-function* denialsIn(limits: ScopeLimits, counts: Counts, ask: Ask, asked: Asked): Iterable<Denial> {
-  yield* minuteDenials(limits, counts, ask, asked);
-  const who = subject(limits, asked.plan);
+function* denialsIn(
+  limits: ScopeLimits,
+  counts: Counts,
+  amounts: RequestAmounts,
+  context: DenialContext,
+): Iterable<Denial> {
+  yield* minuteDenials(limits, counts, amounts, context);
+  const who = subject(limits, context.plan);
   const { dayTokens, monthTokens, monthNano } = limits;
-  const { tokens, nano, weight } = ask;
+  const { tokens, nano, weight } = amounts;
   if (dayTokens !== null) {
-    const { daySettled: settled, dayHeld: held } = counts;
+    const { daySettled: settled, dayReserved: reserved } = counts;
     yield* calendarDenial(
-      { who, bound: dayTokens, settled, held, asked: tokens, weight, ...asked },
-      { write: tokensText, period: 'day', ends: endOfDay(asked.nowMs) },
+      { who, bound: dayTokens, settled, reserved, requested: tokens, weight, ...context },
+      { write: tokensText, period: 'day', ends: endOfDay(context.nowMs) },
     );
   }
   if (monthTokens !== null) {
-    const { monthSettled: settled, monthHeld: held } = counts;
+    const { monthSettled: settled, monthReserved: reserved } = counts;
     yield* calendarDenial(
-      { who, bound: monthTokens, settled, held, asked: tokens, weight, ...asked },
-      { write: tokensText, period: 'month', ends: endOfMonth(asked.nowMs) },
+      { who, bound: monthTokens, settled, reserved, requested: tokens, weight, ...context },
+      { write: tokensText, period: 'month', ends: endOfMonth(context.nowMs) },
     );
   }
   if (monthNano !== null) {
-    const { nanoSettled: settled, nanoHeld: held } = counts;
+    const { nanoSettled: settled, nanoReserved: reserved } = counts;
     yield* calendarDenial(
-      { who, bound: monthNano, settled, held, asked: nano, weight, ...asked },
-      { write: usdText, period: 'month', ends: endOfMonth(asked.nowMs) },
+      { who, bound: monthNano, settled, reserved, requested: nano, weight, ...context },
+      { write: usdText, period: 'month', ends: endOfMonth(context.nowMs) },
     );
   }
 }
 
-function* minuteDenials(limits: ScopeLimits, counts: Counts, ask: Ask, { plan }: Asked): Iterable<Denial> {
+function* minuteDenials(
+  limits: ScopeLimits,
+  counts: Counts,
+  amounts: RequestAmounts,
+  { plan }: DenialContext,
+): Iterable<Denial> {
   const { requests, tokens, inFlight } = limits;
   const who = subject(limits, plan);
   const model = ofModel(limits);
   if (requests !== null) {
-    const retryAfterMs = bucketWaitMs(requests, counts.requestsSpent, ask.weight);
+    const retryAfterMs = bucketWaitMs(requests, counts.requestsSpent, amounts.weight);
     const burst = requests.capacity === requests.perMinute ? '' : `, ${requests.capacity} at once,`;
-    const message = `${who} ${plural(requests.perMinute, 'request')} a minute${burst}${model} and none is left now. Try again in ${writeDuration(retryAfterMs)}.`;
+    const message = `${who} ${plural(requests.perMinute, 'request')} a minute${burst}${model} and none is left now. Try again in ${formatDuration(retryAfterMs)}.`;
     if (retryAfterMs > 0) yield { code: 'requests_per_minute', message, retryAfterMs };
   }
   if (tokens !== null) {
-    const taken = tokensTaken(tokens, ask);
+    const taken = reservedTokens(tokens, amounts);
     const retryAfterMs = bucketWaitMs(tokens, counts.tokensSpent, taken);
     const left = bucketLeft(tokens, counts.tokensSpent);
     const burst = tokens.capacity === tokens.perMinute ? '' : `, ${tokens.capacity} at once,`;
-    const message = `${who} ${plural(tokens.perMinute, 'token')} a minute${burst}${model}; ${left} are left now and this request sets ${taken} aside. Try again in ${writeDuration(retryAfterMs)}.`;
+    const message = `${who} ${plural(tokens.perMinute, 'token')} a minute${burst}${model}; ${left} are left now and this request sets ${taken} aside. Try again in ${formatDuration(retryAfterMs)}.`;
     if (retryAfterMs > 0) yield { code: 'tokens_per_minute', message, retryAfterMs };
   }
-  if (inFlight !== null && !hasPlace(inFlight, counts.running, ask.weight)) {
+  if (inFlight !== null && !mayRun(inFlight, counts.running, amounts.weight)) {
     const message = `${who} ${plural(inFlight, 'request')} at once${model}, and ${counts.running} of yours are running. Try again when one has ended.`;
     yield { code: 'concurrent_requests', message, retryAfterMs: RUNNING_WAIT_MS };
   }
 }
 
-interface Quota {
+interface CalendarLimit {
   who: string;
   bound: number;
   settled: number;
-  held: number;
-  /** The most that the request can use. */
-  asked: number;
+  reserved: number;
+  /** The maximum that the request can use. */
+  requested: number;
   weight: number;
   nowMs: number;
 }
 
-interface Period {
+interface CalendarPeriod {
   write: (amount: number) => string;
   period: 'day' | 'month';
   /** Unix milliseconds. */
   ends: number;
 }
 
-function* calendarDenial(quota: Quota, { write, period, ends }: Period): Iterable<Denial> {
-  const { who, bound, settled, held, asked, weight, nowMs } = quota;
-  if (settled + (held + asked) * weight <= bound) return;
+function* calendarDenial(limit: CalendarLimit, { write, period, ends }: CalendarPeriod): Iterable<Denial> {
+  const { who, bound, settled, reserved, requested, weight, nowMs } = limit;
+  if (settled + (reserved + requested) * weight <= bound) return;
   const code = 'insufficient_quota';
   const allows = `${who} ${write(bound)} a UTC ${period}`;
-  if (asked > bound) {
-    const message = `${allows}, and this request may use ${write(asked)}. Lower max_tokens.`;
+  if (requested > bound) {
+    const message = `${allows}, and this request may use ${write(requested)}. Lower max_tokens.`;
     yield { code, message, retryAfterMs: null };
     return;
   }
-  const used = `${write(settled)} used, ${write(held)} set aside for running requests, and this request may use ${write(asked)}.`;
-  // What blocks it then is only what runs, or that copies count apart for a while: both end before the period.
-  if (settled + asked <= bound) {
+  const used = `${write(settled)} used, ${write(reserved)} set aside for running requests, and this request may use ${write(requested)}.`;
+  // Only running requests block it, or instances that cannot share counters for a while. Both end before the
+  // period.
+  if (settled + requested <= bound) {
     const message = `${allows}: ${used} Lower max_tokens, or try again when one of the running requests has ended.`;
     yield { code, message, retryAfterMs: RUNNING_WAIT_MS };
     return;

@@ -2,7 +2,7 @@ import { ServiceError } from '../../errors.ts';
 import type { HistoryEntry, UsageHistory } from './limits.ts';
 import { nanoOfPico } from './money.ts';
 
-/** What the ledger knows of one scope. */
+/** The usage of one scope, from the ledger. */
 export interface ScopeHistory {
   dayTokens: number;
   monthTokens: number;
@@ -14,7 +14,7 @@ export interface ScopeHistory {
   recentTokens: number;
 }
 
-/** Reads an account from the ledger. Rejects with a `ServiceError` `storage_unavailable`. */
+/** Reads the usage of an account. Rejects with a `ServiceError` `storage_unavailable`. */
 export async function readHistory(
   history: UsageHistory,
   accountId: string,
@@ -22,14 +22,14 @@ export async function readHistory(
   recentMs: number,
 ): Promise<HistoryEntry[]> {
   try {
-    return await history.usedBy(accountId, atMs, recentMs);
+    return await history.read(accountId, atMs, recentMs);
   } catch (cause) {
     const message = 'What this account has used cannot be read now.';
     throw new ServiceError('storage_unavailable', message, { cause, retryAfterMs: 1000 });
   }
 }
 
-/** The sum over the entries of one key, or of all for null, and of one model, or of all. */
+/** Sums the entries of a key and a model; null: all. */
 export function sumHistory(
   entries: readonly HistoryEntry[],
   keyId: string | null,

@@ -1,83 +1,89 @@
 import type { PlanLimits } from '../../config/plan.ts';
 
-/** What a request asks of its limits. */
+/** A request to be admitted. */
 export interface Demand {
   accountId: string;
   keyId: string;
   model: string;
-  /** Name of the account's plan, and its limits. */
+  /** Name of the account's plan. */
   plan: string;
   planLimits: PlanLimits;
-  /** The key's own, below the plan's; null: none. */
+  /** Limits of the key, below those of the plan; null: none. */
   keyLimits: PlanLimits | null;
-  /** The most that it can use: every prompt token, and all that `max_tokens` and the context allow. */
+  /** The maximum tokens that it can use: the prompt plus what `max_tokens` and the context length allow. */
   worstTokens: number;
-  /** The same as money, in pico-dollars. */
+  /** The cost of these tokens, in pico-dollars. */
   worstPico: bigint;
 }
 
-/** What was set aside for one admitted request; given back by `settle`, once. */
+/** A demand without amounts, to read limits. */
+export type LimitQuery = Omit<Demand, 'worstTokens' | 'worstPico'>;
+
+/** The reservation of an admitted request. Must be settled once. */
 export interface Reservation {
-  /** Of the calendar limits, for the ledger's row. */
+  /** Reserved from the calendar limits; stored in the ledger. */
   readonly tokens: number;
   readonly pico: bigint;
-  /** JSON of the limits it was held against, for the receipt: each with its scope, name, bound and what was left. */
-  readonly heldAgainst: string;
+  /** JSON of the limits that applied, for the receipt. */
+  readonly appliedLimits: string;
 }
 
 type DenialCode = 'requests_per_minute' | 'tokens_per_minute' | 'concurrent_requests' | 'insufficient_quota';
 
-/** A limit that said no, with its numbers: a value, not an error. */
+/** The limit that denied a request: a value, not an error. */
 export interface Denial {
   code: DenialCode;
-  /** Public: names the limit, its bound and what was asked. */
+  /** Shown to the caller: the limit, its bound and what was requested. */
   message: string;
-  /** Alone on its account, a caller who waits so long is admitted; null: waiting does not help. Milliseconds. */
+  /**
+   * Milliseconds after which the request is admitted if no other request of the account arrives; null: waiting
+   * does not help.
+   */
   retryAfterMs: number | null;
 }
 
-/** The six `x-ratelimit-*` headers as a flat list of names and values, each only where there is such a limit. */
+/** The `x-ratelimit-*` headers of existing limits, as a flat list of names and values. */
 export type RateLimitHeaders = readonly string[];
 
 export type Decision =
   | { admitted: true; reservation: Reservation; headers: RateLimitHeaders }
   | { admitted: false; denial: Denial; headers: RateLimitHeaders };
 
-/** What a request really used. All zero and `request: false` for one that our fault ended. */
-export interface Actual {
+/** What a request used. All zero with `request: false` if the service failed. */
+export interface ActualUsage {
   tokens: number;
   pico: bigint;
-  /** Whether the request itself counts. */
+  /** Whether the request counts against request limits. */
   request: boolean;
 }
 
-/** All limits of a request are checked and taken together or not at all. */
+/** All limits of a request are taken together or not at all. */
 export interface Limits extends AsyncDisposable {
   /**
-   * At once where the state is in this process, a promise where it is not, or has to be read from the ledger first.
-   * Rejects with a `ServiceError` `storage_unavailable` when the ledger cannot be read, or the store is away and
-   * `limits.whenStoreIsAway` says `refuse`.
+   * Returns a promise if the counters are in Valkey or must first be read from the ledger. Rejects with a
+   * `ServiceError` `storage_unavailable` if the ledger cannot be read, or the store is unreachable and
+   * `limits.whenStoreIsAway` is `refuse`.
    */
   admit(demand: Demand): Decision | Promise<Decision>;
-  /** Corrects what was set aside to what was used and ends the request's place in flight. Never throws; once. */
-  settle(reservation: Reservation, actual: Actual): void;
-  /** The headers of a request that was refused before it asked for anything: what `admit` would say of the rest. */
-  peek(demand: Omit<Demand, 'worstTokens' | 'worstPico'>): RateLimitHeaders | Promise<RateLimitHeaders>;
+  /** Replaces the reservation with what was used and ends the request. Call once. Never throws. */
+  settle(reservation: Reservation, actual: ActualUsage): void;
+  /** Returns the current headers without taking anything, for a request that was refused before admission. */
+  peek(query: LimitQuery): RateLimitHeaders | Promise<RateLimitHeaders>;
   /**
-   * What remains now of each limit of an account's plan and, where `keyLimits` are given, of the key's own, for all
-   * models and for the one that is named; `''`: for every model that has limits of its own.
+   * Returns the current usage of each limit of the plan and, with `keyLimits`, of the key: for all models and for
+   * `model`. With `model` `''`, includes every model that has its own limits.
    */
-  standing(demand: Omit<Demand, 'worstTokens' | 'worstPico'>): Promise<LimitStanding[]>;
-  /** Where they are counted. */
+  status(query: LimitQuery): Promise<LimitStatus[]>;
+  /** Where usage is counted. */
   readonly store: 'memory' | 'valkey';
-  /** Whether that place answers; while it does not, each copy of the service counts for itself, or refuses. */
+  /** Whether the store is reachable. If not, each instance counts alone, or denies requests. */
   readonly reachable: boolean;
-  /** Forgets what is remembered of calendar periods, so that it is read from the ledger anew. */
-  recount(): void;
+  /** Invalidates the cached calendar periods, so that they are read from the ledger again. */
+  invalidate(): void;
 }
 
-/** One limit as it stands. */
-export interface LimitStanding {
+/** The current usage of one limit. */
+export interface LimitStatus {
   scope: 'account' | 'key';
   /** Null: all models. */
   model: string | null;
@@ -85,7 +91,7 @@ export interface LimitStanding {
   /** Requests, tokens or micro-dollars. */
   bound: number;
   used: number;
-  /** When it is whole again, Unix milliseconds; null for requests in flight. */
+  /** When the limit is fully available again, in Unix milliseconds; null for requests in flight. */
   resetsAt: number | null;
 }
 
@@ -97,27 +103,27 @@ export type LimitName =
   | 'tokensPerMonth'
   | 'usdPerMonth';
 
-/** What the ledger knows of an account, for limits that have to be counted anew. */
+/** Reads the usage of an account from the ledger, to initialize its counters. */
 export interface UsageHistory {
   /**
-   * By key and model, of the UTC day and month of `atMs` (Unix milliseconds) by the start of the requests, all from
-   * one snapshot. Rejects with a `DatabaseError`.
+   * Returns usage by key and model, for the UTC day and month of `atMs` (Unix milliseconds) by the start of the
+   * requests, from one snapshot. Rejects with a `DatabaseError`.
    */
-  usedBy(accountId: string, atMs: number, recentMs: number): Promise<HistoryEntry[]>;
+  read(accountId: string, atMs: number, recentMs: number): Promise<HistoryEntry[]>;
 }
 
 export interface HistoryEntry {
   keyId: string;
   model: string;
-  /** Billed tokens and money of rows that have ended: what a crash or a fault ended counts nothing. */
+  /** Billed tokens and cost of ended rows; interrupted and failed requests are not billed. */
   dayTokens: number;
   monthTokens: number;
   monthPico: bigint;
-  /** What open rows have reserved. Apart from the above: while a copy lives it knows better what it has open. */
+  /** Reserved by open rows. Separate, because a live instance knows its own open rows better. */
   openDayTokens: number;
   openMonthTokens: number;
   openMonthPico: bigint;
-  /** Requests that started in the last `recentMs`, and their tokens: reserved ones of open rows, billed of others. */
+  /** Requests that started in the last `recentMs`, and their tokens: reserved if open, otherwise billed. */
   recentRequests: number;
   recentTokens: number;
 }

@@ -1,14 +1,16 @@
-import { utcDay, utcMonth } from './calendar.ts';
-import type { Ask } from './counts.ts';
+import { dayOf } from '../ledger/days.ts';
+import { utcMonth } from './calendar.ts';
+import type { RequestAmounts } from './counts.ts';
 import { denialOf } from './denial.ts';
-import { Held } from './held.ts';
+import { ActiveReservation } from './active-reservation.ts';
 import { readHistory, sumHistory } from './history.ts';
 import type {
-  Actual,
+  ActualUsage,
   Decision,
   Demand,
+  LimitQuery,
   Limits,
-  LimitStanding,
+  LimitStatus,
   RateLimitHeaders,
   Reservation,
   UsageHistory,
@@ -16,11 +18,11 @@ import type {
 import { nanoOfPico } from './money.ts';
 import { scopeId, scopesOf, scopesOfAllModels, type ScopeLimits } from './scope-limits.ts';
 import { Scope, type Moment } from './scope.ts';
-import { headersOf, heldAgainst, standingOf } from './standing.ts';
+import { headersOf, appliedLimits, limitStatuses } from './limit-status.ts';
 
 export interface MemoryLimitsOptions {
   history: UsageHistory;
-  /** Largest share of a minute's tokens that one request sets aside, above 0 and at most 1. */
+  /** Largest share of a bucket's tokens that one request reserves, above 0 and at most 1. */
   reservedShare: number;
   clock?: LimitsClock;
 }
@@ -28,18 +30,18 @@ export interface MemoryLimitsOptions {
 export interface LimitsClock {
   /** Unix milliseconds. */
   now(): number;
-  /** Milliseconds on a clock that never runs backwards. */
+  /** Milliseconds on a monotonic clock. */
   elapsed(): number;
 }
 
-/** Limits counted in this process, for a service of one copy: at once, except for an account's first request. */
+/** Limits counted in memory, for a single instance. Synchronous, except for the first request of an account. */
 export function openMemoryLimits(options: MemoryLimitsOptions): Limits {
   return new MemoryLimits(options);
 }
 
 /**
- * Accounts are read from the ledger when they are first seen, and forgotten when nothing of theirs runs and their
- * buckets are full, so that memory holds those that are busy.
+ * Accounts are read from the ledger on first use, and removed from memory when no request of theirs runs and
+ * their buckets are full.
  */
 export class MemoryLimits implements Limits {
   readonly store = 'memory';
@@ -49,7 +51,7 @@ export class MemoryLimits implements Limits {
   readonly #clock: LimitsClock;
   readonly #accounts = new Map<string, Account>();
   #now = { day: -Infinity, month: -Infinity };
-  /** The last day that was counted when the wall clock was set back. */
+  /** The latest day that was counted before the wall clock was set back. */
   #countedBefore = -Infinity;
   #weight = 1;
   #scopes = 0;
@@ -63,105 +65,105 @@ export class MemoryLimits implements Limits {
 
   admit(demand: Demand): Decision | Promise<Decision> {
     const scopes = scopesOf(demand);
-    const now = this.#moment();
-    const states = this.#known(demand, scopes, now);
+    const now = this.#currentMoment();
+    const states = this.#readyScopes(demand, scopes, now);
     return states === null ? this.#admitLater(demand, scopes) : this.#decide(demand, scopes, states, now);
   }
 
-  settle(reservation: Reservation, actual: Actual): void {
-    // Reservations are made by a store of limits only, and all of them make this class.
-    const held = reservation as Held;
-    const account = this.#accounts.get(held.accountId);
-    if (held.settled || account === undefined) return;
-    held.settled = true;
-    account.live.delete(held);
+  settle(reservation: Reservation, actual: ActualUsage): void {
+    // All stores create reservations of this class.
+    const active = reservation as ActiveReservation;
+    const account = this.#accounts.get(active.accountId);
+    if (active.settled || account === undefined) return;
+    active.settled = true;
+    account.active.delete(active);
     if (account.scopes.size > 0) {
-      const now = this.#moment();
-      for (const { id, admittedBy } of held.counted()) {
-        this.#scope(account, id, now)?.settle(held, actual, admittedBy, this.#weight, now);
+      const now = this.#currentMoment();
+      for (const { id, admittedBy } of active.countedScopes()) {
+        this.#scope(account, id, now)?.settle(active, actual, admittedBy, this.#weight, now);
       }
-    } else if (account.live.size === 0 && account.reading === null) {
-      this.#accounts.delete(held.accountId);
+    } else if (account.active.size === 0 && account.reading === null) {
+      this.#accounts.delete(active.accountId);
     }
   }
 
-  async standing(demand: Asked): Promise<LimitStanding[]> {
+  async status(demand: LimitQuery): Promise<LimitStatus[]> {
     const scopes = demand.model === '' ? scopesOfAllModels(demand) : scopesOf(demand);
-    const states = await this.#look(demand, scopes);
-    return standingOf(scopes, states, this.#clock.now());
+    const states = await this.#currentCounts(demand, scopes);
+    return limitStatuses(scopes, states, this.#clock.now());
   }
 
-  peek(demand: Asked): RateLimitHeaders | Promise<RateLimitHeaders> {
+  peek(demand: LimitQuery): RateLimitHeaders | Promise<RateLimitHeaders> {
     const scopes = scopesOf(demand);
-    const states = this.#known(demand, scopes, this.#moment());
+    const states = this.#readyScopes(demand, scopes, this.#currentMoment());
     if (states !== null) return headersOf(scopes, states);
-    return this.#look(demand, scopes).then((found) => headersOf(scopes, found));
+    return this.#currentCounts(demand, scopes).then((found) => headersOf(scopes, found));
   }
 
-  recount(): void {
-    const now = this.#moment();
+  invalidate(): void {
+    const now = this.#currentMoment();
     for (const { scopes } of this.#accounts.values()) for (const scope of scopes.values()) scope.forget(now);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {}
 
-  /** Every running request that was admitted here or adopted. */
-  *live(): Iterable<Held> {
-    for (const { live } of this.#accounts.values()) yield* live;
+  /** Yields the reservations of all running requests. */
+  *activeReservations(): Iterable<ActiveReservation> {
+    for (const { active } of this.#accounts.values()) yield* active;
   }
 
-  /** Counts a request that another store admitted, until it is settled. */
-  adopt(held: Held): void {
-    this.#account(held.accountId).live.add(held);
+  /** Counts a request that the shared store admitted, until it is settled. */
+  adopt(active: ActiveReservation): void {
+    this.#account(active.accountId).active.add(active);
   }
 
   /**
-   * Forgets all but the running requests, and lets each request count as often as there are copies: together they
-   * then give away no more than the limits.
+   * Removes all counters except running requests, and counts each request once per instance, so that together the
+   * instances stay within the limits.
    */
-  restart(copies: number): void {
-    this.#weight = copies;
+  restart(instances: number): void {
+    this.#weight = instances;
     this.#scopes = 0;
     for (const [id, account] of this.#accounts) {
       account.scopes.clear();
-      if (account.live.size === 0 && account.reading === null) this.#accounts.delete(id);
+      if (account.active.size === 0 && account.reading === null) this.#accounts.delete(id);
     }
   }
 
   #decide(demand: Demand, scopes: readonly ScopeLimits[], states: readonly Scope[], now: Moment): Decision {
-    const ask = askOf(demand, this.#reservedShare, this.#weight);
+    const amounts = amountsOf(demand, this.#reservedShare, this.#weight);
     for (const state of states) {
-      if (state.hasRoom(ask)) continue;
-      const denial = denialOf(demand.plan, scopes, states, ask, this.#clock.now());
+      if (state.hasRoom(amounts)) continue;
+      const denial = denialOf(demand.plan, scopes, states, amounts, this.#clock.now());
       return { admitted: false, denial, headers: headersOf(scopes, states) };
     }
     const { day, month } = now;
-    const held = new Held(demand, scopes, ask, { day, month });
-    for (const state of states) state.take(held, ask);
-    this.#account(demand.accountId).live.add(held);
-    held.heldAgainst = heldAgainst(scopes, states);
-    return { admitted: true, reservation: held, headers: headersOf(scopes, states) };
+    const active = new ActiveReservation(demand, scopes, amounts, { day, month });
+    for (const state of states) state.take(active, amounts);
+    this.#account(demand.accountId).active.add(active);
+    active.appliedLimits = appliedLimits(scopes, states);
+    return { admitted: true, reservation: active, headers: headersOf(scopes, states) };
   }
 
   async #admitLater(demand: Demand, scopes: readonly ScopeLimits[]): Promise<Decision> {
     for (;;) {
       await this.#read(demand, scopes);
-      const now = this.#moment();
-      const states = this.#known(demand, scopes, now);
+      const now = this.#currentMoment();
+      const states = this.#readyScopes(demand, scopes, now);
       if (states !== null) return this.#decide(demand, scopes, states, now);
     }
   }
 
-  async #look(demand: Asked, scopes: readonly ScopeLimits[]): Promise<readonly Scope[]> {
+  async #currentCounts(demand: LimitQuery, scopes: readonly ScopeLimits[]): Promise<readonly Scope[]> {
     for (;;) {
-      const states = this.#known(demand, scopes, this.#moment());
+      const states = this.#readyScopes(demand, scopes, this.#currentMoment());
       if (states !== null) return states;
       await this.#read(demand, scopes);
     }
   }
 
-  /** The counters, brought to this moment; null where the ledger has to be asked first. */
-  #known(demand: Asked, scopes: readonly ScopeLimits[], now: Moment): Scope[] | null {
+  /** Returns the up-to-date counters; null if the ledger must be read first. */
+  #readyScopes(demand: LimitQuery, scopes: readonly ScopeLimits[], now: Moment): Scope[] | null {
     const states: Scope[] = [];
     if (scopes.length === 0) return states;
     const account = this.#accounts.get(demand.accountId);
@@ -175,20 +177,20 @@ export class MemoryLimits implements Limits {
     return states;
   }
 
-  /** Reads an account; requests that wait for the same one share the reading. */
-  #read(demand: Asked, scopes: readonly ScopeLimits[]): Promise<void> {
+  /** Reads an account from the ledger; concurrent requests share one read. */
+  #read(demand: LimitQuery, scopes: readonly ScopeLimits[]): Promise<void> {
     if (this.#scopes >= this.#sweepAt) this.#sweep();
     const account = this.#account(demand.accountId);
-    account.reading ??= this.#readAnew(account, demand, scopes).finally(() => (account.reading = null));
+    account.reading ??= this.#loadHistory(account, demand, scopes).finally(() => (account.reading = null));
     return account.reading;
   }
 
-  async #readAnew(account: Account, demand: Asked, scopes: readonly ScopeLimits[]): Promise<void> {
-    const now = this.#moment();
+  async #loadHistory(account: Account, demand: LimitQuery, scopes: readonly ScopeLimits[]): Promise<void> {
+    const now = this.#currentMoment();
     for (const limits of scopes) {
       const id = scopeId(limits.scope, demand.keyId, limits.model);
       if (account.scopes.has(id)) continue;
-      account.scopes.set(id, new Scope(limits, demand.keyId, now, account.live));
+      account.scopes.set(id, new Scope(limits, demand.keyId, now, account.active));
       this.#scopes++;
     }
     const unknown = [...account.scopes.values()].filter(({ known }) => !known);
@@ -198,7 +200,10 @@ export class MemoryLimits implements Limits {
     for (const state of unknown) state.learn(sumHistory(entries, state.keyId, state.model), now);
   }
 
-  /** After the wall clock was set back, a day that has been counted before is read from the ledger. */
+  /**
+   * Returns the counters of a scope. If the wall clock was set back, drops those of an already counted day, so
+   * that it is read from the ledger.
+   */
   #scope(account: Account, id: string, now: Moment): Scope | undefined {
     const scope = account.scopes.get(id);
     if (scope === undefined || scope.day === now.day || now.day > this.#countedBefore) return scope;
@@ -209,30 +214,30 @@ export class MemoryLimits implements Limits {
   #account(id: string): Account {
     let account = this.#accounts.get(id);
     if (account === undefined) {
-      account = { scopes: new Map(), live: new Set(), reading: null };
+      account = { scopes: new Map(), active: new Set(), reading: null };
       this.#accounts.set(id, account);
     }
     return account;
   }
 
-  /** Each sweep looks at everything, and the next one comes when twice as much is left: cheap over time. */
+  /** Removes idle accounts. Runs again when the number of scopes has doubled, so that the amortized cost is small. */
   #sweep(): void {
-    const { elapsedMs } = this.#moment();
+    const { elapsedMs } = this.#currentMoment();
     this.#scopes = 0;
     for (const [id, account] of this.#accounts) {
       if (account.reading === null) {
         for (const [scope, state] of account.scopes)
           if (state.isIdle(elapsedMs)) account.scopes.delete(scope);
-        if (account.scopes.size === 0 && account.live.size === 0) this.#accounts.delete(id);
+        if (account.scopes.size === 0 && account.active.size === 0) this.#accounts.delete(id);
       }
       this.#scopes += account.scopes.size;
     }
     this.#sweepAt = Math.max(SWEEP_AT, 2 * this.#scopes);
   }
 
-  #moment(): Moment {
+  #currentMoment(): Moment {
     const nowMs = this.#clock.now();
-    const day = utcDay(nowMs);
+    const day = dayOf(nowMs);
     if (day !== this.#now.day) {
       if (day < this.#now.day) this.#countedBefore = Math.max(this.#countedBefore, this.#now.day);
       this.#now = { day, month: utcMonth(nowMs) };
@@ -241,21 +246,18 @@ export class MemoryLimits implements Limits {
   }
 }
 
-type Asked = Omit<Demand, 'worstTokens' | 'worstPico'>;
-
 interface Account {
   scopes: Map<string, Scope>;
-  /** Running requests: each is held in every scope that covers it. */
-  live: Set<Held>;
+  /** Running requests, counted in every scope that covers them. */
+  active: Set<ActiveReservation>;
   reading: Promise<void> | null;
 }
 
-/** Scopes in memory before the first look for idle ones. */
+/** Number of scopes at which the first sweep runs. */
 const SWEEP_AT = 4096;
 
 const SYSTEM_CLOCK: LimitsClock = { now: () => Date.now(), elapsed: () => performance.now() };
 
-/** What a demand asks of every scope. */
-export function askOf(demand: Demand, reservedShare: number, weight: number): Ask {
+export function amountsOf(demand: Demand, reservedShare: number, weight: number): RequestAmounts {
   return { tokens: demand.worstTokens, nano: nanoOfPico(demand.worstPico), reservedShare, weight };
 }

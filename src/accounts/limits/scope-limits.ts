@@ -3,21 +3,21 @@ import type { Demand, LimitName } from './limits.ts';
 import { nanoOfUsd } from './money.ts';
 
 /**
- * A bucket counts what is missing from it, in units of which one is 1/60,000 of a request or token: a limit of one a
- * minute then refills one unit a millisecond, and every sum is a whole number below 2^53.
+ * Units per request or token. Buckets count used units, so that a limit of one per minute refills one unit per
+ * millisecond and all sums are integers below 2^53.
  */
 export const UNITS = 60_000;
 
-/** Largest number of a minute's limit that its units can count. */
-const MOST_A_MINUTE = 100_000_000_000;
+/** Largest limit per minute that the units can count. */
+const MAX_PER_MINUTE = 100_000_000_000;
 
-/** A limit of a minute: refills `perMinute` units each millisecond, up to `capacity` requests or tokens. */
+/** A token bucket: refills `perMinute` units per millisecond, up to `capacity` requests or tokens. */
 export interface Bucket {
   readonly perMinute: number;
   readonly capacity: number;
 }
 
-/** The limits of an account or a key, for all models together or for one; null: none of that kind. */
+/** The limits of an account or a key, for all models or one; null: no such limit. */
 export interface ScopeLimits {
   readonly scope: 'account' | 'key';
   /** Null: all models. */
@@ -29,22 +29,22 @@ export interface ScopeLimits {
   readonly monthTokens: number | null;
   /** Nano-dollars. */
   readonly monthNano: number | null;
-  /** How long it takes until an empty bucket is full, in milliseconds; at least a minute. */
+  /** Milliseconds to fill an empty bucket; at least a minute. */
   readonly refillMs: number;
 }
 
 /**
- * What a request is held against, at most four: the account and the key, each for all models and for the one it
- * names (`''`: none).
+ * Returns the scopes with limits that apply to a request, at most four: account and key, each for all models and
+ * for the model of the request (`''`: none).
  */
-export function scopesOf(demand: Holder): readonly ScopeLimits[] {
+export function scopesOf(demand: LimitHolder): readonly ScopeLimits[] {
   const account = scopesIn('account', demand.planLimits, demand.model);
   if (demand.keyLimits === null) return account;
   return [...account, ...scopesIn('key', demand.keyLimits, demand.model)];
 }
 
-/** The same for every model that has limits of its own. */
-export function scopesOfAllModels({ planLimits, keyLimits }: Holder): readonly ScopeLimits[] {
+/** Returns the scopes of all models that have their own limits. */
+export function scopesOfAllModels({ planLimits, keyLimits }: LimitHolder): readonly ScopeLimits[] {
   const { models: ofPlan = {} } = planLimits;
   const { models: ofKey = {} } = keyLimits ?? {};
   const holders = [...new Set(['', ...Object.keys(ofPlan), ...Object.keys(ofKey)])].map((model) => {
@@ -53,25 +53,25 @@ export function scopesOfAllModels({ planLimits, keyLimits }: Holder): readonly S
   return [...new Set(holders.flat())];
 }
 
-type Holder = Pick<Demand, 'model' | 'planLimits' | 'keyLimits'>;
+type LimitHolder = Pick<Demand, 'model' | 'planLimits' | 'keyLimits'>;
 
-/** Tells the counters of an account's scopes apart. */
+/** Returns the ID of a scope within its account. */
 export function scopeId(scope: 'account' | 'key', keyId: string, model: string | null): string {
   if (scope === 'account') return model === null ? 'a' : `a:${model}`;
   return model === null ? `k:${keyId}` : `k:${keyId}:${model}`;
 }
 
-/** The tokens of a minute that a request takes before its tokens are counted; what it uses beyond them is a debt. */
+/** Returns the tokens that a request reserves from a bucket. What it uses beyond them becomes a debt. */
 export function minuteTokens(bucket: Bucket, worstTokens: number, reservedShare: number): number {
   return Math.min(worstTokens, largestShare(bucket, reservedShare));
 }
 
-/** The most that one request takes of a minute's tokens beforehand. */
+/** Returns the maximum tokens that one request reserves from a bucket. */
 export function largestShare(bucket: Bucket, reservedShare: number): number {
   return Math.max(1, Math.floor(bucket.capacity * reservedShare));
 }
 
-/** How the public names of limits stand in the fields above. */
+/** Public names of the limits in `ScopeLimits`. */
 export const LIMIT_NAMES = {
   requests: 'requestsPerMinute',
   tokens: 'tokensPerMinute',
@@ -83,18 +83,18 @@ export const LIMIT_NAMES = {
 
 type ByModel = Map<string, readonly ScopeLimits[]>;
 
-/** Limits are read once for each object that holds them: a plan is one, and so is a key while it is known. */
+/** Scopes cached by the limits object of a plan or a key. */
 const READ = { account: new WeakMap<PlanLimits, ByModel>(), key: new WeakMap<PlanLimits, ByModel>() };
 
 function scopesIn(scope: 'account' | 'key', limits: PlanLimits, model: string): readonly ScopeLimits[] {
   let byModel = READ[scope].get(limits);
   if (byModel === undefined) READ[scope].set(limits, (byModel = new Map()));
-  // Models without limits of their own share one entry: there are as many entries as the limits name models.
+  // Models without their own limits share one entry.
   const own = limits.models && Object.hasOwn(limits.models, model) ? limits.models[model] : undefined;
   const entry = own ? model : '';
   let scopes = byModel.get(entry);
   if (scopes === undefined) {
-    // Every list has the same object for all models.
+    // Every list shares the object for all models.
     const all = entry === '' ? read(scope, null, limits) : scopesIn(scope, limits, '');
     scopes = own ? [...all, ...read(scope, model, own)] : all;
     byModel.set(entry, scopes);
@@ -123,8 +123,8 @@ function read(
 
 function bucket(perMinute: number | undefined, burst: number | undefined): Bucket | null {
   if (perMinute === undefined) return null;
-  const rate = Math.min(perMinute, MOST_A_MINUTE);
-  return { perMinute: rate, capacity: Math.min(burst ?? rate, MOST_A_MINUTE) };
+  const rate = Math.min(perMinute, MAX_PER_MINUTE);
+  return { perMinute: rate, capacity: Math.min(burst ?? rate, MAX_PER_MINUTE) };
 }
 
 function refillMs(limit: Bucket | null): number {

@@ -1,104 +1,111 @@
-import { bucketResetMs, hasRoom, tokensTaken, type Ask, type Counts } from './counts.ts';
-import type { Held } from './held.ts';
+import { bucketResetMs, hasRoom, reservedTokens, type RequestAmounts, type Counts } from './counts.ts';
+import type { ActiveReservation } from './active-reservation.ts';
 import type { ScopeHistory } from './history.ts';
-import type { Actual } from './limits.ts';
+import type { ActualUsage } from './limits.ts';
 import { nanoOfPico } from './money.ts';
 import { UNITS, type Bucket, type ScopeLimits } from './scope-limits.ts';
 
-/** A moment: on the clock that never runs backwards, in whole milliseconds, and on the calendar. */
+/** A moment in whole milliseconds on the monotonic clock, and its UTC day and month. */
 export interface Moment {
   elapsedMs: number;
   day: number;
   month: number;
 }
 
-/** The counters of one scope of an account in the memory of this process. */
+/** The counters of one scope in memory. */
 export class Scope implements Counts {
   requestsSpent = 0;
   tokensSpent = 0;
   running = 0;
   daySettled = 0;
-  dayHeld = 0;
+  dayReserved = 0;
   monthSettled = 0;
-  monthHeld = 0;
+  monthReserved = 0;
   nanoSettled = 0;
-  nanoHeld = 0;
-  /** Whether the ledger has been asked what was settled before this scope was counted here. */
+  nanoReserved = 0;
+  /** Whether the settled usage was read from the ledger. */
   known = false;
   readonly keyId: string | null;
   readonly model: string | null;
   #limits: ScopeLimits;
   #at: Moment;
-  #fresh = true;
+  #bucketsUnread = true;
 
-  /** Holds what `live` holds of it. */
-  constructor(limits: ScopeLimits, keyId: string, now: Moment, live: Iterable<Held>) {
+  /** Counts the `live` reservations that it covers. */
+  constructor(limits: ScopeLimits, keyId: string, now: Moment, live: Iterable<ActiveReservation>) {
     this.keyId = limits.scope === 'key' ? keyId : null;
     this.model = limits.model;
     this.#limits = limits;
     this.#at = now;
-    for (const held of live) if (this.#covers(held)) this.#hold(held);
+    for (const active of live) if (this.#covers(active)) this.#reserve(active);
   }
 
-  /** The UTC day that it counts. */
+  /** The UTC day that is counted. */
   get day(): number {
     return this.#at.day;
   }
 
-  /** Brings the counters to this moment, under the limits that hold now. */
+  /** Updates the counters to this moment and the current limits. */
   advance(limits: ScopeLimits, now: Moment): void {
     const passedMs = now.elapsedMs - this.#at.elapsedMs;
     this.requestsSpent = refilled(limits.requests, this.requestsSpent, passedMs);
     this.tokensSpent = refilled(limits.tokens, this.tokensSpent, passedMs);
-    if (now.day !== this.#at.day) this.daySettled = this.dayHeld = 0;
+    if (now.day !== this.#at.day) this.daySettled = this.dayReserved = 0;
     if (now.month !== this.#at.month) {
-      this.monthSettled = this.monthHeld = this.nanoSettled = this.nanoHeld = 0;
+      this.monthSettled = this.monthReserved = this.nanoSettled = this.nanoReserved = 0;
     }
     this.#at = now;
     this.#limits = limits;
   }
 
-  hasRoom(ask: Ask): boolean {
-    return hasRoom(this.#limits, this, ask);
+  hasRoom(amounts: RequestAmounts): boolean {
+    return hasRoom(this.#limits, this, amounts);
   }
 
-  take(held: Held, ask: Ask): void {
-    if (this.#limits.requests !== null) this.requestsSpent += ask.weight * UNITS;
-    if (this.#limits.tokens !== null) this.tokensSpent += tokensTaken(this.#limits.tokens, ask) * UNITS;
-    this.#hold(held);
+  take(active: ActiveReservation, amounts: RequestAmounts): void {
+    if (this.#limits.requests !== null) this.requestsSpent += amounts.weight * UNITS;
+    if (this.#limits.tokens !== null)
+      this.tokensSpent += reservedTokens(this.#limits.tokens, amounts) * UNITS;
+    this.#reserve(active);
   }
 
-  /** Puts what was used in the place of what was held. */
-  settle(held: Held, actual: Actual, admittedBy: ScopeLimits | undefined, weight: number, now: Moment): void {
+  /** Replaces a reservation with what was used. */
+  settle(
+    active: ActiveReservation,
+    actual: ActualUsage,
+    admittedBy: ScopeLimits | undefined,
+    weight: number,
+    now: Moment,
+  ): void {
     this.advance(this.#limits, now);
     this.running--;
-    if (held.day === this.#at.day) {
-      this.dayHeld -= held.tokens;
+    if (active.day === this.#at.day) {
+      this.dayReserved -= active.tokens;
       this.daySettled += actual.tokens * weight;
     }
-    if (held.month === this.#at.month) {
-      this.monthHeld -= held.tokens;
+    if (active.month === this.#at.month) {
+      this.monthReserved -= active.tokens;
       this.monthSettled += actual.tokens * weight;
-      this.nanoHeld -= held.nano;
+      this.nanoReserved -= active.nano;
       this.nanoSettled += nanoOfPico(actual.pico) * weight;
     }
     if (admittedBy?.requests && !actual.request) {
       this.requestsSpent = Math.max(0, this.requestsSpent - weight * UNITS);
     }
     if (admittedBy?.tokens) {
-      const beyond = (actual.tokens - held.minuteTokensOf(admittedBy)) * weight;
+      const beyond = (actual.tokens - active.minuteTokensOf(admittedBy)) * weight;
       this.tokensSpent = Math.max(0, this.tokensSpent + beyond * UNITS);
     }
   }
 
-  /** Forgets what was settled, until `learn`; what is settled meanwhile counts on top of it. */
+  /** Resets the settled usage until `learn`. Usage that is settled meanwhile is added to it. */
   forget(now: Moment): void {
     this.advance(this.#limits, now);
     this.known = false;
     this.daySettled = this.monthSettled = this.nanoSettled = 0;
   }
 
-  /** Counts what the ledger knows, as of the day and month for which it was asked. */
+  /** Adds the usage read from the ledger for the day and month of `asOf`. */
   learn(history: ScopeHistory, asOf: Moment): void {
     this.known = true;
     if (asOf.day === this.#at.day) this.daySettled += history.dayTokens;
@@ -106,14 +113,14 @@ export class Scope implements Counts {
       this.monthSettled += history.monthTokens;
       this.nanoSettled += history.monthNano;
     }
-    if (!this.#fresh) return;
-    this.#fresh = false;
+    if (!this.#bucketsUnread) return;
+    this.#bucketsUnread = false;
     const { requests, tokens } = this.#limits;
     if (requests) this.requestsSpent += Math.min(history.recentRequests, requests.capacity) * UNITS;
     if (tokens) this.tokensSpent += Math.min(history.recentTokens, tokens.capacity) * UNITS;
   }
 
-  /** Whether nothing is lost when it is thrown away: nothing runs, and the buckets are full. */
+  /** Whether it can be removed: nothing runs, and the buckets are full. */
   isIdle(elapsedMs: number): boolean {
     const { requests, tokens } = this.#limits;
     const passedMs = elapsedMs - this.#at.elapsedMs;
@@ -124,16 +131,16 @@ export class Scope implements Counts {
     );
   }
 
-  #covers({ keyId, model }: Held): boolean {
+  #covers({ keyId, model }: ActiveReservation): boolean {
     return (this.keyId === null || this.keyId === keyId) && (this.model === null || this.model === model);
   }
 
-  #hold(held: Held): void {
+  #reserve(active: ActiveReservation): void {
     this.running++;
-    if (held.day === this.#at.day) this.dayHeld += held.tokens;
-    if (held.month !== this.#at.month) return;
-    this.monthHeld += held.tokens;
-    this.nanoHeld += held.nano;
+    if (active.day === this.#at.day) this.dayReserved += active.tokens;
+    if (active.month !== this.#at.month) return;
+    this.monthReserved += active.tokens;
+    this.nanoReserved += active.nano;
   }
 }
 

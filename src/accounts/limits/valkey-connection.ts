@@ -9,25 +9,25 @@ export interface ValkeyConnectionOptions {
   url: Secret;
   log: Log;
   timing: ValkeyTiming;
-  /** A connection is there; it counts as up when this resolves. */
+  /** Called after connecting; the connection is usable when it resolves. */
   onConnected: () => Promise<void>;
-  /** A sign of life, whenever one is due; it must be answered within `timing.answerMs`. */
-  onBeat: () => Promise<void>;
-  /** It is gone; called once for each `onConnected`, before the commands under way reject. */
-  onGone: () => void;
+  /** Sends a heartbeat; must resolve within `timing.responseMs`. */
+  onHeartbeat: () => Promise<void>;
+  /** Called once for each `onConnected`, before pending commands reject. */
+  onDisconnected: () => void;
 }
 
 /** Milliseconds. */
 export interface ValkeyTiming {
-  beatMs: number;
-  answerMs: number;
-  /** For how long a copy is believed to be alive that says nothing. */
+  heartbeatMs: number;
+  responseMs: number;
+  /** How long an instance counts as alive without a heartbeat. */
   leaseMs: number;
   retryMs: number;
 }
 
-/** The store does not answer, or answers that it cannot; its cause is what the driver said. */
-export class StoreAwayError extends Error {
+/** The store does not respond, or responds with an error; the `cause` is the driver's error. */
+export class StoreUnavailableError extends Error {
   constructor(cause?: unknown) {
     super('the store of limits does not answer', { cause });
     this.name = 'StoreAwayError';
@@ -37,26 +37,26 @@ export class StoreAwayError extends Error {
 type Client = ReturnType<typeof connect>;
 
 /**
- * One connection that is made anew whenever it breaks. No command waits for it: one that cannot be sent, or is not
- * answered, rejects with a `StoreAwayError`, and so do all behind it. Commands are answered in order, so the sign of
- * life watches over all of them without a timer for each.
+ * One connection that reconnects when it breaks. Commands do not wait for it: a command that cannot be sent or
+ * gets no response rejects with a `StoreUnavailableError`, as do all commands behind it. Responses arrive in order, so
+ * the heartbeat detects a stalled connection without a timer per command.
  */
 export class ValkeyConnection implements AsyncDisposable {
   readonly #options: ValkeyConnectionOptions;
   #client: Client | null = null;
-  /** Why the last one was given up. */
+  /** Why the last connection was closed. */
   #reason: Error | null = null;
   readonly #ending = new AbortController();
   readonly #running: Promise<void>;
-  /** Resolves at the first end of a connecting, good or bad. */
+  /** Resolves when the first connection attempt has succeeded or failed. */
   readonly tried: Promise<void>;
 
-  /** Throws a `TypeError` for an address that is none. */
+  /** Throws a `TypeError` for an invalid URL. */
   constructor(options: ValkeyConnectionOptions) {
     this.#options = options;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.tried = promise;
-    this.#running = this.#run(connect(options.url, options.timing.answerMs), resolve);
+    this.#running = this.#run(connect(options.url, options.timing.responseMs), resolve);
   }
 
   /** Whether commands can be sent. */
@@ -64,17 +64,17 @@ export class ValkeyConnection implements AsyncDisposable {
     return this.#client !== null;
   }
 
-  /** Has the store keep the scripts. Rejects with a `StoreAwayError`. */
+  /** Loads the scripts into the store. Rejects with a `StoreUnavailableError`. */
   async load(scripts: readonly Script[]): Promise<void> {
     await Promise.all(scripts.map(({ text }) => this.#send(['SCRIPT', 'LOAD', text])));
   }
 
-  /** Runs a script. Rejects with a `StoreAwayError`. */
+  /** Runs a script. Rejects with a `StoreUnavailableError`. */
   async evaluate(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
     const rest = [String(keys.length), ...keys, ...args];
-    const answer = await this.#send(['EVALSHA', script.sha, ...rest]);
-    // Somebody has flushed the scripts.
-    return answer === NO_SCRIPT ? this.#send(['EVAL', script.text, ...rest]) : answer;
+    const result = await this.#send(['EVALSHA', script.sha, ...rest]);
+    // The scripts were flushed.
+    return result === NO_SCRIPT ? this.#send(['EVAL', script.text, ...rest]) : result;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -85,13 +85,13 @@ export class ValkeyConnection implements AsyncDisposable {
 
   async #send(command: string[]): Promise<unknown> {
     const client = this.#client;
-    if (client === null) throw new StoreAwayError();
+    if (client === null) throw new StoreUnavailableError();
     try {
       return await client.sendCommand(command);
     } catch (error) {
       if (error instanceof ErrorReply && error.message.startsWith('NOSCRIPT')) return NO_SCRIPT;
       this.#drop(client, error);
-      throw new StoreAwayError(error);
+      throw new StoreUnavailableError(error);
     }
   }
 
@@ -99,16 +99,16 @@ export class ValkeyConnection implements AsyncDisposable {
     const { url, timing, log } = this.#options;
     const { signal } = this.#ending;
     let failing = false;
-    for (let client = first; !signal.aborted; client = connect(url, timing.answerMs)) {
+    for (let client = first; !signal.aborted; client = connect(url, timing.responseMs)) {
       try {
-        await within(2 * timing.answerMs, client.connect());
+        await within(2 * timing.responseMs, client.connect());
         if (signal.aborted) {
           client.destroy();
           break;
         }
         this.#client = client;
         const gone = new Promise<void>((resolve) => client.once('error', resolve).once('end', resolve));
-        await within(timing.answerMs, this.#options.onConnected());
+        await within(timing.responseMs, this.#options.onConnected());
         if (failing) log.info('the store of limits answers again');
         failing = false;
         tried();
@@ -121,30 +121,30 @@ export class ValkeyConnection implements AsyncDisposable {
         failing = true;
         tried();
       }
-      // Not all at once: copies that lost the store together come back spread over time.
+      // Random, so that instances that lost the store together do not reconnect together.
       await sleep(timing.retryMs * (0.5 + Math.random()), undefined, { signal, ref: false }).catch(() => {});
     }
   }
 
-  /** Sends signs of life until the connection is gone; rejects with the reason. */
+  /** Sends heartbeats until the connection breaks; rejects with the reason. */
   async #watch(client: Client, gone: Promise<void>): Promise<void> {
-    const { timing, onBeat } = this.#options;
+    const { timing, onHeartbeat } = this.#options;
     while (this.#client === client) {
       const pause = new AbortController();
       const { signal } = pause;
-      await Promise.race([sleep(timing.beatMs, undefined, { signal, ref: false }), gone]);
+      await Promise.race([sleep(timing.heartbeatMs, undefined, { signal, ref: false }), gone]);
       pause.abort();
       if (this.#client !== client) break;
-      await within(timing.answerMs, onBeat());
+      await within(timing.responseMs, onHeartbeat());
     }
-    if (!this.#ending.signal.aborted) throw this.#reason ?? new StoreAwayError();
+    if (!this.#ending.signal.aborted) throw this.#reason ?? new StoreUnavailableError();
   }
 
   #drop(client: Client, reason: unknown): void {
     if (this.#client === client) {
       this.#client = null;
       this.#reason = reason instanceof Error ? reason : null;
-      this.#options.onGone();
+      this.#options.onDisconnected();
     }
     if (client.isOpen) client.destroy();
   }
@@ -152,8 +152,8 @@ export class ValkeyConnection implements AsyncDisposable {
 
 const NO_SCRIPT = Symbol('NOSCRIPT');
 
-function connect(url: Secret, answerMs: number) {
-  // The driver's own error has the address in it, and so perhaps a password.
+function connect(url: Secret, responseMs: number) {
+  // The driver's error would contain the URL, and possibly a password.
   if (!/^rediss?:$/.test(URL.parse(url.reveal())?.protocol ?? '')) {
     throw new TypeError('expected an address such as redis://host:6379 or rediss://:password@host:6379/0');
   }
@@ -161,16 +161,16 @@ function connect(url: Secret, answerMs: number) {
     url: url.reveal(),
     disableOfflineQueue: true,
     maintNotifications: 'disabled',
-    // A timer for each command would cost as much as the command; the sign of life stands for all.
+    // A timer per command would cost as much as the command; the heartbeat replaces them.
     commandOptions: { timeout: 0 },
-    socket: { connectTimeout: answerMs, reconnectStrategy: false },
+    socket: { connectTimeout: responseMs, reconnectStrategy: false },
   });
-  // Without a listener an error event ends the process; what it says also rejects what waits for it.
+  // Without a listener an error event ends the process. Pending commands reject with the same error.
   client.on('error', () => {});
   return client;
 }
 
-/** Rejects where the promise does not resolve in time. */
+/** Rejects if the promise does not resolve in time. */
 async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
   const late = Promise.withResolvers<never>();
   using _ = new Deadline(ms, () => late.reject(new Error(`no response within ${ms} ms`)));

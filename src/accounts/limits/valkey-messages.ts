@@ -1,44 +1,47 @@
 import type { Counts } from './counts.ts';
-import type { Held } from './held.ts';
+import type { ActiveReservation } from './active-reservation.ts';
 import { sumHistory } from './history.ts';
-import type { Actual, HistoryEntry } from './limits.ts';
+import type { ActualUsage, HistoryEntry } from './limits.ts';
 import { nanoOfPico } from './money.ts';
 import { largestShare, UNITS, type ScopeLimits } from './scope-limits.ts';
 
-/** How a reservation is called in the store, and the copy that holds it there. */
-export interface StoredName {
+/** The ID of a reservation in the store and the instance that owns it. */
+export interface StoredId {
   id: string;
-  copy: string;
+  instance: string;
 }
 
-/** What the store says of the scopes of a demand. */
-export interface Answer {
+/** The result of `ADMIT`. */
+export interface AdmitResult {
   room: boolean;
-  stored: StoredName;
+  stored: StoredId;
   nowMs: number;
   day: number;
   month: number;
   counts: readonly Counts[];
 }
 
-/** The store does not know what was settled in some of the scopes. */
-export interface Unknown {
+/** The result of `ADMIT` if the settled usage of some scopes must first be read from the ledger. */
+export interface UnknownScopes {
   nowMs: number;
   day: number;
   month: number;
-  /** With which to tell it of each scope; `''`: it is known. */
+  /** One `LEARN` ticket per scope; `''`: its usage is known. */
   tickets: readonly string[];
 }
 
-/** How long a scope is kept that nobody uses, beside the time in which its buckets fill, in milliseconds. */
+/** How long an unused scope is kept after its buckets are full, in milliseconds. */
 const KEPT_MS = 600_000;
 
-/** All scopes of an account have its id as their hash tag: a cluster keeps them in one slot. */
+/**
+ * Returns the key of a scope. The account's ID is the hash tag, so that a cluster keeps all of its scopes in one
+ * slot.
+ */
 export function keyOf(accountId: string, scope: string): string {
   return `sluice:{${accountId}}:${scope}`;
 }
 
-/** The limits of a scope as `ADMIT` reads them; -1: none. */
+/** Returns the limits of a scope as an argument of `ADMIT`; -1: none. */
 export function limitArguments(limits: ScopeLimits, reservedShare: number): string {
   const { requests, tokens, inFlight, dayTokens, monthTokens, monthNano } = limits;
   return [
@@ -55,15 +58,15 @@ export function limitArguments(limits: ScopeLimits, reservedShare: number): stri
   ].join(' ');
 }
 
-/** What `ADMIT` answered. */
-export function readAnswer(reply: unknown, stored: StoredName): Answer | Unknown {
-  // The script's own form.
+/** Parses the reply of `ADMIT`. */
+export function parseAdmitReply(reply: unknown, stored: StoredId): AdmitResult | UnknownScopes {
+  // The format that `ADMIT` returns.
   const [verdict, nowMs, day, month, ...rest] = reply as [number, number, number, number, ...unknown[]];
   if (verdict === -1) return { nowMs, day, month, tickets: rest as string[] };
   return { room: verdict === 1, stored, nowMs, day, month, counts: rest.map(readCounts) };
 }
 
-/** What the ledger knows, for `LEARN`. */
+/** Returns the arguments of `LEARN`. */
 export function learnArguments(
   { day, month, keyId }: { day: number; month: number; keyId: string },
   scopes: readonly ScopeLimits[],
@@ -89,19 +92,19 @@ export function learnArguments(
   return args;
 }
 
-/** What a request used, for `SETTLE`. */
-export function settleArguments(held: Held, id: string, actual: Actual): string[] {
-  const { day, month } = held;
+/** Returns the arguments of `SETTLE`. */
+export function settleArguments(active: ActiveReservation, id: string, actual: ActualUsage): string[] {
+  const { day, month } = active;
   const used = [day, month, actual.tokens, nanoOfPico(actual.pico), actual.request ? 1 : 0];
   const args = [id, used.join(' ')];
-  for (const { admittedBy: limits } of held.counted()) {
+  for (const { admittedBy: limits } of active.countedScopes()) {
     const numbers =
       limits === undefined
         ? [-1, -1, 0, -1]
         : [
             limits.requests?.perMinute ?? -1,
             limits.tokens?.perMinute ?? -1,
-            held.minuteTokensOf(limits),
+            active.minuteTokensOf(limits),
             lifetimeMs(limits),
           ];
     args.push(numbers.join(' '));
@@ -109,57 +112,56 @@ export function settleArguments(held: Held, id: string, actual: Actual): string[
   return args;
 }
 
-/** What running requests hold of one scope. */
+/** What running requests have reserved in one scope. */
 export interface Claim {
-  /** Milliseconds; -1: they were admitted when it had no limits, and it matters only if it has some now. */
+  /** Milliseconds; -1: the scope had no limits at their admission, so it need not be created. */
   lifetimeMs: number;
-  /** Pairs of a name and what it holds. */
+  /** Pairs of a reservation's ID and its amounts. */
   pairs: string[];
 }
 
-/** What running requests hold, for `CLAIM`, by key. */
-export function claimsOf(running: Iterable<Held>): Map<string, Claim> {
+/** Returns the claims of running requests, by key. */
+export function claimsOf(running: Iterable<ActiveReservation>): Map<string, Claim> {
   const claims = new Map<string, Claim>();
-  for (const held of running) {
-    if (held.stored === null) continue;
-    for (const { id, admittedBy } of held.counted()) {
-      const key = keyOf(held.accountId, id);
+  for (const active of running) {
+    if (active.stored === null) continue;
+    for (const { id, admittedBy } of active.countedScopes()) {
+      const key = keyOf(active.accountId, id);
       const claim = claims.get(key) ?? { lifetimeMs: -1, pairs: [] };
       claims.set(key, claim);
       if (admittedBy) claim.lifetimeMs = Math.max(claim.lifetimeMs, lifetimeMs(admittedBy));
-      claim.pairs.push(held.stored.id, `${held.tokens} ${held.nano} ${held.day} ${held.month}`);
+      claim.pairs.push(active.stored.id, `${active.tokens} ${active.nano} ${active.day} ${active.month}`);
     }
   }
   return claims;
 }
 
-/** How long the store keeps the counters of a scope after they were last used, in milliseconds. */
+/** How long the store keeps the counters of a scope after their last use, in milliseconds. */
 function lifetimeMs(limits: ScopeLimits): number {
   return KEPT_MS + limits.refillMs;
 }
 
-/** One scope of the answer of `ADMIT`. */
-function readCounts(answer: unknown): Counts {
+function readCounts(result: unknown): Counts {
   const [
     requestsSpent = 0,
     tokensSpent = 0,
     running = 0,
     daySettled = 0,
-    dayHeld = 0,
+    dayReserved = 0,
     monthSettled = 0,
-    monthHeld = 0,
+    monthReserved = 0,
     nanoSettled = 0,
-    nanoHeld = 0,
-  ] = answer as number[]; // The script's own form.
+    nanoReserved = 0,
+  ] = result as number[]; // The format that `ADMIT` returns.
   return {
     requestsSpent,
     tokensSpent,
     running,
     daySettled,
-    dayHeld,
+    dayReserved,
     monthSettled,
-    monthHeld,
+    monthReserved,
     nanoSettled,
-    nanoHeld,
+    nanoReserved,
   };
 }

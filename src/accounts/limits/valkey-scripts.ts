@@ -1,36 +1,40 @@
 import { createHash } from 'node:crypto';
 import { UNITS } from './scope-limits.ts';
 
-/** A script as the store runs it: by its digest, or by its text where it is not loaded yet. */
+/** A script, run by its digest, or by its text if it is not loaded. */
 export interface Script {
   readonly text: string;
   readonly sha: string;
 }
 
-/** How long a reading of the ledger may take before another copy begins anew, in milliseconds. */
+/** Milliseconds after which another instance may repeat a read of the ledger. */
 const READING_MS = 5000;
 
 /**
- * For how long open rows of the ledger stand in for running requests that the store has forgotten; by then every
- * copy has said again what it runs. Milliseconds.
+ * Milliseconds for which open rows of the ledger count as running requests after the store lost its data; by then
+ * every instance has claimed its requests again.
  */
 const OPEN_ROWS_MS = 3000;
 
 /**
- * Each scope of an account is one hash, and every script works on scopes of one account, whose id is the hash tag:
- * in a cluster they share a slot. The fields:
+ * Each scope of an account is one hash. A script works on the scopes of one account, which share a slot in a
+ * cluster because its ID is the hash tag. Fields:
  *
- * - `g`: the generation in which `ds`, `ms`, `ns` (settled tokens of the day, of the month, nano-dollars of the
- *   month) were read from the ledger; without it they are unknown and only gather what is settled meanwhile
- * - `w`, `b`: ticket of the reading that is under way, `milliseconds generation` at which and for which it began, and
- *   whether the hash was made for it
- * - `d`, `m`: the UTC day and month they belong to; `dh`, `mh`, `nh`: the same three, held by running requests
- * - `rs`, `ts`, `at`: units missing from the buckets at that millisecond; `f`: running requests
- * - `od`, `om`, `on`, `ou`: what open rows have reserved, counted until that millisecond
- * - `l<copy>/<n>`: what one running request holds, `tokens nano day month`; taken out by whoever settles it, once
- * - `cs`: each copy that holds something, and until when it is believed to be alive
+ * - `g`: the generation in which `ds`, `ms`, `ns` (settled tokens of the day and of the month, nano-dollars of
+ * the
+ * month) were read from the ledger; if missing, they only contain what was settled since
+ * - `w`, `b`: the ticket of the read in progress (`milliseconds generation`: its start and generation), and
+ * whether
+ * the hash was created for it
+ * - `d`, `m`: the UTC day and month of the counters; `dh`, `mh`, `nh`: the same three amounts reserved by running
+ * requests
+ * - `rs`, `ts`, `at`: used units of the buckets at that millisecond; `f`: running requests
+ * - `od`, `om`, `on`, `ou`: amounts reserved by open rows, counted until that millisecond
+ * - `l<instance>/<n>`: the reservation of one running request, `tokens nano day month`; deleted when it is
+ * settled
+ * - `cs`: the instances with reservations, and when their leases expire
  *
- * Numbers are doubles in Lua, exact below 2^53; `%.0f` writes them in full.
+ * Numbers are doubles in Lua, exact below 2^53; `%.0f` formats all digits.
  */
 const PRELUDE = `
 local clock = redis.call('TIME')
@@ -50,7 +54,7 @@ local function month_of(day)
 end
 local this_month = month_of(today)
 
--- Numbers travel several to an argument: each argument costs the sender more than it costs to part them here.
+-- Several numbers share an argument, because sending an argument costs more than splitting it here.
 local function numbers(packed)
   local list = {}
   for number in string.gmatch(packed, '%S+') do list[#list + 1] = tonumber(number) end
@@ -61,7 +65,7 @@ local function text(number) return string.format('%.0f', number) end
 
 local FIELDS = {'g','w','b','d','m','ds','ms','ns','dh','mh','nh','rs','ts','at','f','od','om','on','ou','cs'}
 
--- A scope as it is at this moment; 'exists' tells whether there is a hash.
+-- Returns a scope updated to this moment; 'exists': whether it is stored.
 local function load(key)
   local values = redis.call('HMGET', key, unpack(FIELDS))
   local s = {key = key, cs = values[20] or '', w = values[2], b = values[3]}
@@ -97,7 +101,7 @@ local function save(s, ttl)
   redis.call('PEXPIRE', s.key, ttl)
 end
 
--- Takes out what copies hold that have not been heard of for longer than their lease, and 'dead' at once.
+-- Releases the reservations of 'dead' and of instances whose lease has expired.
 local function bury(s, dead)
   local kept, gone = {}, nil
   for copy, till in string.gmatch(s.cs, '(%S+) (%d+)') do
@@ -118,7 +122,7 @@ local function bury(s, dead)
   return true
 end
 
--- Notes that a copy is alive; it need not be written while most of its lease is left.
+-- Renews the lease of an instance, unless most of it is left.
 local function renew(s, copy, lease)
   local kept = {}
   for other, till in string.gmatch(s.cs, '(%S+) (%d+)') do
@@ -131,13 +135,13 @@ end
 `;
 
 /**
- * Checks and takes all limits of a request, or only looks at them. Keys: the scopes. Arguments: mode (`take`,
- * `look`), generation, copy, its lease, name of the reservation, tokens, nano-dollars; then one for each scope:
- * requests' capacity and rate, tokens' capacity and rate and the most that a request takes of them, places in
- * flight, tokens of the day and of the month, nano-dollars, lifetime. -1: no such limit.
+ * Checks and takes all limits of a request, or only reads them. Keys: the scopes. Arguments: mode (`take`,
+ * `look`), generation, instance, its lease, ID of the reservation, tokens, nano-dollars; then one per scope:
+ * capacity and rate of requests, capacity and rate of tokens and the maximum reserved per request, requests in
+ * flight, tokens per day and per month, nano-dollars, lifetime. -1: no such limit.
  *
- * Answers a list: 1 taken, 0 no room, -1 unknown; milliseconds; day; month; then of each scope its counters, or,
- * where something is unknown, the ticket with which to tell it (`''`: this one is known).
+ * Returns a list: 1 taken, 0 no room, -1 unknown; milliseconds; day; month; then the counters of each scope, or,
+ * if unknown, its `LEARN` ticket (`''`: known).
  */
 export const ADMIT = script(`
 local mode, generation, copy, lease, name = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
@@ -197,11 +201,11 @@ return answer
 `);
 
 /**
- * Tells scopes what the ledger knows. Keys: the scopes. Arguments: day and month for which it was asked; then two for
- * each scope: its ticket, and settled tokens of the day, of the month, nano-dollars, the same three of open rows,
- * units missing from the bucket of requests and of tokens, lifetime. A ticket that holds no longer changes nothing.
- * What is told is of the ticket's generation, whoever read it: a copy that has not heard of that one yet would
- * otherwise undo the reading of one that has, and the other way round.
+ * Stores the usage read from the ledger. Keys: the scopes. Arguments: the day and month that were read; then two
+ * per scope: its ticket, and settled tokens of the day and of the month, nano-dollars, the same three of open
+ * rows, used units of the request and token buckets, lifetime. A ticket that is out of date changes nothing. The
+ * usage belongs to the ticket's generation, so that instances that know different generations do not undo each
+ * other's reads.
  */
 export const LEARN = script(`
 local day, month = tonumber(ARGV[1]), tonumber(ARGV[2])
@@ -224,10 +228,10 @@ return 1
 `);
 
 /**
- * Puts what a request used in the place of what it held. Keys: the scopes. Arguments: name of the reservation; its
- * day and month, tokens and nano-dollars used, 1 where the request counts; then one for each scope: rates of requests
- * and tokens, tokens of the minute that were taken, lifetime (-1 throughout: it was not held there). A store that
- * has forgotten the reservation gives nothing back.
+ * Replaces a reservation with what was used. Keys: the scopes. Arguments: ID of the reservation; its day and
+ * month, tokens and nano-dollars used, 1 if the request counts; then one per scope: rates of requests and tokens,
+ * tokens reserved from the bucket, lifetime (-1 throughout: it had no limits). If the store has lost the
+ * reservation, nothing is returned to the buckets.
  */
 export const SETTLE = script(`
 local name, used = ARGV[1], numbers(ARGV[2])
@@ -262,8 +266,9 @@ return 1
 `);
 
 /**
- * Says what a copy runs, whether the store knows it already or not, and takes out what `dead` held. Keys: one scope.
- * Arguments: copy, its lease, dead copy or `''`, lifetime (-1: only if the scope is there); then pairs of a reservation's name and what it holds.
+ * Stores the reservations of an instance that are missing, and releases those of `dead`. Keys: one scope.
+ * Arguments: instance, its lease, dead instance or `''`, lifetime (-1: only if the scope exists); then pairs of a
+ * reservation's ID and amounts.
  */
 export const CLAIM = script(`
 local copy, lease, dead, ttl = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
@@ -285,10 +290,10 @@ return 1
 `);
 
 /**
- * A copy's sign of life. Keys: the copies, the generation. Arguments: copy, milliseconds for which it holds, 1 to
- * raise the generation. Answers generation, number of copies.
+ * The heartbeat of an instance. Keys: the instances, the generation. Arguments: instance, milliseconds until it
+ * expires, 1 to raise the generation. Returns the generation and the number of instances.
  */
-export const BEAT = script(`
+export const HEARTBEAT = script(`
 redis.call('ZADD', KEYS[1], now + tonumber(ARGV[2]), ARGV[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - 1)
 redis.call('PEXPIRE', KEYS[1], 86400000)

@@ -1,36 +1,37 @@
 import { ServiceError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 import type { Secret } from '../../secret.ts';
-import type { Ask } from './counts.ts';
+import type { RequestAmounts } from './counts.ts';
 import { denialOf } from './denial.ts';
-import { Held } from './held.ts';
+import { ActiveReservation } from './active-reservation.ts';
 import { readHistory } from './history.ts';
 import type {
-  Actual,
+  ActualUsage,
   Decision,
   Demand,
+  LimitQuery,
   Limits,
-  LimitStanding,
+  LimitStatus,
   RateLimitHeaders,
   Reservation,
   UsageHistory,
 } from './limits.ts';
-import { askOf, MemoryLimits } from './memory.ts';
+import { amountsOf, MemoryLimits } from './memory.ts';
 import { scopeId, scopesOf, scopesOfAllModels, type ScopeLimits } from './scope-limits.ts';
-import { headersOf, heldAgainst, standingOf } from './standing.ts';
+import { headersOf, appliedLimits, limitStatuses } from './limit-status.ts';
 import {
   claimsOf,
   keyOf,
   learnArguments,
   limitArguments,
-  readAnswer,
+  parseAdmitReply,
   settleArguments,
-  type Answer,
-  type StoredName,
-  type Unknown,
+  type AdmitResult,
+  type StoredId,
+  type UnknownScopes,
 } from './valkey-messages.ts';
-import { StoreAwayError, ValkeyConnection, type ValkeyTiming } from './valkey-connection.ts';
-import { ADMIT, BEAT, CLAIM, LEARN, SETTLE } from './valkey-scripts.ts';
+import { StoreUnavailableError, ValkeyConnection, type ValkeyTiming } from './valkey-connection.ts';
+import { ADMIT, HEARTBEAT, CLAIM, LEARN, SETTLE } from './valkey-scripts.ts';
 
 export interface ValkeyLimitsOptions {
   /** `redis://` or `rediss://`. */
@@ -38,16 +39,16 @@ export interface ValkeyLimitsOptions {
   history: UsageHistory;
   log: Log;
   whenStoreIsAway: 'local' | 'refuse';
-  /** Largest share of a minute's tokens that one request sets aside, above 0 and at most 1. */
+  /** Largest share of a bucket's tokens that one request reserves, above 0 and at most 1. */
   reservedShare: number;
-  /** Tells this copy of the service from all others: letters, digits and "-". */
-  copyId: string;
+  /** Unique ID of this instance: letters, digits and "-". */
+  instanceId: string;
   timing?: ValkeyTiming;
 }
 
 /**
- * Limits that all copies of the service count together in Valkey or Redis, on its clock. Resolves when the store has
- * been tried once, also where it is away. Throws a `TypeError` for an address that is none.
+ * Limits that all instances share in Valkey or Redis, on its clock. Resolves after the first connection attempt,
+ * even if it failed. Throws a `TypeError` for an invalid URL.
  */
 export async function openValkeyLimits(options: ValkeyLimitsOptions): Promise<Limits> {
   const limits = new ValkeyLimits(options);
@@ -55,23 +56,21 @@ export async function openValkeyLimits(options: ValkeyLimitsOptions): Promise<Li
   return limits;
 }
 
-const TIMING: ValkeyTiming = { beatMs: 1000, answerMs: 1000, leaseMs: 15_000, retryMs: 500 };
+const TIMING: ValkeyTiming = { heartbeatMs: 1000, responseMs: 1000, leaseMs: 15_000, retryMs: 500 };
 
-/** Readings of the ledger for one decision, before the store is called unavailable. */
-const MOST_READINGS = 8;
+/** Reads of the ledger for one decision before it fails. */
+const MAX_READINGS = 8;
 
-/** Reservations that one command claims. */
-const CLAIMED_AT_ONCE = 500;
-
-type Asked = Omit<Demand, 'worstTokens' | 'worstPico'>;
+/** Reservations per `CLAIM` command. */
+const CLAIM_BATCH = 500;
 
 /**
- * A memory of this process stands beside the store. While the store answers it only knows which requests run here;
- * while it is away, that memory decides, with each request counted once for every copy.
+ * Counts in the shared store. `MemoryLimits` tracks the requests that run here; while the store is unreachable,
+ * it decides alone and counts each request once per instance.
  *
- * After each break the copy takes a new name: what the old one held is taken out of the scopes that are claimed
- * anew, and elsewhere by its lease, so nothing has to be known of commands whose answer was lost. What was settled
- * meanwhile is read from the ledger, by raising the generation.
+ * After each disconnect the instance takes a new ID: reservations under the old one are released when it claims
+ * its requests again, or by lease expiry, so the outcome of commands without a response does not matter. Usage
+ * that was settled meanwhile is read from the ledger, by raising the generation.
  */
 class ValkeyLimits implements Limits {
   readonly store = 'valkey';
@@ -79,40 +78,40 @@ class ValkeyLimits implements Limits {
   readonly #timing: ValkeyTiming;
   readonly #local: MemoryLimits;
   readonly #connection: ValkeyConnection;
-  readonly #written = new WeakMap<ScopeLimits, string>();
+  readonly #limitArgumentCache = new WeakMap<ScopeLimits, string>();
   readonly #readings = new Map<string, Promise<void>>();
-  #copy: string;
+  #instanceId: string;
   #incarnation = 0;
   #reservations = 0;
-  #up = false;
-  /** Whether something may have been used that the store does not know: at first, by the process before this one. */
-  #missed = true;
+  #ready = false;
+  /** Whether usage may be missing in the store: initially, usage of the previous process. */
+  #missedUsage = true;
   #generation = 0;
-  #copies = 1;
+  #instances = 1;
   #claimedAt = 0;
 
   constructor(options: ValkeyLimitsOptions) {
     this.#options = options;
-    this.#copy = options.copyId;
+    this.#instanceId = options.instanceId;
     this.#timing = options.timing ?? TIMING;
     this.#local = new MemoryLimits(options);
     this.#connection = new ValkeyConnection({
       url: options.url,
       log: options.log,
       timing: this.#timing,
-      onConnected: () => this.#enter(),
-      onBeat: () => this.#beat(),
-      onGone: () => this.#leave(),
+      onConnected: () => this.#connected(),
+      onHeartbeat: () => this.#heartbeat(),
+      onDisconnected: () => this.#disconnected(),
     });
   }
 
   get reachable(): boolean {
-    return this.#up;
+    return this.#ready;
   }
 
-  /** Copies of the service as last seen, this one among them. */
-  get copies(): number {
-    return this.#copies;
+  /** The number of instances at the last heartbeat, including this one. */
+  get instances(): number {
+    return this.#instances;
   }
 
   get tried(): Promise<void> {
@@ -122,133 +121,133 @@ class ValkeyLimits implements Limits {
   admit(demand: Demand): Decision | Promise<Decision> {
     const scopes = scopesOf(demand);
     if (scopes.length === 0) return this.#local.admit(demand);
-    return this.#up ? this.#admit(demand, scopes) : this.#admitAlone(demand);
+    return this.#ready ? this.#admit(demand, scopes) : this.#admitLocally(demand);
   }
 
-  settle(reservation: Reservation, actual: Actual): void {
-    // Reservations are made by a store of limits only, and all of them make this class.
-    const held = reservation as Held;
-    if (held.settled) return;
-    this.#local.settle(held, actual);
-    if (held.scopes.length === 0) return;
-    if (held.stored?.copy === this.#copy && this.#connection.open) {
-      this.#settle(held, held.stored.id, actual).catch(() => (this.#missed = true));
+  settle(reservation: Reservation, actual: ActualUsage): void {
+    // All stores create reservations of this class.
+    const active = reservation as ActiveReservation;
+    if (active.settled) return;
+    this.#local.settle(active, actual);
+    if (active.scopes.length === 0) return;
+    if (active.stored?.instance === this.#instanceId && this.#connection.open) {
+      this.#settle(active, active.stored.id, actual).catch(() => (this.#missedUsage = true));
     } else {
-      this.#missed = true;
+      this.#missedUsage = true;
     }
   }
 
-  async standing(demand: Asked): Promise<LimitStanding[]> {
+  async status(demand: LimitQuery): Promise<LimitStatus[]> {
     const scopes = demand.model === '' ? scopesOfAllModels(demand) : scopesOf(demand);
-    if (!this.#up || scopes.length === 0) return this.#local.standing(demand);
-    const { counts, nowMs } = await this.#look(demand, scopes);
-    return standingOf(scopes, counts, nowMs);
+    if (!this.#ready || scopes.length === 0) return this.#local.status(demand);
+    const { counts, nowMs } = await this.#currentCounts(demand, scopes);
+    return limitStatuses(scopes, counts, nowMs);
   }
 
-  peek(demand: Asked): RateLimitHeaders | Promise<RateLimitHeaders> {
+  peek(demand: LimitQuery): RateLimitHeaders | Promise<RateLimitHeaders> {
     const scopes = scopesOf(demand);
-    if (!this.#up || scopes.length === 0) return this.#local.peek(demand);
-    return this.#look(demand, scopes).then(({ counts }) => headersOf(scopes, counts));
+    if (!this.#ready || scopes.length === 0) return this.#local.peek(demand);
+    return this.#currentCounts(demand, scopes).then(({ counts }) => headersOf(scopes, counts));
   }
 
-  recount(): void {
-    this.#missed = true;
-    if (this.#up) this.#beat().catch(() => {});
-    else this.#local.recount();
+  invalidate(): void {
+    this.#missedUsage = true;
+    if (this.#ready) this.#heartbeat().catch(() => {});
+    else this.#local.invalidate();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // Commands are answered in order: what was settled before has arrived then.
-    if (this.#connection.open) await this.#signOfLife(0).catch(() => {});
+    // Responses arrive in order, so earlier settlements have arrived.
+    if (this.#connection.open) await this.#sendHeartbeat(0).catch(() => {});
     await this.#connection[Symbol.asyncDispose]();
   }
 
   async #admit(demand: Demand, scopes: readonly ScopeLimits[]): Promise<Decision> {
-    const ask = askOf(demand, this.#options.reservedShare, 1);
-    let answer: Answer;
+    const amounts = amountsOf(demand, this.#options.reservedShare, 1);
+    let result: AdmitResult;
     try {
-      answer = await this.#ask('take', demand, scopes, ask);
+      result = await this.#evaluateAdmit('take', demand, scopes, amounts);
     } catch (error) {
-      if (error instanceof StoreAwayError) return this.#admitAlone(demand);
+      if (error instanceof StoreUnavailableError) return this.#admitLocally(demand);
       throw error;
     }
-    const { room, nowMs, counts } = answer;
+    const { room, nowMs, counts } = result;
     const headers = headersOf(scopes, counts);
     if (!room) {
-      return { admitted: false, denial: denialOf(demand.plan, scopes, counts, ask, nowMs), headers };
+      return { admitted: false, denial: denialOf(demand.plan, scopes, counts, amounts, nowMs), headers };
     }
-    const held = new Held(demand, scopes, ask, answer);
-    held.heldAgainst = heldAgainst(scopes, counts);
-    held.stored = answer.stored;
-    this.#local.adopt(held);
-    return { admitted: true, reservation: held, headers };
+    const active = new ActiveReservation(demand, scopes, amounts, result);
+    active.appliedLimits = appliedLimits(scopes, counts);
+    active.stored = result.stored;
+    this.#local.adopt(active);
+    return { admitted: true, reservation: active, headers };
   }
 
-  #admitAlone(demand: Demand): Decision | Promise<Decision> {
+  #admitLocally(demand: Demand): Decision | Promise<Decision> {
     if (this.#options.whenStoreIsAway === 'refuse') {
       const message = 'Limits cannot be checked now.';
       return Promise.reject(new ServiceError('storage_unavailable', message, { retryAfterMs: 1000 }));
     }
-    this.#missed = true;
+    this.#missedUsage = true;
     const decision = this.#local.admit(demand);
     return decision instanceof Promise ? decision.then((late) => this.#recheck(demand, late)) : decision;
   }
 
-  /** What was decided alone while the store came back is asked of the store instead. */
+  /** If the store came back during a local decision, asks the store instead. */
   #recheck(demand: Demand, decision: Decision): Decision | Promise<Decision> {
-    if (!this.#up) return decision;
+    if (!this.#ready) return decision;
     if (decision.admitted) this.#local.settle(decision.reservation, { tokens: 0, pico: 0n, request: false });
     return this.#admit(demand, scopesOf(demand));
   }
 
-  async #look(demand: Asked, scopes: readonly ScopeLimits[]): Promise<Answer> {
+  async #currentCounts(demand: LimitQuery, scopes: readonly ScopeLimits[]): Promise<AdmitResult> {
     try {
       const nothing = { tokens: 0, nano: 0, reservedShare: this.#options.reservedShare, weight: 1 };
-      return await this.#ask('look', demand, scopes, nothing);
+      return await this.#evaluateAdmit('look', demand, scopes, nothing);
     } catch (cause) {
-      if (!(cause instanceof StoreAwayError)) throw cause;
+      if (!(cause instanceof StoreUnavailableError)) throw cause;
       const message = 'Limits cannot be read now.';
       throw new ServiceError('storage_unavailable', message, { cause, retryAfterMs: 1000 });
     }
   }
 
-  /** Asks the store, and tells it first what the ledger knows where it does not know it. */
-  async #ask(
+  /** Runs `ADMIT`, after storing usage from the ledger if the store needs it. */
+  async #evaluateAdmit(
     mode: 'take' | 'look',
-    demand: Asked,
+    demand: LimitQuery,
     scopes: readonly ScopeLimits[],
-    ask: Ask,
-  ): Promise<Answer> {
+    amounts: RequestAmounts,
+  ): Promise<AdmitResult> {
     const keys = scopes.map(({ scope, model }) =>
       keyOf(demand.accountId, scopeId(scope, demand.keyId, model)),
     );
     const { leaseMs } = this.#timing;
-    for (let reading = 0; reading <= MOST_READINGS; reading++) {
-      const stored = this.#newName();
+    for (let reading = 0; reading <= MAX_READINGS; reading++) {
+      const stored = this.#newStoredId();
       const args = [
         mode,
         String(this.#generation),
-        stored.copy,
+        stored.instance,
         String(leaseMs),
         stored.id,
-        String(ask.tokens),
-        String(ask.nano),
+        String(amounts.tokens),
+        String(amounts.nano),
       ];
       for (const limits of scopes) args.push(this.#limitArguments(limits));
-      const answer = readAnswer(await this.#connection.evaluate(ADMIT, keys, args), stored);
-      if ('room' in answer) return answer;
-      await this.#tell(demand, scopes, keys, answer);
+      const result = parseAdmitReply(await this.#connection.evaluate(ADMIT, keys, args), stored);
+      if ('room' in result) return result;
+      await this.#learn(demand, scopes, keys, result);
     }
     const message = 'What this account has used cannot be read now.';
     throw new ServiceError('storage_unavailable', message, { retryAfterMs: 1000 });
   }
 
-  /** Requests that wait for the same scopes share one reading of the ledger. */
-  #tell(
-    demand: Asked,
+  /** Reads usage from the ledger; requests for the same scopes share one read. */
+  #learn(
+    demand: LimitQuery,
     scopes: readonly ScopeLimits[],
     keys: readonly string[],
-    unknown: Unknown,
+    unknown: UnknownScopes,
   ): Promise<void> {
     const name = `${demand.accountId} ${unknown.tickets.join(' ')}`;
     let reading = this.#readings.get(name);
@@ -260,10 +259,10 @@ class ValkeyLimits implements Limits {
   }
 
   async #read(
-    demand: Asked,
+    demand: LimitQuery,
     scopes: readonly ScopeLimits[],
     keys: readonly string[],
-    { nowMs, day, month, tickets }: Unknown,
+    { nowMs, day, month, tickets }: UnknownScopes,
   ): Promise<void> {
     const recentMs = Math.max(...scopes.map(({ refillMs }) => refillMs));
     const entries = await readHistory(this.#options.history, demand.accountId, nowMs, recentMs);
@@ -271,82 +270,83 @@ class ValkeyLimits implements Limits {
     await this.#connection.evaluate(LEARN, keys, args);
   }
 
-  async #settle(held: Held, id: string, actual: Actual): Promise<void> {
+  async #settle(active: ActiveReservation, id: string, actual: ActualUsage): Promise<void> {
     await this.#connection.evaluate(
       SETTLE,
-      held.counted().map((scope) => keyOf(held.accountId, scope.id)),
-      settleArguments(held, id, actual),
+      active.countedScopes().map((scope) => keyOf(active.accountId, scope.id)),
+      settleArguments(active, id, actual),
     );
   }
 
-  /** Written once for each scope of a plan. */
+  /** Cached per scope of a plan or key. */
   #limitArguments(limits: ScopeLimits): string {
-    let written = this.#written.get(limits);
+    let written = this.#limitArgumentCache.get(limits);
     if (written === undefined) {
-      this.#written.set(limits, (written = limitArguments(limits, this.#options.reservedShare)));
+      this.#limitArgumentCache.set(limits, (written = limitArguments(limits, this.#options.reservedShare)));
     }
     return written;
   }
 
-  #newName(): StoredName {
-    return { id: `${this.#copy}/${(this.#reservations++).toString(36)}`, copy: this.#copy };
+  #newStoredId(): StoredId {
+    return { id: `${this.#instanceId}/${(this.#reservations++).toString(36)}`, instance: this.#instanceId };
   }
 
-  /** Brings a new connection into use: first the store learns what runs here. */
-  async #enter(): Promise<void> {
-    const dead = this.#copy;
-    // What a script that is not there would be sent a second time for could come after what followed it.
-    await this.#connection.load([ADMIT, LEARN, SETTLE, CLAIM, BEAT]);
-    this.#copy = `${this.#options.copyId}.${++this.#incarnation}`;
-    await this.#signOfLife();
+  /** Prepares a new connection: claims the running requests first. */
+  async #connected(): Promise<void> {
+    const dead = this.#instanceId;
+    // A script that is not loaded is sent twice, and the second could arrive after later commands.
+    await this.#connection.load([ADMIT, LEARN, SETTLE, CLAIM, HEARTBEAT]);
+    this.#instanceId = `${this.#options.instanceId}.${++this.#incarnation}`;
+    await this.#sendHeartbeat();
     await this.#claim(dead);
-    // What was admitted alone meanwhile is claimed too, and what comes now is asked of the store.
-    this.#up = true;
+    // Also claims requests admitted locally meanwhile; new ones go to the store.
+    this.#ready = true;
     const late = this.#claim('');
     this.#local.restart(1);
     await late;
   }
 
-  #leave(): void {
-    if (this.#up) this.#local.restart(this.#copies);
-    this.#up = false;
+  #disconnected(): void {
+    if (this.#ready) this.#local.restart(this.#instances);
+    this.#ready = false;
   }
 
-  async #beat(): Promise<void> {
+  async #heartbeat(): Promise<void> {
     const before = this.#generation;
-    await this.#signOfLife();
+    await this.#sendHeartbeat();
     const due = performance.now() - this.#claimedAt > this.#timing.leaseMs / 5;
-    // A generation that is not the one before may be that of a store that has forgotten everything.
+    // A changed generation may mean that the store lost its data.
     if (due || this.#generation !== before) await this.#claim('');
   }
 
-  /** Also tells, by the generation, that settled usage has to be read anew where some was missed. */
-  async #signOfLife(forMs = this.#timing.beatMs + 2 * this.#timing.answerMs): Promise<void> {
-    const raise = this.#missed;
-    this.#missed = false;
+  /** Raises the generation if usage was missed, so that settled usage is read again. */
+  async #sendHeartbeat(forMs = this.#timing.heartbeatMs + 2 * this.#timing.responseMs): Promise<void> {
+    const raise = this.#missedUsage;
+    this.#missedUsage = false;
     try {
       const keys = ['{sluice}:copies', '{sluice}:generation'];
-      const args = [this.#copy, String(forMs), raise ? '1' : '0'];
-      const answer = await this.#connection.evaluate(BEAT, keys, args);
-      [this.#generation, this.#copies] = answer as [number, number]; // What the script answers.
+      const args = [this.#instanceId, String(forMs), raise ? '1' : '0'];
+      const result = await this.#connection.evaluate(HEARTBEAT, keys, args);
+      [this.#generation, this.#instances] = result as [number, number]; // The format that `HEARTBEAT` returns.
     } catch (error) {
-      this.#missed ||= raise;
+      this.#missedUsage ||= raise;
       throw error;
     }
   }
 
-  /** Says what runs here, under the name of now, and that a copy of that name is dead. */
+  /** Claims all running requests under the current ID, and releases those of the instance `dead`. */
   async #claim(dead: string): Promise<void> {
     this.#claimedAt = performance.now();
-    for (const held of this.#local.live()) {
-      if (held.scopes.length > 0 && held.stored?.copy !== this.#copy) held.stored = this.#newName();
+    for (const active of this.#local.activeReservations()) {
+      if (active.scopes.length > 0 && active.stored?.instance !== this.#instanceId)
+        active.stored = this.#newStoredId();
     }
     const sent: Promise<unknown>[] = [];
-    for (const [key, { lifetimeMs, pairs }] of claimsOf(this.#local.live())) {
-      const whose = [this.#copy, String(this.#timing.leaseMs), dead, String(lifetimeMs)];
-      for (let at = 0; at < pairs.length; at += 2 * CLAIMED_AT_ONCE) {
-        const some = pairs.slice(at, at + 2 * CLAIMED_AT_ONCE);
-        sent.push(this.#connection.evaluate(CLAIM, [key], [...whose, ...some]));
+    for (const [key, { lifetimeMs, pairs }] of claimsOf(this.#local.activeReservations())) {
+      const args = [this.#instanceId, String(this.#timing.leaseMs), dead, String(lifetimeMs)];
+      for (let at = 0; at < pairs.length; at += 2 * CLAIM_BATCH) {
+        const some = pairs.slice(at, at + 2 * CLAIM_BATCH);
+        sent.push(this.#connection.evaluate(CLAIM, [key], [...args, ...some]));
       }
     }
     await Promise.all(sent);

@@ -50,11 +50,11 @@ export function requestJson(record: LedgerRecord): RequestJson {
   };
 }
 
-export function receiptJson({ request, cost, heldAgainst, stages, ...rest }: Receipt): ReceiptJson {
+export function receiptJson({ request, cost, appliedLimits, stages, ...rest }: Receipt): ReceiptJson {
   return {
     request: requestJson(request),
     cost: cost.map(costLineJson),
-    limits: heldAgainst.map((held) => ({ ...held, limit: LIMIT_WORDS[held.limit] })),
+    limits: appliedLimits.map((held) => ({ ...held, limit: LIMIT_WORDS[held.limit] })),
     stages: { queue_ms: stages.queueMs, prefill_ms: stages.prefillMs, decode_ms: stages.decodeMs },
     retries: rest.retries,
     interrupted: rest.interrupted,

@@ -3,7 +3,7 @@ import { getAccount } from '../../accounts/accounts.ts';
 import { getKey, noSuchKey } from '../../accounts/key-table.ts';
 import { usdText } from '../../accounts/ledger/cost.ts';
 import { readUsagePage } from '../../accounts/ledger/usage.ts';
-import type { LimitStanding } from '../../accounts/limits/limits.ts';
+import type { LimitStatus } from '../../accounts/limits/limits.ts';
 import { usageQuestion } from '../../accounts/usage-question.ts';
 import { ServiceError } from '../../errors.ts';
 import { LIMIT_WORDS } from './contract/limits.ts';
@@ -41,7 +41,7 @@ export const usageEndpoints = endpoints(usageOperations, {
           param: 'account_id',
         });
       }
-      const items = await limits.standing({
+      const items = await limits.status({
         accountId: account.id,
         keyId: key?.id ?? '',
         model: query.model ?? '',
@@ -54,14 +54,7 @@ export const usageEndpoints = endpoints(usageOperations, {
   },
 });
 
-function standingJson({
-  scope,
-  model,
-  limit,
-  bound,
-  used,
-  resetsAt,
-}: LimitStanding): z.input<typeof standing> {
+function standingJson({ scope, model, limit, bound, used, resetsAt }: LimitStatus): z.input<typeof standing> {
   // Limits hold money in micro-dollars.
   const amount = (value: number) => (limit === 'usdPerMonth' ? usdText(BigInt(value) * 1_000_000n) : value);
   return {

@@ -268,7 +268,7 @@ for (const databases of testDatabases()) {
       const receipt = await readReceipt(database, one.id, 'acct_1');
       assert.ok(receipt);
       assert.deepEqual(receipt.stages, { queueMs: 5, prefillMs: 20, decodeMs: 100 });
-      assert.deepEqual(receipt.heldAgainst, [
+      assert.deepEqual(receipt.appliedLimits, [
         { scope: 'account', model: null, limit: 'tokensPerDay', bound: 5, left: 2 },
       ]);
       assert.equal(receipt.retries, 2);
@@ -316,7 +316,7 @@ for (const databases of testDatabases()) {
       await ledger.open(newRow({ startedAt: now, reservedTokens: 70, reservedPico: 9n }), counts());
       await ledger.open(newRow({ startedAt: month - 1 }), counts());
       await ledger.open(newRow({ startedAt: now, accountId: 'acct_2' }), counts());
-      const [entry, ...others] = await history.usedBy('acct_1', now, 60_000);
+      const [entry, ...others] = await history.read('acct_1', now, 60_000);
       assert.deepEqual(others, []);
       assert.deepEqual(entry, {
         keyId: 'key_1',
@@ -330,7 +330,7 @@ for (const databases of testDatabases()) {
         recentRequests: 4,
         recentTokens: 15 + 15 + 70 + 100,
       });
-      assert.deepEqual(await history.usedBy('acct_3', now, 60_000), []);
+      assert.deepEqual(await history.read('acct_3', now, 60_000), []);
     });
   });
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { PlanLimits } from '../../../src/config/plan.ts';
 import type {
-  Actual,
+  ActualUsage,
   Decision,
   Demand,
   Denial,
@@ -19,26 +19,26 @@ import { SILENT } from '../../../src/log.ts';
 import { Secret } from '../../../src/secret.ts';
 import { valkeyUrl, withoutValkey } from '../../servers.ts';
 
-/** One copy of the service in memory, or several on one Valkey. */
+/** A kind of limits: one instance in memory, or several on one Valkey. */
 export interface Kind {
   name: string;
   skip: string | false;
   open(reservedShare?: number): Promise<Fleet>;
 }
 
-/** Copies that share limits, and the books of all. */
+/** Instances that share limits, and their common ledger. */
 export class Fleet implements AsyncDisposable {
   readonly ledger: FakeLedger;
-  readonly copies: readonly Limits[];
+  readonly instances: readonly Limits[];
 
-  constructor(ledger: FakeLedger, copies: readonly Limits[]) {
+  constructor(ledger: FakeLedger, instances: readonly Limits[]) {
     this.ledger = ledger;
-    this.copies = copies;
+    this.instances = instances;
   }
 
-  /** Asks a copy, whichever the number falls on, and opens the row of what it admits. */
-  async admit(demand: Demand, copy = 0): Promise<Decision & { request?: Request }> {
-    const limits = this.copies[copy % this.copies.length];
+  /** Sends a demand to an instance, and opens a row if it is admitted. */
+  async admit(demand: Demand, instance = 0): Promise<Decision & { request?: Request }> {
+    const limits = this.instances[instance % this.instances.length];
     assert.ok(limits);
     const decision = await limits.admit(demand);
     if (!decision.admitted) return decision;
@@ -46,9 +46,9 @@ export class Fleet implements AsyncDisposable {
     return { ...decision, request: new Request(limits, decision.reservation, row) };
   }
 
-  /** As `admit`, for what must be admitted. */
-  async run(demand: Demand, copy = 0): Promise<Request> {
-    const { request, ...decision } = await this.admit(demand, copy);
+  /** As `admit`; fails unless the demand is admitted. */
+  async run(demand: Demand, instance = 0): Promise<Request> {
+    const { request, ...decision } = await this.admit(demand, instance);
     assert.ok(
       request,
       JSON.stringify(decision, (_, value: unknown) => (typeof value === 'bigint' ? `${value}n` : value)),
@@ -56,19 +56,19 @@ export class Fleet implements AsyncDisposable {
     return request;
   }
 
-  /** As `admit`, for what must be refused. */
-  async refused(demand: Demand, copy = 0): Promise<Denial & { headers: RateLimitHeaders }> {
-    const decision = await this.admit(demand, copy);
+  /** As `admit`; fails unless the demand is denied. */
+  async denied(demand: Demand, instance = 0): Promise<Denial & { headers: RateLimitHeaders }> {
+    const decision = await this.admit(demand, instance);
     assert.ok(!decision.admitted, 'it was admitted');
     return { ...decision.denial, headers: decision.headers };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const copy of this.copies) await copy[Symbol.asyncDispose]();
+    for (const instance of this.instances) await instance[Symbol.asyncDispose]();
   }
 }
 
-/** An admitted request: settled in the ledger first, as the service does. */
+/** An admitted request. Settles in the ledger first, as the service does. */
 export class Request {
   readonly reservation: Reservation;
   readonly #limits: Limits;
@@ -80,18 +80,18 @@ export class Request {
     this.#row = row;
   }
 
-  /** It used so much. */
+  /** Settles the request with what it used. */
   end(tokens: number, pico = 0n): Promise<void> {
     return this.#settle({ tokens, pico, request: true });
   }
 
-  /** Our fault ended it. */
+  /** Settles the request as failed by the service. */
   fail(): Promise<void> {
     return this.#settle({ tokens: 0, pico: 0n, request: false });
   }
 
-  /** Resolves when all copies see it: a connection answers in order. */
-  async #settle(actual: Actual): Promise<void> {
+  /** Resolves when all instances see it: responses arrive in order. */
+  async #settle(actual: ActualUsage): Promise<void> {
     Object.assign(this.#row, {
       open: false,
       billed: actual.request,
@@ -111,12 +111,12 @@ interface Row extends Demand {
   pico: bigint;
 }
 
-/** The ledger as limits see it. */
+/** A ledger in memory. */
 export class FakeLedger implements UsageHistory {
   readonly rows: Row[] = [];
   readonly now: () => number;
   reads = 0;
-  /** Rejects readings with it. */
+  /** If set, reads reject with it. */
   fault: Error | null = null;
 
   constructor(now: () => number = Date.now) {
@@ -129,13 +129,13 @@ export class FakeLedger implements UsageHistory {
     return row;
   }
 
-  async usedBy(accountId: string, atMs: number, recentMs: number): Promise<HistoryEntry[]> {
+  async read(accountId: string, atMs: number, recentMs: number): Promise<HistoryEntry[]> {
     this.reads++;
     if (this.fault) throw this.fault;
     const rows = this.rows.filter((row) => row.accountId === accountId);
     const day = new Date(atMs).toISOString().slice(0, 10);
     const entries = rows.map((row) => entryOf(row, day, atMs - recentMs));
-    // As a database, it answers later with what it saw.
+    // Resolves later, as a database does.
     await new Promise((resolve) => setImmediate(resolve));
     return entries;
   }
@@ -160,11 +160,10 @@ function entryOf(row: Row, day: string, recentFrom: number): HistoryEntry {
   };
 }
 
-/** Short enough for tests, long enough for a busy machine. */
-export const TIMING: ValkeyTiming = { beatMs: 100, answerMs: 5000, leaseMs: 1000, retryMs: 50 };
+export const TIMING: ValkeyTiming = { heartbeatMs: 100, responseMs: 5000, leaseMs: 1000, retryMs: 50 };
 
-/** Opens one copy on a Valkey. */
-export function openCopy(
+/** Opens an instance on a Valkey. */
+export function openInstance(
   url: string,
   history: UsageHistory,
   options: Partial<ValkeyLimitsOptions> = {},
@@ -175,7 +174,7 @@ export function openCopy(
     log: SILENT,
     whenStoreIsAway: 'local',
     reservedShare: 0.25,
-    copyId: randomUUID(),
+    instanceId: randomUUID(),
     timing: TIMING,
     ...options,
   });
@@ -191,19 +190,19 @@ export const MEMORY: Kind = {
 };
 
 export const VALKEY: Kind = {
-  name: 'in Valkey, three copies',
+  name: 'in Valkey, three instances',
   skip: withoutValkey,
   async open(reservedShare = 0.25) {
     const ledger = new FakeLedger();
     const url = await valkeyUrl();
-    const copies = [1, 2, 3].map(() => openCopy(url, ledger, { reservedShare }));
-    return new Fleet(ledger, await Promise.all(copies));
+    const instances = [1, 2, 3].map(() => openInstance(url, ledger, { reservedShare }));
+    return new Fleet(ledger, await Promise.all(instances));
   },
 };
 
 export const KINDS: readonly Kind[] = [MEMORY, VALKEY];
 
-/** A request of one account and key; one token and no money unless told otherwise. */
+/** Returns a demand of one token without cost, unless overridden. */
 export function demand(planLimits: PlanLimits, fields: Partial<Demand> = {}): Demand {
   return {
     accountId: 'acct_1',
@@ -218,7 +217,7 @@ export function demand(planLimits: PlanLimits, fields: Partial<Demand> = {}): De
   };
 }
 
-/** A flat list of header names and values as an object. */
+/** Converts a flat list of headers to an object. */
 export function headersOf(headers: RateLimitHeaders): Record<string, string> {
   const entries: [string, string][] = [];
   for (let index = 0; index < headers.length; index += 2) {

@@ -1,31 +1,31 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { readHeldLimits } from '../../../src/accounts/limits/held-against.ts';
+import { readAppliedLimits } from '../../../src/accounts/limits/limit-status.ts';
 import { demand, headersOf, KINDS } from './fleet.ts';
 
 const USD = 1_000_000_000_000n;
 
 for (const kind of KINDS) {
   describe(`limits ${kind.name}`, { skip: kind.skip }, () => {
-    test('a plan without limits admits everything, and says nothing of it in headers', async () => {
+    test('a plan without limits admits everything and sends no headers', async () => {
       await using fleet = await kind.open();
       const ask = demand({}, { worstTokens: 1_000_000, worstPico: 5n * USD });
       const decision = await fleet.admit(ask);
       assert.ok(decision.admitted);
       assert.deepEqual(decision.headers, []);
-      assert.equal(decision.reservation.heldAgainst, '[]');
+      assert.equal(decision.reservation.appliedLimits, '[]');
       assert.equal(decision.reservation.tokens, 1_000_000);
       assert.equal(decision.reservation.pico, 5n * USD);
       await decision.request?.end(10);
       assert.equal(fleet.ledger.reads, 0);
     });
 
-    test('429 requests_per_minute when the minute has no request left', async () => {
+    test('429 requests_per_minute when no request is left', async () => {
       await using fleet = await kind.open();
       const ask = demand({ requestsPerMinute: 2 });
       await fleet.run(ask, 0);
       await fleet.run(ask, 1);
-      const denial = await fleet.refused(ask, 2);
+      const denial = await fleet.denied(ask, 2);
       assert.equal(denial.code, 'requests_per_minute');
       assert.match(
         denial.message,
@@ -36,12 +36,12 @@ for (const kind of KINDS) {
       assert.equal(headersOf(denial.headers)['x-ratelimit-remaining-requests'], '0');
     });
 
-    test('429 tokens_per_minute when the share that a request sets aside is not left', async () => {
+    test('429 tokens_per_minute when the tokens to reserve are not left', async () => {
       await using fleet = await kind.open(0.5);
       const ask = demand({ tokensPerMinute: 100 }, { worstTokens: 1000 });
       await fleet.run(ask, 0);
       await fleet.run(ask, 1);
-      const denial = await fleet.refused(ask, 2);
+      const denial = await fleet.denied(ask, 2);
       assert.equal(denial.code, 'tokens_per_minute');
       assert.match(
         denial.message,
@@ -52,24 +52,24 @@ for (const kind of KINDS) {
       );
     });
 
-    test('what a request used beyond what it set aside is a debt that later requests wait for', async () => {
+    test('usage beyond the reservation is a debt that later requests wait for', async () => {
       await using fleet = await kind.open(0.5);
       const ask = demand({ tokensPerMinute: 100 }, { worstTokens: 1000 });
       await (await fleet.run(ask)).end(350);
-      const { retryAfterMs } = await fleet.refused(ask);
-      // 250 below empty, and 50 to be set aside: 300 tokens at 100 a minute.
+      const { retryAfterMs } = await fleet.denied(ask);
+      // A debt of 250 and a reservation of 50: 300 tokens at 100 per minute.
       assert.ok(
         retryAfterMs !== null && retryAfterMs > 170_000 && retryAfterMs <= 180_000,
         String(retryAfterMs),
       );
     });
 
-    test('429 concurrent_requests while as many run as may', async () => {
+    test('429 concurrent_requests while the maximum runs', async () => {
       await using fleet = await kind.open();
       const ask = demand({ requestsInFlight: 2 });
       const first = await fleet.run(ask, 0);
       await fleet.run(ask, 1);
-      const denial = await fleet.refused(ask, 2);
+      const denial = await fleet.denied(ask, 2);
       assert.equal(denial.code, 'concurrent_requests');
       assert.equal(
         denial.message,
@@ -84,7 +84,7 @@ for (const kind of KINDS) {
       await using fleet = await kind.open();
       const ask = demand({ tokensPerDay: 100 }, { worstTokens: 60 });
       await (await fleet.run(ask, 0)).end(50);
-      const denial = await fleet.refused(ask, 0);
+      const denial = await fleet.denied(ask, 0);
       assert.equal(denial.code, 'insufficient_quota');
       const untilMidnight = 86_400_000 - (Date.now() % 86_400_000);
       assert.ok(denial.retryAfterMs !== null && Math.abs(denial.retryAfterMs - untilMidnight) < 10_000);
@@ -101,22 +101,22 @@ for (const kind of KINDS) {
       const end = Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1);
       const tokens = demand({ tokensPerMonth: 100 }, { worstTokens: 60, accountId: 'acct_tokens' });
       await (await fleet.run(tokens)).end(60);
-      const ofTokens = await fleet.refused(tokens);
+      const ofTokens = await fleet.denied(tokens);
       assert.ok(Math.abs((ofTokens.retryAfterMs ?? 0) + Date.now() - end) < 10_000);
       const money = demand({ usdPerMonth: '0.000003' }, { worstPico: 2_000_000n, accountId: 'acct_money' });
       await (await fleet.run(money)).end(1, 1_500_001n);
-      const ofMoney = await fleet.refused(money);
+      const ofMoney = await fleet.denied(money);
       assert.ok(Math.abs((ofMoney.retryAfterMs ?? 0) + Date.now() - end) < 10_000);
       assert.equal(ofMoney.code, 'insufficient_quota');
       assert.match(ofMoney.message, /allows \$0\.000003 a UTC month: \$0\.000001501 used, \$0 set aside/);
       await fleet.run({ ...money, worstPico: 1_499_000n });
     });
 
-    test('what blocks a request until running ones have ended is said so', async () => {
+    test('a denial says when running requests block it', async () => {
       await using fleet = await kind.open();
       const ask = demand({ tokensPerDay: 100 }, { worstTokens: 60 });
       const running = await fleet.run(ask);
-      const denial = await fleet.refused(ask);
+      const denial = await fleet.denied(ask);
       assert.equal(denial.code, 'insufficient_quota');
       assert.equal(denial.retryAfterMs, 1000);
       assert.match(
@@ -127,10 +127,10 @@ for (const kind of KINDS) {
       await fleet.run(ask);
     });
 
-    test('what can never be admitted says so and how to mend it', async () => {
+    test('a denial says when a request can never be admitted, and how to fix it', async () => {
       await using fleet = await kind.open();
       const ask = demand({ tokensPerDay: 100, requestsPerMinute: 1 }, { worstTokens: 101 });
-      const denial = await fleet.refused(ask);
+      const denial = await fleet.denied(ask);
       assert.equal(denial.retryAfterMs, null);
       assert.equal(
         denial.message,
@@ -138,52 +138,52 @@ for (const kind of KINDS) {
       );
     });
 
-    test('of several limits that say no the one with the longest wait is named', async () => {
+    test('of several limits that deny, the one with the longest wait is named', async () => {
       await using fleet = await kind.open();
       const ask = demand({ requestsPerMinute: 1, tokensPerDay: 100 }, { worstTokens: 60 });
       await (await fleet.run(ask)).end(60);
-      assert.equal((await fleet.refused(ask)).code, 'insufficient_quota');
-      assert.equal((await fleet.refused({ ...ask, worstTokens: 40 })).code, 'requests_per_minute');
+      assert.equal((await fleet.denied(ask)).code, 'insufficient_quota');
+      assert.equal((await fleet.denied({ ...ask, worstTokens: 40 })).code, 'requests_per_minute');
     });
 
-    test('a key has its own limits below those of its plan', async () => {
+    test('a key has limits below those of its plan', async () => {
       await using fleet = await kind.open();
       const plan = { requestsInFlight: 3 };
       const limited = demand(plan, { keyLimits: { requestsInFlight: 1 } });
       const other = demand(plan, { keyId: 'key_2' });
       await fleet.run(limited);
-      const own = await fleet.refused(limited);
+      const own = await fleet.denied(limited);
       assert.match(own.message, /^This key allows 1 request at once/);
       await fleet.run(other);
       await fleet.run(other);
-      assert.match((await fleet.refused(other)).message, /^The plan "standard" allows 3 requests at once/);
-      assert.match((await fleet.refused(limited)).message, /at once/);
+      assert.match((await fleet.denied(other)).message, /^The plan "standard" allows 3 requests at once/);
+      assert.match((await fleet.denied(limited)).message, /at once/);
     });
 
-    test('a model has its own limits beside those of all models', async () => {
+    test('a model has limits in addition to those of all models', async () => {
       await using fleet = await kind.open();
       const plan = { requestsInFlight: 3, models: { 'test/large': { requestsInFlight: 1 } } };
       await fleet.run(demand(plan, { model: 'test/large' }));
-      const denial = await fleet.refused(demand(plan, { model: 'test/large' }));
+      const denial = await fleet.denied(demand(plan, { model: 'test/large' }));
       assert.match(denial.message, /allows 1 request at once of test\/large, and 1 of yours are running/);
       await fleet.run(demand(plan));
       await fleet.run(demand(plan));
-      await fleet.refused(demand(plan));
+      await fleet.denied(demand(plan));
     });
 
-    test('a request that is refused changes nothing', async () => {
+    test('a denied request changes nothing', async () => {
       await using fleet = await kind.open();
       const limits = { requestsPerMinute: 5, tokensPerMinute: 1000, tokensPerDay: 100, requestsInFlight: 9 };
       const ask = demand(limits, { worstTokens: 60 });
       await fleet.run(ask);
-      const copy = fleet.copies[0];
-      const before = await copy?.standing(ask);
-      for (let index = 0; index < 20; index++) await fleet.refused(ask, index);
-      const after = await copy?.standing(ask);
+      const instance = fleet.instances[0];
+      const before = await instance?.status(ask);
+      for (let index = 0; index < 20; index++) await fleet.denied(ask, index);
+      const after = await instance?.status(ask);
       assert.deepEqual(withoutTimes(after), withoutTimes(before));
     });
 
-    test('settling gives back what was not used, and everything where the fault was ours', async () => {
+    test('settling releases what was not used, and everything if the service failed', async () => {
       await using fleet = await kind.open(1);
       const limits = {
         requestsPerMinute: 2,
@@ -198,9 +198,9 @@ for (const kind of KINDS) {
       await (await fleet.run(ask, 1)).fail();
       await (await fleet.run(ask, 2)).fail();
       await (await fleet.run(ask)).end(40, USD / 2n);
-      const standing = await fleet.copies[0]?.standing(ask);
+      const status = await fleet.instances[0]?.status(ask);
       assert.deepEqual(
-        standing?.map(({ limit, bound, used }) => [limit, bound, used]),
+        status?.map(({ limit, bound, used }) => [limit, bound, used]),
         [
           ['requestsPerMinute', 2, 1],
           ['tokensPerMinute', 100, 40],
@@ -219,26 +219,26 @@ for (const kind of KINDS) {
       const request = await fleet.run(ask);
       await request.end(30);
       await request.end(30);
-      const standing = await fleet.copies[0]?.standing(ask);
+      const status = await fleet.instances[0]?.status(ask);
       assert.deepEqual(
-        standing?.map(({ used }) => used),
+        status?.map(({ used }) => used),
         [0, 30],
       );
     });
 
-    test('an account is read from the ledger first: what was used before counts', async () => {
+    test('the usage of an account is read from the ledger first', async () => {
       await using fleet = await kind.open();
       const ask = demand({ tokensPerDay: 100, requestsPerMinute: 3 }, { worstTokens: 30 });
       for (const tokens of [30, 30]) {
         Object.assign(fleet.ledger.open(ask), { open: false, tokens });
       }
       await (await fleet.run(ask)).end(30);
-      const denial = await fleet.refused(ask);
+      const denial = await fleet.denied(ask);
       assert.equal(denial.code, 'insufficient_quota');
-      assert.equal((await fleet.refused({ ...ask, worstTokens: 1 })).code, 'requests_per_minute');
+      assert.equal((await fleet.denied({ ...ask, worstTokens: 1 })).code, 'requests_per_minute');
     });
 
-    test('requests that wait for the same account share one reading of the ledger', async () => {
+    test('requests for the same account share one read of the ledger', async () => {
       await using fleet = await kind.open();
       const ask = demand({ tokensPerDay: 100 }, { worstTokens: 10 });
       const decisions = await Promise.all(Array.from({ length: 20 }, () => fleet.admit(ask)));
@@ -246,7 +246,7 @@ for (const kind of KINDS) {
       assert.equal(fleet.ledger.reads, 1);
     });
 
-    test('503 storage_unavailable while an account cannot be read, and then not any more', async () => {
+    test('503 storage_unavailable while an account cannot be read, and not afterwards', async () => {
       await using fleet = await kind.open();
       const ask = demand({ tokensPerDay: 100 });
       fleet.ledger.fault = new Error('the database is away');
@@ -255,7 +255,7 @@ for (const kind of KINDS) {
       await fleet.run(ask);
     });
 
-    test('the headers tell the tightest of the limits, and the receipt all of them', async () => {
+    test('the headers show the tightest limits, the receipt all of them', async () => {
       await using fleet = await kind.open();
       const plan = { requestsPerMinute: 600, tokensPerMinute: 10_000, usdPerMonth: '25' };
       const keyLimits = { requestsPerMinute: 10, burst: { requests: 5 } };
@@ -269,7 +269,7 @@ for (const kind of KINDS) {
       assert.equal(headers['x-ratelimit-limit-tokens'], '10000');
       assert.equal(headers['x-ratelimit-remaining-tokens'], '9900');
       assert.equal(headers['x-ratelimit-reset-tokens'], '600ms');
-      assert.deepEqual(readHeldLimits(request.reservation.heldAgainst), [
+      assert.deepEqual(readAppliedLimits(request.reservation.appliedLimits), [
         { scope: 'account', model: null, limit: 'requestsPerMinute', bound: 600, left: 599 },
         { scope: 'account', model: null, limit: 'tokensPerMinute', bound: 10_000, left: 9900 },
         { scope: 'account', model: null, limit: 'usdPerMonth', bound: '25', left: '24.75' },
@@ -277,30 +277,30 @@ for (const kind of KINDS) {
       ]);
     });
 
-    test('a peek tells the headers and takes nothing', async () => {
+    test('a peek returns the headers and takes nothing', async () => {
       await using fleet = await kind.open();
       const ask = demand({ requestsPerMinute: 5 });
-      const copy = fleet.copies[0];
+      const instance = fleet.instances[0];
       for (let index = 0; index < 10; index++) {
-        const headers = headersOf((await copy?.peek(ask)) ?? []);
+        const headers = headersOf((await instance?.peek(ask)) ?? []);
         assert.equal(headers['x-ratelimit-remaining-requests'], '5');
       }
-      assert.deepEqual(await copy?.peek(demand({})), []);
+      assert.deepEqual(await instance?.peek(demand({})), []);
       const models = { 'test/model': { requestsPerMinute: 1 } };
       const unnamed = demand({ requestsPerMinute: 5, models }, { model: '' });
-      assert.equal(headersOf((await copy?.peek(unnamed)) ?? [])['x-ratelimit-remaining-requests'], '5');
+      assert.equal(headersOf((await instance?.peek(unnamed)) ?? [])['x-ratelimit-remaining-requests'], '5');
     });
 
-    test('a standing without a model tells the limits of all models', async () => {
+    test('a status without a model includes the limits of all models', async () => {
       await using fleet = await kind.open();
       const plan = {
         requestsInFlight: 3,
         models: { 'test/a': { requestsInFlight: 2 }, 'test/b': { tokensPerDay: 5 } },
       };
       await fleet.run(demand(plan, { model: 'test/a' }));
-      const standing = await fleet.copies[0]?.standing(demand(plan, { model: '' }));
+      const status = await fleet.instances[0]?.status(demand(plan, { model: '' }));
       assert.deepEqual(
-        standing?.map(({ model, limit, bound, used }) => [model, limit, bound, used]),
+        status?.map(({ model, limit, bound, used }) => [model, limit, bound, used]),
         [
           [null, 'requestsInFlight', 3, 1],
           ['test/a', 'requestsInFlight', 2, 1],
@@ -309,17 +309,17 @@ for (const kind of KINDS) {
       );
     });
 
-    test('a plan that changes takes effect with the next request, and what was used counts', async () => {
+    test('a changed plan applies to the next request, and earlier usage counts', async () => {
       await using fleet = await kind.open();
       const ask = demand({ tokensPerDay: 1000 }, { worstTokens: 60 });
       const running = await fleet.run(ask);
       const lowered = { ...ask, planLimits: { tokensPerDay: 100 } };
-      await fleet.refused(lowered);
+      await fleet.denied(lowered);
       await running.end(10);
       await fleet.run(lowered);
     });
 
-    test('a limit that is new counts what the ledger knows and what runs', async () => {
+    test('a new limit counts usage from the ledger and running requests', async () => {
       await using fleet = await kind.open();
       const ask = demand({ requestsPerMinute: 100 }, { worstTokens: 60 });
       await (await fleet.run(ask)).end(30);
@@ -328,28 +328,28 @@ for (const kind of KINDS) {
         ...ask,
         planLimits: { requestsPerMinute: 100, models: { 'test/model': { tokensPerDay: 100 } } },
       };
-      const denial = await fleet.refused(stricter);
+      const denial = await fleet.denied(stricter);
       assert.equal(denial.code, 'insufficient_quota');
       await running.end(5);
       assert.equal(
-        (await fleet.copies[0]?.standing(stricter))?.find(({ limit }) => limit === 'tokensPerDay')?.bound,
+        (await fleet.instances[0]?.status(stricter))?.find(({ limit }) => limit === 'tokensPerDay')?.bound,
         100,
       );
     });
 
-    test('a recount reads the ledger anew and forgets nothing that runs', async () => {
+    test('invalidating reads the ledger again and keeps running requests', async () => {
       await using fleet = await kind.open();
       const ask = demand({ tokensPerDay: 100 }, { worstTokens: 40 });
       await fleet.run(ask);
       await (await fleet.run(ask)).end(40);
-      for (const copy of fleet.copies) copy.recount();
-      const used = async () => (await fleet.copies[0]?.standing(ask))?.[0]?.used;
+      for (const instance of fleet.instances) instance.invalidate();
+      const used = async () => (await fleet.instances[0]?.status(ask))?.[0]?.used;
       assert.equal(await used(), 80);
-      await fleet.refused(ask);
+      await fleet.denied(ask);
     });
   });
 }
 
-function withoutTimes(standing: readonly object[] | undefined): object[] | undefined {
-  return standing?.map((one) => ({ ...one, resetsAt: null }));
+function withoutTimes(status: readonly object[] | undefined): object[] | undefined {
+  return status?.map((one) => ({ ...one, resetsAt: null }));
 }

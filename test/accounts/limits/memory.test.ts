@@ -7,7 +7,7 @@ import { demand, FakeLedger, Fleet, headersOf, type Request } from './fleet.ts';
 
 const DAY_MS = 86_400_000;
 
-/** Limits in memory on a clock that stands still until it is moved. */
+/** Limits in memory on a clock that only the test moves. */
 class Clock {
   ms: number;
   readonly fleet: Fleet;
@@ -23,7 +23,7 @@ class Clock {
 const perMinute = fc.oneof(fc.integer({ min: 1, max: 1000 }), fc.integer({ min: 1, max: 100_000_000_000 }));
 
 describe('limits over time', () => {
-  test('alone on its account, a caller who waits as long as told is admitted, and not a millisecond earlier', async () => {
+  test('a caller alone on its account is admitted after the stated wait, and not a millisecond earlier', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.record({
@@ -48,7 +48,7 @@ describe('limits over time', () => {
               const waitMs = decision.denial.retryAfterMs;
               assert.ok(waitMs !== null && waitMs > 0);
               clock.ms += waitMs - 1;
-              await clock.fleet.refused(ask);
+              await clock.fleet.denied(ask);
               clock.ms += 1;
               request = await clock.fleet.run(ask);
             }
@@ -60,7 +60,7 @@ describe('limits over time', () => {
     );
   });
 
-  test('the same holds to the end of a day and of a month', async () => {
+  test('the stated wait is also exact at the end of a day and of a month', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.record({
@@ -89,7 +89,7 @@ describe('limits over time', () => {
                 continue;
               }
               clock.ms += waitMs - 1;
-              await clock.fleet.refused(ask);
+              await clock.fleet.denied(ask);
               clock.ms += 1;
               request = await clock.fleet.run(ask);
             }
@@ -102,7 +102,7 @@ describe('limits over time', () => {
     );
   });
 
-  test('in any stretch of time no more requests are admitted than burst and refill allow', async () => {
+  test('in any period no more requests are admitted than burst and refill allow', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.integer({ min: 1, max: 600 }),
@@ -132,7 +132,7 @@ describe('limits over time', () => {
     );
   });
 
-  test('in any time no more tokens are used than burst, refill and the last debt allow', async () => {
+  test('in any period no more tokens are used than burst, refill and the last debt allow', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.integer({ min: 10, max: 6000 }),
@@ -145,7 +145,7 @@ describe('limits over time', () => {
             clock.ms += pause;
             const { request } = await clock.fleet.admit(demand({ tokensPerMinute }, { worstTokens }));
             if (!request) continue;
-            // What was used when this one was admitted, and what it sets aside, fit.
+            // The usage at admission plus its reservation fit.
             const aside = Math.min(worstTokens, Math.max(1, Math.floor(tokensPerMinute / 4)));
             const most = tokensPerMinute + (tokensPerMinute * (clock.ms - startMs)) / 60_000;
             assert.ok(before + aside <= most + 1e-6, `${before} and ${aside} of ${most}`);
@@ -158,7 +158,7 @@ describe('limits over time', () => {
     );
   });
 
-  test('durations in headers: milliseconds, seconds, minutes, hours', async () => {
+  test('durations in headers are in milliseconds, seconds, minutes and hours', async () => {
     const reset = async (limits: PlanLimits, used: number): Promise<string | undefined> => {
       const clock = new Clock(undefined, 1);
       const decision = await clock.fleet.admit(demand(limits, { worstTokens: used }));
@@ -182,26 +182,26 @@ describe('limits and the calendar', () => {
     await running.end(100);
     await next.end(50);
     await clock.fleet.run({ ...ask, worstTokens: 50 });
-    await clock.fleet.refused({ ...ask, worstTokens: 51 });
+    await clock.fleet.denied({ ...ask, worstTokens: 51 });
   });
 
-  test('a wall clock that is set back opens no day anew', async () => {
+  test('setting the wall clock back does not reset a day', async () => {
     const clock = new Clock(Date.UTC(2026, 0, 30, 23));
     const ask = demand({ tokensPerDay: 100 }, { worstTokens: 100 });
     await (await clock.fleet.run(ask)).end(100);
     clock.ms += 3_600_000;
     const running: Request = await clock.fleet.run(ask);
     clock.ms -= 3_600_000;
-    assert.equal((await clock.fleet.refused(ask)).code, 'insufficient_quota');
+    assert.equal((await clock.fleet.denied(ask)).code, 'insufficient_quota');
     await running.end(40);
     clock.ms += 3_600_000;
     await clock.fleet.run({ ...ask, worstTokens: 60 });
-    await clock.fleet.refused({ ...ask, worstTokens: 1 });
+    await clock.fleet.denied({ ...ask, worstTokens: 1 });
   });
 });
 
-describe('limits that are read anew', () => {
-  test('a restart gives no second burst and no second budget', async () => {
+describe('limits after a restart', () => {
+  test('a restart grants no second burst and no second budget', async () => {
     const clock = new Clock();
     const limits = { requestsPerMinute: 3, tokensPerMinute: 300, tokensPerDay: 1000 };
     const ask = demand(limits, { worstTokens: 100 });
@@ -211,9 +211,9 @@ describe('limits that are read anew', () => {
       reservedShare: 1,
       clock: { now: () => clock.ms, elapsed: () => 0 },
     });
-    const standing = await again.standing(ask);
+    const status = await again.status(ask);
     assert.deepEqual(
-      standing.map(({ limit, used }) => [limit, used]),
+      status.map(({ limit, used }) => [limit, used]),
       [
         ['requestsPerMinute', 2],
         ['tokensPerMinute', 200],
@@ -222,7 +222,7 @@ describe('limits that are read anew', () => {
     );
   });
 
-  test('accounts are forgotten when they are full and nothing of theirs runs', async () => {
+  test('accounts are removed from memory when their buckets are full and nothing runs', async () => {
     const clock = new Clock();
     const limits = { requestsPerMinute: 60, tokensPerDay: 10 };
     const busy = await clock.fleet.run(demand(limits, { accountId: 'busy' }));
@@ -230,22 +230,22 @@ describe('limits that are read anew', () => {
     await (await clock.fleet.run(first)).end(1);
     const readsOf = async (accountId: string) => {
       const before = clock.fleet.ledger.reads;
-      await clock.fleet.copies[0]?.standing(demand(limits, { accountId }));
+      await clock.fleet.instances[0]?.status(demand(limits, { accountId }));
       return clock.fleet.ledger.reads - before;
     };
     assert.equal(await readsOf('first'), 0);
     clock.ms += 60_000;
     for (let index = 0; index < 5000; index++) {
-      await clock.fleet.copies[0]?.standing(demand(limits, { accountId: `acct_${index}` }));
+      await clock.fleet.instances[0]?.status(demand(limits, { accountId: `acct_${index}` }));
     }
     assert.equal(await readsOf('first'), 1);
     assert.equal(await readsOf('busy'), 0);
     await busy.end(1);
     await (await clock.fleet.run({ ...first, worstTokens: 9 })).end(9);
-    await clock.fleet.refused(first);
+    await clock.fleet.denied(first);
   });
 
-  test('a restart of the counters keeps running requests in flight, and drops accounts without any', async () => {
+  test('resetting the counters keeps running requests and removes accounts without any', async () => {
     const ledger = new FakeLedger();
     const limits = new MemoryLimits({ history: ledger, reservedShare: 1 });
     const fleet = new Fleet(ledger, [limits]);
@@ -254,21 +254,21 @@ describe('limits that are read anew', () => {
     await (await fleet.run({ ...ask, accountId: 'acct_2' })).end(1);
     limits.restart(1);
     assert.deepEqual(
-      [...limits.live()].map(({ accountId }) => accountId),
+      [...limits.activeReservations()].map(({ accountId }) => accountId),
       ['acct_1'],
     );
-    await fleet.refused(ask);
+    await fleet.denied(ask);
     await running.end(1);
     await fleet.run(ask);
   });
 
-  test('a bucket resets when it is full again, on the wall clock', async () => {
+  test('a bucket resets when it is full, on the wall clock', async () => {
     const clock = new Clock();
     const ask = demand({ requestsPerMinute: 60, tokensPerMinute: 60 }, { worstTokens: 2 });
     await (await clock.fleet.run(ask)).end(2);
-    const standing = await clock.fleet.copies[0]?.standing(ask);
+    const status = await clock.fleet.instances[0]?.status(ask);
     assert.deepEqual(
-      standing?.map(({ limit, resetsAt }) => [limit, (resetsAt ?? NaN) - clock.ms]),
+      status?.map(({ limit, resetsAt }) => [limit, (resetsAt ?? NaN) - clock.ms]),
       [
         ['requestsPerMinute', 1000],
         ['tokensPerMinute', 2000],
@@ -276,7 +276,7 @@ describe('limits that are read anew', () => {
     );
   });
 
-  test('what is settled while the ledger is read is not forgotten', async () => {
+  test('usage that is settled while the ledger is read is counted', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.scheduler(),
@@ -284,10 +284,10 @@ describe('limits that are read anew', () => {
         async (scheduler, uses) => {
           const ledger = new FakeLedger();
           const history = {
-            // Rows are seen at one moment and told at another.
-            usedBy: async (accountId: string, atMs: number, recentMs: number) => {
+            // Rows are read at one moment and returned at another.
+            read: async (accountId: string, atMs: number, recentMs: number) => {
               await scheduler.schedule(Promise.resolve(), 'reads');
-              const entries = await ledger.usedBy(accountId, atMs, recentMs);
+              const entries = await ledger.read(accountId, atMs, recentMs);
               await scheduler.schedule(Promise.resolve(), 'answers');
               return entries;
             },
@@ -296,15 +296,15 @@ describe('limits that are read anew', () => {
           const fleet = new Fleet(ledger, [limits]);
           const ask = demand({ tokensPerDay: 1000 }, { worstTokens: 30 });
           const running = await scheduler.waitFor(Promise.all(uses.map(() => fleet.run(ask))));
-          limits.recount();
-          const standing = limits.standing(ask);
+          limits.invalidate();
+          const status = limits.status(ask);
           const ends = uses.map(async (tokens, index) => {
             await scheduler.schedule(Promise.resolve(), 'ends');
             void running[index]?.end(tokens);
           });
-          await scheduler.waitFor(Promise.all([standing, ...ends]));
+          await scheduler.waitFor(Promise.all([status, ...ends]));
           const total = uses.reduce((sum, tokens) => sum + tokens, 0);
-          const [now] = await scheduler.waitFor(limits.standing(ask));
+          const [now] = await scheduler.waitFor(limits.status(ask));
           assert.ok(now && now.used >= total, `${now?.used} of ${total}`);
         },
       ),

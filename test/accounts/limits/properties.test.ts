@@ -4,11 +4,14 @@ import * as fc from 'fast-check';
 import type { PlanLimits } from '../../../src/config/plan.ts';
 import { demand, headersOf, KINDS, MEMORY, VALKEY, type Fleet, type Request } from './fleet.ts';
 
-/** What callers do at once: each number says who asks which copy for how much, or which running request ends how. */
+/**
+ * Concurrent actions of callers: each number selects an instance and an amount, or a running request and how it
+ * ends.
+ */
 const step = fc.record({
   asks: fc.array(
     fc.record({
-      copy: fc.nat(2),
+      instance: fc.nat(2),
       key: fc.nat(1),
       model: fc.nat(1),
       worst: fc.integer({ min: 1, max: 60 }),
@@ -17,8 +20,8 @@ const step = fc.record({
     }),
     { maxLength: 12 },
   ),
-  /** Whether a copy reads the ledger anew beside it. */
-  recount: fc.boolean(),
+  /** Whether an instance reads the ledger again at the same time. */
+  invalidate: fc.boolean(),
 });
 
 type Ask =
@@ -39,22 +42,22 @@ const quotas = fc.record({
 });
 
 const MODELS = ['test/small', 'test/large'];
-/** Pico-dollars a token: a micro-dollar. */
+/** Pico-dollars per token: one micro-dollar. */
 const PRICE = 1_000_000n;
 
 let accounts = 0;
 
 for (const kind of KINDS) {
   describe(`limits ${kind.name}`, { skip: kind.skip }, () => {
-    test('parallel requests never overrun day, month, money or places in flight', async () => {
+    test('concurrent requests never exceed the limits of day, month, money and requests in flight', async () => {
       await using fleet = await kind.open();
       await fc.assert(
         fc.asyncProperty(quotas, fc.array(step, { maxLength: 8 }), async ({ plan, key, large }, steps) => {
           const limits: PlanLimits = { ...plan, ...(large ? { models: { 'test/large': large } } : {}) };
           const books = new Books(fleet, limits, key);
-          for (const { asks, recount } of steps) {
+          for (const { asks, invalidate } of steps) {
             const asking = asks.map((ask) => books.ask(ask));
-            if (recount) fleet.copies[0]?.recount();
+            if (invalidate) fleet.instances[0]?.invalidate();
             await Promise.all(asking);
             books.check();
             await books.endSome();
@@ -66,30 +69,30 @@ for (const kind of KINDS) {
       );
     });
 
-    test('parallel requests never take more than the bucket holds', async () => {
+    test("concurrent requests never take more than a bucket's capacity", async () => {
       await using fleet = await kind.open();
       await fc.assert(
         fc.asyncProperty(
           fc.integer({ min: 1, max: 30 }),
           fc.array(fc.nat(2), { maxLength: 60 }),
-          async (burst, copies) => {
-            // One a minute: while the test runs, nothing to speak of is refilled.
+          async (burst, instances) => {
+            // One per minute, so that almost nothing is refilled during the test.
             const limits = {
               requestsPerMinute: 1,
               tokensPerMinute: 1,
               burst: { requests: burst, tokens: 4 * burst },
             };
             const ask = demand(limits, { accountId: `acct_${accounts++}`, worstTokens: 1000 });
-            const decisions = await Promise.all(copies.map((copy) => fleet.admit(ask, copy)));
+            const decisions = await Promise.all(instances.map((instance) => fleet.admit(ask, instance)));
             const admitted = decisions.filter((decision) => decision.admitted).length;
-            assert.equal(admitted, Math.min(burst, 4, copies.length));
+            assert.equal(admitted, Math.min(burst, 4, instances.length));
           },
         ),
         { numRuns: 40 },
       );
     });
 
-    test('tokens overshoot a minute by no more than what running requests use beyond their share', async () => {
+    test("tokens exceed a minute's limit by no more than running requests use beyond their reservations", async () => {
       await using fleet = await kind.open();
       await fc.assert(
         fc.asyncProperty(
@@ -106,7 +109,7 @@ for (const kind of KINDS) {
               const { request } = await fleet.admit(demand(limits, { accountId, worstTokens }), index);
               const tokens = Math.floor((worstTokens * percent) / 100);
               if (request) running.push([request, tokens]);
-              // Every other one goes on running.
+              // Every other request continues to run.
               if (index % 2 === 0 || running.length === 0) continue;
               const [ended, spent] = running.shift() as [Request, number]; // There is one.
               used += spent;
@@ -122,7 +125,7 @@ for (const kind of KINDS) {
   });
 }
 
-test('memory and Valkey decide alike', { skip: VALKEY.skip }, async () => {
+test('memory and Valkey make the same decisions', { skip: VALKEY.skip }, async () => {
   await using memory = await MEMORY.open();
   await using valkey = await VALKEY.open();
   const bounds = fc.record(
@@ -158,7 +161,7 @@ test('memory and Valkey decide alike', { skip: VALKEY.skip }, async () => {
   );
 });
 
-/** What the callers of one account did, counted by themselves. */
+/** Counts what the callers of one account did. */
 class Books {
   readonly #fleet: Fleet;
   readonly #limits: PlanLimits;
@@ -172,7 +175,7 @@ class Books {
     this.#keyLimits = keyLimits;
   }
 
-  /** What was decided, without what depends on the clock. */
+  /** The decision without values that depend on the clock. */
   async ask(ask: Ask): Promise<unknown> {
     const model = MODELS[ask.model] ?? '';
     const keyId = `key_${ask.key}`;
@@ -185,7 +188,7 @@ class Books {
         worstTokens: ask.worst,
         worstPico: BigInt(ask.worst) * PRICE,
       }),
-      ask.copy,
+      ask.instance,
     );
     if (decision.request) {
       this.#entries.push({
@@ -202,14 +205,14 @@ class Books {
       'x-ratelimit-reset-tokens': __,
       ...headers
     } = headersOf(decision.headers);
-    if (decision.admitted) return { headers, against: decision.reservation.heldAgainst };
+    if (decision.admitted) return { headers, against: decision.reservation.appliedLimits };
     const { code, message } = decision.denial;
-    // Which of two buckets is full a millisecond later depends on when each was asked.
+    // Which of two buckets is full first depends on the millisecond.
     if (code.endsWith('_minute')) return { headers, code: 'a minute' };
     return { headers, code, message: message.replace(/at \d{4}.*/, '') };
   }
 
-  /** Ends what ends by itself, in the order of asking. */
+  /** Ends the requests that end on their own, in the order of admission. */
   async endSome(): Promise<void> {
     for (const entry of this.#entries) if (entry.running && entry.ends !== 'later') await this.#end(entry);
   }
@@ -218,7 +221,7 @@ class Books {
     for (const entry of this.#entries) if (entry.running) await this.#end(entry);
   }
 
-  /** No bound is overrun, even if every running request uses all that it may. */
+  /** Checks that no limit is exceeded, even if every running request uses its maximum. */
   check(): void {
     const { tokensPerDay, tokensPerMonth, usdPerMonth, requestsInFlight, models } = this.#limits;
     const sum = (which: (entry: Entry) => boolean = () => true) =>
@@ -253,7 +256,7 @@ interface Entry extends Omit<Ask, 'model'> {
   request: Request;
   keyId: string;
   model: string;
-  /** Used, or the most that it may use while it runs. */
+  /** Used, or the maximum while it runs. */
   tokens: number;
   running: boolean;
 }

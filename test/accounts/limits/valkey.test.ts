@@ -12,13 +12,13 @@ import { SILENT } from '../../../src/log.ts';
 import { run, until } from '../../harness.ts';
 import { startValkey } from '../../server-process.ts';
 import { valkeyUrl, withoutValkey } from '../../servers.ts';
-import { demand, FakeLedger, Fleet, openCopy, TIMING, type Request } from './fleet.ts';
+import { demand, FakeLedger, Fleet, openInstance, TIMING, type Request } from './fleet.ts';
 
-/** Several copies on one Valkey, and a connection beside them. */
-async function open(copies: number, whenStoreIsAway: 'local' | 'refuse' = 'local', url?: string) {
+/** Several instances on one Valkey, and a separate connection. */
+async function open(instances: number, whenStoreIsAway: 'local' | 'refuse' = 'local', url?: string) {
   const address = url ?? (await valkeyUrl());
   const ledger = new FakeLedger();
-  const opening = Array.from({ length: copies }, () => openCopy(address, ledger, { whenStoreIsAway }));
+  const opening = Array.from({ length: instances }, () => openInstance(address, ledger, { whenStoreIsAway }));
   const fleet = new Fleet(ledger, await Promise.all(opening));
   const client = createClient({ url: address });
   client.on('error', () => {});
@@ -35,26 +35,26 @@ async function open(copies: number, whenStoreIsAway: 'local' | 'refuse' = 'local
   };
 }
 
-/** Whether a copy asks the store: what it admits is held there. */
-async function asksStore(fleet: Fleet, copy: number): Promise<boolean> {
+/** Whether an instance uses the store: its requests are stored there. */
+async function asksStore(fleet: Fleet, instance: number): Promise<boolean> {
   const { request } = await fleet.admit(
-    demand({ requestsInFlight: 1_000_000 }, { accountId: `probe_${copy}` }),
-    copy,
+    demand({ requestsInFlight: 1_000_000 }, { accountId: `probe_${instance}` }),
+    instance,
   );
-  const held = request?.reservation as { stored?: object | null } | undefined;
+  const reservation = request?.reservation as { stored?: object | null } | undefined;
   await request?.fail();
-  return held?.stored != null;
+  return reservation?.stored != null;
 }
 
 async function used(
   limits: Limits | undefined,
-  ask: Parameters<Limits['standing']>[0],
+  ask: Parameters<Limits['status']>[0],
 ): Promise<number | undefined> {
-  return (await limits?.standing(ask))?.[0]?.used;
+  return (await limits?.status(ask))?.[0]?.used;
 }
 
 describe('limits in Valkey', { skip: withoutValkey }, () => {
-  test('copies give away one plan between them', async () => {
+  test('instances share one plan', async () => {
     await using store = await open(3);
     const limits = { requestsPerMinute: 10, tokensPerDay: 1000, requestsInFlight: 8 };
     const asks = Array.from({ length: 60 }, (_, index) =>
@@ -64,21 +64,24 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     assert.equal(decisions.filter(({ admitted }) => admitted).length, 8);
   });
 
-  test('a copy that has not heard of the newest generation undoes nobody’s reading of the ledger', async () => {
+  test("an instance with an old generation does not undo another's read of the ledger", async () => {
     const url = await valkeyUrl();
     const ledger = new FakeLedger();
-    const timing = { ...TIMING, beatMs: 60_000 };
-    // Each raises the generation as it comes, and hears of another's with its next beat only.
-    const copies = [await openCopy(url, ledger, { timing }), await openCopy(url, ledger, { timing })];
-    await using fleet = new Fleet(ledger, copies);
+    const timing = { ...TIMING, heartbeatMs: 60_000 };
+    // Each raises the generation at its start, and learns another's only with its next heartbeat.
+    const instances = [
+      await openInstance(url, ledger, { timing }),
+      await openInstance(url, ledger, { timing }),
+    ];
+    await using fleet = new Fleet(ledger, instances);
     for (let account = 0; account < 100; account++) {
       const ask = demand({ tokensPerDay: 1000 }, { accountId: `acct_${account}` });
-      await Promise.all([1, 0, 0, 1, 0].map((copy) => fleet.run(ask, copy)));
+      await Promise.all([1, 0, 0, 1, 0].map((instance) => fleet.run(ask, instance)));
     }
     assert.ok(ledger.reads <= 400, `${ledger.reads} readings of 100 accounts`);
   });
 
-  test('who waits as long as told is admitted, on the clock of the store', async () => {
+  test('a caller is admitted after the stated wait, on the clock of the store', async () => {
     await using store = await open(2);
     const ask = demand({ requestsPerMinute: 240, burst: { requests: 1 } });
     const now = async () => {
@@ -90,14 +93,14 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     await store.fleet.run(ask);
     for (let index = 0; index < 8; index++) {
       const before = await now();
-      const { retryAfterMs } = await store.fleet.refused(ask, index);
+      const { retryAfterMs } = await store.fleet.denied(ask, index);
       const after = await now();
       assert.ok(retryAfterMs !== null && retryAfterMs <= 250 && retryAfterMs > 0);
       await until(async () => (await now()) >= after + retryAfterMs);
       const admittedFrom = await now();
       await store.fleet.run(ask, index + 1);
-      // Right after, the whole wait is ahead: it is not told longer than it is.
-      const next = await store.fleet.refused(ask, index);
+      // Immediately after, the stated wait is not longer than the whole wait.
+      const next = await store.fleet.denied(ask, index);
       const passed = (await now()) - admittedFrom;
       assert.ok(
         next.retryAfterMs !== null && next.retryAfterMs >= 250 - passed - 1,
@@ -107,7 +110,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     }
   });
 
-  test('months are told as the calendar has them', async () => {
+  test('months are calendar months', async () => {
     await using store = await open(0);
     const text = `${ADMIT.text.slice(0, ADMIT.text.indexOf('local this_month'))} return month_of(tonumber(ARGV[1]))`;
     await fc.assert(
@@ -119,22 +122,22 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     );
   });
 
-  test('a new day and a new month begin with what still runs left out', async () => {
+  test('a new day and a new month begin without requests that still run', async () => {
     await using store = await open(2);
     const ask = demand({ tokensPerDay: 100, tokensPerMonth: 100 }, { worstTokens: 60 });
     await (await store.fleet.run(ask)).end(60);
     const running = await store.fleet.run({ ...ask, worstTokens: 40 });
-    await store.fleet.refused(ask);
+    await store.fleet.denied(ask);
     const key = 'sluice:{acct_1}:a';
     const [day, month] = await store.client.hmGet(key, ['d', 'm']);
-    // As if all of it had happened in a day of the month before.
+    // As if everything had happened on a day of the previous month.
     for (const row of store.ledger.rows) row.startedAt -= 31 * 86_400_000;
     await store.client.hSet(key, { d: Number(day) - 31, m: Number(month) - 1 });
     await store.fleet.run(ask, 1);
-    assert.equal(await used(store.fleet.copies[0], ask), 60);
-    // It started today, as far as it knows, and holds nothing today any more.
+    assert.equal(await used(store.fleet.instances[0], ask), 60);
+    // It started today by its own record, and no longer counts today.
     await running.end(40);
-    assert.ok(((await used(store.fleet.copies[0], ask)) ?? 0) <= 100);
+    assert.ok(((await used(store.fleet.instances[0], ask)) ?? 0) <= 100);
   });
 
   test('every key expires, and those of an account share its hash tag', async () => {
@@ -153,7 +156,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     for (const key of keys) assert.ok((await store.client.pTTL(key)) > 0, key);
   });
 
-  test('scripts that were flushed are sent again', async () => {
+  test('flushed scripts are sent again', async () => {
     await using store = await open(1);
     const ask = demand({ requestsInFlight: 1 });
     await store.client.sendCommand(['SCRIPT', 'FLUSH']);
@@ -162,22 +165,22 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     await store.fleet.run(ask);
   });
 
-  test('a store that forgot everything gives nobody a second budget', async () => {
+  test('a store that lost its data grants no second budget', async () => {
     await using store = await open(3);
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.nat(2), { minLength: 6, maxLength: 30 }),
         fc.nat(5),
-        async (copies, flushAt) => {
+        async (instances, flushAt) => {
           const accountId = `acct_${Math.random()}`;
           const limits = { requestsPerMinute: 8, tokensPerDay: 130, usdPerMonth: '0.000130' };
           const ask = demand(limits, { accountId, worstTokens: 30, worstPico: 30_000_000n });
           const running: Request[] = [];
           let tokens = 0;
           let admitted = 0;
-          for (const [index, copy] of copies.entries()) {
+          for (const [index, instance] of instances.entries()) {
             if (index === flushAt) await store.client.flushDb();
-            const decision = await store.fleet.admit(ask, copy);
+            const decision = await store.fleet.admit(ask, instance);
             if (decision.request) {
               admitted++;
               tokens += 30;
@@ -198,42 +201,43 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     );
   });
 
-  test('after the store forgot, places in flight are claimed anew', async () => {
+  test('after the store lost its data, requests in flight are claimed again', async () => {
     await using store = await open(0);
-    // Long before the lease has to be renewed.
+    // Long before the lease must be renewed.
     const timing = { ...TIMING, leaseMs: 600_000 };
-    const copies = await Promise.all([1, 2].map(() => openCopy(store.url, store.ledger, { timing })));
-    await using fleet = new Fleet(store.ledger, copies);
+    const instances = await Promise.all([1, 2].map(() => openInstance(store.url, store.ledger, { timing })));
+    await using fleet = new Fleet(store.ledger, instances);
     const ask = demand({ requestsInFlight: 2 });
     const requests = [await fleet.run(ask, 0), await fleet.run(ask, 1)];
     await store.client.flushDb();
-    await until(async () => (await used(copies[0], ask)) === 2);
-    await fleet.refused(ask);
+    await until(async () => (await used(instances[0], ask)) === 2);
+    await fleet.denied(ask);
     for (const request of requests) await request.end(1);
-    assert.equal(await used(copies[0], ask), 0);
+    assert.equal(await used(instances[0], ask), 0);
   });
 
-  test('what a dead copy holds is given back when nothing was heard of it for its lease', async () => {
+  test('the reservations of a dead instance are released when its lease expires', async () => {
     await using proxy = await openProxy(await valkeyUrl());
     await using store = await open(1, 'local', proxy.target);
-    const dead = new Fleet(store.ledger, [await openCopy(proxy.url, store.ledger)]);
+    const dead = new Fleet(store.ledger, [await openInstance(proxy.url, store.ledger)]);
     const ask = demand({ requestsInFlight: 1, tokensPerDay: 100 }, { worstTokens: 100 });
-    const held = await dead.run(ask);
-    await store.fleet.refused(ask);
+    const reservation = await dead.run(ask);
+    await store.fleet.denied(ask);
     proxy.cut();
     await until(async () => (await store.fleet.admit(ask)).admitted);
-    // It was not dead after all: what it used counts when it is back.
-    await held.end(100);
+    // It was not dead: its usage counts when it is back.
+    await reservation.end(100);
     proxy.mend();
     await until(
-      async () => (await used(store.fleet.copies[0], { ...ask, planLimits: { tokensPerDay: 1000 } })) === 200,
+      async () =>
+        (await used(store.fleet.instances[0], { ...ask, planLimits: { tokensPerDay: 1000 } })) === 200,
     );
     await dead[Symbol.asyncDispose]();
   });
 
-  test('two processes give away one plan between them', async () => {
+  test('two processes share one plan', async () => {
     await using store = await open(0);
-    const child = join(import.meta.dirname, 'copy-child.ts');
+    const child = join(import.meta.dirname, 'instance-child.ts');
     const ended = await Promise.all([1, 2].map(() => run(process.execPath, [child, store.url], process.env)));
     const admitted = ended.map(({ stdout, stderr }) => {
       assert.match(stdout, /^\d+$/, stderr);
@@ -256,10 +260,10 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     await until(async () => (await lease()) !== first);
     const second = await lease();
     await until(async () => (await lease()) !== second);
-    await store.fleet.refused(ask, 1);
+    await store.fleet.denied(ask, 1);
   });
 
-  test('while the store is away each copy gives away its share, and what it gave counts afterwards', async () => {
+  test('while the store is unreachable each instance admits its share, and that counts afterwards', async () => {
     await using server = await startValkey();
     await using store = await open(2, 'local', server.url);
     const limits = { requestsPerMinute: 12, tokensPerDay: 1000, requestsInFlight: 6 };
@@ -273,43 +277,47 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
       const { request } = await store.fleet.admit(ask, index);
       if (request) running.push(request);
     }
-    // Eleven requests, nine hundred tokens and six places are left, for two copies.
+    // Eleven requests, 900 tokens and six places in flight are left for two instances.
     assert.ok(running.length >= 2 && running.length <= 6, `${running.length} in flight`);
     await server.start();
     await until(async () => (await asksStore(store.fleet, 0)) && (await asksStore(store.fleet, 1)));
     assert.equal(
-      (await store.fleet.copies[0]?.standing(ask))?.find(({ limit }) => limit === 'requestsInFlight')?.used,
+      (await store.fleet.instances[0]?.status(ask))?.find(({ limit }) => limit === 'requestsInFlight')?.used,
       running.length,
     );
     for (const request of running) await request.end(100);
     const day = { ...ask, planLimits: { tokensPerDay: 1000 } };
-    await until(async () => (await used(store.fleet.copies[0], day)) === 100 + 100 * running.length);
-    assert.equal(await used(store.fleet.copies[1], day), 100 + 100 * running.length);
+    await until(async () => (await used(store.fleet.instances[0], day)) === 100 + 100 * running.length);
+    assert.equal(await used(store.fleet.instances[1], day), 100 + 100 * running.length);
   });
 
-  test('the shares of the copies never sum up to more than what was left', async () => {
+  test('the shares of the instances never add up to more than what was left', async () => {
     await using server = await startValkey();
     await using store = await open(3, 'local', server.url);
     await until(() => copiesSeen(store.fleet) === 3);
     await store.client.sendCommand(['PING']);
     process.kill(server.pid, 'SIGKILL');
     await until(
-      async () => !(await Promise.all([0, 1, 2].map((copy) => asksStore(store.fleet, copy)))).includes(true),
+      async () =>
+        !(await Promise.all([0, 1, 2].map((instance) => asksStore(store.fleet, instance)))).includes(true),
     );
     await fc.assert(
       fc.asyncProperty(
-        fc.array(fc.record({ copy: fc.nat(2), worst: fc.integer({ min: 1, max: 60 }), ends: fc.boolean() }), {
-          maxLength: 40,
-        }),
+        fc.array(
+          fc.record({ instance: fc.nat(2), worst: fc.integer({ min: 1, max: 60 }), ends: fc.boolean() }),
+          {
+            maxLength: 40,
+          },
+        ),
         async (asks) => {
           const accountId = `acct_${Math.random()}`;
           const limits = { tokensPerDay: 600, requestsPerMinute: 10, burst: { requests: 10 } };
           let tokens = 0;
           let admitted = 0;
-          for (const { copy, worst, ends } of asks) {
+          for (const { instance, worst, ends } of asks) {
             const { request } = await store.fleet.admit(
               demand(limits, { accountId, worstTokens: worst }),
-              copy,
+              instance,
             );
             if (!request) continue;
             tokens += worst;
@@ -324,7 +332,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     );
   });
 
-  test('503 storage_unavailable while the store is away, where the operator wants that', async () => {
+  test('503 storage_unavailable while the store is unreachable, if so configured', async () => {
     await using server = await startValkey();
     await using store = await open(1, 'refuse', server.url);
     const ask = demand({ requestsInFlight: 2, tokensPerDay: 100 }, { worstTokens: 40 });
@@ -336,20 +344,20 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     await server.start();
     await until(() => asksStore(store.fleet, 0).catch(() => false));
     assert.equal(
-      (await store.fleet.copies[0]?.standing(ask))?.find(({ limit }) => limit === 'tokensPerDay')?.used,
+      (await store.fleet.instances[0]?.status(ask))?.find(({ limit }) => limit === 'tokensPerDay')?.used,
       40,
     );
     assert.equal(
-      (await store.fleet.copies[0]?.standing(ask))?.find(({ limit }) => limit === 'requestsInFlight')?.used,
+      (await store.fleet.instances[0]?.status(ask))?.find(({ limit }) => limit === 'requestsInFlight')?.used,
       0,
     );
   });
 
-  test('a store that does not answer is away after a while, and nothing waits for ever', async () => {
+  test('a store that does not respond counts as unreachable, and nothing waits forever', async () => {
     await using server = await startValkey();
     const ledger = new FakeLedger();
-    const timing = { beatMs: 20, answerMs: 500, leaseMs: 1000, retryMs: 20 };
-    await using fleet = new Fleet(ledger, [await openCopy(server.url, ledger, { timing })]);
+    const timing = { heartbeatMs: 20, responseMs: 500, leaseMs: 1000, retryMs: 20 };
+    await using fleet = new Fleet(ledger, [await openInstance(server.url, ledger, { timing })]);
     const ask = demand({ requestsInFlight: 2 });
     await until(() => asksStore(fleet, 0));
     process.kill(server.pid, 'SIGSTOP');
@@ -357,12 +365,12 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     await until(async () => !(await asksStore(fleet, 0)));
     process.kill(server.pid, 'SIGCONT');
     await until(() => asksStore(fleet, 0));
-    await until(async () => (await used(fleet.copies[0], ask)) === 1);
+    await until(async () => (await used(fleet.instances[0], ask)) === 1);
     await fleet.run(ask);
-    await fleet.refused(ask);
+    await fleet.denied(ask);
   });
 
-  test('the log reports once that the store is away, and once that it is back', async () => {
+  test('the log reports once that the store is unreachable, and once that it is back', async () => {
     await using server = await startValkey();
     const ledger = new FakeLedger();
     const lines: string[] = [];
@@ -371,7 +379,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
       warn: (line: string) => lines.push(line),
       info: (line: string) => lines.push(line),
     };
-    await using fleet = new Fleet(ledger, [await openCopy(server.url, ledger, { log })]);
+    await using fleet = new Fleet(ledger, [await openInstance(server.url, ledger, { log })]);
     await until(() => asksStore(fleet, 0));
     process.kill(server.pid, 'SIGKILL');
     await until(async () => !(await asksStore(fleet, 0)));
@@ -380,75 +388,75 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     assert.deepEqual(lines, ['the store of limits does not answer', 'the store of limits answers again']);
   });
 
-  test('503 storage_unavailable when nine readings of the ledger are each undone by the store', async () => {
+  test('503 storage_unavailable when the store undoes nine reads of the ledger', async () => {
     await using store = await open(1);
     const forgetful = {
       reads: 0,
-      usedBy: async () => {
+      read: async () => {
         forgetful.reads++;
         await store.client.sendCommand(['FLUSHDB']);
         return [];
       },
     };
-    await using fleet = new Fleet(store.ledger, [await openCopy(store.url, forgetful)]);
+    await using fleet = new Fleet(store.ledger, [await openInstance(store.url, forgetful)]);
     await assert.rejects(fleet.admit(demand({ tokensPerDay: 100 })), { code: 'storage_unavailable' });
     assert.equal(forgetful.reads, 9);
   });
 
-  test('a copy starts while the store is away, and finds it later', async () => {
+  test('an instance starts while the store is unreachable, and connects later', async () => {
     await using server = await startValkey();
     process.kill(server.pid, 'SIGKILL');
     const ledger = new FakeLedger();
-    await using fleet = new Fleet(ledger, [await openCopy(server.url, ledger)]);
+    await using fleet = new Fleet(ledger, [await openInstance(server.url, ledger)]);
     const ask = demand({ tokensPerDay: 100 }, { worstTokens: 60 });
     const request = await fleet.run(ask);
     await server.start();
     await until(() => asksStore(fleet, 0));
-    await fleet.refused(ask);
+    await fleet.denied(ask);
     await request.end(10);
-    // Its row stood in for it while the store did not know it, and does so for some seconds.
+    // Its open row counts for it while the store does not know it, for some seconds.
     await until(async () => (await fleet.admit(ask)).admitted);
   });
 
-  test('a limit that is new counts what runs, also when its rows no longer stand in for it', async () => {
+  test('a new limit counts running requests, also after their open rows no longer count', async () => {
     await using store = await open(1);
     const ask = demand({ requestsPerMinute: 100 }, { worstTokens: 60 });
     const running = await store.fleet.run(ask);
     const models = { 'test/model': { tokensPerDay: 100, requestsInFlight: 1 } };
     const stricter = { ...ask, planLimits: { requestsPerMinute: 100, models } };
     const inFlight = async () => {
-      const standing = await store.fleet.copies[0]?.standing(stricter);
-      return standing?.find(({ limit }) => limit === 'requestsInFlight')?.used;
+      const status = await store.fleet.instances[0]?.status(stricter);
+      return status?.find(({ limit }) => limit === 'requestsInFlight')?.used;
     };
     await until(async () => (await inFlight()) === 1);
-    await store.fleet.refused(stricter);
+    await store.fleet.denied(stricter);
     await running.end(50);
     assert.equal(await inFlight(), 0);
   });
 
-  test('what is settled just before a copy ends is not lost, and the copy is not counted any more', async () => {
+  test('usage settled just before an instance ends is kept, and the instance is no longer counted', async () => {
     await using store = await open(1);
     const ask = demand({ tokensPerDay: 1000 }, { worstTokens: 10 });
     await store.fleet.run(ask);
-    const ending = new Fleet(store.ledger, [await openCopy(store.url, store.ledger)]);
+    const ending = new Fleet(store.ledger, [await openInstance(store.url, store.ledger)]);
     await until(() => copiesSeen(store.fleet) === 2);
     const requests = await Promise.all(Array.from({ length: 20 }, () => ending.run(ask)));
     for (const request of requests) void request.end(3);
     await ending[Symbol.asyncDispose]();
-    assert.equal(await used(store.fleet.copies[0], ask), 70);
+    assert.equal(await used(store.fleet.instances[0], ask), 70);
     await until(() => copiesSeen(store.fleet) === 1);
   });
 
-  test('an address that is none is refused without showing it', async () => {
-    const opening = openCopy('http://:hush@127.0.0.1', new FakeLedger());
+  test('an invalid URL is refused without showing it', async () => {
+    const opening = openInstance('http://:hush@127.0.0.1', new FakeLedger());
     await assert.rejects(opening, (error) => error instanceof TypeError && !error.message.includes('hush'));
   });
 
-  test('what was admitted alone is never lost, however often the store goes away', async () => {
+  test('locally admitted requests are never lost, however often the store is unreachable', async () => {
     await using proxy = await openProxy(await valkeyUrl());
     await using store = await open(1, 'local', proxy.target);
     const ledger = store.ledger;
-    await using cut = new Fleet(ledger, [await openCopy(proxy.url, ledger)]);
+    await using cut = new Fleet(ledger, [await openInstance(proxy.url, ledger)]);
     const ask = demand({ tokensPerDay: 1_000_000 }, { worstTokens: 10 });
     let total = 0;
     for (let round = 0; round < 6; round++) {
@@ -461,15 +469,17 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     }
     proxy.mend();
     await until(() => asksStore(cut, 0));
-    await until(async () => (await used(store.fleet.copies[0], ask)) === total);
+    await until(async () => (await used(store.fleet.instances[0], ask)) === total);
   });
 });
 
 function copiesSeen(fleet: Fleet): number {
-  return Math.min(...fleet.copies.map((copy) => (copy as unknown as { copies: number }).copies));
+  return Math.min(
+    ...fleet.instances.map((instance) => (instance as unknown as { instances: number }).instances),
+  );
 }
 
-/** Passes bytes on to a store, until it is cut: then it is unreachable. */
+/** Forwards bytes to a store until it is cut; then the store is unreachable. */
 async function openProxy(target: string) {
   const { port, pathname } = new URL(target);
   let open = true;

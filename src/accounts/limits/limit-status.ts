@@ -1,14 +1,12 @@
-import { endOfDay, endOfMonth } from './calendar.ts';
+import { endOfDay, endOfMonth, formatDuration } from './calendar.ts';
 import { bucketLeft, bucketResetMs, type Counts } from './counts.ts';
-import { writeDuration } from './duration.ts';
-import { writeHeldLimit } from './held-against.ts';
-import type { LimitStanding, RateLimitHeaders } from './limits.ts';
+import type { LimitName, LimitStatus, RateLimitHeaders } from './limits.ts';
 import { usdOfNano } from './money.ts';
 import { LIMIT_NAMES, type Bucket, type ScopeLimits } from './scope-limits.ts';
 
 /**
- * The `x-ratelimit-*` headers: of requests and of tokens, the limit with the least left. `limit` is what the bucket
- * holds, `reset` how long it takes until it is full again.
+ * Returns the `x-ratelimit-*` headers of the request and token limits with the least left. `limit` is the
+ * bucket's capacity, `reset` the time until it is full.
  */
 export function headersOf(scopes: readonly ScopeLimits[], counts: readonly Counts[]): RateLimitHeaders {
   const headers: string[] = [];
@@ -34,17 +32,36 @@ export function headersOf(scopes: readonly ScopeLimits[], counts: readonly Count
       `x-ratelimit-remaining-${kind}`,
       String(left),
       `x-ratelimit-reset-${kind}`,
-      writeDuration(bucketResetMs(tightest, spent)),
+      formatDuration(bucketResetMs(tightest, spent)),
     );
   }
   return headers;
 }
 
+/** A limit that applied to a request. */
+export interface AppliedLimit {
+  scope: 'account' | 'key';
+  /** Null: all models. */
+  model: string | null;
+  limit: LimitName;
+  /** The limit and what was left after this request: requests, tokens, or USD as a decimal string. */
+  bound: number | string;
+  left: number | string;
+}
+
+type AppliedLimitTuple = [
+  scope: AppliedLimit['scope'],
+  model: string | null,
+  limit: LimitName,
+  bound: number | string,
+  left: number | string,
+];
+
 /**
- * The limits that a request was held against, for its receipt: what each allows and what it left, money as decimal
- * strings. Written by hand, because every request pays for it; `readHeldLimits` reads it.
+ * Returns the limits that apply to a request with what it left of each, as JSON for the receipt. Written by hand
+ * because it runs for every request; `readAppliedLimits` parses it.
  */
-export function heldAgainst(scopes: readonly ScopeLimits[], counts: readonly Counts[]): string {
+export function appliedLimits(scopes: readonly ScopeLimits[], counts: readonly Counts[]): string {
   const parts: string[] = [];
   for (let index = 0; index < scopes.length; index++) {
     const limits = scopes[index];
@@ -53,45 +70,59 @@ export function heldAgainst(scopes: readonly ScopeLimits[], counts: readonly Cou
     const { requests, tokens, inFlight, dayTokens, monthTokens, monthNano } = limits;
     const { scope, model } = limits;
     const add = (name: keyof typeof LIMIT_NAMES, bound: string | number, left: string | number): void => {
-      parts.push(writeHeldLimit({ scope, model, limit: LIMIT_NAMES[name], bound, left }));
+      parts.push(formatAppliedLimit({ scope, model, limit: LIMIT_NAMES[name], bound, left }));
     };
     if (requests !== null) add('requests', requests.perMinute, bucketLeft(requests, used.requestsSpent));
     if (tokens !== null) add('tokens', tokens.perMinute, bucketLeft(tokens, used.tokensSpent));
     if (inFlight !== null) add('inFlight', inFlight, Math.max(0, inFlight - used.running));
-    if (dayTokens !== null) add('dayTokens', dayTokens, left(dayTokens, used.daySettled, used.dayHeld));
+    if (dayTokens !== null) add('dayTokens', dayTokens, left(dayTokens, used.daySettled, used.dayReserved));
     if (monthTokens !== null) {
-      add('monthTokens', monthTokens, left(monthTokens, used.monthSettled, used.monthHeld));
+      add('monthTokens', monthTokens, left(monthTokens, used.monthSettled, used.monthReserved));
     }
     if (monthNano !== null) {
-      const rest = usdOfNano(left(monthNano, used.nanoSettled, used.nanoHeld));
+      const rest = usdOfNano(left(monthNano, used.nanoSettled, used.nanoReserved));
       add('monthNano', usdOfNano(monthNano), rest);
     }
   }
   return `[${parts.join(',')}]`;
 }
 
-/** Every limit as it stands now. */
-export function standingOf(
+/** Formats one limit as a JSON array without names, since every row of the ledger stores them. */
+export function formatAppliedLimit({ scope, model, limit, bound, left }: AppliedLimit): string {
+  const written = (amount: number | string) => (typeof amount === 'number' ? amount : `"${amount}"`);
+  // Model IDs need no JSON escaping.
+  return `["${scope}",${model === null ? null : `"${model}"`},"${limit}",${written(bound)},${written(left)}]`;
+}
+
+/** Parses the limits of a row of the ledger. */
+export function readAppliedLimits(text: string): AppliedLimit[] {
+  // Written by `appliedLimits`.
+  const tuples = JSON.parse(text) as AppliedLimitTuple[];
+  return tuples.map(([scope, model, limit, bound, left]) => ({ scope, model, limit, bound, left }));
+}
+
+/** Returns the current usage of every limit. */
+export function limitStatuses(
   scopes: readonly ScopeLimits[],
   counts: readonly Counts[],
   nowMs: number,
-): LimitStanding[] {
+): LimitStatus[] {
   return scopes.flatMap((limits, index) => {
     const used = counts[index];
-    return used === undefined ? [] : standingIn(limits, used, nowMs);
+    return used === undefined ? [] : scopeStatuses(limits, used, nowMs);
   });
 }
 
-function standingIn(limits: ScopeLimits, counts: Counts, nowMs: number): LimitStanding[] {
+function scopeStatuses(limits: ScopeLimits, counts: Counts, nowMs: number): LimitStatus[] {
   const { scope, model, requests, tokens, inFlight, dayTokens, monthTokens, monthNano } = limits;
-  const standing: LimitStanding[] = [];
+  const statuses: LimitStatus[] = [];
   const add = (
     name: keyof typeof LIMIT_NAMES,
     bound: number,
     used: number,
     resetsAt: number | null,
   ): void => {
-    standing.push({ scope, model, limit: LIMIT_NAMES[name], bound, used, resetsAt });
+    statuses.push({ scope, model, limit: LIMIT_NAMES[name], bound, used, resetsAt });
   };
   const addBucket = (name: 'requests' | 'tokens', bucket: Bucket, spent: number): void => {
     const used = bucket.capacity - bucketLeft(bucket, spent);
@@ -101,18 +132,18 @@ function standingIn(limits: ScopeLimits, counts: Counts, nowMs: number): LimitSt
   if (tokens !== null) addBucket('tokens', tokens, counts.tokensSpent);
   if (inFlight !== null) add('inFlight', inFlight, counts.running, null);
   if (dayTokens !== null) {
-    add('dayTokens', dayTokens, counts.daySettled + counts.dayHeld, endOfDay(nowMs));
+    add('dayTokens', dayTokens, counts.daySettled + counts.dayReserved, endOfDay(nowMs));
   }
   if (monthTokens !== null) {
-    add('monthTokens', monthTokens, counts.monthSettled + counts.monthHeld, endOfMonth(nowMs));
+    add('monthTokens', monthTokens, counts.monthSettled + counts.monthReserved, endOfMonth(nowMs));
   }
   if (monthNano !== null) {
-    const used = Math.ceil((counts.nanoSettled + counts.nanoHeld) / 1000);
+    const used = Math.ceil((counts.nanoSettled + counts.nanoReserved) / 1000);
     add('monthNano', Math.ceil(monthNano / 1000), used, endOfMonth(nowMs));
   }
-  return standing;
+  return statuses;
 }
 
-function left(bound: number, settled: number, held: number): number {
-  return Math.max(0, bound - settled - held);
+function left(bound: number, settled: number, reserved: number): number {
+  return Math.max(0, bound - settled - reserved);
 }

@@ -1,55 +1,60 @@
-import type { Ask } from './counts.ts';
+import type { RequestAmounts } from './counts.ts';
 import type { Demand, Reservation } from './limits.ts';
 import { minuteTokens, scopeId, type ScopeLimits } from './scope-limits.ts';
 
-/** When an admitted request started, by the clock of the store that admitted it. */
-export interface Admitted {
+/** The UTC day and month in which a request was admitted, on the clock of the store. */
+export interface AdmissionPeriod {
   day: number;
   month: number;
 }
 
-/** A scope in which a request counts. */
-export interface Counted {
+/** A scope in which a request is counted. */
+export interface CountedScope {
   id: string;
-  /** The limits of the scope by which it was admitted; undefined: it had none then. */
+  /** The limits of the scope at admission; undefined: none. */
   admittedBy: ScopeLimits | undefined;
 }
 
-/** What one running request holds of its limits. */
-export class Held implements Reservation {
+/** The reservation of a running request. */
+export class ActiveReservation implements Reservation {
   readonly accountId: string;
   readonly keyId: string;
   readonly model: string;
-  /** Those it was admitted by. */
+  /** The scopes with limits at admission. */
   readonly scopes: readonly ScopeLimits[];
   readonly tokens: number;
   readonly pico: bigint;
   readonly nano: number;
-  /** UTC day and month that it counts in: those it started in. */
+  /** The UTC day and month in which it started and is counted. */
   readonly day: number;
   readonly month: number;
-  /** Told when it has been taken. */
-  heldAgainst = '[]';
+  /** Set after admission. */
+  appliedLimits = '[]';
   readonly #reservedShare: number;
-  /** Its name in the shared store, and the copy that holds it there; null: it is not there. */
-  stored: { id: string; copy: string } | null = null;
+  /** Its ID in the shared store and the instance that owns it; null: not stored. */
+  stored: { id: string; instance: string } | null = null;
   settled = false;
 
-  constructor(demand: Demand, scopes: readonly ScopeLimits[], ask: Ask, admitted: Admitted) {
+  constructor(
+    demand: Demand,
+    scopes: readonly ScopeLimits[],
+    amounts: RequestAmounts,
+    admitted: AdmissionPeriod,
+  ) {
     this.accountId = demand.accountId;
     this.keyId = demand.keyId;
     this.model = demand.model;
     this.scopes = scopes;
     this.tokens = demand.worstTokens;
     this.pico = demand.worstPico;
-    this.nano = ask.nano;
+    this.nano = amounts.nano;
     this.day = admitted.day;
     this.month = admitted.month;
-    this.#reservedShare = ask.reservedShare;
+    this.#reservedShare = amounts.reservedShare;
   }
 
-  /** The four scopes that it counts in, whichever of them have limits now. */
-  counted(): readonly Counted[] {
+  /** Returns the four scopes in which it is counted, whether or not they have limits. */
+  countedScopes(): readonly CountedScope[] {
     const { model } = this;
     return [
       this.#counted('account', null),
@@ -59,12 +64,12 @@ export class Held implements Reservation {
     ];
   }
 
-  /** The tokens of a minute that it took beforehand. */
+  /** Returns the tokens that it reserved from the bucket. */
   minuteTokensOf(limits: ScopeLimits): number {
     return limits.tokens === null ? 0 : minuteTokens(limits.tokens, this.tokens, this.#reservedShare);
   }
 
-  #counted(scope: 'account' | 'key', model: string | null): Counted {
+  #counted(scope: 'account' | 'key', model: string | null): CountedScope {
     const admittedBy = this.scopes.find((limits) => limits.scope === scope && limits.model === model);
     return { id: scopeId(scope, this.keyId, model), admittedBy };
   }

@@ -1,7 +1,7 @@
-/** A copy of the service that asks for as much as it can get, and writes how much it got. */
-import { demand, FakeLedger, openCopy } from './fleet.ts';
+/** An instance that admits as many requests as it can and prints their number. */
+import { demand, FakeLedger, openInstance } from './fleet.ts';
 
-const limits = await openCopy(process.argv[2] ?? '', new FakeLedger());
+const limits = await openInstance(process.argv[2] ?? '', new FakeLedger());
 const ask = demand({ requestsPerMinute: 1, burst: { requests: 100 }, tokensPerDay: 200 });
 let admitted = 0;
 for (let round = 0; round < 10; round++) {
@@ -12,6 +12,6 @@ for (let round = 0; round < 10; round++) {
     limits.settle(decision.reservation, { tokens: 1, pico: 0n, request: true });
   }
 }
-await limits.standing(ask);
+await limits.status(ask);
 process.stdout.write(String(admitted));
 await limits[Symbol.asyncDispose]();
