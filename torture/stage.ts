@@ -90,7 +90,7 @@ export async function setStage({ database, copies: count, stop }: StageOptions):
   const start = (name: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Program => {
     const logFile = join(folder, `${name}.log`);
     // Half of what it takes to start a program is to compile it.
-    const all = { ...process.env, NODE_COMPILE_CACHE: join(folder, 'compiled'), ...env };
+    const all = { NODE_COMPILE_CACHE: join(folder, 'compiled'), ...process.env, ...env };
     const program = owned.use(new Program({ args: [MAIN, ...args], env: all, logFile }));
     program.up();
     return program;

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Charged, Ending, Entry } from '../torture/books.ts';
-import { compare } from '../torture/compare.ts';
-import { differencesOf, recount } from '../torture/recount.ts';
-import type { Row } from '../torture/ledger.ts';
-import { torture } from '../torture/run.ts';
-import { hasPostgres, hasValkey } from './server-process.ts';
+import type { Charged, Ending, Entry } from '../../torture/books.ts';
+import { compare } from '../../torture/compare.ts';
+import { differencesOf, recount } from '../../torture/recount.ts';
+import type { Row } from '../../torture/ledger.ts';
+import { torture } from '../../torture/run.ts';
+import { hasPostgres, hasValkey } from '../server-process.ts';
 
 const FAULTS = 12;
 
