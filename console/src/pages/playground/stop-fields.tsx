@@ -46,7 +46,7 @@ export function StopFields() {
           icon={<Plus className="size-3.5" aria-hidden="true" />}
           onClick={() => set([...stop, ''])}
         >
-          Add stop sequence
+          Add sequence
         </Button>
       )}
       <p className="text-xs leading-5 text-ink-3">
