@@ -60,7 +60,7 @@ export function watchConnections(
 /** The client read nothing of its response for `stallMs`. */
 export class StalledError extends Error {
   constructor() {
-    super('the client did not read its response');
+    super('the client stopped reading the response');
     this.name = 'StalledError';
   }
 }

@@ -208,9 +208,8 @@ export class Service implements AsyncDisposable {
       const key = field as keyof typeof file;
       return !RELOADED.has(key) && !isDeepStrictEqual(before[key], file[key]);
     });
-    this.#log.info('configuration read again', { plans: Object.keys(file.plans) });
-    if (waiting.length > 0)
-      this.#log.warn('these fields take effect with the next start', { fields: waiting });
+    this.#log.info('configuration reloaded', { plans: Object.keys(file.plans) });
+    if (waiting.length > 0) this.#log.warn('restart the service to apply these fields', { fields: waiting });
     await recordPlans(this.#database, this.#plans);
     await warnOfLostPlans(this.#database, this.#plans, this.#log);
   }
@@ -221,9 +220,9 @@ export class Service implements AsyncDisposable {
     const { drainMs } = this.#config.file;
     this.#log.info('stopping', { running: this.#activity.running, drainMs });
     if (await finishes(this.#activity.idle(), drainMs)) return;
-    this.#log.warn('ending what still runs', { running: this.#activity.running });
+    this.#log.warn('ending the remaining requests', { running: this.#activity.running });
     this.#activity.abort(
-      new ServiceError('shutting_down', 'The service stopped before the answer was whole.'),
+      new ServiceError('shutting_down', 'The service stopped before the response was complete.'),
     );
     await finishes(this.#activity.idle(), LAST_FRAME_MS);
   }
@@ -244,7 +243,7 @@ function tellOfMigrations(log: Log): (migration: string) => void {
   let made = false;
   return (migration) => {
     made ||= migration === FIRST_MIGRATION;
-    if (!made) log.info('changing the tables of the database', { migration });
+    if (!made) log.info('migrating the database', { migration });
   };
 }
 
@@ -367,7 +366,7 @@ function keyClosed(): ServiceError {
 
 /** Ends a generation that another copy of the service has settled as interrupted, taking this one for dead. */
 function fenced(): ServiceError {
-  return new ServiceError('storage_unavailable', 'The service could not keep count of this request.');
+  return new ServiceError('storage_unavailable', 'The usage of this request could not be saved.');
 }
 
 function addressOf(app: FastifyInstance, host: string): string {

@@ -89,7 +89,7 @@ function isExecutable(library: string): boolean {
     env: offer.env,
     encoding: 'utf8',
   });
-  if (status !== 0 && /no processor of any kind/.test(stderr)) return false;
+  if (status !== 0 && /no usable processor found/.test(stderr)) return false;
   const [fault] = status === 0 ? libraryFaults(offer.report(), library) : [stderr];
   if (fault !== undefined) throw new Error(`${library}: ${fault}`);
   return true;

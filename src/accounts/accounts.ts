@@ -25,9 +25,13 @@ export function planNamed(plans: Plans, name: string | null): Plan | null {
   const plan = plans.of(name);
   if (plan !== null) return plan;
   const known = plans.list().map((one) => one.name);
-  throw new ServiceError('not_found', `There is no such plan; the configuration has ${known.join(', ')}.`, {
-    param: 'plan',
-  });
+  throw new ServiceError(
+    'not_found',
+    `The plan \`${name}\` does not exist. Available plans: ${known.join(', ')}.`,
+    {
+      param: 'plan',
+    },
+  );
 }
 
 /** Makes an account. Rejects with a `ServiceError` `invalid_value` (param `name`), or a `DatabaseError`. */
@@ -134,7 +138,7 @@ export async function changeAccount(
     const notes = (['name', 'plan', 'status'] as const).filter((field) => row[field] !== changed[field]);
     if (notes.length === 0) return toRecord(row);
     if (row.status === 'closed') {
-      throw new ServiceError('conflict', 'A closed account stays as it is.', { param: 'id' });
+      throw new ServiceError('conflict', 'A closed account cannot be changed.', { param: 'id' });
     }
     await transaction.updateTable('accounts').set(wanted).where('id', '=', id).execute();
     for (const field of notes) {
@@ -178,16 +182,14 @@ async function lockAccount(
 
 function checkedStatus(id: string, status: AccountStatus): AccountStatus {
   if (status !== 'closed' || id !== DEFAULT_ACCOUNT_ID) return status;
-  throw new ServiceError(
-    'conflict',
-    'The default account cannot be closed: keys belong to it unless they are told otherwise. Suspend it instead.',
-    { param: 'status' },
-  );
+  throw new ServiceError('conflict', 'The default account cannot be closed. Suspend it instead.', {
+    param: 'status',
+  });
 }
 
 /** The fault of an account that is not there. */
 export function noSuchAccount(): ServiceError {
-  return new ServiceError('not_found', 'There is no such account.', { param: 'id' });
+  return new ServiceError('not_found', 'This account does not exist.', { param: 'id' });
 }
 
 function toRecord(row: Selectable<Schema['accounts']>): AccountRecord {

@@ -65,7 +65,7 @@ function modelsText(models: readonly string[] | null): string | null {
   if (ids.length >= 1 && ids.length <= MAX_MODELS) return JSON.stringify(ids);
   throw new ServiceError(
     'invalid_value',
-    `A key may use 1 to ${MAX_MODELS} models that it names, or all where it names none.`,
+    `\`allowed_models\` must list 1 to ${MAX_MODELS} models, or be null for all models.`,
     { param: 'allowed_models' },
   );
 }

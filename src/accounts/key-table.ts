@@ -121,7 +121,7 @@ export async function changeKey(
     );
     if (fields.length === 0) return toRecord(row);
     if (row.revoked_at !== null) {
-      throw new ServiceError('conflict', 'A revoked key stays as it is.', { param: 'id' });
+      throw new ServiceError('conflict', 'A revoked key cannot be changed.', { param: 'id' });
     }
     await transaction.updateTable('keys').set(columns).where('id', '=', row.id).execute();
     await appendAudit(transaction, by, {
@@ -161,7 +161,7 @@ export async function revokeKey(
 
 /** The fault of a key that is not there. */
 export function noSuchKey(): ServiceError {
-  return new ServiceError('not_found', 'There is no such key.', { param: 'id' });
+  return new ServiceError('not_found', 'This key does not exist.', { param: 'id' });
 }
 
 type KeyRow = Selectable<Schema['keys']>;
@@ -183,9 +183,13 @@ async function lockKey(
     .$if(database.place.kind === 'postgres', (query) => query.forUpdate())
     .execute();
   if (rows.length > 1) {
-    throw new ServiceError('invalid_value', 'Several keys begin like that; name one by its id.', {
-      param: 'id',
-    });
+    throw new ServiceError(
+      'invalid_value',
+      'Several keys start with these characters. Use the ID of the key.',
+      {
+        param: 'id',
+      },
+    );
   }
   return rows[0] ?? null;
 }
@@ -198,6 +202,6 @@ async function refuseUnlessOpen(transaction: Transaction<Schema>, accountId: str
     .executeTakeFirst();
   if (account !== undefined && account.status !== 'closed') return;
   const param = 'account_id';
-  if (account === undefined) throw new ServiceError('not_found', 'There is no such account.', { param });
+  if (account === undefined) throw new ServiceError('not_found', 'This account does not exist.', { param });
   throw new ServiceError('conflict', 'This account is closed.', { param });
 }

@@ -210,7 +210,7 @@ export class KeyStore implements AsyncDisposable {
       }
     } catch (error) {
       for (const [id, ip] of used) this.#used.set(id, this.#used.get(id) ?? ip);
-      this.#log.warn('the last use of keys could not be written yet', { error: error as Error });
+      this.#log.warn('last use of keys not saved yet', { error: error as Error });
     }
   }
 
@@ -230,11 +230,11 @@ export class KeyStore implements AsyncDisposable {
   async #poll(): Promise<void> {
     try {
       await this.refresh();
-      if (this.#failing) this.#log.info('keys can be read from the database again');
+      if (this.#failing) this.#log.info('API keys can be read from the database again');
       this.#failing = false;
     } catch (error) {
       if (!this.#failing) {
-        this.#log.error('keys cannot be read from the database', { error: error as Error });
+        this.#log.error('API keys cannot be read from the database', { error: error as Error });
       }
       this.#failing = true;
     }
@@ -327,10 +327,14 @@ async function betweenOthers(write: () => Promise<unknown>): Promise<void> {
 const SYSTEM_CLOCK: KeyClock = { now: () => Date.now(), elapsed: () => performance.now() };
 
 function cannotCheck(cause?: unknown): ServiceError {
-  return new ServiceError('storage_unavailable', 'Keys cannot be checked now.', {
-    retryAfterMs: 1000,
-    cause,
-  });
+  return new ServiceError(
+    'storage_unavailable',
+    'API keys cannot be checked because the database is not available. Try again later.',
+    {
+      retryAfterMs: 1000,
+      cause,
+    },
+  );
 }
 
 /** RFC 6750, section 2.1, and RFC 9110, section 11.1: the scheme's case does not matter. */

@@ -9,7 +9,7 @@ export function checkedName(name: string, whose: 'account' | 'key' | 'person'): 
   if (hasLength(name, 1, MAX_NAME) && NAME.test(name) && name.isWellFormed()) return name.trim();
   throw new ServiceError(
     'invalid_value',
-    `${whose === 'account' ? 'An' : 'A'} ${whose}'s name has 1 to ${MAX_NAME} characters, none of them a control character.`,
+    `The name of ${whose === 'account' ? 'an' : 'a'} ${whose} must be 1 to ${MAX_NAME} characters long, without control characters.`,
     { param: 'name' },
   );
 }

@@ -32,7 +32,7 @@ export async function setOperator(
     if (numUpdatedRows === 0n) {
       const known = await transaction.selectFrom('people').select('id').where('id', '=', personId).execute();
       if (known.length > 0) return;
-      throw new ServiceError('not_found', 'There is no such person.', { param: 'id' });
+      throw new ServiceError('not_found', 'This user does not exist.', { param: 'id' });
     }
     await appendAudit(transaction, by, {
       action: operator ? 'person.make_operator' : 'person.unmake_operator',
@@ -58,5 +58,8 @@ export async function refuseLastOperator(
     .$if(place.kind === 'postgres', (query) => query.forUpdate())
     .execute();
   if (operators.length !== 1 || operators[0]?.id !== personId) return;
-  throw new ServiceError('last_operator', 'This is the last operator; make somebody else one first.');
+  throw new ServiceError(
+    'last_operator',
+    'The last operator cannot be removed. Make another user an operator first.',
+  );
 }

@@ -21,7 +21,7 @@ export interface Page<T> {
 /** How many items a page has. Throws a `ServiceError` `invalid_value` (param `limit`). */
 export function pageLimit({ limit = DEFAULT_PAGE }: PageQuery): number {
   if (!Number.isInteger(limit) || limit < 1 || limit > MAX_PAGE) {
-    throw new ServiceError('invalid_value', `'limit' must be a whole number from 1 to ${MAX_PAGE}.`, {
+    throw new ServiceError('invalid_value', `\`limit\` must be a whole number from 1 to ${MAX_PAGE}.`, {
       param: 'limit',
     });
   }
@@ -81,7 +81,7 @@ export function placeOf({ cursor }: PageQuery): Place | null {
 
 /** The fault of a cursor that no page has given out. */
 export function invalidCursor(): ServiceError {
-  return new ServiceError('invalid_value', "'cursor' must be the `next_cursor` of a page of this list.", {
+  return new ServiceError('invalid_value', '`cursor` must be a `next_cursor` of this list.', {
     param: 'cursor',
   });
 }

@@ -54,7 +54,7 @@ export async function createPerson(
       .returningAll()
       .executeTakeFirst();
     if (row === undefined) {
-      throw new ServiceError('conflict', 'Somebody has this address already.', { param: 'email' });
+      throw new ServiceError('conflict', 'Another user already has this email address.', { param: 'email' });
     }
     await appendAudit(transaction, by, {
       action: 'person.create',
@@ -244,7 +244,7 @@ export function checkedEmail(text: string): string {
   if (hasLength(text, 3, MAX_EMAIL) && EMAIL.test(text)) return text.trim().toLowerCase();
   throw new ServiceError(
     'invalid_value',
-    `'email' must be an address of at most ${MAX_EMAIL} characters, such as zoe@example.com.`,
+    `\`email\` must be an email address of at most ${MAX_EMAIL} characters, such as zoe@example.com.`,
     { param: 'email' },
   );
 }
@@ -264,11 +264,11 @@ async function isMember(
 }
 
 function notInAccount(): ServiceError {
-  return new ServiceError('not_found', 'This person is not in this account.', { param: 'person_id' });
+  return new ServiceError('not_found', 'This user is not a member of this account.', { param: 'person_id' });
 }
 
 function noSuchPerson(): ServiceError {
-  return new ServiceError('not_found', 'There is no such person.', { param: 'person_id' });
+  return new ServiceError('not_found', 'This user does not exist.', { param: 'person_id' });
 }
 
 function toRecord(row: Selectable<Schema['people']>): PersonRecord {

@@ -67,7 +67,7 @@ export async function warnOfLostPlans(database: Database, plans: Plans, log: Log
     .limit(100)
     .execute();
   for (const { id, plan } of rows) {
-    log.warn('the plan of this account is not in the configuration, so its requests are refused', {
+    log.warn('requests of this account are refused because its plan is not in the configuration', {
       account: id,
       plan,
     });

@@ -22,7 +22,7 @@ export class AccountStore {
       return await work(this.#database);
     } catch (error) {
       if (!(error instanceof DatabaseError)) throw error;
-      throw new ServiceError('storage_unavailable', 'The database cannot be asked now.', {
+      throw new ServiceError('storage_unavailable', 'The database is not available now. Try again later.', {
         retryAfterMs: 1000,
         cause: error,
       });

@@ -31,7 +31,7 @@ function dimensionsOf(text: string | undefined): UsageDimension[] {
   if (known.length === words.length) return words as UsageDimension[]; // Each is one, and none is there twice.
   throw new ServiceError(
     'invalid_value',
-    `'by' must be some of ${USAGE_DIMENSIONS.join(', ')}, each once, with commas between.`,
+    `\`by\` must be a comma-separated list of ${USAGE_DIMENSIONS.join(', ')}, each at most once.`,
     { param: 'by' },
   );
 }
@@ -40,5 +40,5 @@ function parseDay(text: string, param: string): number {
   const atMs = /^\d{4}-\d\d-\d\d$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;
   // 30 February is a moment to JavaScript, and no day.
   if (!Number.isNaN(atMs) && new Date(atMs).toISOString().startsWith(text)) return atMs / DAY_MS;
-  throw new ServiceError('invalid_value', `'${param}' must be a day such as 2026-11-21.`, { param });
+  throw new ServiceError('invalid_value', `\`${param}\` must be a day such as 2026-11-21.`, { param });
 }

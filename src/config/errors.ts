@@ -19,7 +19,7 @@ export class ConfigError extends Error {
     const sorted = [...issues].sort(
       (a, b) => (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0),
     );
-    const title = `The configuration${configPath === null ? '' : ` ${configPath}`} cannot be used:`;
+    const title = `The configuration${configPath === null ? '' : ` ${configPath}`} is invalid:`;
     super([title, ...sorted.map((issue) => `  ${describe(issue)}`)].join('\n'));
     this.name = 'ConfigError';
     this.issues = sorted;

@@ -21,7 +21,7 @@ function wrongField(issue: z.core.$ZodIssue, file: YamlFile): ConfigIssue {
   const message =
     found === undefined
       ? `missing; expected ${expected}`
-      : `expected ${expected}${foundWords(found, issue.path)}${wantsQuotes(expected, found) ? '; write it in quotes' : ''}`;
+      : `expected ${expected}${foundWords(found, issue.path)}${wantsQuotes(expected, found) ? '; put it in quotes' : ''}`;
   return { path: writePath(issue.path), ...file.locate(issue.path), expected, message };
 }
 
@@ -34,9 +34,9 @@ function unknownField(path: readonly PropertyKey[], file: YamlFile): ConfigIssue
   const name = String(path.at(-1));
   const near = nearMiss(name, known);
   const elsewhere = configFields().find((field) => field.path.endsWith(`.${name}`) || field.path === name);
-  let advice = `known here are ${known.join(', ')}`;
+  let advice = `known fields: ${known.join(', ')}`;
   if (near !== null) advice = `did you mean ${near}?`;
-  else if (elsewhere !== undefined) advice = `there is ${elsewhere.path}`;
+  else if (elsewhere !== undefined) advice = `the field is ${elsewhere.path}`;
   return {
     path: writePath(path),
     ...file.locate(path, 'key'),
@@ -67,9 +67,9 @@ const NOT_REPEATED: ReadonlySet<PropertyKey> = new Set([
 
 function foundWords(found: unknown, path: readonly PropertyKey[]): string {
   if (NOT_REPEATED.has(path.at(-1) ?? '')) return '';
-  if (found === null) return ', found nothing (leave the field out, or give it a value)';
-  if (Array.isArray(found)) return `, found a list of ${found.length}`;
-  if (typeof found === 'object') return ', found a mapping';
+  if (found === null) return ', got null (remove the field, or give it a value)';
+  if (Array.isArray(found)) return `, got a list of ${found.length}`;
+  if (typeof found === 'object') return ', got a mapping';
   const text = typeof found === 'number' ? String(found) : (JSON.stringify(found) ?? typeof found);
-  return `, found ${text.length > MAX_FOUND ? `${text.slice(0, MAX_FOUND)}…` : text}`;
+  return `, got ${text.length > MAX_FOUND ? `${text.slice(0, MAX_FOUND)}…` : text}`;
 }

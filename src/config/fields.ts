@@ -98,19 +98,21 @@ function typeOf(schema: Json): string {
     case 'boolean':
       return 'true or false';
     case 'array':
-      return schema.minItems === undefined ? 'a list' : `a list of at least ${schema.minItems}`;
+      return schema.minItems === undefined
+        ? 'a list'
+        : `a list with at least ${schema.minItems} ${schema.minItems === 1 ? 'entry' : 'entries'}`;
     case 'object':
       return 'a mapping';
     case 'null':
       return 'null';
     default:
-      return schema.format === 'uri' ? 'an http:// or https:// address' : text(schema);
+      return schema.format === 'uri' ? 'an http:// or https:// URL' : text(schema);
   }
 }
 
 function text(schema: Json): string {
   if (schema.maxLength !== undefined) return `text of at most ${schema.maxLength} characters`;
-  return schema.minLength === undefined ? 'text' : 'text that is not empty';
+  return schema.minLength === undefined ? 'text' : 'text (not empty)';
 }
 
 /** The largest safe integer is the bound zod writes where the schema sets none. */

@@ -6,7 +6,9 @@ import { dirname, join, parse, resolve } from 'node:path';
 /** The folder of the service cannot be used; the message says which, why, and what to do. */
 export class HomeError extends Error {
   constructor(home: string, reason: string, cause?: unknown) {
-    super(`The folder ${home} cannot be used: ${reason}. Set SLUICE_HOME to another one.`, { cause });
+    super(`Cannot use the data directory ${home}: ${reason}. Set SLUICE_HOME to another directory.`, {
+      cause,
+    });
     this.name = 'HomeError';
   }
 }
@@ -33,20 +35,20 @@ export async function prepareHome(home: string): Promise<void> {
   try {
     await makeFolder(home);
   } catch (error) {
-    throw new HomeError(home, `it cannot be made (${reasonOf(error)})`, error);
+    throw new HomeError(home, `it cannot be created (${reasonOf(error)})`, error);
   }
   const { mode } = await stat(home);
   if ((mode & 0o077) !== 0) {
     // Closing a folder that others live in would break more than it protects.
     if ((mode & 0o1000) !== 0 || home === parse(home).root || home === homedir()) {
-      throw new HomeError(home, 'it is not for this service alone');
+      throw new HomeError(home, 'it is shared with other programs, and Sluice needs one of its own');
     }
     try {
       await chmod(home, 0o700);
     } catch (error) {
       throw new HomeError(
         home,
-        `others can read it and it cannot be closed to them (${reasonOf(error)})`,
+        `other users can read it and its permissions cannot be changed (${reasonOf(error)})`,
         error,
       );
     }
@@ -54,7 +56,7 @@ export async function prepareHome(home: string): Promise<void> {
   try {
     await access(home, constants.W_OK | constants.X_OK);
   } catch (error) {
-    throw new HomeError(home, `it cannot be written (${reasonOf(error)})`, error);
+    throw new HomeError(home, `it is not writable (${reasonOf(error)})`, error);
   }
 }
 
@@ -78,11 +80,11 @@ function reasonOf(error: unknown): string {
 }
 
 const REASONS: ReadonlyMap<string, string> = new Map([
-  ['EACCES', 'no permission'],
-  ['EPERM', 'it belongs to someone else'],
+  ['EACCES', 'permission denied'],
+  ['EPERM', 'it belongs to another user'],
   ['EROFS', 'the disk is read-only'],
   ['ENOSPC', 'the disk is full'],
-  ['EEXIST', 'a file of this name is there'],
-  ['ENOENT', 'no folder can be made there'],
-  ['ENOTDIR', 'part of its path is a file'],
+  ['EEXIST', 'a file with this name exists'],
+  ['ENOENT', 'directories cannot be created there'],
+  ['ENOTDIR', 'part of the path is a file'],
 ]);

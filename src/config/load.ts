@@ -132,11 +132,11 @@ async function readBounded(path: string, faults: ConfigIssue[]): Promise<Uint8Ar
     const { size } = await file.stat();
     if (size <= MAX_FILE) return await file.readFile();
     faults.push(
-      environmentFault('SLUICE_CONFIG', `a file of at most ${MAX_FILE} bytes`, `${path} has ${size}`),
+      environmentFault('SLUICE_CONFIG', `a file of at most ${MAX_FILE} bytes`, `${path} has ${size} bytes`),
     );
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-    const reason = REASONS.get(code) ?? `cannot be read (${code || String(error)})`;
+    const reason = REASONS.get(code) ?? `is not readable (${code || String(error)})`;
     faults.push(environmentFault('SLUICE_CONFIG', 'the path of a YAML file', `${path} ${reason}`));
   }
   return null;
@@ -144,14 +144,14 @@ async function readBounded(path: string, faults: ConfigIssue[]): Promise<Uint8Ar
 
 const REASONS: ReadonlyMap<string, string> = new Map([
   ['ENOENT', 'does not exist'],
-  ['EISDIR', 'is a folder'],
-  ['EACCES', 'may not be read by this user'],
+  ['EISDIR', 'is a directory'],
+  ['EACCES', 'is not readable by this user'],
 ]);
 
 function readHost(text: string, faults: ConfigIssue[]): string {
   if (isIP(text) === 0 && !/^[A-Za-z0-9]([A-Za-z0-9.-]{0,252})$/.test(text)) {
     faults.push(
-      environmentFault('SLUICE_HOST', 'an IP address or a host name', `found ${JSON.stringify(text)}`),
+      environmentFault('SLUICE_HOST', 'an IP address or a host name', `got ${JSON.stringify(text)}`),
     );
   }
   return text;
@@ -160,8 +160,8 @@ function readHost(text: string, faults: ConfigIssue[]): string {
 function readPort(text: string, faults: ConfigIssue[]): number {
   const port = Number(text);
   if (!/^\d{1,5}$/.test(text) || port > 65_535) {
-    const expected = 'a port from 0 (any free one) to 65535';
-    faults.push(environmentFault('SLUICE_PORT', expected, `found ${JSON.stringify(text)}`));
+    const expected = 'a port from 1 to 65535, or 0 for any free port';
+    faults.push(environmentFault('SLUICE_PORT', expected, `got ${JSON.stringify(text)}`));
   }
   return port;
 }
@@ -181,8 +181,10 @@ function readUrl(
   if (!text) return null;
   const scheme = URL.parse(text)?.protocol.slice(0, -1);
   if (scheme === undefined || !schemes.includes(scheme)) {
-    const expected = `an address such as ${schemes[0]}://user:password@host/name`;
-    faults.push(environmentFault(name, expected, scheme === undefined ? 'found none' : `found ${scheme}:`));
+    const expected = `a URL such as ${schemes[0]}://user:password@host/name`;
+    faults.push(
+      environmentFault(name, expected, scheme === undefined ? 'its value is not a URL' : `got ${scheme}:`),
+    );
   }
   // Valkey's own names for what every client knows by Redis's.
   return new Secret(text.replace(/^valkey/, 'redis'));

@@ -18,23 +18,21 @@ const usd = z
   .regex(/^\d{1,6}(\.\d{1,6})?$/, 'expected a decimal string with at most 6 decimals, such as "25.00"');
 
 const limitFields = {
-  requestsPerMinute: rate.optional().describe('Requests a minute, as a bucket that refills steadily.'),
-  tokensPerMinute: rate
-    .optional()
-    .describe('Prompt and completion tokens a minute, as a bucket that refills steadily.'),
-  requestsInFlight: z.int().min(1).max(1_000_000).optional().describe('Requests that run at once.'),
-  tokensPerDay: count.optional().describe('Prompt and completion tokens of a UTC day.'),
-  tokensPerMonth: count.optional().describe('Prompt and completion tokens of a UTC calendar month.'),
+  requestsPerMinute: rate.optional().describe('Requests per minute (token bucket).'),
+  tokensPerMinute: rate.optional().describe('Prompt and completion tokens per minute (token bucket).'),
+  requestsInFlight: z.int().min(1).max(1_000_000).optional().describe('Concurrent requests.'),
+  tokensPerDay: count.optional().describe('Prompt and completion tokens per UTC day.'),
+  tokensPerMonth: count.optional().describe('Prompt and completion tokens per UTC calendar month.'),
   usdPerMonth: usd
     .optional()
-    .describe('USD of a UTC calendar month, a decimal string with at most 6 decimals.'),
+    .describe('USD per UTC calendar month, a decimal string with at most 6 decimals.'),
   burst: z
     .strictObject({
-      requests: rate.optional().describe("Most requests the bucket holds. Left out: one minute's worth."),
-      tokens: rate.optional().describe("Most tokens the bucket holds. Left out: one minute's worth."),
+      requests: rate.optional().describe('Bucket size in requests. Default: the limit of one minute.'),
+      tokens: rate.optional().describe('Bucket size in tokens. Default: the limit of one minute.'),
     })
     .optional()
-    .describe("How much of a minute's limits may be used at once."),
+    .describe('How much can be used at once.'),
 };
 
 /** Limits of a plan or of a key: for all models together, and for single ones beside that. */
@@ -43,7 +41,7 @@ export const planSchema = z.strictObject({
   models: z
     .record(modelId, z.strictObject(limitFields))
     .optional()
-    .describe('Further limits for single models, by model id, with the same fields.'),
+    .describe('Additional limits for individual models, by model ID, with the same fields.'),
 });
 
 export type PlanLimits = z.output<typeof planSchema>;

@@ -30,103 +30,114 @@ const engine = z.strictObject({
     .min(1)
     .optional()
     .describe(
-      'The model file: `hf:owner/repo/file.gguf[@revision]`, an `https://` address, a path (relative to the configuration file), or `scripted:` for a rehearsed engine that needs no file. Left out: the file of the catalogue for this id.',
+      'The model file: `hf:owner/repo/file.gguf[@revision]`, an `https://` address, a path (relative to the configuration file), or `scripted:` for a test engine without a model. Default: the file that the catalog has for this ID.',
     ),
   slots: z
     .int()
     .min(1)
     .max(64)
     .default(8)
-    .describe('Requests that generate at once. Memory grows with slots x contextTokens.'),
+    .describe(
+      'Number of requests that generate at the same time. Memory use grows with slots x contextTokens.',
+    ),
   contextTokens: z
     .int()
     .min(128)
     .max(1_048_576)
     .optional()
     .describe(
-      'Tokens that one slot holds, prompt and completion together. Left out: what the model was trained with, at most 4096.',
+      "Context length of each slot: tokens of prompt and completion together. Default: the model's, at most 4096.",
     ),
   threads: z
     .int()
     .min(1)
     .max(256)
     .optional()
-    .describe('CPU threads of a decode step. Left out: physical cores within the cgroup quota.'),
+    .describe('CPU threads. Default: physical cores within the cgroup quota.'),
   gpuLayers: z
     .union([z.int().min(0).max(10_000), z.literal('auto')])
     .default('auto')
-    .describe('Layers kept on the GPU; "auto": all of them where a GPU package is installed, none on CPU.'),
+    .describe('Number of layers on the GPU; "auto": all layers if a GPU package is installed, else none.'),
 });
 
 const replica = z.strictObject({
   url: z
-    .url({ protocol: /^https?$/, error: 'expected an http:// or https:// address' })
-    .describe('Base address of an OpenAI-compatible server, with or without `/v1`.'),
-  dialect: z
-    .enum(DIALECTS)
-    .describe('Which server it is: `vllm`, `sglang`, `llama-server`, `tgi` or `sluice`.'),
+    .url({ protocol: /^https?$/, error: 'expected an http:// or https:// URL' })
+    .describe('Base URL of an OpenAI-compatible server, with or without `/v1`.'),
+  dialect: z.enum(DIALECTS).describe('Server software: `vllm`, `sglang`, `llama-server`, `tgi` or `sluice`.'),
   apiKeyEnv: variableName
     .optional()
-    .describe('Name of the environment variable that holds the key sent to it. Left out: no key is sent.'),
-  model: z.string().min(1).optional().describe("The model's name at the replica. Left out: the id here."),
+    .describe('Name of the environment variable with the API key for this server. Default: no key is sent.'),
+  model: z.string().min(1).optional().describe('Model name at the replica. Default: the `id` of the model.'),
   sharedPrefixCache: z
     .boolean()
     .default(false)
     .describe(
-      'Whether accounts may share a prefix cache where the server cannot keep them apart. False turns the cache off for such a server.',
+      'Whether accounts may share a prefix cache if the server cannot separate them. False disables the cache on such a server.',
     ),
   exactCounts: z
     .boolean()
     .default(false)
     .describe(
-      'Whether whole responses are asked for as streams, so that a caller who disconnects pays exactly the tokens that were generated, at the cost of CPU per token. False: they are estimated.',
+      'Whether the replica always streams, so that the tokens of a client that disconnects are counted exactly, at the cost of CPU per token. False: the tokens of such a request are estimated unless the client streams.',
     ),
 });
 
 const model = z
   .strictObject({
-    id: modelId.describe('Model id, `<namespace>/<model_name>`, as callers name it.'),
+    id: modelId.describe('Model ID that callers send, `<namespace>/<model_name>`.'),
     required: z
       .boolean()
       .default(false)
-      .describe('Whether `/readyz` waits for this model. With none marked, any one model is enough.'),
-    engine: engine.optional().describe('Generate with llama.cpp, embedded.'),
-    replicas: z.array(replica).min(1).optional().describe('Generate with these servers instead.'),
+      .describe(
+        'Whether the service is only ready when this model is ready. If no model is required, any ready model is enough.',
+      ),
+    engine: engine.optional().describe('Settings of the embedded llama.cpp engine.'),
+    replicas: z
+      .array(replica)
+      .min(1)
+      .optional()
+      .describe('Servers that run this model, instead of the embedded engine.'),
     pricing: z
       .strictObject({ prompt: decimal.default('0'), completion: decimal.default('0') })
       .prefault({})
-      .describe('Prices, as the list tells them.'),
+      .describe('Prices, as `GET /v1/models` lists them.'),
     instructType: z
       .string()
       .nullable()
       .optional()
       .describe(
-        "`architecture.instruct_type` of the list. Left out: told by the model's chat template, or null.",
+        "`architecture.instruct_type` in the model list. Default: derived from the model's chat template, or null.",
       ),
-    modality: z.string().default('text->text').describe('`architecture.modality` of the list.'),
+    modality: z.string().default('text->text').describe('`architecture.modality` in the model list.'),
     tokenizer: z
       .string()
       .optional()
       .describe(
-        '`architecture.tokenizer` of the list. Left out: the tokenizer family of the GGUF, or what the replica tells.',
+        '`architecture.tokenizer` in the model list. Default: the tokenizer family of the GGUF file, or what the replica reports.',
       ),
     quantization: z
       .string()
       .optional()
       .describe(
-        '`quantization` of the list. Left out: the file type of the GGUF, or what the replica tells.',
+        '`quantization` in the model list. Default: the file type of the GGUF file, or what the replica reports.',
       ),
     contextTokens: z
       .int()
       .min(1)
       .optional()
-      .describe('`context_length` of the list, for replicas that do not tell theirs, or to promise less.'),
+      .describe(
+        '`context_length` in the model list. Set it for replicas that do not report theirs, or to advertise less.',
+      ),
     maxCompletionTokens: z
       .int()
       .min(1)
       .optional()
-      .describe('Most tokens that one completion can have. Left out: the context length.'),
-    ownedBy: z.string().optional().describe('`owned_by` of the list. Left out: the namespace of the id.'),
+      .describe('Maximum tokens of one completion. Default: the context length.'),
+    ownedBy: z
+      .string()
+      .optional()
+      .describe('`owned_by` in the model list. Default: the namespace of the ID.'),
   })
   .refine((value) => value.engine === undefined || value.replicas === undefined, {
     error: 'expected either `engine` or `replicas`, not both',
@@ -157,25 +168,25 @@ export const DEFAULT_MODEL_ID = 'HuggingFaceTB/SmolLM2-135M-Instruct';
 
 const configFields = z.strictObject({
   publicUrl: z
-    .url({ protocol: /^https?$/, error: 'expected an http:// or https:// address' })
+    .url({ protocol: /^https?$/, error: 'expected an http:// or https:// URL' })
     .optional()
     .describe(
-      'The address callers use, when it is not the one the service listens on. Left out: http://host:port.',
+      'Public URL of the service, if it differs from the address it listens on. Default: http://host:port.',
     ),
   trustedProxies: z
     .array(
       z.string().refine(isAddressOrBlock, 'expected an IP address or a CIDR block, such as "10.0.0.0/8"'),
     )
     .default([])
-    .describe('Addresses or CIDR blocks of proxies whose `X-Forwarded-For` is believed.'),
-  requireKeyForModels: z.boolean().default(false).describe('Whether `GET /v1/models` needs a key.'),
+    .describe('IP addresses or CIDR blocks of proxies whose `X-Forwarded-For` header is trusted.'),
+  requireKeyForModels: z.boolean().default(false).describe('Whether `GET /v1/models` requires an API key.'),
   drainMs: milliseconds(30_000).describe(
-    'How long running requests may go on after SIGTERM, in milliseconds.',
+    'How long running requests may take to finish after SIGTERM, in milliseconds.',
   ),
   logLevel: z
     .enum(['fatal', 'error', 'warn', 'info', 'debug', 'silent'])
     .default('info')
-    .describe('Least severe log line that is written.'),
+    .describe('Minimum level of log lines that are written.'),
   models: z
     .array(model)
     .min(1)
@@ -186,26 +197,31 @@ const configFields = z.strictObject({
         if (seen.has(id)) {
           context.addIssue({
             code: 'custom',
-            message: 'expected every model id once',
+            message: 'expected a unique model ID',
             path: [index, 'id'],
           });
         }
         seen.add(id);
       }
     })
-    .describe(`The models served. Left out: \`${DEFAULT_MODEL_ID}\`, embedded.`),
+    .describe(`Models to serve. Default: \`${DEFAULT_MODEL_ID}\`, embedded.`),
   plans: z
     .record(
-      z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, 'expected lower-case letters, digits, "_" and "-"'),
+      z
+        .string()
+        .regex(
+          /^[a-z0-9][a-z0-9_-]{0,63}$/,
+          'expected a plan name of lowercase letters, digits, "_" and "-"',
+        ),
       planSchema,
     )
     .default(EXAMPLE_PLANS)
-    .describe('What the keys of an account may use, by the name of its plan.'),
-  defaultPlan: z.string().default('standard').describe('The plan of accounts that have none of their own.'),
+    .describe('Plans by name. A plan limits what the keys of an account may use.'),
+  defaultPlan: z.string().default('standard').describe('Plan of accounts without an assigned plan.'),
   keys: z
     .strictObject({
       maxStaleMs: milliseconds(5000, 1000).describe(
-        'How long keys are trusted while the database does not answer, in milliseconds; then 503 `storage_unavailable`.',
+        'How long cached keys are accepted while the database does not respond, in milliseconds; after that, 503 `storage_unavailable`.',
       ),
     })
     .prefault({})
@@ -213,29 +229,29 @@ const configFields = z.strictObject({
   ledger: z
     .strictObject({
       checkpointMs: milliseconds(1000, 10).describe(
-        'How often the count of a running request is written, in milliseconds.',
+        'Interval at which the token counts of a running request are saved, in milliseconds.',
       ),
       checkpointTokens: z
         .int()
         .min(1)
         .max(1_000_000)
         .default(256)
-        .describe('Completion tokens after which it is written earlier than that.'),
+        .describe('Number of completion tokens after which they are saved earlier.'),
       settleWaitMs: milliseconds(10_000, 10).describe(
-        'How long the end of an answer waits for its row to be written, in milliseconds; then the answer ends with `storage_unavailable`.',
+        'How long the end of a response waits for its ledger row to be saved, in milliseconds; after that, the response ends with `storage_unavailable`.',
       ),
       leaseMs: milliseconds(10_000, 500).describe(
-        'How long a copy of the service that says nothing keeps its open rows, in milliseconds; then another settles them.',
+        'How long an instance may go without a heartbeat, in milliseconds; after that, another instance settles its open requests.',
       ),
       keepDays: z
         .int()
         .min(1)
         .max(36_500)
         .optional()
-        .describe('Days for which rows are kept; sums a day stay. Left out: for ever.'),
+        .describe('Number of days to keep ledger rows; day roll-ups are kept forever. Default: forever.'),
     })
     .prefault({})
-    .describe('The ledger of requests.'),
+    .describe('The request ledger.'),
   queue: z
     .strictObject({
       maxRequests: z
@@ -243,13 +259,13 @@ const configFields = z.strictObject({
         .min(1)
         .max(100_000)
         .default(256)
-        .describe('Requests that may wait for a slot of one model; one more is 503 `queue_full`.'),
+        .describe('Maximum number of requests waiting for a slot of one model; more get 503 `queue_full`.'),
       maxWaitMs: milliseconds(60_000, 1).describe(
-        'How long a request may wait for a slot, or to be sent to a server that does not report slots, in milliseconds; then 503 `queue_full`.',
+        'How long a request may wait for a slot, or to be sent to a server that does not report slots, in milliseconds; after that, 503 `queue_full`.',
       ),
     })
     .prefault({})
-    .describe('The queue in front of each model.'),
+    .describe('The queue of each model.'),
   limits: z
     .strictObject({
       bodyBytes: z
@@ -257,47 +273,57 @@ const configFields = z.strictObject({
         .min(1024)
         .max(1_073_741_824)
         .default(10_485_760)
-        .describe('Largest request body, in bytes; more is 413.'),
+        .describe('Maximum size of a request body, in bytes; larger ones get 413.'),
       bodyBytesInMemory: z
         .int()
         .min(1024)
         .optional()
         .describe(
-          'Most bytes of request bodies in memory at once, in bytes; more is 503, and 429 where one account has more than a quarter. At least `limits.bodyBytes`. Left out: a tenth of the memory of the machine or container.',
+          'Maximum total size of request bodies in memory, in bytes; more get 503, or 429 if one account uses more than a quarter. At least `limits.bodyBytes`. Default: a tenth of the memory of the machine or container.',
         ),
       headerBytes: z
         .int()
         .min(1024)
         .max(1_048_576)
         .default(16_384)
-        .describe('Largest request headers, in bytes; more is 431.'),
+        .describe('Maximum size of request headers, in bytes; larger ones get 431.'),
       drainBytes: z
         .int()
         .min(0)
         .max(1_073_741_824)
         .default(16_777_216)
-        .describe('How much of the body of a refused request is read and thrown away, in bytes.'),
+        .describe('How much of the body of a refused request is read and discarded, in bytes.'),
       bodyMs: milliseconds(30_000, 100).describe(
-        'How long a request may take to arrive, from its first byte, in milliseconds; then 408.',
+        'How long a request may take to arrive, from its first byte, in milliseconds; after that, 408.',
       ),
       idleConnectionMs: milliseconds(75_000, 1000).describe(
-        'How long a connection may stay open without a request, in milliseconds; then it is closed. Sent as `Keep-Alive: timeout=`.',
+        'How long a connection may stay open without a request, in milliseconds. Sent as `Keep-Alive: timeout=`.',
       ),
-      choices: z.int().min(1).max(128).default(16).describe('Most choices of one request: prompts x `n`.'),
-      connections: z.int().min(1).max(1_000_000).default(10_000).describe('Most connections open at once.'),
+      choices: z
+        .int()
+        .min(1)
+        .max(128)
+        .default(16)
+        .describe('Maximum number of choices of one request: prompts x `n`.'),
+      connections: z
+        .int()
+        .min(1)
+        .max(1_000_000)
+        .default(10_000)
+        .describe('Maximum number of open connections.'),
       reservedShare: z
         .number()
         .min(0.001)
         .max(1)
         .default(0.05)
         .describe(
-          "Largest share of a minute's tokens that one request sets aside before its tokens are counted.",
+          "Maximum share of a minute's tokens that one request reserves before its tokens are counted.",
         ),
       whenStoreIsAway: z
         .enum(['local', 'refuse'])
         .default('local')
         .describe(
-          'What happens to limits while Valkey or Redis does not answer: each copy of the service goes on with its share (`local`), or requests are refused (`refuse`).',
+          'What happens while Valkey or Redis does not respond: each instance applies its share of the limits (`local`), or requests are refused (`refuse`).',
         ),
     })
     .refine(({ bodyBytes, bodyBytesInMemory = Infinity }) => bodyBytesInMemory >= bodyBytes, {
@@ -305,17 +331,17 @@ const configFields = z.strictObject({
       path: ['bodyBytesInMemory'],
     })
     .prefault({})
-    .describe('Bounds of one request, and how the limits of plans are held.'),
+    .describe('Limits of requests and connections, and how plan limits are applied.'),
   stream: z
     .strictObject({
       holdMs: milliseconds(10_000, 1).describe(
-        "How long the status of a stream waits for the engine's word, in milliseconds; then 200 and keep-alive comments.",
+        'How long a stream waits for the first result of the engine before its status is sent, in milliseconds; after that, 200 and keep-alive comments are sent.',
       ),
       keepAliveMs: milliseconds(10_000, 1).describe(
-        'Silence after which a keep-alive comment is sent, in milliseconds.',
+        'Time without data after which a keep-alive comment is sent, in milliseconds.',
       ),
       stallMs: milliseconds(30_000, 1).describe(
-        'How long a client may read nothing of a response, in milliseconds; then its connection is closed.',
+        'How long a client may stop reading a response, in milliseconds; after that, its connection is closed.',
       ),
     })
     .prefault({})
@@ -323,27 +349,27 @@ const configFields = z.strictObject({
   engine: z
     .strictObject({
       stallMs: milliseconds(30_000, 1000).describe(
-        'Least time without a step after which an embedded engine that has work is killed and restarted, in milliseconds.',
+        'Minimum time without progress after which a busy embedded engine is killed and restarted, in milliseconds.',
       ),
       loadStallMs: milliseconds(300_000, 1000).describe(
-        'How long an embedded engine may load without progress, in milliseconds; then it is killed and restarted.',
+        'How long an embedded engine may load a model without progress before it is killed and restarted, in milliseconds.',
       ),
       firstByteMs: milliseconds(300_000, 1000).describe(
-        "How long a replica's first byte may take once the request was sent to it, in milliseconds.",
+        'How long a replica may take to send the first byte of a response, in milliseconds.',
       ),
       silenceMs: milliseconds(120_000, 1000).describe(
-        'How long a replica may be silent in the middle of an answer, in milliseconds.',
+        'How long a replica may pause in the middle of a response, in milliseconds.',
       ),
     })
     .prefault({})
-    .describe('Watching the engines.'),
+    .describe('Timeouts of engines and replicas.'),
   console: consoleSchema,
   signIn: signInSchema,
   smtp: smtpSchema,
 });
 
 export const configSchema = configFields.refine((file) => file.defaultPlan in file.plans, {
-  error: 'expected the name of one of `plans`',
+  error: 'expected the name of a plan in `plans`',
   path: ['defaultPlan'],
 });
 

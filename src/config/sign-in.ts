@@ -7,43 +7,43 @@ export const variableName = z
   .string()
   .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'expected the name of an environment variable');
 
-const httpUrl = z.url({ protocol: /^https?$/, error: 'expected an http:// or https:// address' });
+const httpUrl = z.url({ protocol: /^https?$/, error: 'expected an http:// or https:// URL' });
 
 export const consoleSchema = z
   .strictObject({
-    enabled: z.boolean().default(true).describe('Whether the web console is served under `/`.'),
+    enabled: z.boolean().default(true).describe('Whether the web console is served at `/`.'),
   })
   .prefault({})
   .describe('The web console.');
 
 export const smtpSchema = z
   .strictObject({
-    host: z.string().min(1).describe('Name or address of the server.'),
-    port: z.int().min(1).max(65_535).default(587).describe('Its port.'),
+    host: z.string().min(1).describe('Host name or IP address of the mail server.'),
+    port: z.int().min(1).max(65_535).default(587).describe('Port of the mail server.'),
     secure: z
       .boolean()
       .default(false)
       .describe(
-        'Whether the connection is TLS from its first byte, as on port 465. False: it turns to TLS before anything is sent (STARTTLS), unless the server is on this machine.',
+        'Whether the connection uses TLS from the start, as on port 465. False: STARTTLS is required, unless the server is on this machine.',
       ),
-    user: z.string().min(1).optional().describe('Name to sign in to the server with. Left out: none.'),
+    user: z.string().min(1).optional().describe('User name for the mail server. Default: no authentication.'),
     passwordEnv: variableName
       .optional()
-      .describe('Name of the environment variable that holds the password of `user`.'),
+      .describe('Name of the environment variable with the password of `user`.'),
     from: z
       .string()
       .regex(/^[^<>\p{Cc}]*(<[^\s<>@\p{Cc}]+@[^\s<>@\p{Cc}]+>|[^\s<>@\p{Cc}]+@[^\s<>@\p{Cc}]+)$/u, {
-        error: 'expected an address, such as "Sluice <sluice@example.org>"',
+        error: 'expected an email address, such as "Sluice <sluice@example.org>"',
       })
-      .describe('Address that messages come from.'),
+      .describe('Sender address of emails.'),
   })
   .refine(({ user, passwordEnv }) => (user === undefined) === (passwordEnv === undefined), {
-    error: 'expected beside `user`, and only there',
+    error: 'expected together with `user`, and not without it',
     path: ['passwordEnv'],
   })
   .optional()
   .describe(
-    'The mail server for invitations and new passwords. Left out: invitations are handed on as links, and nobody can ask for a new password.',
+    'Mail server for invitations and password resets. Default: none; invitations are shared as links, and users cannot request a password reset.',
   );
 
 /** Providers whose addresses are known: they need no `issuer`. */
@@ -53,27 +53,25 @@ const provider = z
   .strictObject({
     id: z
       .string()
-      .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'expected lower-case letters, digits and "-"')
+      .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'expected lowercase letters, digits and "-"')
       .describe(
-        '`google`, `github`, or a name of your own for another one. Its callback address is `<publicUrl>/api/auth/callback/<id>`.',
+        '`google`, `github`, or any other name for an OpenID Connect provider. The callback URL is `<publicUrl>/api/auth/callback/<id>`.',
       ),
-    name: z.string().min(1).max(50).describe('What the button says.'),
+    name: z.string().min(1).max(50).describe('Provider name on the sign-in button.'),
     issuer: httpUrl
       .optional()
       .describe(
-        'Address of an OpenID Connect provider, such as `https://sso.example.org/realms/main` of Keycloak. Left out for `google` and `github`.',
+        'Issuer URL of an OpenID Connect provider, such as `https://sso.example.org/realms/main` for Keycloak. Not used for `google` and `github`.',
       ),
-    clientId: z.string().min(1).describe('What the provider calls this service.'),
-    clientSecretEnv: variableName.describe(
-      'Name of the environment variable that holds the secret that goes with it.',
-    ),
+    clientId: z.string().min(1).describe('Client ID of this service at the provider.'),
+    clientSecretEnv: variableName.describe('Name of the environment variable with the client secret.'),
   })
   .refine(({ id, issuer }) => KNOWN.includes(id) === (issuer === undefined), {
-    error: 'expected the address of the provider; only `google` and `github` have none',
+    error: 'expected the issuer URL of the provider, for any provider except `google` and `github`',
     path: ['issuer'],
   })
   .refine(({ id }) => id !== 'credential', {
-    error: 'expected another name; `credential` is the password',
+    error: 'expected another name; `credential` is reserved',
     path: ['id'],
   });
 
@@ -86,16 +84,16 @@ export const signInSchema = z
         const ids = list.map(({ id }) => id);
         for (const [index, id] of ids.entries()) {
           if (ids.indexOf(id) === index) continue;
-          context.addIssue({ code: 'custom', message: 'expected every id once', path: [index, 'id'] });
+          context.addIssue({ code: 'custom', message: 'expected a unique ID', path: [index, 'id'] });
         }
       })
-      .describe('Providers with whom people can sign in, beside a password.'),
+      .describe('Providers that users can sign in with, in addition to a password.'),
     letInUnknown: z
       .boolean()
       .default(false)
       .describe(
-        'Whether people who sign in with a provider and are not known get an account of their own, on the default plan. False: only those who were invited or made by an operator.',
+        'Whether unknown users who sign in with a provider get a new account on the default plan. False: only users who were invited or created by an operator can sign in.',
       ),
   })
   .prefault({})
-  .describe('How people sign in to the console.');
+  .describe('Sign-in to the console.');

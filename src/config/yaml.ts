@@ -52,7 +52,7 @@ export function parseYaml(bytes: Uint8Array, configPath: string): YamlFile {
     Alias(_, alias) {
       if (alias.resolve(document) !== undefined) return;
       faults.push(
-        fault(`no anchor &${alias.source} stands before this alias`, positionOf(alias.range?.[0] ?? 0)),
+        fault(`there is no anchor &${alias.source} before this alias`, positionOf(alias.range?.[0] ?? 0)),
       );
     },
   });
@@ -65,9 +65,9 @@ export function parseYaml(bytes: Uint8Array, configPath: string): YamlFile {
 
 /** Where the library's own words speak to programmers. */
 const WORDS: ReadonlyMap<string, string> = new Map([
-  ['DUPLICATE_KEY', 'this key is there twice'],
-  ['MULTIPLE_DOCS', 'a second document begins here; a configuration is one'],
-  ['NON_STRING_KEY', 'a key must be text'],
+  ['DUPLICATE_KEY', 'duplicate key'],
+  ['MULTIPLE_DOCS', 'the file must contain only one YAML document; a second one starts here'],
+  ['NON_STRING_KEY', 'keys must be text'],
 ]);
 
 function fault(message: string, at: Position | null): ConfigIssue {
@@ -78,7 +78,7 @@ function decode(bytes: Uint8Array, configPath: string): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch {
-    throw new ConfigError(configPath, [fault('the file is not UTF-8', null)]);
+    throw new ConfigError(configPath, [fault('the file is not valid UTF-8', null)]);
   }
 }
 
@@ -87,7 +87,7 @@ function toValue(document: Document, configPath: string): unknown {
     return document.toJS({ maxAliasCount: MAX_ALIASES });
   } catch (error) {
     if (!(error instanceof ReferenceError)) throw error;
-    throw new ConfigError(configPath, [fault(`aliases stand for more than ${MAX_ALIASES} values`, null)]);
+    throw new ConfigError(configPath, [fault(`aliases expand to more than ${MAX_ALIASES} values`, null)]);
   }
 }
 

@@ -23,7 +23,7 @@ export interface BackupOptions {
  * reason.
  */
 export async function backupSqlite(path: string, file: string, options: BackupOptions = {}): Promise<void> {
-  if (!existsSync(path)) throw new DatabaseError('unwritable', `There is no database at ${path}.`);
+  if (!existsSync(path)) throw new DatabaseError('unwritable', `No database found at ${path}.`);
   refuseToOverwrite(file);
   const partial = `${file}.partial`;
   try {
@@ -60,7 +60,7 @@ async function copy(path: string, partial: string, { signal, onProgress }: Backu
 
 function refuseToOverwrite(file: string): void {
   if (!existsSync(file)) return;
-  throw new DatabaseError('unwritable', `The file ${file} is there already; name another one.`);
+  throw new DatabaseError('unwritable', `The file ${file} already exists. Choose another name.`);
 }
 
 /** An empty file for its owner alone, which SQLite fills. */
@@ -88,7 +88,7 @@ function asBackupError(error: unknown, file: string): unknown {
   const translated = asDatabaseError(error, file);
   if (translated instanceof DatabaseError || !(error instanceof Error) || !('code' in error))
     return translated;
-  return new DatabaseError('unwritable', `The backup ${file} cannot be written (${error.message}).`, {
+  return new DatabaseError('unwritable', `Cannot write the backup ${file} (${error.message}).`, {
     cause: error,
   });
 }

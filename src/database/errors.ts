@@ -34,15 +34,27 @@ type Words = readonly [DatabaseFault, string];
 
 /** Primary result codes of SQLite (https://sqlite.org/rescode.html) that an operator can do something about. */
 const SQLITE: ReadonlyMap<number, Words> = new Map([
-  [3, ['unwritable', 'cannot be read or written: check who owns it']],
+  [3, ['unwritable', 'cannot be read or written: check its owner and permissions']],
   [5, ['busy', 'is locked by another process']],
   [6, ['busy', 'is locked by another process']],
-  [8, ['unwritable', 'cannot be written: check its owner, its mode, and whether the disk is read-only']],
-  [10, ['unwritable', 'could not be read from or written to the disk']],
-  [11, ['not_a_database', 'is damaged: bring back a backup, or move it away to start afresh']],
+  [8, ['unwritable', 'is not writable: check its owner and permissions, and whether the disk is read-only']],
+  [10, ['unwritable', 'failed to read from or write to the disk']],
+  [
+    11,
+    ['not_a_database', 'is damaged: restore a backup, or move the file away to start with a new database'],
+  ],
   [13, ['full', 'cannot grow: the disk is full']],
-  [14, ['unwritable', 'cannot be opened: check that its folder is there and that this user may write in it']],
-  [26, ['not_a_database', 'is not a SQLite database: move it away, or set SLUICE_HOME to another folder']],
+  [
+    14,
+    ['unwritable', 'cannot be opened: check that its directory exists and that this user may write to it'],
+  ],
+  [
+    26,
+    [
+      'not_a_database',
+      'is not a SQLite database: move the file away, or set SLUICE_HOME to another directory',
+    ],
+  ],
 ]);
 
 /** Turns an error of `node:sqlite` into a `DatabaseError` that names the file; other errors pass unchanged. */
@@ -52,24 +64,24 @@ export function asDatabaseError(error: unknown, path: string): unknown {
   return new DatabaseError(fault, `The database ${path} ${words}.`, { cause: error });
 }
 
-const CREDENTIALS: Words = ['unwritable', 'refuses this user or its password: check SLUICE_DATABASE_URL'];
-const LOCKED: Words = ['busy', 'is locked by others'];
+const CREDENTIALS: Words = ['unwritable', 'refused the user name or password: check SLUICE_DATABASE_URL'];
+const LOCKED: Words = ['busy', 'is locked by other connections'];
 
 /** SQLSTATEs (https://www.postgresql.org/docs/current/errcodes-appendix.html), by code or by their class. */
 const POSTGRES: ReadonlyMap<string, Words> = new Map([
-  ['08', ['away', 'has lost the connection']],
+  ['08', ['away', 'closed the connection']],
   ['28', CREDENTIALS],
-  ['53', ['failed', 'is out of memory or of another resource']],
+  ['53', ['failed', 'is out of memory or another resource']],
   ['57P', ['away', 'is starting, stopping or recovering']],
-  ['25006', ['unwritable', 'can only be read: the server is a standby, or set to read only']],
-  ['3D000', ['unwritable', 'does not exist: make it, or check SLUICE_DATABASE_URL']],
+  ['25006', ['unwritable', 'is read-only: the server is a standby, or is configured as read-only']],
+  ['3D000', ['unwritable', 'does not exist: create it, or check SLUICE_DATABASE_URL']],
   ['40001', LOCKED],
   ['40P01', LOCKED],
-  ['42501', ['unwritable', 'does not allow this to its user: grant it, or check SLUICE_DATABASE_URL']],
+  ['42501', ['unwritable', 'denied permission: grant it to the user, or check SLUICE_DATABASE_URL']],
   ['53100', ['full', 'cannot grow: the disk of its server is full']],
-  ['53300', ['away', 'takes no more connections']],
+  ['53300', ['away', 'has no free connections']],
   ['55P03', LOCKED],
-  ['57014', ['busy', 'took longer than a statement may']],
+  ['57014', ['busy', 'canceled a statement because of a timeout']],
   ['57P04', ['unwritable', 'was dropped']],
 ]);
 
@@ -100,6 +112,6 @@ function wordsFor(error: Error, code: string): Words | undefined {
   if (/^E[A-Z]|_TLS_|CERT/.test(code) && !code.startsWith('ERR_INVALID')) {
     return ['away', `cannot be reached (${code})`];
   }
-  if (SILENT.test(error.message)) return ['away', `does not answer (${error.message})`];
+  if (SILENT.test(error.message)) return ['away', `does not respond (${error.message})`];
   return undefined;
 }

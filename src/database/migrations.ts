@@ -85,8 +85,8 @@ async function applied(
   if (unknown.length > 0) {
     throw new DatabaseError(
       'newer_schema',
-      `The database ${name} was changed by a newer version of Sluice (${unknown.join(', ')}). ` +
-        'Start that version, or bring back a backup from before it.',
+      `The database ${name} was migrated by a newer version of Sluice (${unknown.join(', ')}). ` +
+        'Start that version, or restore a backup from before the upgrade.',
     );
   }
   return new Set(names);

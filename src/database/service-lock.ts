@@ -83,7 +83,7 @@ export class ServiceLock implements Disposable {
       renameSync(partial, this.#path);
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
-      throw new DatabaseError('unwritable', `The file ${this.#path} cannot be written (${reason}).`, {
+      throw new DatabaseError('unwritable', `Cannot write the file ${this.#path} (${reason}).`, {
         cause: error,
       });
     }

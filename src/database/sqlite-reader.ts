@@ -135,7 +135,7 @@ class ReaderConnection implements DatabaseConnection {
   }
 
   streamQuery(): never {
-    throw new Error('Results come whole: ask for them page by page.');
+    throw new Error('Streaming is not supported; read the results in pages.');
   }
 
   /** Lets a query that runs come to its end. */
@@ -162,7 +162,7 @@ class ReaderConnection implements DatabaseConnection {
     worker.on('error', (error) => (reason = error));
     worker.on('exit', () => {
       this.#worker = null;
-      const died = `The thread that reads ${this.#data.path} has died.`;
+      const died = `The thread that reads ${this.#data.path} has stopped.`;
       this.#waiting?.reject(new DatabaseError('failed', died, { cause: reason }));
       this.#waiting = null;
     });

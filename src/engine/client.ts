@@ -96,10 +96,13 @@ class Replica implements Engine {
     this.#streamed = this.#line(true);
     this.#whole = this.#line(false);
     if (this.#traits.isolation === 'operator' && !options.sharedPrefixCache) {
-      options.log.warn('this server cannot keep the prefix caches of accounts apart; start it without one', {
-        replica: options.name,
-        dialect: options.dialect,
-      });
+      options.log.warn(
+        'this server cannot separate the prefix caches of accounts; start it without a prefix cache',
+        {
+          replica: options.name,
+          dialect: options.dialect,
+        },
+      );
     }
   }
 
@@ -110,13 +113,11 @@ class Replica implements Engine {
 
   async health(signal: AbortSignal): Promise<EngineHealth> {
     const { status, body } = await this.#ask(this.#traits.healthPath, signal);
-    if (status !== 200) throw new ReplicaRefused(new Error(`the health of the replica is status ${status}`));
+    if (status !== 200) throw new ReplicaRefused(new Error(`the health check returned status ${status}`));
     const health = this.#traits.readHealth(body);
     // It answers, and would let every stream run into its silence.
     if ((health.lastStepAgeMs ?? 0) > this.#options.silenceMs) {
-      throw new ReplicaRefused(
-        new Error(`the last step of the replica ended ${health.lastStepAgeMs} ms ago`),
-      );
+      throw new ReplicaRefused(new Error(`no progress for ${health.lastStepAgeMs} ms`));
     }
     return health;
   }
@@ -141,7 +142,7 @@ class Replica implements Engine {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#watch[Symbol.dispose]();
-    await this.#pool.destroy(new Error('the client of the replica was closed'));
+    await this.#pool.destroy(new Error('the replica client was closed'));
   }
 
   #line(streamed: boolean): ReplicaLine {
@@ -194,8 +195,8 @@ class Replica implements Engine {
 }
 
 function tooLarge(path: string): ServiceError {
-  return new ServiceError('engine_unavailable', 'The replica of this model failed to answer.', {
-    cause: new Error(`the answer of ${path} has more than ${QUESTION_BYTES} characters`),
+  return new ServiceError('engine_unavailable', 'The replica of this model failed to respond.', {
+    cause: new Error(`the response of ${path} has more than ${QUESTION_BYTES} characters`),
   });
 }
 

@@ -92,7 +92,7 @@ export class EmbeddedReplica implements AsyncDisposable {
     this.#starting = this.#run().catch((error: unknown) => {
       const reason = error instanceof Error ? error.message : String(error);
       if (this.#stop.signal.aborted) return;
-      this.#options.log.error('model cannot be started', { model: this.#options.modelId, reason });
+      this.#options.log.error('cannot start the model', { model: this.#options.modelId, reason });
       this.#fetching = { state: 'down', reason, retryInMs: null };
     });
   }
@@ -103,7 +103,7 @@ export class EmbeddedReplica implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#stop.abort(new Error('the service stops'));
+    this.#stop.abort(new Error('the service is stopping'));
     await this.#starting;
     await this.#supervisor?.[Symbol.asyncDispose]();
     await this.engine[Symbol.asyncDispose]();

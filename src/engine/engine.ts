@@ -87,7 +87,7 @@ export class ReplicaRefused extends ServiceError {
   readonly rateLimited: boolean;
 
   constructor(cause: unknown, { retryAfterMs = 1000, rateLimited = false } = {}) {
-    super('engine_unavailable', 'No replica of this model can take the request now.', {
+    super('engine_unavailable', 'No replica of this model is available. Try again later.', {
       cause,
       retryAfterMs,
     });
@@ -102,7 +102,7 @@ export class EngineCrashed extends ServiceError {
   readonly starts: number;
 
   constructor(starts: number, cause: unknown) {
-    super('engine_unavailable', 'The engine of this model crashed; it is being restarted.', {
+    super('engine_unavailable', 'The engine of this model crashed and is being restarted. Try again.', {
       cause,
       retryAfterMs: 1000,
     });

@@ -61,15 +61,15 @@ export class RemoteReplica implements AsyncDisposable {
     try {
       this.#health.note(await this.engine.health(signal));
       this.#description ??= await this.engine.describe(signal);
-      if (this.#state.state !== 'ready') this.#log.info('replica is well');
+      if (this.#state.state !== 'ready') this.#log.info('replica is healthy');
       this.#state = { state: 'ready' };
     } catch (error) {
       if (this.#stop.signal.aborted) return;
       this.#health.forget();
       if (this.#state.state !== 'down') {
-        this.#log.warn('replica does not answer', { error: error instanceof Error ? error : String(error) });
+        this.#log.warn('replica does not respond', { error: error instanceof Error ? error : String(error) });
       }
-      this.#state = { state: 'down', reason: 'it does not answer', retryInMs: UNWELL_MS };
+      this.#state = { state: 'down', reason: 'it does not respond', retryInMs: UNWELL_MS };
     }
     this.#next = setTimeout(() => void this.#ask(), this.#state.state === 'ready' ? WELL_MS : UNWELL_MS);
     this.#next.unref();

@@ -118,7 +118,7 @@ export class ReplicaStream
 
   /** Ends the iteration early and closes the connection, which stops the generation. */
   return(): Promise<IteratorResult<ReplicaEvent, undefined>> {
-    if (!this.#complete) this.#abandon(new Error('the answer is not wanted any more'));
+    if (!this.#complete) this.#abandon(new Error('the response is no longer needed'));
     return Promise.resolve({ value: undefined, done: true });
   }
 
@@ -131,17 +131,16 @@ export class ReplicaStream
     const quietMs = this.quietTicks * tickMs;
     if (!this.#controller || this.#controller.paused) this.quietTicks = 0;
     else if (this.#complete) {
-      if (quietMs > TAIL_MS) this.#abandon(new Error('the connection did not close the answer'));
+      if (quietMs > TAIL_MS) this.#abandon(new Error('the connection did not close the response'));
     } else if (quietMs > (this.#heard ? this.#line.silenceMs : this.#line.firstByteMs)) {
-      this.#fail(unavailable(`the replica was silent for ${quietMs} ms`));
+      this.#fail(unavailable(`the replica sent no data for ${quietMs} ms`));
     }
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
     this.quietTicks = 0;
-    if (this.#state === 'over')
-      controller.abort(new Error('the answer was given up before it was asked for'));
+    if (this.#state === 'over') controller.abort(new Error('the request was canceled before it was sent'));
   }
 
   /** The connection is accepted and the whole request is written to it. */
@@ -182,7 +181,7 @@ export class ReplicaStream
     }
     this.#partBytes += chunk.length;
     if (this.#partBytes <= (this.#status === 200 ? ANSWER_BYTES : ERROR_BYTES)) this.#parts.push(chunk);
-    else if (this.#status === 200) throw unavailable(`the answer has more than ${ANSWER_BYTES} bytes`);
+    else if (this.#status === 200) throw unavailable(`the response has more than ${ANSWER_BYTES} bytes`);
   }
 
   onResponseEnd(): void {
@@ -195,7 +194,7 @@ export class ReplicaStream
         if (this.#askForLess(fault)) return;
         this.#fail(fault);
       }
-      if (this.#state !== 'over' && !this.#complete) throw unavailable('the answer ended too early');
+      if (this.#state !== 'over' && !this.#complete) throw unavailable('the response ended too early');
     } catch (error) {
       this.#fail(error);
     }
@@ -207,7 +206,10 @@ export class ReplicaStream
     // Without a controller the request has never been on a connection.
     else if (!this.#controller) this.#fail(new ReplicaRefused(error));
     else if (this.#line.starts) this.#fail(new EngineCrashed(this.#starts, error));
-    else this.#fail(unavailable(this.#status === 0 ? 'no answer came' : 'the answer broke off', error));
+    else
+      this.#fail(
+        unavailable(this.#status === 0 ? 'no response received' : 'the response was cut off', error),
+      );
     this.#finish();
   }
 
@@ -333,7 +335,7 @@ export class ReplicaStream
 }
 
 function unavailable(why: string, cause?: unknown): ServiceError {
-  return new ServiceError('engine_unavailable', 'The replica of this model failed to answer.', {
+  return new ServiceError('engine_unavailable', 'The replica of this model failed to respond.', {
     cause: new Error(why, { cause }),
     retryAfterMs: 1000,
   });

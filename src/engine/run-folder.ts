@@ -13,7 +13,9 @@ export async function runFolder(home: string): Promise<string> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const { uid } = await stat(folder);
   if (uid !== user)
-    throw new Error(`${folder} belongs to another user; remove it, or set SLUICE_HOME to a shorter path.`);
+    throw new Error(
+      `The directory ${folder} belongs to another user. Remove it, or set SLUICE_HOME to a shorter path.`,
+    );
   for (const name of await readdir(folder)) {
     const pid = Number(/^(\d+)-/.exec(name)?.[1] ?? NaN);
     if (Number.isInteger(pid) && !lives(pid)) await rm(join(folder, name), { force: true });

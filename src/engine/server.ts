@@ -91,7 +91,7 @@ class Face {
       this.#authenticate(request);
       if (path === '/v1/models') return this.#get(request, response, { data: [this.#modelElement()] });
       if (path !== '/v1/chat/completions' && path !== '/v1/completions') {
-        throw new ServiceError('unknown_url', 'There is no such endpoint.');
+        throw new ServiceError('unknown_url', 'Unknown endpoint.');
       }
       if (request.method !== 'POST') throw notAllowed(response, 'POST');
       if (this.#closing)
@@ -124,7 +124,7 @@ class Face {
     refuseUnsupported(parsed, ['sluice']);
     const { request } = parsed;
     if (request.model === this.#options.modelId) return request;
-    throw new ServiceError('model_not_found', 'This engine serves another model.', { param: 'model' });
+    throw new ServiceError('model_not_found', 'This engine serves a different model.', { param: 'model' });
   }
 
   #get(request: IncomingMessage, response: ServerResponse, body: object): void {
@@ -136,7 +136,10 @@ class Face {
     if (!this.#keyHash) return;
     const given = sha256(request.headers.authorization ?? '');
     if (!timingSafeEqual(given, this.#keyHash)) {
-      throw new ServiceError('invalid_api_key', 'A valid key must be sent as "Authorization: Bearer <key>".');
+      throw new ServiceError(
+        'invalid_api_key',
+        'A valid API key is required: send it as `Authorization: Bearer <key>`.',
+      );
     }
   }
 
@@ -162,7 +165,7 @@ class Face {
 
 function notAllowed(response: ServerResponse, method: string): ServiceError {
   response.setHeader('Allow', method);
-  return new ServiceError('method_not_allowed', `This endpoint takes ${method}.`);
+  return new ServiceError('method_not_allowed', `This endpoint only supports ${method}.`);
 }
 
 function readBody(request: IncomingMessage, mostBytes: number): Promise<Buffer> {
@@ -173,12 +176,12 @@ function readBody(request: IncomingMessage, mostBytes: number): Promise<Buffer> 
       bytes += part.length;
       if (bytes > mostBytes) {
         request.removeAllListeners('data').pause();
-        reject(new ServiceError('request_too_large', `The body has more than ${mostBytes} bytes.`));
+        reject(new ServiceError('request_too_large', `The request body is larger than ${mostBytes} bytes.`));
       } else parts.push(part);
     });
     request.on('end', () => resolve(parts.length === 1 && parts[0] ? parts[0] : Buffer.concat(parts)));
     request.on('error', reject);
-    request.on('close', () => reject(new Error('the caller left while sending')));
+    request.on('close', () => reject(new Error('the client disconnected while sending the request')));
   });
 }
 

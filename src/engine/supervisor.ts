@@ -171,10 +171,12 @@ export class Supervisor implements AsyncDisposable {
     createInterface({ input: child.stderr }).on('line', (line) => {
       this.#log.info('engine output', { line: line.slice(0, MAX_LINE) });
     });
-    child.once('error', (error) => this.#ended(child, `it could not be started: ${error.message}`, true));
+    child.once('error', (error) =>
+      this.#ended(child, `the process could not be started: ${error.message}`, true),
+    );
     // `close` rather than `exit`: the last report may still be in the pipe when the process is gone.
     child.once('close', (code, signal) => {
-      const how = signal ? `it was ended by ${signal}` : `it exited with ${code}`;
+      const how = signal ? `the process was killed by ${signal}` : `the process exited with code ${code}`;
       this.#ended(child, this.#killedFor ?? failure?.reason ?? how, failure?.retry ?? true);
     });
   }
@@ -201,7 +203,7 @@ export class Supervisor implements AsyncDisposable {
     if (this.#stopping) return;
     // An engine that was ready once can be again, whatever stands in its way now.
     if (!retry && !this.#description) {
-      this.#log.error('engine cannot start', { reason });
+      this.#log.error('the engine cannot start', { reason });
       this.#become({ state: 'down', reason, retryInMs: null });
       return;
     }
@@ -219,7 +221,7 @@ export class Supervisor implements AsyncDisposable {
     }
     this.#loadQuietMs += WATCH_MS;
     if (this.#loadQuietMs >= this.#options.loadStallMs)
-      this.#killFor(child, `it made no progress loading for ${this.#loadQuietMs} ms`);
+      this.#killFor(child, `loading made no progress for ${this.#loadQuietMs} ms`);
   }
 
   #judge(child: ChildProcess, health: LocalEngineHealth | null): void {
@@ -228,7 +230,7 @@ export class Supervisor implements AsyncDisposable {
     this.#silentMs = health ? 0 : this.#silentMs + WATCH_MS;
     const stalledMs = Math.max(this.#silentMs, health?.lastStepAgeMs ?? 0);
     if (stalledMs >= Math.max(this.#options.stallMs, 20 * (health?.medianStepMs ?? 0))) {
-      this.#killFor(child, `it made no step for ${stalledMs} ms`);
+      this.#killFor(child, `generation made no progress for ${stalledMs} ms`);
       return;
     }
     if (health) this.#healthyMs += WATCH_MS;

@@ -77,14 +77,14 @@ class BodyMemory {
     if (held > this.#mostOfAccount) {
       throw new ServiceError(
         'concurrent_body_bytes',
-        `The bodies of your running requests may have ${this.#mostOfAccount} bytes together. Try again when one has ended.`,
+        `The request bodies of your running requests may total at most ${this.#mostOfAccount} bytes. Try again when one has ended.`,
         { retryAfterMs: 1000 },
       );
     }
     if (this.#held + bytes > this.#most) {
       throw new ServiceError(
         'overloaded',
-        'The bodies of running requests use all the memory that is set aside for them; try again.',
+        'The running requests use all the memory for request bodies. Try again later.',
         { retryAfterMs: 1000 },
       );
     }
@@ -163,14 +163,12 @@ async function read(payload: IncomingMessage, limit: number, lease: BodyLease): 
     };
     const onEnd = (): void => resolve(body.subarray(0, filled));
     payload.on('data', onData).once('end', onEnd);
-    payload.once('error', () =>
-      fail(new ServiceError('request_timeout', 'The request did not arrive whole.')),
-    );
+    payload.once('error', () => fail(new ServiceError('request_timeout', 'The request body is incomplete.')));
   });
 }
 
 function tooLarge(limit: number): ServiceError {
-  return new ServiceError('request_too_large', `The body is larger than ${limit} bytes.`);
+  return new ServiceError('request_too_large', `The request body is larger than ${limit} bytes.`);
 }
 
 /** The memory of the machine, or of the container where that is less. */

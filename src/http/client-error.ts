@@ -19,13 +19,13 @@ export async function answerClientError(
 
 /** Responds 405 to `CONNECT`, which Node hands over with its connection. */
 export function refuseConnect(accounting: Accounting, socket: Socket): Promise<void> {
-  const fault = new ServiceError('method_not_allowed', 'This is not a proxy: CONNECT is not supported.');
+  const fault = new ServiceError('method_not_allowed', 'CONNECT is not supported: this is not a proxy.');
   return refuseConnection(accounting, fault, socket);
 }
 
 /** Responds 408 to a request that did not arrive whole in time. */
 export function refuseLateRequest(accounting: Accounting, socket: Socket): Promise<void> {
-  const fault = new ServiceError('request_timeout', 'The request did not arrive whole in time.');
+  const fault = new ServiceError('request_timeout', 'The request did not arrive in time.');
   return refuseConnection(accounting, fault, socket);
 }
 

@@ -72,5 +72,5 @@ export async function answerPage(reply: FastifyReply): Promise<void> {
   await reply
     .code(503)
     .headers({ ...HEADERS, 'content-type': 'text/plain; charset=utf-8' })
-    .send('The console is not built. Run `npm run build:console`, then start the service again.\n');
+    .send('The console is not built. Run `npm run build:console`, then restart the service.\n');
 }

@@ -111,7 +111,7 @@ function hungUp({ raw }: FastifyRequest): HungUp {
 
 /** A key that may use some models only asked for another. */
 export function notAllowed(model: string): ServiceError {
-  return new ServiceError('model_not_allowed', `This key may not use the model ${JSON.stringify(model)}.`, {
+  return new ServiceError('model_not_allowed', `This API key is not allowed to use the model \`${model}\`.`, {
     param: 'model',
   });
 }
@@ -156,9 +156,9 @@ async function stream(
 function asServiceError(error: unknown, requestId: string, log: Log): ServiceError | HungUp {
   if (error instanceof HungUp) return error;
   if (!(error instanceof ServiceError)) {
-    log.error('unexpected fault', { requestId, error: error instanceof Error ? error : String(error) });
+    log.error('unexpected error', { requestId, error: error instanceof Error ? error : String(error) });
   } else if (error.code !== 'internal_error') return error;
-  return new ServiceError('internal_error', `The service failed; the request id is ${requestId}.`, {
+  return new ServiceError('internal_error', `The service failed. The request ID is ${requestId}.`, {
     cause: error instanceof ServiceError ? error.cause : error,
   });
 }

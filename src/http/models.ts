@@ -18,7 +18,7 @@ export function registerModels(app: FastifyInstance, context: HttpContext): void
     if (!mayUse(request, model.id)) throw notAllowed(model.id);
     const card = model.card();
     if (!card) {
-      throw new ServiceError('engine_unavailable', 'This model is not ready to be described yet.', {
+      throw new ServiceError('engine_unavailable', 'This model is not ready yet. Try again later.', {
         retryAfterMs: 1000,
       });
     }

@@ -29,6 +29,6 @@ export function checkOrigin(request: FastifyRequest, publicUrl: string): void {
   if (sameSite && typeof origin === 'string' && isOurs(origin, request, publicUrl)) return;
   throw new ServiceError(
     'origin_not_allowed',
-    `Changes without a key are for the console under ${new URL(publicUrl).origin}. Operators: if it is opened elsewhere, \`publicUrl\` has to say where.`,
+    `Requests with a session must come from the console at ${new URL(publicUrl).origin}. Operators: if the console has another address, set \`publicUrl\`.`,
   );
 }

@@ -55,7 +55,7 @@ export function buildServer(context: HttpContext): FastifyInstance {
   );
   app.server.on('checkExpectation', (request, response) => {
     const exchange = { request, response, requestId: randomUUIDv7() };
-    const fault = new ServiceError('expectation_failed', 'The expect header must be `100-continue`.');
+    const fault = new ServiceError('expectation_failed', 'The `Expect` header must be `100-continue`.');
     refuse(exchange, fault, limits.drainBytes);
   });
   app.decorateRequest('caller', null);
@@ -95,7 +95,11 @@ async function answerFault(
   reply.hijack();
   const fault = translate(context, error, request);
   if (fault.status !== 401)
-    context.log.info('refused', { requestId: request.id, code: fault.code, path: request.routeOptions.url });
+    context.log.info('request refused', {
+      requestId: request.id,
+      code: fault.code,
+      path: request.routeOptions.url,
+    });
   const record = { limitHeaders: await limitHeaders(context.inference.accounting, request) };
   const exchange = { request: request.raw, response: reply.raw, requestId: request.id, record };
   refuse(exchange, fault, context.limits.drainBytes);
@@ -111,11 +115,11 @@ function translate({ log }: HttpContext, error: unknown, request: FastifyRequest
   ) {
     return new ServiceError('unknown_url', 'The path is not valid.');
   }
-  log.error('unexpected fault', {
+  log.error('unexpected error', {
     requestId: request.id,
     error: error instanceof Error ? error : String(error),
   });
-  return new ServiceError('internal_error', `The service failed; the request id is ${request.id}.`, {
+  return new ServiceError('internal_error', `The service failed. The request ID is ${request.id}.`, {
     cause: error,
   });
 }
@@ -139,7 +143,7 @@ function answerUnknown(context: HttpContext, request: FastifyRequest, reply: Fas
   }
   const fault = new ServiceError(
     'method_not_allowed',
-    `${path} answers ${methods.join(', ')}, not ${request.method}.`,
+    `${path} supports ${methods.join(', ')}, not ${request.method}.`,
   );
   refuse(exchange, fault, context.limits.drainBytes, ['allow', [...methods, 'OPTIONS'].join(', ')]);
 }

@@ -15,7 +15,7 @@ export function violation(request: IncomingMessage): ServiceError | null {
   if (httpVersion !== '1.1' && httpVersion !== '1.0') {
     return new ServiceError(
       'unsupported_http_version',
-      `HTTP/${httpVersion} is not supported; use HTTP/1.1.`,
+      `HTTP/${httpVersion} is not supported. Use HTTP/1.1.`,
     );
   }
   let seen = '';
@@ -25,20 +25,22 @@ export function violation(request: IncomingMessage): ServiceError | null {
     if (!SINGLE_LENGTHS.has(written.length)) continue;
     const name = written.toLowerCase();
     if (!SINGLE.has(name)) continue;
-    if (seen.includes(`${name}\n`)) return invalid(`The request has more than one ${name} header.`);
+    if (seen.includes(`${name}\n`)) return invalid(`The request has more than one \`${name}\` header.`);
     seen += `${name}\n`;
   }
-  if (headers.host === undefined && httpVersion === '1.1') return invalid('The request has no host header.');
+  if (headers.host === undefined && httpVersion === '1.1')
+    return invalid('The request has no `Host` header.');
   const coding = headers['transfer-encoding'];
   if (coding !== undefined) {
-    if (httpVersion !== '1.1') return invalid('HTTP/1.0 has no transfer-encoding header.');
-    if (coding.toLowerCase() !== 'chunked') return invalid('The transfer-encoding header must be `chunked`.');
+    if (httpVersion !== '1.1') return invalid('The `Transfer-Encoding` header is not allowed with HTTP/1.0.');
+    if (coding.toLowerCase() !== 'chunked')
+      return invalid('The `Transfer-Encoding` header must be `chunked`.');
   }
   const encoding = headers['content-encoding'];
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
     return new ServiceError(
       'unsupported_content_encoding',
-      'The body must not be compressed: send it without a content-encoding header.',
+      'Compressed request bodies are not supported. Send the body without a `Content-Encoding` header.',
     );
   }
   return null;

@@ -84,7 +84,10 @@ export async function acceptInvitation(
   if (invitation.known) {
     const me = await identity.signedIn(visit);
     if (me === null || me.person.id !== invitation.personId) {
-      throw new ServiceError('sign_in_required', `Sign in as ${invitation.record.email} to accept this.`);
+      throw new ServiceError(
+        'sign_in_required',
+        `Sign in as ${invitation.record.email} to accept this invitation.`,
+      );
     }
     const by = personActor(me.person.id, visit);
     await database.kysely.transaction().execute(async (transaction) => {
@@ -154,13 +157,13 @@ async function canSignIn({ kysely }: Database, personId: string): Promise<boolea
 
 function given(value: string | undefined, param: string): string {
   if (value !== undefined) return value;
-  throw new ServiceError('missing_required_parameter', `'${param}' must be there.`, { param });
+  throw new ServiceError('missing_required_parameter', `\`${param}\` is required.`, { param });
 }
 
 function invalidInvitation(): ServiceError {
   return new ServiceError(
     'invalid_link',
-    'This invitation was accepted, withdrawn or replaced, or has expired.',
+    'This invitation has expired, or was already accepted, withdrawn or replaced. Ask for a new one.',
     { param: 'token' },
   );
 }

@@ -63,7 +63,7 @@ export async function countAttempt(database: Database, attempt: Attempt, by: By)
     // Who begins a count sweeps up those that have ended.
     if (row.count === 1) await database.kysely.deleteFrom('attempts').where('until', '<=', now).execute();
     if (row.count > most) {
-      throw new ServiceError('too_many_attempts', 'Too many attempts; wait before you try again.', {
+      throw new ServiceError('too_many_attempts', 'Too many attempts. Wait before you try again.', {
         retryAfterMs: Math.max(row.until - now, 1),
       });
     }

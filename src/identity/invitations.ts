@@ -59,9 +59,13 @@ export async function createInvitation(
       .where('account_id', '=', account.id)
       .executeTakeFirst();
     if (member !== undefined) {
-      throw new ServiceError('conflict', 'Somebody with this address acts for the account already.', {
-        param: 'email',
-      });
+      throw new ServiceError(
+        'conflict',
+        'A user with this email address is already a member of the account.',
+        {
+          param: 'email',
+        },
+      );
     }
     await transaction
       .deleteFrom('invitations')
@@ -121,7 +125,7 @@ export async function withdrawInvitation(database: Database, id: string, by: Act
 
 /** What is said of an invitation that is not there. */
 export function noSuchInvitation(): ServiceError {
-  return new ServiceError('not_found', 'There is no such invitation.', { param: 'id' });
+  return new ServiceError('not_found', 'This invitation does not exist.', { param: 'id' });
 }
 
 /** Lets a person act for the account of an invitation that is used up by it. Who is an owner already stays one. */

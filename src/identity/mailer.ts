@@ -25,7 +25,7 @@ export class Mailer implements AsyncDisposable {
   /** Sends a message and does not wait; what goes wrong is told by the log, without whom it was for. */
   send(message: Message): void {
     const sending = this.#deliver(message)
-      .catch((error: Error) => this.#log.warn('a message was not sent', { error }))
+      .catch((error: Error) => this.#log.warn('email not sent', { error }))
       .finally(() => this.#running.delete(sending));
     this.#running.add(sending);
   }

@@ -17,7 +17,7 @@ export async function signInWithProvider(
 ): Promise<{ url: string; cookies: string[] }> {
   await countAttempt(identity.database, 'provider', visit);
   if (!identity.settings.providers.some(({ id }) => id === provider)) {
-    throw new ServiceError('not_found', 'There is no such provider.', { param: 'provider' });
+    throw new ServiceError('not_found', 'This sign-in provider does not exist.', { param: 'provider' });
   }
   const callbackURL = ownPath(identity, returnTo);
   const auth = await identity.auth();
@@ -30,9 +30,13 @@ export async function signInWithProvider(
     if (!response.url) throw new TypeError('better-auth gave no address of the provider');
     return { url: response.url, cookies: headers.getSetCookie() };
   } catch (error) {
-    throw new ServiceError('provider_unavailable', 'The provider does not answer as it should.', {
-      cause: error,
-    });
+    throw new ServiceError(
+      'provider_unavailable',
+      'The sign-in provider did not respond correctly. Try again later.',
+      {
+        cause: error,
+      },
+    );
   }
 }
 
@@ -58,7 +62,7 @@ export async function finishProviderSignIn(
     .find((one) => one !== null);
   if (token === undefined || location.origin !== origin) {
     const told = location.searchParams.get('error') ?? '';
-    identity.log.info('a sign-in with a provider failed', { provider, told });
+    identity.log.info('sign-in with a provider failed', { provider, told });
     return { location: `${SIGN_IN}?error=${REASONS.get(told) ?? 'provider_failed'}`, cookies };
   }
   const { person_id: personId } = await identity.database.kysely
@@ -90,7 +94,7 @@ function ownPath(identity: Identity, path: string): string {
   const { origin } = new URL(identity.publicUrl());
   const url = /^\/(?![/\\])/.test(path) ? URL.parse(path, origin) : null;
   if (url?.origin !== origin) {
-    throw new ServiceError('invalid_value', "'return_to' must be a path of this service.", {
+    throw new ServiceError('invalid_value', '`return_to` must be a path of this service.', {
       param: 'return_to',
     });
   }

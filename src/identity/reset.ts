@@ -12,7 +12,10 @@ import type { Visit } from './visit.ts';
  */
 export async function forgotPassword(identity: Identity, visit: Visit, address: string): Promise<void> {
   if (identity.mailer === null) {
-    throw new ServiceError('not_configured', 'There is no mail server: an operator sets `smtp`.');
+    throw new ServiceError(
+      'not_configured',
+      'Emails cannot be sent because no mail server is configured. Ask an operator for a password reset link.',
+    );
   }
   const email = address.trim().toLowerCase();
   await countAttempt(identity.database, 'forgotPassword', { ip: visit.ip, person: email });
@@ -38,7 +41,7 @@ export async function resetPassword(
     ignoreRefusal(error);
     throw new ServiceError(
       'invalid_link',
-      'This link was used or has expired: ask for another one under "Forgot password?".',
+      'This link has expired or was already used. Request a new one under "Forgot password?".',
       { param: 'token' },
     );
   }

@@ -69,7 +69,7 @@ export async function beginTwoFactor(change: Change, password: string | undefine
   await confirm(change, password);
   const made = await beginSecondFactor(change.identity.database, change.me.person);
   if (made !== null) return made;
-  throw new ServiceError('conflict', 'There is a second factor already; end that one first.');
+  throw new ServiceError('conflict', 'Two-factor authentication is already enabled. Disable it first.');
 }
 
 /** Makes it count, and ends all other sessions. Rejects with `wrong_credentials` or `too_many_attempts`. */
@@ -78,7 +78,7 @@ export async function confirmTwoFactor(change: Change, code: string): Promise<vo
   await countAttempt(identity.database, 'secondFactor', { ip: change.visit.ip, person: me.person.id });
   await noting(change, 'person.begin_two_factor', async (transaction, id) => {
     if (!(await takeTotp({ kysely: transaction }, id, code, false))) {
-      throw new ServiceError('wrong_credentials', 'This code is not right, or was used before.', {
+      throw new ServiceError('wrong_credentials', 'This code is incorrect or was already used.', {
         param: 'code',
       });
     }
@@ -117,7 +117,10 @@ export async function resetSecondFactor(database: Database, personId: string, by
 export async function renewRecoveryCodes(change: Change, password: string | undefined): Promise<string[]> {
   await confirm(change, password);
   if (!change.me.person.twoFactor) {
-    throw new ServiceError('conflict', 'There is no second factor that they could stand in for.');
+    throw new ServiceError(
+      'conflict',
+      'Two-factor authentication is not enabled, so there are no recovery codes.',
+    );
   }
   return await noting(change, 'person.renew_recovery_codes', (transaction, id) =>
     newRecoveryCodes(transaction, id),
@@ -129,7 +132,7 @@ export async function endMySessions(change: Change, which: { id: string } | { bu
   await noting(change, 'person.end_sessions', async (transaction, id) => {
     const ended = await endSessions({ kysely: transaction }, id, which);
     if (!ended && 'id' in which) {
-      throw new ServiceError('not_found', 'There is no such session.', { param: 'id' });
+      throw new ServiceError('not_found', 'This session does not exist.', { param: 'id' });
     }
   });
 }
@@ -148,7 +151,7 @@ async function confirm(
   const hash = await passwordHash(database, me.person.id);
   if (hash === null) {
     if (me.since > Date.now() - FRESH_MS) return;
-    throw new ServiceError('fresh_sign_in_required', 'Sign out, sign in again, and do it then.');
+    throw new ServiceError('fresh_sign_in_required', 'Sign in again to confirm this change.');
   }
   const by = { person: me.person.id };
   await countAttempt(database, 'confirm', by);
@@ -156,7 +159,7 @@ async function confirm(
     await forgetAttempts(database, 'confirm', by);
     return;
   }
-  throw new ServiceError('wrong_credentials', 'The password is not right.', { param });
+  throw new ServiceError('wrong_credentials', 'Incorrect password.', { param });
 }
 
 type Transaction = Parameters<typeof appendAudit>[0];

@@ -108,7 +108,7 @@ async function keptToken(database: Database, token: string): Promise<string> {
 function invalidSetup(): ServiceError {
   return new ServiceError(
     'invalid_link',
-    'This set-up link opens nothing any more: `sluice setup-link` makes another one while there is no operator.',
+    'This setup link is invalid, expired or already used. Run `sluice setup-link` on the server to get a new one.',
     { param: 'token' },
   );
 }

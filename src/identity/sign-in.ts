@@ -40,7 +40,7 @@ export async function signIn(
     });
   if (answer === null) {
     await noteRefusal(identity, visit, await personOf(identity, email), 'password');
-    throw wrong('password', 'The e-mail address and the password do not fit together.');
+    throw wrong('password', 'Incorrect email or password.');
   }
   await endPresented(database, visit.headers, identity.cookieName);
   await forgetAttempts(database, 'signIn', by);
@@ -60,7 +60,7 @@ export async function signInSecondFactor(
   const { database } = identity;
   const presented = await identity.presented(visit);
   if (!presented?.pending) {
-    throw new ServiceError('sign_in_required', 'No sign-in waits for a second factor; begin again.');
+    throw new ServiceError('sign_in_required', 'This sign-in has expired. Start again with your password.');
   }
   const personId = presented.who.person.id;
   const by = { ip: visit.ip, person: personId };
@@ -71,7 +71,7 @@ export async function signInSecondFactor(
       : await takeRecoveryCode(database, personId, code);
   if (!right) {
     await noteRefusal(identity, visit, personId, kind);
-    throw wrong('code', 'This code is not right, or was used before.');
+    throw wrong('code', 'This code is incorrect or was already used.');
   }
   await forgetAttempts(database, 'secondFactor', by);
   const cookies = await identity.startSession(visit, personId);

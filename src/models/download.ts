@@ -122,17 +122,17 @@ async function accept(answer: HttpAnswer, job: DownloadJob, part: PartFile): Pro
   if (status === 206) {
     const [, start, total] = /^bytes (\d+)-\d+\/(\d+|\*)$/.exec(headers['content-range'] ?? '') ?? [];
     if (Number(start) !== part.sizeBytes || start === undefined) {
-      throw new PullError('source_failed', `${url.host} sent another range than the one asked for`);
+      throw new PullError('source_failed', `${url.host} sent a different byte range than requested`);
     }
     if (total !== '*' && totalOf(job, part) !== null && Number(total) !== totalOf(job, part)) {
       await part.restart({ ...part.state, totalBytes: job.sizeBytes });
-      throw new CutOff(`${url.host} has a file of another length than before`, true);
+      throw new CutOff(`${url.host} now has a file of a different size`, true);
     }
     return;
   }
   if (status === 416 && part.sizeBytes > 0) {
     await part.restart({ ...part.state, totalBytes: job.sizeBytes });
-    throw new CutOff(`${url.host} has a file shorter than what was fetched before`, true);
+    throw new CutOff(`${url.host} now has a file that is shorter than the partial download`, true);
   }
   if (status === 200) {
     await part.restart(stateOf(answer, job));
@@ -146,7 +146,7 @@ function stateOf({ headers, url }: HttpAnswer, job: DownloadJob): PartState {
   const length = Number(headers['content-length'] ?? Number.NaN);
   const told = Number.isSafeInteger(length) ? length : null;
   if (told !== null && job.sizeBytes !== null && told !== job.sizeBytes) {
-    throw new PullError('source_failed', `${url.host} sends ${told} bytes; the file has ${job.sizeBytes}`);
+    throw new PullError('source_failed', `${url.host} announced ${told} bytes; expected ${job.sizeBytes}`);
   }
   const totalBytes = job.sizeBytes ?? told;
   if (job.sha256 !== null) return { identity: `sha256:${job.sha256}`, totalBytes };
@@ -169,21 +169,25 @@ async function readBody(
       await part.append(chunk as Uint8Array);
       if (total !== null && part.sizeBytes > total) {
         await part.restart({ ...part.state, totalBytes: total });
-        throw new PullError(
-          'source_failed',
-          `${answer.url.host} sent more than the ${total} bytes of the file`,
-        );
+        throw new PullError('source_failed', `${answer.url.host} sent more than the expected ${total} bytes`);
       }
       meter.update(part.sizeBytes);
     }
   } catch (error) {
     if (error instanceof PullError) throw error;
-    throw new CutOff(`${answer.url.host} broke off after ${part.sizeBytes} bytes: ${reasonOf(error)}`, true, {
-      cause: error,
-    });
+    throw new CutOff(
+      `the connection to ${answer.url.host} was lost after ${part.sizeBytes} bytes: ${reasonOf(error)}`,
+      true,
+      {
+        cause: error,
+      },
+    );
   }
   if (total !== null && part.sizeBytes < total) {
-    throw new CutOff(`${answer.url.host} broke off after ${part.sizeBytes} of ${total} bytes`, true);
+    throw new CutOff(
+      `the connection to ${answer.url.host} was lost after ${part.sizeBytes} of ${total} bytes`,
+      true,
+    );
   }
 }
 
@@ -193,7 +197,7 @@ async function check(job: DownloadJob, part: PartFile): Promise<string> {
   await part.discard();
   throw new PullError(
     'source_failed',
-    `${job.url.host} sent a file with the wrong sum: its SHA-256 is ${sha256}, expected ${job.sha256}`,
+    `${job.url.host} sent a file with the wrong checksum: SHA-256 is ${sha256}, expected ${job.sha256}`,
   );
 }
 
@@ -205,10 +209,10 @@ function statusReason({ status, url }: HttpAnswer): string {
   switch (status) {
     case 401:
     case 403:
-      return `${url.host} refused (${status}): the file does not exist, or is private or gated and needs a token (\`HF_TOKEN\` for the Hub)`;
+      return `${url.host} refused access (${status}): the file does not exist, or is private or gated and requires a token (\`HF_TOKEN\` for the Hub)`;
     case 404:
       return `${url.host} has no such file (404)`;
     default:
-      return `${url.host} answered ${status}`;
+      return `${url.host} responded with status ${status}`;
   }
 }

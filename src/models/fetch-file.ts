@@ -104,7 +104,7 @@ async function trySources(wanted: WantedFile, tools: FetchTools): Promise<FileRe
     try {
       meter.begin('connecting', 0, wanted.sizeBytes);
       const record = await fetchFrom(source, wanted, meter, tools);
-      tools.log.info('model file fetched', { file: wanted.file, source: name, sha256: record.sha256 });
+      tools.log.info('model downloaded', { file: wanted.file, source: name, sha256: record.sha256 });
       return record;
     } catch (error) {
       tools.signal.throwIfAborted();
@@ -112,7 +112,7 @@ async function trySources(wanted: WantedFile, tools: FetchTools): Promise<FileRe
         error instanceof ModelFileError || (error instanceof PullError && error.fault === 'source_failed');
       if (!here) throw error;
       const reason = reasonOf(error);
-      tools.log.warn('model source failed', { file: wanted.file, source: name, reason });
+      tools.log.warn('download source failed', { file: wanted.file, source: name, reason });
       attempts.push({ source: name, reason });
     }
   }
@@ -134,7 +134,7 @@ async function fetchFrom(
       await rm(folder, { recursive: true, force: true });
     }
   }
-  if (source.kind === 'path') throw new PullError('source_failed', 'a local path is used where it lies');
+  if (source.kind === 'path') throw new PullError('source_failed', 'local files are not downloaded');
   const job =
     source.kind === 'hub'
       ? await findHubFile(source, tools.env, tools.client, tools.signal)
@@ -162,7 +162,7 @@ async function fetchFrom(
 /** A hub whose file is another one than we know is found out before a byte of it is fetched. */
 function mustAgree(told: string | null, known: string | null): void {
   if (told === null || known === null || told === known) return;
-  throw new PullError('source_failed', `it has another file: its SHA-256 is ${told}, expected ${known}`);
+  throw new PullError('source_failed', `it has a different file: SHA-256 is ${told}, expected ${known}`);
 }
 
 /** The record goes first: a file in its place always has one, so a crash between the two leaves no doubt. */
@@ -171,7 +171,7 @@ async function install(fetched: FetchedFile, source: ModelSource, wanted: Wanted
     await rm(fetched.path, { force: true });
     throw new PullError(
       'source_failed',
-      `wrong sum: its SHA-256 is ${fetched.sha256}, expected ${wanted.sha256}`,
+      `wrong checksum: SHA-256 is ${fetched.sha256}, expected ${wanted.sha256}`,
     );
   }
   try {
@@ -207,7 +207,7 @@ async function adopt(wanted: WantedFile, tools: FetchTools): Promise<FileRecord 
     if (error instanceof ModelFileError) return null;
     throw error;
   }
-  const record = recordOf({ path: wanted.file, sha256, sizeBytes: size }, 'put there by hand');
+  const record = recordOf({ path: wanted.file, sha256, sizeBytes: size }, 'added manually');
   await writeRecord(wanted.file, record);
   return record;
 }
@@ -219,12 +219,12 @@ function recordOf(fetched: FetchedFile, source: string): FileRecord {
 
 function allFailed(file: string, attempts: readonly { source: string; reason: string }[]): string {
   return [
-    `${basename(file)} could not be fetched. Tried:`,
+    `Could not download ${basename(file)} from any source:`,
     ...attempts.map(({ source, reason }) => `  - ${source}: ${reason}`),
-    'To bring the file by hand:',
+    'To use a file that you already have or found elsewhere:',
     `  - copy it to ${file}, or`,
-    '  - set `engine.file` of the model in the configuration to its path, or',
-    '  - `sluice models pull <source>` with hf:owner/repo/file.gguf or https://host/file.gguf, and name that source there.',
+    '  - set `engine.file` of the model in the configuration to the path of the file, or',
+    '  - set `engine.file` to another source, such as hf:owner/repo/file.gguf or https://host/file.gguf.',
   ].join('\n');
 }
 
@@ -233,7 +233,9 @@ export async function makeFolder(folder: string): Promise<void> {
   try {
     await mkdir(folder, { recursive: true, mode: 0o700 });
   } catch (error) {
-    throw new PullError('disk_failed', `${folder} cannot be made: ${reasonOf(error)}`, { cause: error });
+    throw new PullError('disk_failed', `cannot create the directory ${folder}: ${reasonOf(error)}`, {
+      cause: error,
+    });
   }
 }
 

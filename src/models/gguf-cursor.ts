@@ -63,7 +63,7 @@ export class GgufCursor {
   async string(what: string, maxBytes: number): Promise<string> {
     const length = await this.u64(`the length of ${what}`);
     this.#mustHold(length);
-    if (length > maxBytes) throw this.damaged(`${what} has ${length} bytes, at most ${maxBytes} are allowed`);
+    if (length > maxBytes) throw this.damaged(`${what} is ${length} bytes long; the maximum is ${maxBytes}`);
     const parts: Buffer[] = [];
     for (let left = length; left > 0;) {
       const take = Math.min(left, CHUNK_BYTES);
@@ -118,7 +118,7 @@ export class GgufCursor {
     let filled = 0;
     while (filled < count) {
       const { bytesRead } = await this.#file.read(target, filled, target.length - filled, position + filled);
-      if (bytesRead === 0) throw this.damaged('the file became shorter while it was read');
+      if (bytesRead === 0) throw this.damaged('the file was truncated while it was being read');
       filled += bytesRead;
     }
     this.#buffer = target.subarray(0, filled);

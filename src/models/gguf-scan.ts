@@ -67,7 +67,7 @@ async function openModel(path: string): Promise<FileHandle> {
     return await open(path, 'r');
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? error.code : error;
-    const reason = code === 'ENOENT' ? 'no such file' : `cannot be opened (${String(code)})`;
+    const reason = code === 'ENOENT' ? 'no such file' : `cannot open the file (${String(code)})`;
     throw new ModelFileError('missing', path, reason, { cause: error });
   }
 }
@@ -82,7 +82,7 @@ async function readStart(cursor: GgufCursor, path: string, size: number): Promis
   const version = await cursor.u32();
   // A version whose low half is empty is a small number written the other way round.
   if ((version & 0xffff) === 0) {
-    throw new ModelFileError('unsupported', path, 'a big-endian GGUF; expected a little-endian one');
+    throw new ModelFileError('unsupported', path, 'a big-endian GGUF file; expected little-endian');
   }
   if (version !== 2 && version !== 3) {
     throw new ModelFileError('unsupported', path, `GGUF version ${version}; expected version 2 or 3`);

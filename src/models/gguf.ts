@@ -180,7 +180,7 @@ class Fields {
     throw new ModelFileError(
       'unsupported',
       this.#path,
-      `not a model that generates text: its metadata has no "${key}"`,
+      `not a text generation model: its metadata has no "${key}"`,
     );
   }
 }

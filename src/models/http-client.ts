@@ -130,7 +130,7 @@ export class HttpClient {
       return { status: statusCode, headers: single(headers), body, url };
     } catch (error) {
       signal.throwIfAborted();
-      const reason = late.signal.aborted ? 'no answer in time' : reasonOf(error);
+      const reason = late.signal.aborted ? 'no response in time' : reasonOf(error);
       throw new PullError('source_failed', `${url.host} cannot be reached: ${reason}`, { cause: error });
     } finally {
       clearTimeout(timer);

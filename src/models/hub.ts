@@ -49,7 +49,7 @@ function hubEndpoint(env: NodeJS.ProcessEnv): URL {
     url === null ||
     !(url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname)))
   ) {
-    throw new PullError('source_failed', '`HF_ENDPOINT` is no address: expected https://host');
+    throw new PullError('source_failed', '`HF_ENDPOINT` must be a URL such as https://host');
   }
   return url;
 }
@@ -61,12 +61,12 @@ function hubCredentials(endpoint: URL, env: NodeJS.ProcessEnv): Credentials | nu
 
 function refusal(status: number, host: string, credentials: Credentials | null): string {
   if (status === 404) return `${host} has no such repository, revision or file (404)`;
-  if (status !== 401 && status !== 403) return `${host} answered ${status}`;
+  if (status !== 401 && status !== 403) return `${host} responded with status ${status}`;
   const advice =
     credentials === null
-      ? 'set `HF_TOKEN` to a token that may read it'
-      : 'the token in `HF_TOKEN` may not read it; a gated model needs its terms accepted first';
-  return `${host} refused (${status}): the repository does not exist, or is private or gated; ${advice}`;
+      ? 'set `HF_TOKEN` to a token that has access'
+      : 'the token in `HF_TOKEN` has no access; for a gated model, accept its terms on the Hub first';
+  return `${host} refused access (${status}): the repository does not exist, or is private or gated; ${advice}`;
 }
 
 function unquoted(etag: string | undefined): string {

@@ -65,8 +65,8 @@ function parse(name: string, baseFolder?: string): ModelSource {
     if (!(error instanceof SourceError) || !/^[\w.-]+\/[\w.:-]+$/.test(name)) throw error;
     throw new PullError(
       'unknown_model',
-      `${name} is not in the catalogue (\`sluice models list --available\` shows it). For another model give its ` +
-        'source: hf:owner/repo/file.gguf, https://host/file.gguf or the path of a .gguf file; in the configuration, as `engine.file`',
+      `The model ${name} is not in the catalog. Choose one that \`sluice models list --available\` lists, or give the ` +
+        'source of the model: hf:owner/repo/file.gguf, https://host/file.gguf or the path of a .gguf file (in the configuration, as `engine.file`).',
       { cause: error },
     );
   }

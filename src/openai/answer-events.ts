@@ -5,18 +5,14 @@ import { readLogprobs } from './logprobs.ts';
 
 /** What a replica sends that is no answer: 503, with what was wrong in `cause`. */
 export function unreadable(cause: unknown): ServiceError {
-  return new ServiceError(
-    'engine_unavailable',
-    'The engine of this model sent an answer that cannot be read.',
-    {
-      cause,
-    },
-  );
+  return new ServiceError('engine_unavailable', 'The engine of this model sent an invalid response.', {
+    cause,
+  });
 }
 
 /** An answer that stopped before it was finished. */
 export function brokenOff(cause: string): ServiceError {
-  return new ServiceError('engine_unavailable', 'The engine of this model broke off its answer.', {
+  return new ServiceError('engine_unavailable', 'The response of the engine of this model was cut off.', {
     cause: new Error(cause),
   });
 }
@@ -34,7 +30,7 @@ export interface ReadChoice {
 /** Reads the `choices` of a chunk or a whole answer. Throws `engine_unavailable`. */
 export function readChoices(kind: GenerationKind, value: unknown): ReadChoice[] {
   if (value === undefined || value === null) return [];
-  if (!Array.isArray(value)) throw unreadable(new Error('choices is no array'));
+  if (!Array.isArray(value)) throw unreadable(new Error('`choices` is not an array'));
   return value.map((choice) => readChoice(kind, choice));
 }
 
@@ -55,11 +51,11 @@ interface WireChoice {
 }
 
 function readChoice(kind: GenerationKind, value: unknown): ReadChoice {
-  if (typeof value !== 'object' || value === null) throw unreadable(new Error('a choice is no object'));
+  if (typeof value !== 'object' || value === null) throw unreadable(new Error('a choice is not an object'));
   const choice = value as WireChoice; // Each field is checked here.
   const index = choice.index ?? 0;
   if (typeof index !== 'number' || !Number.isSafeInteger(index) || index < 0) {
-    throw unreadable(new Error('the index of a choice is no count'));
+    throw unreadable(new Error('the index of a choice is not a whole number'));
   }
   const message = kind === 'chat' ? (choice.delta ?? choice.message) : null;
   const text = kind === 'chat' ? message?.content : choice.text;

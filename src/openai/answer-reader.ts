@@ -13,7 +13,7 @@ export function readAnswer(kind: GenerationKind, body: string, meter = new Usage
   const answer = parse(body);
   if (answer.error !== undefined && answer.error !== null) throw readErrorFrame(body);
   const choices = readChoices(kind, answer.choices);
-  if (choices.length === 0) throw unreadable(new Error('the answer has no choices'));
+  if (choices.length === 0) throw unreadable(new Error('the response has no choices'));
   meter.note(estimateTokens(choices), readUsage(answer.usage), null);
   const { promptTokens, cachedTokens, completionTokens } = meter;
   const events: GenerationEvent[] = [{ type: 'started', promptTokens, cachedTokens }];
@@ -38,9 +38,10 @@ function parse(body: string): WireAnswer {
     value = JSON.parse(body);
   } catch {
     // The parser's own message quotes generated text, which belongs in no log.
-    throw unreadable(new Error('the answer is not JSON'));
+    throw unreadable(new Error('the response is not JSON'));
   }
-  if (typeof value !== 'object' || value === null) throw unreadable(new Error('the answer is no object'));
+  if (typeof value !== 'object' || value === null)
+    throw unreadable(new Error('the response is not an object'));
   return value; // Every field is checked where it is read.
 }
 

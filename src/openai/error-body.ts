@@ -20,16 +20,20 @@ export function errorJson(error: ServiceError): string {
 export function readErrorBody(status: number, body: string): ServiceError {
   const detail = readDetail(body);
   const word = WORD.test(detail.code ?? '') ? ` (${detail.code})` : '';
-  const cause = new Error(`the replica answered ${status}${word}`);
+  const cause = new Error(`the replica responded with status ${status}${word}`);
   if (CALLERS_FAULT.has(status) || (status === 500 && isContextOverflow(detail))) {
     return callersFault(detail, cause);
   }
   if (status === 500)
-    return new ServiceError('internal_error', 'The engine failed to answer the request.', { cause });
-  return new ServiceError('engine_unavailable', 'The engine of this model cannot answer the request now.', {
-    cause,
-    retryAfterMs: RETRY_AFTER_MS,
-  });
+    return new ServiceError('internal_error', 'The engine failed to process the request.', { cause });
+  return new ServiceError(
+    'engine_unavailable',
+    'The engine of this model cannot process the request now. Try again later.',
+    {
+      cause,
+      retryAfterMs: RETRY_AFTER_MS,
+    },
+  );
 }
 
 /** An error that came in the middle of a stream; its status stands in the frame, if anywhere. */
@@ -56,7 +60,7 @@ function callersFault(detail: Detail, cause: Error): ServiceError {
   const own = ownCode(detail.code);
   if (own === null && NO_ROOM.test(detail.message)) {
     const message =
-      "The prompt fills this model's maximum context length and leaves no room for a completion.";
+      "The prompt fills this model's maximum context length, which leaves no room for a completion.";
     return new ServiceError('context_length_exceeded', message, { cause });
   }
   const message = scrub(detail.message) || 'The engine of this model refused the request.';

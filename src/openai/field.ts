@@ -98,7 +98,7 @@ export function number<T extends number | null>(
   const read = (value: unknown, at: string): number => {
     const integral = schema.type !== 'integer' || Number.isInteger(value);
     if (typeof value !== 'number' || !integral) throw wrongType(at, expected, value);
-    if (!within(value, schema)) throw wrongValue(at, words);
+    if (!within(value, schema)) throw wrongValue(at, rangeText(schema), value);
     return value;
   };
   return { ...rowOf(path, 'generation', schema.type, schema, options, fallback), fallback, read };
@@ -125,7 +125,7 @@ export function string<T extends string | null>(
   const read = (value: unknown, at: string): string => {
     const text = asString(value, at);
     if (text.length < schema.minLength || isLongerThan(text, schema.maxLength))
-      throw wrongValue(at, boundsText(full));
+      throw wrongValue(at, `${boundsText(full)} long`);
     return text;
   };
   return { ...rowOf(path, 'generation', 'string', full, options, fallback), fallback, read };
@@ -172,11 +172,18 @@ function within(value: number, schema: FieldSchema): boolean {
 function boundsText(schema: FieldSchema): string {
   const { minimum, maximum, exclusiveMinimum, minLength, maxLength } = schema;
   if (exclusiveMinimum !== undefined && maximum !== undefined)
-    return `above ${exclusiveMinimum}, up to ${maximum}`;
+    return `above ${exclusiveMinimum}, at most ${maximum}`;
   if (minimum !== undefined && maximum !== undefined) return `${minimum} to ${maximum}`;
   if (minimum !== undefined) return `at least ${minimum}`;
   if (minLength !== undefined && maxLength !== undefined) return `${minLength} to ${maxLength} characters`;
   return '';
+}
+
+/** The bounds of a number, as they read on from "must be". */
+function rangeText(schema: FieldSchema): string {
+  const { minimum, maximum, exclusiveMinimum } = schema;
+  if (exclusiveMinimum !== undefined) return `above ${exclusiveMinimum} and at most ${maximum}`;
+  return maximum === undefined ? `at least ${minimum}` : `between ${minimum} and ${maximum}`;
 }
 
 function quoted(value: unknown): string {

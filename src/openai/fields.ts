@@ -25,7 +25,7 @@ const TEXT = ['text'] as const;
 
 export const model = string('model', { minLength: 1, maxLength: 256 }, null, {
   required: true,
-  description: 'Id of the model, as `GET /v1/models` lists it.',
+  description: 'Model ID, as listed by `GET /v1/models`.',
 });
 
 export const messages = structured(
@@ -37,7 +37,7 @@ export const messages = structured(
     required: true,
     bounds: 'at least 1',
     description:
-      'The conversation, in order. An assistant message of an answer can be sent back as it came: `reasoning_content`, `refusal: null`, `annotations: []` and an empty `tool_calls` pass. `name` is refused, because chat templates would drop it.',
+      'The messages of the conversation, in order. Assistant messages can be sent back unchanged: `reasoning_content`, `refusal: null`, `annotations: []` and an empty `tool_calls` are accepted. `name` is refused, because chat templates would ignore it.',
   },
 );
 
@@ -49,7 +49,7 @@ export const messageRole = structured(
     kinds: CHAT,
     required: true,
     bounds: '`system`, `developer`, `user` or `assistant`',
-    description: 'Who speaks. `developer` is read as `system`; `tool` is refused by name.',
+    description: 'Author of the message. `developer` is treated as `system`; `tool` is not supported.',
   },
 );
 
@@ -66,7 +66,7 @@ export const messageContent = structured(
     kinds: CHAT,
     required: true,
     description:
-      'The text. Parts of type `text` are joined with nothing between them; other types are refused.',
+      'Text of the message. Parts of type `text` are joined without a separator; other types are refused.',
   },
 );
 
@@ -83,60 +83,62 @@ export const prompt = structured(
     kinds: TEXT,
     required: true,
     honouredBy: MANY_CHOICES,
-    bounds: 'none empty; prompts x `n` at most `limits.choices`',
+    bounds: 'not empty; prompts x `n` at most `limits.choices`',
     description:
-      'The text to go on from, or several, with `n` choices each. Arrays of token ids are refused. One prompt is honoured by every engine.',
+      'One or more texts to complete, with `n` choices each. Arrays of token IDs are not supported. All engines support a single prompt.',
   },
 );
 
 export const maxTokens = number('max_tokens', { type: 'integer', minimum: 1 }, null, {
-  default: 'what the model and its context leave',
-  description: 'Most tokens to generate for each choice. The model and its context may end the text earlier.',
+  default: 'limit of the model and its context length',
+  description:
+    'Maximum number of tokens to generate for each choice. The model or its context length may end the text earlier.',
 });
 
 export const maxCompletionTokens = number('max_completion_tokens', { type: 'integer', minimum: 1 }, null, {
   kinds: CHAT,
   default: '`max_tokens`',
-  description: 'The newer name of `max_tokens`; it wins where both are given.',
+  description: 'Newer name of `max_tokens`. Takes precedence if both are set.',
 });
 
 export const temperature = number('temperature', { type: 'number', minimum: 0, maximum: 2 }, 1, {
-  description: 'Sampling temperature. 0 always takes the likeliest token.',
+  description: 'Sampling temperature. 0 always selects the most likely token.',
 });
 
 export const topP = number('top_p', { type: 'number', exclusiveMinimum: 0, maximum: 1 }, 1, {
-  description: 'Nucleus sampling: the likeliest tokens that together have this probability are kept.',
+  description:
+    'Nucleus sampling: samples from the smallest set of tokens whose probabilities add up to this value.',
 });
 
 export const topK = number('top_k', { type: 'integer', minimum: 0, maximum: MAX_INT32 }, null, {
   neutral: [0],
   honouredBy: SAMPLERS,
-  description: 'How many of the likeliest tokens are kept; 0 keeps all.',
+  description: 'Samples from this number of most likely tokens; 0 means all.',
 });
 
 export const minP = number('min_p', { type: 'number', minimum: 0, maximum: 1 }, 0, {
   neutral: [0],
   honouredBy: SAMPLERS,
-  description: 'Tokens less likely than this share of the likeliest are dropped.',
+  description: 'Excludes tokens whose probability is below this fraction of the most likely one.',
 });
 
 export const seed = number('seed', { type: 'integer', minimum: -(2 ** 63), maximum: 2 ** 63 }, null, {
-  bounds: 'signed 64 bits',
+  bounds: 'signed 64-bit',
   honouredBy: ['sluice', 'vllm', 'llama-server', 'tgi'],
   description:
-    'The same seed, request and engine give the same text, as far as the engine can promise it. Its lower 32 bits count.',
+    'Makes sampling reproducible: the same request with the same seed and engine generates the same text, on a best-effort basis. Only the lower 32 bits are used.',
 });
 
 export const presencePenalty = number('presence_penalty', { type: 'number', minimum: -2, maximum: 2 }, 0, {
   neutral: [0],
   honouredBy: SAMPLERS,
-  description: 'Above 0, tokens that have occurred become less likely.',
+  description: 'Above 0, makes tokens that have occurred less likely.',
 });
 
 export const frequencyPenalty = number('frequency_penalty', { type: 'number', minimum: -2, maximum: 2 }, 0, {
   neutral: [0],
   honouredBy: [...SAMPLERS, 'tgi'],
-  description: 'Above 0, tokens become less likely with each occurrence.',
+  description: 'Above 0, makes tokens less likely with each occurrence.',
 });
 
 export const repetitionPenalty = number(
@@ -146,7 +148,7 @@ export const repetitionPenalty = number(
   {
     neutral: [1],
     honouredBy: SAMPLERS,
-    description: 'Above 1, the odds of tokens that have occurred are divided by it.',
+    description: 'Above 1, divides the odds of tokens that have occurred by this value.',
   },
 );
 
@@ -162,9 +164,9 @@ export const logitBias = structured(
   {
     neutral: [{}],
     honouredBy: SAMPLERS,
-    bounds: `at most ${MAX_BIASED_TOKENS} token ids, each -100 to 100`,
+    bounds: `at most ${MAX_BIASED_TOKENS} token IDs, each -100 to 100`,
     default: 'none',
-    description: 'Token ids, as strings, to what is added to their logits.',
+    description: 'Maps token IDs, as strings, to values that are added to their logits.',
   },
 );
 
@@ -185,7 +187,7 @@ export const stop = structured(
     neutral: [[]],
     bounds: `at most ${MAX_STOP_SEQUENCES}, each 1 to ${MAX_STOP_LENGTH} characters`,
     default: 'none',
-    description: 'Sequences that end the text; they are not part of it.',
+    description: 'Sequences that end the text. They are not included in it.',
   },
 );
 
@@ -193,14 +195,14 @@ export const choices = number('n', { type: 'integer', minimum: 1, maximum: 128 }
   neutral: [1],
   honouredBy: MANY_CHOICES,
   bounds: '1 to `limits.choices`',
-  description: 'Choices to generate for each prompt.',
+  description: 'Number of choices to generate for each prompt.',
 });
 
 export const chatLogprobs = boolean('logprobs', false, {
   kinds: CHAT,
   neutral: [false],
   honouredBy: SAMPLERS,
-  description: 'Whether each token comes with its log probability.',
+  description: 'Whether to return the log probability of each token.',
 });
 
 export const topLogprobs = number('top_logprobs', { type: 'integer', minimum: 0, maximum: 20 }, null, {
@@ -209,20 +211,20 @@ export const topLogprobs = number('top_logprobs', { type: 'integer', minimum: 0,
   honouredBy: SAMPLERS,
   default: '`0`',
   description:
-    'How many of the likeliest tokens are listed at each position; above 0 it needs `logprobs: true`.',
+    'Number of most likely tokens to return at each position. Values above 0 require `logprobs: true`.',
 });
 
 export const textLogprobs = number('logprobs', { type: 'integer', minimum: 0, maximum: 5 }, null, {
   kinds: TEXT,
   honouredBy: SAMPLERS,
-  description: 'Log probabilities of the tokens, with this many alternatives each.',
+  description: 'Returns the log probability of each token, with this many alternatives.',
 });
 
 export const echo = boolean('echo', false, {
   kinds: TEXT,
   neutral: [false],
   honouredBy: MANY_CHOICES,
-  description: 'Whether each text begins with its prompt. Not together with `logprobs`.',
+  description: 'Whether each text starts with its prompt. Cannot be combined with `logprobs`.',
 });
 
 export const responseFormat = structured(
@@ -234,92 +236,96 @@ export const responseFormat = structured(
     honouredBy: SAMPLERS,
     default: '`{"type":"text"}`',
     description:
-      'The form of the text: `text`, `json_object`, or `json_schema` with a schema of the supported keywords.',
+      'Format of the text: `text`, `json_object`, or `json_schema` with a schema of supported keywords.',
   },
 );
 
 export const stream = boolean('stream', false, {
-  description: 'Whether the answer comes as server-sent events.',
+  description: 'Whether to stream the response as server-sent events.',
 });
 
 export const streamOptions = structured(
   'stream_options',
   'object',
   { type: 'object' },
-  { neutral: [{}], description: 'How a stream is told; without `stream` it changes nothing.' },
+  { neutral: [{}], description: 'Options for streaming. Ignored without `stream`.' },
 );
 
 export const includeUsage = boolean('stream_options.include_usage', null, {
   description:
-    'True: the usage comes in a chunk of its own, with empty `choices`, and is null in all others. Else it is on the last chunk, beside `finish_reason`.',
+    'True: the usage is sent in an additional last chunk with empty `choices`, and is null in all other chunks. Otherwise: the usage is in the chunk with the `finish_reason`.',
 });
 
 export const continuousUsage = boolean('stream_options.continuous_usage_stats', false, {
   internal: true,
-  description: 'Whether each chunk tells the usage so far.',
+  description: 'Whether each chunk includes the usage so far.',
 });
 
 export const cacheSalt = string('cache_salt', { minLength: 1, maxLength: 256 }, null, {
   internal: true,
-  description: 'Prefixes are reused only between requests of the same salt.',
+  description: 'Cached prefixes are only shared between requests with the same salt.',
 });
 
 export const user = string('user', { minLength: 0, maxLength: 1024 }, null, {
-  description: "The caller's own name for its end user. Kept out of logs; changes nothing.",
+  description: 'Identifier of your end user. Not logged, and has no effect.',
 });
 
 const hints = [
   hint('stream_options.include_obfuscation', { description: 'Chunks are never padded.' }),
   hint('messages[].reasoning_content', {
     kinds: CHAT,
-    description: 'Reasoning of an earlier response; not sent to the model.',
+    description: 'Reasoning of an earlier response. Not sent to the model.',
   }),
-  hint('metadata', { description: 'Labels of the caller; not kept.' }),
-  hint('store', { description: 'Nothing is stored, whatever it says.' }),
-  hint('service_tier', { description: 'There is one tier.' }),
-  hint('safety_identifier', { description: 'Not kept.' }),
-  hint('prompt_cache_key', { description: 'Prefixes are found without it.' }),
-  hint('prompt_cache_options', { kinds: CHAT, description: 'Prefixes are found without it.' }),
-  hint('prompt_cache_retention', { description: 'The engine decides how long a prefix is kept.' }),
-  hint('parallel_tool_calls', { kinds: CHAT, description: 'Without tools it changes nothing.' }),
+  hint('metadata', { description: 'Not stored.' }),
+  hint('store', { description: 'Responses are never stored.' }),
+  hint('service_tier', { description: 'There is only one tier.' }),
+  hint('safety_identifier', { description: 'Not stored.' }),
+  hint('prompt_cache_key', { description: 'Cached prefixes are found without it.' }),
+  hint('prompt_cache_options', { kinds: CHAT, description: 'Cached prefixes are found without it.' }),
+  hint('prompt_cache_retention', { description: 'The engine decides how long a prefix is cached.' }),
+  hint('parallel_tool_calls', { kinds: CHAT, description: 'Has no effect without tools.' }),
 ];
 
 const refusals = [
-  refused('messages[].name', { kinds: CHAT, description: 'Chat templates would drop it.' }),
-  refused('messages[].refusal', { kinds: CHAT, description: 'Answers here never refuse in this field.' }),
-  refused('messages[].annotations', { kinds: CHAT, neutral: [[]], description: 'There are none.' }),
+  refused('messages[].name', { kinds: CHAT, description: 'Chat templates would ignore it.' }),
+  refused('messages[].refusal', { kinds: CHAT, description: 'Responses never have a refusal.' }),
+  refused('messages[].annotations', {
+    kinds: CHAT,
+    neutral: [[]],
+    description: 'Responses never have annotations.',
+  }),
   refused('messages[].tool_calls', { kinds: CHAT, neutral: [[]], description: 'Tools are not supported.' }),
   refused('messages[].function_call', { kinds: CHAT, description: 'Tools are not supported.' }),
-  refused('messages[].audio', { kinds: CHAT, description: 'Text only.' }),
+  refused('messages[].audio', { kinds: CHAT, description: 'Only text is supported.' }),
   refused('tools', { kinds: CHAT, neutral: [[]], description: 'Tools are not supported.' }),
   refused('tool_choice', { kinds: CHAT, neutral: ['none', 'auto'], description: 'Tools are not supported.' }),
-  refused('functions', { kinds: CHAT, neutral: [[]], description: 'The older name of `tools`.' }),
+  refused('functions', { kinds: CHAT, neutral: [[]], description: 'Older name of `tools`.' }),
   refused('function_call', {
     kinds: CHAT,
     neutral: ['none', 'auto'],
-    description: 'The older `tool_choice`.',
+    description: 'Older name of `tool_choice`.',
   }),
-  refused('modalities', { kinds: CHAT, neutral: [['text']], description: 'Text only.' }),
-  refused('audio', { kinds: CHAT, description: 'Text only.' }),
+  refused('modalities', { kinds: CHAT, neutral: [['text']], description: 'Only text is supported.' }),
+  refused('audio', { kinds: CHAT, description: 'Only text is supported.' }),
   refused('prediction', { kinds: CHAT, description: 'Predicted outputs are not supported.' }),
   refused('reasoning_effort', {
     kinds: CHAT,
     neutral: ['none'],
-    description: 'No model here has this dial.',
+    description: 'Not supported by any engine.',
   }),
-  refused('verbosity', { kinds: CHAT, neutral: ['medium'], description: 'No model here has this dial.' }),
-  refused('web_search_options', { kinds: CHAT, description: 'There is no search.' }),
+  refused('verbosity', { kinds: CHAT, neutral: ['medium'], description: 'Not supported by any engine.' }),
+  refused('web_search_options', { kinds: CHAT, description: 'Web search is not supported.' }),
   refused('suffix', {
     kinds: TEXT,
     neutral: [''],
-    description: 'Filling in before a suffix is not supported.',
+    description: 'Insertion before a suffix is not supported.',
   }),
 ];
 
 const bestOf = refused('best_of', {
   kinds: TEXT,
   neutral: [1],
-  description: 'Passes only where it equals `n`, which is where it changes nothing.',
+  description: 'Only accepted if it equals `n`, where it has no effect.',
 });
 
 /** Every field of both requests, in the order in which documents list them. */

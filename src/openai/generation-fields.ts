@@ -53,13 +53,13 @@ function parseLogitBias(body: RequestBody): ReadonlyMap<number, number> {
   if (value === null) return biases;
   const entries = Object.entries(asObject(value, 'logit_bias'));
   if (entries.length > fields.MAX_BIASED_TOKENS) {
-    throw wrongValue('logit_bias', `an object of at most ${fields.MAX_BIASED_TOKENS} token ids`);
+    throw wrongValue('logit_bias', `an object with at most ${fields.MAX_BIASED_TOKENS} token IDs`);
   }
   for (const [name, bias] of entries) {
     const path = `logit_bias.${shown(name)}`;
-    if (!fields.TOKEN_ID.test(name)) throw wrongValue(path, 'named by a token id');
+    if (!fields.TOKEN_ID.test(name)) throw wrongValue(path, 'named by a token ID');
     if (typeof bias !== 'number') throw wrongType(path, 'a number', bias);
-    if (bias < -100 || bias > 100) throw wrongValue(path, '-100 to 100');
+    if (bias < -100 || bias > 100) throw wrongValue(path, 'between -100 and 100', bias);
     biases.set(Number(name), bias);
   }
   if (biases.size > 0) body.note(fields.logitBias);
@@ -86,7 +86,7 @@ function parseStopSequence(value: unknown, path: string): string {
 
 function parseChoices(body: RequestBody, maxChoices: number): number {
   const choices = body.read(fields.choices);
-  if (choices > maxChoices) throw wrongValue('n', `1 to ${maxChoices}`);
+  if (choices > maxChoices) throw wrongValue('n', `between 1 and ${maxChoices}`, choices);
   return choices;
 }
 

@@ -17,7 +17,7 @@ export function refuseUnsupported(
       if (field.path !== path || field.honouredBy === 'all') continue;
       const { honouredBy } = field;
       if (!dialects.every((dialect) => honouredBy.includes(dialect))) {
-        throw unsupported(path, 'is not honoured by the engine of this model');
+        throw unsupported(path, 'is not supported by the engine of this model');
       }
     }
   }

@@ -8,7 +8,7 @@ const MAX_BODY_VALUES = 50_000;
 
 /** The bounds of a body, for the OpenAPI document; `bytes` is a number or the setting that holds it. */
 export function bodyBounds(bytes: number | string): string {
-  return `At most ${MAX_BODY_VALUES} JSON values, nested at most ${MAX_BODY_DEPTH} levels deep, in at most ${bytes} bytes of UTF-8.`;
+  return `At most ${MAX_BODY_VALUES} JSON values, nested at most ${MAX_BODY_DEPTH} levels deep, and at most ${bytes} bytes of UTF-8.`;
 }
 
 /**
@@ -19,7 +19,7 @@ export function parseJsonBody(bytes: Uint8Array): Record<string, unknown> {
   checkShape(bytes);
   const value = parse(decode(bytes));
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new ServiceError('invalid_json', 'The body must be a JSON object.');
+    throw new ServiceError('invalid_json', 'The request body must be a JSON object.');
   }
   return value as Record<string, unknown>; // JSON.parse gives objects string keys and JSON values, nothing else.
 }
@@ -30,7 +30,7 @@ function decode(bytes: Uint8Array): string {
   try {
     return utf8.decode(bytes);
   } catch (cause) {
-    throw new ServiceError('invalid_json', 'The body is not valid UTF-8.', { cause });
+    throw new ServiceError('invalid_json', 'The request body is not valid UTF-8.', { cause });
   }
 }
 
@@ -39,7 +39,7 @@ function parse(text: string): unknown {
     return JSON.parse(text);
   } catch {
     // The parser's own message quotes the body, which belongs neither in an answer nor in a log.
-    throw new ServiceError('invalid_json', 'The body is not valid JSON.');
+    throw new ServiceError('invalid_json', 'The request body is not valid JSON.');
   }
 }
 
@@ -69,7 +69,10 @@ function checkShape(bytes: Uint8Array): void {
       case OPENING_BRACKET:
         values++;
         if (++depth > MAX_BODY_DEPTH) {
-          throw new ServiceError('invalid_json', `The body is nested deeper than ${MAX_BODY_DEPTH} levels.`);
+          throw new ServiceError(
+            'invalid_json',
+            `The request body is nested more than ${MAX_BODY_DEPTH} levels deep.`,
+          );
         }
         break;
       case COMMA:
@@ -85,7 +88,7 @@ function checkShape(bytes: Uint8Array): void {
 }
 
 function tooManyValues(): ServiceError {
-  return new ServiceError('invalid_json', `The body has more than ${MAX_BODY_VALUES} JSON values.`);
+  return new ServiceError('invalid_json', `The request body has more than ${MAX_BODY_VALUES} JSON values.`);
 }
 
 /** Bytes of a string that are looked at one by one; the native search is faster only beyond them. */

@@ -37,7 +37,7 @@ function visit(value: unknown, path: string, server: Server): void {
   if (value === true && !server.takesTrue) {
     throw unsupported(
       path,
-      `is not understood by ${server.name}, which serves this model: write {} instead of true`,
+      `is not supported by ${server.name}, which serves this model: use {} instead of true`,
     );
   }
   if (typeof value !== 'object' || value === null) return;
@@ -91,7 +91,7 @@ const literalsOfTheirType: Rule = (node) => {
   if (keyword === undefined) return null;
   const values = keyword === 'const' ? [node['const']] : (node['enum'] as unknown[]); // Checked by the codec.
   const fits = (value: unknown) => typesOf(node).some((type) => TYPE_OF[String(type)]?.(value));
-  return values.every(fits) ? null : { keyword, why: 'it has a value that is not of the `type` beside it' };
+  return values.every(fits) ? null : { keyword, why: 'it has a value that does not match `type`' };
 };
 
 const declaredRequired: Rule = (node) => {
@@ -99,14 +99,14 @@ const declaredRequired: Rule = (node) => {
   const declared = node['properties'] ?? {};
   return required.every((name) => Object.hasOwn(declared, name))
     ? null
-    : { keyword: 'required', why: 'it names a property that is not in `properties`' };
+    : { keyword: 'required', why: 'it lists a property that is not in `properties`' };
 };
 
 const stringKeywordsAlone: Rule = (node) => {
   const keyword = firstOf(node, ['pattern', 'format']);
   if (keyword === undefined) return null;
   const beside = firstOf(node, LENGTHS) ?? (keyword === 'pattern' ? firstOf(node, ['format']) : undefined);
-  return beside === undefined ? null : { keyword, why: `it stands beside \`${beside}\`` };
+  return beside === undefined ? null : { keyword, why: `it is combined with \`${beside}\`` };
 };
 
 const pattern =
@@ -121,7 +121,10 @@ const format =
   (allowed: readonly string[]): Rule =>
   (node) => {
     if (typeof node['format'] !== 'string' || allowed.includes(node['format'])) return null;
-    return { keyword: 'format', why: `enforced are ${allowed.map((name) => `\`${name}\``).join(', ')}` };
+    return {
+      keyword: 'format',
+      why: `only these are enforced: ${allowed.map((name) => `\`${name}\``).join(', ')}`,
+    };
   };
 
 const exactBounds: Rule = (node) => {
@@ -129,7 +132,8 @@ const exactBounds: Rule = (node) => {
   for (const keyword of BOUNDS) {
     const bound = node[keyword];
     if (typeof bound !== 'number') continue;
-    if (integer && !Number.isInteger(bound)) return { keyword, why: 'the bound of an integer is not whole' };
+    if (integer && !Number.isInteger(bound))
+      return { keyword, why: 'the bound of an integer must be a whole number' };
     if (Math.abs(bound) > Number.MAX_SAFE_INTEGER) return { keyword, why: 'it is beyond 2^53' };
   }
   return null;
@@ -150,7 +154,7 @@ const typeBeside: Rule = (node) => {
     if (keyword === undefined || types.includes(type) || (type === 'number' && types.includes('integer')))
       continue;
     // A keyword about another type than the one that is given says nothing.
-    if (types.length === 0) return { keyword, why: 'there is no `type` beside it' };
+    if (types.length === 0) return { keyword, why: 'it requires `type`' };
   }
   return null;
 };
@@ -160,7 +164,7 @@ const countsThatFit: Rule = (node) => {
   const open = node['items'] !== undefined && node['items'] !== false;
   const { minItems, maxItems } = node;
   if (!open && typeof minItems === 'number' && minItems > tuple) {
-    return { keyword: 'minItems', why: 'there are no `items` for the elements that it asks for' };
+    return { keyword: 'minItems', why: 'it requires `items`' };
   }
   if (typeof maxItems === 'number' && maxItems < tuple) {
     return { keyword: 'maxItems', why: 'it is less than the number of `prefixItems`' };
@@ -170,12 +174,12 @@ const countsThatFit: Rule = (node) => {
 
 const namesAlone: Rule = (node) =>
   node['propertyNames'] !== undefined && node['properties'] !== undefined
-    ? { keyword: 'propertyNames', why: 'it stands beside `properties`' }
+    ? { keyword: 'propertyNames', why: 'it is combined with `properties`' }
     : null;
 
 const noEscapedReference: Rule = (node) =>
   typeof node['$ref'] === 'string' && node['$ref'].includes('~')
-    ? { keyword: '$ref', why: 'the name has an escaped character' }
+    ? { keyword: '$ref', why: 'the name contains an escaped character' }
     : null;
 
 const noRootReference: Rule = (node) =>
@@ -187,7 +191,7 @@ const onlyOneOfAll: Rule = (node) =>
     : null;
 
 const noAllOf: Rule = (node) =>
-  node['allOf'] === undefined ? null : { keyword: 'allOf', why: 'parts of its schemas are dropped' };
+  node['allOf'] === undefined ? null : { keyword: 'allOf', why: 'parts of its schemas are ignored' };
 
 const oneBoundEachWay: Rule = (node) => {
   for (const [keyword, other] of [
@@ -195,7 +199,7 @@ const oneBoundEachWay: Rule = (node) => {
     ['exclusiveMaximum', 'maximum'],
   ] as const) {
     if (node[keyword] !== undefined && node[other] !== undefined) {
-      return { keyword, why: `it stands beside \`${other}\`` };
+      return { keyword, why: `it is combined with \`${other}\`` };
     }
   }
   return null;
@@ -205,27 +209,27 @@ const countsOfItems: Rule = (node) => {
   const keyword = firstOf(node, COUNTS);
   return keyword === undefined || node['items'] !== undefined
     ? null
-    : { keyword, why: 'there are no `items` beside it' };
+    : { keyword, why: 'it requires `items`' };
 };
 
 const noBoundsOfNumbers: Rule = (node) => {
   const types = typesOf(node);
   const keyword = firstOf(node, BOUNDS);
   if (keyword === undefined || (types.length > 0 && !types.includes('number'))) return null;
-  return { keyword, why: 'only `integer` has bounds' };
+  return { keyword, why: 'only `integer` can have bounds' };
 };
 
 const namesWithoutEnum: Rule = (node) => {
   const names = node['propertyNames'];
   return typeof names === 'object' && names !== null && 'enum' in names
-    ? { keyword: 'propertyNames', why: 'names may be any string' }
+    ? { keyword: 'propertyNames', why: 'it allows any string as a name' }
     : null;
 };
 
 const tupleAlone: Rule = (node) => {
   if (node['prefixItems'] === undefined) return null;
   const keyword = firstOf(node, ['items', ...COUNTS]);
-  return keyword === undefined ? null : { keyword, why: 'it stands beside `prefixItems`' };
+  return keyword === undefined ? null : { keyword, why: 'it is combined with `prefixItems`' };
 };
 
 const SHARED: readonly Rule[] = [

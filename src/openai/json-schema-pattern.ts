@@ -13,7 +13,7 @@ export type PatternFeature =
   | 'a dot'
   | 'a lazy quantifier'
   | 'a named group'
-  | 'an unusual construct';
+  | 'unsupported syntax';
 
 /** Finds the constructs of a `pattern` that not every server enforces; what it cannot follow is unusual. */
 export function patternFeatures(pattern: string): ReadonlySet<PatternFeature> {
@@ -60,7 +60,7 @@ class Scanner {
           this.#group();
           break;
         case ')':
-          if (--this.#depth < 0) this.#found.add('an unusual construct');
+          if (--this.#depth < 0) this.#found.add('unsupported syntax');
           this.#at++;
           break;
         case '|':
@@ -77,7 +77,7 @@ class Scanner {
         case '{':
         case '}':
         case ']':
-          this.#found.add('an unusual construct');
+          this.#found.add('unsupported syntax');
           this.#at++;
           break;
         default:
@@ -85,13 +85,13 @@ class Scanner {
       }
     }
     if (!pattern.startsWith('^') || !closed) this.#found.add('no anchors');
-    if (this.#depth !== 0) this.#found.add('an unusual construct');
+    if (this.#depth !== 0) this.#found.add('unsupported syntax');
     return this.#found;
   }
 
   #quantifier([text, least, most]: RegExpExecArray, atom: boolean): void {
     this.#at += text.length;
-    if (!atom || (most && Number(most) < Number(least))) this.#found.add('an unusual construct');
+    if (!atom || (most && Number(most) < Number(least))) this.#found.add('unsupported syntax');
     if (this.#pattern[this.#at] === '?') {
       this.#found.add('a lazy quantifier');
       this.#at++;
@@ -102,7 +102,7 @@ class Scanner {
     const [text = '(', , lookaround, name, other] = GROUP.exec(this.#pattern.slice(this.#at)) ?? [];
     if (lookaround !== undefined) this.#found.add('a lookaround');
     if (name !== undefined) this.#found.add('a named group');
-    if (other !== undefined) this.#found.add('an unusual construct');
+    if (other !== undefined) this.#found.add('unsupported syntax');
     this.#depth++;
     this.#at += text.length;
   }
@@ -121,10 +121,10 @@ class Scanner {
         this.#pattern[this.#at] === '-' && low !== null && this.#pattern[this.#at + 1] !== ']';
       if (range) this.#at++;
       const code = this.#character(true);
-      if (range && (code === null || code < (low ?? 0))) this.#found.add('an unusual construct');
+      if (range && (code === null || code < (low ?? 0))) this.#found.add('unsupported syntax');
       low = range ? null : code;
     }
-    if (this.#at === from || this.#at >= this.#pattern.length) this.#found.add('an unusual construct');
+    if (this.#at === from || this.#at >= this.#pattern.length) this.#found.add('unsupported syntax');
     this.#at++;
   }
 
@@ -152,7 +152,7 @@ class Scanner {
     else if (/^[bB]$/.test(letter) && !inClass) this.#found.add('a word boundary');
     else if (/^[1-9k]$/.test(letter)) this.#found.add('a back reference');
     else if (/^[bcfnrtv0]$/.test(letter)) this.#found.add('a quote, backslash or control character');
-    else if (code === undefined || /^[a-zA-Z]$/.test(letter)) this.#found.add('an unusual construct');
+    else if (code === undefined || /^[a-zA-Z]$/.test(letter)) this.#found.add('unsupported syntax');
     else {
       // Escapes of the characters with a meaning are understood everywhere, of others not.
       const syntax = inClass ? /^[-\]]$/ : /^[-.*+?^$(){}|[\]]$/;

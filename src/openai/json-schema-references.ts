@@ -11,7 +11,7 @@ export function checkReference(node: object, path: string, root: unknown): void 
   while (open.length > 0) {
     const current = open.pop();
     if (reached.has(current) && current === node)
-      throw wrongValue(`${path}.$ref`, 'a reference that ends somewhere');
+      throw wrongValue(`${path}.$ref`, 'a reference without a cycle');
     if (reached.has(current) || typeof current !== 'object' || current === null) continue;
     reached.add(current);
     if ('$ref' in current) open.push(resolveReference(current.$ref, `${path}.$ref`, root));
@@ -30,13 +30,13 @@ function resolveReference(reference: unknown, path: string, root: unknown): unkn
   if (text === '#') return root;
   const [, group, escaped] = LOCAL.exec(text) ?? [];
   if (group === undefined || escaped === undefined) {
-    throw unsupported(path, "can only be '#', '#/$defs/<name>' or '#/definitions/<name>'");
+    throw unsupported(path, 'must be `#`, `#/$defs/<name>` or `#/definitions/<name>`');
   }
   // RFC 6901: "~1" stands for "/", then "~0" for "~".
   const name = escaped.replaceAll('~1', '/').replaceAll('~0', '~');
   const definitions = child(root, group);
   const target = child(definitions, name);
-  if (target === undefined) throw wrongValue(path, 'a reference to a schema that is there');
+  if (target === undefined) throw wrongValue(path, 'a reference to an existing schema');
   return target;
 }
 

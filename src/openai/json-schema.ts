@@ -66,8 +66,7 @@ export function checkJsonSchema(schema: unknown, path: string): JsonSchema {
   if (text.length > MAX_SCHEMA_CHARACTERS) {
     throw wrongValue(path, `at most ${MAX_SCHEMA_CHARACTERS} characters of JSON`);
   }
-  if (LONE_SURROGATE.test(text))
-    throw wrongValue(path, 'text without lone surrogates, which UTF-8 cannot carry');
+  if (LONE_SURROGATE.test(text)) throw wrongValue(path, 'well-formed Unicode text, without lone surrogates');
   const budget: Budget = { nodes: MAX_SCHEMA_NODES, repetitions: MAX_SCHEMA_REPETITIONS, root: schema, path };
   checkNode(schema, path, 0, budget);
   return schema as JsonSchema; // Checked above: a boolean, or an object.
@@ -89,7 +88,7 @@ type Node = Readonly<Record<string, unknown>>;
 const KNOWN: ReadonlySet<string> = new Set([...SUPPORTED_KEYWORDS, ...ANNOTATIONS]);
 
 function checkNode(value: unknown, path: string, depth: number, budget: Budget): void {
-  if (--budget.nodes < 0) throw wrongValue(budget.path, `made of at most ${MAX_SCHEMA_NODES} schemas`);
+  if (--budget.nodes < 0) throw wrongValue(budget.path, `at most ${MAX_SCHEMA_NODES} schemas`);
   if (depth > MAX_SCHEMA_DEPTH) throw wrongValue(path, `nested at most ${MAX_SCHEMA_DEPTH} schemas deep`);
   if (value === true) return;
   if (value === false) throw unsupported(path, 'is false, which no text can satisfy');
@@ -115,10 +114,10 @@ function checkCompany(node: Node, path: string, depth: number): void {
     if (alone !== undefined && keyword !== alone && !COMPANY.has(keyword)) {
       // A type beside literals only leaves some of them out.
       if (keyword === 'type' && (alone === 'enum' || alone === 'const')) continue;
-      throw unsupported(`${path}.${keyword}`, `is not supported beside '${alone}'`);
+      throw unsupported(`${path}.${keyword}`, `cannot be combined with \`${alone}\``);
     }
     if (depth > 0 && (keyword === '$defs' || keyword === 'definitions')) {
-      throw unsupported(`${path}.${keyword}`, 'is supported at the root of the schema only');
+      throw unsupported(`${path}.${keyword}`, 'is only supported at the root of the schema');
     }
   }
 }
@@ -137,7 +136,7 @@ function checkTypes(node: Node, path: string): void {
   if (!('type' in node)) return;
   const type = node['type'];
   const list: readonly unknown[] = Array.isArray(type) ? type : [type];
-  if (list.length === 0) throw wrongValue(`${path}.type`, 'a type or an array of at least 1 type');
+  if (list.length === 0) throw wrongValue(`${path}.type`, 'a type or an array with at least 1 type');
   list.forEach((name, index) => {
     const at = Array.isArray(type) ? `${path}.type[${index}]` : `${path}.type`;
     if (typeof name !== 'string') throw wrongType(at, 'the name of a type', name);
@@ -149,7 +148,7 @@ function checkLiterals(node: Node, path: string): void {
   if (!('enum' in node)) return;
   const values = node['enum'];
   if (!Array.isArray(values)) throw wrongType(`${path}.enum`, 'an array', values);
-  if (values.length === 0) throw wrongValue(`${path}.enum`, 'an array of at least 1 value');
+  if (values.length === 0) throw wrongValue(`${path}.enum`, 'an array with at least 1 value');
 }
 
 function checkRepetitions(node: Node, path: string, budget: Budget): void {
@@ -159,7 +158,7 @@ function checkRepetitions(node: Node, path: string, budget: Budget): void {
   ] as const) {
     const least = readCount(node, low, path, budget) ?? 0;
     const most = readCount(node, high, path, budget) ?? Infinity;
-    if (most < least) throw wrongValue(`${path}.${high}`, `at least '${low}'`);
+    if (most < least) throw wrongValue(`${path}.${high}`, `at least \`${low}\``);
   }
 }
 
@@ -168,12 +167,12 @@ function readCount(node: Node, keyword: string, path: string, budget: Budget): n
   const value = node[keyword];
   const at = `${path}.${keyword}`;
   if (typeof value !== 'number' || !Number.isInteger(value)) throw wrongType(at, 'an integer', value);
-  if (value < 0 || value > MAX_REPETITIONS) throw wrongValue(at, `0 to ${MAX_REPETITIONS}`);
+  if (value < 0 || value > MAX_REPETITIONS) throw wrongValue(at, `between 0 and ${MAX_REPETITIONS}`);
   budget.repetitions -= value;
   if (budget.repetitions < 0) {
     throw wrongValue(
       at,
-      `small enough that all lengths and counts of the schema add up to ${MAX_SCHEMA_REPETITIONS}`,
+      `smaller: all lengths and counts of the schema may add up to at most ${MAX_SCHEMA_REPETITIONS}`,
     );
   }
   return value;
@@ -206,7 +205,7 @@ function checkBounds(node: Node, path: string): void {
       const last = high === 'maximum' ? Math.floor(most) : Math.ceil(most) - 1;
       if (most < least || (open && most === least) || (whole && last < first)) {
         const kind = whole ? 'an integer' : 'a number';
-        throw wrongValue(`${path}.${high}`, `high enough to leave ${kind} above '${low}'`);
+        throw wrongValue(`${path}.${high}`, `high enough to allow ${kind} above \`${low}\``);
       }
     }
   }
@@ -253,7 +252,7 @@ function checkNested(node: Node, path: string, depth: number, budget: Budget): v
     const list = node[keyword];
     const at = `${path}.${keyword}`;
     if (!Array.isArray(list)) throw wrongType(at, 'an array', list);
-    if (list.length === 0) throw wrongValue(at, 'an array of at least 1 schema');
+    if (list.length === 0) throw wrongValue(at, 'an array with at least 1 schema');
     list.forEach((schema, index) => checkNode(schema, `${at}[${index}]`, depth + 1, budget));
   }
   for (const keyword of ['$defs', 'definitions']) {

@@ -20,7 +20,7 @@ function object(properties: Readonly<Record<string, object>>, ...optional: strin
   return { type: 'object', required, properties };
 }
 
-const SCHEMA_BOUNDS = `A JSON Schema of the supported keywords: at most ${MAX_SCHEMA_CHARACTERS} characters, ${MAX_SCHEMA_NODES} schemas, nested at most ${MAX_SCHEMA_DEPTH} deep. Engines refuse some combinations of keywords and some patterns.`;
+const SCHEMA_BOUNDS = `A JSON Schema of supported keywords, with at most ${MAX_SCHEMA_CHARACTERS} characters and ${MAX_SCHEMA_NODES} schemas, nested at most ${MAX_SCHEMA_DEPTH} levels deep. Engines refuse some combinations of keywords and some patterns.`;
 
 /** Objects within a request. */
 export const REQUEST_SCHEMAS = {

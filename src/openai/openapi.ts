@@ -27,7 +27,7 @@ export function openApiDocument(
     info: {
       title: 'Sluice',
       version: info.version,
-      description: 'An inference service with the wire format of the OpenAI chat completions API.',
+      description: 'An inference service that is compatible with the OpenAI completions APIs.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: info.serverUrl }],
@@ -36,11 +36,11 @@ export function openApiDocument(
       '/v1/chat/completions': { post: generation('chat') },
       '/v1/completions': { post: generation('text') },
       '/v1/models': {
-        get: read('listModels', 'List the models.', reference('ModelList')),
+        get: read('listModels', 'List models.', reference('ModelList')),
       },
       '/v1/models/{namespace}/{name}': {
         get: {
-          ...read('getModel', 'Describe one model.', reference('Model'), [
+          ...read('getModel', 'Get a model.', reference('Model'), [
             'model_not_allowed',
             'model_not_found',
             'engine_unavailable',
@@ -53,21 +53,22 @@ export function openApiDocument(
           })),
         },
       },
-      '/healthz': { get: open('health', 'Say that the process lives.') },
+      '/healthz': { get: open('health', 'Check that the process is running.') },
       '/readyz': {
-        get: open('readiness', 'Say whether the service can generate.', {
+        get: open('readiness', 'Check that the service is ready to generate.', {
           503: {
-            description: 'Not ready, and how far the models are, without its database, or stopping.',
+            description:
+              'Not ready: the models are still loading (with their progress), the database is not available, or the service is stopping.',
             ...json({ type: 'object' }),
           },
         }),
       },
-      '/openapi.json': { get: open('document', 'This document.') },
+      '/openapi.json': { get: open('document', 'Get this document.') },
       ...part.paths,
     },
     components: {
       securitySchemes: {
-        key: { type: 'http', scheme: 'bearer', description: 'An API key of the service.' },
+        key: { type: 'http', scheme: 'bearer', description: 'An API key.' },
         ...part.securitySchemes,
       },
       schemas: {
@@ -93,8 +94,8 @@ export function openApiDocument(
 function generation(kind: GenerationKind): Json {
   const [name, id, summary] =
     kind === 'chat'
-      ? ['Chat', 'createChatCompletion', 'Answer a conversation.']
-      : ['Text', 'createCompletion', 'Go on from a text.'];
+      ? ['Chat', 'createChatCompletion', 'Create a chat completion.']
+      : ['Text', 'createCompletion', 'Create a text completion.'];
   return {
     operationId: id,
     summary,
@@ -105,7 +106,7 @@ function generation(kind: GenerationKind): Json {
     },
     responses: {
       200: {
-        description: 'The whole answer; with `stream`, events that end in `data: [DONE]`.',
+        description: 'The completion; with `stream`, server-sent events that end with `data: [DONE]`.',
         content: {
           'application/json': { schema: reference(`${name}Answer`) },
           'text/event-stream': { schema: eventSchema(reference(`${name}Chunk`)) },
@@ -146,7 +147,7 @@ function read(operationId: string, summary: string, schema: Json, errors: readon
     // The key is optional here unless the operator asks for it.
     security: [{ key: [] }, {}],
     responses: {
-      200: { description: 'The answer.', ...json(schema) },
+      200: { description: 'The response.', ...json(schema) },
       ...errorAnswers([...HTTP_ERRORS, ...KEY_ERRORS, ...errors]),
     },
   };

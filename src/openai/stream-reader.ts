@@ -116,7 +116,7 @@ export class StreamReader {
 
   #finishStream(events: GenerationEvent[]): void {
     if (this.#seen.size === 0) throw brokenOff('the stream ended without a choice');
-    if (this.#open.size > 0) throw brokenOff('the stream ended before every choice had finished');
+    if (this.#open.size > 0) throw brokenOff('the stream ended before all choices were finished');
     this.#ended = true;
     events.push({ type: 'end', ...this.#meter.total() });
   }
@@ -137,6 +137,6 @@ function parse(data: string): WireChunk {
     // The parser's own message quotes generated text, which belongs in no log.
     throw unreadable(new Error('a chunk is not JSON'));
   }
-  if (typeof value !== 'object' || value === null) throw unreadable(new Error('a chunk is no object'));
+  if (typeof value !== 'object' || value === null) throw unreadable(new Error('a chunk is not an object'));
   return value; // Every field is checked where it is read.
 }

@@ -16,7 +16,7 @@ export function parseTextRequest(
   const shared = parseGenerationFields(body, 'text', options);
   const prompts = parsePrompts(body);
   if (prompts.length * shared.choices > options.maxChoices) {
-    throw wrongValue('prompt', `few enough that prompts x 'n' is at most ${options.maxChoices}`);
+    throw wrongValue('prompt', `shorter: prompts x \`n\` may be at most ${options.maxChoices}`);
   }
   const request: TextRequest = {
     kind: 'text',
@@ -27,7 +27,7 @@ export function parseTextRequest(
     echo: body.read(fields.echo),
   };
   if (request.echo && request.logprobs !== null) {
-    throw unsupported('echo', "is not supported together with 'logprobs'");
+    throw unsupported('echo', 'cannot be combined with `logprobs`');
   }
   return { request, used: body.used };
 }
@@ -36,14 +36,14 @@ function parsePrompts(body: RequestBody): readonly string[] {
   const value = body.raw(fields.prompt);
   if (typeof value === 'string') return [parsePrompt(value, 'prompt')];
   if (!Array.isArray(value)) throw wrongType('prompt', 'a string or an array of strings', value);
-  if (value.length === 0) throw wrongValue('prompt', 'a string or an array of at least 1 string');
+  if (value.length === 0) throw wrongValue('prompt', 'a string or an array with at least 1 string');
   if (value.length > 1) body.note(fields.prompt);
   return value.map((prompt, index) => parsePrompt(prompt, `prompt[${index}]`));
 }
 
 function parsePrompt(value: unknown, path: string): string {
   if (typeof value === 'number' || Array.isArray(value)) {
-    throw unsupported('prompt', 'as token ids is not supported: send text');
+    throw unsupported('prompt', 'must be text; token IDs are not supported');
   }
   const prompt = asString(value, path);
   if (prompt === '') throw wrongValue(path, 'text that is not empty');

@@ -4,30 +4,31 @@ import { ServiceError } from '../errors.ts';
 
 /** The error for a value of the wrong JSON type; `expected` reads on from "must be". */
 export function wrongType(path: string, expected: string, value: unknown): ServiceError {
-  return new ServiceError('invalid_type', `'${path}' must be ${expected}, not ${typeName(value)}.`, {
+  return new ServiceError('invalid_type', `\`${path}\` must be ${expected}; got ${typeName(value)}.`, {
     param: path,
   });
 }
 
 /** The error for a value of the right type and outside its bounds; `expected` reads on from "must be". */
-export function wrongValue(path: string, expected: string): ServiceError {
-  return new ServiceError('invalid_value', `'${path}' must be ${expected}.`, { param: path });
+export function wrongValue(path: string, expected: string, got?: number): ServiceError {
+  const found = got === undefined ? '' : `; got ${got}`;
+  return new ServiceError('invalid_value', `\`${path}\` must be ${expected}${found}.`, { param: path });
 }
 
 /** The error for a field that must be there and is not. */
 export function missing(path: string): ServiceError {
-  return new ServiceError('missing_required_parameter', `'${path}' is required.`, { param: path });
+  return new ServiceError('missing_required_parameter', `\`${path}\` is required.`, { param: path });
 }
 
 /** The error for a field, or a use of a field, that is not honoured here. */
 export function unsupported(path: string, why = 'is not supported'): ServiceError {
-  return new ServiceError('unsupported_parameter', `'${path}' ${why}.`, { param: path });
+  return new ServiceError('unsupported_parameter', `\`${path}\` ${why}.`, { param: path });
 }
 
 /** A string that can be written as UTF-8. Throws `invalid_type`, or `invalid_value` for a lone surrogate. */
 export function asString(value: unknown, path: string): string {
   if (typeof value !== 'string') throw wrongType(path, 'a string', value);
-  if (!value.isWellFormed()) throw wrongValue(path, 'text without lone surrogates, which UTF-8 cannot carry');
+  if (!value.isWellFormed()) throw wrongValue(path, 'well-formed Unicode text, without lone surrogates');
   return value;
 }
 
@@ -53,7 +54,8 @@ export function refuseUnknown(
 ): void {
   for (const name of Object.keys(object)) {
     if (!known.has(name) && object[name] !== null) {
-      throw unsupported(parent + shown(name), 'is not a known field');
+      const param = parent + shown(name);
+      throw new ServiceError('unsupported_parameter', `Unknown field: \`${param}\`.`, { param });
     }
   }
 }
@@ -69,5 +71,5 @@ function typeName(value: unknown): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'an array';
   if (typeof value === 'object') return 'an object';
-  return `a ${typeof value}`;
+  return typeof value === 'string' ? 'a string' : String(value);
 }

@@ -111,9 +111,9 @@ export class CircuitBreaker {
     this.#paused = true;
     this.#pauses++;
     this.#trials = 0;
-    this.#reason = `${this.#failures} failures in a row; the last: ${reasonOf(error)}`;
+    this.#reason = `${this.#failures} consecutive failures; last: ${reasonOf(error)}`;
     if (wasPaused) return;
-    this.#log.warn('replica paused after failures in a row', {
+    this.#log.warn('replica paused after consecutive failures', {
       failures: this.#failures,
       pauseMs: this.#pauseMs,
       cause: reasonOf(error),

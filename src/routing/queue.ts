@@ -18,9 +18,13 @@ export class Queue {
   /** Takes a place. Throws 503 `queue_full` when as many wait as may. */
   enter(): QueuePlace {
     if (this.waiting >= this.limits.maxRequests) {
-      throw new ServiceError('queue_full', `${this.waiting} requests wait for this model already.`, {
-        retryAfterMs: 1000,
-      });
+      throw new ServiceError(
+        'queue_full',
+        `The queue of this model is full: ${this.waiting} requests are waiting. Try again later.`,
+        {
+          retryAfterMs: 1000,
+        },
+      );
     }
     return new QueuePlace(this);
   }

@@ -63,7 +63,7 @@ export class Replica {
     const nowMs = this.#clock.now();
     if (nowMs - this.#warnedAtMs < USAGE_WARNING_MS) return;
     this.#warnedAtMs = nowMs;
-    this.#log.warn('replica reported more tokens than the request could use', { ...reported });
+    this.#log.warn('replica reported impossible token counts', { ...reported });
   }
 
   /** Whether its engine can take a request, paused or not. */

@@ -29,7 +29,7 @@ export class Router {
     if (model) return model;
     throw new ServiceError(
       'model_not_found',
-      `The model ${JSON.stringify(id.slice(0, 200))} does not exist.`,
+      `The model \`${id.slice(0, 200).toWellFormed()}\` does not exist. \`GET /v1/models\` lists the available models.`,
       { param: 'model' },
     );
   }

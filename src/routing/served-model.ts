@@ -106,7 +106,7 @@ export class ServedModel implements ModelTerms {
 
   #unavailable(): ServiceError {
     const waits = this.#replicas.map(({ state }) => retryAfterMs(state));
-    return new ServiceError('engine_unavailable', 'No replica of this model can take the request now.', {
+    return new ServiceError('engine_unavailable', 'No replica of this model is available. Try again later.', {
       retryAfterMs: Math.min(...waits),
     });
   }

@@ -160,7 +160,7 @@ describe('the AI SDK, refused', () => {
     const parts = await Array.fromAsync(stream.fullStream);
     assert.equal(parts.filter(({ type }) => type === 'text-delta').length, 3);
     const error = parts.find((part) => part.type === 'error')?.error;
-    assert.match(JSON.stringify(error) + String(error), /The service failed; the request id is/);
+    assert.match(JSON.stringify(error) + String(error), /The service failed\. The request ID is/);
   });
 
   test('more than its plan allows a minute, with the headers that say what is left', async () => {

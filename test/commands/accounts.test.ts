@@ -31,7 +31,7 @@ test('an account is made on a plan, shown, moved, suspended, resumed and closed'
     assert.deepEqual([account?.id, account?.status, account?.plan], [id, status, plan], args.join(' '));
   }
   const reopened = await run(['accounts', 'resume', id], env);
-  assert.deepEqual([reopened.code, reopened.stderr], [1, 'A closed account stays as it is.\n']);
+  assert.deepEqual([reopened.code, reopened.stderr], [1, 'A closed account cannot be changed.\n']);
 
   const { stdout } = await run(['audit', 'list', '--account', id, '--json'], env);
   const entries: Record<string, unknown>[] = JSON.parse(stdout);
@@ -92,18 +92,15 @@ test('exit 1 and a sentence for a plan, an account or a name that cannot be', as
   for (const [args, fault] of [
     [
       ['create', '--name', 'a', '--plan', 'gold'],
-      'There is no such plan; the configuration has free, standard, unlimited.',
+      'The plan `gold` does not exist. Available plans: free, standard, unlimited.',
     ],
     [
       ['create', '--name', '\u001b[2J'],
-      "An account's name has 1 to 100 characters, none of them a control character.",
+      'The name of an account must be 1 to 100 characters long, without control characters.',
     ],
-    [['show', 'acct_0'], 'There is no such account.'],
-    [['suspend', 'acct_0'], 'There is no such account.'],
-    [
-      ['close', 'default'],
-      'The default account cannot be closed: keys belong to it unless they are told otherwise. Suspend it instead.',
-    ],
+    [['show', 'acct_0'], 'This account does not exist.'],
+    [['suspend', 'acct_0'], 'This account does not exist.'],
+    [['close', 'default'], 'The default account cannot be closed. Suspend it instead.'],
   ] as const) {
     const { code, stdout, stderr } = await run(['accounts', ...args], env);
     assert.deepEqual([code, stdout, stderr], [1, '', `${fault}\n`]);
@@ -118,7 +115,7 @@ test('an account can be suspended while the configuration file is broken, and no
   assert.equal((await run(['accounts', 'suspend', 'default'], env)).code, 0);
   const moved = await run(['accounts', 'set-plan', 'default', 'free'], env);
   assert.equal(moved.code, 1);
-  assert.match(moved.stderr, /^The configuration .* cannot be used:\n/);
+  assert.match(moved.stderr, /^The configuration .* is invalid:\n/);
 });
 
 test('plans are listed with their limits and accounts, those that the configuration has lost too', async (t) => {

@@ -48,7 +48,7 @@ test('config check exits 1 for a file that no source can be told from', async (t
   assert.equal(code, 1);
   assert.match(
     stderr,
-    /^a\/b: "hf:a\/b" names no model file: .*\na\/c: ".*" names no model file: expected https.*\n$/,
+    /^a\/b: "hf:a\/b" is not a valid model source: .*\na\/c: ".*" is not a valid model source: expected https.*\n$/,
   );
 });
 

@@ -93,12 +93,18 @@ test('exit 1 and a sentence for a key that is not there, a bad name, a home that
   assert.match(unknown.stderr, /^No such key/);
   const name = await run(['keys', 'create', '--name', ''], { SLUICE_HOME: home });
   assert.deepEqual([name.code, name.stdout], [1, '']);
-  assert.match(name.stderr, /^A key's name has 1 to 100 characters, none of them a control character\.\n$/);
+  assert.match(
+    name.stderr,
+    /^The name of a key must be 1 to 100 characters long, without control characters\.\n$/,
+  );
   const file = join(home, 'file');
   writeFileSync(file, '');
   const bad = await run(['keys', 'list'], { SLUICE_HOME: file });
   assert.deepEqual([bad.code, bad.stdout], [1, '']);
-  assert.match(bad.stderr, /^The folder .*file cannot be used: .* Set SLUICE_HOME to another one\.\n$/);
+  assert.match(
+    bad.stderr,
+    /^Cannot use the data directory .*file: .* Set SLUICE_HOME to another directory\.\n$/,
+  );
 });
 
 test('a key can be revoked while the configuration file is broken', async (t) => {
@@ -197,7 +203,7 @@ test('exit 2 for an option that cannot be, 1 for a key or an account that is not
   assert.deepEqual([unknown.code, unknown.stdout], [1, '']);
   assert.match(unknown.stderr, /^No such key/);
   const account = await run(['keys', 'create', '--name', 'a', '--account', 'acct_0'], env);
-  assert.deepEqual([account.code, account.stdout, account.stderr], [1, '', 'There is no such account.\n']);
+  assert.deepEqual([account.code, account.stdout, account.stderr], [1, '', 'This account does not exist.\n']);
 });
 
 test('edits of limits come to what the last word on each limit says, and never to an empty object', () => {

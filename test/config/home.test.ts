@@ -49,7 +49,7 @@ test('a folder that is shared by its nature is refused and left as it is', async
   chmodSync(shared, 0o1777);
   await assert.rejects(
     prepareHome(shared),
-    /cannot be used: it is not for this service alone. Set SLUICE_HOME/,
+    /^HomeError: Cannot use the data directory .*: it is shared with other programs, and Sluice needs one of its own\. Set SLUICE_HOME/,
   );
   assert.equal(mode(shared), 0o1777);
   await assert.rejects(prepareHome('/'), HomeError);
@@ -60,9 +60,9 @@ test('a file in the place of the folder, or of one above it, is a clear refusal'
   writeFileSync(file, '');
   await assert.rejects(
     prepareHome(file),
-    /file cannot be used: it cannot be made \(a file of this name is there\)/,
+    /Cannot use the data directory .*file: it cannot be created \(a file with this name exists\)/,
   );
-  await assert.rejects(prepareHome(join(file, 'home')), /\(part of its path is a file\)/);
+  await assert.rejects(prepareHome(join(file, 'home')), /\(part of the path is a file\)/);
 });
 
 /** What `prepareHome` says to a user with no special rights. */
@@ -81,14 +81,20 @@ test('a folder that cannot be written, made, or closed to others is a clear refu
   own(home);
   assert.match(
     String(await prepareAsAnyone(home)),
-    /locked cannot be used: it cannot be written \(no permission\)/,
+    /Cannot use the data directory .*locked: it is not writable \(permission denied\)/,
   );
-  assert.match(String(await prepareAsAnyone(join(home, 'in'))), /it cannot be made \(no permission\)/);
-  assert.match(String(await prepareAsAnyone('/usr')), /others can read it and it cannot be closed to them/);
+  assert.match(String(await prepareAsAnyone(join(home, 'in'))), /it cannot be created \(permission denied\)/);
+  assert.match(
+    String(await prepareAsAnyone('/usr')),
+    /other users can read it and its permissions cannot be changed/,
+  );
 });
 
 const noProc = process.platform !== 'linux' && 'only Linux has /proc';
 
 test('a place where no folder can be made is a clear refusal, at once', { skip: noProc }, async () => {
-  await assert.rejects(prepareHome('/proc/sluice/home'), /it cannot be made \(no folder can be made there\)/);
+  await assert.rejects(
+    prepareHome('/proc/sluice/home'),
+    /it cannot be created \(directories cannot be created there\)/,
+  );
 });

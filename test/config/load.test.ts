@@ -115,17 +115,17 @@ test('every fault is told at once, with its place and what was expected', async 
   ].join('\n');
   assert.deepEqual(await faults(content), [
     '1:1 publicurl: unknown field; did you mean publicUrl?',
-    '3:9 models[0].id: expected <namespace>/<model_name>, of letters, digits, ".", "_", "-" and ":", found "a"',
+    '3:9 models[0].id: expected <namespace>/<model_name>, of letters, digits, ".", "_", "-" and ":", got "a"',
     '5:7 models[0].engine.slot: unknown field; did you mean slots?',
-    '6:16 models[0].engine.threads: expected a whole number from 1 to 256, found 0',
-    '7:18 models[0].engine.gpuLayers: expected a whole number from 0 to 10000 or "auto", found "many"',
-    '8:5 models[0].slots: unknown field; there is models[].engine.slots',
+    '6:16 models[0].engine.threads: expected a whole number from 1 to 256, got 0',
+    '7:18 models[0].engine.gpuLayers: expected a whole number from 0 to 10000 or "auto", got "many"',
+    '8:5 models[0].slots: unknown field; the field is models[].engine.slots',
     '9:5 models[1].id: missing; expected text of at most 200 characters',
-    '10:7 queue: expected a mapping, found nothing (leave the field out, or give it a value)',
-    '11:11 logLevel: expected one of "fatal", "error", "warn", "info", "debug", "silent", found "loud"',
-    '12:19 limits.choices: expected a whole number from 1 to 128, found "3"',
-    '12:24 limits.foo: unknown field; known here are bodyBytes, bodyBytesInMemory, headerBytes, drainBytes, bodyMs, idleConnectionMs, choices, connections, reservedShare, whenStoreIsAway',
-    '13:18 trustedProxies[0]: expected an IP address or a CIDR block, such as "10.0.0.0/8", found "10.0.0.0/33"',
+    '10:7 queue: expected a mapping, got null (remove the field, or give it a value)',
+    '11:11 logLevel: expected one of "fatal", "error", "warn", "info", "debug", "silent", got "loud"',
+    '12:19 limits.choices: expected a whole number from 1 to 128, got "3"',
+    '12:24 limits.foo: unknown field; known fields: bodyBytes, bodyBytesInMemory, headerBytes, drainBytes, bodyMs, idleConnectionMs, choices, connections, reservedShare, whenStoreIsAway',
+    '13:18 trustedProxies[0]: expected an IP address or a CIDR block, such as "10.0.0.0/8", got "10.0.0.0/33"',
   ]);
 });
 
@@ -136,9 +136,9 @@ test('the error lists the faults by line under the name of the file', async () =
     assert.equal(
       error.message,
       [
-        `The configuration ${path} cannot be used:`,
-        '  SLUICE_PORT: expected a port from 0 (any free one) to 65535; found "x"',
-        '  line 1, column 10: drainMs: expected a whole number from 0 to 86400000, found -1',
+        `The configuration ${path} is invalid:`,
+        '  SLUICE_PORT: expected a port from 1 to 65535, or 0 for any free port; got "x"',
+        '  line 1, column 10: drainMs: expected a whole number from 0 to 86400000, got -1',
         '  line 2, column 1: queues: unknown field; did you mean queue?',
       ].join('\n'),
     );
@@ -148,34 +148,34 @@ test('the error lists the faults by line under the name of the file', async () =
 
 test('text that YAML reads as something else is told to want quotes', async () => {
   assert.deepEqual(await faults('models:\n  - id: a/b\n    pricing: {prompt: 0.15}\n'), [
-    '3:23 models[0].pricing.prompt: expected text, found 0.15; write it in quotes',
+    '3:23 models[0].pricing.prompt: expected text, got 0.15; put it in quotes',
   ]);
 });
 
 test('engine and replicas together, and a model id twice, are refused where the second stands', async () => {
   const replicas = '[{url: "http://x", dialect: vllm}]';
   assert.deepEqual(await faults(`models:\n  - id: a/b\n    engine: {}\n    replicas: ${replicas}\n`), [
-    `4:15 models[0].replicas: expected either \`engine\` or \`replicas\`, not both, found a list of 1`,
+    `4:15 models[0].replicas: expected either \`engine\` or \`replicas\`, not both, got a list of 1`,
   ]);
   assert.deepEqual(await faults('models:\n  - id: a/b\n  - id: c/d\n  - id: a/b\n'), [
-    '4:9 models[2].id: expected every model id once, found "a/b"',
+    '4:9 models[2].id: expected a unique model ID, got "a/b"',
   ]);
 });
 
 test('what is not one mapping is refused', async () => {
-  assert.deepEqual(await faults('- a\n'), ['1:1 : expected a mapping, found a list of 1']);
-  assert.deepEqual(await faults('hello\n'), ['1:1 : expected a mapping, found "hello"']);
+  assert.deepEqual(await faults('- a\n'), ['1:1 : expected a mapping, got a list of 1']);
+  assert.deepEqual(await faults('hello\n'), ['1:1 : expected a mapping, got "hello"']);
 });
 
 test('faults of YAML have their line and stop the rest', async () => {
   const cases: [string, string][] = [
-    ['drainMs: 1\nlogLevel: info\ndrainMs: 2\n', '3:1 : this key is there twice'],
+    ['drainMs: 1\nlogLevel: info\ndrainMs: 2\n', '3:1 : duplicate key'],
     ['queue: [1,\n', '2:1 : Flow sequence'],
-    ['queue: *nothing\n', '1:8 : no anchor &nothing stands before this alias'],
+    ['queue: *nothing\n', '1:8 : there is no anchor &nothing before this alias'],
     ['logLevel: !level info\n', '1:11 : Unresolved tag: !level'],
-    ['drainMs: 1\n---\ndrainMs: 2\n', '2:1 : a second document begins here'],
+    ['drainMs: 1\n---\ndrainMs: 2\n', '2:1 : the file must contain only one YAML document'],
     ['\tdrainMs: 1\n', '1:1 : Tabs are not allowed'],
-    ['? [a]\n: 1\n', '1:3 : a key must be text'],
+    ['? [a]\n: 1\n', '1:3 : keys must be text'],
   ];
   for (const [content, expected] of cases) {
     const [first = ''] = await faults(content);
@@ -192,15 +192,15 @@ test('anchors may be used, and aliases that multiply are refused before they fil
   )) {
     lines.push(`${name}: &${name} [${Array(10).fill(`*${before}`).join(', ')}]`);
   }
-  assert.deepEqual(await faults(lines.join('\n')), ['null:null : aliases stand for more than 100 values']);
+  assert.deepEqual(await faults(lines.join('\n')), ['null:null : aliases expand to more than 100 values']);
 });
 
 test('a file that is not UTF-8, too large, a folder, or not there is told by its path', async () => {
   assert.deepEqual(await faults(new Uint8Array([0x61, 0x3a, 0x20, 0xff])), [
-    'null:null : the file is not UTF-8',
+    'null:null : the file is not valid UTF-8',
   ]);
   assert.deepEqual(await faults(Buffer.from('\ufeffdrainMs: 1', 'utf16le')), [
-    'null:null : the file is not UTF-8',
+    'null:null : the file is not valid UTF-8',
   ]);
   writeFileSync(path, '');
   truncateSync(path, 2_000_000);
@@ -209,8 +209,8 @@ test('a file that is not UTF-8, too large, a folder, or not there is told by its
   truncateSync(large, 1_048_577);
   mkdirSync(join(folder, 'd'));
   for (const [name, words] of [
-    ['large.yaml', /at most 1048576 bytes.* has 1048577$/],
-    ['d', /is a folder$/],
+    ['large.yaml', /at most 1048576 bytes.* has 1048577 bytes$/],
+    ['d', /is a directory$/],
     ['none.yaml', /none\.yaml does not exist$/],
   ] as const) {
     const file = join(folder, name);
@@ -382,7 +382,7 @@ test('the addresses of servers are checked, kept as secrets, and not repeated wh
   assert.equal(config.databaseUrl?.reveal(), 'postgres://u:secret-one@db/x');
   assert.doesNotMatch(JSON.stringify(config), /secret-one/);
   await assert.rejects(loadConfig({ SLUICE_VALKEY_URL: 'http://u:secret-two@h' }), (error: Error) => {
-    assert.match(error.message, /SLUICE_VALKEY_URL: expected an address such as redis:/);
+    assert.match(error.message, /SLUICE_VALKEY_URL: expected a URL such as redis:/);
     assert.doesNotMatch(error.message, /secret-two/);
     return true;
   });

@@ -112,7 +112,7 @@ describe('a backup', () => {
     await assert.rejects(backupSqlite(letter, file), fault('not_a_database'));
     await assert.rejects(
       backupSqlite(join(here.folder, 'none'), file),
-      fault('unwritable', /no database at/),
+      fault('unwritable', /No database found at/),
     );
     const nowhere = join(here.folder, 'nowhere', 'sluice.db');
     await assert.rejects(backupSqlite(here.path, nowhere), fault('unwritable', /ENOENT/));

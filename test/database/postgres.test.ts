@@ -91,7 +91,7 @@ for (const databases of testDatabases().filter(({ name }) => name === 'PostgreSQ
         await sql`set local lock_timeout = 50`.execute(second);
         await second.updateTable('accounts').set({ name: 'B' }).execute();
       });
-      await assert.rejects(waiting, fault('busy', /locked by others/));
+      await assert.rejects(waiting, fault('busy', /locked by other connections/));
     });
   });
 }
@@ -132,7 +132,7 @@ describe('a server that goes away', { skip: withoutPostgres }, () => {
     assert.ok(first);
     process.kill(first.pid, 'SIGSTOP');
     try {
-      await assert.rejects(async () => await database.accessRevision(), fault('away', /does not answer/));
+      await assert.rejects(async () => await database.accessRevision(), fault('away', /does not respond/));
       assert.equal(await database.accessRevision(), 1);
       assert.notEqual((await backend()).rows[0]?.pid, first.pid);
     } finally {

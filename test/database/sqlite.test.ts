@@ -74,7 +74,7 @@ test('a file that is no database is refused and left alone', async (t) => {
   writeFileSync(path, 'this is a letter to my grandmother, '.repeat(100));
   await assert.rejects(
     openDatabase({ home, url: null }),
-    fault('not_a_database', /is not a SQLite database: move it away/),
+    fault('not_a_database', /is not a SQLite database: move the file away/),
   );
   assert.equal(statSync(path).size, 3600);
 });

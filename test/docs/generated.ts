@@ -56,18 +56,18 @@ function fieldTables(): Map<string, string> {
     [
       'fields that are refused',
       table(
-        ['field', 'in', 'passes as', 'why'],
+        ['field', 'in', 'accepted values', 'why'],
         where('refused').map((field) => [`\`${field.path}\``, kinds(field), field.bounds, field.description]),
       ),
     ],
     [
       'fields between service and engine',
-      table(['field', 'in', 'what it does'], FIELDS.filter((field) => field.internal).map(brief)),
+      table(['field', 'in', 'description'], FIELDS.filter((field) => field.internal).map(brief)),
     ],
   ]);
 }
 
-const HEADINGS = ['field', 'in', 'type', 'bounds', 'default', 'engines', 'what it does'];
+const HEADINGS = ['field', 'in', 'type', 'bounds', 'default', 'engines', 'description'];
 
 function row(field: Field): string[] {
   const engines =

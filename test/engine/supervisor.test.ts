@@ -232,7 +232,7 @@ describe('an engine that is loading', { timeout: 300_000 }, () => {
     assert.equal(stage.state.state, 'loading');
     stage.pass(SECOND);
     assert.equal(await stage.down(), 200);
-    assert.match(stage.log, /no progress loading for 30000 ms/);
+    assert.match(stage.log, /loading made no progress for 30000 ms/);
     stage.pass(200);
     await stage.started();
     assert.equal(await stage.crash(), 500);
@@ -265,7 +265,7 @@ describe('an engine that is ready', { timeout: 300_000 }, () => {
     stage.tell({ health: { ...HEALTHY, lastStepAgeMs: STALL_MS } });
     stage.pass(SECOND);
     assert.equal(await stage.down(), 200);
-    assert.match(stage.log, /made no step for 5000 ms/);
+    assert.match(stage.log, /generation made no progress for 5000 ms/);
   });
 });
 

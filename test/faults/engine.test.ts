@@ -103,7 +103,7 @@ test('an engine that makes no step is killed and started again', { concurrency: 
       using wire = await ask(model, directive);
       assertEndsFramed((await wire.answer()).body, 2);
       await assertRestarts(model, pid);
-      assert.match(service.log(), new RegExp(`"engine":"${model}".*it made no step for `));
+      assert.match(service.log(), new RegExp(`"engine":"${model}".*generation made no progress for `));
     });
   }
 });
@@ -130,7 +130,7 @@ test('a request that was running in two crashes is refused, free of charge, and 
   assert.equal(replicaOf(model).pid, pid);
   const management = await Management.of(service);
   for (const id of ids) {
-    const line = `"requestId":"${id}","account":"default","key":"[^"]+".*running when its engine crashed`;
+    const line = `"requestId":"${id}","account":"default","key":"[^"]+".*engine crashed while running this request`;
     assert.match(service.log(), new RegExp(line));
     const { request } = await management.call('GET', `/api/receipts/${id}`);
     const { billed, error_code: code } = request as { billed: boolean; error_code: string };

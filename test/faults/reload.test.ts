@@ -66,8 +66,8 @@ test('fields that a running service does not take anew are told as waiting for t
   await using it = await Configured.start(plans('{requestsPerMinute: 1000}'));
   await writeFile(it.file, `${plans('{requestsPerMinute: 900}')}drainMs: 1\nqueue: {maxRequests: 1}\n`);
   it.service.child.kill('SIGHUP');
-  await until(() => it.lines('these fields take effect with the next start').length > 0);
-  const [line] = it.lines('these fields take effect with the next start');
+  await until(() => it.lines('restart the service to apply these fields').length > 0);
+  const [line] = it.lines('restart the service to apply these fields');
   assert.deepEqual(line?.fields, ['drainMs', 'queue']);
   const caller = await it.manager.caller();
   assert.equal((await it.ask(caller)).header(LIMIT), '900');
@@ -88,7 +88,7 @@ test('an account whose plan the configuration has lost may use nothing until it 
   assert.equal((await it.ask(open)).status, 200);
   await until(() => it.service.stderr().includes(gold.accountId));
   const [line] = it.lines(
-    'the plan of this account is not in the configuration, so its requests are refused',
+    'requests of this account are refused because its plan is not in the configuration',
   );
   assert.deepEqual([line?.account, line?.plan], [gold.accountId, 'gold']);
   await writeFile(it.file, both('  gold: {requestsPerMinute: 1000}\n'));

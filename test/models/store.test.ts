@@ -34,7 +34,7 @@ describe('the models folder', () => {
     await assert.rejects(at.store().pull(NAME), PullError);
     await writeFile(at.file, BYTES);
     const model = await at.store().pull(NAME);
-    assert.deepEqual([model.source, model.file], ['put there by hand', at.file]);
+    assert.deepEqual([model.source, model.file], ['added manually', at.file]);
   });
 
   it('finds a file that has changed since, and one that is gone', async () => {
@@ -50,9 +50,9 @@ describe('the models folder', () => {
     const bytes = Buffer.from(BYTES);
     bytes[bytes.length - 1] = 1;
     await writeFile(at.file, bytes);
-    assert.match((await store.verify(NAME))[0]?.fault ?? '', /its SHA-256 is [0-9a-f]{64}, expected/);
+    assert.match((await store.verify(NAME))[0]?.fault ?? '', /the SHA-256 is [0-9a-f]{64}, expected/);
     await appendFile(at.file, 'x');
-    assert.match((await store.verify(NAME))[0]?.fault ?? '', /has \d+ bytes, expected/);
+    assert.match((await store.verify(NAME))[0]?.fault ?? '', /the size is \d+ bytes, expected/);
     assert.match((await store.verify('hf:o/r/none.gguf'))[0]?.fault ?? '', /no record/);
   });
 

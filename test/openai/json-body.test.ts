@@ -72,7 +72,7 @@ test('50,000 values are read and more are not, however many commas stand in stri
   ]) {
     assert.throws(() => parseJsonBody(bytes(body)), {
       code: 'invalid_json',
-      message: 'The body has more than 50000 JSON values.',
+      message: 'The request body has more than 50000 JSON values.',
     });
   }
   const commas = ',\\",'.repeat(50_000);

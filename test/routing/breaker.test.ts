@@ -156,7 +156,7 @@ test('the log has one line when a replica is paused and one when it responds aga
   clock.ms += 60_000;
   breaker.ended(breaker.admit(), 'succeeded');
   assert.deepEqual(lines, [
-    'replica paused after failures in a row: the replica responded with 500',
+    'replica paused after consecutive failures: the replica responded with 500',
     'replica responds again',
   ]);
 });

@@ -118,11 +118,11 @@ test('replicas that keep failing are reported as paused, and one that responds s
   };
   for (const { state, reason } of engines.data) {
     assert.equal(state, 'paused');
-    assert.match(reason, /^\d+ failures in a row; the last: the replica answered 500/);
+    assert.match(reason, /^\d+ consecutive failures; last: the replica responded with status 500/);
   }
   assert.equal((await ask({ text: 'fine' })).status, 200);
   assert.ok(states()?.includes('ready'));
-  assert.match(service.log(), /replica paused after failures in a row/);
+  assert.match(service.log(), /replica paused after consecutive failures/);
   assert.match(service.log(), /replica responds again/);
 });
 

@@ -147,7 +147,7 @@ test('one more than may wait is queue_full with the time to come back, until one
   model.queue.enter();
   const refused = fault(() => model.queue.enter());
   assert.deepEqual([refused.code, refused.status, refused.retryAfterMs], ['queue_full', 503, 1000]);
-  assert.equal(refused.message, '2 requests wait for this model already.');
+  assert.equal(refused.message, 'The queue of this model is full: 2 requests are waiting. Try again later.');
   first.leave();
   first.leave();
   model.queue.enter();
@@ -225,7 +225,7 @@ test('a replica is paused after 5 failures in a row, and gets one request when t
   assert.deepEqual(names(), ['b', 'b', 'b', 'b']);
   assert.deepEqual(model.overview().replicas[0]?.state, {
     state: 'paused',
-    reason: '5 failures in a row; the last: The engine failed to answer the request.',
+    reason: '5 consecutive failures; last: The engine failed to answer the request.',
     retryInMs: 1000,
   });
   clock.ms = 1000;

@@ -81,7 +81,9 @@ function times(tokens: number, pricePico: number): bigint {
 function scaled(text: string, decimals: number): bigint {
   const [, whole, fraction = ''] = /^(\d{1,9})(?:\.(\d+))?$/.exec(text) ?? [];
   if (whole === undefined || fraction.length > decimals) {
-    throw new RangeError(`expected a decimal with at most ${decimals} decimals, not ${JSON.stringify(text)}`);
+    throw new RangeError(
+      `expected a decimal string with at most ${decimals} decimals, got ${JSON.stringify(text)}`,
+    );
   }
   return BigInt(whole + fraction.padEnd(decimals, '0'));
 }

@@ -57,7 +57,7 @@ export class Instance {
   handleFenced(epoch: number): void {
     if (epoch !== this.#epoch) return;
     this.#epoch = null;
-    this.#options.log.error('this copy was taken for dead: what it was generating is ended', { epoch });
+    this.#options.log.error('the lease of this instance expired; its running requests are ended', { epoch });
     this.#options.onFenced();
     this.#track(this.#reRegister());
   }
@@ -86,7 +86,7 @@ export class Instance {
       if (!(await this.#options.store.heartbeat(epoch, this.#options.leaseMs))) this.handleFenced(epoch);
       this.#warned = false;
     } catch (error) {
-      this.#warn('the database took no heartbeat', error);
+      this.#warn('heartbeat not saved', error);
       if (!this.#stopped && epoch === this.#epoch) this.#options.onHeartbeatFailed(error);
     }
   }
@@ -96,10 +96,10 @@ export class Instance {
     try {
       const rows = await this.#options.store.reap(this.#epoch);
       if (rows === 0) return;
-      this.#options.log.warn('settled as interrupted what another copy had left open', { rows });
+      this.#options.log.warn('marked requests of a lost instance as interrupted', { rows });
       this.#options.onReaped(rows);
     } catch (error) {
-      this.#warn('what other copies left open could not be settled', error);
+      this.#warn('requests of lost instances could not be settled', error);
     }
   }
 
@@ -108,7 +108,7 @@ export class Instance {
     try {
       await store.maintain(Date.now(), keepDays);
     } catch (error) {
-      log.warn('the upkeep of the ledger failed and will be tried again', { error: asError(error) });
+      log.warn('ledger maintenance failed; it will be retried', { error: asError(error) });
     }
   }
 
@@ -118,7 +118,7 @@ export class Instance {
         this.#activate(await this.#options.store.register(this.#options.leaseMs));
         return;
       } catch (error) {
-        this.#warn('this copy could not be registered again', error);
+        this.#warn('this instance could not be registered again; retrying', error);
         await new Promise((resolve) => setTimeout(resolve, REGISTER_PAUSE_MS));
       }
     }

@@ -103,9 +103,9 @@ export class Journal {
     // The instance that ended an older epoch has settled all of its rows.
     if (running === undefined || running.epoch !== this.#epoch) return Promise.resolve('lost');
     if (!isCountable(settlement.usage)) {
-      this.#options.log.error('a request reported an impossible usage', { id, ...settlement.usage });
+      this.#options.log.error('a request reported impossible token counts', { id, ...settlement.usage });
       this.#settle(unwritableValues(id, Date.now()), running.usageKey, ignore, ignore);
-      return Promise.reject(this.#unavailable('impossible usage'));
+      return Promise.reject(this.#unavailable('impossible token counts'));
     }
     const values = settledValues(id, running, settlement);
     return new Promise((resolve, reject) => this.#settle(values, running.usageKey, resolve, reject));
@@ -281,7 +281,7 @@ export class Journal {
         const middle = settles.length >> 1;
         return (await this.#waive(settles.slice(0, middle))) && (await this.#waive(settles.slice(middle)));
       }
-      this.#options.log.error('the database refuses to cancel a charge', { id: settles[0]?.[0], error });
+      this.#options.log.error('the database refused to cancel a charge', { id: settles[0]?.[0], error });
     }
     this.#pending.removeWaived(settles.length);
     return true;
@@ -334,7 +334,7 @@ export class Journal {
   /** Rejects the request of the only row in this batch. */
   #rejectRefused({ opens, settles, checkpoints, undelivered }: PendingBatch, error: RefusedWriteError): void {
     const id = opens[0]?.row.id ?? checkpoints[0]?.id ?? undelivered[0];
-    if (id !== undefined) this.#options.log.error('the database refuses a row of the ledger', { id, error });
+    if (id !== undefined) this.#options.log.error('the database refused a ledger row', { id, error });
     for (const { reject } of opens) reject(this.#unavailable(error));
     for (const settling of settles) this.#closeRefused(settling, error);
   }
@@ -342,7 +342,7 @@ export class Journal {
   /** Closes the row of a refused settlement as an error without counts or cost. */
   #closeRefused(settling: PendingSettlement, error: RefusedWriteError): void {
     const id = idOf(settling);
-    this.#options.log.error('the database refuses the settlement of a request', { id, error });
+    this.#options.log.error('the database refused to settle a request', { id, error });
     settling.reject(this.#unavailable(error));
     // Refused again: the row stays open until this instance ends.
     if (settling.closes) return;
@@ -354,7 +354,7 @@ export class Journal {
   /** Starts an outage, during which no request is opened, and rejects the requests that wait to be opened. */
   #startOutage(reason: string, error?: unknown): void {
     if (this.#outage.begin(reason) && !this.#closing) {
-      this.#options.log.error('the ledger cannot be written', { reason, error: asError(error) });
+      this.#options.log.error('the ledger is not writable', { reason, error: asError(error) });
     }
     for (const { reject } of this.#pending.takeOpens()) reject(this.#unavailable(error));
   }
@@ -378,14 +378,18 @@ export class Journal {
 
   #endOutage(): void {
     const awayMs = this.#outage.end();
-    if (awayMs !== null) this.#options.log.info('the ledger can be written', { awayMs });
+    if (awayMs !== null) this.#options.log.info('the ledger is writable again', { awayMs });
     this.#scheduleWrite();
   }
 
   #unavailable(cause?: unknown): ServiceError {
-    return new ServiceError('storage_unavailable', 'The ledger of requests cannot be written now.', {
-      cause: cause ?? this.#outage.current?.reason,
-    });
+    return new ServiceError(
+      'storage_unavailable',
+      'The request ledger is not writable now. Try again later.',
+      {
+        cause: cause ?? this.#outage.current?.reason,
+      },
+    );
   }
 }
 

@@ -55,7 +55,7 @@ export async function startLedger(
     onLive: (epoch) => journal.resume(epoch),
     onHeartbeatFailed: (error) => journal.heartbeatFailed(error),
     onFenced: () => {
-      journal.suspend('Another copy of the service took this one for dead; it is being registered again.');
+      journal.suspend('The lease of this instance expired. It is being registered again.');
       onFenced();
     },
     onReaped,
@@ -74,7 +74,7 @@ export async function startLedger(
       clearInterval(checkpoints);
       await journal.close();
       await instance.stop().catch((error: unknown) => {
-        log.error('the ledger was closed with rows open: the next start settles them', {
+        log.error('the ledger was closed with open requests; they are settled at the next start', {
           error: asError(error),
         });
       });

@@ -106,7 +106,7 @@ export class SqliteStore implements LedgerStore {
     worker.on('error', (error) => (reason = error));
     worker.on('exit', () => {
       this.#worker = null;
-      const died = new DatabaseError('failed', `The thread that writes ${this.#data.path} has died.`, {
+      const died = new DatabaseError('failed', `The thread that writes ${this.#data.path} has stopped.`, {
         cause: reason,
       });
       for (const pending of this.#pending.values()) pending.reject(died);

@@ -33,7 +33,7 @@ export function denialOf(
       if (worst === null || waitOf(denial) > waitOf(worst)) worst = denial;
     }
   }
-  if (worst === null) throw new Error('a request was refused that every limit has room for');
+  if (worst === null) throw new Error('a request was refused although no limit is exceeded');
   return worst;
 }
 
@@ -90,20 +90,20 @@ function* minuteDenials(
   const model = ofModel(limits);
   if (requests !== null) {
     const retryAfterMs = bucketWaitMs(requests, counts.requestsSpent, amounts.weight);
-    const burst = requests.capacity === requests.perMinute ? '' : `, ${requests.capacity} at once,`;
-    const message = `${who} ${plural(requests.perMinute, 'request')} a minute${burst}${model} and none is left now. Try again in ${formatDuration(retryAfterMs)}.`;
+    const burst = requests.capacity === requests.perMinute ? '' : ` (burst ${requests.capacity})`;
+    const message = `${who} ${plural(requests.perMinute, 'request')} per minute${burst}${model}, and all are used. Try again in ${formatDuration(retryAfterMs)}.`;
     if (retryAfterMs > 0) yield { code: 'requests_per_minute', message, retryAfterMs };
   }
   if (tokens !== null) {
     const taken = reservedTokens(tokens, amounts);
     const retryAfterMs = bucketWaitMs(tokens, counts.tokensSpent, taken);
     const left = bucketLeft(tokens, counts.tokensSpent);
-    const burst = tokens.capacity === tokens.perMinute ? '' : `, ${tokens.capacity} at once,`;
-    const message = `${who} ${plural(tokens.perMinute, 'token')} a minute${burst}${model}; ${left} are left now and this request sets ${taken} aside. Try again in ${formatDuration(retryAfterMs)}.`;
+    const burst = tokens.capacity === tokens.perMinute ? '' : ` (burst ${tokens.capacity})`;
+    const message = `${who} ${plural(tokens.perMinute, 'token')} per minute${burst}${model}. ${left} are left, and this request reserves ${taken}. Try again in ${formatDuration(retryAfterMs)}.`;
     if (retryAfterMs > 0) yield { code: 'tokens_per_minute', message, retryAfterMs };
   }
   if (inFlight !== null && !mayRun(inFlight, counts.running, amounts.weight)) {
-    const message = `${who} ${plural(inFlight, 'request')} at once${model}, and ${counts.running} of yours are running. Try again when one has ended.`;
+    const message = `${who} ${plural(inFlight, 'concurrent request')}${model}, and ${counts.running} ${counts.running === 1 ? 'is' : 'are'} running. Try again when one has ended.`;
     yield { code: 'concurrent_requests', message, retryAfterMs: RUNNING_WAIT_MS };
   }
 }
@@ -130,21 +130,21 @@ function* calendarDenial(limit: CalendarLimit, { write, period, ends }: Calendar
   const { who, bound, settled, reserved, requested, weight, nowMs } = limit;
   if (settled + (reserved + requested) * weight <= bound) return;
   const code = 'insufficient_quota';
-  const allows = `${who} ${write(bound)} a UTC ${period}`;
+  const allows = `${who} ${write(bound)} per UTC ${period}`;
   if (requested > bound) {
-    const message = `${allows}, and this request may use ${write(requested)}. Lower max_tokens.`;
+    const message = `${allows}, and this request may use up to ${write(requested)}. Lower \`max_tokens\`.`;
     yield { code, message, retryAfterMs: null };
     return;
   }
-  const used = `${write(settled)} used, ${write(reserved)} set aside for running requests, and this request may use ${write(requested)}.`;
+  const used = `${write(settled)} used, ${write(reserved)} reserved for running requests, and this request may use up to ${write(requested)}.`;
   // Only running requests block it, or instances that cannot share counters for a while. Both end before the
   // period.
   if (settled + requested <= bound) {
-    const message = `${allows}: ${used} Lower max_tokens, or try again when one of the running requests has ended.`;
+    const message = `${allows}: ${used} Lower \`max_tokens\`, or try again when a running request has ended.`;
     yield { code, message, retryAfterMs: RUNNING_WAIT_MS };
     return;
   }
-  const message = `${allows}: ${used} It starts anew at ${new Date(ends).toISOString()}.`;
+  const message = `${allows}: ${used} The limit resets at ${new Date(ends).toISOString()}.`;
   yield { code, message, retryAfterMs: ends - nowMs };
 }
 
@@ -153,7 +153,7 @@ function subject({ scope }: ScopeLimits, plan: string): string {
 }
 
 function ofModel({ model }: ScopeLimits): string {
-  return model === null ? '' : ` of ${model}`;
+  return model === null ? '' : ` for ${model}`;
 }
 
 function plural(count: number, noun: string): string {

@@ -24,7 +24,7 @@ export async function readHistory(
   try {
     return await history.read(accountId, atMs, recentMs);
   } catch (cause) {
-    const message = 'What this account has used cannot be read now.';
+    const message = 'The usage of this account cannot be read now. Try again later.';
     throw new ServiceError('storage_unavailable', message, { cause, retryAfterMs: 1000 });
   }
 }

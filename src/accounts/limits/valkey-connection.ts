@@ -29,7 +29,7 @@ export interface ValkeyTiming {
 /** The store does not respond, or responds with an error; the `cause` is the driver's error. */
 export class StoreUnavailableError extends Error {
   constructor(cause?: unknown) {
-    super('the store of limits does not answer', { cause });
+    super('the limit store does not respond', { cause });
     this.name = 'StoreAwayError';
   }
 }
@@ -109,14 +109,14 @@ export class ValkeyConnection implements AsyncDisposable {
         this.#client = client;
         const gone = new Promise<void>((resolve) => client.once('error', resolve).once('end', resolve));
         await within(timing.responseMs, this.#options.onConnected());
-        if (failing) log.info('the store of limits answers again');
+        if (failing) log.info('the limit store responds again');
         failing = false;
         tried();
         await this.#watch(client, gone);
       } catch (error) {
         this.#drop(client, null);
         if (!failing && !signal.aborted) {
-          log.warn('the store of limits does not answer', { error: error as Error });
+          log.warn('the limit store does not respond', { error: error as Error });
         }
         failing = true;
         tried();
@@ -155,7 +155,7 @@ const NO_SCRIPT = Symbol('NOSCRIPT');
 function connect(url: Secret, responseMs: number) {
   // The driver's error would contain the URL, and possibly a password.
   if (!/^rediss?:$/.test(URL.parse(url.reveal())?.protocol ?? '')) {
-    throw new TypeError('expected an address such as redis://host:6379 or rediss://:password@host:6379/0');
+    throw new TypeError('expected a URL such as redis://host:6379 or rediss://:password@host:6379/0');
   }
   const client = createClient({
     url: url.reveal(),

@@ -185,7 +185,7 @@ class ValkeyLimits implements Limits {
 
   #admitLocally(demand: Demand): Decision | Promise<Decision> {
     if (this.#options.whenStoreIsAway === 'refuse') {
-      const message = 'Limits cannot be checked now.';
+      const message = 'Limits cannot be checked now. Try again later.';
       return Promise.reject(new ServiceError('storage_unavailable', message, { retryAfterMs: 1000 }));
     }
     this.#missedUsage = true;
@@ -206,7 +206,7 @@ class ValkeyLimits implements Limits {
       return await this.#evaluateAdmit('look', demand, scopes, nothing);
     } catch (cause) {
       if (!(cause instanceof StoreUnavailableError)) throw cause;
-      const message = 'Limits cannot be read now.';
+      const message = 'Limits cannot be read now. Try again later.';
       throw new ServiceError('storage_unavailable', message, { cause, retryAfterMs: 1000 });
     }
   }
@@ -238,7 +238,7 @@ class ValkeyLimits implements Limits {
       if ('room' in result) return result;
       await this.#learn(demand, scopes, keys, result);
     }
-    const message = 'What this account has used cannot be read now.';
+    const message = 'The usage of this account cannot be read now. Try again later.';
     throw new ServiceError('storage_unavailable', message, { retryAfterMs: 1000 });
   }
 

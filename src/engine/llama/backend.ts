@@ -42,8 +42,8 @@ export async function loadBackend(log: Log): Promise<Backend> {
     try {
       return await open(name, folder, log);
     } catch (error) {
-      tried.push(`${name} does not load (${error instanceof Error ? error.message : String(error)})`);
-      log.warn('an engine package does not load; trying the next', { package: name, error: String(error) });
+      tried.push(`${name} failed to load (${error instanceof Error ? error.message : String(error)})`);
+      log.warn('engine package failed to load; trying the next one', { package: name, error: String(error) });
     }
   }
   throw new BackendError(
@@ -109,17 +109,16 @@ async function open(name: string, folder: string, log: Log): Promise<Backend> {
 
 function usableGpu(addon: Addon, name: string, log: Log): 'cuda' | 'metal' | 'vulkan' | null {
   const type = addon.getGpuType();
-  if (type === undefined) throw new Error('it finds no processor of any kind');
+  if (type === undefined) throw new Error('no usable processor found');
   if (type === false) {
-    if (/-(cuda|vulkan|metal)$/.test(name))
-      log.warn('no usable GPU; computing on the CPU', { package: name });
+    if (/-(cuda|vulkan|metal)$/.test(name)) log.warn('no usable GPU; using the CPU', { package: name });
     return null;
   }
   try {
     addon.ensureGpuDeviceIsSupported();
     return type;
   } catch (error) {
-    log.warn('the GPU is not supported; computing on the CPU', { package: name, error: String(error) });
+    log.warn('the GPU is not supported; using the CPU', { package: name, error: String(error) });
     return null;
   }
 }
@@ -158,6 +157,6 @@ export function checkAddon(exports: unknown): Addon {
   const missing: string[] = NEEDED.filter((name) => typeof found[name] !== 'function');
   const context = (found['AddonContext'] as { prototype?: object } | undefined)?.prototype ?? {};
   missing.push(...NEEDED_OF_CONTEXT.filter((name) => !(name in context)));
-  if (missing.length > 0) throw new Error(`it is of another version, without ${missing.join(', ')}`);
+  if (missing.length > 0) throw new Error(`incompatible version: missing ${missing.join(', ')}`);
   return exports as Addon; // Every name that the interface has is there.
 }

@@ -136,7 +136,8 @@ export class NativeModel {
       flashAttention: 'auto',
       threads: options.threads,
     });
-    if (!(await native.init())) throw new Error(this.#backend.errors.at(-1) ?? 'no memory for the context');
+    if (!(await native.init()))
+      throw new Error(this.#backend.errors.at(-1) ?? 'not enough memory for the context');
     return new NativeContext(native, options.slots, options.batchTokens);
   }
 
@@ -154,8 +155,8 @@ export class NativeModel {
 
 /** Why a load failed: of what llama.cpp logs then, the first line says most. */
 function refused(backend: Backend, file: string): ModelFileError {
-  const [reason = 'it does not say why'] = backend.errors;
-  return new ModelFileError('unsupported', file, `llama.cpp refused the file: ${reason}`);
+  const [reason = 'no reason reported'] = backend.errors;
+  return new ModelFileError('unsupported', file, `llama.cpp cannot load the file: ${reason}`);
 }
 
 function existing(token: number): number | null {

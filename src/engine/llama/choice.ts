@@ -64,7 +64,7 @@ export class Job {
   /** Ends the whole request: with `cause` where the caller may know it, else with `internal_error`. */
   fail(cause: unknown): void {
     this.cancelled = true;
-    const message = 'The engine failed while it generated this answer.';
+    const message = 'The engine failed while generating this response.';
     this.outbox.fail(
       cause instanceof ServiceError ? cause : new ServiceError('internal_error', message, { cause }),
     );

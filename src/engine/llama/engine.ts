@@ -76,7 +76,7 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
     const choices = await this.#choices(request);
     signal.throwIfAborted();
     const job = choices[0]?.job;
-    if (job === undefined) throw new TypeError('a request has at least one choice');
+    if (job === undefined) throw new TypeError('a request must have at least one choice');
     const abort = (): void => {
       job.outbox.fail(signal.reason);
       this.#scheduler.cancel(job);
@@ -122,11 +122,13 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
     const { model, context, vocabulary } = this.#loaded;
     const { sampling } = request;
     if (this.#scheduler.queuedChoices >= MOST_QUEUED)
-      throw new ServiceError('queue_full', 'Too many requests wait for this model.', { retryAfterMs: 1000 });
+      throw new ServiceError('queue_full', 'The queue of this model is full. Try again later.', {
+        retryAfterMs: 1000,
+      });
     if (request.kind === 'text' && request.echo && request.logprobs !== null)
       throw new ServiceError(
         'unsupported_parameter',
-        'echo: log probabilities of the prompt are not given.',
+        '`echo` with `logprobs` is not supported: there are no log probabilities for the prompt.',
         {
           param: 'echo',
         },

@@ -220,7 +220,7 @@ class Determinizer {
 
   #spend(steps: number): void {
     if (this.#rules.spend(steps)) return;
-    const message = 'There are too many ways to read this; shorten its repetitions, or use fewer of them.';
+    const message = 'This is too ambiguous. Shorten its repetitions, or use fewer of them.';
     throw refuseSchema('invalid_value', this.#path, message);
   }
 }

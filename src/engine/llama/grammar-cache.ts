@@ -37,9 +37,13 @@ export class GrammarCache {
   #compile(format: ConstrainedFormat): NativeGrammar {
     const grammar = this.#model.grammar(grammarOf(format, this.#tokens));
     if (grammar !== null) return grammar;
-    throw new ServiceError('invalid_value', 'response_format: the schema is too large to generate by.', {
-      param: 'response_format',
-    });
+    throw new ServiceError(
+      'invalid_value',
+      '`response_format`: the schema is too large for constrained generation.',
+      {
+        param: 'response_format',
+      },
+    );
   }
 }
 

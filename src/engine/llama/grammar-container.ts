@@ -116,7 +116,7 @@ function membersOf(schema: SchemaObject, path: string, grammar: MemberRules): Me
     }));
   const all = [...declared, ...extras];
   if (all.length > MAX_BRANCHES) {
-    const message = `An object has at most ${MAX_BRANCHES} properties here.`;
+    const message = `An object can have at most ${MAX_BRANCHES} properties here.`;
     throw refuseSchema('invalid_value', `${path}.properties`, message);
   }
   return all.flatMap(({ name, schema, at }) => {
@@ -124,7 +124,7 @@ function membersOf(schema: SchemaObject, path: string, grammar: MemberRules): Me
       throw refuseSchema(
         'invalid_value',
         at,
-        `A property's name has at most ${LONGEST_NAME} characters here.`,
+        `A property name can have at most ${LONGEST_NAME} characters here.`,
       );
     }
     const rule = allowed !== null && !allowed.has(name) ? null : grammar.rule(schema, at);
@@ -205,5 +205,5 @@ function allowedNames(schema: SchemaObject, path: string): Set<string> | null {
 
 function nameList(value: unknown, path: string): Set<string> {
   if (Array.isArray(value) && value.every((name) => typeof name === 'string')) return new Set(value);
-  throw refuseSchema('invalid_type', path, 'This keyword takes a list of names.');
+  throw refuseSchema('invalid_type', path, 'The value must be a list of names.');
 }

@@ -38,13 +38,13 @@ export const MAX_BRANCHES = 250;
 /** Asserts that a member of a schema is a schema. */
 export function schemaObject(schema: unknown, path: string): SchemaObject {
   if (typeof schema === 'object' && schema !== null && !Array.isArray(schema)) return schema as SchemaObject;
-  throw refuseSchema('invalid_type', path, 'A schema is an object, true or false.');
+  throw refuseSchema('invalid_type', path, 'A schema must be an object, true or false.');
 }
 
 /** Asserts that a keyword's value is a list of schemas, one at least. */
 export function schemaList(value: unknown, path: string): readonly unknown[] {
   if (Array.isArray(value) && value.length > 0) return value;
-  throw refuseSchema('invalid_type', path, 'This keyword takes a list of schemas that is not empty.');
+  throw refuseSchema('invalid_type', path, 'The value must be a list with at least one schema.');
 }
 
 /** The error for a schema that no value satisfies. */
@@ -56,10 +56,10 @@ export function nothingMatches(path: string) {
 export function bound(value: unknown, path: string): number | null {
   if (value === undefined) return null;
   if (typeof value !== 'number' || !Number.isInteger(value) || value < 0) {
-    throw refuseSchema('invalid_value', path, 'This bound is a whole number, 0 or more.');
+    throw refuseSchema('invalid_value', path, 'The value must be a whole number, 0 or more.');
   }
   if (value > MAX_REPETITIONS) {
-    throw refuseSchema('invalid_value', path, `Bounds on repetitions go up to ${MAX_REPETITIONS}.`);
+    throw refuseSchema('invalid_value', path, `The value must be at most ${MAX_REPETITIONS}.`);
   }
   return value;
 }

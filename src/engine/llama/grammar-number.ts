@@ -33,7 +33,7 @@ function tightest(
     const value = schema[keyword];
     if (value === undefined) return null;
     if (typeof value === 'number' && Number.isFinite(value)) return value;
-    throw refuseSchema('invalid_type', `${path}.${keyword}`, 'This bound is a number.');
+    throw refuseSchema('invalid_type', `${path}.${keyword}`, 'The value must be a number.');
   };
   const [loose, strict] = [read(inclusive), read(exclusive)];
   if (strict === null) return loose === null ? null : { value: loose, exclusive: false };
@@ -60,11 +60,7 @@ const BEYOND = 1e15;
 function numberWays(lower: Bound | null, upper: Bound | null, path: string): string[] {
   for (const bound of [lower, upper]) {
     if (bound !== null && !Number.isInteger(bound.value)) {
-      throw refuseSchema(
-        'unsupported_parameter',
-        path,
-        'A bound of a number that is no integer has to be whole.',
-      );
+      throw refuseSchema('unsupported_parameter', path, 'Bounds of the type `number` must be whole numbers.');
     }
   }
   const low = lower ?? { value: -BEYOND, exclusive: true };

@@ -10,11 +10,11 @@ const MAX_POSITIONS = 2000;
  * supported part of the language). As JSON Schema has it, the expression may match anywhere unless it is anchored.
  */
 export function patternText(pattern: unknown, path: string): PatternNode {
-  if (typeof pattern !== 'string') throw refuseSchema('invalid_type', path, "'pattern' is a string.");
+  if (typeof pattern !== 'string') throw refuseSchema('invalid_type', path, '`pattern` must be a string.');
   const ways = parsePattern(pattern, path);
   const positions = ways.reduce((sum, { node }) => sum + positionsOf(node), 0);
   if (positions > MAX_POSITIONS) {
-    const message = `With its counts written out the pattern has ${positions} characters; ${MAX_POSITIONS} are supported.`;
+    const message = `With its repetitions expanded, the pattern has ${positions} characters; at most ${MAX_POSITIONS} are supported.`;
     throw refuseSchema('invalid_value', path, message);
   }
   const written = new Map<CodePoints, PatternNode>();
@@ -80,7 +80,7 @@ function writtenSet(points: CodePoints, path: string): PatternNode {
       if (contains(points, code)) nodes.push(literalText(escaped(String.fromCharCode(code))));
   }
   if (nodes.length === 0)
-    throw refuseSchema('invalid_value', path, 'The pattern asks for a character that cannot be.');
+    throw refuseSchema('invalid_value', path, 'The pattern requires a character that cannot occur.');
   return { kind: 'choice', nodes };
 }
 

@@ -95,7 +95,7 @@ export class GrammarRules {
   #writeOut(name: string, times: string, count: number): string {
     this.#writtenOut += count;
     if (this.#writtenOut > MAX_WRITTEN_OUT) {
-      throw refuseSchema('invalid_value', this.#path, 'The schema bounds too many long repetitions.');
+      throw refuseSchema('invalid_value', this.#path, 'The schema has too many long bounded repetitions.');
     }
     return `${name}${times}`;
   }

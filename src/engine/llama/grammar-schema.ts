@@ -85,7 +85,7 @@ export class SchemaGrammar {
     const known = this.#unions.get(object);
     if (known !== undefined) return known;
     if (this.#depth >= MAX_DEPTH)
-      throw refuseSchema('invalid_value', path, `Nested deeper than ${MAX_DEPTH} schemas.`);
+      throw refuseSchema('invalid_value', path, `Schemas can be nested at most ${MAX_DEPTH} levels deep.`);
     this.#depth += 1;
     const name = this.#ruleOf(object, place, this.#alternatives(object, path, new Set()));
     this.#depth -= 1;
@@ -158,8 +158,7 @@ export class SchemaGrammar {
     const automaton = determinize({ kind: 'choice', nodes: texts.map(({ node }) => node()) }, at, this.rules);
     const work = automatonWork(automaton, this.#tokens, this.rules);
     if (work === null || work > MAX_WORK) {
-      const message =
-        'This can continue in too many ways at once to be checked for every token; make it simpler.';
+      const message = 'This schema is too ambiguous to be checked for every token. Simplify it.';
       throw refuseSchema('invalid_value', at, message);
     }
     const rule = { name: automatonRule(automaton, this.rules), work };
@@ -197,7 +196,7 @@ export class SchemaGrammar {
       throw refuseSchema(
         'invalid_value',
         path,
-        `At most ${MAX_BRANCHES} alternatives can be told apart in one place.`,
+        `At most ${MAX_BRANCHES} alternatives are supported in one place.`,
       );
     }
     return alternatives;
@@ -209,7 +208,7 @@ export class SchemaGrammar {
     if (keyword === undefined) return null;
     const beside = Object.keys(schema).find((name) => name !== keyword && !ANNOTATIONS.has(name));
     if (beside !== undefined) {
-      const message = `'${beside}' cannot stand beside '${keyword}': repeat it in each of the schemas.`;
+      const message = `\`${beside}\` cannot be combined with \`${keyword}\`. Repeat it in each of the schemas.`;
       throw refuseSchema('unsupported_parameter', `${path}.${beside}`, message);
     }
     if (keyword === '$ref') {
@@ -221,7 +220,7 @@ export class SchemaGrammar {
       throw refuseSchema(
         'unsupported_parameter',
         `${path}.allOf`,
-        "'allOf' is supported with a single schema.",
+        '`allOf` is only supported with a single schema.',
       );
     }
     return members.flatMap((member, index) =>
@@ -239,14 +238,13 @@ export class SchemaGrammar {
       match[2] === undefined ||
       typeof this.#schema === 'boolean'
     ) {
-      const message =
-        "A '$ref' names the schema itself ('#') or one of its '#/$defs/…' or '#/definitions/…'.";
+      const message = '`$ref` must be `#`, `#/$defs/…` or `#/definitions/…`.';
       throw refuseSchema('unsupported_parameter', path, message);
     }
     const name = pointerToken(match[2]);
     const definitions = this.#schema[match[1]];
     if (typeof definitions !== 'object' || definitions === null || !Object.hasOwn(definitions, name)) {
-      throw refuseSchema('invalid_value', path, "The '$ref' names a definition that is not there.");
+      throw refuseSchema('invalid_value', path, 'The definition that `$ref` names does not exist.');
     }
     // `hasOwn` has just said that the name is there.
     return { schema: (definitions as SchemaObject)[name], path: `${this.#path}.${match[1]}.${name}` };
@@ -295,7 +293,7 @@ function literalForm(json: string, path: string): RegularText {
 function refuseUnknownKeywords(schema: SchemaObject, path: string): void {
   for (const keyword of Object.keys(schema)) {
     if (GRAMMAR_KEYWORDS.has(keyword)) continue;
-    const message = `The keyword '${keyword.slice(0, 50)}' is not supported.`;
+    const message = `The keyword \`${keyword.slice(0, 50)}\` is not supported.`;
     throw refuseSchema('unsupported_parameter', `${path}.${keyword}`, message);
   }
 }
@@ -308,12 +306,12 @@ function valuesOf(schema: SchemaObject, path: string): Alternative[] | null {
     (name) => name !== keyword && name !== 'type' && !ANNOTATIONS.has(name),
   );
   if (beside !== undefined) {
-    const message = `'${beside}' cannot stand beside '${keyword}': leave out the values that it excludes.`;
+    const message = `\`${beside}\` cannot be combined with \`${keyword}\`. Remove the values that it excludes instead.`;
     throw refuseSchema('unsupported_parameter', `${path}.${beside}`, message);
   }
   const values = keyword === 'const' ? [schema['const']] : schema['enum'];
   if (!Array.isArray(values) || values.length === 0) {
-    throw refuseSchema('invalid_type', `${path}.enum`, "'enum' is a list of values that is not empty.");
+    throw refuseSchema('invalid_type', `${path}.enum`, '`enum` must be a list with at least one value.');
   }
   const types = schema['type'] === undefined ? null : typeList(schema['type'], `${path}.type`);
   const allowed = values.filter((value) => types === null || types.some((type) => isOfType(value, type)));
@@ -338,7 +336,11 @@ function typeList(value: unknown, path: string): JsonType[] {
   const names: unknown[] = Array.isArray(value) ? value : [value];
   const types = JSON_TYPES.filter((type) => names.includes(type));
   if (types.length > 0 && names.every((name) => JSON_TYPES.some((type) => type === name))) return types;
-  throw refuseSchema('invalid_value', path, `A type is one of ${JSON_TYPES.join(', ')}, or a list of them.`);
+  throw refuseSchema(
+    'invalid_value',
+    path,
+    `\`type\` must be one of ${JSON_TYPES.join(', ')}, or a list of them.`,
+  );
 }
 
 function isOfType(value: unknown, type: JsonType): boolean {

@@ -14,7 +14,7 @@ export function stringForm(schema: SchemaObject, path: string, rules: GrammarRul
   const kinds = [format, pattern, min ?? max ?? undefined].filter((given) => given !== undefined);
   if (kinds.length === 0) return 'string';
   if (kinds.length > 1) {
-    const message = "Of 'format', 'pattern' and the lengths of a string, one at a time is supported.";
+    const message = '`format`, `pattern` and length bounds cannot be combined on one string.';
     throw refuseSchema('unsupported_parameter', path, message);
   }
   if (format !== undefined) return formatText(format, `${path}.format`);
@@ -34,7 +34,7 @@ function formatText(format: unknown, path: string): PatternNode {
     case 'uuid':
       return regularText('"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"');
     default:
-      throw refuseSchema('unsupported_parameter', path, "'format' is date, time, date-time or uuid.");
+      throw refuseSchema('unsupported_parameter', path, '`format` must be date, time, date-time or uuid.');
   }
 }
 

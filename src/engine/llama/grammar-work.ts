@@ -78,8 +78,8 @@ function firstWork({ work, containers }: Place, least: (container: Container) =>
 function tooMuch({ path, containers }: Place) {
   const message =
     containers.size > 1
-      ? "There are too many alternatives that begin alike: let each begin with a required property of its own, or with one whose 'const' tells them apart, or use fewer of them."
-      : 'There are too many ways to continue a text here; use fewer optional properties in a row.';
+      ? 'Too many alternatives start the same way. Start each with a different required property, or with one that has a different `const`, or use fewer alternatives.'
+      : 'The text can continue in too many ways here. Use fewer optional properties in a row.';
   return refuseSchema('invalid_value', path, message);
 }
 

@@ -46,10 +46,13 @@ export async function loadModel(options: LlamaOptions, hooks: Hooks): Promise<Lo
   const info = await readGguf(options.file);
   const slotTokens = slotTokensOf(options, info);
   if (slotTokens > info.contextTokens)
-    log.warn('contextTokens is more than the model was trained with; its answers get worse beyond it', {
-      contextTokens: slotTokens,
-      trained: info.contextTokens,
-    });
+    log.warn(
+      'contextTokens exceeds the context length that the model was trained with; quality will be worse beyond it',
+      {
+        contextTokens: slotTokens,
+        trained: info.contextTokens,
+      },
+    );
   const need = memoryNeed(info, options.slots, slotTokens);
   // A GPU has memory of its own; whether it is enough is known only once it can be asked.
   const available = availableMemory();
@@ -104,7 +107,7 @@ function openTemplate(info: GgufInfo, log: Log): ChatTemplate | null {
     return new ChatTemplate(info.chatTemplate, { bos: info.bosToken ?? '', eos: info.eosToken ?? '' });
   } catch (error) {
     if (!(error instanceof ChatTemplateError)) throw error;
-    log.warn('the chat template cannot be used; the model takes text completions only', { error });
+    log.warn('the chat template is not usable; the model only supports text completions', { error });
     return null;
   }
 }

@@ -44,11 +44,13 @@ export function checkMemory(need: MemoryNeed, available: MemoryAvailable = avail
   const total = need.fileBytes + need.kvBytes + need.overheadBytes;
   if (total <= available.bytes) return;
   const where =
-    available.limit === 'cgroup' ? "free within the container's limit (cgroup)" : 'free on this machine';
+    available.limit === 'cgroup'
+      ? "available within the container's memory limit (cgroup)"
+      : 'available on this machine';
   throw new NotEnoughMemory(
     `Not enough memory: the model needs ${megabytes(total)} (file ${megabytes(need.fileBytes)}, ` +
-      `context of all slots ${megabytes(need.kvBytes)}, process ${megabytes(need.overheadBytes)}) and ` +
-      `${megabytes(available.bytes)} are ${where}. Fewer slots, a smaller contextTokens or a smaller model need less.`,
+      `context of all slots ${megabytes(need.kvBytes)}, process ${megabytes(need.overheadBytes)}), but only ` +
+      `${megabytes(available.bytes)} are ${where}. Use fewer slots, a smaller contextTokens or a smaller model.`,
   );
 }
 

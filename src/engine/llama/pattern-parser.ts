@@ -27,7 +27,7 @@ export function parsePattern(pattern: string, path: string): PatternWay[] {
   try {
     void new RegExp(pattern, 'u');
   } catch {
-    throw refuseSchema('invalid_value', path, "'pattern' is not a regular expression.");
+    throw refuseSchema('invalid_value', path, '`pattern` is not a valid regular expression.');
   }
   return new PatternParser(pattern, path).ways();
 }
@@ -216,7 +216,7 @@ class PatternParser {
   }
 
   #unsupported() {
-    const message = `This 'pattern' uses what is not supported, near character ${this.#at + 1}.`;
+    const message = `\`pattern\` uses unsupported syntax near character ${this.#at + 1}.`;
     return refuseSchema('unsupported_parameter', this.#path, message);
   }
 }

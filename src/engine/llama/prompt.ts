@@ -41,7 +41,7 @@ export class PromptReader {
     if (this.#template !== null) return this.#template.render(messages);
     throw new ServiceError(
       'unsupported_parameter',
-      'messages: this model has no chat template; use text completions.',
+      'This model has no chat template, so it does not support chat completions. Use text completions.',
       { param: 'messages' },
     );
   }
@@ -115,7 +115,7 @@ export class PromptReader {
     return new ServiceError(
       'context_length_exceeded',
       // It begins as OpenAI's does: there are libraries that tell this fault by these words.
-      `This model's maximum context length is ${this.#slotTokens} tokens; ${what} ${amount}, and one must be left for the answer.`,
+      `This model's maximum context length is ${this.#slotTokens} tokens; ${what} ${amount}, which leaves no room for a completion.`,
       { param },
     );
   }

@@ -45,7 +45,7 @@ export function checkLogitBias(bias: Sampling['logitBias'], vocabularySize: numb
     if (token < vocabularySize) continue;
     throw new ServiceError(
       'invalid_value',
-      `logit_bias.${token}: this model has tokens 0 to ${vocabularySize - 1}.`,
+      `\`logit_bias.${token}\` is not a token of this model; its token IDs are 0 to ${vocabularySize - 1}.`,
       { param: `logit_bias.${token}` },
     );
   }

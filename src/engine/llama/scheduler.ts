@@ -255,7 +255,8 @@ export class Scheduler {
 }
 
 function tooSlow(): ServiceError {
-  const message = 'response_format: checking a token against the schema took too long; make it simpler.';
+  const message =
+    '`response_format`: checking a token against the schema took too long. Simplify the schema.';
   return new ServiceError('schema_too_slow', message, { param: 'response_format' });
 }
 

@@ -45,7 +45,7 @@ export class ChatTemplate {
     try {
       this.#template = new Template(source);
     } catch (error) {
-      throw new ChatTemplateError(`The chat template does not parse: ${reasonOf(error)}`, { cause: error });
+      throw new ChatTemplateError(`The chat template is invalid: ${reasonOf(error)}`, { cause: error });
     }
     this.instructType = instructTypeOf(source);
     this.#special = special;
@@ -65,7 +65,7 @@ export class ChatTemplate {
     const { bos } = this.#special;
     const startsWithBos = bos !== '' && output.startsWith(bos);
     const segments = contents.split(startsWithBos ? output.slice(bos.length) : output);
-    if (segments === null) throw refusal('The chat template of this model cannot keep these messages apart.');
+    if (segments === null) throw refusal('The chat template of this model cannot separate these messages.');
     return { bos: startsWithBos, segments };
   }
 
@@ -106,11 +106,11 @@ export class ChatTemplate {
     try {
       const { segments } = this.render([{ role: 'user', content: 'Hello' }]);
       if (!segments.some(({ text, trusted }) => !trusted && text.endsWith('Hello'))) {
-        throw refusal('it leaves out what the user wrote');
+        throw refusal('it omits the user message');
       }
     } catch (error) {
       const cause = error instanceof ServiceError ? (error.cause ?? error) : error;
-      throw new ChatTemplateError(`The chat template fails on a plain message: ${reasonOf(cause)}`, {
+      throw new ChatTemplateError(`The chat template fails to render a simple message: ${reasonOf(cause)}`, {
         cause: error,
       });
     }

@@ -31,7 +31,11 @@ export class ScriptedEngine implements LocalEngine {
   async *generate(request: GenerationRequest, signal: AbortSignal): AsyncGenerator<GenerationEvent> {
     signal.throwIfAborted();
     const directive = read(request);
-    if (directive.error) throw new ServiceError(directive.error, 'As the request told the scripted engine.');
+    if (directive.error)
+      throw new ServiceError(
+        directive.error,
+        'The scripted engine refused the request, as the request asked.',
+      );
     const promptTokens = countPromptTokens(request);
     const roomTokens = this.#options.contextTokens - Math.max(...promptTokens);
     if (roomTokens < 1) throw tooLong(request, Math.max(...promptTokens), this.#options.contextTokens);
@@ -138,14 +142,14 @@ function read(request: GenerationRequest): Directive {
     return directiveOf(request);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    throw new ServiceError('invalid_value', `The scripted directive cannot be read: ${reason}`);
+    throw new ServiceError('invalid_value', `The scripted directive is invalid: ${reason}`);
   }
 }
 
 function tooLong(request: GenerationRequest, promptTokens: number, contextTokens: number): ServiceError {
   return new ServiceError(
     'context_length_exceeded',
-    `This model's maximum context length is ${contextTokens} tokens; the prompt has ${promptTokens}, and one must be left for the answer.`,
+    `This model's maximum context length is ${contextTokens} tokens; the prompt has ${promptTokens}, which leaves no room for a completion.`,
     { param: request.kind === 'text' ? 'prompt' : 'messages' },
   );
 }

@@ -35,23 +35,25 @@ const count = z.int().min(0).max(1_000_000);
 const codes = Object.keys(ERRORS) as [ErrorCode, ...ErrorCode[]];
 
 const directive = z.strictObject({
-  tokens: count.optional().describe('Tokens of the completion.'),
+  tokens: count.optional().describe('Number of tokens of the completion.'),
   text: z.string().optional().describe('The exact text of the completion.'),
   tokenMs: count.optional().describe('Time between two tokens, in milliseconds.'),
-  prefillMs: count.optional().describe('Time between slot and first token, in milliseconds.'),
-  startMs: count.optional().describe('Time before the request gets its slot, in milliseconds.'),
-  cachedTokens: count.optional().describe('Prompt tokens said to be cached, at most those of the prompt.'),
+  prefillMs: count.optional().describe('Time from slot to first token, in milliseconds.'),
+  startMs: count.optional().describe('Time until the request gets its slot, in milliseconds.'),
+  cachedTokens: count
+    .optional()
+    .describe('Number of prompt tokens reported as cached, at most the prompt tokens.'),
   error: z.enum(codes).optional().describe('Refuses the request with this code.'),
   errorAfter: count.optional().describe('Fails with `internal_error` after this many tokens.'),
   dieAfter: count.optional().describe('Kills its own process with SIGKILL after this many tokens.'),
-  hangAfter: count.optional().describe('After this many tokens, no request makes a step any more.'),
-  freezeAfter: count.optional().describe('After this many tokens, blocks its event loop for good.'),
-  garbageAfter: count.optional().describe('After this many frames, sends bytes that are no JSON.'),
-  cutAfter: count.optional().describe('After this many frames, closes the connection.'),
-  endAfter: count.optional().describe('After this many frames, ends the stream as if it were whole.'),
-  noUsage: z.boolean().optional().describe('Leaves the usage out of every frame.'),
-  status: z.int().min(200).max(599).optional().describe('Answers with this status and `body`.'),
-  body: z.string().optional().describe('The body that goes with `status`.'),
+  hangAfter: count.optional().describe('Stops the progress of all requests after this many tokens.'),
+  freezeAfter: count.optional().describe('Blocks its event loop forever after this many tokens.'),
+  garbageAfter: count.optional().describe('Sends invalid JSON after this many frames.'),
+  cutAfter: count.optional().describe('Closes the connection after this many frames.'),
+  endAfter: count.optional().describe('Ends the stream as if it were complete after this many frames.'),
+  noUsage: z.boolean().optional().describe('Omits the usage from every frame.'),
+  status: z.int().min(200).max(599).optional().describe('Responds with this status and `body`.'),
+  body: z.string().optional().describe('Response body for `status`.'),
 });
 
 /** What one request asks of a scripted engine: text, speed and faults. Counts begin at the request's first. */

@@ -29,9 +29,13 @@ export class SlotQueue {
       return;
     }
     if (this.#waiting.size >= this.#most) {
-      throw new ServiceError('queue_full', `${this.#waiting.size} requests wait for a slot already.`, {
-        retryAfterMs: 1000,
-      });
+      throw new ServiceError(
+        'queue_full',
+        `The queue of this model is full: ${this.#waiting.size} requests are waiting. Try again later.`,
+        {
+          retryAfterMs: 1000,
+        },
+      );
     }
     await pause.until((done) => {
       this.#waiting.add(done);

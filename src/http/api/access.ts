@@ -10,7 +10,7 @@ export function checkCaller({ access }: Endpoint, principal: Principal | null): 
   if (access === 'open') return;
   if (access === 'signed-in') {
     if (principal?.signedIn) return;
-    throw new ServiceError('sign_in_required', 'This takes a person who is signed in.');
+    throw new ServiceError('sign_in_required', 'You must be signed in.');
   }
   if (principal === null) {
     throw new ServiceError(
@@ -19,7 +19,7 @@ export function checkCaller({ access }: Endpoint, principal: Principal | null): 
     );
   }
   const needed = principal.key ? access !== 'any' && access !== 'account' : access === 'operator';
-  if (needed && !principal.operator) throw operatorsOnly('This');
+  if (needed && !principal.operator) throw operatorsOnly('This endpoint');
 }
 
 /**
@@ -40,20 +40,20 @@ export function checkedAccount(
     return accountId;
   }
   if (wanted === undefined) {
-    throw new ServiceError('missing_required_parameter', "'account_id' must be there.", {
+    throw new ServiceError('missing_required_parameter', '`account_id` is required.', {
       param: 'account_id',
     });
   }
   const role = principal.roles.get(wanted);
   if (role === undefined) throw missing();
   if (access !== 'owner' || role === 'owner') return wanted;
-  throw new ServiceError('owner_required', 'This takes an owner of the account.');
+  throw new ServiceError('owner_required', 'You must be an owner of the account.');
 }
 
 /** What is said to those who want `what`, such as `'plan'`, and are no operators. */
 export function operatorsOnly(what: string): ServiceError {
   return new ServiceError(
     'admin_required',
-    `${what} is for operators: it takes a key of the kind \`admin\`, or a person who is an operator.`,
+    `${what} requires an API key of the kind \`admin\`, or an operator.`,
   );
 }

@@ -30,7 +30,8 @@ export const accountEndpoints = endpoints(accountOperations, {
     account: inPath,
     handle: async ({ database, plans, principal, actor, params, body }) => {
       const ofOperators = (['plan', 'status'] as const).find((field) => body[field] !== undefined);
-      if (ofOperators !== undefined && !principal.operator) throw operatorsOnly(`'${ofOperators}'`);
+      if (ofOperators !== undefined && !principal.operator)
+        throw operatorsOnly(`Changing \`${ofOperators}\``);
       const plan = body.plan === undefined ? undefined : planNamed(plans, body.plan);
       return accountJson(await changeAccount(database, params.id, { ...body, plan }, actor));
     },

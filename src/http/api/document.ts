@@ -35,7 +35,7 @@ export function managementPart(): DocumentPart {
         in: 'cookie',
         name: 'sluice.session_token',
         description:
-          'The session of a person who is signed in to the console; under https its name begins with `__Host-`. Changes also take the `Origin` of the console.',
+          'The console session of a user. With https, the name of the cookie starts with `__Host-`. Requests that change something must also send the `Origin` of the console.',
       },
     },
   };

@@ -32,7 +32,7 @@ export const keyEndpoints = endpoints(keyOperations, {
   createKey: {
     account: inBody,
     handle: async ({ database, principal, actor, accountId, body }) => {
-      if (body.kind === 'admin' && !principal.operator) throw operatorsOnly("'kind' `admin`");
+      if (body.kind === 'admin' && !principal.operator) throw operatorsOnly('The value `admin` of `kind`');
       const wanted = { ...settingsOf(body), name: body.name, kind: body.kind };
       const made = await createKey(database, { ...wanted, accountId: accountId ?? undefined }, actor);
       return { ...keyJson(made.record), key: made.key.reveal() };
@@ -82,7 +82,7 @@ function settingsOf({ expires_at: expiry, allowed_models: allowedModels, limits 
 /** Keys that may manage the whole service are no business of the account that they are in. */
 async function refuseAdmins(database: AccountDatabase, principal: Principal, id: string): Promise<void> {
   if (principal.operator || (await getKey(database, id)).kind !== 'admin') return;
-  throw operatorsOnly('A key of the kind `admin`');
+  throw operatorsOnly('Changing a key of the kind `admin`');
 }
 
 /** A key may be named in other ways where nobody logs it; in a path it has to be by its id. */

@@ -20,5 +20,5 @@ export const inBody = {
 };
 
 function noneByThatName(): ServiceError {
-  return new ServiceError('not_found', 'There is no such account.', { param: 'account_id' });
+  return new ServiceError('not_found', 'This account does not exist.', { param: 'account_id' });
 }

@@ -20,16 +20,19 @@ export function parse<T extends z.ZodType>(schema: T, value: unknown): z.output<
 function faultOf(issue: z.core.$ZodIssue, value: unknown): ServiceError {
   if (issue.code === 'unrecognized_keys') {
     const param = pathOf([...issue.path, issue.keys[0] ?? '']);
-    return new ServiceError('unsupported_parameter', `'${param}' is not known here.`, { param });
+    return new ServiceError('unsupported_parameter', `Unknown field: \`${param}\`.`, { param });
   }
   const param = pathOf(issue.path);
   if (issue.code === 'invalid_type' && valueAt(value, issue.path) === undefined) {
-    return new ServiceError('missing_required_parameter', `'${param}' must be there.`, { param });
+    return new ServiceError('missing_required_parameter', `\`${param}\` is required.`, { param });
   }
   const code = issue.code === 'invalid_type' ? 'invalid_type' : 'invalid_value';
   // Zod begins with a word or two for the kind of fault: `Too small: expected number to be >=1`.
   const words = issue.message.replace(/^[A-Z][a-z ]*: /, '');
-  return new ServiceError(code, `'${param}' is not right: ${words}.`, { param });
+  const message = issue.message.startsWith('expected ')
+    ? `\`${param}\` must be ${issue.message.slice('expected '.length)}.`
+    : `Invalid value for \`${param}\`: ${words}.`;
+  return new ServiceError(code, message, { param });
 }
 
 /** Such as `limits.models.acme/small.usd_per_month` or `allowed_models[2]`. */

@@ -80,5 +80,5 @@ async function answer(
 function paramsOf(request: FastifyRequest): Record<string, string> {
   const params = request.params as Record<string, string>; // Fastify gives each name in the path its text.
   if (Object.values(params).every((id) => ID.test(id))) return params;
-  throw new ServiceError('not_found', 'Nothing has such an id.', { param: Object.keys(params)[0] });
+  throw new ServiceError('not_found', 'The ID is not valid.', { param: Object.keys(params)[0] });
 }

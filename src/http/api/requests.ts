@@ -41,7 +41,7 @@ export const requestEndpoints = endpoints(requestOperations, {
     handle: async ({ database, principal, accountId, query }) => {
       const account = accountId ?? principal.key?.accountId;
       if (account === undefined) {
-        throw new ServiceError('missing_required_parameter', "'account_id' must be there.", {
+        throw new ServiceError('missing_required_parameter', '`account_id` is required.', {
           param: 'account_id',
         });
       }
@@ -58,5 +58,7 @@ async function receiptNamed(database: AccountDatabase, id: string) {
 }
 
 function noSuchRequest(): ServiceError {
-  return new ServiceError('not_found', 'No request of this id is in the ledger for you.', { param: 'id' });
+  return new ServiceError('not_found', 'No request with this ID is in the ledger, or you may not see it.', {
+    param: 'id',
+  });
 }

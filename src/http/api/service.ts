@@ -132,7 +132,7 @@ function modelJson(router: Router, overview: ModelOverview, operator: boolean): 
   // A paused replica still gets what no other can take: the model can generate.
   const states = overview.replicas.map(({ state }) => (state.state === 'paused' ? READY : state));
   const furthest = FURTHEST.flatMap((word) => states.find(({ state }) => state === word) ?? [])[0];
-  const progress = progressOf(furthest ?? { state: 'down', reason: 'it has no replica', retryInMs: null });
+  const progress = progressOf(furthest ?? { state: 'down', reason: 'no replicas', retryInMs: null });
   return {
     id: overview.id,
     required: overview.required,

@@ -37,7 +37,7 @@ export const usageEndpoints = endpoints(usageOperations, {
       if (key !== null && key.accountId !== account.id) throw noSuchKey();
       const plan = plans.of(account.plan);
       if (plan === null) {
-        throw new ServiceError('not_found', 'The configuration has lost the plan of this account.', {
+        throw new ServiceError('not_found', 'The plan of this account is not in the configuration.', {
           param: 'account_id',
         });
       }

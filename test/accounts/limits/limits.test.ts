@@ -29,7 +29,7 @@ for (const kind of KINDS) {
       assert.equal(denial.code, 'requests_per_minute');
       assert.match(
         denial.message,
-        /^The plan "standard" allows 2 requests a minute and none is left now\. Try again in /,
+        /^The plan "standard" allows 2 requests per minute, and all are used\. Try again in /,
       );
       assert.ok(denial.retryAfterMs !== null && denial.retryAfterMs > 0 && denial.retryAfterMs <= 30_000);
       assert.equal(headersOf(denial.headers)['x-ratelimit-limit-requests'], '2');
@@ -43,10 +43,7 @@ for (const kind of KINDS) {
       await fleet.run(ask, 1);
       const denial = await fleet.denied(ask, 2);
       assert.equal(denial.code, 'tokens_per_minute');
-      assert.match(
-        denial.message,
-        /allows 100 tokens a minute; 0 are left now and this request sets 50 aside/,
-      );
+      assert.match(denial.message, /allows 100 tokens per minute\. 0 are left, and this request reserves 50/);
       assert.ok(
         denial.retryAfterMs !== null && denial.retryAfterMs > 20_000 && denial.retryAfterMs <= 30_000,
       );
@@ -73,7 +70,7 @@ for (const kind of KINDS) {
       assert.equal(denial.code, 'concurrent_requests');
       assert.equal(
         denial.message,
-        'The plan "standard" allows 2 requests at once, and 2 of yours are running. Try again when one has ended.',
+        'The plan "standard" allows 2 concurrent requests, and 2 are running. Try again when one has ended.',
       );
       assert.equal(denial.retryAfterMs, 1000);
       await first.end(1);
@@ -90,7 +87,7 @@ for (const kind of KINDS) {
       assert.ok(denial.retryAfterMs !== null && Math.abs(denial.retryAfterMs - untilMidnight) < 10_000);
       assert.match(
         denial.message,
-        /^The plan "standard" allows 100 tokens a UTC day: 50 tokens used, 0 tokens set aside for running requests, and this request may use 60 tokens\. It starts anew at \d{4}-\d\d-\d\dT00:00:00\.000Z\.$/,
+        /^The plan "standard" allows 100 tokens per UTC day: 50 tokens used, 0 tokens reserved for running requests, and this request may use up to 60 tokens\. The limit resets at \d{4}-\d\d-\d\dT00:00:00\.000Z\.$/,
       );
       await fleet.run({ ...ask, worstTokens: 50 }, 1);
     });
@@ -121,7 +118,7 @@ for (const kind of KINDS) {
       assert.equal(denial.retryAfterMs, 1000);
       assert.match(
         denial.message,
-        /60 tokens set aside for running requests.*Lower max_tokens, or try again when/,
+        /60 tokens reserved for running requests.*Lower `max_tokens`, or try again when/,
       );
       await running.end(1);
       await fleet.run(ask);
@@ -134,7 +131,7 @@ for (const kind of KINDS) {
       assert.equal(denial.retryAfterMs, null);
       assert.equal(
         denial.message,
-        'The plan "standard" allows 100 tokens a UTC day, and this request may use 101 tokens. Lower max_tokens.',
+        'The plan "standard" allows 100 tokens per UTC day, and this request may use up to 101 tokens. Lower `max_tokens`.',
       );
     });
 
@@ -165,7 +162,7 @@ for (const kind of KINDS) {
       const plan = { requestsInFlight: 3, models: { 'test/large': { requestsInFlight: 1 } } };
       await fleet.run(demand(plan, { model: 'test/large' }));
       const denial = await fleet.denied(demand(plan, { model: 'test/large' }));
-      assert.match(denial.message, /allows 1 request at once of test\/large, and 1 of yours are running/);
+      assert.match(denial.message, /allows 1 concurrent request for test\/large, and 1 is running/);
       await fleet.run(demand(plan));
       await fleet.run(demand(plan));
       await fleet.denied(demand(plan));

@@ -384,8 +384,8 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     process.kill(server.pid, 'SIGKILL');
     await until(async () => !(await asksStore(fleet, 0)));
     await server.start();
-    await until(() => lines.includes('the store of limits answers again'));
-    assert.deepEqual(lines, ['the store of limits does not answer', 'the store of limits answers again']);
+    await until(() => lines.includes('the limit store responds again'));
+    assert.deepEqual(lines, ['the limit store does not respond', 'the limit store responds again']);
   });
 
   test('503 storage_unavailable when the store undoes nine reads of the ledger', async () => {

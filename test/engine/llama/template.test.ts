@@ -199,7 +199,7 @@ describe('a chat template', () => {
     assert.throws(() => new ChatTemplate('{% for %}', special), /does not parse/);
     assert.throws(
       () => new ChatTemplate('{{ messages | nope }}', special),
-      /fails on a plain message: .*nope/,
+      /fails to render a simple message: .*nope/,
     );
     assert.throws(() => new ChatTemplate("{{ raise_exception('never') }}", special), /plain message: never/);
   });

@@ -70,7 +70,7 @@ for (const kind of testDatabases()) {
       });
       assert.deepEqual(
         [away?.state, away?.reason, away?.replicas_ready, away?.context_length],
-        ['down', 'it does not answer', 0, null],
+        ['down', 'it does not respond', 0, null],
       );
       const [, told] = (await models(service.key)).data;
       assert.deepEqual([told?.state, told?.reason], ['down', null]);
