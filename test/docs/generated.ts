@@ -51,7 +51,7 @@ function fieldTables(): Map<string, string> {
   const shown = FIELDS.filter((field) => !field.internal);
   const where = (use: Field['use']) => shown.filter((field) => field.use === use);
   return new Map([
-    ['fields that shape the answer', table(HEADINGS, where('generation').map(row))],
+    ['fields that affect the completion', table(HEADINGS, where('generation').map(row))],
     ['fields without effect', table(['field', 'in', 'why'], where('hint').map(brief))],
     [
       'fields that are refused',
