@@ -71,7 +71,7 @@ const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 /** A bar on a terminal, nothing elsewhere. */
 function progressBar(): { update: (fraction: number) => void; stop: () => void } {
   if (!process.stderr.isTTY) return { update() {}, stop() {} };
-  const format = 'copying [{bar}] {percentage} %';
+  const format = 'Copying [{bar}] {percentage} %';
   const bar = new SingleBar(
     { stream: process.stderr, format, barsize: 24, hideCursor: true },
     Presets.shades_classic,

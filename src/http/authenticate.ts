@@ -52,7 +52,7 @@ function noValidKey(): ServiceError {
 /** What is said to whoever asks for something new while the service stops; `undefined` while it does not. */
 export function refusedWhileStopping({ activity }: HttpContext): ServiceError | undefined {
   if (!activity.draining) return undefined;
-  return new ServiceError('shutting_down', 'The service is stopping. Try again in a moment.', {
+  return new ServiceError('shutting_down', 'The service is stopping. Try again later.', {
     retryAfterMs: 1000,
   });
 }

@@ -233,7 +233,7 @@ describe('openai for Node, refused', () => {
         [error.constructor, error.status, error.code, error.type],
         [RateLimitError, 429, 'requests_per_minute', 'rate_limit_error'],
       );
-      assert.match(error.message, /The plan "brief" allows 600 requests a minute/);
+      assert.match(error.message, /The plan "brief" allows 600 requests per minute/);
       const waitMs = Number(error.headers?.get('retry-after-ms'));
       assert.equal(waitMs, 100);
       assert.equal(error.headers?.get('x-ratelimit-limit-requests'), '1');

@@ -34,7 +34,7 @@ test('database backup copies the database of the home and says where to', async 
   assert.deepEqual(made, { code: 0, stdout: '', stderr: `Backup written to ${file}\n` });
   const again = await run(['database', 'backup', file], { SLUICE_HOME: home });
   assert.equal(again.code, 1);
-  assert.match(again.stderr, /is there already/);
+  assert.match(again.stderr, /already exists/);
   assert.deepEqual(readdirSync(backups), ['sluice.db']);
 });
 

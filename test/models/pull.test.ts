@@ -18,7 +18,7 @@ describe('a full disk', () => {
     await using at = await Fixture.open();
     for (const number of [1, 2, 3]) at.hub.files.set(`m-0000${number}-of-00003.gguf`, BYTES);
     const store = at.store({ freeBytes: async () => 64 * 1024 * 1024 + 2 * BYTES.length });
-    await fails(store.pull('hf:owner/repo/m-00001-of-00003.gguf'), /1 MB are needed/, 'disk_full');
+    await fails(store.pull('hf:owner/repo/m-00001-of-00003.gguf'), /the download needs 1 MB/, 'disk_full');
     assert.equal(at.hub.fetches.length, 0);
   });
 

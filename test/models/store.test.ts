@@ -53,7 +53,7 @@ describe('the models folder', () => {
     assert.match((await store.verify(NAME))[0]?.fault ?? '', /the SHA-256 is [0-9a-f]{64}, expected/);
     await appendFile(at.file, 'x');
     assert.match((await store.verify(NAME))[0]?.fault ?? '', /the size is \d+ bytes, expected/);
-    assert.match((await store.verify('hf:o/r/none.gguf'))[0]?.fault ?? '', /no record/);
+    assert.match((await store.verify('hf:o/r/none.gguf'))[0]?.fault ?? '', /no download record/);
   });
 
   it('removes a model, its parts and the folders that are empty then', async () => {
@@ -70,7 +70,7 @@ describe('the models folder', () => {
     await using at = await Fixture.open();
     const path = join(at.home, 'mine.gguf');
     await writeFile(path, BYTES);
-    await assert.rejects(at.store().remove(path), { fault: 'not_here', message: /it stays/ });
+    await assert.rejects(at.store().remove(path), { fault: 'not_here', message: /was not removed/ });
     assert.equal((await stat(path)).size, BYTES.length);
   });
 

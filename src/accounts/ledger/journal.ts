@@ -383,13 +383,9 @@ export class Journal {
   }
 
   #unavailable(cause?: unknown): ServiceError {
-    return new ServiceError(
-      'storage_unavailable',
-      'The request ledger is not writable now. Try again later.',
-      {
-        cause: cause ?? this.#outage.current?.reason,
-      },
-    );
+    return new ServiceError('storage_unavailable', 'The request ledger is not writable. Try again later.', {
+      cause: cause ?? this.#outage.current?.reason,
+    });
   }
 }
 

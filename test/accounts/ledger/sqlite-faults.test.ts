@@ -136,7 +136,7 @@ test('a writer thread that dies is started again', async () => {
   const thread = pathToFileURL(join(import.meta.dirname, 'dying-thread.ts'));
   await using store = new SqliteStore(join(database.home, 'sluice.db'), thread);
   const epoch = await store.register(1000);
-  await assert.rejects(store.heartbeat(epoch, 1000), /has died/);
+  await assert.rejects(store.heartbeat(epoch, 1000), /has stopped/);
   assert.equal(await store.register(1000), epoch + 1);
 });
 

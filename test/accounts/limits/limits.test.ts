@@ -105,7 +105,7 @@ for (const kind of KINDS) {
       const ofMoney = await fleet.denied(money);
       assert.ok(Math.abs((ofMoney.retryAfterMs ?? 0) + Date.now() - end) < 10_000);
       assert.equal(ofMoney.code, 'insufficient_quota');
-      assert.match(ofMoney.message, /allows \$0\.000003 a UTC month: \$0\.000001501 used, \$0 set aside/);
+      assert.match(ofMoney.message, /allows \$0\.000003 per UTC month: \$0\.000001501 used, \$0 reserved/);
       await fleet.run({ ...money, worstPico: 1_499_000n });
     });
 
@@ -150,11 +150,11 @@ for (const kind of KINDS) {
       const other = demand(plan, { keyId: 'key_2' });
       await fleet.run(limited);
       const own = await fleet.denied(limited);
-      assert.match(own.message, /^This key allows 1 request at once/);
+      assert.match(own.message, /^This key allows 1 concurrent request,/);
       await fleet.run(other);
       await fleet.run(other);
-      assert.match((await fleet.denied(other)).message, /^The plan "standard" allows 3 requests at once/);
-      assert.match((await fleet.denied(limited)).message, /at once/);
+      assert.match((await fleet.denied(other)).message, /^The plan "standard" allows 3 concurrent requests,/);
+      assert.match((await fleet.denied(limited)).message, /concurrent request/);
     });
 
     test('a model has limits in addition to those of all models', async () => {

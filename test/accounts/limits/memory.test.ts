@@ -85,7 +85,7 @@ describe('limits over time', () => {
             if (!decision.admitted) {
               const waitMs = decision.denial.retryAfterMs;
               if (waitMs === null) {
-                assert.match(decision.denial.message, /Lower max_tokens\.$/);
+                assert.match(decision.denial.message, /Lower `max_tokens`\.$/);
                 continue;
               }
               clock.ms += waitMs - 1;

@@ -416,7 +416,7 @@ describe('the grammar of a JSON schema', () => {
         true,
       ),
     ];
-    for (const schema of twins) assert.match(refusalOf(schema).message, /begin alike/);
+    for (const schema of twins) assert.match(refusalOf(schema).message, /start the same way/);
     const distinct: Schema[] = [
       recursive(list, { type: 'object', additionalProperties: self }, { type: 'null' }),
       recursive({ properties: { a: self } }, { properties: { b: self } }),

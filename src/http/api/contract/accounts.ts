@@ -3,10 +3,10 @@ import { limits } from './limits.ts';
 import { operations } from './operation.ts';
 import { component, name, pageOf, pageQuery, time } from './schemas.ts';
 
-const plan = z.string().nullable().describe('Name of a plan of the configuration; null: the default plan.');
+const plan = z.string().nullable().describe('Plan of the account; null: the default plan.');
 const status = z
   .enum(['active', 'suspended', 'closed'])
-  .describe('Keys of an account that is not active open nothing. A closed account stays closed.');
+  .describe('The keys of a suspended or closed account are refused. A closed account cannot be reopened.');
 
 /** Who pays, and what all of its keys may use together. */
 export const account = component(
@@ -18,12 +18,12 @@ const planInUse = component(
   'Plan',
   z.object({
     name: z.string(),
-    default: z.boolean().describe('Whether accounts that have no plan of their own are on it.'),
-    accounts: z.int().describe('How many accounts are on it, closed ones aside.'),
+    default: z.boolean().describe('Whether this is the plan of accounts without an assigned plan.'),
+    accounts: z.int().describe('Number of accounts on the plan, excluding closed ones.'),
     limits: limits
       .nullable()
       .describe(
-        'Null: the configuration has no plan of this name any more, and its accounts may use nothing.',
+        'Null: the plan is no longer in the configuration, and requests of its accounts are refused.',
       ),
   }),
 );
@@ -33,7 +33,7 @@ export const accountOperations = operations({
   listAccounts: {
     method: 'GET',
     path: '/api/accounts',
-    summary: 'List all accounts, the oldest first.',
+    summary: 'List all accounts, oldest first.',
     access: 'operator',
     query: z.strictObject(pageQuery),
     answer: pageOf('AccountPage', account),
@@ -41,7 +41,7 @@ export const accountOperations = operations({
   createAccount: {
     method: 'POST',
     path: '/api/accounts',
-    summary: 'Make an account.',
+    summary: 'Create an account.',
     access: 'operator',
     status: 201,
     body: component('NewAccount', z.strictObject({ name, plan: plan.optional() })),
@@ -51,7 +51,7 @@ export const accountOperations = operations({
   getAccount: {
     method: 'GET',
     path: '/api/accounts/{id}',
-    summary: 'Show one account.',
+    summary: 'Get an account.',
     access: 'member',
     answer: account,
     errors: ['not_found'],
@@ -60,7 +60,7 @@ export const accountOperations = operations({
     method: 'PATCH',
     path: '/api/accounts/{id}',
     summary:
-      'Change name, plan or status of an account; what is left out stays. Plan and status are for operators.',
+      'Update the name, plan or status of an account. Omitted fields stay unchanged. Only operators can change the plan and the status.',
     access: 'owner',
     body: component(
       'AccountChange',
@@ -72,7 +72,7 @@ export const accountOperations = operations({
   listPlans: {
     method: 'GET',
     path: '/api/plans',
-    summary: 'List the plans of the configuration, and how many accounts are on each.',
+    summary: 'List the plans and the number of accounts on each.',
     access: 'operator',
     answer: pageOf('PlanPage', planInUse),
   },

@@ -8,14 +8,14 @@ export const auditEntry = component(
   z.object({
     id: z.string(),
     at: time,
-    actor: z.string().describe('`key:<id>`, `person:<id>`, `cli:<user name>`, or `service`.'),
-    ip: z.string().nullable().describe('Address that the call came from; null: the machine itself.'),
-    action: z.string().describe('Such as `key.revoke`.'),
-    subject: z.string().describe('Such as `key:key_12…`.'),
+    actor: z.string().describe('`key:<id>`, `person:<id>`, `cli:<user name>` or `service`.'),
+    ip: z.string().nullable().describe('IP address of the caller; null: a command or the service itself.'),
+    action: z.string().describe('Type of change, such as `key.revoke`.'),
+    subject: z.string().describe('Changed object, such as `key:key_12…`.'),
     account_id: z.string().nullable(),
     detail: z
       .record(z.string(), z.unknown())
-      .describe('What changed; a field that had a value before as `from` and `to`.'),
+      .describe('Changed fields; with `from` and `to` if the field had a value before.'),
   }),
 );
 
@@ -24,7 +24,7 @@ export const auditOperations = operations({
   listAudit: {
     method: 'GET',
     path: '/api/audit',
-    summary: 'List who changed which account, key, plan or person, the newest first.',
+    summary: 'List changes to accounts, keys, plans and users, newest first.',
     access: 'operator',
     query: z.strictObject({
       account_id: id.optional(),

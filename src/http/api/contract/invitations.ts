@@ -9,7 +9,7 @@ const invitation = z.object({
   account_id: z.string(),
   email: z.string(),
   role,
-  invited_by: z.string().describe('`person:<id>` or `key:<id>`.'),
+  invited_by: z.string().describe('Who sent the invitation: `person:<id>` or `key:<id>`.'),
   created_at: time,
   expires_at: time,
 });
@@ -19,7 +19,7 @@ export const invitationOperations = operations({
   listInvitations: {
     method: 'GET',
     path: '/api/invitations',
-    summary: 'List the invitations that nobody has accepted yet, the oldest first.',
+    summary: 'List pending invitations, oldest first.',
     access: 'owner',
     query: z.strictObject({ account_id: id.optional(), ...pageQuery }),
     answer: pageOf('InvitationPage', component('Invitation', invitation)),
@@ -28,15 +28,15 @@ export const invitationOperations = operations({
     method: 'POST',
     path: '/api/invitations',
     summary:
-      'Invite somebody to act for an account, for 7 days. Another one to the same address is void then.',
+      'Invite a user to an account. The invitation is valid for 7 days, and replaces a previous one to the same address.',
     access: 'owner',
     status: 201,
     body: component('NewInvitation', z.strictObject({ account_id: id, email: newEmail, role })),
     answer: component(
       'CreatedInvitation',
       invitation.extend({
-        link: z.string().describe('The address to hand on. It is shown this once.'),
-        mailed: z.boolean().describe('It was also sent to the address.'),
+        link: z.string().describe('The invitation link. It is shown only once.'),
+        mailed: z.boolean().describe('Whether the link was also sent by email.'),
       }),
     ),
     errors: ['not_found', 'conflict', 'too_many_attempts'],
@@ -44,7 +44,7 @@ export const invitationOperations = operations({
   lookAtInvitation: {
     method: 'POST',
     path: '/api/invitations/look',
-    summary: 'Say what an invitation is to, by the token of its link.',
+    summary: 'Get an invitation by the token of its link.',
     access: 'open',
     body: component('InvitationToken', z.strictObject({ token: linkToken })),
     answer: component(
@@ -54,7 +54,9 @@ export const invitationOperations = operations({
         account_name: z.string(),
         role,
         expires_at: time,
-        known: z.boolean().describe('Somebody has the address: they sign in before they accept.'),
+        known: z
+          .boolean()
+          .describe('Whether a user with this email address exists, who must sign in to accept.'),
       }),
     ),
     errors: ['invalid_link', 'too_many_attempts'],
@@ -62,14 +64,14 @@ export const invitationOperations = operations({
   acceptInvitation: {
     method: 'POST',
     path: '/api/invitations/accept',
-    summary: 'Accept an invitation. Who is not known yet is made a person by it, and signed in.',
+    summary: 'Accept an invitation. Creates and signs in the user if they do not exist yet.',
     access: 'open',
     body: component(
       'AcceptedInvitation',
       z.strictObject({
         token: linkToken,
-        name: name.optional().describe('Of a new person.'),
-        password: newPassword.optional().describe('Of a new person.'),
+        name: name.optional().describe('For a new user.'),
+        password: newPassword.optional().describe('For a new user.'),
       }),
     ),
     answer: component('Acceptance', z.object({ account_id: z.string() })),
@@ -78,7 +80,7 @@ export const invitationOperations = operations({
   withdrawInvitation: {
     method: 'DELETE',
     path: '/api/invitations/{id}',
-    summary: 'Withdraw an invitation: its link opens nothing any more.',
+    summary: 'Withdraw an invitation. Its link stops working.',
     access: 'owner',
     answer: deleted,
     errors: ['not_found'],

@@ -7,13 +7,13 @@ import { component, id, moment, name, pageOf, pageQuery, time } from './schemas.
 
 const kind = z
   .enum(['caller', 'admin'])
-  .describe('`caller`: may generate; `admin`: may also call this management interface.');
+  .describe('`caller`: can generate; `admin`: can also use the management API.');
 const purpose = z
   .enum(['api', 'playground'])
-  .describe('`playground`: made by the console for its playground, for an hour.');
+  .describe('`playground`: created by the console for its playground, valid for an hour.');
 const allowedModels = z.array(modelId).min(1).max(MAX_MODELS).nullable();
-const modelsMeaning = 'Ids of the models that it may use; null: all.';
-const limitsMeaning = "Limits of its own, which hold beside those of its account's plan; null: none.";
+const modelsMeaning = 'IDs of the models that the key may use; null: all models.';
+const limitsMeaning = "Limits of the key, in addition to those of its account's plan; null: none.";
 
 const keyFields = {
   id: z.string(),
@@ -21,16 +21,16 @@ const keyFields = {
   kind,
   purpose,
   name: z.string(),
-  prefix: z.string().describe('The first characters of the key.'),
-  last_four: z.string().describe('Its last four characters.'),
+  prefix: z.string().describe('First characters of the key.'),
+  last_four: z.string().describe('Last four characters of the key.'),
   status: z.enum(['live', 'revoked', 'expired']),
   allowed_models: allowedModels.describe(modelsMeaning),
   limits: limits.nullable().describe(limitsMeaning),
   created_at: time,
-  expires_at: time.nullable().describe('From this moment on it is refused; null: never by itself.'),
+  expires_at: time.nullable().describe('When the key expires; null: never.'),
   revoked_at: time.nullable(),
-  last_used_at: time.nullable().describe('Right to the minute; null: never.'),
-  last_used_ip: z.string().nullable().describe('The address that it was last used from.'),
+  last_used_at: time.nullable().describe('Accurate to the minute; null: never.'),
+  last_used_ip: z.string().nullable().describe('IP address of the last use.'),
 };
 
 /** A key, without the key itself. */
@@ -41,7 +41,7 @@ const settings = {
   expires_at: moment
     .nullable()
     .optional()
-    .describe('From this moment on it is refused, at once where it is past; null: it does not expire.'),
+    .describe('When the key expires; a time in the past expires it immediately; null: never.'),
   allowed_models: allowedModels.optional().describe(modelsMeaning),
   limits: limits.nullable().optional().describe(limitsMeaning),
 };
@@ -54,13 +54,14 @@ export const keyOperations = operations({
   listKeys: {
     method: 'GET',
     path: '/api/keys',
-    summary: 'List the keys of an account, or for operators of all, revoked ones too, the oldest first.',
+    summary:
+      'List the keys of an account, or for operators of all accounts, oldest first. Includes revoked keys.',
     access: 'member',
     query: z.strictObject({
       account_id: id
         .optional()
-        .describe('Only those of this account. Left out: of all, which operators alone may see.'),
-      purpose: purpose.optional().describe('Left out: `api`.'),
+        .describe('Only keys of this account. Default: keys of all accounts, for operators only.'),
+      purpose: purpose.optional().describe('Default: `api`.'),
       ...pageQuery,
     }),
     answer: pageOf('KeyPage', key),
@@ -69,28 +70,30 @@ export const keyOperations = operations({
   createKey: {
     method: 'POST',
     path: '/api/keys',
-    summary: 'Make a key. The key itself is in this answer and can never be read again.',
+    summary: 'Create a key. Only this response contains the secret key.',
     access: 'member',
     status: 201,
     body: component(
       'NewKey',
       z.strictObject({
-        account_id: id.optional().describe('Left out: `default`, for operators alone.'),
-        kind: kind.optional().describe('`caller` unless said otherwise; operators alone make `admin`.'),
+        account_id: id.optional().describe('Default: `default`, for operators only.'),
+        kind: kind
+          .optional()
+          .describe('Default: `caller`. Only operators can create keys of the kind `admin`.'),
         name,
         ...settings,
       }),
     ),
     answer: component(
       'CreatedKey',
-      z.object({ ...keyFields, key: z.string().describe('The key, `sk-sluice-…`.') }),
+      z.object({ ...keyFields, key: z.string().describe('The secret key, `sk-sluice-…`.') }),
     ),
     errors: ['not_found', 'conflict'],
   },
   getKey: {
     method: 'GET',
     path: '/api/keys/{id}',
-    summary: 'Show one key, without the key itself.',
+    summary: 'Get a key, without the secret key.',
     access: 'member',
     answer: key,
     errors: ['not_found'],
@@ -98,7 +101,7 @@ export const keyOperations = operations({
   changeKey: {
     method: 'PATCH',
     path: '/api/keys/{id}',
-    summary: 'Change what a key may do; what is left out stays, and `limits` replaces all of its limits.',
+    summary: 'Update a key. Omitted fields stay unchanged; `limits` replaces all limits of the key.',
     access: 'member',
     body: component('KeyChange', z.strictObject({ name: name.optional(), ...settings })),
     answer: key,
@@ -107,7 +110,8 @@ export const keyOperations = operations({
   revokeKey: {
     method: 'POST',
     path: '/api/keys/{id}/revoke',
-    summary: 'Revoke a key for ever: within a second nothing is opened by it, and what it runs is ended.',
+    summary:
+      'Revoke a key permanently. It stops working within a second, and its running requests are ended.',
     access: 'member',
     answer: key,
     errors: ['not_found'],
@@ -115,13 +119,18 @@ export const keyOperations = operations({
   createPlaygroundKey: {
     method: 'POST',
     path: '/api/playground-keys',
-    summary: "Make a caller's key that lives for an hour, for trying models out on an account's limits.",
+    summary:
+      'Create a key for the playground, which is valid for an hour and uses the limits of the account.',
     access: 'member',
     status: 201,
     body: component('NewPlaygroundKey', z.strictObject({ account_id: id })),
     answer: component(
       'PlaygroundKey',
-      z.object({ id: z.string(), key: z.string().describe('The key, `sk-sluice-…`.'), expires_at: time }),
+      z.object({
+        id: z.string(),
+        key: z.string().describe('The secret key, `sk-sluice-…`.'),
+        expires_at: time,
+      }),
     ),
     errors: ['not_found', 'conflict'],
   },

@@ -10,8 +10,8 @@ export const perMillion = z.string().describe('USD per million tokens, a decimal
 export const request = component(
   'Request',
   z.object({
-    id: z.string().describe('Ours, a UUIDv7: `x-request-id`.'),
-    client_request_id: z.string().nullable().describe("The caller's own: `x-client-request-id`."),
+    id: z.string().describe('Request ID, a UUIDv7, as in `x-request-id`.'),
+    client_request_id: z.string().nullable().describe('ID that the caller sent in `x-client-request-id`.'),
     account_id: z.string(),
     key_id: z.string(),
     endpoint: z.enum(['chat', 'text']),
@@ -19,33 +19,40 @@ export const request = component(
     streamed: z.boolean(),
     state: z
       .enum(['open', 'settled', 'interrupted'])
-      .describe('`open`: it runs. `interrupted`: the copy of the service that ran it died or was stopped.'),
-    plan: z.string().describe('The plan it was held against.'),
+      .describe('`open`: running. `interrupted`: the instance that ran it was stopped or lost.'),
+    plan: z.string().describe('Plan that applied to the request.'),
     replica: z.string().nullable(),
-    attempts: z.int().describe('Replicas it was given to, refusals included.'),
+    attempts: z.int().describe('Number of replicas it was sent to, including those that refused it.'),
     started_at: time,
-    slot_at: time.nullable().describe('When the engine gave it a slot.'),
+    slot_at: time.nullable().describe('When the request got a slot.'),
     first_token_at: time.nullable(),
-    ended_at: time.nullable().describe('Null while it runs, and where nobody knows.'),
+    ended_at: time.nullable().describe('Null while it is running, or if unknown.'),
     prompt_tokens: tokens,
-    cached_tokens: tokens.describe('Prompt tokens that a prefix cache held.'),
+    cached_tokens: tokens.describe('Prompt tokens that were read from the prefix cache.'),
     completion_tokens: tokens,
     usage_source: z
       .enum(['engine', 'estimated', 'clamped'])
       .nullable()
       .describe(
-        'Who counted the tokens. `clamped`: the replica reported more than the request could use, and that most counts.',
+        'Source of the token counts. `clamped`: the replica reported more than the request could use; the counts were reduced to that maximum.',
       ),
     billed: z
       .boolean()
-      .describe('Whether the caller pays, told once it has ended: not for what our fault ended.'),
-    price: z.object({ prompt: perMillion, completion: perMillion }).describe('When it started.'),
+      .describe(
+        'Whether the request is charged, known when it has ended. Requests that failed because of the service are not.',
+      ),
+    price: z
+      .object({ prompt: perMillion, completion: perMillion })
+      .describe('Prices when the request started.'),
     cost_usd: usd,
     finish_reason: z.string().nullable(),
-    error_code: z.string().nullable().describe('Code of the error it ended with, or `hung_up`.'),
+    error_code: z.string().nullable().describe('Error code, or `hung_up` if the client disconnected.'),
     http_status: z.int().nullable(),
-    delivered: z.boolean().nullable().describe('Whether the caller was still there; null: not known.'),
-    checkpoint_at: time.nullable().describe('When its counts were last written before it ended.'),
+    delivered: z
+      .boolean()
+      .nullable()
+      .describe('Whether the client was still connected at the end; null: unknown.'),
+    checkpoint_at: time.nullable().describe('When its token counts were last saved before it ended.'),
   }),
 );
 
@@ -61,19 +68,19 @@ export const receipt = component(
         z.object({
           what: z
             .enum(['prompt', 'completion', 'waived'])
-            .describe('`waived` takes back what a fault of ours ended.'),
+            .describe('`waived` cancels the charge of a request that failed because of the service.'),
           tokens,
           usd_per_million: perMillion,
           usd,
         }),
       )
-      .describe('How the cost came about: the lines add up to it. None while the request runs.'),
-    limits: z.array(heldLimit).describe('The limits it was held against, and what it left of each.'),
+      .describe('Cost breakdown. Empty while the request is running.'),
+    limits: z.array(heldLimit).describe('Limits that applied, and how much remained of each.'),
     stages: z
       .object({ queue_ms: milliseconds, prefill_ms: milliseconds, decode_ms: milliseconds })
-      .describe('How long each took; null: it did not come to its end, or is not known.'),
-    retries: z.int().describe('How often another replica got it after one had refused it.'),
-    interrupted: z.boolean().describe('Whether its counts are those of the last checkpoint.'),
+      .describe('Duration of each stage; null: not completed, or unknown.'),
+    retries: z.int().describe('Number of times it was sent to another replica after a refusal.'),
+    interrupted: z.boolean().describe('Whether the token counts are those of the last checkpoint.'),
   }),
 );
 
@@ -83,25 +90,25 @@ const percentiles = z.object({ p50: z.number(), p95: z.number() }).nullable();
 export const usageRow = component(
   'UsageRow',
   z.object({
-    hour: time.nullable().describe('When the hour began, in UTC. What was not asked for is null.'),
+    hour: time.nullable().describe('Start of the hour, in UTC. Null unless requested in `by`.'),
     day: z
       .string()
       .meta({ format: 'date' })
       .nullable()
-      .describe('A day in UTC. What was not asked for is null.'),
+      .describe('Day in UTC. Null unless requested in `by`.'),
     model: z.string().nullable(),
     key_id: z.string().nullable(),
     account_id: z.string().nullable(),
     requests: z.int(),
-    errors: z.int().describe('Those that ended with an error.'),
-    aborted: z.int().describe('Those whose caller hung up.'),
+    errors: z.int().describe('Requests that ended with an error.'),
+    aborted: z.int().describe('Requests whose client disconnected.'),
     interrupted: z.int(),
     prompt_tokens: tokens,
     cached_tokens: tokens,
     completion_tokens: tokens,
-    billed_tokens: tokens.describe('Prompt and completion tokens that are paid for.'),
+    billed_tokens: tokens.describe('Prompt and completion tokens that are charged.'),
     cost_usd: usd,
-    ttft_ms: percentiles.describe('Time to the first token, at most 2% off; null: no answer had one.'),
-    tokens_per_second: percentiles.describe('After the first one, at most 2% off.'),
+    ttft_ms: percentiles.describe('Time to first token, accurate to 2%; null: no response had a token.'),
+    tokens_per_second: percentiles.describe('Generation speed after the first token, accurate to 2%.'),
   }),
 );

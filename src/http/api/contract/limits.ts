@@ -23,7 +23,7 @@ export const limits = component(
     models: z
       .record(modelId, z.strictObject(fields))
       .optional()
-      .describe('Further limits for single models, by model id.'),
+      .describe('Additional limits for individual models, by model ID.'),
   }),
 );
 
@@ -39,12 +39,12 @@ export const LIMIT_WORDS = {
 
 const amount = z
   .union([z.int(), z.string()])
-  .describe('Requests or tokens; for `usd_per_month` USD, a decimal string.');
+  .describe('Requests or tokens; USD as a decimal string for `usd_per_month`.');
 
 /** What every limit says of itself. */
 export const limitFields = {
-  scope: z.enum(['account', 'key']).describe("Whether it is the account's plan that sets it, or the key."),
-  model: z.string().nullable().describe('Null: all models.'),
+  scope: z.enum(['account', 'key']).describe("Whether the limit is set by the account's plan or by the key."),
+  model: z.string().nullable().describe('Null: all models together.'),
   limit: z.enum(Object.values(LIMIT_WORDS)),
   bound: amount,
 };

@@ -8,11 +8,11 @@ const session = component(
   z.object({
     id: z.string(),
     created_at: time,
-    last_active_at: time.describe('Right to the minute; ISO 8601 in UTC.'),
-    expires_at: time.describe('When it ends if nothing is done with it; ISO 8601 in UTC.'),
-    ip: z.string().nullable().describe('Address that it was begun from.'),
+    last_active_at: time.describe('Accurate to the minute; ISO 8601 in UTC.'),
+    expires_at: time.describe('When the session expires if it is not used; ISO 8601 in UTC.'),
+    ip: z.string().nullable().describe('IP address of the sign-in.'),
     user_agent: z.string().nullable(),
-    current: z.boolean().describe('It is the one that asks.'),
+    current: z.boolean().describe('Whether this is the session of this request.'),
   }),
 );
 
@@ -23,12 +23,12 @@ const confirmation = component(
     password: password
       .optional()
       .describe(
-        'The present password. People without one leave it out, and must have signed in within 10 minutes.',
+        'Current password. Users without a password omit it, and must have signed in within the last 10 minutes.',
       ),
   }),
 );
 
-const recoveryCodes = z.array(z.string()).describe('Each opens the way once. They are shown this once.');
+const recoveryCodes = z.array(z.string()).describe('Each code works once. The codes are shown only once.');
 
 const CONFIRMED = ['wrong_credentials', 'fresh_sign_in_required', 'too_many_attempts'] as const;
 
@@ -37,7 +37,7 @@ export const meOperations = operations({
   changeMe: {
     method: 'PATCH',
     path: '/api/me',
-    summary: 'Change the name of the person who is signed in.',
+    summary: 'Change your name.',
     access: 'signed-in',
     body: component('MyChange', z.strictObject({ name })),
     answer: component('MyName', z.object({ id: z.string(), name: z.string() })),
@@ -45,14 +45,14 @@ export const meOperations = operations({
   changePassword: {
     method: 'POST',
     path: '/api/me/password',
-    summary: 'Set a new password, or the first one. It ends every other session, and renews this one.',
+    summary: 'Set or change your password. Ends all other sessions and renews this one.',
     access: 'signed-in',
     body: component(
       'PasswordChange',
       z.strictObject({
         current_password: password
           .optional()
-          .describe('People without one leave it out, and must have signed in within 10 minutes.'),
+          .describe('Users without a password omit it, and must have signed in within the last 10 minutes.'),
         new_password: newPassword,
       }),
     ),
@@ -62,7 +62,7 @@ export const meOperations = operations({
   deleteMe: {
     method: 'DELETE',
     path: '/api/me',
-    summary: 'Forget the person who is signed in. Accounts, keys, ledger and audit log stay.',
+    summary: 'Delete your user account. Accounts, keys, the ledger and the audit log are kept.',
     access: 'signed-in',
     body: confirmation,
     answer: done,
@@ -71,13 +71,13 @@ export const meOperations = operations({
   beginTwoFactor: {
     method: 'POST',
     path: '/api/me/two-factor',
-    summary: 'Make a second factor, which counts once a code of it was given.',
+    summary: 'Begin to set up two-factor authentication. Confirm it with a code to enable it.',
     access: 'signed-in',
     body: confirmation,
     answer: component(
       'NewTwoFactor',
       z.object({
-        uri: z.string().describe('`otpauth:` address, for a QR code that authenticator apps read.'),
+        uri: z.string().describe('`otpauth:` URI, for a QR code that authenticator apps can scan.'),
         recovery_codes: recoveryCodes,
       }),
     ),
@@ -86,7 +86,7 @@ export const meOperations = operations({
   confirmTwoFactor: {
     method: 'POST',
     path: '/api/me/two-factor/confirm',
-    summary: 'Show that the authenticator app has the second factor. From now on signing in takes it.',
+    summary: 'Enable two-factor authentication with a code from the authenticator app.',
     access: 'signed-in',
     body: component('TwoFactorCode', z.strictObject({ code: line(50) })),
     answer: done,
@@ -95,7 +95,7 @@ export const meOperations = operations({
   endTwoFactor: {
     method: 'DELETE',
     path: '/api/me/two-factor',
-    summary: 'Sign in without a second factor from now on.',
+    summary: 'Disable two-factor authentication.',
     access: 'signed-in',
     body: confirmation,
     answer: done,
@@ -104,7 +104,7 @@ export const meOperations = operations({
   renewRecoveryCodes: {
     method: 'POST',
     path: '/api/me/recovery-codes',
-    summary: 'Make new recovery codes; the old ones open nothing any more.',
+    summary: 'Create new recovery codes. The previous codes stop working.',
     access: 'signed-in',
     body: confirmation,
     answer: component('RecoveryCodes', z.object({ recovery_codes: recoveryCodes })),
@@ -113,14 +113,14 @@ export const meOperations = operations({
   listSessions: {
     method: 'GET',
     path: '/api/me/sessions',
-    summary: 'List where the person is signed in, the newest first.',
+    summary: 'List your sessions, newest first.',
     access: 'signed-in',
     answer: pageOf('SessionPage', session),
   },
   endSession: {
     method: 'DELETE',
     path: '/api/me/sessions/{id}',
-    summary: 'End a session of the person who is signed in.',
+    summary: 'End one of your sessions.',
     access: 'signed-in',
     answer: deleted,
     errors: ['not_found'],
@@ -128,7 +128,7 @@ export const meOperations = operations({
   endOtherSessions: {
     method: 'DELETE',
     path: '/api/me/sessions',
-    summary: 'End every session of the person who is signed in but this one.',
+    summary: 'End all of your sessions except this one.',
     access: 'signed-in',
     answer: done,
   },

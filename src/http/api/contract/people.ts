@@ -8,9 +8,9 @@ export const person = component(
   z.object({
     id: z.string(),
     name: z.string(),
-    email: z.string().describe('In lower case; no two people have the same.'),
-    operator: z.boolean().describe('May manage the whole service.'),
-    two_factor: z.boolean().describe('Has a second factor.'),
+    email: z.string().describe('Email address in lowercase; unique.'),
+    operator: z.boolean().describe('Whether the user can manage the whole service.'),
+    two_factor: z.boolean().describe('Whether two-factor authentication is enabled.'),
     created_at: time,
   }),
 );
@@ -18,7 +18,7 @@ export const person = component(
 /** What somebody may do for an account. */
 export const role = z
   .enum(['owner', 'member'])
-  .describe('An owner also invites and removes people, and renames the account.');
+  .describe('Owners can also invite and remove members, and rename the account.');
 
 /** Somebody's part in an account. */
 export const member = component(
@@ -27,7 +27,7 @@ export const member = component(
     account_id: z.string(),
     person,
     role,
-    created_at: time.describe('Since when; ISO 8601 in UTC.'),
+    created_at: time.describe('Member since; ISO 8601 in UTC.'),
   }),
 );
 
@@ -36,7 +36,7 @@ export const peopleOperations = operations({
   listPeople: {
     method: 'GET',
     path: '/api/people',
-    summary: 'List all people, the oldest first.',
+    summary: 'List all users, oldest first.',
     access: 'operator',
     query: z.strictObject(pageQuery),
     answer: pageOf('PersonPage', person),
@@ -44,7 +44,7 @@ export const peopleOperations = operations({
   createPerson: {
     method: 'POST',
     path: '/api/people',
-    summary: 'Make a person, who acts for no account yet.',
+    summary: 'Create a user, who is not a member of any account yet.',
     access: 'operator',
     status: 201,
     body: component('NewPerson', z.strictObject({ name, email: newEmail })),
@@ -54,11 +54,11 @@ export const peopleOperations = operations({
   changePerson: {
     method: 'PATCH',
     path: '/api/people/{id}',
-    summary: 'Make a person an operator, or one no more.',
+    summary: 'Grant or remove the operator role of a user.',
     access: 'operator',
     body: component(
       'PersonChange',
-      z.strictObject({ operator: z.boolean().describe('May manage the whole service.') }),
+      z.strictObject({ operator: z.boolean().describe('Whether the user can manage the whole service.') }),
     ),
     answer: person,
     errors: ['not_found', 'last_operator'],
@@ -66,7 +66,7 @@ export const peopleOperations = operations({
   deletePerson: {
     method: 'DELETE',
     path: '/api/people/{id}',
-    summary: 'Forget a person. Accounts, keys, ledger and audit log stay.',
+    summary: 'Delete a user. Accounts, keys, the ledger and the audit log are kept.',
     access: 'operator',
     answer: deleted,
     errors: ['not_found', 'last_operator'],
@@ -74,7 +74,7 @@ export const peopleOperations = operations({
   listMembers: {
     method: 'GET',
     path: '/api/accounts/{id}/members',
-    summary: 'List who acts for an account, those longest in it first.',
+    summary: 'List the members of an account, oldest membership first.',
     access: 'member',
     query: z.strictObject(pageQuery),
     answer: pageOf('MemberPage', member),
@@ -83,7 +83,7 @@ export const peopleOperations = operations({
   setMember: {
     method: 'PUT',
     path: '/api/accounts/{id}/members/{person_id}',
-    summary: 'Let a person act for an account, in this role. Only operators add one who did not before.',
+    summary: 'Set the role of a member of an account. Only operators can add a user who is not a member yet.',
     access: 'owner',
     body: component('MemberRole', z.strictObject({ role })),
     answer: member,
@@ -92,7 +92,7 @@ export const peopleOperations = operations({
   removeMember: {
     method: 'DELETE',
     path: '/api/accounts/{id}/members/{person_id}',
-    summary: 'Let a person act for an account no more.',
+    summary: 'Remove a member from an account.',
     access: 'owner',
     answer: deleted,
     errors: ['not_found'],

@@ -10,17 +10,17 @@ export const requestOperations = operations({
   listRequests: {
     method: 'GET',
     path: '/api/requests',
-    summary: 'List requests, the newest first.',
+    summary: 'List requests, newest first.',
     access: 'member',
     query: z.strictObject({
-      account_id: id.optional().describe('Left out: of all accounts, for operators alone.'),
+      account_id: id.optional().describe('Default: all accounts, for operators only.'),
       key_id: id.optional(),
       model: filterText.optional(),
       state: z.enum(['open', 'settled', 'interrupted']).optional(),
       outcome: z
         .enum(REQUEST_OUTCOMES)
         .optional()
-        .describe('How it ended, as the sums of usage count it; a caller who hung up is no error.'),
+        .describe('Outcome of the request, as counted in usage. A client that disconnected is not an error.'),
       status_class: z.coerce
         .number<number>()
         .int()
@@ -28,9 +28,13 @@ export const requestOperations = operations({
         .max(5)
         .optional()
         .describe('First digit of the HTTP status.'),
-      error_code: filterText.optional().describe('Code of an error, or `hung_up`.'),
-      from: moment.optional().describe('Those that came then or later; ISO 8601 with a time zone.'),
-      to: moment.optional().describe('Those that came before; ISO 8601 with a time zone.'),
+      error_code: filterText.optional().describe('Error code, or `hung_up` if the client disconnected.'),
+      from: moment
+        .optional()
+        .describe('Only requests that started at or after this time; ISO 8601 with a time zone.'),
+      to: moment
+        .optional()
+        .describe('Only requests that started before this time; ISO 8601 with a time zone.'),
       ...newestPageQuery,
       limit: z.coerce
         .number<number>()
@@ -38,7 +42,7 @@ export const requestOperations = operations({
         .min(1)
         .max(MOST_REQUESTS)
         .default(DEFAULT_PAGE)
-        .describe('Most elements of the page.'),
+        .describe('Maximum number of elements on a page.'),
     }),
     answer: pageOf('RequestPage', request),
     errors: ['missing_required_parameter', 'not_found'],
@@ -46,7 +50,7 @@ export const requestOperations = operations({
   getReceipt: {
     method: 'GET',
     path: '/api/receipts/{id}',
-    summary: 'Tell all that is known of one request. Any live key of its account may ask.',
+    summary: 'Get the receipt of a request. Any valid key of its account can be used.',
     access: 'account',
     answer: receipt,
     errors: ['not_found'],
@@ -54,15 +58,14 @@ export const requestOperations = operations({
   listReceipts: {
     method: 'GET',
     path: '/api/receipts',
-    summary:
-      "Tell all that is known of the requests that carried a caller's own id, the newest first, 200 at most.",
+    summary: 'Get the receipts of the requests with a client request ID, newest first, at most 200.',
     access: 'account',
     query: z.strictObject({
       client_request_id: z
         .string()
         .regex(/^[\x20-\x7e]{1,512}$/, 'expected 1 to 512 printable ASCII characters')
-        .describe('What the caller sent as `x-client-request-id`.'),
-      account_id: id.optional().describe("Left out: the key's own account."),
+        .describe('ID that the caller sent in `x-client-request-id`.'),
+      account_id: id.optional().describe('Default: the account of the key.'),
     }),
     answer: pageOf('ReceiptPage', receipt),
     errors: ['missing_required_parameter', 'not_found'],

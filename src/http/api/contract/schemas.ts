@@ -22,7 +22,7 @@ export function component<T extends z.ZodType>(id: string, schema: T): T {
 }
 
 /** An id; the handler finds out whether it exists. */
-export const id = z.string().regex(ID, 'expected an id');
+export const id = z.string().regex(ID, 'expected an ID');
 
 /** Text of `min` to `max` characters. */
 export function characters(min: number, max: number) {
@@ -48,7 +48,7 @@ export const filterText = line(300);
 export const name = z
   .string()
   .meta({ minLength: 1, maxLength: MAX_NAME, pattern: NAME.source })
-  .describe(`1 to ${MAX_NAME} characters, none of them a control character.`);
+  .describe(`1 to ${MAX_NAME} characters, without control characters.`);
 
 /** The e-mail address of a new person; `checkedEmail` enforces the same bounds. */
 export const newEmail = z.string().meta({ minLength: 3, maxLength: MAX_EMAIL, pattern: EMAIL.source });
@@ -73,7 +73,7 @@ function pageQueryOf(cursor: RegExp) {
       .min(1)
       .max(MAX_PAGE)
       .optional()
-      .describe(`Most elements of the page. Left out: ${DEFAULT_PAGE}.`),
+      .describe(`Maximum number of elements on a page. Default: ${DEFAULT_PAGE}.`),
     cursor: pageCursor(cursor),
   };
 }
@@ -82,9 +82,9 @@ function pageQueryOf(cursor: RegExp) {
 export function pageCursor(form: RegExp) {
   return z
     .string()
-    .regex(form, 'expected the `next_cursor` of a page of this list')
+    .regex(form, 'expected a `next_cursor` of this list')
     .optional()
-    .describe('`next_cursor` of the previous page. Left out: the first page.');
+    .describe('`next_cursor` of the previous page. Default: the first page.');
 }
 
 /** Parameters of the lists with the oldest element first. */
@@ -98,7 +98,7 @@ export function pageOf<T extends z.ZodType>(id: string, element: T) {
   const nextCursor = z
     .string()
     .nullable()
-    .describe('To be sent as `cursor` for the elements that follow; null: there are none yet.');
+    .describe('Send it as `cursor` to get the next page; null: this is the last page.');
   return component(id, z.object({ data: z.array(element), next_cursor: nextCursor }));
 }
 

@@ -10,14 +10,14 @@ const bytes = z.int().nullable();
 /** How far a model or a replica is on its way. */
 const stateFields = {
   state: z.enum(['ready', 'loading', 'downloading', 'down']),
-  fraction: z.number().nullable().describe('How much is loaded or downloaded, 0 to 1; null: not known.'),
-  received_bytes: bytes.describe('Of a download.'),
-  total_bytes: bytes.describe('Of a download; null: not known.'),
-  reason: z.string().nullable().describe('Why it is down or paused; for operators only.'),
+  fraction: z.number().nullable().describe('Progress of the download or of loading, 0 to 1; null: unknown.'),
+  received_bytes: bytes.describe('Downloaded bytes.'),
+  total_bytes: bytes.describe('Size of the download; null: unknown.'),
+  reason: z.string().nullable().describe('Why it is down or paused. For operators only.'),
   retry_in_ms: z
     .int()
     .nullable()
-    .describe('When it is tried again, in milliseconds; null: not by itself, or there is no need.'),
+    .describe('Time until the next attempt, in milliseconds; null: no attempt is planned.'),
 };
 
 /** A model of the configuration. */
@@ -26,16 +26,21 @@ export const servedModel = component(
   z.object({
     id: z.string(),
     ...stateFields,
-    state: stateFields.state.describe('Of the replica that is furthest.'),
+    state: stateFields.state.describe('State of the replica that has progressed furthest.'),
     required: z
       .boolean()
-      .describe('The service is ready only when this model is. With none, any one will do.'),
-    waiting: count.describe('Requests that have no slot yet.'),
-    in_flight: count.describe('Requests that replicas have.'),
+      .describe(
+        'Whether the service is only ready when this model is ready. If no model is required, any ready model is enough.',
+      ),
+    waiting: count.describe('Requests that are waiting for a slot.'),
+    in_flight: count.describe('Requests that are being processed by replicas.'),
     replicas: count,
     replicas_ready: count,
     pricing: z.object({ prompt: perMillion, completion: perMillion }),
-    context_length: z.int().nullable().describe('In tokens; this and what follows: null while not known.'),
+    context_length: z
+      .int()
+      .nullable()
+      .describe('In tokens. This and the following fields are null while unknown.'),
     max_completion_tokens: z.int().nullable(),
     quantization: z.string().nullable(),
     modality: z.string().nullable(),
@@ -43,7 +48,7 @@ export const servedModel = component(
   }),
 );
 
-const told = 'Null: the replica does not tell, or is not ready.';
+const told = 'Null: not reported by the replica, or the replica is not ready.';
 
 /** A replica of a model. */
 export const engine = component(
@@ -55,51 +60,53 @@ export const engine = component(
     ...stateFields,
     state: z
       .enum([...stateFields.state.options, 'paused'])
-      .describe('`paused`: it is ready, its last requests failed, and it gets few or none for a while.'),
-    in_flight: count.describe('Requests that this copy of the service has there.'),
-    slots: z.int().nullable().describe(`Requests that it generates at once. ${told}`),
+      .describe('`paused`: ready, but its last requests failed, so it gets few or no requests for a while.'),
+    in_flight: count.describe('Requests of this instance that the replica is processing.'),
+    slots: z.int().nullable().describe(`Number of requests that it generates at the same time. ${told}`),
     slots_in_use: z.int().nullable().describe(told),
-    queued: z.int().nullable().describe(`Requests that wait in it for a slot. ${told}`),
+    queued: z.int().nullable().describe(`Requests that are waiting for a slot in the replica. ${told}`),
     tokens_per_second: z
       .number()
       .nullable()
-      .describe(`Tokens generated a second, of the last seconds. ${told}`),
-    prompt_tokens: z.int().nullable().describe(`Since it started. ${told}`),
-    cached_tokens: z
+      .describe(`Generated tokens per second, over the last seconds. ${told}`),
+    prompt_tokens: z.int().nullable().describe(`Total since it started. ${told}`),
+    cached_tokens: z.int().nullable().describe(`Prompt tokens that were read from its prefix cache. ${told}`),
+    completion_tokens: z.int().nullable().describe(`Total since it started. ${told}`),
+    memory_bytes: bytes.describe(`Resident memory of the process. ${told}`),
+    restarts: z
       .int()
       .nullable()
-      .describe(`Those of the prompt tokens that its prefix cache held. ${told}`),
-    completion_tokens: z.int().nullable().describe(`Since it started. ${told}`),
-    memory_bytes: bytes.describe(`Resident memory of its process. ${told}`),
-    restarts: z.int().nullable().describe('How often it ended and was started again; null: not ours.'),
-    started_at: time.nullable().describe('Since when it is ready; null: it is not, or is not ours.'),
-    backend: z.string().nullable().describe('What it computes on; null: not known.'),
+      .describe('Number of restarts; null: not an engine process of this instance.'),
+    started_at: time
+      .nullable()
+      .describe('When it became ready; null: not ready, or not an engine process of this instance.'),
+    backend: z.string().nullable().describe('Compute backend; null: unknown.'),
   }),
 );
 
 const second = z.object({
-  at: time.describe('When it began; ISO 8601 in UTC.'),
-  requests: count.describe('Requests that ended in it.'),
-  errors: count.describe('Those of them that ended with an error.'),
+  at: time.describe('Start of the second; ISO 8601 in UTC.'),
+  requests: count.describe('Requests that ended in this second.'),
+  errors: count.describe('Requests that ended with an error.'),
   prompt_tokens: count,
   completion_tokens: count,
   ttft_ms: z
     .number()
     .nullable()
-    .describe('Time to the first token, the median; null: no request of this second had one.'),
+    .describe('Median time to first token; null: no request of this second had a token.'),
 });
 
-const copies = z.int().nullable().describe('How many copies of the service live; null: not known now.');
+const copies = z.int().nullable().describe('Number of running instances; null: unknown.');
 
 /** The load of this copy of the service. */
 const load = component(
   'Load',
   z.object({
-    copy: z.string().describe('The copy of the service that answers.'),
+    copy: z.string().describe('ID of the instance that sent this response.'),
     copies,
-    in_flight: count.describe('Requests that this copy has at replicas.'),
-    waiting: count.describe('Requests of this copy that have no slot yet.'),
-    seconds: z.array(second).describe('The last 300 whole seconds of this copy, the oldest first.'),
+    in_flight: count.describe('Requests of this instance that replicas are processing.'),
+    waiting: count.describe('Requests of this instance that are waiting for a slot.'),
+    seconds: z.array(second).describe('The last 300 full seconds of this instance, oldest first.'),
   }),
 );
 
@@ -109,8 +116,8 @@ const health = component(
   z.object({
     version: z.string(),
     node_version: z.string(),
-    started_at: time.describe('When this copy of the service was started; ISO 8601 in UTC.'),
-    copy: z.string().describe('The copy of the service that answers.'),
+    started_at: time.describe('When this instance was started; ISO 8601 in UTC.'),
+    copy: z.string().describe('ID of the instance that sent this response.'),
     copies,
     database: z.object({
       kind: z.enum(['sqlite', 'postgres']),
@@ -119,31 +126,31 @@ const health = component(
     }),
     ledger: z.object({
       writable: z.boolean(),
-      failing_for_ms: z.int().nullable().describe('For how long it could not be written.'),
-      waiting: count.describe('Requests that have ended and are not written yet.'),
+      failing_for_ms: z.int().nullable().describe('How long the ledger has not been writable.'),
+      waiting: count.describe('Requests that have ended and are not saved yet.'),
       reason: z.string().nullable(),
     }),
     refused_requests: z
       .array(
         z.object({
-          request_id: z.string().describe('Of the last time that it was running in a crash.'),
+          request_id: z.string().describe('Request ID when the engine last crashed.'),
           account_id: z.string(),
           key_id: z.string(),
           model: z.string(),
-          crashes: count.describe('Crashes of an engine in which the same request was running.'),
-          refused_until: time.describe('When it is accepted again; ISO 8601 in UTC.'),
+          crashes: count.describe('Number of engine crashes while this request was running.'),
+          refused_until: time.describe('When the request is accepted again; ISO 8601 in UTC.'),
         }),
       )
       .describe(
-        'Requests that this instance refuses with `request_crashed_engine`, the oldest crash first; at most 1000.',
+        'Requests that this instance refuses with `request_crashed_engine`, oldest crash first; at most 1000.',
       ),
     limits_store: z.object({
-      kind: z.enum(['memory', 'valkey']).describe('`memory`: counted in this process.'),
+      kind: z.enum(['memory', 'valkey']).describe('`memory`: limits are counted in this process.'),
       reachable: z.boolean(),
     }),
-    disk: z.object({ free_bytes: bytes, total_bytes: bytes }).describe('Where the home of the service is.'),
+    disk: z.object({ free_bytes: bytes, total_bytes: bytes }).describe('Disk of the data directory.'),
     mail: z.boolean().describe('Whether an SMTP server is configured.'),
-    providers: z.array(z.string()).describe('Names of the providers that people may sign in with.'),
+    providers: z.array(z.string()).describe('Names of the configured sign-in providers.'),
   }),
 );
 
@@ -152,28 +159,28 @@ export const serviceOperations = operations({
   listServedModels: {
     method: 'GET',
     path: '/api/models',
-    summary: 'List every model of the configuration, ready or not; a key sees those that it may use.',
+    summary: 'List all configured models, ready or not. A key only sees the models that it may use.',
     access: 'any',
     answer: pageOf('ServedModelPage', servedModel),
   },
   listEngines: {
     method: 'GET',
     path: '/api/engines',
-    summary: 'List every replica of every model, with its state and numbers.',
+    summary: 'List the replicas of all models, with their state and load.',
     access: 'operator',
     answer: pageOf('EnginePage', engine),
   },
   readLoad: {
     method: 'GET',
     path: '/api/load',
-    summary: 'Tell what this copy of the service does now, and did in the last five minutes.',
+    summary: 'Get the current load of this instance, and its load over the last five minutes.',
     access: 'operator',
     answer: load,
   },
   readHealth: {
     method: 'GET',
     path: '/api/health',
-    summary: 'Tell whether all that the service stands on is well.',
+    summary: 'Get the health of the database, ledger, limit store, disk and mail.',
     access: 'operator',
     answer: health,
   },

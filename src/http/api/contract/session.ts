@@ -17,7 +17,7 @@ export const password = characters(0, 128);
 const email = line(MAX_EMAIL);
 
 /** The secret of a link, which stands in its fragment. */
-export const linkToken = line(100).describe("What stands behind the `#` of the link's address.");
+export const linkToken = line(100).describe('The part of the link after the `#`.');
 
 /** Who is signed in. */
 export const me = component(
@@ -26,10 +26,10 @@ export const me = component(
     id: z.string(),
     name: z.string(),
     email: z.string(),
-    operator: z.boolean().describe('May manage the whole service.'),
-    two_factor: z.boolean().describe('Has a second factor.'),
+    operator: z.boolean().describe('Whether the user can manage the whole service.'),
+    two_factor: z.boolean().describe('Whether two-factor authentication is enabled.'),
     has_password: z.boolean(),
-    providers: z.array(z.string()).describe('Ids of the providers that they have signed in with.'),
+    providers: z.array(z.string()).describe('IDs of the providers that the user has signed in with.'),
     created_at: time,
   }),
 );
@@ -37,7 +37,7 @@ export const me = component(
 const session = component(
   'Session',
   z.object({
-    person: me.nullable().describe('Null: nobody is signed in.'),
+    person: me.nullable().describe('Null: not signed in.'),
     accounts: z
       .array(
         z.object({
@@ -48,17 +48,17 @@ const session = component(
           status: z.enum(['active', 'suspended', 'closed']),
         }),
       )
-      .describe('Accounts that the person acts for, those longest joined first.'),
-    setup_needed: z.boolean().describe('There is no operator yet.'),
+      .describe('Accounts that the user is a member of, oldest membership first.'),
+    setup_needed: z.boolean().describe('Whether there is no operator yet.'),
     sign_in: z.object({
       providers: z.array(z.object({ id: z.string(), name: z.string() })),
-      password_reset: z.boolean().describe('A forgotten password can be replaced by e-mail.'),
+      password_reset: z.boolean().describe('Whether a forgotten password can be reset by email.'),
       second_factor_due: z
         .boolean()
-        .describe('Somebody has signed in with this browser, but for their second factor.'),
+        .describe('Whether a sign-in in this browser is waiting for its second factor.'),
     }),
-    public_url: z.string().describe('The address that callers use, without `/v1`.'),
-    version: z.string().describe('Of the service.'),
+    public_url: z.string().describe('Public URL of the service, without `/v1`.'),
+    version: z.string().describe('Version of the service.'),
   }),
 );
 
@@ -67,7 +67,7 @@ const signedIn = component(
   z.object({
     status: z
       .enum(['signed_in', 'second_factor'])
-      .describe('`second_factor`: nobody is signed in until the second factor is given.'),
+      .describe('`second_factor`: a second factor is required to complete the sign-in.'),
   }),
 );
 
@@ -79,14 +79,14 @@ export const sessionOperations = operations({
   getSession: {
     method: 'GET',
     path: '/api/session',
-    summary: 'Say who is signed in, which accounts they act for, and how one can sign in.',
+    summary: 'Get the signed-in user, their accounts, and the available ways to sign in.',
     access: 'open',
     answer: session,
   },
   setUp: {
     method: 'POST',
     path: '/api/setup',
-    summary: 'Make the first operator, with the token of a set-up link, and sign them in.',
+    summary: 'Create and sign in the first operator, with the token of a setup link.',
     access: 'open',
     body: component(
       'SetUp',
@@ -112,7 +112,7 @@ export const sessionOperations = operations({
   signInSecondFactor: {
     method: 'POST',
     path: '/api/sign-in/second-factor',
-    summary: 'Complete a sign-in with the second factor. Each code is taken once.',
+    summary: 'Complete a sign-in with the second factor. Each code works once.',
     access: 'open',
     body: component('SecondFactor', z.strictObject({ code: line(50), kind: z.enum(['totp', 'recovery']) })),
     answer: signedIn,
@@ -121,17 +121,17 @@ export const sessionOperations = operations({
   signInWithProvider: {
     method: 'POST',
     path: '/api/sign-in/provider',
-    summary: 'Begin a sign-in with a provider, which the browser is to visit.',
+    summary: 'Start a sign-in with a provider. Redirect the browser to the returned URL.',
     access: 'open',
     body: component(
       'SignInWithProvider',
       z.strictObject({
-        provider: line(50).describe('Id of a provider of the session.'),
+        provider: line(50).describe('ID of a provider in the session.'),
         return_to: z
           .string()
           .regex(OWN_PATH, 'expected a path of this service')
           .optional()
-          .describe('Path of the page to come back to. Left out: `/`.'),
+          .describe('Path of the page to return to. Default: `/`.'),
       }),
     ),
     answer: component('ProviderAddress', z.object({ url: z.string() })),
@@ -140,7 +140,7 @@ export const sessionOperations = operations({
   finishProviderSignIn: {
     method: 'GET',
     path: '/api/auth/callback/{provider}',
-    summary: 'Where a provider sends the browser back to.',
+    summary: 'Callback URL for providers.',
     access: 'open',
     status: 303,
     query: z.looseObject({}),
@@ -150,14 +150,15 @@ export const sessionOperations = operations({
   signOut: {
     method: 'POST',
     path: '/api/sign-out',
-    summary: 'End the session of this browser.',
+    summary: 'Sign out.',
     access: 'open',
     answer: done,
   },
   forgotPassword: {
     method: 'POST',
     path: '/api/password/forgot',
-    summary: 'Send a link to a new password. The answer is the same whether somebody has the address or not.',
+    summary:
+      'Send a password reset link. The response does not show whether a user with this address exists.',
     access: 'open',
     body: component('ForgottenPassword', z.strictObject({ email })),
     answer: done,
@@ -166,7 +167,7 @@ export const sessionOperations = operations({
   resetPassword: {
     method: 'POST',
     path: '/api/password/reset',
-    summary: 'Set a new password with the token of such a link. It ends every session of the person.',
+    summary: 'Set a new password with the token of a reset link. Ends all sessions of the user.',
     access: 'open',
     body: component('NewPassword', z.strictObject({ token: linkToken, password: newPassword })),
     answer: done,

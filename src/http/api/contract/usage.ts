@@ -12,7 +12,9 @@ export const standing = component(
   z.object({
     ...limitFields,
     used: limitFields.bound,
-    resets_at: time.nullable().describe('When it is whole again; null for requests in flight.'),
+    resets_at: time
+      .nullable()
+      .describe('When the limit is fully available again; null for concurrent requests.'),
   }),
 );
 
@@ -29,23 +31,23 @@ export const usageOperations = operations({
   readUsage: {
     method: 'GET',
     path: '/api/usage',
-    summary: 'Sum up what was used, by hour, day, model, key or account. A day is one in UTC.',
+    summary: 'Get usage by hour, day, model, key or account. Days are in UTC.',
     access: 'member',
     query: z.strictObject({
       by: z
         .string()
-        .regex(BY, `expected some of ${USAGE_DIMENSIONS.join(', ')}, each once, with commas between`)
+        .regex(BY, `expected a comma-separated list of ${USAGE_DIMENSIONS.join(', ')}, each at most once`)
         .optional()
         .describe(
-          `Any of ${USAGE_DIMENSIONS.join(', ')}, with commas between. With \`hour\` a page has ${MOST_DAYS_OF_HOURS} days. Left out: one sum of all.`,
+          `Comma-separated list of ${USAGE_DIMENSIONS.join(', ')}. With \`hour\`, a page covers ${MOST_DAYS_OF_HOURS} days. Default: one total.`,
         ),
-      from: day.optional().describe('The first day. Left out: the first of this month.'),
+      from: day.optional().describe('First day. Default: the first of this month.'),
       to: day
         .optional()
         .describe(
-          'The day after the last one. No later than `from`: nothing is summed up. Left out: tomorrow.',
+          'Day after the last day. If it is not later than `from`, the result is empty. Default: tomorrow.',
         ),
-      account_id: id.optional().describe('Left out: all accounts, for operators alone.'),
+      account_id: id.optional().describe('Default: all accounts, for operators only.'),
       key_id: id.optional(),
       model: filterText.optional(),
       cursor: pageCursor(DAY_CURSOR),
@@ -56,12 +58,12 @@ export const usageOperations = operations({
   readLimits: {
     method: 'GET',
     path: '/api/limits',
-    summary: "Tell how an account's limits stand now, and with a key its own.",
+    summary: 'Get the limits of an account and their current usage, and optionally those of a key.',
     access: 'member',
     query: z.strictObject({
       account_id: id,
-      key_id: id.optional().describe('A key of the account.'),
-      model: filterText.optional().describe('Tell the limits of this model too.'),
+      key_id: id.optional().describe('A key of the account, to include its limits.'),
+      model: filterText.optional().describe('Model to include the limits of.'),
     }),
     answer: pageOf('LimitPage', standing),
     errors: ['missing_required_parameter', 'not_found'],
