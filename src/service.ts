@@ -107,7 +107,7 @@ export class Service implements AsyncDisposable {
       await KeyStore.open(database, log, {
         maxStaleMs: config.file.keys.maxStaleMs,
         clock,
-        afterCheck: (known) => activity.abort(keyClosed(), (caller) => known.opens(caller)),
+        afterCheck: (known) => activity.abort(keyClosed(), (caller) => known.isLive(caller)),
       }),
     );
     const router = new Router({ queue: config.file.queue, log, clock: SYSTEM_CLOCK });

@@ -6,21 +6,24 @@ import { DEFAULT_ACCOUNT_ID, type AccountStatus, type Schema } from '../database
 import { ServiceError } from '../errors.ts';
 import { appendAudit, type Actor, type AuditAction } from './audit.ts';
 import { checkedName } from './name.ts';
-import { oldestFirst, type Page, type PageQuery } from './page.ts';
+import { readPage, type Page, type PageQuery } from './page.ts';
 import type { Plan, Plans } from './plans.ts';
 
-/** What is known of an account. Times in Unix milliseconds. */
+/** An account. Times are Unix milliseconds. */
 export interface AccountRecord {
   id: string;
   name: string;
-  /** Name of a plan of the configuration; null: the default plan. */
+  /** Name of a plan in the configuration; null: the default plan. */
   plan: string | null;
   status: AccountStatus;
   createdAt: number;
 }
 
-/** The plan of that name; null, the default one, stays null. Throws a `ServiceError` `not_found` (param `plan`). */
-export function planNamed(plans: Plans, name: string | null): Plan | null {
+/**
+ * Returns the plan with this name; null (the default plan) stays null. Throws a `ServiceError` `not_found` (param
+ * `plan`).
+ */
+export function findPlan(plans: Plans, name: string | null): Plan | null {
   if (name === null) return null;
   const plan = plans.of(name);
   if (plan !== null) return plan;
@@ -34,14 +37,14 @@ export function planNamed(plans: Plans, name: string | null): Plan | null {
   );
 }
 
-/** Makes an account. Rejects with a `ServiceError` `invalid_value` (param `name`), or a `DatabaseError`. */
+/** Creates an account. Rejects with a `ServiceError` `invalid_value` (param `name`), or a `DatabaseError`. */
 export async function createAccount(
   database: Database,
-  wanted: { name: string; plan?: Plan | null | undefined },
+  values: { name: string; plan?: Plan | null | undefined },
   by: Actor,
 ): Promise<AccountRecord> {
-  const name = checkedName(wanted.name, 'account');
-  const plan = wanted.plan?.name ?? null;
+  const name = checkedName(values.name, 'account');
+  const plan = values.plan?.name ?? null;
   const id = `acct_${randomBytes(12).toString('hex')}`;
   return await database.kysely.transaction().execute(async (transaction) => {
     const row = await transaction
@@ -60,7 +63,7 @@ export async function createAccount(
   });
 }
 
-/** The account of this id. Rejects with a `ServiceError` `not_found`. */
+/** Returns an account. Rejects with a `ServiceError` `not_found`. */
 export async function getAccount(database: Database, id: string): Promise<AccountRecord> {
   const row = await database.kysely
     .selectFrom('accounts')
@@ -71,23 +74,26 @@ export async function getAccount(database: Database, id: string): Promise<Accoun
   return toRecord(row);
 }
 
-/** A page of all accounts, the oldest first. Throws a `ServiceError` `invalid_value` (param `limit` or `cursor`). */
+/**
+ * Returns a page of all accounts, oldest first. Rejects with a `ServiceError` `invalid_value` (param `limit` or
+ * `cursor`).
+ */
 export async function listAccounts(database: Database, page: PageQuery = {}): Promise<Page<AccountRecord>> {
-  return await oldestFirst(database.kysely.selectFrom('accounts').selectAll(), toRecord, page);
+  return await readPage(database.kysely.selectFrom('accounts').selectAll(), toRecord, page);
 }
 
-/** A plan, and who is on it. */
-export interface PlanUse {
+/** A plan and the number of its accounts. */
+export interface PlanUsage {
   name: string;
   isDefault: boolean;
-  /** Closed ones are not counted. */
+  /** Excludes closed accounts. */
   accounts: number;
-  /** Null: the configuration has lost the plan, and its accounts may use nothing until it is back. */
+  /** Null: the plan is missing in the configuration, so requests of its accounts are refused. */
   limits: PlanLimits | null;
 }
 
-/** The plans of the configuration in its order, then those that it has lost and accounts still name. */
-export async function planUse(database: Database, plans: Plans): Promise<PlanUse[]> {
+/** Returns the configured plans in order, then missing plans that accounts still have. */
+export async function listPlanUsage(database: Database, plans: Plans): Promise<PlanUsage[]> {
   const rows = await database.kysely
     .selectFrom('accounts')
     .select(['plan', (select) => select.fn.countAll<number>().as('count')])
@@ -96,30 +102,30 @@ export async function planUse(database: Database, plans: Plans): Promise<PlanUse
     .orderBy('plan')
     .execute();
   const counts = new Map(rows.map(({ plan, count }) => [plan, count]));
-  const known: PlanUse[] = plans.list().map(({ name, limits }) => {
+  const known: PlanUsage[] = plans.list().map(({ name, limits }) => {
     const isDefault = name === plans.defaultName;
     const accounts = (counts.get(name) ?? 0) + (isDefault ? (counts.get(null) ?? 0) : 0);
     return { name, isDefault, accounts, limits };
   });
-  const lost: PlanUse[] = [...counts].flatMap(([name, accounts]) =>
+  const lost: PlanUsage[] = [...counts].flatMap(([name, accounts]) =>
     name === null || plans.of(name) !== null ? [] : [{ name, isDefault: false, accounts, limits: null }],
   );
   return [...known, ...lost];
 }
 
-/** What is to be changed of an account; what is left out stays. */
+/** Changes to an account. Omitted fields stay the same. */
 export interface AccountChange {
   name?: string | undefined;
   /** Null: the default plan. */
   plan?: Plan | null | undefined;
-  /** `closed` is for ever: the account's keys open nothing, its ledger stays. */
+  /** `closed` is permanent: the account's keys stop working, its ledger stays. */
   status?: AccountStatus | undefined;
 }
 
 /**
- * Changes an account; what is as it should be already is not written down. Its keys follow on every copy of the
- * service within a second. Rejects with a `ServiceError` `not_found`, `invalid_value` (param `name`), or
- * `conflict`: param `status` for the default account, which cannot be closed, or `id` for one that is closed.
+ * Changes an account, and records each changed field in the audit log. All instances apply it to the account's
+ * keys within a second. Rejects with a `ServiceError` `not_found`, `invalid_value` (param `name`), or `conflict`:
+ * param `status` for closing the default account, or `id` if the account is closed.
  */
 export async function changeAccount(
   database: Database,
@@ -127,21 +133,23 @@ export async function changeAccount(
   change: AccountChange,
   by: Actor,
 ): Promise<AccountRecord> {
-  const wanted = {
+  const values = {
     ...(change.name !== undefined && { name: checkedName(change.name, 'account') }),
     ...(change.plan !== undefined && { plan: change.plan?.name ?? null }),
     ...(change.status !== undefined && { status: checkedStatus(id, change.status) }),
   };
   return await database.kysely.transaction().execute(async (transaction) => {
     const row = await lockAccount(database, transaction, id);
-    const changed = { ...row, ...wanted };
-    const notes = (['name', 'plan', 'status'] as const).filter((field) => row[field] !== changed[field]);
-    if (notes.length === 0) return toRecord(row);
+    const changed = { ...row, ...values };
+    const changedFields = (['name', 'plan', 'status'] as const).filter(
+      (field) => row[field] !== changed[field],
+    );
+    if (changedFields.length === 0) return toRecord(row);
     if (row.status === 'closed') {
       throw new ServiceError('conflict', 'A closed account cannot be changed.', { param: 'id' });
     }
-    await transaction.updateTable('accounts').set(wanted).where('id', '=', id).execute();
-    for (const field of notes) {
+    await transaction.updateTable('accounts').set(values).where('id', '=', id).execute();
+    for (const field of changedFields) {
       await appendAudit(transaction, by, {
         action: field === 'status' ? STATUS_ACTIONS[changed.status] : FIELD_ACTIONS[field],
         subject: `account:${id}`,
@@ -164,7 +172,7 @@ const STATUS_ACTIONS: Readonly<Record<AccountStatus, AuditAction>> = {
   closed: 'account.close',
 };
 
-/** The row, which nobody else changes until the transaction ends. Rejects with a `ServiceError` `not_found`. */
+/** Reads and locks the row until the transaction ends. Rejects with a `ServiceError` `not_found`. */
 async function lockAccount(
   database: Database,
   transaction: Transaction<Schema>,
@@ -187,7 +195,6 @@ function checkedStatus(id: string, status: AccountStatus): AccountStatus {
   });
 }
 
-/** The fault of an account that is not there. */
 export function noSuchAccount(): ServiceError {
   return new ServiceError('not_found', 'This account does not exist.', { param: 'id' });
 }

@@ -5,15 +5,15 @@ import type { Schema } from '../database/schema.ts';
 import { UUID } from './bounds.ts';
 import { invalidCursor, pageLimit, pageOf, type Page, type PageQuery } from './page.ts';
 
-/** Who asks for a change, and from where. */
+/** Who makes a change, and from where. */
 export interface Actor {
-  /** `key:<id>`, `person:<id>`, `cli:<user name>`, `service`, or `visitor`: somebody who has not signed in. */
+  /** `key:<id>`, `person:<id>`, `cli:<user name>`, `service`, or `visitor` for someone who is not signed in. */
   id: string;
-  /** Null: from the machine itself. */
+  /** Null: from this machine. */
   ip: string | null;
 }
 
-/** What the service does by itself: the first key of a fresh home, plans that its configuration has changed. */
+/** The service itself: the first key of a new data directory, changed plans in the configuration. */
 export const SERVICE: Actor = { id: 'service', ip: null };
 
 export type AuditAction =
@@ -50,13 +50,16 @@ export type AuditAction =
   | 'plan.remove'
   | 'plan.make_default';
 
-/** What was done, before it is written down. */
+/** An entry to append to the audit log. */
 export interface AuditNote {
   action: AuditAction;
   /** Such as `key:key_12…`. */
   subject: string;
   accountId: string | null;
-  /** What changed; a field that had a value before as `{from, to}`. No secret, and no name or address of a person. */
+  /**
+   * The changes; a field with a previous value as `{from, to}`. Contains no secrets, and no names or addresses of
+   * users.
+   */
   detail: Readonly<Record<string, unknown>>;
 }
 
@@ -73,7 +76,7 @@ export interface AuditRecord {
   detail: Readonly<Record<string, unknown>>;
 }
 
-/** Writes down what the transaction does, so that neither is ever there without the other. */
+/** Appends an entry in the same transaction as the change. */
 export async function appendAudit(
   transaction: Transaction<Schema>,
   by: Actor,
@@ -94,7 +97,7 @@ export async function appendAudit(
     .execute();
 }
 
-/** Entries that agree with every field given. */
+/** Matches entries by every given field. */
 export interface AuditFilter {
   accountId?: string | undefined;
   actor?: string | undefined;
@@ -102,7 +105,10 @@ export interface AuditFilter {
   action?: string | undefined;
 }
 
-/** A page of the audit log, the newest first. Throws a `ServiceError` `invalid_value` (param `limit` or `cursor`). */
+/**
+ * Returns a page of the audit log, newest first. Rejects with a `ServiceError` `invalid_value` (param `limit` or
+ * `cursor`).
+ */
 export async function listAudit(
   database: Database,
   { accountId, actor, subject, action }: AuditFilter,

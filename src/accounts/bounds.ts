@@ -1,59 +1,57 @@
-/** Items of a page of a list, unless said otherwise. */
+/** Default number of items on a page. */
 export const DEFAULT_PAGE = 50;
 
-/** Most items of a page of a list. */
+/** Maximum items on a page. */
 export const MAX_PAGE = 1000;
 
-/** Most rows of a page of the log of requests. */
-export const MOST_REQUESTS = 200;
+/** Maximum requests on a page of the request log. */
+export const MAX_REQUESTS_PAGE = 200;
 
-/** Most characters of the name of an account, a key or a person. */
+/** Maximum characters of the name of an account, key or user. */
 export const MAX_NAME = 100;
 
-/** Most characters of an e-mail address. */
+/** Maximum characters of an email address. */
 export const MAX_EMAIL = 254;
 
 /**
- * The control characters, format characters, and line and paragraph separators of Unicode, as ranges of a character
- * class: every JSON Schema validator reads these, and few read `\p{Cf}`.
+ * Control characters, format characters, and line and paragraph separators of Unicode, as ranges of a character
+ * class: every JSON Schema validator supports them, and few support `\p{Cf}`.
  */
 export const HIDDEN_CHARACTERS =
   '\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u0600-\\u0605\\u061c\\u06dd\\u070f\\u0890\\u0891\\u08e2\\u180e\\u200b-\\u200f' +
   '\\u2028-\\u202e\\u2060-\\u2064\\u2066-\\u206f\\ufeff\\ufff9-\\ufffb\u{110bd}\u{110cd}\u{13430}-\u{1343f}' +
   '\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0001}\u{e0020}-\u{e007f}';
 
-/** A name: no hidden characters, and not only spaces. */
+/** A name: no hidden characters, and at least one that is not a space. */
 export const NAME = new RegExp(
   `^[^${HIDDEN_CHARACTERS}]*[^\\s${HIDDEN_CHARACTERS}][^${HIDDEN_CHARACTERS}]*$`,
   'u',
 );
 
-/** The least that an e-mail address has; spaces around it are removed. */
+/** A minimal check of an email address. Spaces around it are removed. */
 export const EMAIL = new RegExp(`^ *[^\\s@${HIDDEN_CHARACTERS}]+@[^\\s@${HIDDEN_CHARACTERS}]+ *$`, 'u');
 
-/** An id in a path, a query or a body. */
+/** An ID in a path, query or body. */
 export const ID = /^[A-Za-z0-9_-]{1,64}$/;
 
-/** The id of a request or an audit entry, which is also the cursor of their lists. */
+/** The ID of a request or an audit entry, which is also the cursor of their lists. */
 export const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-/** The cursor of all other lists: creation time in Unix milliseconds, and id. */
+/** The cursor of all other lists: creation time in Unix milliseconds, and ID. */
 export const PLACE_CURSOR = /^([0-9]{1,15})\.([A-Za-z0-9_-]{1,64})$/;
 
-/**
- * Days on a page of usage by the hour. There are no hourly sums, so every request of the range is read.
- */
-export const MOST_DAYS_OF_HOURS = 7;
+/** Days on a page of hourly usage. It has no roll-ups, so all requests of the range are read. */
+export const MAX_HOURLY_DAYS = 7;
 
-/** The cursor of usage by the hour: a day in days since 1970-01-01, up to the year 10183. */
+/** The cursor of hourly usage: days since 1970-01-01, up to the year 10183. */
 export const DAY_CURSOR = /^[0-2]?[0-9]{1,6}$/;
 
-/** Whether text has `min` to `max` characters, counted in code points as JSON Schema does. */
+/** Whether text has `min` to `max` characters, counted in code points as in JSON Schema. */
 export function hasLength(text: string, min: number, max: number): boolean {
   if (text.length < min || text.length > 2 * max) return false;
   const { length } = Array.from(text);
   return length >= min && length <= max;
 }
 
-/** Most models that one key names. */
+/** Maximum models in the list of a key. */
 export const MAX_MODELS = 100;

@@ -5,27 +5,27 @@ import type { Selectable } from 'kysely';
 import { MAX_MODELS } from './bounds.ts';
 import { checkedName } from './name.ts';
 
-/** What can be changed of a key; what is left out stays as it is. */
+/** Changes to a key. Omitted fields stay the same. */
 export interface KeyChange {
-  /** 1 to 100 characters, none of them a control character. */
+  /** 1 to 100 characters without control characters. */
   name?: string | undefined;
   /** Unix milliseconds; null: never. */
   expiresAt?: number | null | undefined;
   /** Ids of the models that it may use, 1 to `MAX_MODELS`; null: all. */
   allowedModels?: readonly string[] | null | undefined;
-  /** Limits of its own, which hold beside the plan's; null, or one without limits: none. */
+  /** The key's own limits, in addition to the plan's; null or empty: none. */
   limits?: PlanLimits | null | undefined;
 }
 
-/** The columns that people set. */
+/** The columns that a `KeyChange` sets. */
 export type KeyColumns = Pick<
   Selectable<Schema['keys']>,
   'name' | 'expires_at' | 'allowed_models' | 'limits'
 >;
 
 /**
- * The columns that hold a change. Throws a `ServiceError` `invalid_value` (param `name` or
- * `allowed_models`); limits and ids of models have their form by the schemas they came through.
+ * Converts a change to columns. Throws a `ServiceError` `invalid_value` (param `name` or `allowed_models`).
+ * Limits and model IDs were already checked by a schema.
  */
 export function columnsOf({ name, expiresAt, allowedModels, limits }: KeyChange): Partial<KeyColumns> {
   return {
@@ -36,7 +36,7 @@ export function columnsOf({ name, expiresAt, allowedModels, limits }: KeyChange)
   };
 }
 
-/** What the audit log says of columns: times as ISO 8601, lists and limits as themselves. */
+/** Converts columns for the audit log: times to ISO 8601, lists and limits to JSON values. */
 export function readable(columns: Partial<KeyColumns>): Record<string, unknown> {
   const parsed = (text: string | null): unknown => (text === null ? null : JSON.parse(text));
   const { name, expires_at: expiry, allowed_models: models, limits } = columns;
@@ -48,13 +48,13 @@ export function readable(columns: Partial<KeyColumns>): Record<string, unknown> 
   };
 }
 
-/** 9999-12-31T23:59:59.999Z, the last moment that ISO 8601 writes with four digits for the year. */
+/** 9999-12-31T23:59:59.999Z, the last time with a four-digit year in ISO 8601. */
 const LAST_MS = 253_402_300_799_999;
 
-/** Moves an expiry into the years 1970 to 9999, whose ISO 8601 form every client can read. */
+/** Clamps an expiry to the years 1970 to 9999, which every client can parse. */
 function boundedExpiry(expiresAt: number | null): number | null {
   if (expiresAt === null) return null;
-  // SQLite would store null, which is a key that never expires.
+  // SQLite would store null: a key that never expires.
   if (Number.isNaN(expiresAt)) throw new TypeError('an expiry is not a number');
   return Math.min(Math.max(expiresAt, 0), LAST_MS);
 }

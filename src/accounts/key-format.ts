@@ -1,17 +1,17 @@
-import { randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { Secret } from '../secret.ts';
 
 /**
- * A key reads `sk-sluice-`, 43 characters for 256 random bits, 6 for a checksum. The prefix is what secret scanners
- * look for; the checksum tells a key from a typing error, and from what only looks like one, without a database.
+ * Creates a key: `sk-sluice-`, 43 characters for 256 random bits, and a checksum of 6. Secret scanners look for
+ * the prefix; the checksum detects typing errors and lookalikes without the database.
  */
 export function createKeyText(): Secret {
   const random = base62(BigInt(`0x${randomBytes(32).toString('hex')}`), RANDOM_LENGTH);
   return new Secret(PREFIX + random + checksum(random));
 }
 
-/** Whether the text has the form of a key and its checksum; it need not be a key that was ever made. */
+/** Whether the text has the format and checksum of a key. The key may not exist. */
 export function isWellFormed(text: string): boolean {
   return (
     FORM.test(text) && checksum(text.slice(PREFIX.length, -CHECKSUM_LENGTH)) === text.slice(-CHECKSUM_LENGTH)
@@ -19,12 +19,21 @@ export function isWellFormed(text: string): boolean {
 }
 
 /**
- * What may be shown of a key to tell it from others. Four random characters and four of the checksum leave more
- * than 200 bits unknown.
+ * Returns the parts that identify a key in lists. With four random characters and four of the checksum, more than
+ * 200 bits stay unknown.
  */
 export function visibleParts(key: Secret): { prefix: string; lastFour: string } {
   const text = key.reveal();
   return { prefix: text.slice(0, PREFIX.length + 4), lastFour: text.slice(-4) };
+}
+
+/**
+ * Returns the SHA-256 of a key in hexadecimal, which is stored instead of the key. A slow hash protects guessable
+ * passwords; 256 random bits cannot be guessed, so a fast hash is sufficient and costs a microsecond per request.
+ * Looking up by hash leaks nothing by timing, because callers cannot choose the hash.
+ */
+export function hashKey(key: string): string {
+  return hash('sha256', key);
 }
 
 const PREFIX = 'sk-sluice-';

@@ -1,11 +1,10 @@
 import type { Selectable } from 'kysely';
 import type { PlanLimits } from '../config/plan.ts';
 import type { KeyPurpose, Schema } from '../database/schema.ts';
-import { readLimits, readModels } from './key-limits.ts';
 
 export type KeyKind = 'caller' | 'admin';
 
-/** What is known of a key, its hash aside. Times in Unix milliseconds. */
+/** A key, without its hash. Times are Unix milliseconds. */
 export interface KeyRecord {
   id: string;
   accountId: string;
@@ -16,26 +15,25 @@ export interface KeyRecord {
   prefix: string;
   lastFour: string;
   createdAt: number;
-  /** Null: it does not expire. */
+  /** Null: never. */
   expiresAt: number | null;
   revokedAt: number | null;
-  /** Right to the minute; null: never used. */
+  /** Accurate to a minute; null: never used. */
   lastUsedAt: number | null;
-  /** The address that it was last used from; null: not known. */
+  /** The IP address of its last use; null: unknown. */
   lastUsedIp: string | null;
-  /** Ids of the models that it may use; null: all. */
+  /** IDs of the models that it may use; null: all. */
   allowedModels: readonly string[] | null;
   /** Its own limits, below the plan's; null: none. */
   limits: PlanLimits | null;
 }
 
-/** Whether a key opens anything at this moment, and if not, why. */
+/** Returns whether a key works now, and if not, why. */
 export function keyStatus(key: KeyRecord, now: number): 'live' | 'revoked' | 'expired' {
   if (key.revokedAt !== null) return 'revoked';
   return key.expiresAt !== null && key.expiresAt <= now ? 'expired' : 'live';
 }
 
-/** A row of the table `keys` as the rest of the program speaks of it. */
 export function toRecord(row: Selectable<Schema['keys']>): KeyRecord {
   const models = readModels(row.allowed_models);
   return {
@@ -54,4 +52,14 @@ export function toRecord(row: Selectable<Schema['keys']>): KeyRecord {
     allowedModels: models === null ? null : [...models],
     limits: readLimits(row.limits),
   };
+}
+
+/** Parses the column `limits`, which was checked when it was written. */
+export function readLimits(text: string | null): PlanLimits | null {
+  return text === null ? null : (JSON.parse(text) as PlanLimits);
+}
+
+/** Parses the column `allowed_models` into model IDs; null: all. */
+export function readModels(text: string | null): ReadonlySet<string> | null {
+  return text === null ? null : new Set(JSON.parse(text) as string[]);
 }

@@ -6,23 +6,22 @@ import { ServiceError } from '../errors.ts';
 import type { Secret } from '../secret.ts';
 import { appendAudit, SERVICE, type Actor } from './audit.ts';
 import { columnsOf, readable, type KeyChange } from './key-fields.ts';
-import { createKeyText, isWellFormed, visibleParts } from './key-format.ts';
-import { hashKey } from './key-hash.ts';
+import { createKeyText, hashKey, isWellFormed, visibleParts } from './key-format.ts';
 import { toRecord, type KeyKind, type KeyRecord } from './key-record.ts';
-import { oldestFirst, type Page, type PageQuery } from './page.ts';
+import { readPage, type Page, type PageQuery } from './page.ts';
 
 export interface NewKey extends KeyChange {
   name: string;
-  /** `caller` unless said otherwise. */
+  /** Default: `caller`. */
   kind?: KeyKind | undefined;
-  /** `api` unless said otherwise. */
+  /** Default: `api`. */
   purpose?: KeyPurpose | undefined;
-  /** The account `default` unless said otherwise. */
+  /** Default: the default account. */
   accountId?: string | undefined;
 }
 
 /**
- * Makes a key and stores its hash. The key itself is in the answer and nowhere else. Rejects with a `ServiceError`
+ * Creates a key and stores its hash; only the result contains the key itself. Rejects with a `ServiceError`
  * `invalid_value` (param `name` or `allowed_models`), `not_found` or `conflict` (param `account_id`), or a
  * `DatabaseError`.
  */
@@ -54,7 +53,7 @@ export async function createKey(
     ...columns,
   };
   await database.kysely.transaction().execute(async (transaction) => {
-    await refuseUnlessOpen(transaction, accountId);
+    await assertAccountOpen(transaction, accountId);
     await transaction.insertInto('keys').values(row).execute();
     await appendAudit(transaction, by, {
       action: 'key.create',
@@ -66,7 +65,7 @@ export async function createKey(
   return { key, record: toRecord(row) };
 }
 
-/** Every key there ever was, the oldest first. */
+/** Returns all keys, including revoked ones, oldest first. */
 export async function listKeys(database: Database): Promise<KeyRecord[]> {
   const rows = await database.kysely
     .selectFrom('keys')
@@ -78,9 +77,8 @@ export async function listKeys(database: Database): Promise<KeyRecord[]> {
 }
 
 /**
- * A page of the keys of an account, or of all, that were made for this purpose (`api` unless said otherwise), the
- * oldest first; revoked ones are among them. Throws a
- * `ServiceError` `invalid_value` (param `limit` or `cursor`).
+ * Returns a page of the keys of an account, or of all accounts, with a purpose (default: `api`), oldest first,
+ * including revoked ones. Rejects with a `ServiceError` `invalid_value` (param `limit` or `cursor`).
  */
 export async function listKeyPage(
   database: Database,
@@ -89,10 +87,10 @@ export async function listKeyPage(
 ): Promise<Page<KeyRecord>> {
   const keys = database.kysely.selectFrom('keys').selectAll().where('purpose', '=', purpose);
   const rows = accountId === undefined ? keys : keys.where('account_id', '=', accountId);
-  return await oldestFirst(rows, toRecord, page);
+  return await readPage(rows, toRecord, page);
 }
 
-/** The key of this id. Rejects with a `ServiceError` `not_found`. */
+/** Returns a key. Rejects with a `ServiceError` `not_found`. */
 export async function getKey(database: Database, id: string): Promise<KeyRecord> {
   const row = await database.kysely.selectFrom('keys').selectAll().where('id', '=', id).executeTakeFirst();
   if (row === undefined) throw noSuchKey();
@@ -100,9 +98,10 @@ export async function getKey(database: Database, id: string): Promise<KeyRecord>
 }
 
 /**
- * Changes one key, named as in `revokeKey`, to what is wanted of it as it is now; what is as it should be already is
- * not written down. Every copy of the service follows within a second. Null: there is none such. Rejects with a `ServiceError` `invalid_value`: params
- * as of `createKey`, or `id` for a name that several have; or `conflict` for a key that is revoked.
+ * Changes the key that `named` identifies (as in `revokeKey`) by a function of its current state, and records
+ * each changed field in the audit log. All instances apply it within a second. Returns null if there is no such
+ * key. Rejects with a `ServiceError` `invalid_value` (params as `createKey`, or `id` if several keys match), or
+ * `conflict` if the key is revoked.
  */
 export async function changeKey(
   database: Database,
@@ -135,9 +134,9 @@ export async function changeKey(
 }
 
 /**
- * Revokes one key, named by its id, by its visible first characters, or by the key itself (so that one found in the
- * open can be closed). Null: there is none such. Revoking again changes nothing. Rejects with a `ServiceError`
- * `invalid_value` (param `id`) when the first characters are those of several keys.
+ * Revokes the key with this ID or visible prefix, or the key itself, so that a leaked key can be revoked. Returns
+ * null if there is no such key. Idempotent. Rejects with a `ServiceError` `invalid_value` (param `id`) if several
+ * keys have the prefix.
  */
 export async function revokeKey(
   database: Database,
@@ -159,14 +158,13 @@ export async function revokeKey(
   });
 }
 
-/** The fault of a key that is not there. */
 export function noSuchKey(): ServiceError {
   return new ServiceError('not_found', 'This key does not exist.', { param: 'id' });
 }
 
 type KeyRow = Selectable<Schema['keys']>;
 
-/** The one key that is named so, which nobody else changes until the transaction ends; null: there is none. */
+/** Reads and locks the key that `named` identifies until the transaction ends; null: there is none. */
 async function lockKey(
   database: Database,
   transaction: Transaction<Schema>,
@@ -194,7 +192,7 @@ async function lockKey(
   return rows[0] ?? null;
 }
 
-async function refuseUnlessOpen(transaction: Transaction<Schema>, accountId: string): Promise<void> {
+async function assertAccountOpen(transaction: Transaction<Schema>, accountId: string): Promise<void> {
   const account = await transaction
     .selectFrom('accounts')
     .select('status')

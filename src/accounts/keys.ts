@@ -8,51 +8,48 @@ import type { PlanLimits } from '../config/plan.ts';
 import { ServiceError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { Secret } from '../secret.ts';
-import { isWellFormed } from './key-format.ts';
-import { hashKey } from './key-hash.ts';
-import { readLimits, readModels } from './key-limits.ts';
-import type { KeyKind, KeyRecord } from './key-record.ts';
+import { hashKey, isWellFormed } from './key-format.ts';
+import { readLimits, readModels, type KeyKind, type KeyRecord } from './key-record.ts';
 import { createKey, listKeys, revokeKey, type NewKey } from './key-table.ts';
 
-/** Who a request is from, and what it may use. */
+/** The key of a request and what it may use. */
 export interface AuthenticatedKey {
   readonly id: string;
   readonly accountId: string;
   readonly kind: KeyKind;
   readonly name: string;
-  /** Prefixes are reused between requests of the same scope only: one scope an account. */
+  /** Prefixes are reused only between requests with the same scope: one scope per account. */
   readonly cacheScope: string;
-  /** Name of the account's plan; null: the default one. */
+  /** Name of the account's plan; null: the default plan. */
   readonly plan: string | null;
   /** The key's own limits, below the plan's; null: none. */
   readonly limits: PlanLimits | null;
-  /** Ids of the models that it may use; null: all. */
+  /** IDs of the models that it may use; null: all. */
   readonly models: ReadonlySet<string> | null;
   /** Unix milliseconds; Infinity: never. */
   readonly expiresAt: number;
 }
 
-/** The two clocks, so that tests can hold them. */
+/** The clocks, which tests replace. */
 export interface KeyClock {
-  /** Unix milliseconds: for what people set, such as expiry. */
+  /** Unix milliseconds, for times that users set. */
   now(): number;
-  /** Milliseconds that never run backwards: for how long something has lasted. */
+  /** Milliseconds on a monotonic clock, for durations. */
   elapsed(): number;
 }
 
 export interface KeyStoreOptions {
-  /** How long keys are trusted while the database does not answer, in milliseconds. */
+  /** How long keys are trusted while the database is unreachable, in milliseconds. */
   maxStaleMs: number;
-  /** Called after each look at the database, so that what a key no longer opens can be ended. */
+  /** Called after each refresh, so that requests of revoked keys can be ended. */
   afterCheck?: (keys: KeyStore) => void;
   clock?: KeyClock;
 }
 
 /**
- * The keys of a running service. Those that open something are in memory by their hash; a poll of the database's
- * revision keeps them true, so a key that another process revokes is refused here within `POLL_MS`. One that it
- * makes opens at once, since a key that is not in memory is looked for in the database. What this process does
- * holds at once. No key is kept in memory, nor a request's header.
+ * The keys of a running service. Live keys are in memory by hash. Polling the database's revision detects keys
+ * revoked by other processes within `POLL_MS`; a key that is not in memory is looked up in the database, so new
+ * keys work immediately. Changes by this process apply immediately. Neither keys nor headers are kept in memory.
  */
 export class KeyStore implements AsyncDisposable {
   readonly #database: Database;
@@ -62,19 +59,19 @@ export class KeyStore implements AsyncDisposable {
   readonly #clock: KeyClock;
   readonly #scopeSecret: Secret;
   readonly #timers: readonly NodeJS.Timeout[];
-  /** By hash, and by id. */
+  /** By hash. */
   #live: ReadonlyMap<string, AuthenticatedKey> = new Map();
   #byId: ReadonlyMap<string, AuthenticatedKey> = new Map();
   #revision: number | null = null;
-  /** Refreshes begun so far, and the one that loaded the keys in memory. */
+  /** The number of refreshes started, and the one that loaded the keys in memory. */
   #refreshes = 0;
   #loadedBy = 0;
-  /** When the live keys were last known to be true, on the clock that never runs backwards. */
+  /** When the live keys were last up to date, on the monotonic clock. */
   #confirmedAt = -Infinity;
   #polling: Promise<void> | null = null;
   #writing: Promise<void> | null = null;
   #failing = false;
-  /** Keys that were used since this was last written, and the address of the last use. */
+  /** Keys used since the last write, with the IP address of the last use. */
   #used = new Map<string, string | null>();
 
   private constructor(database: Database, log: Log, options: KeyStoreOptions, scopeSecret: Secret) {
@@ -94,7 +91,7 @@ export class KeyStore implements AsyncDisposable {
     ];
   }
 
-  /** Loads the keys and starts to watch them. Rejects with a `DatabaseError`. The database stays the caller's. */
+  /** Loads the keys and starts polling. Rejects with a `DatabaseError`. The caller keeps ownership of `database`. */
   static async open(database: Database, log: Log, options: KeyStoreOptions): Promise<KeyStore> {
     const setting = await database.kysely
       .selectFrom('settings')
@@ -112,10 +109,9 @@ export class KeyStore implements AsyncDisposable {
   }
 
   /**
-   * Who sent this `Authorization` header, from this address; null for every header that opens nothing, whatever is
-   * wrong with it. At once for keys in memory; a promise only where the database has to be asked.
-   * Throws, or rejects with, a `ServiceError` `storage_unavailable` once the keys are no longer `fresh`, and for a
-   * key that is not in memory while the database cannot be asked for it.
+   * Returns the live key of an `Authorization` header; null for any invalid header. Returns a promise only if the
+   * database must be queried. Throws, or rejects with, a `ServiceError` `storage_unavailable` if the keys are not
+   * `fresh`, or if an unknown key cannot be looked up.
    */
   authenticate(
     authorization: string | undefined,
@@ -126,47 +122,47 @@ export class KeyStore implements AsyncDisposable {
     if (text === null || !isWellFormed(text)) return null;
     const hash = hashKey(text);
     const found = this.#live.get(hash);
-    return found === undefined ? this.#madeSince(hash, ip) : this.#admitted(found, ip);
+    return found === undefined ? this.#lookUp(hash, ip) : this.#useUnlessExpired(found, ip);
   }
 
-  /** Whether the keys in memory were true within the last `maxStaleMs`. */
+  /** Whether the keys in memory were up to date within the last `maxStaleMs`. */
   get fresh(): boolean {
     return this.#clock.elapsed() - this.#confirmedAt <= this.#maxStaleMs;
   }
 
-  /** Whether a key that opened something opens it still. */
-  opens(key: AuthenticatedKey): boolean {
+  /** Whether a key that was authenticated is still live. */
+  isLive(key: AuthenticatedKey): boolean {
     const now = this.#byId.get(key.id);
     return now !== undefined && now.expiresAt > this.#clock.now();
   }
 
-  /** As `createKey`; the key opens its doors when this resolves. */
+  /** As `createKey`; the key works when this resolves. */
   async create(wanted: NewKey): Promise<{ key: Secret; record: KeyRecord }> {
-    const made = await createKey(this.#database, wanted);
+    const created = await createKey(this.#database, wanted);
     await this.refresh();
-    return made;
+    return created;
   }
 
-  /** As `revokeKey`; the key opens nothing when this resolves. */
+  /** As `revokeKey`; the key no longer works when this resolves. */
   async revoke(named: string): Promise<KeyRecord | null> {
     const revoked = await revokeKey(this.#database, named);
     await this.refresh();
     return revoked;
   }
 
-  /** Every key there ever was, the oldest first. */
+  /** Returns all keys, including revoked ones, oldest first. */
   list(): Promise<KeyRecord[]> {
     return listKeys(this.#database);
   }
 
-  /** Loads the live keys if any of them changed since the last time. Rejects with a `DatabaseError`. */
+  /** Loads the live keys if the database has changed. Rejects with a `DatabaseError`. */
   async refresh(): Promise<void> {
     const asOf = this.#clock.elapsed();
     const refresh = ++this.#refreshes;
     const revision = await this.#database.accessRevision();
     if (revision !== this.#revision) {
       const rows = await this.#liveRows().execute();
-      // Refreshes overlap. One that began later may have loaded changes that these rows do not have.
+      // Refreshes can overlap; a later one may have loaded newer rows.
       if (refresh > this.#loadedBy) {
         const keys = rows.map((row) => [row.hash, this.#toKey(row)] as const);
         this.#live = new Map(keys);
@@ -180,8 +176,8 @@ export class KeyStore implements AsyncDisposable {
   }
 
   /**
-   * Writes down which keys were used since the last time, and from where, in the moments in which nobody else writes. What cannot be
-   * written is kept for the next time: nobody waits for it and no request fails by it.
+   * Writes the last use of keys in the gaps between other writes. Failed writes are retried the next time; no
+   * request waits for them.
    */
   async writeLastUsed(): Promise<void> {
     const used = [...this.#used];
@@ -193,7 +189,7 @@ export class KeyStore implements AsyncDisposable {
           batch.map(([id, ip]) => sql`when ${id} then ${ip}`),
           sql` `,
         );
-        await betweenOthers(() =>
+        await writeBetweenOthers(() =>
           this.#database.background
             .updateTable('keys')
             .set({
@@ -214,7 +210,7 @@ export class KeyStore implements AsyncDisposable {
     }
   }
 
-  /** Stops watching and writes down what was used. */
+  /** Stops polling and writes the last use of keys. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop();
     await this.#polling;
@@ -226,7 +222,7 @@ export class KeyStore implements AsyncDisposable {
     for (const timer of this.#timers) clearInterval(timer);
   }
 
-  /** A poll that fails changes nothing by itself: the keys stop being fresh, and requests are refused for it. */
+  /** A failed poll changes nothing; the keys become stale, and requests are then refused. */
   async #poll(): Promise<void> {
     try {
       await this.refresh();
@@ -240,25 +236,25 @@ export class KeyStore implements AsyncDisposable {
     }
   }
 
-  #admitted(key: AuthenticatedKey, ip: string | null): AuthenticatedKey | null {
+  #useUnlessExpired(key: AuthenticatedKey, ip: string | null): AuthenticatedKey | null {
     if (key.expiresAt <= this.#clock.now()) return null;
     this.#used.set(key.id, ip);
     return key;
   }
 
   /**
-   * The live key of this hash if it was made after those in memory were loaded. Unknown keys are cheap, however
-   * many come: a question for the revision each, and a look into an index only while a change waits for its poll.
+   * Looks up a live key that was created after the last refresh. An unknown key costs one query of the revision,
+   * and an index lookup only if the database has changed.
    */
-  async #madeSince(hash: string, ip: string | null): Promise<AuthenticatedKey | null> {
+  async #lookUp(hash: string, ip: string | null): Promise<AuthenticatedKey | null> {
     try {
       const revision = await this.#database.accessRevision();
-      // A poll may have loaded it while the database was asked.
+      // A poll may have loaded it meanwhile.
       const loaded = this.#live.get(hash);
-      if (loaded !== undefined) return this.#admitted(loaded, ip);
+      if (loaded !== undefined) return this.#useUnlessExpired(loaded, ip);
       if (revision === this.#revision) return null;
       const row = await this.#liveRows().where('keys.hash', '=', hash).executeTakeFirst();
-      return row === undefined ? null : this.#admitted(this.#toKey(row), ip);
+      return row === undefined ? null : this.#useUnlessExpired(this.#toKey(row), ip);
     } catch (error) {
       throw cannotCheck(error);
     }
@@ -289,7 +285,7 @@ export class KeyStore implements AsyncDisposable {
     };
   }
 
-  /** The cache scope of an account: tells accounts apart without telling an engine which they are. */
+  /** Returns the cache scope of an account: distinct per account without revealing it to the engine. */
   #scopeOf(accountId: string): string {
     return createHmac('sha256', this.#scopeSecret.reveal()).update(accountId).digest('base64url');
   }
@@ -301,18 +297,21 @@ type LiveRow = Pick<
 > &
   Pick<Selectable<Schema['accounts']>, 'plan'>;
 
-/** How often the database is asked whether it changed. */
+/** Interval of polls. */
 const POLL_MS = 250;
 const LAST_USED_MS = 60_000;
-/** Keys named in one statement: SQLite bounds its parameters. */
+/** Keys per statement: SQLite limits its parameters. */
 const LAST_USED_BATCH = 500;
 
-/** How often a write that nobody waits for is tried while others hold the database, and the pause between. */
+/** Attempts of a background write while the database is busy, and the pause between them. */
 const ATTEMPTS = 20;
 const ATTEMPT_PAUSE_MS = 5;
 
-/** Under load the ledger writes most of the time, with gaps of less than a millisecond: some attempt finds one. */
-async function betweenOthers(write: () => Promise<unknown>): Promise<void> {
+/**
+ * Retries until a write fits between two writes of the ledger, which under load leaves gaps of less than a
+ * millisecond.
+ */
+async function writeBetweenOthers(write: () => Promise<unknown>): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
       await write();

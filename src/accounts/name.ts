@@ -2,8 +2,8 @@ import { ServiceError } from '../errors.ts';
 import { hasLength, MAX_NAME, NAME } from './bounds.ts';
 
 /**
- * Returns a name without spaces around it. Names are shown in terminals and logs, so they have no characters that move a
- * cursor. Throws a `ServiceError` `invalid_value` (param `name`).
+ * Trims and checks a name. Names are shown in terminals and logs, so they have no characters that move a cursor.
+ * Throws a `ServiceError` `invalid_value` (param `name`).
  */
 export function checkedName(name: string, whose: 'account' | 'key' | 'person'): string {
   if (hasLength(name, 1, MAX_NAME) && NAME.test(name) && name.isWellFormed()) return name.trim();

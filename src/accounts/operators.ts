@@ -4,16 +4,13 @@ import type { Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
 import { appendAudit, type Actor } from './audit.ts';
 
-/** Whether anybody may manage the whole service from the console. */
+/** Whether the service has an operator. */
 export async function hasOperator({ kysely }: Pick<Database, 'kysely'>): Promise<boolean> {
   const row = await kysely.selectFrom('people').select('id').where('operator', '=', 1).executeTakeFirst();
   return row !== undefined;
 }
 
-/**
- * Makes a person an operator, or one no more; who is so already stays so, and nothing is written down. Rejects with
- * a `ServiceError` `not_found`, or `last_operator`.
- */
+/** Grants or revokes operator rights. Idempotent. Rejects with a `ServiceError` `not_found`, or `last_operator`. */
 export async function setOperator(
   database: Database,
   personId: string,
@@ -43,7 +40,7 @@ export async function setOperator(
   });
 }
 
-/** Keeps the last operator from going. Rejects with a `ServiceError` `last_operator`. */
+/** Rejects with a `ServiceError` `last_operator` if the user is the only operator. */
 export async function refuseLastOperator(
   { place }: Database,
   transaction: Transaction<Schema>,
@@ -54,7 +51,7 @@ export async function refuseLastOperator(
     .select('id')
     .where('operator', '=', 1)
     .orderBy('id')
-    // Of two that go at once, the second one waits and sees that it is the last.
+    // The second of two concurrent removals waits, and sees that it is the last.
     .$if(place.kind === 'postgres', (query) => query.forUpdate())
     .execute();
   if (operators.length !== 1 || operators[0]?.id !== personId) return;

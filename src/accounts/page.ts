@@ -3,22 +3,22 @@ import type { Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
 import { DEFAULT_PAGE, MAX_PAGE, PLACE_CURSOR } from './bounds.ts';
 
-/** Which part of a list is wanted. */
+/** Selects a page of a list. */
 export interface PageQuery {
-  /** Most items, 1 to `MAX_PAGE`; `DEFAULT_PAGE` unless said otherwise. */
+  /** Maximum items, 1 to `MAX_PAGE`. Default: `DEFAULT_PAGE`. */
   limit?: number | undefined;
-  /** `nextCursor` of the page before; left out or null: the first page. */
+  /** `nextCursor` of the previous page; omitted or null: the first page. */
   cursor?: string | null | undefined;
 }
 
-/** Part of a list, in the list's order. What is added while somebody pages neither doubles an item nor hides one. */
+/** A page of a list. Items added while paging are neither duplicated nor hide others. */
 export interface Page<T> {
   items: T[];
-  /** To be sent back for the items that follow; null: there are none yet. */
+  /** Cursor of the next page; null on the last page. */
   nextCursor: string | null;
 }
 
-/** How many items a page has. Throws a `ServiceError` `invalid_value` (param `limit`). */
+/** Returns the size of a page. Throws a `ServiceError` `invalid_value` (param `limit`). */
 export function pageLimit({ limit = DEFAULT_PAGE }: PageQuery): number {
   if (!Number.isInteger(limit) || limit < 1 || limit > MAX_PAGE) {
     throw new ServiceError('invalid_value', `\`limit\` must be a whole number from 1 to ${MAX_PAGE}.`, {
@@ -28,34 +28,34 @@ export function pageLimit({ limit = DEFAULT_PAGE }: PageQuery): number {
   return limit;
 }
 
-/** The page that one item more than `limit` rows make, if there are so many: the one more tells that others follow. */
+/** Returns a page from up to `limit` + 1 rows; the extra row shows that more follow. */
 export function pageOf<T>(rows: readonly T[], limit: number, cursorOf: (last: T) => string): Page<T> {
   const items = rows.slice(0, limit);
   const last = items.at(-1);
   return { items, nextCursor: rows.length > limit && last !== undefined ? cursorOf(last) : null };
 }
 
-/** A place in a list that is ordered by when its items were made, then by id. */
-export interface Place {
+/** A position in a list sorted by creation time and ID. */
+export interface Position {
   /** Unix milliseconds. */
   createdAt: number;
   id: string;
 }
 
-/** The lists that are ordered by when their rows were made, then by id. */
-type Listed = 'accounts' | 'invitations' | 'keys' | 'people';
+/** Tables that are listed by creation time and ID. */
+type ListedTable = 'accounts' | 'invitations' | 'keys' | 'people';
 
 /**
- * A page of such a list, the oldest first, of rows that may have been narrowed already. Throws a `ServiceError`
- * `invalid_value` (param `limit` or `cursor`).
+ * Returns a page of rows (which may be filtered), oldest first. Rejects with a `ServiceError` `invalid_value`
+ * (param `limit` or `cursor`).
  */
-export async function oldestFirst<Table extends Listed, Row, Item extends Place>(
+export async function readPage<Table extends ListedTable, Row, Item extends Position>(
   rows: SelectQueryBuilder<Schema, Table, Row>,
   toItem: (row: Row) => Item,
   page: PageQuery,
 ): Promise<Page<Item>> {
   const limit = pageLimit(page);
-  const after = placeOf(page);
+  const after = parsePosition(page);
   let query = rows
     .orderBy(sql`created_at`)
     .orderBy(sql`id`)
@@ -63,30 +63,29 @@ export async function oldestFirst<Table extends Listed, Row, Item extends Place>
   if (after !== null) {
     query = query.where(sql<boolean>`(created_at, id) > (${after.createdAt}, ${after.id})`);
   }
-  return pageOf((await query.execute()).map(toItem), limit, placeCursor);
+  return pageOf((await query.execute()).map(toItem), limit, formatCursor);
 }
 
-/** Text that names a place; callers send it back and read nothing in it. */
-export function placeCursor({ createdAt, id }: Place): string {
+/** Formats a position as an opaque cursor. */
+export function formatCursor({ createdAt, id }: Position): string {
   return `${createdAt}.${id}`;
 }
 
-/** The place a cursor names; null: the beginning. Throws a `ServiceError` `invalid_value` (param `cursor`). */
-export function placeOf({ cursor }: PageQuery): Place | null {
+/** Parses a cursor; null: the start. Throws a `ServiceError` `invalid_value` (param `cursor`). */
+export function parsePosition({ cursor }: PageQuery): Position | null {
   if (cursor === undefined || cursor === null) return null;
   const [, createdAt, id] = PLACE_CURSOR.exec(cursor) ?? [];
   if (createdAt === undefined || id === undefined) throw invalidCursor();
   return { createdAt: Number(createdAt), id };
 }
 
-/** The fault of a cursor that no page has given out. */
 export function invalidCursor(): ServiceError {
   return new ServiceError('invalid_value', '`cursor` must be a `next_cursor` of this list.', {
     param: 'cursor',
   });
 }
 
-/** Every item of a list, page after page. */
+/** Yields every item of a list, page by page. */
 export async function* everyItem<T>(read: (query: PageQuery) => Promise<Page<T>>): AsyncGenerator<T, void> {
   let cursor: string | null = null;
   do {

@@ -8,47 +8,55 @@ import { appendAudit, type Actor } from './audit.ts';
 import { EMAIL, hasLength, MAX_EMAIL } from './bounds.ts';
 import { checkedName } from './name.ts';
 import { refuseLastOperator } from './operators.ts';
-import { oldestFirst, pageLimit, pageOf, placeCursor, placeOf, type Page, type PageQuery } from './page.ts';
+import {
+  readPage,
+  pageLimit,
+  pageOf,
+  formatCursor,
+  parsePosition,
+  type Page,
+  type PageQuery,
+} from './page.ts';
 
-/** Somebody who may use the console. Times in Unix milliseconds. */
+/** A user of the console. Times are Unix milliseconds. */
 export interface PersonRecord {
   id: string;
   name: string;
   /** In lower case. */
   email: string;
-  /** May manage the whole service. */
+  /** Manages the whole service. */
   operator: boolean;
-  /** Has a second factor. */
+  /** Has enabled two-factor authentication. */
   twoFactor: boolean;
   createdAt: number;
 }
 
-/** A person's part in an account. */
+/** A user's membership in an account. */
 export interface MemberRecord {
   accountId: string;
   person: PersonRecord;
   role: Role;
-  /** Since when, Unix milliseconds. */
+  /** Unix milliseconds. */
   createdAt: number;
 }
 
 /**
- * Makes a person, for an operator. Rejects with a `ServiceError` `invalid_value` (param `name` or `email`), or `conflict`
- * (param `email`) where somebody else has the address.
+ * Creates a user, for an operator. Rejects with a `ServiceError` `invalid_value` (param `name` or `email`), or
+ * `conflict` (param `email`) if the address is taken.
  */
 export async function createPerson(
   database: Database,
-  wanted: { name: string; email: string },
+  values: { name: string; email: string },
   by: Actor,
 ): Promise<PersonRecord> {
-  const name = checkedName(wanted.name, 'person');
-  const email = checkedEmail(wanted.email);
+  const name = checkedName(values.name, 'person');
+  const email = checkedEmail(values.email);
   const id = `person_${randomBytes(12).toString('hex')}`;
   const now = Date.now();
   return await database.kysely.transaction().execute(async (transaction) => {
     const row = await transaction
       .insertInto('people')
-      // Who makes people vouches for their addresses.
+      // The operator vouches for the address.
       .values({ id, name, email, email_verified: 1, created_at: now, updated_at: now })
       .onConflict((conflict) => conflict.column('email').doNothing())
       .returningAll()
@@ -66,14 +74,14 @@ export async function createPerson(
   });
 }
 
-/** The person of this id. Rejects with a `ServiceError` `not_found`. */
+/** Returns a user. Rejects with a `ServiceError` `not_found`. */
 export async function getPerson(database: Database, id: string): Promise<PersonRecord> {
   const row = await database.kysely.selectFrom('people').selectAll().where('id', '=', id).executeTakeFirst();
   if (row === undefined) throw noSuchPerson();
   return toRecord(row);
 }
 
-/** The person of this id or e-mail address; null: nobody. */
+/** Returns the user with this ID or email address; null: none. */
 export async function findPerson({ kysely }: Database, named: string): Promise<PersonRecord | null> {
   const row = await kysely
     .selectFrom('people')
@@ -83,18 +91,21 @@ export async function findPerson({ kysely }: Database, named: string): Promise<P
   return row === undefined ? null : toRecord(row);
 }
 
-/** A page of all people, the oldest first. Throws a `ServiceError` `invalid_value` (param `limit` or `cursor`). */
+/**
+ * Returns a page of all users, oldest first. Rejects with a `ServiceError` `invalid_value` (param `limit` or
+ * `cursor`).
+ */
 export async function listPeople(database: Database, page: PageQuery = {}): Promise<Page<PersonRecord>> {
-  return await oldestFirst(database.kysely.selectFrom('people').selectAll(), toRecord, page);
+  return await readPage(database.kysely.selectFrom('people').selectAll(), toRecord, page);
 }
 
 /**
- * Forgets a person and every part that they have in an account. Accounts, keys, ledger and audit log stay.
- * Rejects with a `ServiceError` `not_found`, or `last_operator`.
+ * Deletes a user and all memberships. Accounts, keys, ledger and audit log stay. Rejects with a `ServiceError`
+ * `not_found`, or `last_operator`.
  */
 export async function deletePerson(database: Database, id: string, by: Actor): Promise<void> {
   await database.kysely.transaction().execute(async (transaction) => {
-    // The person before their parts, in the order of `setMember`: two that wait for each other would never end.
+    // Locks the user before the memberships, as `setMember` does, to avoid deadlocks.
     const person = await transaction
       .selectFrom('people')
       .select('id')
@@ -103,30 +114,29 @@ export async function deletePerson(database: Database, id: string, by: Actor): P
       .executeTakeFirst();
     if (person === undefined) throw noSuchPerson();
     await refuseLastOperator(database, transaction, id);
-    const parts = await transaction
+    const memberships = await transaction
       .deleteFrom('memberships')
       .where('person_id', '=', id)
       .returning('account_id')
       .execute();
     await transaction.deleteFrom('people').where('id', '=', id).execute();
     const subject = `person:${id}`;
-    for (const { account_id: accountId } of parts) {
+    for (const { account_id: accountId } of memberships) {
       await appendAudit(transaction, by, { action: 'member.remove', subject, accountId, detail: {} });
     }
     await appendAudit(transaction, by, { action: 'person.delete', subject, accountId: null, detail: {} });
   });
 }
 
-/** The part that a person is to have in an account. */
 interface NewMember {
   accountId: string;
   personId: string;
   role: Role;
-  /** Whether somebody who has no part in it yet may be given one; true unless said otherwise. */
+  /** Whether a user who is not a member may be added. Default: true. */
   mayAdd?: boolean;
 }
 
-/** Gives a person this role in an account, whether they had one there or not. Rejects with `not_found`. */
+/** Sets the role of a user in an account, adding them if necessary. Rejects with `not_found`. */
 export async function setMember(
   database: Database,
   { accountId, personId, role, mayAdd = true }: NewMember,
@@ -138,7 +148,7 @@ export async function setMember(
       .selectFrom('people')
       .selectAll()
       .where('id', '=', personId)
-      // Neither deleted under our hands nor kept from others longer than this.
+      // Prevents deletion until the transaction ends, without blocking other readers.
       .$if(database.place.kind === 'postgres', (query) => query.forShare())
       .executeTakeFirst();
     if (!mayAdd && !(await isMember(transaction, accountId, personId))) throw notInAccount();
@@ -159,7 +169,7 @@ export async function setMember(
   });
 }
 
-/** Takes a person out of an account. Rejects with a `ServiceError` `not_found` where they were not in it. */
+/** Removes a user from an account. Rejects with a `ServiceError` `not_found` if they are not a member. */
 export async function removeMember(
   database: Database,
   { accountId, personId }: { accountId: string; personId: string },
@@ -183,14 +193,17 @@ export async function removeMember(
   });
 }
 
-/** A page of who may act for an account, those longest in it first. Rejects with `not_found` or `invalid_value`. */
+/**
+ * Returns a page of an account's members, in the order in which they joined. Rejects with `not_found` or
+ * `invalid_value`.
+ */
 export async function listMembers(
   database: Database,
   accountId: string,
   page: PageQuery = {},
 ): Promise<Page<MemberRecord>> {
   const limit = pageLimit(page);
-  const after = placeOf(page);
+  const after = parsePosition(page);
   await getAccount(database, accountId);
   let rows = database.kysely
     .selectFrom('memberships')
@@ -216,16 +229,16 @@ export async function listMembers(
     role: row.role,
     createdAt: row.since,
   }));
-  return pageOf(members, limit, ({ createdAt, person }) => placeCursor({ createdAt, id: person.id }));
+  return pageOf(members, limit, ({ createdAt, person }) => formatCursor({ createdAt, id: person.id }));
 }
 
-/** An account that a person acts for, and as what. */
-export interface PartRecord extends Omit<AccountRecord, 'createdAt'> {
+/** An account of a user, with their role. */
+export interface MembershipRecord extends Omit<AccountRecord, 'createdAt'> {
   role: Role;
 }
 
-/** The accounts that a person acts for, those longest joined first. */
-export async function accountsOf({ kysely }: Database, personId: string): Promise<PartRecord[]> {
+/** Returns the accounts of a user, in the order in which they joined. */
+export async function accountsOf({ kysely }: Database, personId: string): Promise<MembershipRecord[]> {
   return await kysely
     .selectFrom('memberships')
     .innerJoin('accounts', 'accounts.id', 'memberships.account_id')
@@ -237,8 +250,8 @@ export async function accountsOf({ kysely }: Database, personId: string): Promis
 }
 
 /**
- * Returns an e-mail address in lower case, without spaces around it. Only a message to it could show whether it reaches
- * anyone. Throws a `ServiceError` `invalid_value` (param `email`).
+ * Normalizes an email address to lower case without spaces around it. Checks only its format. Throws a
+ * `ServiceError` `invalid_value` (param `email`).
  */
 export function checkedEmail(text: string): string {
   if (hasLength(text, 3, MAX_EMAIL) && EMAIL.test(text)) return text.trim().toLowerCase();

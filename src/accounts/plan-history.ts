@@ -4,26 +4,26 @@ import type { Database } from '../database/database.ts';
 import { appendAudit, SERVICE, type AuditNote } from './audit.ts';
 import type { Plans } from './plans.ts';
 
-/** Row of `settings`: the plans as a copy of the service has last read them. */
+/** Row of `settings`: the plans that an instance last read. */
 const LAST_PLANS = 'plans';
 
-/** The plans of a configuration by their names, and which of them is the default one. */
-interface PlansRead {
+/** The plans of a configuration by name, and the default plan. */
+interface ConfiguredPlans {
   plans: Readonly<Record<string, PlanLimits>>;
   defaultPlan: string;
 }
 
 /**
- * Writes into the audit log what the configuration has changed of the plans since any copy of the service last read
- * it: one entry a plan, however many copies read the same. The plans of a fresh database are no change. Rejects with
- * a `DatabaseError`.
+ * Records in the audit log how the configured plans have changed since any instance last read them: one entry per
+ * plan, however many instances read the same. The plans of a new database are not a change. Rejects with a
+ * `DatabaseError`.
  */
 export async function recordPlans(database: Database, plans: Plans): Promise<void> {
-  const read: PlansRead = {
+  const current: ConfiguredPlans = {
     plans: Object.fromEntries(plans.list().map(({ name, limits }) => [name, limits])),
     defaultPlan: plans.defaultName,
   };
-  const value = JSON.stringify(read);
+  const value = JSON.stringify(current);
   await database.kysely.transaction().execute(async (transaction) => {
     await transaction
       .insertInto('settings')
@@ -38,14 +38,14 @@ export async function recordPlans(database: Database, plans: Plans): Promise<voi
       .executeTakeFirstOrThrow();
     if (last.value === value) return;
     await transaction.updateTable('settings').set({ value }).where('name', '=', LAST_PLANS).execute();
-    // An earlier call wrote it.
-    for (const note of changesBetween(JSON.parse(last.value) as PlansRead, read)) {
+    // Written by an earlier call.
+    for (const note of changesBetween(JSON.parse(last.value) as ConfiguredPlans, current)) {
       await appendAudit(transaction, SERVICE, note);
     }
   });
 }
 
-function changesBetween(before: PlansRead, now: PlansRead): AuditNote[] {
+function changesBetween(before: ConfiguredPlans, now: ConfiguredPlans): AuditNote[] {
   const names = new Set([...Object.keys(before.plans), ...Object.keys(now.plans)]);
   const notes = [...names].flatMap((name): AuditNote[] => {
     const [from = null, to = null] = [before.plans[name], now.plans[name]];

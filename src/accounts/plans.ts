@@ -3,7 +3,6 @@ import type { PlanLimits } from '../config/plan.ts';
 import type { Database } from '../database/database.ts';
 import type { Log } from '../log.ts';
 
-/** A plan by its name. */
 export interface Plan {
   readonly name: string;
   readonly limits: PlanLimits;
@@ -11,52 +10,52 @@ export interface Plan {
 
 type PlansFile = Pick<ConfigFile, 'plans' | 'defaultPlan'>;
 
-interface Planned {
+interface PlanTable {
   byName: ReadonlyMap<string, Plan>;
-  /** Of accounts that have none of their own. */
+  /** The default plan. */
   standard: Plan;
 }
 
-function planned({ plans, defaultPlan }: PlansFile): Planned {
+function buildPlanTable({ plans, defaultPlan }: PlansFile): PlanTable {
   const byName = new Map(Object.entries(plans).map(([name, limits]) => [name, { name, limits }]));
-  // The schema refuses a default that is none of the plans.
+  // The schema requires the default to be one of the plans.
   return { byName, standard: byName.get(defaultPlan) as Plan };
 }
 
-/** The plans of the configuration as they hold now: a reload replaces them while requests run. */
+/** The configured plans, which a reload replaces while requests run. */
 export class Plans {
-  #now: Planned;
+  #current: PlanTable;
 
   constructor(file: PlansFile) {
-    this.#now = planned(file);
+    this.#current = buildPlanTable(file);
   }
 
-  /** Puts these plans in the place of those before; requests that were admitted keep what they have. */
+  /** Replaces the plans. Admitted requests keep theirs. */
   replace(file: PlansFile): void {
-    this.#now = planned(file);
+    this.#current = buildPlanTable(file);
   }
 
   /**
-   * The plan of that name, or the default one for null. Null where the configuration has none of that name any
-   * more: nobody may use more than their plan because a line is missing.
+   * Returns the plan with this name, or the default plan for null. Returns null for a missing plan: its accounts
+   * must not fall back to a plan that allows more.
    */
   of(name: string | null): Plan | null {
-    const { byName, standard } = this.#now;
+    const { byName, standard } = this.#current;
     return name === null ? standard : (byName.get(name) ?? null);
   }
 
-  /** Every plan, in the order of the configuration. */
+  /** Returns all plans in the order of the configuration. */
   list(): Plan[] {
-    return [...this.#now.byName.values()];
+    return [...this.#current.byName.values()];
   }
 
-  /** Name of the plan of accounts that have none of their own. */
+  /** Name of the default plan. */
   get defaultName(): string {
-    return this.#now.standard.name;
+    return this.#current.standard.name;
   }
 }
 
-/** Says which accounts have a plan that the configuration has not: their requests are refused. */
+/** Logs a warning for each account whose plan is missing in the configuration. */
 export async function warnOfLostPlans(database: Database, plans: Plans, log: Log): Promise<void> {
   const rows = await database.kysely
     .selectFrom('accounts')

@@ -2,12 +2,12 @@ import type { Database } from '../database/database.ts';
 import { DatabaseError } from '../database/errors.ts';
 import { ServiceError } from '../errors.ts';
 
-/** The database as callers of this folder's functions hand it on, without a need to know what it is. */
+/** The database, for callers that only pass it on. */
 export type AccountDatabase = Database;
 
 /**
- * The database of accounts for those who answer callers: what goes wrong in it is a `storage_unavailable` to them,
- * and its words are for the log alone.
+ * The accounts database for request handlers: turns database errors into `storage_unavailable`, so that callers
+ * see no details.
  */
 export class AccountStore {
   readonly #database: Database;
@@ -16,7 +16,7 @@ export class AccountStore {
     this.#database = database;
   }
 
-  /** Does work on the database. Rejects as the work does, with `storage_unavailable` for every `DatabaseError`. */
+  /** Runs `work`. Rejects as it does, with `storage_unavailable` for every `DatabaseError`. */
   async use<T>(work: (database: AccountDatabase) => Promise<T>): Promise<T> {
     try {
       return await work(this.#database);

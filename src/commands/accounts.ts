@@ -4,7 +4,7 @@ import {
   createAccount,
   getAccount,
   listAccounts,
-  planNamed,
+  findPlan,
   type AccountChange,
   type AccountRecord,
 } from '../accounts/accounts.ts';
@@ -51,7 +51,7 @@ function registerChanges(accounts: Command): void {
     .argument('[plan]', 'plan from the configuration (default: the default plan)')
     .addHelpText('after', '\nExample:\n  $ sluice accounts set-plan acct_0123456789abcdef01234567 free')
     .action(async (id: string, plan?: string) => {
-      await change(id, { plan: plan === undefined ? null : planNamed(await plansHere(), plan) });
+      await change(id, { plan: plan === undefined ? null : findPlan(await plansHere(), plan) });
     });
   for (const [name, status, description] of [
     ['suspend', 'suspended', 'Suspend an account: all of its keys are refused until it is resumed.'],
@@ -68,7 +68,7 @@ function registerChanges(accounts: Command): void {
 }
 
 async function create(flags: { name: string; plan?: string; json?: true }): Promise<void> {
-  const plan = flags.plan === undefined ? null : planNamed(await plansHere(), flags.plan);
+  const plan = flags.plan === undefined ? null : findPlan(await plansHere(), flags.plan);
   await using database = await openDatabaseHere();
   const account = await createAccount(database, { name: flags.name, plan }, commandLineActor());
   if (flags.json) return printJson(accountJson(account));

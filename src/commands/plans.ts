@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { planUse } from '../accounts/accounts.ts';
+import { listPlanUsage } from '../accounts/accounts.ts';
 import type { PlanLimits } from '../config/plan.ts';
 import { openDatabaseHere, plansHere } from './open.ts';
 import { printJson, printTable } from './output.ts';
@@ -22,7 +22,7 @@ export function register(program: Command): void {
 async function list(flags: { json?: true }): Promise<void> {
   const plans = await plansHere();
   await using database = await openDatabaseHere();
-  const rows = await planUse(database, plans);
+  const rows = await listPlanUsage(database, plans);
   if (flags.json) return printJson(rows.map(({ isDefault, ...row }) => ({ default: isDefault, ...row })));
   printTable(
     ['PLAN', 'ACCOUNTS', 'LIMITS'],

@@ -1,8 +1,8 @@
 import { Option, type Command } from 'commander';
-import { MOST_DAYS_OF_HOURS } from '../accounts/bounds.ts';
+import { MAX_HOURLY_DAYS } from '../accounts/bounds.ts';
 import { readUsagePage } from '../accounts/ledger/usage.ts';
 import { USAGE_DIMENSIONS, type UsageDimension } from '../accounts/ledger/dimensions.ts';
-import { usageQuestion } from '../accounts/usage-question.ts';
+import { parseUsageQuery } from '../accounts/usage-query.ts';
 import { usageJson, type UsageJson } from '../http/api/ledger-json.ts';
 import { csvLine } from './csv.ts';
 import { openDatabaseHere } from './open.ts';
@@ -36,13 +36,11 @@ interface Flags {
 }
 
 async function usage(flags: Flags): Promise<void> {
-  const question = usageQuestion(flags, Date.now());
+  const question = parseUsageQuery(flags, Date.now());
   await using database = await openDatabaseHere();
   const page = await readUsagePage(database, { ...question, accountId: flags.account });
   if (page.nextDay !== null) {
-    throw new Error(
-      `Hours are shown of at most ${MOST_DAYS_OF_HOURS} days: choose fewer with --from and --to.`,
-    );
+    throw new Error(`Hours are shown of at most ${MAX_HOURLY_DAYS} days: choose fewer with --from and --to.`);
   }
   const rows = page.rows.map(usageJson);
   if (flags.json) return printJson(rows);

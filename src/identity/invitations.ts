@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { Selectable, Transaction } from 'kysely';
 import { getAccount } from '../accounts/accounts.ts';
 import { appendAudit, type Actor } from '../accounts/audit.ts';
-import { oldestFirst, type Page, type PageQuery } from '../accounts/page.ts';
+import { readPage, type Page, type PageQuery } from '../accounts/page.ts';
 import { checkedEmail } from '../accounts/people.ts';
 import type { Database } from '../database/database.ts';
 import type { Role, Schema } from '../database/schema.ts';
@@ -91,7 +91,7 @@ export async function listInvitations(
 ): Promise<Page<InvitationRecord>> {
   let rows = kysely.selectFrom('invitations').selectAll();
   if (accountId !== null) rows = rows.where('account_id', '=', accountId);
-  return await oldestFirst(rows, toRecord, page);
+  return await readPage(rows, toRecord, page);
 }
 
 /** The account that an invitation is to. Rejects with a `ServiceError` `not_found`. */

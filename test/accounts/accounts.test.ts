@@ -4,11 +4,11 @@ import { sql } from 'kysely';
 import * as fc from 'fast-check';
 import {
   changeAccount,
-  planUse,
+  listPlanUsage,
   createAccount,
   getAccount,
   listAccounts,
-  planNamed,
+  findPlan,
 } from '../../src/accounts/accounts.ts';
 import { appendAudit, listAudit, SERVICE, type Actor } from '../../src/accounts/audit.ts';
 import { MAX_PAGE } from '../../src/accounts/bounds.ts';
@@ -18,12 +18,12 @@ import { testDatabases } from '../servers.ts';
 import { refused } from './refused.ts';
 
 const plans = new Plans({ plans: { free: {}, standard: {} }, defaultPlan: 'standard' });
-const plan = (name: string) => planNamed(plans, name);
+const plan = (name: string) => findPlan(plans, name);
 const by: Actor = { id: 'key:key_1', ip: '203.0.113.7' };
 
 for (const kind of testDatabases()) {
   describe(kind.name, () => {
-    test('an account is made active, found by its id, and written down with who made it', async () => {
+    test('an account is created active, is found by ID and is in the audit log', async () => {
       await using database = await kind.open();
       const before = Date.now();
       const account = await createAccount(database, { name: ' Acme Ltd ', plan: plan('free') }, by);
@@ -48,7 +48,7 @@ for (const kind of testDatabases()) {
       );
     });
 
-    test('404 for an account or a plan that is not there, 400 for a name that cannot be', async () => {
+    test('404 for an unknown account or plan, 400 for an invalid name', async () => {
       await using database = await kind.open();
       await assert.rejects(getAccount(database, 'acct_0'), refused('not_found', 'id'));
       await assert.rejects(changeAccount(database, 'acct_0', { name: 'a' }, by), refused('not_found', 'id'));
@@ -60,11 +60,11 @@ for (const kind of testDatabases()) {
         );
       }
       assert.throws(() => plan('gold'), refused('not_found', 'plan'));
-      assert.equal(planNamed(plans, null), null);
+      assert.equal(findPlan(plans, null), null);
       assert.deepEqual((await listAudit(database, {})).items, []);
     });
 
-    test('each change is written down with what was before, and one that changes nothing is not', async () => {
+    test('each change is in the audit log with the previous value, unless it changes nothing', async () => {
       await using database = await kind.open();
       const { id } = await createAccount(database, { name: 'a' }, SERVICE);
       const change = { name: 'b', plan: plan('free'), status: 'suspended' } as const;
@@ -89,7 +89,7 @@ for (const kind of testDatabases()) {
       assert.equal(told.length, 5);
     });
 
-    test('a closed account stays closed and as it is, and the default one cannot be closed', async () => {
+    test('a closed account cannot be changed, and the default account cannot be closed', async () => {
       await using database = await kind.open();
       const { id } = await createAccount(database, { name: 'a' }, SERVICE);
       const closed = await changeAccount(database, id, { status: 'closed' }, by);
@@ -107,7 +107,7 @@ for (const kind of testDatabases()) {
       );
     });
 
-    test('changes made at once follow each other: each begins with what the one before has left', async () => {
+    test('concurrent changes are applied one after another', async () => {
       await using database = await kind.open();
       // On SQLite one thread cannot wait for itself.
       await using other = kind.name === 'SQLite' ? null : await database.again();
@@ -126,7 +126,7 @@ for (const kind of testDatabases()) {
       assert.equal(next.size, names.length);
     });
 
-    test('accounts are counted by plan, closed ones aside, on plans that are lost too', async () => {
+    test('accounts are counted by plan, including missing plans and without closed accounts', async () => {
       await using database = await kind.open();
       for (const name of ['free', 'free', 'standard']) {
         await createAccount(database, { name: 'a', plan: plan(name) }, by);
@@ -134,14 +134,14 @@ for (const kind of testDatabases()) {
       const { id } = await createAccount(database, { name: 'a', plan: plan('free') }, by);
       await changeAccount(database, id, { status: 'closed' }, by);
       const lost = new Plans({ plans: { big: { tokensPerDay: 5 }, free: {} }, defaultPlan: 'big' });
-      assert.deepEqual(await planUse(database, lost), [
+      assert.deepEqual(await listPlanUsage(database, lost), [
         { name: 'big', isDefault: true, accounts: 1, limits: { tokensPerDay: 5 } },
         { name: 'free', isDefault: false, accounts: 2, limits: {} },
         { name: 'standard', isDefault: false, accounts: 1, limits: null },
       ]);
     });
 
-    test('what is not written down is not done either', async () => {
+    test('a change that cannot be recorded in the audit log is not made', async () => {
       await using database = await kind.open();
       await sql`drop table audit`.execute(database.kysely);
       await assert.rejects(createAccount(database, { name: 'a' }, by));
@@ -153,7 +153,7 @@ for (const kind of testDatabases()) {
       );
     });
 
-    test('the audit log is told by account, actor, subject and action, and refuses to be changed', async () => {
+    test('the audit log is filtered by account, actor, subject and action, and cannot be changed', async () => {
       await using database = await kind.open();
       const note = { action: 'key.update', subject: 'key:1', accountId: 'a', detail: { x: 1 } } as const;
       const notes = [
@@ -183,7 +183,7 @@ for (const kind of testDatabases()) {
       assert.equal(await count({ actor: by.id }), 4);
     });
 
-    test('pages of any size make up the whole list, whatever is added while somebody pages', async () => {
+    test('pages of any size add up to the whole list, also when items are added meanwhile', async () => {
       await using database = await kind.open();
       const add = (name: string) => createAccount(database, { name }, by);
       for (let index = 0; index < 7; index += 1) await add(`before ${index}`);
@@ -208,7 +208,7 @@ for (const kind of testDatabases()) {
       );
     });
 
-    test('400 for a page of no size, of too great a one, or of a cursor that was never given', async () => {
+    test('400 for a page size of zero or too large, or an unknown cursor', async () => {
       await using database = await kind.open();
       for (const list of [
         (page: PageQuery) => listAccounts(database, page),
@@ -225,7 +225,7 @@ for (const kind of testDatabases()) {
   });
 }
 
-/** The items of one page after another, of these sizes in turn. */
+/** Returns the items of consecutive pages with these sizes. */
 async function inPages<T>(
   list: (page: PageQuery) => Promise<Page<T>>,
   sizes: readonly number[],

@@ -5,7 +5,7 @@ import { createKeyText, isWellFormed, visibleParts } from '../../src/accounts/ke
 
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
-test('a key has a prefix, 43 random characters and a checksum, and no two are the same', () => {
+test('a key has a prefix, 43 random characters and a checksum, and is unique', () => {
   const keys = new Set(Array.from({ length: 500 }, () => createKeyText().reveal()));
   assert.equal(keys.size, 500);
   for (const key of keys) {
@@ -14,17 +14,17 @@ test('a key has a prefix, 43 random characters and a checksum, and no two are th
   }
 });
 
-test('every character of the alphabet is found at the end of the random part, so none is left out', () => {
+test('every character of the alphabet occurs at the end of the random part', () => {
   const seen = new Set(Array.from({ length: 2000 }, () => createKeyText().reveal().charAt(52)));
   assert.equal(seen.size, 62);
 });
 
-test('the checksum stays what it was: keys in use must go on being well formed', () => {
+test('the checksum does not change, so existing keys stay valid', () => {
   assert.ok(isWellFormed('sk-sluice-00000000000000000000000000000000000000000010HNUPx'));
   assert.ok(isWellFormed(`sk-sluice-${'A'.repeat(43)}0DofJ8`));
 });
 
-test('one character typed wrong, two exchanged, one left out or one too many is caught', () => {
+test('one wrong, swapped, missing or extra character is detected', () => {
   fc.assert(
     fc.property(fc.nat(48), fc.constantFrom(...ALPHABET.split('')), (position, character) => {
       const key = createKeyText().reveal();
@@ -40,7 +40,7 @@ test('one character typed wrong, two exchanged, one left out or one too many is 
   );
 });
 
-test('what is no key is not well formed, however it looks', () => {
+test('text that is not a key is not well formed', () => {
   fc.assert(fc.property(fc.string(), (text) => !isWellFormed(text)));
   fc.assert(
     fc.property(
@@ -54,7 +54,7 @@ test('what is no key is not well formed, however it looks', () => {
   }
 });
 
-test('what is shown of a key is its first and last four characters, and never the rest', () => {
+test('only the first and last four characters of a key are shown', () => {
   const key = createKeyText();
   const { prefix, lastFour } = visibleParts(key);
   assert.equal(prefix, key.reveal().slice(0, 14));

@@ -11,7 +11,7 @@ const by: Actor = { id: 'cli:zoe', ip: null };
 
 for (const kind of testDatabases()) {
   describe(kind.name, () => {
-    test('a key keeps its models and its limits, exactly', async () => {
+    test('a key keeps its models and limits exactly', async () => {
       await using database = await kind.open();
       const limits = {
         requestsPerMinute: 5,
@@ -31,7 +31,7 @@ for (const kind of testDatabases()) {
       assert.deepEqual([none.record.limits, none.record.allowedModels], [null, null]);
     });
 
-    test('what a key may do is changed field by field, and told as it was and as it is', async () => {
+    test('a key is changed field by field, and the audit log has the old and new values', async () => {
       await using database = await kind.open();
       const { record } = await createKey(database, { name: 'a', limits: { tokensPerDay: 5 } }, by);
       const change = (wanted: object) => changeKey(database, record.id, () => wanted, by);
@@ -66,7 +66,7 @@ for (const kind of testDatabases()) {
       );
     });
 
-    test('a change is made of what the key is at that moment, whoever else changes it', async () => {
+    test('a change starts from the current state of the key, despite concurrent changes', async () => {
       await using database = await kind.open();
       // On SQLite one thread cannot wait for itself.
       await using other = kind.name === 'SQLite' ? null : await database.again();
@@ -84,7 +84,7 @@ for (const kind of testDatabases()) {
       assert.deepEqual((await getKey(database, record.id)).limits, { tokensPerDay: 11 });
     });
 
-    test('a revoked key stays as it is; who revoked it is written down once', async () => {
+    test('a revoked key cannot be changed, and its revocation is recorded once', async () => {
       await using database = await kind.open();
       const { record } = await createKey(database, { name: 'a' }, by);
       const revoked = await revokeKey(database, record.id, by);
@@ -101,7 +101,7 @@ for (const kind of testDatabases()) {
       await assert.rejects(getKey(database, 'key_0'), refused('not_found', 'id'));
     });
 
-    test('no key is made for an account that is closed or not there; one that is suspended may be prepared', async () => {
+    test('no key is created for a closed or unknown account, but a suspended one may get keys', async () => {
       await using database = await kind.open();
       const { id: accountId } = await createAccount(database, { name: 'acme' }, by);
       await changeAccount(database, accountId, { status: 'suspended' }, by);
@@ -130,7 +130,7 @@ for (const kind of testDatabases()) {
       }
     });
 
-    test('an expiry in the past is kept, and one outside the years 1970 to 9999 becomes their first or last moment', async () => {
+    test('an expiry in the past is kept, and one outside the years 1970 to 9999 is clamped', async () => {
       await using database = await kind.open();
       const expiries = [
         [1_000_000_000_000, '2001-09-09T01:46:40.000Z'],
@@ -143,7 +143,7 @@ for (const kind of testDatabases()) {
       }
     });
 
-    test('keys are told in pages, of all accounts or of one', async () => {
+    test('keys are listed in pages, of all accounts or one', async () => {
       await using database = await kind.open();
       const { id: accountId } = await createAccount(database, { name: 'acme' }, by);
       for (let index = 0; index < 6; index += 1) {

@@ -22,7 +22,7 @@ import { DatabaseError } from '../../src/database/errors.ts';
 import { ServiceError } from '../../src/errors.ts';
 import { SILENT, type Log } from '../../src/log.ts';
 
-/** Clocks that stand still until a test moves them. */
+/** Clocks that only the test moves. */
 class Clock implements KeyClock {
   unix = Date.now();
   up = 0;
@@ -30,13 +30,13 @@ class Clock implements KeyClock {
   elapsed = () => this.up;
 }
 
-/** Holds back the result of one query until it is released. */
+/** Delays the result of one query until it is released. */
 class HeldResults implements KyselyPlugin {
-  /** Resolves when the result that is held back has been read from the database. */
+  /** Resolves when the delayed result has been read from the database. */
   held: Promise<void> = Promise.resolve();
   #hold: (() => Promise<void>) | null = null;
 
-  /** Returns what releases the result. */
+  /** Returns a function that releases the result. */
   holdNext(): () => void {
     const read = Promise.withResolvers<void>();
     const released = Promise.withResolvers<void>();
@@ -73,7 +73,7 @@ const refused =
     return true;
   };
 
-test('a key that was made opens the door, and only whole and behind the right scheme', async (t) => {
+test('a created key is accepted, only if complete and with the Bearer scheme', async (t) => {
   await using database = await openDatabase({ home: folder(t), url: null });
   await using keys = await KeyStore.open(database, SILENT, { maxStaleMs: 5000 });
   const { key, record } = await keys.create({ name: ' laptop ' });
@@ -104,7 +104,7 @@ test('a key that was made opens the door, and only whole and behind the right sc
   }
 });
 
-test('no header whatever opens the door or makes it throw', async (t) => {
+test('no other header is accepted or throws', async (t) => {
   await using database = await openDatabase({ home: folder(t), url: null });
   await using keys = await KeyStore.open(database, SILENT, { maxStaleMs: 5000 });
   await keys.create({ name: 'a' });
@@ -121,7 +121,7 @@ test('no header whatever opens the door or makes it throw', async (t) => {
   );
 });
 
-test('the database holds a hash, the visible parts, and nothing of the rest of a key', async (t) => {
+test('the database contains the hash and the visible parts of a key, and nothing else of it', async (t) => {
   const home = folder(t);
   {
     await using database = await openDatabase({ home, url: null });
@@ -138,7 +138,7 @@ test('the database holds a hash, the visible parts, and nothing of the rest of a
   }
 });
 
-test('a refresh that ends after a later one does not let a revoked key in again', async (t) => {
+test('a refresh that ends after a later one does not restore a revoked key', async (t) => {
   const home = folder(t);
   await using database = await openDatabase({ home, url: null });
   await using elsewhere = await openDatabase({ home, url: null });
@@ -156,7 +156,7 @@ test('a refresh that ends after a later one does not let a revoked key in again'
   assert.equal(await keys.authenticate(`Bearer ${key.reveal()}`), null);
 });
 
-test('a key that another process made opens at once, and one that it revoked is refused at the next poll', async (t) => {
+test('a key created by another process works immediately, and one that it revoked is refused after the next poll', async (t) => {
   const home = folder(t);
   await using database = await openDatabase({ home, url: null });
   await using elsewhere = await openDatabase({ home, url: null });
@@ -175,7 +175,7 @@ test('a key that another process made opens at once, and one that it revoked is 
   assert.equal(await keys.authenticate(`Bearer ${second.reveal()}`), null);
 });
 
-test('a flood of unknown keys reads no table until something is committed', async (t) => {
+test('many unknown keys read no table until something is committed', async (t) => {
   const home = folder(t);
   await using database = await openDatabase({ home, url: null });
   await using elsewhere = await openDatabase({ home, url: null });
@@ -202,12 +202,12 @@ test('a flood of unknown keys reads no table until something is committed', asyn
   await createKey(elsewhere, { name: 'a' });
   assert.equal(await keys.authenticate(`Bearer ${createKeyText().reveal()}`), null);
   assert.equal(reads, 1);
-  // A text that is no key has no checksum, and is not looked for.
+  // Text without a valid checksum is not looked up.
   assert.equal(await keys.authenticate(`Bearer sk-sluice-${'x'.repeat(49)}`), null);
   assert.equal(reads, 1);
 });
 
-test('a key that a poll loads in the moment in which the database is asked for it opens too', async (t) => {
+test('a key that a poll loads during its lookup works too', async (t) => {
   const home = folder(t);
   await using database = await openDatabase({ home, url: null });
   await using elsewhere = await openDatabase({ home, url: null });
@@ -229,7 +229,7 @@ test('a key that a poll loads in the moment in which the database is asked for i
   assert.equal((await keys.authenticate(`Bearer ${key.reveal()}`))?.id, record.id);
 });
 
-test('the poll runs by itself', async (t) => {
+test('polls run automatically', async (t) => {
   const home = folder(t);
   await using database = await openDatabase({ home, url: null });
   await using elsewhere = await openDatabase({ home, url: null });
@@ -239,7 +239,7 @@ test('the poll runs by itself', async (t) => {
     ...database,
     accessRevision: () => {
       asks += 1;
-      // Polls do not overlap: when the second asks, the first one after the change has ended.
+      // Polls do not overlap: when the second starts, the first after the change has ended.
       if (asks === 2) reloaded.resolve();
       return database.accessRevision();
     },
@@ -248,13 +248,13 @@ test('the poll runs by itself', async (t) => {
   await using keys = await KeyStore.open(watched, SILENT, { maxStaleMs: 5000 });
   const { key } = await createKey(elsewhere, { name: 'a' });
   asks = 0;
-  // The store's timers do not keep a process alive, so the test has to.
+  // The store's timers do not keep a process alive, so the test must.
   const alive = setInterval(() => {}, 1000);
   await reloaded.promise.finally(() => clearInterval(alive));
   assert.notEqual(await keys.authenticate(`Bearer ${key.reveal()}`), null);
 });
 
-test('a key is refused from the millisecond it expires, without a poll', async (t) => {
+test('a key is refused from the millisecond in which it expires, without a poll', async (t) => {
   const clock = new Clock();
   await using database = await openDatabase({ home: folder(t), url: null });
   await using keys = await KeyStore.open(database, SILENT, { maxStaleMs: 5000, clock });
@@ -267,7 +267,7 @@ test('a key is refused from the millisecond it expires, without a poll', async (
   assert.deepEqual([keyStatus(record, expiresAt - 1), keyStatus(record, expiresAt)], ['live', 'expired']);
 });
 
-test('the keys of a suspended account open nothing', async (t) => {
+test('the keys of a suspended account are refused', async (t) => {
   await using database = await openDatabase({ home: folder(t), url: null });
   await using keys = await KeyStore.open(database, SILENT, { maxStaleMs: 5000 });
   const { key } = await keys.create({ name: 'a' });
@@ -280,7 +280,7 @@ function cannotBeChecked(error: unknown): boolean {
   return error instanceof ServiceError && error.code === 'storage_unavailable' && error.retryAfterMs === 1000;
 }
 
-test('503 once the database could not be read for 5 s, until it can be read again', async (t) => {
+test('503 after the database could not be read for 5 s, until it can be read', async (t) => {
   const clock = new Clock();
   const lines: string[] = [];
   const log: Log = { ...SILENT, error: (line) => void lines.push(line) };
@@ -313,7 +313,7 @@ test('503 once the database could not be read for 5 s, until it can be read agai
   assert.notEqual(await keys.authenticate(header), null);
 });
 
-test('last use is written in batches and at the end, and a locked database only puts it off', async (t) => {
+test('the last use is written in batches and at the end; a locked database only delays it', async (t) => {
   const home = folder(t);
   const clock = new Clock();
   await using database = await openDatabase({ home, url: null });
@@ -349,7 +349,7 @@ test('last use is written in batches and at the end, and a locked database only 
   );
 });
 
-test('a key is revoked by its id, its first characters or itself; twice is as once; an unknown one is null', async (t) => {
+test('a key is revoked by ID, prefix or the key itself, idempotently; null for an unknown one', async (t) => {
   await using database = await openDatabase({ home: folder(t), url: null });
   await using keys = await KeyStore.open(database, SILENT, { maxStaleMs: 5000 });
   for (const name of ['id', 'prefix', 'key'] as const) {
@@ -366,7 +366,7 @@ test('a key is revoked by its id, its first characters or itself; twice is as on
   assert.equal((await keys.list()).length, 3);
 });
 
-test('first characters that several keys share revoke none of them', async (t) => {
+test('a prefix that several keys share revokes none of them', async (t) => {
   const home = folder(t);
   await using database = await openDatabase({ home, url: null });
   await using keys = await KeyStore.open(database, SILENT, { maxStaleMs: 5000 });
@@ -382,7 +382,7 @@ test('first characters that several keys share revoke none of them', async (t) =
   );
 });
 
-test('no key without a name that can be shown, with an expiry that is no number, or of an account that is not there', async (t) => {
+test('no key with an invalid name or expiry, or for an unknown account', async (t) => {
   await using database = await openDatabase({ home: folder(t), url: null });
   await using keys = await KeyStore.open(database, SILENT, { maxStaleMs: 5000 });
   for (const name of ['', '  ', 'x'.repeat(101), 'a\nb', 'a\u001b[2J', 'a\u202eb', 'a\u2028b', '\ud800']) {
@@ -395,7 +395,7 @@ test('no key without a name that can be shown, with an expiry that is no number,
   assert.equal((await keys.create({ name: 'Zoë’s laptop 💻' })).record.name, 'Zoë’s laptop 💻');
 });
 
-test('cache scopes tell accounts apart, stay the same over restarts, and differ from home to home', async (t) => {
+test('cache scopes differ by account and data directory, and survive restarts', async (t) => {
   const home = folder(t);
   const scopes: string[] = [];
   for (const place of [home, home, folder(t)]) {

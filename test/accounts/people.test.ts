@@ -19,7 +19,7 @@ const by: Actor = { id: 'key:key_1', ip: null };
 
 for (const kind of testDatabases()) {
   describe(kind.name, () => {
-    test('a person has one address, in lower case, that nobody else has', async () => {
+    test('a user has a unique email address in lower case', async () => {
       await using database = await kind.open();
       const zoe = await createPerson(database, { name: ' Zoë ', email: ' Zoe@Example.COM ' }, by);
       assert.match(zoe.id, /^person_[0-9a-f]{24}$/);
@@ -46,7 +46,7 @@ for (const kind of testDatabases()) {
       );
     });
 
-    test('a person has one role in an account, which can become another one and end', async () => {
+    test('a user has one role in an account, which can change and end', async () => {
       await using database = await kind.open();
       const { id: accountId } = await createAccount(database, { name: 'acme' }, by);
       const person = await createPerson(database, { name: 'Zoë', email: 'zoe@example.com' }, by);
@@ -65,7 +65,7 @@ for (const kind of testDatabases()) {
       ]);
     });
 
-    test('404 for people and accounts that are not there', async () => {
+    test('404 for unknown users and accounts', async () => {
       await using database = await kind.open();
       const { id: personId } = await createPerson(database, { name: 'a', email: 'a@b' }, by);
       const nobody = { accountId: 'default', personId: 'person_0', role: 'owner' } as const;
@@ -80,7 +80,7 @@ for (const kind of testDatabases()) {
       await assert.rejects(deletePerson(database, 'person_0', by), refused('not_found', 'person_id'));
     });
 
-    test('who is deleted leaves every account, and nothing of them but an id stays in the audit log', async () => {
+    test('a deleted user leaves all accounts, and only their ID stays in the audit log', async () => {
       await using database = await kind.open();
       const person = await createPerson(database, { name: 'Zoë', email: 'zoe@example.com' }, by);
       const other = await createPerson(database, { name: 'Max', email: 'max@example.com' }, by);
@@ -100,11 +100,11 @@ for (const kind of testDatabases()) {
       const { items } = await listAudit(database, { subject: `person:${person.id}` });
       assert.equal(items.length, 6);
       assert.doesNotMatch(JSON.stringify(items), /Zo|example/);
-      // The address is free again.
+      // The address can be used again.
       await createPerson(database, { name: 'Zoë', email: 'zoe@example.com' }, by);
     });
 
-    test('members are told in pages', async () => {
+    test('members are listed in pages', async () => {
       await using database = await kind.open();
       for (let index = 0; index < 5; index += 1) {
         const { id } = await createPerson(database, { name: 'a', email: `a${index}@b` }, by);

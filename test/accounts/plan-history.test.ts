@@ -16,7 +16,7 @@ async function told(database: Database) {
 
 for (const kind of testDatabases()) {
   describe(kind.name, () => {
-    test('what the configuration changes of the plans is written down, plan by plan', async () => {
+    test('changes of the configured plans are in the audit log, plan by plan', async () => {
       await using database = await kind.open();
       const plans = new Plans(first);
       await recordPlans(database, plans);
@@ -34,7 +34,7 @@ for (const kind of testDatabases()) {
       );
     });
 
-    test('however many copies read the same, it is written down once', async () => {
+    test('a change that several instances read is recorded once', async () => {
       await using database = await kind.open();
       // On SQLite one thread cannot wait for itself.
       await using other = kind.name === 'SQLite' ? null : await database.again();

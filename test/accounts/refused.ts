@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { ServiceError, type ErrorCode } from '../../src/errors.ts';
 
-/** For `assert.rejects`: the fault that a caller would see. */
+/** Checks the code and param of a `ServiceError`, for `assert.rejects`. */
 export function refused(code: ErrorCode, param: string | null = null): (error: unknown) => true {
   return (error) => {
     assert.ok(error instanceof ServiceError, String(error));

@@ -5,7 +5,7 @@ import { DatabaseError } from '../../src/database/errors.ts';
 import { ServiceError } from '../../src/errors.ts';
 import { testDatabases } from '../servers.ts';
 
-test('503 without a word of where the database is when it fails, and every other fault as it is', async () => {
+test('a database error is a 503 without details; other errors are unchanged', async () => {
   const [sqlite] = testDatabases();
   assert.ok(sqlite);
   await using database = await sqlite.open();

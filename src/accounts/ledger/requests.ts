@@ -3,7 +3,7 @@ import type { Database } from '../../database/database.ts';
 import { firstIdAt } from '../../database/partitions.ts';
 import type { LedgerState } from '../../database/ledger-columns.ts';
 import type { Schema } from '../../database/schema.ts';
-import { MOST_REQUESTS } from '../bounds.ts';
+import { MAX_REQUESTS_PAGE } from '../bounds.ts';
 import type { RequestOutcome } from './dimensions.ts';
 import { selectRecords, toRecord, type LedgerRecord } from './record.ts';
 import { CLIENT_DISCONNECTED } from './write.ts';
@@ -48,7 +48,7 @@ export async function readRequests(
   filter: RequestFilter,
   { limit, before = null }: { limit: number; before?: string | null },
 ): Promise<RequestPage> {
-  const pageSize = Math.min(Math.max(1, limit), MOST_REQUESTS);
+  const pageSize = Math.min(Math.max(1, limit), MAX_REQUESTS_PAGE);
   const deadline = performance.now() + SEARCH_MS;
   const requests: LedgerRecord[] = [];
   let cursor = before;

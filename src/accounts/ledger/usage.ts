@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { sql } from 'kysely';
 import type { Database } from '../../database/database.ts';
-import { MOST_DAYS_OF_HOURS } from '../bounds.ts';
+import { MAX_HOURLY_DAYS } from '../bounds.ts';
 import { halfSums, wholeSum } from './money-sum.ts';
 import type { UsageDimension } from './dimensions.ts';
 import { percentile } from './histogram.ts';
@@ -76,7 +76,7 @@ interface Sums extends RowKey {
 }
 
 /**
- * As `readUsage`, limited to `MOST_DAYS_OF_HOURS` days if grouped by hour. `nextDay` is the first day that was left out;
+ * As `readUsage`, limited to `MAX_HOURLY_DAYS` days if grouped by hour. `nextDay` is the first day that was left out;
  * null if there is none.
  */
 export async function readUsagePage(
@@ -84,7 +84,7 @@ export async function readUsagePage(
   query: UsageQuery,
 ): Promise<{ rows: UsageRow[]; nextDay: number | null }> {
   // No request is older than 1970.
-  const endDay = isHourly(query) ? Math.max(query.fromDay, 0) + MOST_DAYS_OF_HOURS : Infinity;
+  const endDay = isHourly(query) ? Math.max(query.fromDay, 0) + MAX_HOURLY_DAYS : Infinity;
   const toDay = Math.min(query.toDay, endDay);
   return {
     rows: await readUsage(database, { ...query, toDay }),

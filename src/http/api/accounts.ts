@@ -4,8 +4,8 @@ import {
   createAccount,
   getAccount,
   listAccounts,
-  planNamed,
-  planUse,
+  findPlan,
+  listPlanUsage,
   type AccountRecord,
 } from '../../accounts/accounts.ts';
 import { operatorsOnly } from './access.ts';
@@ -19,7 +19,7 @@ import { inPath } from './of-account.ts';
 export const accountEndpoints = endpoints(accountOperations, {
   listAccounts: async ({ database, query }) => pageJson(await listAccounts(database, query), accountJson),
   createAccount: async ({ database, plans, actor, body }) => {
-    const wanted = { name: body.name, plan: planNamed(plans, body.plan ?? null) };
+    const wanted = { name: body.name, plan: findPlan(plans, body.plan ?? null) };
     return accountJson(await createAccount(database, wanted, actor));
   },
   getAccount: {
@@ -32,12 +32,12 @@ export const accountEndpoints = endpoints(accountOperations, {
       const ofOperators = (['plan', 'status'] as const).find((field) => body[field] !== undefined);
       if (ofOperators !== undefined && !principal.operator)
         throw operatorsOnly(`Changing \`${ofOperators}\``);
-      const plan = body.plan === undefined ? undefined : planNamed(plans, body.plan);
+      const plan = body.plan === undefined ? undefined : findPlan(plans, body.plan);
       return accountJson(await changeAccount(database, params.id, { ...body, plan }, actor));
     },
   },
   listPlans: async ({ database, plans }) => {
-    const items = await planUse(database, plans);
+    const items = await listPlanUsage(database, plans);
     return pageJson({ items, nextCursor: null }, ({ name, isDefault, accounts, limits }) => ({
       name,
       default: isDefault,

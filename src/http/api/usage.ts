@@ -4,7 +4,7 @@ import { getKey, noSuchKey } from '../../accounts/key-table.ts';
 import { usdText } from '../../accounts/ledger/cost.ts';
 import { readUsagePage } from '../../accounts/ledger/usage.ts';
 import type { LimitStatus } from '../../accounts/limits/limits.ts';
-import { usageQuestion } from '../../accounts/usage-question.ts';
+import { parseUsageQuery } from '../../accounts/usage-query.ts';
 import { ServiceError } from '../../errors.ts';
 import { LIMIT_WORDS } from './contract/limits.ts';
 import { usageOperations, type standing } from './contract/usage.ts';
@@ -18,7 +18,7 @@ export const usageEndpoints = endpoints(usageOperations, {
   readUsage: {
     account: inQuery,
     handle: async ({ database, accountId, query }) => {
-      const question = usageQuestion(query, Date.now());
+      const question = parseUsageQuery(query, Date.now());
       const { rows, nextDay } = await readUsagePage(database, {
         ...question,
         fromDay: query.cursor === undefined ? question.fromDay : Number(query.cursor),

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { DEFAULT_PAGE, MOST_REQUESTS } from '../../../accounts/bounds.ts';
+import { DEFAULT_PAGE, MAX_REQUESTS_PAGE } from '../../../accounts/bounds.ts';
 import { REQUEST_OUTCOMES } from '../../../accounts/ledger/dimensions.ts';
 import { receipt, request } from './ledger.ts';
 import { operations } from './operation.ts';
@@ -40,7 +40,7 @@ export const requestOperations = operations({
         .number<number>()
         .int()
         .min(1)
-        .max(MOST_REQUESTS)
+        .max(MAX_REQUESTS_PAGE)
         .default(DEFAULT_PAGE)
         .describe('Maximum number of elements on a page.'),
     }),

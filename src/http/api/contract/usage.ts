@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { DAY_CURSOR, MOST_DAYS_OF_HOURS } from '../../../accounts/bounds.ts';
+import { DAY_CURSOR, MAX_HOURLY_DAYS } from '../../../accounts/bounds.ts';
 import { USAGE_DIMENSIONS } from '../../../accounts/ledger/dimensions.ts';
 import { usageRow } from './ledger.ts';
 import { limitFields } from './limits.ts';
@@ -39,7 +39,7 @@ export const usageOperations = operations({
         .regex(BY, `expected a comma-separated list of ${USAGE_DIMENSIONS.join(', ')}, each at most once`)
         .optional()
         .describe(
-          `Comma-separated list of ${USAGE_DIMENSIONS.join(', ')}. With \`hour\`, a page covers ${MOST_DAYS_OF_HOURS} days. Default: one total.`,
+          `Comma-separated list of ${USAGE_DIMENSIONS.join(', ')}. With \`hour\`, a page covers ${MAX_HOURLY_DAYS} days. Default: one total.`,
         ),
       from: day.optional().describe('First day. Default: the first of this month.'),
       to: day

@@ -3,32 +3,32 @@ import { DAY_MS, dayOf } from './ledger/days.ts';
 import { USAGE_DIMENSIONS, type UsageDimension } from './ledger/dimensions.ts';
 import type { UsageQuery } from './ledger/usage.ts';
 
-/** What usage is asked for, in words. */
-export interface UsageWords {
-  /** Some of `USAGE_DIMENSIONS`, each once, with commas between; left out: one sum of all. */
+/** A usage query as text parameters. */
+export interface UsageParameters {
+  /** Comma-separated `USAGE_DIMENSIONS`; omitted: one sum of all. */
   by?: string | undefined;
-  /** The first day, in UTC, such as `2026-11-21`; left out: the first of this month. */
+  /** The first day in UTC, such as `2026-11-21`; omitted: the first of this month. */
   from?: string | undefined;
-  /** The day after the last one; left out: tomorrow. No later than `from`: there is no day. */
+  /** The day after the last one; omitted: tomorrow. The range is empty if it is not after `from`. */
   to?: string | undefined;
 }
 
-/** The same for the ledger. Throws a `ServiceError` `invalid_value` (param `by`, `from` or `to`). */
-export function usageQuestion(
-  { by, from, to }: UsageWords,
+/** Parses a usage query. Throws a `ServiceError` `invalid_value` (param `by`, `from` or `to`). */
+export function parseUsageQuery(
+  { by, from, to }: UsageParameters,
   nowMs: number,
 ): Pick<UsageQuery, 'by' | 'fromDay' | 'toDay'> {
   const now = new Date(nowMs);
   const fromDay =
     from === undefined ? dayOf(Date.UTC(now.getUTCFullYear(), now.getUTCMonth())) : parseDay(from, 'from');
   const toDay = to === undefined ? dayOf(nowMs) + 1 : parseDay(to, 'to');
-  return { by: dimensionsOf(by), fromDay, toDay };
+  return { by: parseDimensions(by), fromDay, toDay };
 }
 
-function dimensionsOf(text: string | undefined): UsageDimension[] {
+function parseDimensions(text: string | undefined): UsageDimension[] {
   const words = text === undefined || text === '' ? [] : text.split(',');
   const known = USAGE_DIMENSIONS.filter((dimension) => words.includes(dimension));
-  if (known.length === words.length) return words as UsageDimension[]; // Each is one, and none is there twice.
+  if (known.length === words.length) return words as UsageDimension[]; // Each is a dimension, without duplicates.
   throw new ServiceError(
     'invalid_value',
     `\`by\` must be a comma-separated list of ${USAGE_DIMENSIONS.join(', ')}, each at most once.`,
@@ -38,7 +38,7 @@ function dimensionsOf(text: string | undefined): UsageDimension[] {
 
 function parseDay(text: string, param: string): number {
   const atMs = /^\d{4}-\d\d-\d\d$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;
-  // 30 February is a moment to JavaScript, and no day.
+  // JavaScript accepts 30 February as a time.
   if (!Number.isNaN(atMs) && new Date(atMs).toISOString().startsWith(text)) return atMs / DAY_MS;
   throw new ServiceError('invalid_value', `\`${param}\` must be a day such as 2026-11-21.`, { param });
 }
