@@ -20,25 +20,21 @@ const OPEN_ROWS_MS = 3000;
  * Each scope of an account is one hash. A script works on the scopes of one account, which share a slot in a
  * cluster because its ID is the hash tag. Fields:
  *
- * - `g`: the generation in which `ds`, `ms`, `ns` (settled tokens of the day and of the month, nano-dollars of
- * the
- * month) were read from the ledger; if missing, they only contain what was settled since
+ * - `g`: the generation in which `ds`, `ms`, `ns` (settled tokens of the day and of the month, nano-dollars
+ * of the month) were read from the ledger; if missing, they only contain what was settled since
  * - `w`, `b`: the ticket of the read in progress (`milliseconds generation`: its start and generation), and
- * whether
- * the hash was created for it
+ * whether the hash was created for it
  * - `d`, `m`: the UTC day and month of the counters; `dh`, `mh`, `nh`: the same three amounts reserved by running
  * requests
  * - `rs`, `ts`, `at`: used units of the buckets at that millisecond; `f`: running requests
  * - `od`, `om`, `on`, `ou`: amounts reserved by open rows, counted until that millisecond
- * - `l<instance>/<n>`: the reservation of one running request, `tokens nano day month`; deleted when it is
- * settled
+ * - `l<instance>/<n>`: the reservation of one running request, `tokens nano day month`; deleted when it
+ * is settled
  * - `cs`: the instances with reservations, and when their leases expire
  *
  * Numbers are doubles in Lua, exact below 2^53; `%.0f` formats all digits.
  */
 const PRELUDE = `
-local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local today = math.floor(now / 86400000)
 
 -- Months since the year 0, from days since 1970: Howard Hinnant's civil_from_days.
@@ -143,7 +139,7 @@ end
  * Returns a list: 1 taken, 0 no room, -1 unknown; milliseconds; day; month; then the counters of each scope, or,
  * if unknown, its `LEARN` ticket (`''`: known).
  */
-export const ADMIT = script(`
+const ADMIT = `
 local mode, generation, copy, lease, name = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
 local tokens, nano = tonumber(ARGV[6]), tonumber(ARGV[7])
 local scopes, unknown, room = {}, false, true
@@ -198,7 +194,7 @@ for i, s in ipairs(scopes) do
   answer[4 + i] = {s.rs, s.ts, s.f, s.ds, s.dh + s.od, s.ms, s.mh + s.om, s.ns, s.nh + s.on}
 end
 return answer
-`);
+`;
 
 /**
  * Stores the usage read from the ledger. Keys: the scopes. Arguments: the day and month that were read; then two
@@ -207,7 +203,7 @@ return answer
  * usage belongs to the ticket's generation, so that instances that know different generations do not undo each
  * other's reads.
  */
-export const LEARN = script(`
+const LEARN = `
 local day, month = tonumber(ARGV[1]), tonumber(ARGV[2])
 for i, key in ipairs(KEYS) do
   local s, ticket, a = load(key), ARGV[1 + 2 * i], numbers(ARGV[2 + 2 * i])
@@ -225,7 +221,7 @@ for i, key in ipairs(KEYS) do
   end
 end
 return 1
-`);
+`;
 
 /**
  * Replaces a reservation with what was used. Keys: the scopes. Arguments: ID of the reservation; its day and
@@ -233,7 +229,7 @@ return 1
  * tokens reserved from the bucket, lifetime (-1 throughout: it had no limits). If the store has lost the
  * reservation, nothing is returned to the buckets.
  */
-export const SETTLE = script(`
+const SETTLE = `
 local name, used = ARGV[1], numbers(ARGV[2])
 local day, month, tokens, nano, counts = unpack(used)
 for i, key in ipairs(KEYS) do
@@ -263,14 +259,14 @@ for i, key in ipairs(KEYS) do
   end
 end
 return 1
-`);
+`;
 
 /**
  * Stores the reservations of an instance that are missing, and releases those of `dead`. Keys: one scope.
  * Arguments: instance, its lease, dead instance or `''`, lifetime (-1: only if the scope exists); then pairs of a
  * reservation's ID and amounts.
  */
-export const CLAIM = script(`
+const CLAIM = `
 local copy, lease, dead, ttl = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 local s = load(KEYS[1])
 if not s.exists then
@@ -287,13 +283,13 @@ end
 renew(s, copy, lease)
 save(s, math.max(redis.call('PTTL', KEYS[1]), ttl))
 return 1
-`);
+`;
 
 /**
  * The heartbeat of an instance. Keys: the instances, the generation. Arguments: instance, milliseconds until it
  * expires, 1 to raise the generation. Returns the generation and the number of instances.
  */
-export const HEARTBEAT = script(`
+const HEARTBEAT = `
 redis.call('ZADD', KEYS[1], now + tonumber(ARGV[2]), ARGV[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - 1)
 redis.call('PEXPIRE', KEYS[1], 86400000)
@@ -301,9 +297,33 @@ local generation = tonumber(redis.call('GET', KEYS[2]))
 if not generation then generation = now elseif ARGV[3] == '1' then generation = math.max(generation + 1, now) end
 redis.call('SET', KEYS[2], text(generation), 'PX', 86400000)
 return {generation, redis.call('ZCARD', KEYS[1])}
-`);
+`;
 
-function script(body: string): Script {
-  const text = PRELUDE + body;
+/** Sets `now`, in milliseconds, to the time of the store. */
+const STORE_CLOCK = `
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)`;
+
+export interface Scripts {
+  readonly admit: Script;
+  readonly learn: Script;
+  readonly settle: Script;
+  readonly claim: Script;
+  readonly heartbeat: Script;
+}
+
+/** Returns the scripts. `clock` is Lua that sets `now`, in milliseconds; tests pass a clock that they move themselves. */
+export function limitScripts(clock = STORE_CLOCK): Scripts {
+  return {
+    admit: script(clock, ADMIT),
+    learn: script(clock, LEARN),
+    settle: script(clock, SETTLE),
+    claim: script(clock, CLAIM),
+    heartbeat: script(clock, HEARTBEAT),
+  };
+}
+
+function script(clock: string, body: string): Script {
+  const text = clock + PRELUDE + body;
   return { text, sha: createHash('sha1').update(text).digest('hex') };
 }

@@ -31,7 +31,7 @@ import {
   type UnknownScopes,
 } from './valkey-messages.ts';
 import { StoreUnavailableError, ValkeyConnection, type ValkeyTiming } from './valkey-connection.ts';
-import { ADMIT, HEARTBEAT, CLAIM, LEARN, SETTLE } from './valkey-scripts.ts';
+import { limitScripts, type Scripts } from './valkey-scripts.ts';
 
 export interface ValkeyLimitsOptions {
   /** `redis://` or `rediss://`. */
@@ -44,6 +44,7 @@ export interface ValkeyLimitsOptions {
   /** Unique ID of this instance: letters, digits and "-". */
   instanceId: string;
   timing?: ValkeyTiming;
+  scripts?: Scripts;
 }
 
 /**
@@ -76,6 +77,7 @@ class ValkeyLimits implements Limits {
   readonly store = 'valkey';
   readonly #options: ValkeyLimitsOptions;
   readonly #timing: ValkeyTiming;
+  readonly #scripts: Scripts;
   readonly #local: MemoryLimits;
   readonly #connection: ValkeyConnection;
   readonly #limitArgumentCache = new WeakMap<ScopeLimits, string>();
@@ -94,6 +96,7 @@ class ValkeyLimits implements Limits {
     this.#options = options;
     this.#instanceId = options.instanceId;
     this.#timing = options.timing ?? TIMING;
+    this.#scripts = options.scripts ?? limitScripts();
     this.#local = new MemoryLimits(options);
     this.#connection = new ValkeyConnection({
       url: options.url,
@@ -234,7 +237,10 @@ class ValkeyLimits implements Limits {
         String(amounts.nano),
       ];
       for (const limits of scopes) args.push(this.#limitArguments(limits));
-      const result = parseAdmitReply(await this.#connection.evaluate(ADMIT, keys, args), stored);
+      const result = parseAdmitReply(
+        await this.#connection.evaluate(this.#scripts.admit, keys, args),
+        stored,
+      );
       if ('room' in result) return result;
       await this.#learn(demand, scopes, keys, result);
     }
@@ -267,12 +273,12 @@ class ValkeyLimits implements Limits {
     const recentMs = Math.max(...scopes.map(({ refillMs }) => refillMs));
     const entries = await readHistory(this.#options.history, demand.accountId, nowMs, recentMs);
     const args = learnArguments({ day, month, keyId: demand.keyId }, scopes, tickets, entries);
-    await this.#connection.evaluate(LEARN, keys, args);
+    await this.#connection.evaluate(this.#scripts.learn, keys, args);
   }
 
   async #settle(active: ActiveReservation, id: string, actual: ActualUsage): Promise<void> {
     await this.#connection.evaluate(
-      SETTLE,
+      this.#scripts.settle,
       active.countedScopes().map((scope) => keyOf(active.accountId, scope.id)),
       settleArguments(active, id, actual),
     );
@@ -295,7 +301,7 @@ class ValkeyLimits implements Limits {
   async #connected(): Promise<void> {
     const dead = this.#instanceId;
     // A script that is not loaded is sent twice, and the second could arrive after later commands.
-    await this.#connection.load([ADMIT, LEARN, SETTLE, CLAIM, HEARTBEAT]);
+    await this.#connection.load(Object.values(this.#scripts));
     this.#instanceId = `${this.#options.instanceId}.${++this.#incarnation}`;
     await this.#sendHeartbeat();
     await this.#claim(dead);
@@ -326,7 +332,7 @@ class ValkeyLimits implements Limits {
     try {
       const keys = ['{sluice}:copies', '{sluice}:generation'];
       const args = [this.#instanceId, String(forMs), raise ? '1' : '0'];
-      const result = await this.#connection.evaluate(HEARTBEAT, keys, args);
+      const result = await this.#connection.evaluate(this.#scripts.heartbeat, keys, args);
       [this.#generation, this.#instances] = result as [number, number]; // The format that `HEARTBEAT` returns.
     } catch (error) {
       this.#missedUsage ||= raise;
@@ -346,7 +352,7 @@ class ValkeyLimits implements Limits {
       const args = [this.#instanceId, String(this.#timing.leaseMs), dead, String(lifetimeMs)];
       for (let at = 0; at < pairs.length; at += 2 * CLAIM_BATCH) {
         const some = pairs.slice(at, at + 2 * CLAIM_BATCH);
-        sent.push(this.#connection.evaluate(CLAIM, [key], [...args, ...some]));
+        sent.push(this.#connection.evaluate(this.#scripts.claim, [key], [...args, ...some]));
       }
     }
     await Promise.all(sent);

@@ -14,12 +14,13 @@ import type {
 } from '../../../src/accounts/limits/limits.ts';
 import { openMemoryLimits } from '../../../src/accounts/limits/memory.ts';
 import type { ValkeyTiming } from '../../../src/accounts/limits/valkey-connection.ts';
+import { limitScripts } from '../../../src/accounts/limits/valkey-scripts.ts';
 import { openValkeyLimits, type ValkeyLimitsOptions } from '../../../src/accounts/limits/valkey.ts';
 import { SILENT } from '../../../src/log.ts';
 import { Secret } from '../../../src/secret.ts';
 import { valkeyUrl, withoutValkey } from '../../servers.ts';
 
-/** A kind of limits: one instance in memory, or several on one Valkey. */
+/** A kind of limits, on a clock that stands still: one instance in memory, or several on one Valkey. */
 export interface Kind {
   name: string;
   skip: string | false;
@@ -184,8 +185,10 @@ export const MEMORY: Kind = {
   name: 'in memory',
   skip: false,
   async open(reservedShare = 0.25) {
-    const ledger = new FakeLedger();
-    return new Fleet(ledger, [openMemoryLimits({ history: ledger, reservedShare })]);
+    const now = Date.now();
+    const ledger = new FakeLedger(() => now);
+    const clock = { now: () => now, elapsed: () => 0 };
+    return new Fleet(ledger, [openMemoryLimits({ history: ledger, reservedShare, clock })]);
   },
 };
 
@@ -193,9 +196,11 @@ export const VALKEY: Kind = {
   name: 'in Valkey, three instances',
   skip: withoutValkey,
   async open(reservedShare = 0.25) {
-    const ledger = new FakeLedger();
+    const now = Date.now();
+    const ledger = new FakeLedger(() => now);
     const url = await valkeyUrl();
-    const instances = [1, 2, 3].map(() => openInstance(url, ledger, { reservedShare }));
+    const scripts = limitScripts(`local now = ${now}`);
+    const instances = [1, 2, 3].map(() => openInstance(url, ledger, { reservedShare, scripts }));
     return new Fleet(ledger, await Promise.all(instances));
   },
 };

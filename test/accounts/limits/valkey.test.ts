@@ -7,7 +7,7 @@ import { createClient } from '@redis/client';
 import * as fc from 'fast-check';
 import { utcMonth } from '../../../src/accounts/limits/calendar.ts';
 import type { Limits } from '../../../src/accounts/limits/limits.ts';
-import { ADMIT } from '../../../src/accounts/limits/valkey-scripts.ts';
+import { limitScripts } from '../../../src/accounts/limits/valkey-scripts.ts';
 import { SILENT } from '../../../src/log.ts';
 import { run, until } from '../../harness.ts';
 import { startValkey } from '../../server-process.ts';
@@ -112,7 +112,8 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
 
   test('months are calendar months', async () => {
     await using store = await open(0);
-    const text = `${ADMIT.text.slice(0, ADMIT.text.indexOf('local this_month'))} return month_of(tonumber(ARGV[1]))`;
+    const { admit } = limitScripts();
+    const text = `${admit.text.slice(0, admit.text.indexOf('local this_month'))} return month_of(tonumber(ARGV[1]))`;
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 0, max: 100_000 }), async (day) => {
         const month = await store.client.sendCommand(['EVAL', text, '0', String(day)]);
