@@ -40,7 +40,7 @@ const COMMANDS: Readonly<Record<string, Listed>> = {
     load: () => import('./commands/usage.ts'),
   },
   ledger: {
-    summary: 'Export the ledger of requests.',
+    summary: 'Export the request ledger.',
     load: () => import('./commands/ledger.ts'),
   },
   receipt: {
@@ -77,7 +77,7 @@ interface Listed {
 
 async function main(args: readonly string[]): Promise<void> {
   const program = new Command('sluice')
-    .description('An inference service that speaks the OpenAI API, with llama.cpp inside.')
+    .description('An OpenAI-compatible inference service with embedded llama.cpp.')
     .version(VERSION)
     .showHelpAfterError()
     .exitOverride()

@@ -125,7 +125,7 @@ async function readArray(cursor: GgufCursor, key: string, depth: number): Promis
     return null;
   }
   const width = NUMBER_BYTES.get(type);
-  if (width === undefined) throw cursor.damaged(`${key} holds the unknown type ${type}`);
+  if (width === undefined) throw cursor.damaged(`${key} contains the unknown type ${type}`);
   if (count > MAX_KEPT_ARRAY) {
     cursor.skip(count * width);
     return null;

@@ -326,7 +326,7 @@ export class NativeContext {
     this.#free();
     this.#check(target);
     this.#check(source);
-    assert(target !== source, 'a sequence is no copy of itself');
+    assert(target !== source, 'a sequence cannot be copied to itself');
     this.#decoding = true;
     try {
       await this.#native.copySequenceStateFromOtherSequence(target, source);
