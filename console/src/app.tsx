@@ -5,7 +5,7 @@ import { useRead } from './api/queries.ts';
 import { Button } from './components/button.tsx';
 import { Page } from './components/page.tsx';
 import { Spinner } from './components/spinner.tsx';
-import { Empty, Failed } from './components/states.tsx';
+import { EmptyState, ErrorState } from './components/states.tsx';
 import { PAGES } from './pages.tsx';
 import { ErrorBoundary } from './shell/error-boundary.tsx';
 import { SessionProvider, type SignedIn } from './shell/session.tsx';
@@ -39,7 +39,7 @@ function SignedInPages() {
   if (session.data === undefined) {
     return (
       <div className="flex min-h-dvh items-center justify-center">
-        <Failed error={session.error} retry={() => void session.refetch()} />
+        <ErrorState error={session.error} retry={() => void session.refetch()} />
       </div>
     );
   }
@@ -86,13 +86,13 @@ function NotFound() {
   const [, navigate] = useLocation();
   return (
     <Page title="Page not found">
-      <Empty
+      <EmptyState
         icon={Compass}
         title="This page does not exist"
         action={<Button onClick={() => navigate('/')}>Go to home page</Button>}
       >
         Check the URL. Some pages are only available to operators.
-      </Empty>
+      </EmptyState>
     </Page>
   );
 }

@@ -9,7 +9,7 @@ import {
   monthOf,
 } from '../../console/src/components/date-range-days.ts';
 import { filtersOf, requestsPath, toQuery } from '../../console/src/pages/requests/filters.ts';
-import { questionOf } from '../../console/src/pages/usage/question.ts';
+import { selectionOf } from '../../console/src/pages/usage/selection.ts';
 
 describe('days', () => {
   test('preset ranges end today, and months are calendar months', () => {
@@ -50,15 +50,16 @@ describe('days', () => {
 });
 
 describe('the URL of the usage page', () => {
-  const question = (query: string, all = false) => questionOf(new URLSearchParams(query), '2026-11-22', all);
+  const selection = (query: string, all = false) =>
+    selectionOf(new URLSearchParams(query), '2026-11-22', all);
 
   test('the default range is thirty days', () => {
-    const { range, days, unit, split, breakdown } = question('');
+    const { range, days, unit, split, breakdown } = selection('');
     assert.deepEqual([range, countDays(days), unit, split, breakdown], ['30d', 30, 'day', 'status', 'model']);
   });
 
   test('a custom range wins over a preset, and short ranges are shown by hour', () => {
-    const { range, days, unit } = question('range=7d&from=2026-11-01&to=2026-11-03');
+    const { range, days, unit } = selection('range=7d&from=2026-11-01&to=2026-11-03');
     assert.deepEqual([range, days, unit], [null, { from: '2026-11-01', to: '2026-11-03' }, 'hour']);
   });
 
@@ -69,12 +70,12 @@ describe('the URL of the usage page', () => {
       'from=x&to=y',
       'from=2027-01-01&to=2027-02-01',
     ]) {
-      assert.equal(question(query).range, '30d', query);
+      assert.equal(selection(query).range, '30d', query);
     }
-    assert.equal(question('split=account').split, 'status');
-    assert.equal(question('split=account', true).split, 'account');
-    assert.equal(question('split=toString').split, 'status');
-    assert.equal(countDays(question('from=1990-01-01&to=2026-11-22').days), 366);
+    assert.equal(selection('split=account').split, 'status');
+    assert.equal(selection('split=account', true).split, 'account');
+    assert.equal(selection('split=toString').split, 'status');
+    assert.equal(countDays(selection('from=1990-01-01&to=2026-11-22').days), 366);
   });
 });
 

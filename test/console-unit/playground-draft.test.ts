@@ -10,7 +10,7 @@ import {
   changed,
   cleared,
   completing,
-  FRESH,
+  EMPTY_DRAFT,
   isEmpty,
   rerun,
   sent,
@@ -46,7 +46,7 @@ const ANSWER = answerOf(
 );
 
 const withModels = (...models: string[]): Draft =>
-  models.reduce((draft, model, column) => changed(draft, { type: 'model', column, model }), FRESH);
+  models.reduce((draft, model, column) => changed(draft, { type: 'model', column, model }), EMPTY_DRAFT);
 
 /** Returns the turns of each column as role and text. */
 const said = ({ columns }: Draft) =>
@@ -131,8 +131,8 @@ test('without input, only a conversation that ends with a user message is sent',
   const typed = added({ ...withModels('acme/one'), input: 'Hello' });
   assert.deepEqual(said(typed), [['user: Hello']]);
   assert.equal(sent(typed).pending.length, 1);
-  assert.deepEqual(sent(talk(FRESH, 'Hello')).pending, []);
-  assert.deepEqual(sent(FRESH).pending, []);
+  assert.deepEqual(sent(talk(EMPTY_DRAFT, 'Hello')).pending, []);
+  assert.deepEqual(sent(EMPTY_DRAFT).pending, []);
 });
 
 test('running again from a turn drops later turns of its column', () => {
@@ -209,12 +209,19 @@ test('storage restores the playground except log probabilities and responses in 
 });
 
 test('any stored value results in a valid playground', () => {
-  assert.deepEqual(fromStored(null), FRESH);
+  assert.deepEqual(fromStored(null), EMPTY_DRAFT);
   assert.deepEqual(fromStored('{"columns": [{}, {}, {}], "settings": 7}').columns.length, 2);
   for (const bad of ['', '{', '7', '[]', '{"columns":[]}', '{"columns":"x","mode":3}']) {
-    assert.deepEqual(fromStored(bad), FRESH, bad);
+    assert.deepEqual(fromStored(bad), EMPTY_DRAFT, bad);
   }
-  const keys = [...Object.keys(FRESH), ...Object.keys(FRESH.settings), 'turns', 'answer', 'choices', 'usage'];
+  const keys = [
+    ...Object.keys(EMPTY_DRAFT),
+    ...Object.keys(EMPTY_DRAFT.settings),
+    'turns',
+    'answer',
+    'choices',
+    'usage',
+  ];
   const { tree } = fc.letrec((tie) => ({
     tree: fc.oneof(
       { depthSize: 'small' },
@@ -229,7 +236,7 @@ test('any stored value results in a valid playground', () => {
   fc.assert(
     fc.property(tree, (value) => {
       const draft = fromStored(JSON.stringify(value));
-      assert.deepEqual(Object.keys(draft).sort(), Object.keys(FRESH).sort());
+      assert.deepEqual(Object.keys(draft).sort(), Object.keys(EMPTY_DRAFT).sort());
       assert.ok(draft.columns.length > 0);
       assert.deepEqual(fromStored(storedText(draft)), draft);
     }),

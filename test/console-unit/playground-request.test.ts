@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { changed, FRESH, type Draft } from '../../console/src/pages/playground/draft.ts';
+import { changed, EMPTY_DRAFT, type Draft } from '../../console/src/pages/playground/draft.ts';
 import {
   CHOICES,
   NUMBERS,
@@ -10,9 +10,9 @@ import {
 import { requestOf, sentRequest } from '../../console/src/pages/playground/request.ts';
 import {
   faultsOf,
-  LONGEST_TEXT,
-  MOST_BIASES,
-  MOST_STOPS,
+  MAX_TEXT_LENGTH,
+  MAX_BIASES,
+  MAX_STOPS,
   type Settings,
 } from '../../console/src/pages/playground/settings.ts';
 import { parseChatRequest } from '../../src/openai/chat-request.ts';
@@ -24,7 +24,7 @@ const PARSING = { maxChoices: 16, internal: false };
 
 /** Returns a draft with one model and these values and settings. */
 function draftOf(values: Partial<Draft>, settings: Partial<Settings> = {}): Draft {
-  const draft = changed({ ...FRESH, ...values }, { type: 'settings', values: settings });
+  const draft = changed({ ...EMPTY_DRAFT, ...values }, { type: 'settings', values: settings });
   return changed(draft, { type: 'model', column: 0, model: 'acme/one' });
 }
 
@@ -112,7 +112,7 @@ test('the request contains the turns before the response, without empty response
     said('4', 'assistant', 'four'),
   ];
   const column = { model: 'acme/one', turns, completion: null };
-  const draft = { ...FRESH, columns: [column] };
+  const draft = { ...EMPTY_DRAFT, columns: [column] };
   const contents = (body: Readonly<Record<string, unknown>>) =>
     (body['messages'] as { content: string }[]).map(({ content }) => content);
   assert.deepEqual(contents(requestOf(draft, column, '4')), ['one', 'three']);
@@ -139,7 +139,7 @@ test('streamed requests include usage; others have no stream options', () => {
 
 test('invalid settings are reported for their field', () => {
   const faults = (settings: Partial<Settings>, mode: Mode = 'chat') =>
-    Object.keys(faultsOf({ ...FRESH.settings, ...settings }, mode));
+    Object.keys(faultsOf({ ...EMPTY_DRAFT.settings, ...settings }, mode));
   assert.deepEqual(faults({ numbers: { temperature: '2.1' } }), ['temperature']);
   assert.deepEqual(faults({ numbers: { top_p: '0' } }), ['top_p']);
   assert.deepEqual(faults({ numbers: { max_tokens: '1.5', seed: 'x' } }), ['max_tokens', 'seed']);
@@ -181,7 +181,7 @@ test('bounds and defaults match the API', () => {
   const textLogprobs = FIELDS.find(({ path, kinds }) => path === 'logprobs' && kinds.includes('text'));
   assert.equal(TEXT_TOP_LOGPROBS.max, textLogprobs?.schema.maximum);
   assert.deepEqual(
-    [MOST_STOPS, LONGEST_TEXT, MOST_BIASES],
+    [MAX_STOPS, MAX_TEXT_LENGTH, MAX_BIASES],
     [MAX_STOP_SEQUENCES, MAX_STOP_LENGTH, MAX_BIASED_TOKENS],
   );
 });

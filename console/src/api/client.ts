@@ -4,9 +4,10 @@ import { ROUTES } from './routes.ts';
 /** The name of a management API endpoint. */
 export type Operation = keyof Contract;
 /** Response body of an endpoint. */
-export type Answer<Op extends Operation> = Contract[Op]['answer'];
+export type ResponseOf<Op extends Operation> = Contract[Op]['answer'];
 /** An element of the list that an endpoint returns. */
-export type Element<Op extends Operation> = Answer<Op> extends { data: readonly (infer One)[] } ? One : never;
+export type ItemOf<Op extends Operation> =
+  ResponseOf<Op> extends { data: readonly (infer One)[] } ? One : never;
 
 /** The request parts that an endpoint accepts. */
 type PartOf<Op extends Operation> = {
@@ -58,7 +59,7 @@ export async function call<Op extends Operation>(
   operation: Op,
   given: Arguments<Op> | undefined,
   signal?: AbortSignal,
-): Promise<Answer<Op>> {
+): Promise<ResponseOf<Op>> {
   const [method = '', path = ''] = ROUTES[operation].split(' ');
   // The compiler cannot resolve the conditional types above for a generic operation.
   const { params, query, body } = (given ?? {}) as Parts;
@@ -76,7 +77,7 @@ export async function call<Op extends Operation>(
     throw unreachable(error);
   }
   if (!response.ok) throw await faultOf(response);
-  return (await response.json()) as Answer<Op>; // The service validates its responses.
+  return (await response.json()) as ResponseOf<Op>; // The service validates its responses.
 }
 
 function addressOf(path: string, params: Parts['params'], query: Parts['query']): string {

@@ -60,7 +60,7 @@ export async function* generate(call: GenerateCall): AsyncGenerator<GenerateEven
   yield { type: 'taken', requestId: response.headers.get('x-request-id') };
   try {
     if (stream) yield* readStream(response, sentAt);
-    else yield* eventsOf((await response.json()) as WireAnswer); // The service validates its responses.
+    else yield* eventsOf((await response.json()) as WireResponse); // The service validates its responses.
   } catch (error) {
     signal?.throwIfAborted();
     yield { type: 'fault', error: brokenOff(error) };
@@ -107,7 +107,7 @@ async function* readStream(response: Response, sentAt: number): AsyncGenerator<G
       if (done) throw new TypeError('the stream ended without [DONE]');
       for (const data of events.push(decoder.decode(value, { stream: true }))) {
         if (data === '[DONE]') return;
-        for (const event of eventsOf(JSON.parse(data) as WireAnswer)) {
+        for (const event of eventsOf(JSON.parse(data) as WireResponse)) {
           if (first && (event.type === 'text' || event.type === 'reasoning')) {
             first = false;
             yield { type: 'first_token', ttftMs: performance.now() - sentAt };
@@ -136,7 +136,7 @@ interface WireLogprob {
 }
 
 /** The fields of chunks, responses and error events of both endpoints that are read here. */
-interface WireAnswer {
+interface WireResponse {
   choices?: readonly {
     index: number;
     text?: string;
@@ -159,7 +159,7 @@ interface WireAnswer {
 }
 
 /** Returns the events of one chunk, response or error event. */
-function* eventsOf({ choices = [], usage, error }: WireAnswer): Generator<GenerateEvent> {
+function* eventsOf({ choices = [], usage, error }: WireResponse): Generator<GenerateEvent> {
   for (const { index, text, delta, message, logprobs, finish_reason } of choices) {
     const reasoning = (delta ?? message)?.reasoning_content ?? '';
     if (reasoning !== '') yield { type: 'reasoning', choice: index, text: reasoning };
@@ -178,7 +178,7 @@ function* eventsOf({ choices = [], usage, error }: WireAnswer): Generator<Genera
     yield { type: 'fault', error: new ApiError(error.message, { status: 200, ...error }) };
 }
 
-type WireLogprobs = NonNullable<NonNullable<NonNullable<WireAnswer['choices']>[number]['logprobs']>>;
+type WireLogprobs = NonNullable<NonNullable<NonNullable<WireResponse['choices']>[number]['logprobs']>>;
 
 /** Chat completions return a list of tokens, text completions return parallel lists. */
 function logprobsOf({ content, tokens, token_logprobs, top_logprobs }: WireLogprobs): TokenLogprob[] {

@@ -1,6 +1,6 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect } from 'react';
-import type { Arguments, Element } from './client.ts';
+import type { Arguments, ItemOf } from './client.ts';
 import { withNewest, type Pages } from './newest.ts';
 import { pagesKey, useList, useRead } from './queries.ts';
 
@@ -16,7 +16,7 @@ export function useLog(given: Arguments<'listRequests'>, liveMs: number | null) 
   useEffect(() => {
     if (newest === undefined || liveMs === null) return;
     const asked = JSON.parse(key) as Arguments<'listRequests'>; // Serialized above.
-    client.setQueryData<Pages<Element<'listRequests'>>>(
+    client.setQueryData<Pages<ItemOf<'listRequests'>>>(
       pagesKey('listRequests', asked),
       (pages) => pages && withNewest(pages, newest),
     );

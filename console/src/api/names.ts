@@ -1,9 +1,9 @@
 import { useRead, useReads } from './queries.ts';
 
 /** Maximum number of names loaded with one list. */
-const MOST = 1000;
+const MAX_NAMES = 1000;
 /** Maximum number of keys loaded one by one. */
-const MOST_SINGLE = 30;
+const MAX_SINGLE = 30;
 
 /** Returns the name of an id; the id itself while the name is unknown. */
 type NameOf = (id: string) => string;
@@ -15,14 +15,14 @@ interface Named {
 
 /** Returns the keys of an account, or of all accounts if the query is empty. Playground keys are not included. */
 export function useKeys(query: { account_id?: string }): readonly Named[] {
-  return useRead('listKeys', { query: { ...query, limit: MOST } }).data?.data ?? [];
+  return useRead('listKeys', { query: { ...query, limit: MAX_NAMES } }).data?.data ?? [];
 }
 
 /** Returns the names of these keys, including playground keys. */
 export function useKeyNames(query: { account_id?: string }, ids: readonly string[]): NameOf {
-  const list = useRead('listKeys', { query: { ...query, limit: MOST } });
+  const list = useRead('listKeys', { query: { ...query, limit: MAX_NAMES } });
   const names = new Map(list.data?.data.map(({ id, name }) => [id, name]));
-  const others = list.isPending ? [] : [...new Set(ids)].filter((id) => !names.has(id)).slice(0, MOST_SINGLE);
+  const others = list.isPending ? [] : [...new Set(ids)].filter((id) => !names.has(id)).slice(0, MAX_SINGLE);
   const found = useReads(
     'getKey',
     others.map((id) => ({ params: { id } })),
@@ -33,7 +33,7 @@ export function useKeyNames(query: { account_id?: string }, ids: readonly string
 
 /** Returns the names of all accounts. For operators. */
 export function useAccountNames(enabled: boolean): NameOf {
-  const list = useRead('listAccounts', { query: { limit: MOST } }, { enabled });
+  const list = useRead('listAccounts', { query: { limit: MAX_NAMES } }, { enabled });
   const names = new Map(list.data?.data.map(({ id, name }) => [id, name]));
   return (id) => names.get(id) ?? id;
 }

@@ -12,7 +12,7 @@ export interface Pages<Row> {
 }
 
 /** The list is restarted when its first page has more rows, so that it cannot grow without limit. */
-const MOST = 5000;
+const MAX_ROWS = 5000;
 
 /**
  * Merges a new first page into the loaded pages. It replaces all rows down to its cursor, so that rows that no longer
@@ -29,7 +29,7 @@ export function withNewest<Row extends { id: string }>(known: Pages<Row>, newest
     latest === undefined ||
     latest < end ||
     end < oldest ||
-    first.data.length > MOST
+    first.data.length > MAX_ROWS
   ) {
     return { pages: [newest], pageParams: [null] };
   }

@@ -2,52 +2,52 @@ import { ApiError, call } from './client.ts';
 import { generate, type GenerateCall, type GenerateEvent } from './generate.ts';
 
 /** A key that was requested or created. */
-interface Held {
+interface CachedKey {
   key: Promise<{ key: string; expires_at: string }>;
   /** Unix milliseconds after which it is no longer used; infinite until the key is created. */
   untilMs: number;
 }
 
 /** One per account, only in memory. */
-const held = new Map<string, Held>();
+const cachedKeys = new Map<string, CachedKey>();
 
 /** A key that expires sooner is renewed, so that it does not expire before it is used. Milliseconds. */
-const LEAST_LIFE_MS = 5 * 60_000;
+const MIN_LIFETIME_MS = 5 * 60_000;
 
 /**
  * Returns a short-lived key of the account, under the limits of the account. Concurrent callers share one key. Rejects
  * with an `ApiError`; the next call tries again.
  */
 export async function playgroundKey(accountId: string): Promise<string> {
-  let one = held.get(accountId);
-  if (one === undefined || Date.now() >= one.untilMs) {
-    one = ask(accountId);
-    held.set(accountId, one);
+  let cached = cachedKeys.get(accountId);
+  if (cached === undefined || Date.now() >= cached.untilMs) {
+    cached = requestKey(accountId);
+    cachedKeys.set(accountId, cached);
   }
-  return (await one.key).key;
+  return (await cached.key).key;
 }
 
-function ask(accountId: string): Held {
-  const one: Held = {
+function requestKey(accountId: string): CachedKey {
+  const cached: CachedKey = {
     key: call('createPlaygroundKey', { body: { account_id: accountId } }),
     untilMs: Infinity,
   };
-  one.key.then(
+  cached.key.then(
     ({ expires_at }) => {
-      one.untilMs = Date.parse(expires_at) - LEAST_LIFE_MS;
+      cached.untilMs = Date.parse(expires_at) - MIN_LIFETIME_MS;
     },
     () => {
-      if (held.get(accountId) === one) held.delete(accountId);
+      if (cachedKeys.get(accountId) === cached) cachedKeys.delete(accountId);
     },
   );
-  return one;
+  return cached;
 }
 
 /** Drops a key that the service refused, unless it was renewed in the meantime. */
 async function forget(accountId: string, refused: string): Promise<void> {
-  const one = held.get(accountId);
-  if (one !== undefined && (await one.key).key === refused && held.get(accountId) === one)
-    held.delete(accountId);
+  const cached = cachedKeys.get(accountId);
+  if (cached !== undefined && (await cached.key).key === refused && cachedKeys.get(accountId) === cached)
+    cachedKeys.delete(accountId);
 }
 
 /**

@@ -8,8 +8,8 @@ import {
   useQueryClient,
   type QueryKey,
 } from '@tanstack/react-query';
-import { say } from '../components/toast.tsx';
-import { ApiError, call, type Answer, type Arguments, type Operation } from './client.ts';
+import { notify } from '../components/toast.tsx';
+import { ApiError, call, type ResponseOf, type Arguments, type Operation } from './client.ts';
 
 /** The cache of all responses. */
 export const queryClient = new QueryClient({
@@ -61,9 +61,9 @@ function optionsOf<Data>({ enabled = true, everyMs, keep, still }: ReadOptions<D
 export function useRead<Op extends Operation>(
   operation: Op,
   given: Arguments<Op> | undefined,
-  options: ReadOptions<Answer<Op>> = {},
+  options: ReadOptions<ResponseOf<Op>> = {},
 ) {
-  return useQuery<Answer<Op>, ApiError>({
+  return useQuery<ResponseOf<Op>, ApiError>({
     queryKey: keyOf(operation, given),
     queryFn: ({ signal }) => call(operation, given, signal),
     ...optionsOf(options),
@@ -74,7 +74,7 @@ export function useRead<Op extends Operation>(
 export function useReads<Op extends Operation>(
   operation: Op,
   all: readonly Arguments<Op>[],
-): (Answer<Op> | undefined)[] {
+): (ResponseOf<Op> | undefined)[] {
   return useQueries({
     queries: all.map((given) => ({
       queryKey: keyOf(operation, given),
@@ -90,7 +90,7 @@ interface PageOf<T> {
 }
 
 /** The endpoints that return a list in pages. */
-type Paged = { [Op in Operation]: Answer<Op> extends PageOf<unknown> ? Op : never }[Operation];
+type Paged = { [Op in Operation]: ResponseOf<Op> extends PageOf<unknown> ? Op : never }[Operation];
 
 /** Loads a list page by page; `items` are those loaded so far, `more()` loads the next page. */
 export function useList<Op extends Paged>(
@@ -98,7 +98,7 @@ export function useList<Op extends Paged>(
   given: Arguments<Op> | undefined,
   options: Omit<ReadOptions, 'everyMs'> & { everyMs?: number } = {},
 ) {
-  type Item = Answer<Op> extends PageOf<infer One> ? One : never;
+  type Item = ResponseOf<Op> extends PageOf<infer One> ? One : never;
   const list = useInfiniteQuery<PageOf<Item>, ApiError, Item[], QueryKey, string | null>({
     queryKey: pagesKey(operation, given),
     queryFn: async ({ pageParam, signal }) => {
@@ -127,7 +127,7 @@ interface ActionOptions<Op extends Operation> {
   /** Operations whose cached data is refetched after success. */
   changes?: readonly Operation[];
   /** Toast after success. */
-  done?: string | ((answer: Answer<Op>) => string);
+  done?: string | ((answer: ResponseOf<Op>) => string);
   /** The caller shows errors, such as next to a field; no toast. */
   quiet?: boolean;
 }
@@ -135,17 +135,17 @@ interface ActionOptions<Op extends Operation> {
 /** Changes data, shows the result as a toast, and refetches what changed. */
 export function useAction<Op extends Operation>(operation: Op, options: ActionOptions<Op> = {}) {
   const client = useQueryClient();
-  return useMutation<Answer<Op>, ApiError, Arguments<Op> | undefined>({
+  return useMutation<ResponseOf<Op>, ApiError, Arguments<Op> | undefined>({
     mutationFn: (given) => call(operation, given),
     onSuccess: async (answer) => {
       if (options.done !== undefined)
-        say.good(typeof options.done === 'string' ? options.done : options.done(answer));
+        notify.success(typeof options.done === 'string' ? options.done : options.done(answer));
       await Promise.all(
         (options.changes ?? []).map((changed) => client.invalidateQueries({ queryKey: [changed] })),
       );
     },
     onError: (error) => {
-      if (!options.quiet) say.bad(error.message);
+      if (!options.quiet) notify.error(error.message);
     },
   });
 }

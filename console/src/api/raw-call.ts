@@ -10,7 +10,7 @@ export interface RawCall {
 }
 
 /** An unprocessed response of any status. */
-export interface RawAnswer {
+export interface RawResponse {
   status: number;
   headers: Headers;
   /** Time until the headers arrived. */
@@ -20,7 +20,7 @@ export interface RawAnswer {
 }
 
 /** Sends a request and returns the unprocessed response. Rejects if there is none, or with the signal's reason. */
-export async function rawCall(call: RawCall, signal: AbortSignal): Promise<RawAnswer> {
+export async function rawCall(call: RawCall, signal: AbortSignal): Promise<RawResponse> {
   const sentAt = performance.now();
   const response = await fetch(call.path, {
     method: call.method,

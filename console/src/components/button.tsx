@@ -6,7 +6,7 @@ import { Spinner } from './spinner.tsx';
 type Kind = 'primary' | 'plain' | 'quiet' | 'danger';
 type Size = 'small' | 'medium';
 
-interface Look {
+interface ButtonStyle {
   /** At most one `primary` per page; `danger` for actions that cannot be undone. */
   kind?: Kind | undefined;
   size?: Size | undefined;
@@ -24,7 +24,7 @@ const SIZES: Record<Size, string> = {
   medium: 'h-9 px-3.5 text-sm gap-2 rounded-lg',
 };
 
-function looks({ kind = 'plain', size = 'medium' }: Look): string {
+function buttonClasses({ kind = 'plain', size = 'medium' }: ButtonStyle): string {
   return classNames(
     'inline-flex shrink-0 items-center justify-center font-medium whitespace-nowrap select-none transition-colors',
     'disabled:opacity-50 disabled:pointer-events-none aria-disabled:opacity-50 aria-disabled:pointer-events-none',
@@ -33,7 +33,7 @@ function looks({ kind = 'plain', size = 'medium' }: Look): string {
   );
 }
 
-type ButtonProps = ComponentProps<'button'> & Look & { busy?: boolean; icon?: ReactNode };
+type ButtonProps = ComponentProps<'button'> & ButtonStyle & { busy?: boolean; icon?: ReactNode };
 
 /** A text button. While `busy` it shows a spinner and is disabled. */
 export function Button({
@@ -49,7 +49,7 @@ export function Button({
   return (
     <button
       type="button"
-      className={classNames(looks({ kind, size }), className)}
+      className={classNames(buttonClasses({ kind, size }), className)}
       disabled={disabled || busy}
       aria-busy={busy || undefined}
       {...rest}
@@ -68,9 +68,9 @@ export function ButtonLink({
   className,
   children,
   ...rest
-}: ComponentProps<typeof Link> & Look & { icon?: ReactNode }) {
+}: ComponentProps<typeof Link> & ButtonStyle & { icon?: ReactNode }) {
   return (
-    <Link className={classNames(looks({ kind, size }), className)} {...rest}>
+    <Link className={classNames(buttonClasses({ kind, size }), className)} {...rest}>
       {icon}
       {children}
     </Link>

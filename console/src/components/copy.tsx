@@ -1,7 +1,7 @@
 import { Check, Copy } from 'lucide-react';
 import { useEffect, useState } from 'react';
 import { Button, IconButton } from './button.tsx';
-import { say } from './toast.tsx';
+import { notify } from './toast.tsx';
 
 interface CopyProps {
   text: string;
@@ -26,10 +26,10 @@ export function CopyButton({ text, what, words = false, onCopied }: CopyProps) {
       await navigator.clipboard.writeText(text);
       setCopied(true);
       onCopied?.();
-      say.good(`Copied ${what} to clipboard`);
+      notify.success(`Copied ${what} to clipboard`);
     } catch {
       // Browsers block the clipboard on pages loaded over plain HTTP from another machine.
-      say.bad('Your browser blocked the clipboard. Select the text and copy it.');
+      notify.error('Your browser blocked the clipboard. Select the text and copy it.');
     }
   };
   const icon = copied ? (

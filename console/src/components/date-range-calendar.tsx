@@ -56,11 +56,11 @@ export default function DateRangeCalendar({ days, today, onDays }: CalendarProps
         shouldForceLeadingZeros
       >
         <Group className="flex h-9 items-center gap-1 rounded-lg border border-line-strong bg-surface px-2 text-sm focus-within:outline-2 focus-within:-outline-offset-1 focus-within:outline-accent data-invalid:border-bad">
-          <Typed slot="start" />
+          <DateField slot="start" />
           <span aria-hidden="true" className="text-ink-3">
             –
           </span>
-          <Typed slot="end" />
+          <DateField slot="end" />
         </Group>
         <Month />
       </DateRangePicker>
@@ -71,7 +71,7 @@ export default function DateRangeCalendar({ days, today, onDays }: CalendarProps
   );
 }
 
-function Typed({ slot }: { slot: 'start' | 'end' }) {
+function DateField({ slot }: { slot: 'start' | 'end' }) {
   return (
     <DateInput slot={slot} className="flex flex-1 justify-center">
       {(segment) => (
@@ -84,18 +84,18 @@ function Typed({ slot }: { slot: 'start' | 'end' }) {
   );
 }
 
-const TURN =
+const MONTH_BUTTON =
   'inline-flex size-8 items-center justify-center rounded-md text-ink-2 hover:bg-hover data-disabled:opacity-50';
 
 function Month() {
   return (
     <RangeCalendar className="mt-3">
       <div className="flex items-center justify-between">
-        <AriaButton slot="previous" className={TURN}>
+        <AriaButton slot="previous" className={MONTH_BUTTON}>
           <ChevronLeft className="size-4" aria-hidden="true" />
         </AriaButton>
         <Heading level={3} className="text-sm font-medium" />
-        <AriaButton slot="next" className={TURN}>
+        <AriaButton slot="next" className={MONTH_BUTTON}>
           <ChevronRight className="size-4" aria-hidden="true" />
         </AriaButton>
       </div>

@@ -1,8 +1,8 @@
-import type { Element } from '../api/client.ts';
+import type { ItemOf } from '../api/client.ts';
 import { Status, type Tone } from './badge.tsx';
 import { percent } from '../format/number.ts';
 
-type State = Pick<Element<'listEngines'>, 'state' | 'fraction'>;
+type State = Pick<ItemOf<'listEngines'>, 'state' | 'fraction'>;
 
 const STATES: Readonly<Record<State['state'], { word: string; tone: Tone }>> = {
   ready: { word: 'Ready', tone: 'good' },

@@ -1,5 +1,5 @@
 /** Minimum password length that the service accepts. */
-const LEAST = 10;
+const MIN_LENGTH = 10;
 
 /** An estimate of how hard a password is to guess. */
 export interface Strength {
@@ -17,9 +17,9 @@ const RUNS = ['abcdefghijklmnopqrstuvwxyz', '01234567890', 'qwertyuiop', 'asdfgh
  */
 export function strengthOf(password: string, known: readonly string[] = []): Strength {
   const length = password.length;
-  if (length === 0) return { level: 0, word: `At least ${LEAST} characters` };
-  if (length < LEAST) {
-    const missing = LEAST - length;
+  if (length === 0) return { level: 0, word: `At least ${MIN_LENGTH} characters` };
+  if (length < MIN_LENGTH) {
+    const missing = MIN_LENGTH - length;
     return { level: 0, word: `${missing} more ${missing === 1 ? 'character' : 'characters'}` };
   }
   const own = known.flatMap((words) => words.toLowerCase().split(/[^\p{L}\p{N}]+/u));

@@ -25,7 +25,7 @@ export function SkeletonRows({ rows = 6 }: { rows?: number }) {
 }
 
 /** An empty state: says what belongs here and offers the next step. */
-export function Empty({
+export function EmptyState({
   icon: Icon,
   title,
   children,
@@ -49,7 +49,7 @@ export function Empty({
 }
 
 /** An error state with a retry button. */
-export function Failed({ error, retry }: { error: ApiError; retry?: () => void }) {
+export function ErrorState({ error, retry }: { error: ApiError; retry?: () => void }) {
   return (
     <div role="alert" className="flex flex-col items-center px-6 py-12 text-center">
       <span className="mb-4 flex size-11 items-center justify-center rounded-full bg-bad-soft text-bad">

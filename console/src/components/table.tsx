@@ -161,7 +161,7 @@ function Line<Row>({ row, index, columns, onOpen, isOpen }: TableProps<Row> & { 
 }
 
 /** The footer of a list: row count, and a button that loads the next page. */
-export function More({
+export function ListFooter({
   shown,
   what,
   hasMore,

@@ -4,15 +4,15 @@ import { CircleAlert, CircleCheck, X } from 'lucide-react';
 const manager = Toast.createToastManager();
 
 /** Shows a toast, which is also announced to screen readers and disappears after a few seconds. */
-export const say = {
-  good: (title: string, undo?: { label: string; run: () => void }) => {
+export const notify = {
+  success: (title: string, undo?: { label: string; run: () => void }) => {
     manager.add({
       title,
       type: 'good',
       ...(undo && { actionProps: { children: undo.label, onClick: undo.run } }),
     });
   },
-  bad: (title: string) => {
+  error: (title: string) => {
     manager.add({ title, type: 'bad', priority: 'high', timeout: 10_000 });
   },
 };

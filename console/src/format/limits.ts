@@ -1,11 +1,11 @@
-import type { Element } from '../api/client.ts';
+import type { ItemOf } from '../api/client.ts';
 import { money } from './money.ts';
 import { whole } from './number.ts';
 
-type Standing = Element<'readLimits'>;
+type LimitStatus = ItemOf<'readLimits'>;
 
 /** A limit by its API name. */
-export type LimitName = Standing['limit'];
+export type LimitName = LimitStatus['limit'];
 
 /** Label and unit of each limit, in display order. */
 const LIMITS: Readonly<Record<LimitName, { label: string; unit: string }>> = {
@@ -21,17 +21,17 @@ const LIMITS: Readonly<Record<LimitName, { label: string; unit: string }>> = {
 export const limitLabel = (limit: LimitName): string => LIMITS[limit].label;
 
 /** Formats an amount of a limit: requests, tokens, or USD as a decimal string. */
-export const limitAmount = (limit: LimitName, amount: Standing['bound']): string =>
+export const limitAmount = (limit: LimitName, amount: LimitStatus['bound']): string =>
   limit === 'usd_per_month' ? money(String(amount)) : whole(Number(amount));
 
 /** Formats a limit, such as "600 requests per minute". */
-export const limitWords = (limit: LimitName, bound: Standing['bound']): string =>
+export const limitWords = (limit: LimitName, bound: LimitStatus['bound']): string =>
   `${limitAmount(limit, bound)} ${LIMITS[limit].unit}`;
 
 /** Returns the limits that are set, in display order. */
 export function limitsSet(
-  limits: Readonly<Partial<Record<LimitName, Standing['bound'] | undefined>>>,
-): { limit: LimitName; bound: Standing['bound'] }[] {
+  limits: Readonly<Partial<Record<LimitName, LimitStatus['bound'] | undefined>>>,
+): { limit: LimitName; bound: LimitStatus['bound'] }[] {
   // The keys of the record above are its names.
   return (Object.keys(LIMITS) as LimitName[]).flatMap((limit) => {
     const bound = limits[limit];
@@ -40,7 +40,7 @@ export function limitsSet(
 }
 
 /** Formats the remaining amount of a limit, 0 at least. */
-export function limitLeft({ limit, bound, used }: Pick<Standing, 'limit' | 'bound' | 'used'>): string {
+export function limitLeft({ limit, bound, used }: Pick<LimitStatus, 'limit' | 'bound' | 'used'>): string {
   const left = pico(bound) - pico(used);
   const digits = (left > 0n ? left : 0n).toString().padStart(13, '0');
   const decimal = `${digits.slice(0, -12)}.${digits.slice(-12)}`;
@@ -48,7 +48,7 @@ export function limitLeft({ limit, bound, used }: Pick<Standing, 'limit' | 'boun
 }
 
 /** Converts to units of 10^-12, exactly. */
-function pico(amount: Standing['bound']): bigint {
+function pico(amount: LimitStatus['bound']): bigint {
   const [digits = '0', fraction = ''] = String(amount).split('.');
   return BigInt(digits + fraction.padEnd(12, '0').slice(0, 12));
 }

@@ -1,15 +1,15 @@
 import { useState } from 'react';
-import type { Element } from '../api/client.ts';
+import type { ItemOf } from '../api/client.ts';
 import { useAction, useList } from '../api/queries.ts';
 import { Button } from '../components/button.tsx';
 import { Card } from '../components/card.tsx';
 import { Confirm } from '../components/confirm.tsx';
-import { Failed } from '../components/states.tsx';
-import { More, Table, type Column } from '../components/table.tsx';
+import { ErrorState } from '../components/states.tsx';
+import { ListFooter, Table, type Column } from '../components/table.tsx';
 import { Time } from '../components/time.tsx';
 import { ROLES } from './roles.ts';
 
-type Invitation = Element<'listInvitations'>;
+type Invitation = ItemOf<'listInvitations'>;
 
 const COLUMNS: readonly Column<Invitation>[] = [
   {
@@ -72,7 +72,7 @@ export function InvitationsCard({ accountId }: { accountId: string }) {
   return (
     <Card title="Pending invitations" hint="Each is valid for 7 days and one email address." flush>
       {items === undefined ? (
-        invitations.error !== null && <Failed error={invitations.error} retry={invitations.refetch} />
+        invitations.error !== null && <ErrorState error={invitations.error} retry={invitations.refetch} />
       ) : (
         <>
           <Table
@@ -82,7 +82,7 @@ export function InvitationsCard({ accountId }: { accountId: string }) {
             keyOf={({ id }) => id}
           />
           {invitations.hasMore && (
-            <More
+            <ListFooter
               shown={items.length}
               what="invitations"
               hasMore

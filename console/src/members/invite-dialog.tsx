@@ -3,9 +3,9 @@ import { useAction } from '../api/queries.ts';
 import { Button } from '../components/button.tsx';
 import { Dialog } from '../components/dialog.tsx';
 import { Field, TextField } from '../components/field.tsx';
-import { faultAt, FormFault } from '../components/form-fault.tsx';
+import { errorAt, FormError } from '../components/form-error.tsx';
 import { Select } from '../components/select.tsx';
-import { ShownOnce } from '../components/shown-once.tsx';
+import { OneTimeSecret } from '../components/one-time-secret.tsx';
 import { Time } from '../components/time.tsx';
 import { ROLE_CHOICES, ROLES, type Role } from './roles.ts';
 
@@ -68,13 +68,13 @@ export function InviteDialog({
           onInvite={(wanted) => invite.mutate({ body: { account_id: account.id, ...wanted } })}
         />
       ) : (
-        <ShownOnce text={created.link} what="link" label="Invitation link">
+        <OneTimeSecret text={created.link} what="link" label="Invitation link">
           {created.mailed
             ? `This link was also emailed to ${created.email}. `
             : 'No email was sent. Share this link with the user yourself. '}
           It is shown only once and expires <Time at={created.expires_at} />. A new invitation for the same
           email address replaces it.
-        </ShownOnce>
+        </OneTimeSecret>
       )}
     </Dialog>
   );
@@ -104,12 +104,12 @@ function InviteForm({ id, role: first, error, onInvite }: InviteFormProps) {
         autoComplete="off"
         value={email}
         onChange={({ target }) => setEmail(target.value)}
-        error={faultAt(error, 'email')}
+        error={errorAt(error, 'email')}
       />
       <Field label="Role" hint={ROLES[role].meaning}>
         <Select value={role} onChange={setRole} choices={ROLE_CHOICES} />
       </Field>
-      <FormFault error={error} fields={['email']} />
+      <FormError error={error} fields={['email']} />
     </form>
   );
 }

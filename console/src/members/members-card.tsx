@@ -1,19 +1,19 @@
 import { UserMinus, Users } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
-import type { Element } from '../api/client.ts';
+import type { ItemOf } from '../api/client.ts';
 import { useAction, useList } from '../api/queries.ts';
 import { Badge } from '../components/badge.tsx';
 import { IconButton } from '../components/button.tsx';
 import { Card } from '../components/card.tsx';
 import { Confirm } from '../components/confirm.tsx';
 import { Select } from '../components/select.tsx';
-import { Empty, Failed, SkeletonRows } from '../components/states.tsx';
-import { More, Table, type Column } from '../components/table.tsx';
+import { EmptyState, ErrorState, SkeletonRows } from '../components/states.tsx';
+import { ListFooter, Table, type Column } from '../components/table.tsx';
 import { Time } from '../components/time.tsx';
 import { useSession } from '../shell/session.tsx';
 import { ROLE_CHOICES, ROLES, type Role } from './roles.ts';
 
-type Member = Element<'listMembers'>;
+type Member = ItemOf<'listMembers'>;
 
 const PERSON: Column<Member> = {
   name: 'person',
@@ -105,17 +105,17 @@ export function MembersCard({ account, editable, actions }: MembersCardProps) {
         members.error === null ? (
           <SkeletonRows rows={3} />
         ) : (
-          <Failed error={members.error} retry={members.refetch} />
+          <ErrorState error={members.error} retry={members.refetch} />
         )
       ) : members.items.length === 0 ? (
-        <Empty icon={Users} title="No members yet">
+        <EmptyState icon={Users} title="No members yet">
           Invite users to let them view usage and create keys. Existing keys work without members.
-        </Empty>
+        </EmptyState>
       ) : (
         <>
           <Table label="Members" columns={columns} rows={members.items} keyOf={({ person: { id } }) => id} />
           {members.hasMore && (
-            <More
+            <ListFooter
               shown={members.items.length}
               what="members"
               hasMore

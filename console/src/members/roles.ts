@@ -1,6 +1,6 @@
-import type { Element } from '../api/client.ts';
+import type { ItemOf } from '../api/client.ts';
 
-export type Role = Element<'listMembers'>['role'];
+export type Role = ItemOf<'listMembers'>['role'];
 
 /** Labels and permissions of the roles. */
 export const ROLES: Readonly<Record<Role, { label: string; meaning: string }>> = {

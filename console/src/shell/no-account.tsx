@@ -2,7 +2,7 @@ import type { LucideIcon } from 'lucide-react';
 import { ButtonLink } from '../components/button.tsx';
 import { Card } from '../components/card.tsx';
 import { Page } from '../components/page.tsx';
-import { Empty } from '../components/states.tsx';
+import { EmptyState } from '../components/states.tsx';
 import { useSession } from './session.tsx';
 
 /** Replaces an account page for users who are not a member of any account. */
@@ -11,7 +11,7 @@ export function NoAccount({ title, icon }: { title: string; icon: LucideIcon }) 
   return (
     <Page title={title}>
       <Card>
-        <Empty
+        <EmptyState
           icon={icon}
           title="You are not a member of any account"
           action={operator && <ButtonLink to="/operator/accounts">Go to accounts</ButtonLink>}
@@ -19,7 +19,7 @@ export function NoAccount({ title, icon }: { title: string; icon: LucideIcon }) 
           {operator
             ? 'As an operator, you can select or create an account.'
             : 'Ask an account owner to invite you.'}
-        </Empty>
+        </EmptyState>
       </Card>
     </Page>
   );

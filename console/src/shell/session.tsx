@@ -1,7 +1,7 @@
 import { createContext, use, type ReactNode } from 'react';
-import type { Answer } from '../api/client.ts';
+import type { ResponseOf } from '../api/client.ts';
 
-type Session = Answer<'getSession'>;
+type Session = ResponseOf<'getSession'>;
 /** A session of a signed-in user. */
 export type SignedIn = Session & { person: NonNullable<Session['person']> };
 

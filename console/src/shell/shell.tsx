@@ -6,7 +6,7 @@ import { AccountSwitch } from './account-switch.tsx';
 import { Link } from './link.tsx';
 import { Logo } from './logo.tsx';
 import { NAVIGATION } from './navigation.ts';
-import { PersonMenu } from './person-menu.tsx';
+import { UserMenu } from './user-menu.tsx';
 import { useSession } from './session.tsx';
 
 /** The layout of every signed-in page: sidebar, top bar and content. */
@@ -140,7 +140,7 @@ function Side() {
         ))}
       </nav>
       <div className="border-t border-line p-3">
-        <PersonMenu />
+        <UserMenu />
       </div>
     </>
   );

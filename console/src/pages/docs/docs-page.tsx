@@ -8,7 +8,7 @@ import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
 import { SearchField } from '../../components/search-field.tsx';
-import { Empty, Failed, Skeleton } from '../../components/states.tsx';
+import { EmptyState, ErrorState, Skeleton } from '../../components/states.tsx';
 import { useAccount } from '../../shell/account.ts';
 import { useQueryState } from '../../shell/query.ts';
 import { useSession } from '../../shell/session.tsx';
@@ -52,7 +52,7 @@ export default function DocsPage() {
           <Waiting />
         ) : (
           <Card>
-            <Failed error={document.error} retry={() => void document.refetch()} />
+            <ErrorState error={document.error} retry={() => void document.refetch()} />
           </Card>
         )
       ) : (
@@ -104,13 +104,13 @@ function Reference({ document }: { document: ApiDocument }) {
       </div>
       <div className="min-w-0">
         {groups.length === 0 && (
-          <Empty
+          <EmptyState
             icon={SearchX}
             title="No matching operations"
             action={<Button onClick={() => change({ q: null })}>Clear search</Button>}
           >
             Paths, names and summaries are searched.
-          </Empty>
+          </EmptyState>
         )}
         {groups.map(({ label, entries }) => (
           <div key={label} className="mb-10">

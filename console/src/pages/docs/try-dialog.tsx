@@ -10,7 +10,7 @@ import { JSON_SYNTAX, literal } from '../../snippets/literal.ts';
 import { addressOf, exampleBody } from './example.ts';
 import { MethodBadge } from './method-badge.tsx';
 import type { Entry } from './operations.ts';
-import { TryAnswer } from './try-answer.tsx';
+import { TryResponse } from './try-response.tsx';
 import { useTry } from './use-try.ts';
 
 interface TryDialogProps {
@@ -33,7 +33,7 @@ export default function TryDialog({ entry, schemas, model, accountId, onClose }:
     return example === null ? null : literal(example, JSON_SYNTAX, 0, Infinity);
   });
   const [asking, setAsking] = useState(false);
-  const { answer, running, send, stop } = useTry();
+  const { response, running, send, stop } = useTry();
   const path = addressOf(entry, given);
   const missing = /\{(\w+)\}/.exec(path)?.[1];
   const wrong = body === null ? null : faultOfJson(body);
@@ -107,7 +107,7 @@ export default function TryDialog({ entry, schemas, model, accountId, onClose }:
           <Notice tone="warn">You are not a member of any account. This request needs an account.</Notice>
         )}
       </form>
-      <TryAnswer answer={answer} running={running} />
+      <TryResponse response={response} running={running} />
       <Confirm
         open={asking}
         onClose={() => setAsking(false)}

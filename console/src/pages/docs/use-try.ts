@@ -13,7 +13,7 @@ interface TryCall {
 }
 
 /** The response so far. */
-export interface Tried {
+export interface TryResult {
   /** Null: no response yet. */
   status: number | null;
   /** Relevant headers. */
@@ -25,14 +25,14 @@ export interface Tried {
 }
 
 /** Longer responses are cut, in UTF-16 units. */
-const MOST_TEXT = 200_000;
+const MAX_TEXT = 200_000;
 
 /** Headers that are relevant for callers. */
 const OF_INTEREST = /^(?:content-type|x-request-id|x-ratelimit-.*|retry-after.*|location)$/;
 
 /** Sends one request at a time and tracks its response. Unmounting cancels it. */
 export function useTry() {
-  const [answer, setAnswer] = useState<Tried | null>(null);
+  const [response, setResponse] = useState<TryResult | null>(null);
   const [running, setRunning] = useState(false);
   const current = useRef<AbortController | null>(null);
   const stop = useCallback(() => current.current?.abort(), []);
@@ -42,33 +42,33 @@ export function useTry() {
     const abort = new AbortController();
     current.current = abort;
     setRunning(true);
-    setAnswer(null);
-    void follow(call, abort.signal, (tried) => {
-      if (current.current === abort) setAnswer(tried);
+    setResponse(null);
+    void follow(call, abort.signal, (result) => {
+      if (current.current === abort) setResponse(result);
     }).finally(() => {
       if (current.current === abort) setRunning(false);
     });
   };
-  return { answer, running, send, stop };
+  return { response, running, send, stop };
 }
 
-async function follow(call: TryCall, signal: AbortSignal, show: (tried: Tried) => void): Promise<void> {
-  let tried: Tried = { status: null, headers: [], headersMs: null, text: '', fault: null };
+async function follow(call: TryCall, signal: AbortSignal, show: (result: TryResult) => void): Promise<void> {
+  let result: TryResult = { status: null, headers: [], headersMs: null, text: '', fault: null };
   try {
     const key = call.inference && call.accountId !== null ? await playgroundKey(call.accountId) : null;
     const { status, headers, headersMs, pieces } = await rawCall({ ...call, key }, signal);
     const shown = [...headers].filter(([name]) => OF_INTEREST.test(name));
-    tried = { ...tried, status, headersMs, headers: shown };
-    show(tried);
+    result = { ...result, status, headersMs, headers: shown };
+    show(result);
     for await (const piece of pieces) {
-      tried = { ...tried, text: tried.text + piece };
-      show(tried);
-      if (tried.text.length > MOST_TEXT) throw new RangeError('The response is too long to show in full.');
+      result = { ...result, text: result.text + piece };
+      show(result);
+      if (result.text.length > MAX_TEXT) throw new RangeError('The response is too long to show in full.');
     }
-    show({ ...tried, text: pretty(tried.text) });
+    show({ ...result, text: pretty(result.text) });
   } catch (error) {
     const fault = signal.aborted ? 'Stopped.' : error instanceof Error ? error.message : String(error);
-    show({ ...tried, fault });
+    show({ ...result, fault });
   }
 }
 

@@ -1,5 +1,5 @@
 import { useId, useState } from 'react';
-import type { Answer } from '../../api/client.ts';
+import type { ResponseOf } from '../../api/client.ts';
 import { useAction } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Dialog } from '../../components/dialog.tsx';
@@ -16,7 +16,7 @@ interface CreateKeyDialogProps {
 
 /** Creates a key and shows it once. */
 export function CreateKeyDialog({ account, open, onClose }: CreateKeyDialogProps) {
-  const [created, setCreated] = useState<Answer<'createKey'> | null>(null);
+  const [created, setCreated] = useState<ResponseOf<'createKey'> | null>(null);
   return created === null ? (
     <NewKey account={account} open={open} onClose={onClose} onCreated={setCreated} />
   ) : (
@@ -36,7 +36,7 @@ function NewKey({
   open,
   onClose,
   onCreated,
-}: CreateKeyDialogProps & { onCreated: (created: Answer<'createKey'>) => void }) {
+}: CreateKeyDialogProps & { onCreated: (created: ResponseOf<'createKey'>) => void }) {
   const form = useId();
   const create = useAction('createKey', {
     changes: ['listKeys'],

@@ -1,16 +1,16 @@
 import { useState } from 'react';
-import type { Answer } from '../../api/client.ts';
+import type { ResponseOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { CodeTabs } from '../../components/code.tsx';
 import { Confirm } from '../../components/confirm.tsx';
 import { Dialog } from '../../components/dialog.tsx';
-import { ShownOnce } from '../../components/shown-once.tsx';
+import { OneTimeSecret } from '../../components/one-time-secret.tsx';
 import { useSession } from '../../shell/session.tsx';
 import { samplesOf } from '../../snippets/samples.ts';
 
 /** Shows a new key once, with example requests. */
-export function CreatedKey({ created, onClose }: { created: Answer<'createKey'>; onClose: () => void }) {
+export function CreatedKey({ created, onClose }: { created: ResponseOf<'createKey'>; onClose: () => void }) {
   const [copied, setCopied] = useState(false);
   const [asking, setAsking] = useState(false);
   return (
@@ -29,10 +29,10 @@ export function CreatedKey({ created, onClose }: { created: Answer<'createKey'>;
       <div className="space-y-6">
         {/* Also detects a manual copy of the selected key. */}
         <div onCopy={() => setCopied(true)}>
-          <ShownOnce text={created.key} what="key" label="API key" onCopied={() => setCopied(true)}>
+          <OneTimeSecret text={created.key} what="key" label="API key" onCopied={() => setCopied(true)}>
             Copy this key now. It is shown only once, and not even an operator can recover it. Store it in a
             safe place.
-          </ShownOnce>
+          </OneTimeSecret>
         </div>
         {created.kind === 'admin' ? (
           <p className="text-sm text-ink-3">
@@ -57,7 +57,7 @@ export function CreatedKey({ created, onClose }: { created: Answer<'createKey'>;
   );
 }
 
-function FirstCall({ created }: { created: Answer<'createKey'> }) {
+function FirstCall({ created }: { created: ResponseOf<'createKey'> }) {
   const { public_url } = useSession();
   const models = useRead('listServedModels', undefined);
   const allowed = created.allowed_models;

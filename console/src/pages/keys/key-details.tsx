@@ -1,19 +1,19 @@
 import { ChartColumn, ListTree, Pencil } from 'lucide-react';
 import type { ReactNode } from 'react';
-import type { Element } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { Figure } from '../../components/card.tsx';
 import { CopyButton } from '../../components/copy.tsx';
-import { Failed, Skeleton } from '../../components/states.tsx';
+import { ErrorState, Skeleton } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { money } from '../../format/money.ts';
 import { compact, whole } from '../../format/number.ts';
 import { KeyLimits } from './key-limits.tsx';
 import { KeyState, MaskedKey } from './key-state.tsx';
 
-type Key = Element<'listKeys'>;
+type Key = ItemOf<'listKeys'>;
 
 /** The details of a key: properties, usage this month and limits. */
 export function KeyDetails({ of: key, onEdit }: { of: Key; onEdit: () => void }) {
@@ -119,7 +119,7 @@ function Fact({ label, children }: { label: string; children: ReactNode }) {
 function KeyUsage({ of: { id, account_id } }: { of: Key }) {
   const read = useRead('readUsage', { query: { account_id, key_id: id } });
   if (read.data === undefined && read.error !== null) {
-    return <Failed error={read.error} retry={() => void read.refetch()} />;
+    return <ErrorState error={read.error} retry={() => void read.refetch()} />;
   }
   const sum = read.data?.data[0];
   const tokens = (sum?.prompt_tokens ?? 0) + (sum?.completion_tokens ?? 0);

@@ -1,15 +1,15 @@
 import { useId, useState } from 'react';
-import type { Element } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 import { useAction, useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Dialog } from '../../components/dialog.tsx';
-import { Failed, Skeleton } from '../../components/states.tsx';
+import { ErrorState, Skeleton } from '../../components/states.tsx';
 import { draftOf } from './key-draft.ts';
 import { KeyDetails } from './key-details.tsx';
 import { KeyForm } from './key-form.tsx';
 import { RevokeKey } from './revoke-key.tsx';
 
-type Key = Element<'listKeys'>;
+type Key = ItemOf<'listKeys'>;
 
 interface KeyDialogProps {
   /** Id of the open key; null: closed. */
@@ -63,7 +63,7 @@ export function KeyDialog({ id, listed, editing, onEdit, onClose }: KeyDialogPro
         read.error === null ? (
           <Skeleton className="h-64 w-full" />
         ) : (
-          <Failed error={read.error} retry={() => void read.refetch()} />
+          <ErrorState error={read.error} retry={() => void read.refetch()} />
         )
       ) : isEditing ? (
         <KeyForm

@@ -1,7 +1,7 @@
-import type { Arguments, Element } from '../../api/client.ts';
+import type { Arguments, ItemOf } from '../../api/client.ts';
 import type { LimitName } from '../../format/limits.ts';
 
-type Key = Element<'listKeys'>;
+type Key = ItemOf<'listKeys'>;
 type Limits = NonNullable<Key['limits']>;
 
 /** Expiry of a key: unchanged, never, in a number of days, or at the end of a date. */

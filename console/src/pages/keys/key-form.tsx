@@ -1,9 +1,9 @@
 import { ChevronRight } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
-import type { ApiError, Element } from '../../api/client.ts';
+import type { ApiError, ItemOf } from '../../api/client.ts';
 import { Checkbox } from '../../components/choices.tsx';
 import { TextField } from '../../components/field.tsx';
-import { FormFault } from '../../components/form-fault.tsx';
+import { FormError } from '../../components/form-error.tsx';
 import { useSession } from '../../shell/session.tsx';
 import { ExpiryField } from './expiry-field.tsx';
 import { settingsOf, type Faults, type KeyDraft } from './key-draft.ts';
@@ -18,7 +18,7 @@ interface KeyFormProps {
   /** Initial input. */
   initial: KeyDraft;
   /** The existing key; null: new key. */
-  before: Element<'listKeys'> | null;
+  before: ItemOf<'listKeys'> | null;
   /** Error response of the service. */
   error: ApiError | null;
   onSubmit: (settings: Settings, draft: KeyDraft) => void;
@@ -43,7 +43,7 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
   const [faults, setFaults] = useState<Faults>({});
   const [more, setMore] = useState(initial.models !== null || hasLimits(initial));
   const change = (changed: Partial<KeyDraft>) => setDraft((current) => ({ ...current, ...changed }));
-  const faultAt = (param: string) => faults[param] ?? (error?.param === param ? error.message : null);
+  const errorAt = (param: string) => faults[param] ?? (error?.param === param ? error.message : null);
   const modelsFault =
     faults['allowed_models'] ?? (error?.param?.startsWith('allowed_models') ? error.message : null);
   return (
@@ -58,7 +58,7 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
         if (read.settings !== null) onSubmit(read.settings, draft);
       }}
     >
-      <FormFault error={modelsFault === null ? error : null} fields={FIELDS_WITH_ERRORS} />
+      <FormError error={modelsFault === null ? error : null} fields={FIELDS_WITH_ERRORS} />
       <TextField
         label="Name"
         hint="For example the app that uses the key"
@@ -66,14 +66,14 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
         maxLength={100}
         required
         value={draft.name}
-        error={faultAt('name')}
+        error={errorAt('name')}
         onChange={(event) => change({ name: event.target.value })}
       />
       <ExpiryField
         expiry={draft.expiry}
         date={draft.date}
         {...(before === null ? {} : { now: before.expires_at })}
-        error={faultAt('expires_at')}
+        error={errorAt('expires_at')}
         onChange={change}
       />
       <TextField
@@ -84,12 +84,12 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
         autoComplete="off"
         placeholder="No budget"
         value={draft.limits.usd_per_month}
-        error={faultAt('limits.usd_per_month')}
+        error={errorAt('limits.usd_per_month')}
         onChange={(event) => change({ limits: { ...draft.limits, usd_per_month: event.target.value } })}
       />
       <Collapsible summary="Models and limits" open={more || hasFaults(faults, error)} onToggle={setMore}>
         <ModelsField chosen={draft.models} onChange={(models) => change({ models })} error={modelsFault} />
-        <LimitFields limits={draft.limits} onChange={(limits) => change({ limits })} faultAt={faultAt} />
+        <LimitFields limits={draft.limits} onChange={(limits) => change({ limits })} errorAt={errorAt} />
         <p className="text-xs leading-5 text-ink-3">
           Apply across all models, in addition to the limits of the account.
           {before?.limits?.models !== undefined && ' Limits of this key for single models are not changed.'}

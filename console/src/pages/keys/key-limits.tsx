@@ -1,10 +1,10 @@
-import type { Element } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { LimitMeter } from '../../components/limit-meter.tsx';
-import { Failed, Skeleton } from '../../components/states.tsx';
+import { ErrorState, Skeleton } from '../../components/states.tsx';
 
-type Key = Element<'listKeys'>;
-type Standing = Element<'readLimits'>;
+type Key = ItemOf<'listKeys'>;
+type LimitStatus = ItemOf<'readLimits'>;
 
 /** Live usage of the limits of a key and its account. */
 export function KeyLimits({ of: key }: { of: Key }) {
@@ -17,7 +17,7 @@ export function KeyLimits({ of: key }: { of: Key }) {
     return read.error === null ? (
       <Skeleton className="h-24 w-full" />
     ) : (
-      <Failed error={read.error} retry={() => void read.refetch()} />
+      <ErrorState error={read.error} retry={() => void read.refetch()} />
     );
   }
   const own = read.data.data.filter(({ scope }) => scope === 'key');
@@ -25,32 +25,32 @@ export function KeyLimits({ of: key }: { of: Key }) {
   const single = Object.keys(key.limits?.models ?? {});
   return (
     <div className="space-y-5">
-      <Standings title="This key" standings={own} none="No limits across all models" />
+      <LimitMeters title="This key" limitStatuses={own} none="No limits across all models" />
       {single.length > 0 && <p className="text-xs text-ink-3">Separate limits for {single.join(', ')}</p>}
-      <Standings title="Account, shared by all of its keys" standings={shared} none="No limits" />
+      <LimitMeters title="Account, shared by all of its keys" limitStatuses={shared} none="No limits" />
     </div>
   );
 }
 
-function Standings({
+function LimitMeters({
   title,
-  standings,
+  limitStatuses,
   none,
 }: {
   title: string;
-  standings: readonly Standing[];
+  limitStatuses: readonly LimitStatus[];
   none: string;
 }) {
   return (
     <section>
       <h4 className="mb-2.5 text-xs font-medium text-ink-3">{title}</h4>
-      {standings.length === 0 ? (
+      {limitStatuses.length === 0 ? (
         <p className="text-sm text-ink-3">{none}</p>
       ) : (
         <ul className="space-y-3.5">
-          {standings.map((standing) => (
-            <li key={`${standing.model ?? ''} ${standing.limit}`}>
-              <LimitMeter standing={standing} />
+          {limitStatuses.map((limitStatus) => (
+            <li key={`${limitStatus.model ?? ''} ${limitStatus.limit}`}>
+              <LimitMeter limitStatus={limitStatus} />
             </li>
           ))}
         </ul>

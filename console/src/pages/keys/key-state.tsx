@@ -1,7 +1,7 @@
-import type { Element } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 import { Status, type Tone } from '../../components/badge.tsx';
 
-type Key = Element<'listKeys'>;
+type Key = ItemOf<'listKeys'>;
 
 const STATES: Readonly<Record<Key['status'], { tone: Tone; word: string }>> = {
   live: { tone: 'good', word: 'Active' },

@@ -1,18 +1,18 @@
 import { KeyRound, SearchX } from 'lucide-react';
 import { useDeferredValue, useMemo, useState } from 'react';
-import type { Element } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Segmented } from '../../components/choices.tsx';
 import { SearchField } from '../../components/search-field.tsx';
-import { Empty } from '../../components/states.tsx';
+import { EmptyState } from '../../components/states.tsx';
 import type { CurrentAccount } from '../../shell/account.ts';
 import { useQueryState } from '../../shell/query.ts';
 import { KeysTable } from './keys-table.tsx';
 import { RevokeKey } from './revoke-key.tsx';
 
-type Key = Element<'listKeys'>;
+type Key = ItemOf<'listKeys'>;
 
 const STATES = [
   { value: 'live', label: 'Active' },
@@ -77,7 +77,7 @@ export function KeysCard({ account, keys, onCreate }: KeysCardProps) {
         )}
       </div>
       {seen.length === 0 ? (
-        <NoneSeen {...{ state, search, onCreate }} onClear={() => change({ q: null })} />
+        <NoKeys {...{ state, search, onCreate }} onClear={() => change({ q: null })} />
       ) : (
         <>
           <KeysTable
@@ -99,7 +99,7 @@ export function KeysCard({ account, keys, onCreate }: KeysCardProps) {
   );
 }
 
-function NoneSeen({
+function NoKeys({
   state,
   search,
   onClear,
@@ -112,19 +112,27 @@ function NoneSeen({
 }) {
   if (search !== '') {
     return (
-      <Empty icon={SearchX} title="No matching keys" action={<Button onClick={onClear}>Clear search</Button>}>
+      <EmptyState
+        icon={SearchX}
+        title="No matching keys"
+        action={<Button onClick={onClear}>Clear search</Button>}
+      >
         Only {state === 'live' ? 'active' : 'revoked and expired'} keys are searched, by name and last 4
         characters.
-      </Empty>
+      </EmptyState>
     );
   }
   return state === 'live' ? (
-    <Empty icon={KeyRound} title="No active keys" action={<Button onClick={onCreate}>Create key</Button>}>
+    <EmptyState
+      icon={KeyRound}
+      title="No active keys"
+      action={<Button onClick={onCreate}>Create key</Button>}
+    >
       All keys of this account are revoked or expired.
-    </Empty>
+    </EmptyState>
   ) : (
-    <Empty icon={KeyRound} title="No revoked or expired keys">
+    <EmptyState icon={KeyRound} title="No revoked or expired keys">
       They appear here with their usage.
-    </Empty>
+    </EmptyState>
   );
 }

@@ -4,7 +4,7 @@ import { useList } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
-import { Empty, Failed, Notice, SkeletonRows } from '../../components/states.tsx';
+import { EmptyState, ErrorState, Notice, SkeletonRows } from '../../components/states.tsx';
 import { useAccount, type CurrentAccount } from '../../shell/account.ts';
 import { useQueryState } from '../../shell/query.ts';
 import { NoAccount } from '../../shell/no-account.tsx';
@@ -56,7 +56,9 @@ function Keys({ account }: { account: CurrentAccount }) {
         </div>
       )}
       {keys === undefined || (hasMore && error === null) ? (
-        <Card flush>{error === null ? <SkeletonRows /> : <Failed error={error} retry={list.refetch} />}</Card>
+        <Card flush>
+          {error === null ? <SkeletonRows /> : <ErrorState error={error} retry={list.refetch} />}
+        </Card>
       ) : keys.length === 0 ? (
         <Card>
           <FirstKey onCreate={create} />
@@ -82,7 +84,7 @@ function Keys({ account }: { account: CurrentAccount }) {
 
 function FirstKey({ onCreate }: { onCreate: () => void }) {
   return (
-    <Empty
+    <EmptyState
       icon={KeyRound}
       title="Create your first API key"
       action={
@@ -93,7 +95,7 @@ function FirstKey({ onCreate }: { onCreate: () => void }) {
     >
       Use it with any OpenAI-compatible client. You get the key and example requests in curl, Python and
       TypeScript.
-    </Empty>
+    </EmptyState>
   );
 }
 

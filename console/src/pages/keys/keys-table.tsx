@@ -1,5 +1,5 @@
 import { ChartColumn, Ellipsis, Eye, ListTree, Pencil, Trash2 } from 'lucide-react';
-import type { Element } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 import { Badge } from '../../components/badge.tsx';
 import { IconButton } from '../../components/button.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../../components/menu.tsx';
@@ -10,7 +10,7 @@ import { cents } from '../../format/money.ts';
 import { Link } from '../../shell/link.tsx';
 import { KeyState, MaskedKey } from './key-state.tsx';
 
-type Key = Element<'listKeys'>;
+type Key = ItemOf<'listKeys'>;
 
 interface KeysTableProps {
   keys: readonly Key[];

@@ -5,7 +5,7 @@ import type { KeyDraft } from './key-draft.ts';
 interface LimitFieldsProps {
   limits: KeyDraft['limits'];
   onChange: (limits: KeyDraft['limits']) => void;
-  faultAt: (param: string) => string | null;
+  errorAt: (param: string) => string | null;
 }
 
 /** The limits except the budget, with their units. */
@@ -18,7 +18,7 @@ const FIELDS: readonly { name: LimitName; unit: string }[] = [
 ];
 
 /** Inputs for the limits of a key; empty: only the limits of the account apply. */
-export function LimitFields({ limits, onChange, faultAt }: LimitFieldsProps) {
+export function LimitFields({ limits, onChange, errorAt }: LimitFieldsProps) {
   return (
     <div className="grid gap-4 sm:grid-cols-2">
       {FIELDS.map(({ name, unit }) => (
@@ -30,7 +30,7 @@ export function LimitFields({ limits, onChange, faultAt }: LimitFieldsProps) {
           autoComplete="off"
           placeholder="No limit"
           value={limits[name]}
-          error={faultAt(`limits.${name}`)}
+          error={errorAt(`limits.${name}`)}
           onChange={(event) => onChange({ ...limits, [name]: event.target.value })}
         />
       ))}

@@ -1,12 +1,12 @@
 import { useState } from 'react';
-import type { Element } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 import { useAction, useRead } from '../../api/queries.ts';
 import { Confirm } from '../../components/confirm.tsx';
 import { Skeleton } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { whole } from '../../format/number.ts';
 
-type Key = Element<'listKeys'>;
+type Key = ItemOf<'listKeys'>;
 
 interface RevokeKeyProps {
   /** Null: closed. */

@@ -1,6 +1,6 @@
 import { Code2, SquareTerminal } from 'lucide-react';
 import type { ReactNode } from 'react';
-import type { Element } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { CopyButton } from '../../components/copy.tsx';
 import { EngineStatus } from '../../components/engine-status.tsx';
@@ -8,7 +8,7 @@ import { money } from '../../format/money.ts';
 import { whole } from '../../format/number.ts';
 import { ModelProgress } from './model-progress.tsx';
 
-type Model = Element<'listServedModels'>;
+type Model = ItemOf<'listServedModels'>;
 
 interface ModelCardProps {
   model: Model;

@@ -1,14 +1,14 @@
 import { CodeTabs } from '../../components/code.tsx';
 import { ButtonLink } from '../../components/button.tsx';
 import { Dialog } from '../../components/dialog.tsx';
-import type { Element } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 import { TextLink } from '../../shell/link.tsx';
 import { useSession } from '../../shell/session.tsx';
 import { KEY_VARIABLE, samplesOf } from '../../snippets/samples.ts';
 
 interface ModelCodeProps {
   /** Null: closed. */
-  model: Element<'listServedModels'> | null;
+  model: ItemOf<'listServedModels'> | null;
   onClose: () => void;
 }
 

@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import type { Element } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 import { Notice } from '../../components/states.tsx';
 import { Progress } from '../../components/progress.tsx';
 import { bytes, percent } from '../../format/number.ts';
@@ -8,7 +8,7 @@ import { TextLink } from '../../shell/link.tsx';
 import { useSession } from '../../shell/session.tsx';
 import { rateOf, withSample, type Sample } from './rate.ts';
 
-type Model = Element<'listServedModels'>;
+type Model = ItemOf<'listServedModels'>;
 
 /** Progress of a model that is not ready, or the reason why it is down. `atMs`: time of the data, Unix milliseconds. */
 export function ModelProgress({ model, atMs }: { model: Model; atMs: number }) {

@@ -1,17 +1,17 @@
 import { Boxes, SearchX } from 'lucide-react';
 import { useState } from 'react';
-import type { Element } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
 import { SearchField } from '../../components/search-field.tsx';
-import { Empty, Failed, Skeleton } from '../../components/states.tsx';
+import { EmptyState, ErrorState, Skeleton } from '../../components/states.tsx';
 import { useQueryState } from '../../shell/query.ts';
 import { ModelCard } from './model-card.tsx';
 import { ModelCode } from './model-code.tsx';
 
-type Model = Element<'listServedModels'>;
+type Model = ItemOf<'listServedModels'>;
 
 /** Refetch intervals: while a model is loading or downloading, and otherwise. */
 const MOVING_MS = 1000;
@@ -52,12 +52,12 @@ export default function ModelsPage() {
           <Waiting />
         ) : (
           <Card>
-            <Failed error={read.error} retry={() => void read.refetch()} />
+            <ErrorState error={read.error} retry={() => void read.refetch()} />
           </Card>
         )
       ) : shown.length === 0 ? (
         <Card>
-          <None search={search} onClear={() => change({ q: null })} />
+          <NoModels search={search} onClear={() => change({ q: null })} />
         </Card>
       ) : (
         <ul className="grid gap-4 xl:grid-cols-2">
@@ -91,14 +91,18 @@ function Waiting() {
   );
 }
 
-function None({ search, onClear }: { search: string; onClear: () => void }) {
+function NoModels({ search, onClear }: { search: string; onClear: () => void }) {
   return search === '' ? (
-    <Empty icon={Boxes} title="No models configured">
+    <EmptyState icon={Boxes} title="No models configured">
       An operator can add models to the configuration file and restart the service. See docs/models.md.
-    </Empty>
+    </EmptyState>
   ) : (
-    <Empty icon={SearchX} title="No matching models" action={<Button onClick={onClear}>Clear search</Button>}>
+    <EmptyState
+      icon={SearchX}
+      title="No matching models"
+      action={<Button onClick={onClear}>Clear search</Button>}
+    >
       No model ID contains “{search}”.
-    </Empty>
+    </EmptyState>
   );
 }

@@ -1,7 +1,7 @@
 import { useRead } from '../../api/queries.ts';
 import { ButtonLink } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
-import { Failed, SkeletonRows } from '../../components/states.tsx';
+import { ErrorState, SkeletonRows } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { ActorName, SubjectName } from './audit-names.tsx';
 import { actionWords } from './audit-words.ts';
@@ -27,7 +27,7 @@ export function AccountAudit({ accountId }: { accountId: string }) {
         audit.error === null ? (
           <SkeletonRows rows={3} />
         ) : (
-          <Failed error={audit.error} retry={() => void audit.refetch()} />
+          <ErrorState error={audit.error} retry={() => void audit.refetch()} />
         )
       ) : audit.data.data.length === 0 ? (
         <p className="px-4 pb-5 text-sm text-ink-3 sm:px-5">No changes yet</p>

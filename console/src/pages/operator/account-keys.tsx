@@ -1,13 +1,13 @@
-import type { Element } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { ButtonLink } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
-import { Failed, Skeleton } from '../../components/states.tsx';
+import { ErrorState, Skeleton } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { whole } from '../../format/number.ts';
 import { Link } from '../../shell/link.tsx';
 
-type Key = Element<'listKeys'>;
+type Key = ItemOf<'listKeys'>;
 
 /** Maximum page size of the API. */
 const PAGE = 1000;
@@ -31,7 +31,7 @@ export function AccountKeys({ accountId }: { accountId: string }) {
         keys.error === null ? (
           <Skeleton className="h-24 w-full" />
         ) : (
-          <Failed error={keys.error} retry={() => void keys.refetch()} />
+          <ErrorState error={keys.error} retry={() => void keys.refetch()} />
         )
       ) : (
         <LastUsed accountId={accountId} keys={keys.data.data} />

@@ -1,8 +1,8 @@
-import type { Element } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Card } from '../../components/card.tsx';
 import { LimitMeter } from '../../components/limit-meter.tsx';
-import { Failed, Skeleton } from '../../components/states.tsx';
+import { ErrorState, Skeleton } from '../../components/states.tsx';
 import { TextLink } from '../../shell/link.tsx';
 import type { Account } from './account-words.tsx';
 
@@ -11,7 +11,7 @@ const EVERY_MS = 5000;
 interface AccountLimitsProps {
   account: Account;
   /** The plan of the account; undefined: loading. */
-  plan: Element<'listPlans'> | undefined;
+  plan: ItemOf<'listPlans'> | undefined;
 }
 
 /** Usage of the limits of an account's plan. */
@@ -33,13 +33,13 @@ export function AccountLimits({ account, plan }: AccountLimitsProps) {
         </p>
       ) : (
         <div className="space-y-5">
-          <Standings accountId={account.id} model={null} />
+          <LimitMeters accountId={account.id} model={null} />
           {Object.keys(plan.limits.models ?? {}).map((model) => (
             <section key={model}>
               <h3 className="mb-3 truncate text-xs font-medium text-ink-2" title={model}>
                 {model}
               </h3>
-              <Standings accountId={account.id} model={model} />
+              <LimitMeters accountId={account.id} model={model} />
             </section>
           ))}
         </div>
@@ -49,23 +49,23 @@ export function AccountLimits({ account, plan }: AccountLimitsProps) {
 }
 
 /** Usage of the limits of one model; null: of the limits across all models. */
-function Standings({ accountId, model }: { accountId: string; model: string | null }) {
+function LimitMeters({ accountId, model }: { accountId: string; model: string | null }) {
   const query = { account_id: accountId, ...(model !== null && { model }) };
   const limits = useRead('readLimits', { query }, { everyMs: EVERY_MS });
   if (limits.data === undefined) {
     return limits.error === null ? (
       <Skeleton className="h-24 w-full" />
     ) : (
-      <Failed error={limits.error} retry={() => void limits.refetch()} />
+      <ErrorState error={limits.error} retry={() => void limits.refetch()} />
     );
   }
-  const own = limits.data.data.filter((standing) => standing.model === model);
+  const own = limits.data.data.filter((limitStatus) => limitStatus.model === model);
   if (own.length === 0) return <p className="text-sm text-ink-3">No limits across all models</p>;
   return (
     <ul className="space-y-4">
-      {own.map((standing) => (
-        <li key={standing.limit}>
-          <LimitMeter standing={standing} />
+      {own.map((limitStatus) => (
+        <li key={limitStatus.limit}>
+          <LimitMeter limitStatus={limitStatus} />
         </li>
       ))}
     </ul>

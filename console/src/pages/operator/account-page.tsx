@@ -4,7 +4,7 @@ import { useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
-import { Failed, Notice, SkeletonRows } from '../../components/states.tsx';
+import { ErrorState, Notice, SkeletonRows } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { InvitationsCard } from '../../members/invitations-card.tsx';
 import { InviteDialog } from '../../members/invite-dialog.tsx';
@@ -29,7 +29,7 @@ export default function AccountPage() {
         {account.error === null ? (
           <SkeletonRows />
         ) : (
-          <Failed error={account.error} retry={() => void account.refetch()} />
+          <ErrorState error={account.error} retry={() => void account.refetch()} />
         )}
       </Card>
     </Page>
@@ -38,8 +38,8 @@ export default function AccountPage() {
 
 function Account({ account }: { account: Account }) {
   const plans = useRead('listPlans', undefined);
-  const standard = plans.data?.data.find((plan) => plan.default)?.name;
-  const plan = plans.data?.data.find(({ name }) => name === (account.plan ?? standard));
+  const defaultPlan = plans.data?.data.find((plan) => plan.default)?.name;
+  const plan = plans.data?.data.find(({ name }) => name === (account.plan ?? defaultPlan));
   const [query, change] = useQueryState();
   const invite = (
     <Button
@@ -53,7 +53,7 @@ function Account({ account }: { account: Account }) {
   return (
     <Page
       title={account.name}
-      hint={<Head account={account} standard={standard} />}
+      hint={<Head account={account} defaultPlan={defaultPlan} />}
       actions={
         <>
           {invite}
@@ -83,12 +83,12 @@ function Account({ account }: { account: Account }) {
   );
 }
 
-function Head({ account, standard }: { account: Account; standard: string | undefined }) {
+function Head({ account, defaultPlan }: { account: Account; defaultPlan: string | undefined }) {
   return (
     <span className="flex flex-wrap items-center gap-x-4 gap-y-1">
       <AccountState status={account.status} />
       <span>
-        Plan <PlanName plan={account.plan} standard={standard} />
+        Plan <PlanName plan={account.plan} defaultPlan={defaultPlan} />
       </span>
       <span>
         Created <Time at={account.created_at} />

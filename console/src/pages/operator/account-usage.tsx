@@ -1,15 +1,15 @@
 import { lazy, Suspense, useMemo } from 'react';
-import type { Element } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { ButtonLink } from '../../components/button.tsx';
 import { Card, Figure } from '../../components/card.tsx';
-import { Failed, Skeleton } from '../../components/states.tsx';
+import { ErrorState, Skeleton } from '../../components/states.tsx';
 import { money } from '../../format/money.ts';
 import { compact, percent, whole } from '../../format/number.ts';
 
 const Chart = lazy(() => import('../../charts/chart.tsx'));
 
-type Usage = Element<'readUsage'>;
+type Usage = ItemOf<'readUsage'>;
 
 const DAY = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', timeZone: 'UTC' });
 const HEIGHT = 140;
@@ -42,7 +42,7 @@ export function AccountUsage({ accountId }: { accountId: string }) {
       ) : error === null ? (
         <Skeleton className="h-40 w-full" />
       ) : (
-        <Failed
+        <ErrorState
           error={error}
           retry={() => {
             void all.refetch();

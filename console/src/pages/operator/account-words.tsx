@@ -1,7 +1,7 @@
-import type { Element } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 import { Status, type Tone } from '../../components/badge.tsx';
 
-export type Account = Element<'listAccounts'>;
+export type Account = ItemOf<'listAccounts'>;
 type AccountStatus = Account['status'];
 
 /** Labels of the account states. */
@@ -19,11 +19,11 @@ export function AccountState({ status }: { status: AccountStatus }) {
 }
 
 /** The plan of an account; the default plan if the account has none. */
-export function PlanName({ plan, standard }: { plan: string | null; standard: string | undefined }) {
+export function PlanName({ plan, defaultPlan }: { plan: string | null; defaultPlan: string | undefined }) {
   if (plan !== null) return <span className="truncate">{plan}</span>;
   return (
     <span className="truncate">
-      {standard ?? ''} <span className="text-xs text-ink-3">default</span>
+      {defaultPlan ?? ''} <span className="text-xs text-ink-3">default</span>
     </span>
   );
 }

@@ -1,5 +1,5 @@
 import type { ReactNode } from 'react';
-import type { Element } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 import { Skeleton } from '../../components/states.tsx';
 import type { Column } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
@@ -8,18 +8,18 @@ import { compact, whole } from '../../format/number.ts';
 import { Link } from '../../shell/link.tsx';
 import { AccountState, PlanName, type Account } from './account-words.tsx';
 
-type Usage = Element<'readUsage'>;
+type Usage = ItemOf<'readUsage'>;
 
 interface ColumnData {
   /** Usage of each account this month; accounts without usage are missing. */
   used: ReadonlyMap<string | null, Usage>;
   isLoaded: boolean;
   /** Name of the default plan. */
-  standard: string | undefined;
+  defaultPlan: string | undefined;
 }
 
 /** The columns of the list of accounts. */
-export function accountColumns({ used, isLoaded, standard }: ColumnData): Column<Account>[] {
+export function accountColumns({ used, isLoaded, defaultPlan }: ColumnData): Column<Account>[] {
   const figure = (account: Account, write: (usage: Usage | undefined) => ReactNode): ReactNode =>
     isLoaded ? write(used.get(account.id)) : <Skeleton className="ml-auto h-4 w-12" />;
   return [
@@ -29,7 +29,7 @@ export function accountColumns({ used, isLoaded, standard }: ColumnData): Column
       name: 'plan',
       heading: 'Plan',
       from: 'md',
-      cell: ({ plan }) => <PlanName plan={plan} standard={standard} />,
+      cell: ({ plan }) => <PlanName plan={plan} defaultPlan={defaultPlan} />,
     },
     {
       name: 'created',

@@ -5,8 +5,8 @@ import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { SearchField } from '../../components/search-field.tsx';
 import { Select } from '../../components/select.tsx';
-import { Empty, Failed, SkeletonRows } from '../../components/states.tsx';
-import { More, Table } from '../../components/table.tsx';
+import { EmptyState, ErrorState, SkeletonRows } from '../../components/states.tsx';
+import { ListFooter, Table } from '../../components/table.tsx';
 import { useLocation } from 'wouter';
 import { useHrefWithAccount } from '../../shell/account.ts';
 import { useQueryState } from '../../shell/query.ts';
@@ -25,7 +25,7 @@ export function AccountsList({ onNew }: { onNew: () => void }) {
   const [query, change] = useQueryState();
   const [, navigate] = useLocation();
   const hrefOf = useHrefWithAccount();
-  const standard = plans.data?.data.find((plan) => plan.default)?.name;
+  const defaultPlan = plans.data?.data.find((plan) => plan.default)?.name;
   const wanted = { text: query.get('q') ?? '', status: query.get('status'), plan: query.get('plan') };
   const narrowed = wanted.text !== '' || wanted.status !== null || wanted.plan !== null;
   const { items, hasMore, isReadingMore, more } = accounts;
@@ -33,7 +33,7 @@ export function AccountsList({ onNew }: { onNew: () => void }) {
     // Filters apply to all accounts, so all of them are loaded.
     if (narrowed && hasMore && !isReadingMore) more();
   });
-  const shown = items?.filter((account) => matches(account, wanted, standard));
+  const shown = items?.filter((account) => matches(account, wanted, defaultPlan));
   const used = new Map(usage.data?.data.map((row) => [row.account_id, row]));
   const clear = () => change({ q: null, status: null, plan: null });
   return (
@@ -43,14 +43,18 @@ export function AccountsList({ onNew }: { onNew: () => void }) {
         accounts.error === null ? (
           <SkeletonRows />
         ) : (
-          <Failed error={accounts.error} retry={accounts.refetch} />
+          <ErrorState error={accounts.error} retry={accounts.refetch} />
         )
       ) : items.length === 0 ? (
-        <Empty icon={Layers} title="No accounts yet" action={<Button onClick={onNew}>Create account</Button>}>
+        <EmptyState
+          icon={Layers}
+          title="No accounts yet"
+          action={<Button onClick={onNew}>Create account</Button>}
+        >
           An account owns API keys. Its plan limits their combined usage.
-        </Empty>
+        </EmptyState>
       ) : shown.length === 0 && !hasMore ? (
-        <Empty
+        <EmptyState
           icon={SearchX}
           title="No matching accounts"
           action={<Button onClick={clear}>Clear filters</Button>}
@@ -59,12 +63,12 @@ export function AccountsList({ onNew }: { onNew: () => void }) {
         <>
           <Table
             label="Accounts"
-            columns={accountColumns({ used, standard, isLoaded: usage.data !== undefined })}
+            columns={accountColumns({ used, defaultPlan, isLoaded: usage.data !== undefined })}
             rows={shown}
             keyOf={({ id }) => id}
             onOpen={({ id }) => navigate(hrefOf(`/operator/accounts/${id}`))}
           />
-          <More
+          <ListFooter
             shown={shown.length}
             what={shown.length === 1 ? 'account' : 'accounts'}
             hasMore={hasMore}
@@ -83,9 +87,9 @@ interface Wanted {
   plan: string | null;
 }
 
-function matches(account: Account, { text, status, plan }: Wanted, standard: string | undefined): boolean {
+function matches(account: Account, { text, status, plan }: Wanted, defaultPlan: string | undefined): boolean {
   if (status !== null && account.status !== status) return false;
-  if (plan !== null && (account.plan ?? standard) !== plan) return false;
+  if (plan !== null && (account.plan ?? defaultPlan) !== plan) return false;
   const words = text.trim().toLowerCase();
   return account.name.toLowerCase().includes(words) || account.id.includes(words);
 }

@@ -1,5 +1,5 @@
 import { Dialog } from '../../components/dialog.tsx';
-import { Facts } from '../../components/facts.tsx';
+import { DetailList } from '../../components/detail-list.tsx';
 import { Time } from '../../components/time.tsx';
 import { exactTime } from '../../format/time.ts';
 import { TextLink } from '../../shell/link.tsx';
@@ -56,8 +56,8 @@ function Details({ entry, names }: { entry: Entry; names: ReadonlyMap<string, Na
           </ul>
         </section>
       )}
-      <Facts
-        facts={[
+      <DetailList
+        details={[
           { label: 'Time', value: <Time at={at} /> },
           { label: 'Actor', value: <ActorName actor={actor} names={names} /> },
           { label: 'IP address', value: <IpAddress ip={ip} /> },

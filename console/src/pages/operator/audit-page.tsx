@@ -3,8 +3,8 @@ import { useEffect } from 'react';
 import { useList } from '../../api/queries.ts';
 import { Card } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
-import { Empty, Failed, SkeletonRows } from '../../components/states.tsx';
-import { More, Table } from '../../components/table.tsx';
+import { EmptyState, ErrorState, SkeletonRows } from '../../components/states.tsx';
+import { ListFooter, Table } from '../../components/table.tsx';
 import { useQueryState } from '../../shell/query.ts';
 import { auditColumns } from './audit-columns.tsx';
 import { AuditDialog } from './audit-dialog.tsx';
@@ -52,18 +52,18 @@ function Entries({ names }: { names: ReturnType<typeof useNames> }) {
     return entries.error === null ? (
       <SkeletonRows />
     ) : (
-      <Failed error={entries.error} retry={entries.refetch} />
+      <ErrorState error={entries.error} retry={entries.refetch} />
     );
   }
   if (items.length === 0) {
     return Object.keys(filter).length > 0 ? (
-      <Empty icon={SearchX} title="No matching entries">
+      <EmptyState icon={SearchX} title="No matching entries">
         Remove a filter to see more entries.
-      </Empty>
+      </EmptyState>
     ) : (
-      <Empty icon={ScrollText} title="No entries yet">
+      <EmptyState icon={ScrollText} title="No entries yet">
         Changes to accounts, keys, plans and users will appear here.
-      </Empty>
+      </EmptyState>
     );
   }
   return (
@@ -76,7 +76,7 @@ function Entries({ names }: { names: ReturnType<typeof useNames> }) {
         onOpen={show}
         isOpen={({ id }) => id === openId}
       />
-      <More
+      <ListFooter
         shown={items.length}
         what={items.length === 1 ? 'entry' : 'entries'}
         hasMore={hasMore}

@@ -1,6 +1,6 @@
-import type { Element } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 
-export type Entry = Element<'listAudit'>;
+export type Entry = ItemOf<'listAudit'>;
 
 /** Text of each action, to be followed by the name of the subject. */
 export const ACTION_WORDS = {

@@ -4,7 +4,7 @@ import { useAction, useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { Field, TextField } from '../../components/field.tsx';
-import { faultAt, FormFault } from '../../components/form-fault.tsx';
+import { errorAt, FormError } from '../../components/form-error.tsx';
 import { Select } from '../../components/select.tsx';
 import type { Account } from './account-words.tsx';
 import { chosenPlan, planChoice, planChoices } from './plan-choices.ts';
@@ -125,9 +125,9 @@ function NameForm({
         autoComplete="off"
         value={name}
         onChange={({ target }) => setName(target.value)}
-        error={faultAt(error, 'name')}
+        error={errorAt(error, 'name')}
       />
-      <FormFault error={error} fields={['name']} />
+      <FormError error={error} fields={['name']} />
     </form>
   );
 }
@@ -151,10 +151,10 @@ function PlanForm({ id, plan: now, error, onSubmit }: PlanFormProps) {
   };
   return (
     <form id={id} onSubmit={submit} className="space-y-4">
-      <Field label="Plan" error={faultAt(error, 'plan')}>
+      <Field label="Plan" error={errorAt(error, 'plan')}>
         <Select value={plan} choices={choices} onChange={setPlan} />
       </Field>
-      <FormFault error={error} fields={['plan']} />
+      <FormError error={error} fields={['plan']} />
     </form>
   );
 }

@@ -1,12 +1,12 @@
 import type { ReactNode } from 'react';
-import type { Element } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 import type { Column } from '../../components/table.tsx';
 import { bytes, oneDigit, percent, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import { EngineStatus } from '../../components/engine-status.tsx';
 import { UNKNOWN } from './words.ts';
 
-export type Engine = Element<'listEngines'>;
+export type Engine = ItemOf<'listEngines'>;
 
 /** Returns a unique key: replicas of two models may have the same name. */
 export const keyOfEngine = ({ model, name }: Engine): string => `${model} ${name}`;

@@ -1,6 +1,6 @@
 import { ButtonLink } from '../../components/button.tsx';
 import { Dialog } from '../../components/dialog.tsx';
-import { Facts } from '../../components/facts.tsx';
+import { DetailList } from '../../components/detail-list.tsx';
 import { Meter } from '../../components/meter.tsx';
 import { Progress } from '../../components/progress.tsx';
 import { Notice } from '../../components/states.tsx';
@@ -41,8 +41,8 @@ function Details({ engine }: { engine: Engine }) {
       {slots !== null && used !== null && (
         <Meter label="Slots in use" used={used} bound={slots} text={`${used} of ${slots}`} />
       )}
-      <Facts
-        facts={[
+      <DetailList
+        details={[
           { label: 'State', value: <EngineStatus engine={engine} /> },
           { label: 'In flight from this instance', value: whole(engine.in_flight) },
           { label: 'Slots', value: orUnknown(slots, whole) },

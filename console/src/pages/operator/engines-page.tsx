@@ -2,7 +2,7 @@ import { Cpu } from 'lucide-react';
 import { useRead } from '../../api/queries.ts';
 import { Card } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
-import { Empty, Failed, SkeletonRows } from '../../components/states.tsx';
+import { EmptyState, ErrorState, SkeletonRows } from '../../components/states.tsx';
 import { Table } from '../../components/table.tsx';
 import { useQueryState } from '../../shell/query.ts';
 import { engineColumns, keyOfEngine, type Engine } from './engine-columns.tsx';
@@ -25,12 +25,12 @@ export default function EnginesPage() {
           engines.error === null ? (
             <SkeletonRows />
           ) : (
-            <Failed error={engines.error} retry={() => void engines.refetch()} />
+            <ErrorState error={engines.error} retry={() => void engines.refetch()} />
           )
         ) : items.length === 0 ? (
-          <Empty icon={Cpu} title="No models configured">
+          <EmptyState icon={Cpu} title="No models configured">
             Add models and replicas to the configuration file. See docs/models.md and docs/replicas.md.
-          </Empty>
+          </EmptyState>
         ) : (
           <Table
             label="Engines"

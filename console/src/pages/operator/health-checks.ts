@@ -1,9 +1,9 @@
-import type { Answer, Element } from '../../api/client.ts';
+import type { ResponseOf, ItemOf } from '../../api/client.ts';
 import { bytes, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 
-type Health = Answer<'readHealth'>;
-type Model = Element<'listServedModels'>;
+type Health = ResponseOf<'readHealth'>;
+type Model = ItemOf<'listServedModels'>;
 
 /** The state of one dependency of the service. */
 export interface Check {

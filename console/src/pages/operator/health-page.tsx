@@ -1,9 +1,9 @@
-import type { Answer } from '../../api/client.ts';
+import type { ResponseOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
 import { Card, Figure } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
-import { Failed, Notice, SkeletonRows } from '../../components/states.tsx';
+import { ErrorState, Notice, SkeletonRows } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { duration } from '../../format/time.ts';
 import { checksOf, type Check } from './health-checks.ts';
@@ -27,7 +27,7 @@ export default function HealthPage() {
           {health.error === null ? (
             <SkeletonRows />
           ) : (
-            <Failed error={health.error} retry={() => void health.refetch()} />
+            <ErrorState error={health.error} retry={() => void health.refetch()} />
           )}
         </Card>
       ) : (
@@ -75,7 +75,7 @@ function Checks({ checks }: { checks: readonly Check[] }) {
 }
 
 /** `now` in Unix milliseconds. */
-function About({ health, now }: { health: Answer<'readHealth'>; now: number }) {
+function About({ health, now }: { health: ResponseOf<'readHealth'>; now: number }) {
   return (
     <Card>
       <dl className="grid grid-cols-2 gap-x-4 gap-y-5 sm:grid-cols-4">

@@ -1,5 +1,5 @@
 import { lazy, Suspense, useMemo } from 'react';
-import type { Answer } from '../../api/client.ts';
+import type { ResponseOf } from '../../api/client.ts';
 import { Card } from '../../components/card.tsx';
 import { Skeleton } from '../../components/states.tsx';
 import { duration } from '../../format/time.ts';
@@ -14,7 +14,7 @@ const SPAN = 5;
 const HEIGHT = 180;
 
 /** Charts of the last five minutes. */
-export function LoadCharts({ seconds }: { seconds: Answer<'readLoad'>['seconds'] }) {
+export function LoadCharts({ seconds }: { seconds: ResponseOf<'readLoad'>['seconds'] }) {
   const { times, requests, tokens, ttft } = useMemo(() => {
     const rate = (label: string, color: number, values: number[], shape: 'line' | 'area') => ({
       label,

@@ -1,6 +1,6 @@
-import type { Answer } from '../../api/client.ts';
+import type { ResponseOf } from '../../api/client.ts';
 
-type Second = Answer<'readLoad'>['seconds'][number];
+type Second = ResponseOf<'readLoad'>['seconds'][number];
 
 /** Aggregates of the last seconds. */
 interface Recent {

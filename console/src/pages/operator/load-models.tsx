@@ -1,14 +1,14 @@
 import { Boxes } from 'lucide-react';
-import type { Element } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 import { useList } from '../../api/queries.ts';
 import { Card } from '../../components/card.tsx';
-import { Empty, Failed, SkeletonRows } from '../../components/states.tsx';
+import { EmptyState, ErrorState, SkeletonRows } from '../../components/states.tsx';
 import { Table, type Column } from '../../components/table.tsx';
 import { whole } from '../../format/number.ts';
 import { TextLink } from '../../shell/link.tsx';
 import { EngineStatus } from '../../components/engine-status.tsx';
 
-type Model = Element<'listServedModels'>;
+type Model = ItemOf<'listServedModels'>;
 
 const COLUMNS: readonly Column<Model>[] = [
   {
@@ -61,12 +61,12 @@ export function LoadModels({ everyMs }: { everyMs: number }) {
         models.error === null ? (
           <SkeletonRows rows={3} />
         ) : (
-          <Failed error={models.error} retry={models.refetch} />
+          <ErrorState error={models.error} retry={models.refetch} />
         )
       ) : models.items.length === 0 ? (
-        <Empty icon={Boxes} title="No models configured">
+        <EmptyState icon={Boxes} title="No models configured">
           Add models to the configuration file. See docs/models.md.
-        </Empty>
+        </EmptyState>
       ) : (
         <Table label="Models" columns={COLUMNS} rows={models.items} keyOf={({ id }) => id} />
       )}

@@ -1,9 +1,9 @@
 import type { ReactNode } from 'react';
-import type { Answer } from '../../api/client.ts';
+import type { ResponseOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Card, Figure } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
-import { Failed, Notice, Skeleton } from '../../components/states.tsx';
+import { ErrorState, Notice, Skeleton } from '../../components/states.tsx';
 import { oneDigit, percent, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import { Live } from './live.tsx';
@@ -28,7 +28,7 @@ export default function LoadPage() {
             <Waiting />
           ) : (
             <Card>
-              <Failed error={load.error} retry={() => void load.refetch()} />
+              <ErrorState error={load.error} retry={() => void load.refetch()} />
             </Card>
           )
         ) : (
@@ -40,7 +40,7 @@ export default function LoadPage() {
   );
 }
 
-function Now({ load }: { load: Answer<'readLoad'> }) {
+function Now({ load }: { load: ResponseOf<'readLoad'> }) {
   const rates = recent(load.seconds, RATE_SPAN);
   const shares = recent(load.seconds, SHARE_SPAN);
   return (

@@ -5,7 +5,7 @@ import { useAction, useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { Field, TextField } from '../../components/field.tsx';
-import { faultAt, FormFault } from '../../components/form-fault.tsx';
+import { errorAt, FormError } from '../../components/form-error.tsx';
 import { Select } from '../../components/select.tsx';
 import { chosenPlan, planChoice, planChoices } from './plan-choices.ts';
 
@@ -75,16 +75,16 @@ function AccountForm({ id, error, onSubmit }: AccountFormProps) {
         value={name}
         onChange={({ target }) => setName(target.value)}
         hint="For example the name of a company or team"
-        error={faultAt(error, 'name')}
+        error={errorAt(error, 'name')}
       />
       <Field
         label="Plan"
         hint="Limits the combined usage of all keys of the account"
-        error={faultAt(error, 'plan')}
+        error={errorAt(error, 'plan')}
       >
         <Select value={plan} choices={planChoices(plans.data?.data ?? [])} onChange={setPlan} />
       </Field>
-      <FormFault error={error} fields={['name', 'plan']} />
+      <FormError error={error} fields={['name', 'plan']} />
     </form>
   );
 }

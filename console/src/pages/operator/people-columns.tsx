@@ -1,5 +1,5 @@
 import { Ellipsis, ScrollText, ShieldMinus, ShieldPlus, Trash2 } from 'lucide-react';
-import type { Element } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 import { Badge } from '../../components/badge.tsx';
 import { IconButton } from '../../components/button.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../../components/menu.tsx';
@@ -8,7 +8,7 @@ import { Time } from '../../components/time.tsx';
 import { Link } from '../../shell/link.tsx';
 import type { Change } from './person-change.tsx';
 
-type Person = Element<'listPeople'>;
+type Person = ItemOf<'listPeople'>;
 
 interface ColumnData {
   selfId: string;

@@ -1,11 +1,11 @@
 import { SearchX, Users } from 'lucide-react';
 import { useEffect, useState } from 'react';
-import type { Element } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 import { useList } from '../../api/queries.ts';
 import { Card } from '../../components/card.tsx';
 import { SearchField } from '../../components/search-field.tsx';
-import { Empty, Failed, SkeletonRows } from '../../components/states.tsx';
-import { More, Table } from '../../components/table.tsx';
+import { EmptyState, ErrorState, SkeletonRows } from '../../components/states.tsx';
+import { ListFooter, Table } from '../../components/table.tsx';
 import { useQueryState } from '../../shell/query.ts';
 import { useSession } from '../../shell/session.tsx';
 import { PersonChange, type Change } from './person-change.tsx';
@@ -40,14 +40,14 @@ export function PeopleList() {
         people.error === null ? (
           <SkeletonRows />
         ) : (
-          <Failed error={people.error} retry={people.refetch} />
+          <ErrorState error={people.error} retry={people.refetch} />
         )
       ) : items.length === 0 ? (
-        <Empty icon={Users} title="No users yet">
+        <EmptyState icon={Users} title="No users yet">
           Invite users on the page of an account.
-        </Empty>
+        </EmptyState>
       ) : shown.length === 0 && !hasMore ? (
-        <Empty icon={SearchX} title="No matching users" />
+        <EmptyState icon={SearchX} title="No matching users" />
       ) : (
         <>
           <Table
@@ -56,7 +56,7 @@ export function PeopleList() {
             rows={shown}
             keyOf={({ id }) => id}
           />
-          <More
+          <ListFooter
             shown={shown.length}
             what={shown.length === 1 ? 'user' : 'users'}
             hasMore={hasMore}
@@ -70,7 +70,7 @@ export function PeopleList() {
   );
 }
 
-function matches({ name, email, id }: Element<'listPeople'>, text: string): boolean {
+function matches({ name, email, id }: ItemOf<'listPeople'>, text: string): boolean {
   const words = text.trim().toLowerCase();
   return name.toLowerCase().includes(words) || email.includes(words) || id.includes(words);
 }

@@ -1,10 +1,10 @@
 import type { ReactNode } from 'react';
-import type { Element } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 import { useAction } from '../../api/queries.ts';
 import { Confirm } from '../../components/confirm.tsx';
 import { useSession } from '../../shell/session.tsx';
 
-type Person = Element<'listPeople'>;
+type Person = ItemOf<'listPeople'>;
 
 /** A change to a user that needs confirmation. */
 export interface Change {

@@ -1,21 +1,21 @@
-import type { Element } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 import type { Choice } from '../../components/select.tsx';
 import { limitsSet, limitWords } from '../../format/limits.ts';
 
-type Plan = Element<'listPlans'>;
+type Plan = ItemOf<'listPlans'>;
 
 /** Select value of the default plan. No plan has an empty name. */
-const STANDARD = '';
+const DEFAULT_PLAN = '';
 
 /** Convert between a plan name, or null for the default plan, and a select value. */
-export const planChoice = (plan: string | null): string => plan ?? STANDARD;
-export const chosenPlan = (choice: string): string | null => (choice === STANDARD ? null : choice);
+export const planChoice = (plan: string | null): string => plan ?? DEFAULT_PLAN;
+export const chosenPlan = (choice: string): string | null => (choice === DEFAULT_PLAN ? null : choice);
 
 /** Returns the configured plans, starting with "Default plan", which follows changes of the default. */
 export function planChoices(plans: readonly Plan[]): Choice<string>[] {
-  const standard = plans.find((plan) => plan.default);
+  const defaultPlan = plans.find((plan) => plan.default);
   return [
-    { value: STANDARD, label: `Default plan${standard ? ` (${standard.name})` : ''}` },
+    { value: DEFAULT_PLAN, label: `Default plan${defaultPlan ? ` (${defaultPlan.name})` : ''}` },
     ...plans.flatMap(({ name, limits }) =>
       limits === null ? [] : [{ value: name, label: name, hint: hintOf(limits) }],
     ),

@@ -1,16 +1,16 @@
 import { Gauge } from 'lucide-react';
 import type { ReactNode } from 'react';
-import type { Element } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
 import { Card } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
-import { Empty, Failed, Notice, Skeleton } from '../../components/states.tsx';
+import { EmptyState, ErrorState, Notice, Skeleton } from '../../components/states.tsx';
 import { limitsSet, limitWords } from '../../format/limits.ts';
 import { whole } from '../../format/number.ts';
 import { TextLink } from '../../shell/link.tsx';
 
-type Plan = Element<'listPlans'>;
+type Plan = ItemOf<'listPlans'>;
 type Limits = NonNullable<Plan['limits']>;
 
 /** The configured plans. */
@@ -32,12 +32,12 @@ export default function PlansPage() {
           {plans.error === null ? (
             <Skeleton className="h-64 w-full" />
           ) : (
-            <Failed error={plans.error} retry={() => void plans.refetch()} />
+            <ErrorState error={plans.error} retry={() => void plans.refetch()} />
           )}
         </Card>
       ) : all.length === 0 ? (
         <Card>
-          <Empty icon={Gauge} title="No plans configured" />
+          <EmptyState icon={Gauge} title="No plans configured" />
         </Card>
       ) : (
         <div className="space-y-4">

@@ -1,12 +1,12 @@
 import { createContext, use, useSyncExternalStore } from 'react';
-import type { Element } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 import type { Answer } from './answer.ts';
 import type { Change, Draft } from './draft.ts';
 import type { LiveAnswers } from './live.ts';
 import type { Faults } from './settings.ts';
 
 /** A configured model, ready or not. */
-export type Model = Element<'listServedModels'>;
+export type Model = ItemOf<'listServedModels'>;
 
 /** State of the playground. */
 export interface Playground {

@@ -43,7 +43,7 @@ interface Completion {
 }
 
 /** An empty playground. */
-export const FRESH: Draft = {
+export const EMPTY_DRAFT: Draft = {
   mode: 'chat',
   system: '',
   input: '',
@@ -196,7 +196,11 @@ export function completing(draft: Draft): { draft: Draft; pending: Pending[] } {
 
 /** Returns an empty draft with the same models and default settings. */
 export function cleared({ mode, columns }: Draft): Draft {
-  return { ...FRESH, mode, columns: columns.map(({ model }) => ({ model, turns: [], completion: null })) };
+  return {
+    ...EMPTY_DRAFT,
+    mode,
+    columns: columns.map(({ model }) => ({ model, turns: [], completion: null })),
+  };
 }
 
 /** Returns all responses by id. */

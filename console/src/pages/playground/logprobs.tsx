@@ -3,7 +3,7 @@ import type { TokenLogprob } from '../../api/generate.ts';
 import { percent } from '../../format/number.ts';
 
 /** Maximum number of tokens shown, to keep the page fast. */
-const MOST_SHOWN = 500;
+const MAX_SHOWN = 500;
 
 /** The probability of each token, and its most likely alternatives. */
 export function Logprobs({ tokens }: { tokens: readonly TokenLogprob[] }) {
@@ -28,7 +28,7 @@ export function Logprobs({ tokens }: { tokens: readonly TokenLogprob[] }) {
             </tr>
           </thead>
           <tbody className="divide-y divide-line">
-            {tokens.slice(0, MOST_SHOWN).map(({ token, logprob, top }, index) => (
+            {tokens.slice(0, MAX_SHOWN).map(({ token, logprob, top }, index) => (
               // Tokens repeat, so only their index is unique.
               <tr key={`${index}`}>
                 <td className="px-3 py-1 font-mono whitespace-pre">{shown(token)}</td>
@@ -49,9 +49,9 @@ export function Logprobs({ tokens }: { tokens: readonly TokenLogprob[] }) {
           </tbody>
         </table>
       </div>
-      {tokens.length > MOST_SHOWN && (
+      {tokens.length > MAX_SHOWN && (
         <p className="mt-1 text-xs text-ink-3">
-          Showing the first {MOST_SHOWN} of {tokens.length} tokens
+          Showing the first {MAX_SHOWN} of {tokens.length} tokens
         </p>
       )}
     </details>

@@ -12,26 +12,26 @@ export function Numbers({ answer }: { answer: Answer }) {
   return (
     <div className="mt-2.5 flex flex-wrap items-center gap-x-4 gap-y-1 text-xs text-ink-3">
       <dl className="contents">
-        {usage && <One name="Prompt">{tokens(usage.promptTokens)}</One>}
-        {usage && usage.cachedTokens > 0 && <One name="Cached">{tokens(usage.cachedTokens)}</One>}
-        {usage && <One name="Completion">{tokens(usage.completionTokens)}</One>}
+        {usage && <Metric name="Prompt">{tokens(usage.promptTokens)}</Metric>}
+        {usage && usage.cachedTokens > 0 && <Metric name="Cached">{tokens(usage.cachedTokens)}</Metric>}
+        {usage && <Metric name="Completion">{tokens(usage.completionTokens)}</Metric>}
         {ttftMs !== null && (
-          <One name="TTFT" title="Time to first token">
+          <Metric name="TTFT" title="Time to first token">
             {duration(ttftMs)}
-          </One>
+          </Metric>
         )}
         {speed !== null && (
-          <One name="Throughput" title="Tokens per second after the first token">
+          <Metric name="Throughput" title="Tokens per second after the first token">
             {oneDigit(speed)} tokens/s
-          </One>
+          </Metric>
         )}
-        {totalMs !== null && <One name="Total">{duration(totalMs)}</One>}
+        {totalMs !== null && <Metric name="Total">{duration(totalMs)}</Metric>}
         {cost !== null && (
-          <One name="Cost" title={`$${cost}`}>
+          <Metric name="Cost" title={`$${cost}`}>
             {money(cost)}
-          </One>
+          </Metric>
         )}
-        <One name="Finish reason">{endOf(answer)}</One>
+        <Metric name="Finish reason">{endOf(answer)}</Metric>
       </dl>
       {requestId !== null && (
         <TextLink to={`/requests/${requestId}`} className="text-xs">
@@ -42,7 +42,7 @@ export function Numbers({ answer }: { answer: Answer }) {
   );
 }
 
-function One({ name, title, children }: { name: string; title?: string; children: ReactNode }) {
+function Metric({ name, title, children }: { name: string; title?: string; children: ReactNode }) {
   return (
     <div className="flex gap-1 whitespace-nowrap" title={title}>
       <dt>{name}</dt>

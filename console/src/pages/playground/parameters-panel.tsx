@@ -6,7 +6,7 @@ import { useActions, usePlayground } from './context.ts';
 import { FormatFields } from './format-fields.tsx';
 import { NumberField, Reset } from './number-field.tsx';
 import { CHOICES, LENGTH, PENALTIES, SAMPLING, TEXT_TOP_LOGPROBS, TOP_LOGPROBS } from './parameters.ts';
-import { DEFAULTS, LONGEST_TEXT, MOST_BIASES } from './settings.ts';
+import { DEFAULTS, MAX_TEXT_LENGTH, MAX_BIASES } from './settings.ts';
 import { StopFields } from './stop-fields.tsx';
 
 /** All request parameters. Empty parameters are not sent. */
@@ -128,7 +128,7 @@ function AdvancedFields() {
         value={logitBias}
         error={faults['logit_bias']}
         placeholder='{ "198": -100 }'
-        hint={`Adds a value from -100 to 100 to the logits of token IDs. At most ${MOST_BIASES} tokens. Default: none.`}
+        hint={`Adds a value from -100 to 100 to the logits of token IDs. At most ${MAX_BIASES} tokens. Default: none.`}
         mono
         rows={2}
         spellCheck={false}
@@ -139,7 +139,7 @@ function AdvancedFields() {
         aside={<Reset label="User" isSet={user !== ''} onReset={() => set({ user: '' })} />}
         value={user}
         error={faults['user']}
-        hint={`Identifies your end user. Does not affect the completion. At most ${LONGEST_TEXT} characters.`}
+        hint={`Identifies your end user. Does not affect the completion. At most ${MAX_TEXT_LENGTH} characters.`}
         autoComplete="off"
         onChange={(event) => set({ user: event.target.value })}
       />

@@ -37,7 +37,7 @@ type NumberName =
 const BOTH = ['chat', 'text'] as const;
 
 /** Largest count that the API accepts: a signed 32-bit integer. */
-const MOST = 2_147_483_647;
+const MAX_COUNT = 2_147_483_647;
 
 /** Parameters that limit the length. */
 export const LENGTH: readonly NumberParameter[] = [
@@ -48,7 +48,7 @@ export const LENGTH: readonly NumberParameter[] = [
     modes: BOTH,
     whole: true,
     min: 1,
-    max: MOST,
+    max: MAX_COUNT,
     fallback: 'Maximum',
   },
 ];
@@ -85,7 +85,7 @@ export const SAMPLING: readonly NumberParameter[] = [
     modes: BOTH,
     whole: true,
     min: 0,
-    max: MOST,
+    max: MAX_COUNT,
     fallback: 'Default',
     unit: 'tokens',
   },
@@ -189,7 +189,7 @@ export const NUMBERS: readonly NumberParameter[] = [
 
 /** Returns the accepted range, such as `0 to 2`. */
 export function boundsOf({ min, max, aboveMin, whole }: NumberParameter): string {
-  const top = max === MOST || max === Number.MAX_SAFE_INTEGER;
+  const top = max === MAX_COUNT || max === Number.MAX_SAFE_INTEGER;
   if (min === Number.MIN_SAFE_INTEGER) return 'Any whole number';
   if (aboveMin) return `Greater than ${min}, at most ${max}`;
   if (top) return `${whole ? 'A whole number, ' : ''}${min} or more`;

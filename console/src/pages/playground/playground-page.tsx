@@ -5,7 +5,7 @@ import { Button } from '../../components/button.tsx';
 import { Segmented } from '../../components/choices.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { Page } from '../../components/page.tsx';
-import { Failed, Skeleton } from '../../components/states.tsx';
+import { ErrorState, Skeleton } from '../../components/states.tsx';
 import { useAccount } from '../../shell/account.ts';
 import { NoAccount } from '../../shell/no-account.tsx';
 import { useQueryState } from '../../shell/query.ts';
@@ -37,7 +37,7 @@ export default function PlaygroundPage() {
     return (
       <Page title="Playground" fill>
         {models.error ? (
-          <Failed error={models.error} retry={() => void models.refetch()} />
+          <ErrorState error={models.error} retry={() => void models.refetch()} />
         ) : (
           <div role="status" className="space-y-4 p-4 sm:p-6">
             <span className="sr-only">Loading</span>

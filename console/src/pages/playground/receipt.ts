@@ -2,7 +2,7 @@ import { call } from '../../api/client.ts';
 import type { Answer } from './answer.ts';
 
 /** Delay before each attempt, in milliseconds. Requests are settled shortly after they end. */
-const LOOKS_MS = [200, 1000, 3000];
+const RETRY_DELAYS_MS = [200, 1000, 3000];
 
 /**
  * Adds usage and cost from the receipt to a response that was stopped or interrupted and therefore lacks them. Returns
@@ -11,7 +11,7 @@ const LOOKS_MS = [200, 1000, 3000];
 export async function withReceipt(answer: Answer): Promise<Answer> {
   const { requestId: id } = answer;
   if (id === null || (answer.usage !== null && answer.cost !== null)) return answer;
-  for (const ms of LOOKS_MS) {
+  for (const ms of RETRY_DELAYS_MS) {
     await new Promise((resolve) => setTimeout(resolve, ms));
     try {
       const { request } = await call('getReceipt', { params: { id } });

@@ -39,12 +39,12 @@ export const DEFAULTS: Settings = {
   stream: true,
 };
 
-export const MOST_STOPS = 4;
+export const MAX_STOPS = 4;
 /** Maximum length of a stop sequence and of `user`, in UTF-16 units. */
-export const LONGEST_TEXT = 1024;
-export const MOST_BIASES = 1024;
+export const MAX_TEXT_LENGTH = 1024;
+export const MAX_BIASES = 1024;
 /** Maximum length of a schema, in JSON characters. */
-const LARGEST_SCHEMA = 65_536;
+const MAX_SCHEMA_LENGTH = 65_536;
 
 /** Validation errors by field name. */
 export type Faults = Readonly<Record<string, string>>;
@@ -57,7 +57,7 @@ export function faultsOf(settings: Settings, mode: Mode): Faults {
   }
   for (const [index, typed] of settings.stop.entries()) {
     faults[`stop[${index}]`] =
-      unescaped(typed).length > LONGEST_TEXT ? `Use at most ${LONGEST_TEXT} characters.` : null;
+      unescaped(typed).length > MAX_TEXT_LENGTH ? `Use at most ${MAX_TEXT_LENGTH} characters.` : null;
   }
   if (settings.format === 'json_schema') {
     faults['schemaName'] = /^[\w-]{1,64}$/.test(settings.schemaName)
@@ -66,7 +66,8 @@ export function faultsOf(settings: Settings, mode: Mode): Faults {
     faults['schema'] = faultOfSchema(settings.schema);
   }
   faults['logit_bias'] = faultOfBiases(settings.logitBias);
-  faults['user'] = settings.user.length > LONGEST_TEXT ? `Use at most ${LONGEST_TEXT} characters.` : null;
+  faults['user'] =
+    settings.user.length > MAX_TEXT_LENGTH ? `Use at most ${MAX_TEXT_LENGTH} characters.` : null;
   faults['echo'] =
     mode === 'text' && settings.echo && settings.logprobs
       ? 'Cannot be combined with log probabilities. Turn one of them off.'
@@ -105,8 +106,8 @@ function faultOfSchema(text: string): string | null {
   const read = readJson(text);
   if ('fault' in read) return read.fault;
   if (!isObject(read.value)) return 'The schema must be a JSON object.';
-  return JSON.stringify(read.value).length > LARGEST_SCHEMA
-    ? `The schema must have at most ${LARGEST_SCHEMA} characters.`
+  return JSON.stringify(read.value).length > MAX_SCHEMA_LENGTH
+    ? `The schema must have at most ${MAX_SCHEMA_LENGTH} characters.`
     : null;
 }
 
@@ -116,7 +117,7 @@ function faultOfBiases(text: string): string | null {
   if ('fault' in read) return read.fault;
   if (!isObject(read.value)) return 'Enter a JSON object, such as { "198": -100 }.';
   const biases = Object.entries(read.value);
-  if (biases.length > MOST_BIASES) return `Use at most ${MOST_BIASES} tokens.`;
+  if (biases.length > MAX_BIASES) return `Use at most ${MAX_BIASES} tokens.`;
   for (const [token, bias] of biases) {
     if (!/^(?:0|[1-9]\d{0,9})$/.test(token)) return `${JSON.stringify(token)} is not a token ID.`;
     if (typeof bias !== 'number' || Math.abs(bias) > 100)

@@ -3,7 +3,7 @@ import { Button, IconButton } from '../../components/button.tsx';
 import { classNames } from '../../components/class-names.ts';
 import { INPUT } from '../../components/field.tsx';
 import { useActions, usePlayground } from './context.ts';
-import { MOST_STOPS } from './settings.ts';
+import { MAX_STOPS } from './settings.ts';
 
 /** Inputs for stop sequences. */
 export function StopFields() {
@@ -39,7 +39,7 @@ export function StopFields() {
           </div>
         );
       })}
-      {stop.length < MOST_STOPS && (
+      {stop.length < MAX_STOPS && (
         <Button
           size="small"
           className="self-start"
@@ -50,8 +50,7 @@ export function StopFields() {
         </Button>
       )}
       <p className="text-xs leading-5 text-ink-3">
-        Generation ends before the first of these. At most {MOST_STOPS}. Write \n for a new line, \t for a
-        tab.
+        Generation ends before the first of these. At most {MAX_STOPS}. Write \n for a new line, \t for a tab.
       </p>
     </fieldset>
   );

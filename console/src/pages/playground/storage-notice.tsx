@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import { Confirm } from '../../components/confirm.tsx';
-import { say } from '../../components/toast.tsx';
+import { notify } from '../../components/toast.tsx';
 import { useActions, usePlayground } from './context.ts';
 import { isEmpty } from './draft.ts';
 
@@ -28,7 +28,7 @@ export function StorageNotice() {
         onConfirm={() => {
           setAsking(false);
           clear();
-          say.good('Playground cleared');
+          notify.success('Playground cleared');
         }}
       >
         <p>Deletes all messages, completions and parameters from this browser. Receipts are kept.</p>

@@ -1,6 +1,6 @@
 import { emptyAnswer, type Answer } from './answer.ts';
-import { FRESH, type Column, type Draft, type Turn } from './draft.ts';
-import { MOST_STOPS, type Settings } from './settings.ts';
+import { EMPTY_DRAFT, type Column, type Draft, type Turn } from './draft.ts';
+import { MAX_STOPS, type Settings } from './settings.ts';
 
 /** Returns the local storage key of a user's playground. */
 export const storageKey = (personId: string): string => `sluice.playground.${personId}`;
@@ -27,17 +27,17 @@ export function fromStored(text: string | null): Draft {
   try {
     value = JSON.parse(text ?? 'null');
   } catch {
-    return FRESH;
+    return EMPTY_DRAFT;
   }
-  if (!isRecord(value)) return FRESH;
+  if (!isRecord(value)) return EMPTY_DRAFT;
   const columns = Array.isArray(value.columns) ? value.columns.slice(0, 2).flatMap(columnOf) : [];
   return {
     mode: value.mode === 'text' ? 'text' : 'chat',
-    system: textOf(value.system, FRESH.system),
-    input: textOf(value.input, FRESH.input),
+    system: textOf(value.system, EMPTY_DRAFT.system),
+    input: textOf(value.input, EMPTY_DRAFT.input),
     inputRole: roleOf(value.inputRole),
-    prompt: textOf(value.prompt, FRESH.prompt),
-    columns: columns.length > 0 ? columns : FRESH.columns,
+    prompt: textOf(value.prompt, EMPTY_DRAFT.prompt),
+    columns: columns.length > 0 ? columns : EMPTY_DRAFT.columns,
     settings: settingsOf(value.settings),
   };
 }
@@ -109,7 +109,7 @@ function answerOf(value: unknown): Answer | null {
 }
 
 function settingsOf(value: unknown): Settings {
-  const { settings } = FRESH;
+  const { settings } = EMPTY_DRAFT;
   if (!isRecord(value)) return settings;
   const numbers = isRecord(value.numbers) ? Object.entries(value.numbers) : [];
   const { format } = value;
@@ -117,7 +117,7 @@ function settingsOf(value: unknown): Settings {
     // Unknown names are harmless: requests only include known parameters.
     numbers: Object.fromEntries(numbers.filter(([, typed]) => typeof typed === 'string')),
     stop: Array.isArray(value.stop)
-      ? value.stop.filter((one) => typeof one === 'string').slice(0, MOST_STOPS)
+      ? value.stop.filter((one) => typeof one === 'string').slice(0, MAX_STOPS)
       : settings.stop,
     format: format === 'json_object' || format === 'json_schema' ? format : 'text',
     schemaName: textOf(value.schemaName, settings.schemaName),

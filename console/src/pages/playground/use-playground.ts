@@ -8,7 +8,7 @@ import {
   changed,
   cleared,
   completing,
-  FRESH,
+  EMPTY_DRAFT,
   rerun,
   sent,
   type Change,
@@ -148,6 +148,6 @@ function readDraft(personId: string): Draft {
   try {
     return fromStored(localStorage.getItem(storageKey(personId)));
   } catch {
-    return FRESH;
+    return EMPTY_DRAFT;
   }
 }

@@ -3,7 +3,7 @@ import type { ReactNode } from 'react';
 import { Redirect } from 'wouter';
 import { useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
-import { Empty, Failed, SkeletonRows } from '../../components/states.tsx';
+import { EmptyState, ErrorState, SkeletonRows } from '../../components/states.tsx';
 import { useHrefWithAccount } from '../../shell/account.ts';
 import type { Scope } from '../../shell/scope.tsx';
 import type { Request } from './outcome.tsx';
@@ -36,7 +36,7 @@ export function Found({ scope, id, receiptOf, onClear, children }: FoundProps) {
   const fault = isClientId ? byClientId.error : byId.error;
   // A 400 means that the id is not a valid client request id.
   if (fault !== null && fault.status !== 400) {
-    return <Failed error={fault} retry={() => void (isClientId ? byClientId : byId).refetch()} />;
+    return <ErrorState error={fault} retry={() => void (isClientId ? byClientId : byId).refetch()} />;
   }
   const found = isClientId && (scope.all || fault !== null) ? [] : byClientId.data?.data;
   if (found === undefined) return <SkeletonRows />;
@@ -46,7 +46,7 @@ export function Found({ scope, id, receiptOf, onClear, children }: FoundProps) {
   }
   if (first !== undefined) return children(found.map(({ request }) => request));
   return (
-    <Empty
+    <EmptyState
       icon={SearchX}
       title="No request with this ID"
       action={<Button onClick={onClear}>Show all requests</Button>}
@@ -54,6 +54,6 @@ export function Found({ scope, id, receiptOf, onClear, children }: FoundProps) {
       {scope.all
         ? 'Select an account to search by client request ID.'
         : 'Enter the x-request-id of a response, or the x-client-request-id that was sent. Rejected requests are not logged.'}
-    </Empty>
+    </EmptyState>
   );
 }

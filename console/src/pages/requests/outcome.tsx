@@ -1,7 +1,7 @@
-import type { Element } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 import { Status, type Tone } from '../../components/badge.tsx';
 
-export type Request = Element<'listRequests'>;
+export type Request = ItemOf<'listRequests'>;
 
 /** The status or result of a request. */
 interface Outcome {

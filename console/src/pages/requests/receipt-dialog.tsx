@@ -1,10 +1,10 @@
 import { useState } from 'react';
-import type { Answer } from '../../api/client.ts';
+import type { ResponseOf } from '../../api/client.ts';
 import { useAccountNames, useKeyNames } from '../../api/names.ts';
 import { useRead } from '../../api/queries.ts';
 import { Dialog } from '../../components/dialog.tsx';
-import { Facts } from '../../components/facts.tsx';
-import { Failed, Notice, SkeletonRows } from '../../components/states.tsx';
+import { DetailList } from '../../components/detail-list.tsx';
+import { ErrorState, Notice, SkeletonRows } from '../../components/states.tsx';
 import { whole } from '../../format/number.ts';
 import { exactTime, utc } from '../../format/time.ts';
 import type { Scope } from '../../shell/scope.tsx';
@@ -12,7 +12,7 @@ import { AppliedLimits, CostLines, Ids, Part } from './receipt-parts.tsx';
 import { outcomeOf, RequestStatus } from './outcome.tsx';
 import { Waterfall } from './waterfall.tsx';
 
-type Receipt = Answer<'getReceipt'>;
+type Receipt = ResponseOf<'getReceipt'>;
 
 /** Refetch interval of a running request. */
 const RUNNING_MS = 1000;
@@ -46,7 +46,7 @@ function Body({ id, scope }: { id: string; scope: Scope }) {
   return read.error === null ? (
     <SkeletonRows rows={8} />
   ) : (
-    <Failed error={read.error} retry={() => void read.refetch()} />
+    <ErrorState error={read.error} retry={() => void read.refetch()} />
   );
 }
 
@@ -69,8 +69,8 @@ function Receipt({ receipt, scope }: { receipt: Receipt; scope: Scope }) {
       </div>
       <Waterfall receipt={receipt} />
       <Part title="Tokens">
-        <Facts
-          facts={[
+        <DetailList
+          details={[
             { label: 'Prompt', value: whole(request.prompt_tokens) },
             { label: 'Prompt (cached)', value: whole(request.cached_tokens) },
             { label: 'Completion', value: whole(request.completion_tokens) },
@@ -102,8 +102,8 @@ function Details({ receipt, scope }: { receipt: Receipt; scope: Scope }) {
   const account = useAccountNames(scope.all);
   return (
     <Part title="Details">
-      <Facts
-        facts={[
+      <DetailList
+        details={[
           ...(scope.all ? [{ label: 'Account', value: account(request.account_id) }] : []),
           { label: 'Key', value: key(request.key_id) },
           {

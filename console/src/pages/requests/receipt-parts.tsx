@@ -1,12 +1,12 @@
 import type { ReactNode } from 'react';
-import type { Answer } from '../../api/client.ts';
+import type { ResponseOf } from '../../api/client.ts';
 import { CopyButton } from '../../components/copy.tsx';
 import { Meter } from '../../components/meter.tsx';
 import { limitAmount, limitLabel } from '../../format/limits.ts';
 import { whole } from '../../format/number.ts';
 import type { Request } from './outcome.tsx';
 
-type Receipt = Answer<'getReceipt'>;
+type Receipt = ResponseOf<'getReceipt'>;
 
 /** A section of a receipt. */
 export function Part({ title, aside, children }: { title: string; aside?: ReactNode; children: ReactNode }) {

@@ -9,8 +9,8 @@ import { useToday } from '../../components/date-range-now.ts';
 import { daysOf, isDay } from '../../components/date-range-days.ts';
 import { DateRange } from '../../components/date-range.tsx';
 import { Page } from '../../components/page.tsx';
-import { Empty, Failed, SkeletonRows } from '../../components/states.tsx';
-import { More, Table } from '../../components/table.tsx';
+import { EmptyState, ErrorState, SkeletonRows } from '../../components/states.tsx';
+import { ListFooter, Table } from '../../components/table.tsx';
 import { NoAccount } from '../../shell/no-account.tsx';
 import { useHrefWithAccount } from '../../shell/account.ts';
 import { useQueryState } from '../../shell/query.ts';
@@ -147,14 +147,18 @@ function Log({ scope, filters, live, children }: LogProps) {
   const log = useLogPage({ ...scope.query, ...toQuery(filters, useToday()) }, live);
   const { items } = log;
   if (items === undefined) {
-    return log.error === null ? <SkeletonRows rows={12} /> : <Failed error={log.error} retry={log.refetch} />;
+    return log.error === null ? (
+      <SkeletonRows rows={12} />
+    ) : (
+      <ErrorState error={log.error} retry={log.refetch} />
+    );
   }
   if (items.length === 0 && log.isFetching) return <SkeletonRows rows={12} />;
   return (
     <>
       {items.length > 0 ? children(items) : <NoRequests filters={filters} hasMore={log.hasMore} />}
       {(items.length > 0 || log.hasMore) && (
-        <More
+        <ListFooter
           shown={items.length}
           what={items.length === 1 ? 'request' : 'requests'}
           hasMore={log.hasMore}
@@ -196,15 +200,15 @@ function Rows({ scope, requests, openId, receiptOf }: RowsProps) {
 function NoRequests({ filters, hasMore }: { filters: Filters; hasMore: boolean }) {
   if (isNarrowed(filters)) {
     return (
-      <Empty icon={ListTree} title="No matching requests" action={<ClearButton />}>
+      <EmptyState icon={ListTree} title="No matching requests" action={<ClearButton />}>
         {hasMore
           ? 'Older requests have not been searched yet.'
           : 'Change or clear the filters to see more requests.'}
-      </Empty>
+      </EmptyState>
     );
   }
   return (
-    <Empty
+    <EmptyState
       icon={ListTree}
       title="No requests yet"
       action={
@@ -217,6 +221,6 @@ function NoRequests({ filters, hasMore }: { filters: Filters; hasMore: boolean }
       }
     >
       Requests appear here with their tokens, timing and cost. Prompts and completions are never stored.
-    </Empty>
+    </EmptyState>
   );
 }

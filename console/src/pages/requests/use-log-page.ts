@@ -5,8 +5,8 @@ import { useLog } from '../../api/log.ts';
 /** Page size. */
 const PAGE = 100;
 /** Loads more pages automatically until there are enough matching rows: a page may contain few or none. */
-const ENOUGH = 20;
-const MOST_READS = 50;
+const MIN_ROWS = 20;
+const MAX_READS = 50;
 const LIVE_MS = 2000;
 
 /** Loads the request log with enough rows to fill the window, if there are that many. */
@@ -16,10 +16,10 @@ export function useLogPage(query: NonNullable<Arguments<'listRequests'>['query']
   const { items, hasMore, isFetching, more } = log;
   const reads = useRef({ of: '', count: 0 });
   const of = JSON.stringify(query);
-  const count = items?.length ?? ENOUGH;
+  const count = items?.length ?? MIN_ROWS;
   useEffect(() => {
     if (reads.current.of !== of) reads.current = { of, count: 0 };
-    if (!hasMore || isFetching || count >= ENOUGH || reads.current.count >= MOST_READS) return;
+    if (!hasMore || isFetching || count >= MIN_ROWS || reads.current.count >= MAX_READS) return;
     reads.current.count++;
     more();
   });

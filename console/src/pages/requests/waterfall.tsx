@@ -1,10 +1,10 @@
-import type { Answer } from '../../api/client.ts';
+import type { ResponseOf } from '../../api/client.ts';
 import { oneDigit } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import { between } from './outcome.tsx';
 import { Part } from './receipt-parts.tsx';
 
-type Receipt = Answer<'getReceipt'>;
+type Receipt = ResponseOf<'getReceipt'>;
 
 interface Stage {
   name: string;

@@ -2,10 +2,10 @@ import { useId, useState, type ReactNode } from 'react';
 import type { ApiError } from '../../api/client.ts';
 import { Button } from '../../components/button.tsx';
 import { Dialog } from '../../components/dialog.tsx';
-import { faultAt } from '../../components/form-fault.tsx';
+import { errorAt } from '../../components/form-error.tsx';
 import { PasswordField } from '../../components/password-field.tsx';
 import { useSession } from '../../shell/session.tsx';
-import { ConfirmationFault } from './confirmation-fault.tsx';
+import { ConfirmationError } from './confirmation-error.tsx';
 
 /** A `useAction` result whose body confirms the action. */
 interface Confirmed<Result> {
@@ -79,10 +79,10 @@ function Confirmation<Result>({
           label="Password"
           value={password}
           onChange={(event) => setPassword(event.target.value)}
-          error={faultAt(action.error, 'password')}
+          error={errorAt(action.error, 'password')}
         />
       )}
-      <ConfirmationFault error={action.error} fields={['password']} />
+      <ConfirmationError error={action.error} fields={['password']} />
     </form>
   );
 }

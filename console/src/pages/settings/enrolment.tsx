@@ -1,17 +1,17 @@
 import { useId, useState } from 'react';
-import type { Answer } from '../../api/client.ts';
+import type { ResponseOf } from '../../api/client.ts';
 import { useAction } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { CodeField } from '../../components/code-field.tsx';
 import { CopyButton } from '../../components/copy.tsx';
 import { Dialog } from '../../components/dialog.tsx';
-import { FormFault } from '../../components/form-fault.tsx';
+import { FormError } from '../../components/form-error.tsx';
 import { QrCode } from './qr-code.tsx';
 import { RecoveryCodes } from './recovery-codes.tsx';
 
 interface EnrolmentProps {
   /** Null: closed. */
-  begun: Answer<'beginTwoFactor'> | null;
+  begun: ResponseOf<'beginTwoFactor'> | null;
   onClose: () => void;
 }
 
@@ -113,7 +113,7 @@ function ConfirmForm({ id, confirm, onConfirmed }: ConfirmFormProps) {
         onChange={setCode}
         focus={tries > 0}
       />
-      <FormFault error={confirm.error} />
+      <FormError error={confirm.error} />
     </form>
   );
 }

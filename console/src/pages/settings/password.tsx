@@ -2,10 +2,10 @@ import { useState } from 'react';
 import { useAction } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
-import { faultAt } from '../../components/form-fault.tsx';
+import { errorAt } from '../../components/form-error.tsx';
 import { NewPasswordField, PasswordField } from '../../components/password-field.tsx';
 import { useSession } from '../../shell/session.tsx';
-import { ConfirmationFault } from './confirmation-fault.tsx';
+import { ConfirmationError } from './confirmation-error.tsx';
 
 const FIELDS = ['current_password', 'new_password'];
 
@@ -55,7 +55,7 @@ export function Password() {
             label="Current password"
             value={current}
             onChange={(event) => setCurrent(event.target.value)}
-            error={faultAt(change.error, 'current_password')}
+            error={errorAt(change.error, 'current_password')}
           />
         )}
         <NewPasswordField
@@ -63,9 +63,9 @@ export function Password() {
           known={[person.name, person.email]}
           value={wanted}
           onChange={(event) => setWanted(event.target.value)}
-          error={faultAt(change.error, 'new_password')}
+          error={errorAt(change.error, 'new_password')}
         />
-        <ConfirmationFault error={change.error} fields={FIELDS} />
+        <ConfirmationError error={change.error} fields={FIELDS} />
         <Button type="submit" busy={change.isPending}>
           {person.has_password ? 'Change password' : 'Set password'}
         </Button>

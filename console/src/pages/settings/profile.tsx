@@ -4,7 +4,7 @@ import { Badge } from '../../components/badge.tsx';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { TextField } from '../../components/field.tsx';
-import { faultAt, FormFault } from '../../components/form-fault.tsx';
+import { errorAt, FormError } from '../../components/form-error.tsx';
 import { Time } from '../../components/time.tsx';
 import { useSession } from '../../shell/session.tsx';
 
@@ -41,7 +41,7 @@ export function Profile() {
           maxLength={100}
           value={name}
           onChange={(event) => setName(event.target.value)}
-          error={faultAt(change.error, 'name')}
+          error={errorAt(change.error, 'name')}
         />
         <TextField
           label="Email"
@@ -50,7 +50,7 @@ export function Profile() {
           value={person.email}
           hint="Used to sign in. Cannot be changed."
         />
-        <FormFault error={change.error} fields={['name']} />
+        <FormError error={change.error} fields={['name']} />
         <Button type="submit" busy={change.isPending} disabled={name.trim() === person.name}>
           Save
         </Button>

@@ -1,16 +1,16 @@
 import { Monitor, Smartphone, SquareTerminal } from 'lucide-react';
 import { useState } from 'react';
-import type { Element } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 import { useAction, useList } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Confirm } from '../../components/confirm.tsx';
-import { Failed, SkeletonRows } from '../../components/states.tsx';
+import { ErrorState, SkeletonRows } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { deviceOf, type Device } from './device.ts';
 
-type Session = Element<'listSessions'>;
+type Session = ItemOf<'listSessions'>;
 
 /** The sessions of the user. */
 export function Sessions() {
@@ -41,7 +41,7 @@ export function Sessions() {
       ) : sessions.error === null ? (
         <SkeletonRows rows={3} />
       ) : (
-        <Failed error={sessions.error} retry={sessions.refetch} />
+        <ErrorState error={sessions.error} retry={sessions.refetch} />
       )}
       <Confirm
         open={asking}

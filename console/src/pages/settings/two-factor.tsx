@@ -1,6 +1,6 @@
 import { ShieldCheck, ShieldOff } from 'lucide-react';
 import { useState } from 'react';
-import type { Answer } from '../../api/client.ts';
+import type { ResponseOf } from '../../api/client.ts';
 import { useAction } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
 import { Button } from '../../components/button.tsx';
@@ -15,7 +15,7 @@ import { RecoveryCodes } from './recovery-codes.tsx';
 export function TwoFactor() {
   const { person } = useSession();
   // Kept here because the dialog must stay open after two-factor authentication is enabled, to show the recovery codes.
-  const [begun, setBegun] = useState<Answer<'beginTwoFactor'> | null>(null);
+  const [begun, setBegun] = useState<ResponseOf<'beginTwoFactor'> | null>(null);
   return (
     <Card
       title="Two-factor authentication"
@@ -28,7 +28,7 @@ export function TwoFactor() {
   );
 }
 
-function TurnedOff({ onBegun }: { onBegun: (begun: Answer<'beginTwoFactor'>) => void }) {
+function TurnedOff({ onBegun }: { onBegun: (begun: ResponseOf<'beginTwoFactor'>) => void }) {
   const [asking, setAsking] = useState(false);
   const begin = useAction('beginTwoFactor', { quiet: true });
   return (

@@ -1,16 +1,16 @@
 import { Boxes, Play } from 'lucide-react';
-import type { Element } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { CodeTabs } from '../../components/code.tsx';
-import { Front } from '../../components/front.tsx';
-import { Empty, Failed, Skeleton } from '../../components/states.tsx';
+import { StandalonePage } from '../../components/standalone-page.tsx';
+import { EmptyState, ErrorState, Skeleton } from '../../components/states.tsx';
 import { samplesOf } from '../../snippets/samples.ts';
-import { AnswerOf } from './answer.tsx';
+import { FirstResponse } from './first-response.tsx';
 import { useFirstCall, type FirstCall } from './first-call.ts';
 import { Steps } from './steps.tsx';
 
-type Model = Element<'listServedModels'>;
+type Model = ItemOf<'listServedModels'>;
 
 interface CallStepProps {
   /** The new key. */
@@ -23,9 +23,9 @@ interface CallStepProps {
 export function CallStep({ apiKey, baseUrl }: CallStepProps) {
   const models = useRead('listServedModels', undefined, { everyMs: 1000 });
   const [call, send] = useFirstCall(apiKey);
-  const model = models.data && furthest(models.data.data);
+  const model = models.data && closestToReady(models.data.data);
   return (
-    <Front
+    <StandalonePage
       wide
       title="Send your first request"
       hint="Any OpenAI-compatible client works with this base URL, API key and model."
@@ -39,24 +39,24 @@ export function CallStep({ apiKey, baseUrl }: CallStepProps) {
       }
     >
       {models.error !== null && model === undefined ? (
-        <Failed error={models.error} retry={() => void models.refetch()} />
+        <ErrorState error={models.error} retry={() => void models.refetch()} />
       ) : models.data === undefined ? (
         <div role="status">
           <span className="sr-only">Loading</span>
           <Skeleton className="h-72 w-full" />
         </div>
       ) : model === undefined ? (
-        <Empty
+        <EmptyState
           icon={Boxes}
           title="No models configured"
           action={<ButtonLink to="/keys">Go to console</ButtonLink>}
         >
           Add a model to the configuration file and restart the service.
-        </Empty>
+        </EmptyState>
       ) : (
         <TryOut {...{ apiKey, baseUrl, model, call, send }} />
       )}
-    </Front>
+    </StandalonePage>
   );
 }
 
@@ -79,7 +79,7 @@ function TryOut({
         label="First request"
         samples={samplesOf({ baseUrl, key: apiKey, request: { ...request, stream: true } })}
       />
-      <AnswerOf call={call} model={model} />
+      <FirstResponse call={call} model={model} />
       <div className="flex flex-col gap-2 sm:flex-row sm:justify-end">
         <Button
           kind={isDone ? 'plain' : 'primary'}
@@ -113,9 +113,9 @@ function requestTo(model: string) {
   };
 }
 
-const NEARNESS = ['ready', 'loading', 'downloading', 'down'];
+const STATE_ORDER = ['ready', 'loading', 'downloading', 'down'];
 
 /** Returns the first model that is closest to being ready. */
-function furthest(models: readonly Model[]): Model | undefined {
-  return models.toSorted((a, b) => NEARNESS.indexOf(a.state) - NEARNESS.indexOf(b.state))[0];
+function closestToReady(models: readonly Model[]): Model | undefined {
+  return models.toSorted((a, b) => STATE_ORDER.indexOf(a.state) - STATE_ORDER.indexOf(b.state))[0];
 }

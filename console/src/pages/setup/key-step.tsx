@@ -1,12 +1,12 @@
 import { useState } from 'react';
-import type { Answer, ApiError } from '../../api/client.ts';
+import type { ResponseOf, ApiError } from '../../api/client.ts';
 import { useAction } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { TextField } from '../../components/field.tsx';
-import { faultAt, FormFault } from '../../components/form-fault.tsx';
-import { Front } from '../../components/front.tsx';
-import { ShownOnce } from '../../components/shown-once.tsx';
-import { Failed, Skeleton } from '../../components/states.tsx';
+import { errorAt, FormError } from '../../components/form-error.tsx';
+import { StandalonePage } from '../../components/standalone-page.tsx';
+import { OneTimeSecret } from '../../components/one-time-secret.tsx';
+import { ErrorState, Skeleton } from '../../components/states.tsx';
 import { Steps } from './steps.tsx';
 
 /** Initial name of the first key. */
@@ -14,7 +14,7 @@ export const FIRST_KEY = 'First key';
 
 interface KeyStepProps {
   /** Undefined: being created. */
-  created: Answer<'createKey'> | undefined;
+  created: ResponseOf<'createKey'> | undefined;
   /** Why it could not be created. */
   error: ApiError | null;
   retry: () => void;
@@ -24,7 +24,7 @@ interface KeyStepProps {
 /** Step 2: shows the first key once. */
 export function KeyStep({ created, error, retry, onNext }: KeyStepProps) {
   return (
-    <Front
+    <StandalonePage
       wide
       title="Your first API key"
       hint="Your apps send this key with every request. Create one key per app so you can revoke them separately."
@@ -33,7 +33,7 @@ export function KeyStep({ created, error, retry, onNext }: KeyStepProps) {
       {created !== undefined ? (
         <Created created={created} onNext={onNext} />
       ) : error !== null ? (
-        <Failed error={error} retry={retry} />
+        <ErrorState error={error} retry={retry} />
       ) : (
         <div role="status" className="space-y-5">
           <span className="sr-only">Creating key</span>
@@ -41,11 +41,11 @@ export function KeyStep({ created, error, retry, onNext }: KeyStepProps) {
           <Skeleton className="h-15 w-full" />
         </div>
       )}
-    </Front>
+    </StandalonePage>
   );
 }
 
-function Created({ created, onNext }: { created: Answer<'createKey'>; onNext: () => void }) {
+function Created({ created, onNext }: { created: ResponseOf<'createKey'>; onNext: () => void }) {
   const [name, setName] = useState(created.name);
   const rename = useAction('changeKey', { changes: ['listKeys'], quiet: true });
   return (
@@ -57,10 +57,10 @@ function Created({ created, onNext }: { created: Answer<'createKey'>; onNext: ()
         else rename.mutate({ params: { id: created.id }, body: { name } }, { onSuccess: onNext });
       }}
     >
-      <ShownOnce text={created.key} what="key" label="API key">
+      <OneTimeSecret text={created.key} what="key" label="API key">
         <strong className="font-semibold text-ink">Copy this key now. It is shown only once.</strong> Sluice
         stores only a hash of it. If you lose the key, create a new one.
-      </ShownOnce>
+      </OneTimeSecret>
       <TextField
         label="Name"
         hint="Helps you recognize the key later."
@@ -68,9 +68,9 @@ function Created({ created, onNext }: { created: Answer<'createKey'>; onNext: ()
         maxLength={100}
         value={name}
         onChange={(event) => setName(event.target.value)}
-        error={faultAt(rename.error, 'name')}
+        error={errorAt(rename.error, 'name')}
       />
-      <FormFault error={rename.error} fields={['name']} />
+      <FormError error={rename.error} fields={['name']} />
       <div className="flex justify-end">
         <Button kind="primary" type="submit" busy={rename.isPending} className="w-full sm:w-auto">
           Continue

@@ -1,10 +1,10 @@
-import type { Element } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 import { Progress } from '../../components/progress.tsx';
 import { Notice } from '../../components/states.tsx';
 import { bytes, percent } from '../../format/number.ts';
 
 /** Progress of a model that is not ready, or the reason why it is down. */
-export function ModelNotReady({ model }: { model: Element<'listServedModels'> }) {
+export function ModelNotReady({ model }: { model: ItemOf<'listServedModels'> }) {
   if (model.state === 'down') {
     const wait = model.retry_in_ms;
     return (
@@ -31,7 +31,7 @@ export function ModelNotReady({ model }: { model: Element<'listServedModels'> })
   );
 }
 
-function progressOf({ fraction, received_bytes: received, total_bytes: total }: Element<'listServedModels'>) {
+function progressOf({ fraction, received_bytes: received, total_bytes: total }: ItemOf<'listServedModels'>) {
   if (received !== null && total !== null) return `${bytes(received)} of ${bytes(total)}`;
   if (received !== null) return bytes(received);
   return fraction === null ? '' : percent(fraction);

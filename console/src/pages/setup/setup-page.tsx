@@ -3,8 +3,8 @@ import { useState } from 'react';
 import { Redirect } from 'wouter';
 import { useAction, useRead } from '../../api/queries.ts';
 import { ButtonLink } from '../../components/button.tsx';
-import { Front } from '../../components/front.tsx';
-import { Failed, Notice, Skeleton } from '../../components/states.tsx';
+import { StandalonePage } from '../../components/standalone-page.tsx';
+import { ErrorState, Notice, Skeleton } from '../../components/states.tsx';
 import { useFragmentToken } from '../../shell/fragment.ts';
 import { NewPersonForm, type NewPerson } from '../sign-in/new-person-form.tsx';
 import { SetupLink } from '../sign-in/setup-link.tsx';
@@ -35,13 +35,13 @@ export default function SetupPage() {
     );
   if (session.data === undefined) {
     return (
-      <Front title="Set up Sluice" above={<Steps at={0} />}>
+      <StandalonePage title="Set up Sluice" above={<Steps at={0} />}>
         {session.error === null ? (
           <Loading />
         ) : (
-          <Failed error={session.error} retry={() => void session.refetch()} />
+          <ErrorState error={session.error} retry={() => void session.refetch()} />
         )}
-      </Front>
+      </StandalonePage>
     );
   }
   if (step === 'key') {
@@ -62,7 +62,7 @@ export default function SetupPage() {
   if (token === '') return <NoLink />;
   const isRefused = setUp.error?.code === 'invalid_link';
   return (
-    <Front
+    <StandalonePage
       title="Create your admin account"
       hint="As an operator, you manage who can use this service and how much."
       above={<Steps at={0} />}
@@ -84,31 +84,31 @@ export default function SetupPage() {
           </>
         )}
       </div>
-    </Front>
+    </StandalonePage>
   );
 }
 
 function NoLink() {
   return (
-    <Front
+    <StandalonePage
       title="Open your setup link"
       hint="A page reload clears the link. You can open it again until it is used or expires."
     >
       <SetupLink />
-    </Front>
+    </StandalonePage>
   );
 }
 
 function Finished() {
   return (
-    <Front
+    <StandalonePage
       title="Sluice is already set up"
       hint="Setup links are no longer valid. Operators and account owners can invite more users."
     >
       <ButtonLink kind="primary" to="/sign-in" className="w-full">
         Sign in
       </ButtonLink>
-    </Front>
+    </StandalonePage>
   );
 }
 

@@ -3,9 +3,9 @@ import { useState } from 'react';
 import { useAction } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { TextField } from '../../components/field.tsx';
-import { faultAt, FormFault } from '../../components/form-fault.tsx';
+import { errorAt, FormError } from '../../components/form-error.tsx';
 import { useFocus } from '../../components/focus.ts';
-import { Front } from '../../components/front.tsx';
+import { StandalonePage } from '../../components/standalone-page.tsx';
 
 const FIELDS = ['email'];
 
@@ -16,7 +16,7 @@ export function ForgotPassword({ onBack }: { onBack: () => void }) {
   const first = useFocus<HTMLInputElement>();
   if (forgot.isSuccess) {
     return (
-      <Front title="Check your email">
+      <StandalonePage title="Check your email">
         <div role="status" className="flex gap-3 text-sm text-ink-2">
           <MailCheck className="mt-0.5 size-5 shrink-0 text-good" aria-hidden="true" />
           <p>
@@ -27,11 +27,11 @@ export function ForgotPassword({ onBack }: { onBack: () => void }) {
         <Button className="mt-6 w-full" onClick={onBack}>
           Back to sign-in
         </Button>
-      </Front>
+      </StandalonePage>
     );
   }
   return (
-    <Front title="Reset your password" hint="Enter your email to receive a password reset link.">
+    <StandalonePage title="Reset your password" hint="Enter your email to receive a password reset link.">
       <form
         className="space-y-4"
         onSubmit={(event) => {
@@ -47,9 +47,9 @@ export function ForgotPassword({ onBack }: { onBack: () => void }) {
           required
           value={email}
           onChange={(event) => setEmail(event.target.value)}
-          error={faultAt(forgot.error, 'email')}
+          error={errorAt(forgot.error, 'email')}
         />
-        <FormFault error={forgot.error} fields={FIELDS} />
+        <FormError error={forgot.error} fields={FIELDS} />
         <Button kind="primary" type="submit" className="w-full" busy={forgot.isPending}>
           Send reset link
         </Button>
@@ -57,6 +57,6 @@ export function ForgotPassword({ onBack }: { onBack: () => void }) {
           Back to sign-in
         </Button>
       </form>
-    </Front>
+    </StandalonePage>
   );
 }

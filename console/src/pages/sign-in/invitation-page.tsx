@@ -1,11 +1,11 @@
 import { useEffect } from 'react';
 import { useLocation } from 'wouter';
-import type { Answer } from '../../api/client.ts';
+import type { ResponseOf } from '../../api/client.ts';
 import { useAction, useRead } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
-import { FormFault } from '../../components/form-fault.tsx';
-import { Front } from '../../components/front.tsx';
-import { Failed, Skeleton } from '../../components/states.tsx';
+import { FormError } from '../../components/form-error.tsx';
+import { StandalonePage } from '../../components/standalone-page.tsx';
+import { ErrorState, Skeleton } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { rememberAccount } from '../../shell/account.ts';
 import { useFragmentToken } from '../../shell/fragment.ts';
@@ -31,7 +31,7 @@ function Invitation({ token }: { token: string }) {
   const fault = error ?? session.error;
   if (session.data === undefined || invitation === undefined) {
     return (
-      <Front title="Invitation">
+      <StandalonePage title="Invitation">
         {fault === null ? (
           <div role="status" className="space-y-4">
             <span className="sr-only">Loading</span>
@@ -39,7 +39,7 @@ function Invitation({ token }: { token: string }) {
             <Skeleton className="h-9 w-full" />
           </div>
         ) : (
-          <Failed
+          <ErrorState
             error={fault}
             retry={() => {
               look({ body: { token } });
@@ -47,7 +47,7 @@ function Invitation({ token }: { token: string }) {
             }}
           />
         )}
-      </Front>
+      </StandalonePage>
     );
   }
   return <Accept token={token} session={session.data} invitation={invitation} />;
@@ -55,8 +55,8 @@ function Invitation({ token }: { token: string }) {
 
 interface AcceptProps {
   token: string;
-  session: Answer<'getSession'>;
-  invitation: Answer<'lookAtInvitation'>;
+  session: ResponseOf<'getSession'>;
+  invitation: ResponseOf<'lookAtInvitation'>;
 }
 
 /** Shows the next step: sign out, sign in, create a user, or accept. */
@@ -68,7 +68,7 @@ function Accept({ token, session, invitation }: AcceptProps) {
     quiet: true,
   });
   const signOut = useAction('signOut', { changes: ['getSession'] });
-  const enter = ({ account_id: id }: Answer<'acceptInvitation'>) => {
+  const enter = ({ account_id: id }: ResponseOf<'acceptInvitation'>) => {
     rememberAccount(id);
     navigate(`/keys?account=${encodeURIComponent(id)}`);
   };
@@ -78,7 +78,7 @@ function Accept({ token, session, invitation }: AcceptProps) {
     return <SecondFactor onStartOver={() => signOut.mutate(undefined)} />;
   }
   return (
-    <Front title={`Join ${invitation.account_name}`} hint={<Summary invitation={invitation} />}>
+    <StandalonePage title={`Join ${invitation.account_name}`} hint={<Summary invitation={invitation} />}>
       {person !== null && !isTheirs ? (
         <div className="space-y-4 text-sm text-ink-2">
           <p>
@@ -91,7 +91,7 @@ function Accept({ token, session, invitation }: AcceptProps) {
         </div>
       ) : invitation.known && person !== null ? (
         <div className="space-y-4">
-          <FormFault error={accept.error} />
+          <FormError error={accept.error} />
           <Button
             kind="primary"
             className="w-full"
@@ -127,7 +127,7 @@ function Accept({ token, session, invitation }: AcceptProps) {
           <Providers providers={signIn.providers} returnTo="/" />
         </div>
       )}
-    </Front>
+    </StandalonePage>
   );
 }
 
@@ -143,7 +143,7 @@ function Summary({ invitation }: Pick<AcceptProps, 'invitation'>) {
 
 function NoInvitation({ used }: { used: boolean }) {
   return (
-    <Front
+    <StandalonePage
       title={used ? 'This invitation is no longer valid' : 'Open your invitation link'}
       hint={
         used
@@ -154,6 +154,6 @@ function NoInvitation({ used }: { used: boolean }) {
       <ButtonLink to="/sign-in" className="w-full">
         Go to sign-in
       </ButtonLink>
-    </Front>
+    </StandalonePage>
   );
 }

@@ -2,7 +2,7 @@ import { useState } from 'react';
 import type { ApiError } from '../../api/client.ts';
 import { Button } from '../../components/button.tsx';
 import { TextField } from '../../components/field.tsx';
-import { faultAt, FormFault } from '../../components/form-fault.tsx';
+import { errorAt, FormError } from '../../components/form-error.tsx';
 import { useFocus } from '../../components/focus.ts';
 import { NewPasswordField } from '../../components/password-field.tsx';
 
@@ -48,7 +48,7 @@ export function NewPersonForm({ email: fixed, action, busy, error, onSubmit }: N
         maxLength={100}
         value={name}
         onChange={(event) => setName(event.target.value)}
-        error={faultAt(error, 'name')}
+        error={errorAt(error, 'name')}
       />
       <TextField
         label="Email"
@@ -58,16 +58,16 @@ export function NewPersonForm({ email: fixed, action, busy, error, onSubmit }: N
         readOnly={fixed !== undefined}
         value={email}
         onChange={(event) => setTyped(event.target.value)}
-        error={faultAt(error, 'email')}
+        error={errorAt(error, 'email')}
       />
       <NewPasswordField
         label="Password"
         known={[name, email]}
         value={password}
         onChange={(event) => setPassword(event.target.value)}
-        error={faultAt(error, 'password')}
+        error={errorAt(error, 'password')}
       />
-      <FormFault error={error} fields={FIELDS} />
+      <FormError error={error} fields={FIELDS} />
       <Button kind="primary" type="submit" className="w-full" busy={busy}>
         {action}
       </Button>

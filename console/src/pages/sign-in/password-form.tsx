@@ -2,7 +2,7 @@ import { useState } from 'react';
 import { useAction } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { TextField } from '../../components/field.tsx';
-import { faultAt, FormFault } from '../../components/form-fault.tsx';
+import { errorAt, FormError } from '../../components/form-error.tsx';
 import { useFocus } from '../../components/focus.ts';
 import { PasswordField } from '../../components/password-field.tsx';
 
@@ -46,13 +46,13 @@ export function PasswordForm({
         readOnly={fixed !== undefined}
         value={email}
         onChange={(event) => setTyped(event.target.value)}
-        error={faultAt(signIn.error, 'email')}
+        error={errorAt(signIn.error, 'email')}
       />
       <PasswordField
         label="Password"
         value={password}
         onChange={(event) => setPassword(event.target.value)}
-        error={faultAt(signIn.error, 'password')}
+        error={errorAt(signIn.error, 'password')}
         aside={
           onForgot && (
             <button
@@ -65,7 +65,7 @@ export function PasswordForm({
           )
         }
       />
-      <FormFault error={signIn.error} fields={FIELDS} />
+      <FormError error={signIn.error} fields={FIELDS} />
       <Button kind="primary" type="submit" className="w-full" busy={signIn.isPending}>
         Sign in
       </Button>

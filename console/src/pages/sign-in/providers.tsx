@@ -1,8 +1,8 @@
-import type { Answer } from '../../api/client.ts';
+import type { ResponseOf } from '../../api/client.ts';
 import { useAction } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 
-type Provider = Answer<'getSession'>['sign_in']['providers'][number];
+type Provider = ResponseOf<'getSession'>['sign_in']['providers'][number];
 
 /** Sign-in buttons of the configured providers. Hidden if there are none. */
 export function Providers({ providers, returnTo }: { providers: readonly Provider[]; returnTo: string }) {

@@ -1,9 +1,9 @@
 import { useState } from 'react';
 import { useAction, useRead } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
-import { faultAt, FormFault } from '../../components/form-fault.tsx';
+import { errorAt, FormError } from '../../components/form-error.tsx';
 import { useFocus } from '../../components/focus.ts';
-import { Front } from '../../components/front.tsx';
+import { StandalonePage } from '../../components/standalone-page.tsx';
 import { NewPasswordField } from '../../components/password-field.tsx';
 import { useFragmentToken } from '../../shell/fragment.ts';
 
@@ -21,16 +21,16 @@ function ResetForm({ token }: { token: string }) {
   const first = useFocus<HTMLInputElement>();
   if (reset.isSuccess) {
     return (
-      <Front title="Password changed" hint="You have been signed out on all devices.">
+      <StandalonePage title="Password changed" hint="You have been signed out on all devices.">
         <ButtonLink kind="primary" to="/sign-in" className="w-full">
           Sign in
         </ButtonLink>
-      </Front>
+      </StandalonePage>
     );
   }
   if (reset.error?.code === 'invalid_link') return <NoLink used />;
   return (
-    <Front title="Set a new password" hint="This signs you out on all devices.">
+    <StandalonePage title="Set a new password" hint="This signs you out on all devices.">
       <form
         className="space-y-4"
         onSubmit={(event) => {
@@ -44,14 +44,14 @@ function ResetForm({ token }: { token: string }) {
           known={[]}
           value={password}
           onChange={(event) => setPassword(event.target.value)}
-          error={faultAt(reset.error, 'password')}
+          error={errorAt(reset.error, 'password')}
         />
-        <FormFault error={reset.error} fields={FIELDS} />
+        <FormError error={reset.error} fields={FIELDS} />
         <Button kind="primary" type="submit" className="w-full" busy={reset.isPending}>
           Set password
         </Button>
       </form>
-    </Front>
+    </StandalonePage>
   );
 }
 
@@ -59,7 +59,7 @@ function NoLink({ used }: { used: boolean }) {
   const session = useRead('getSession', undefined);
   const canReset = session.data?.sign_in.password_reset === true;
   return (
-    <Front
+    <StandalonePage
       title={used ? 'This link is no longer valid' : 'Open your password reset link'}
       hint={
         used
@@ -74,6 +74,6 @@ function NoLink({ used }: { used: boolean }) {
       >
         {canReset ? 'Request a new link' : 'Go to sign-in'}
       </ButtonLink>
-    </Front>
+    </StandalonePage>
   );
 }

@@ -4,15 +4,15 @@ import { Button } from '../../components/button.tsx';
 import { CodeField } from '../../components/code-field.tsx';
 import { TextField } from '../../components/field.tsx';
 import { useFocus } from '../../components/focus.ts';
-import { FormFault } from '../../components/form-fault.tsx';
-import { Front } from '../../components/front.tsx';
+import { FormError } from '../../components/form-error.tsx';
+import { StandalonePage } from '../../components/standalone-page.tsx';
 
 /** The second step of sign-in: a code from an authenticator app, or a recovery code. */
 export function SecondFactor({ onStartOver }: { onStartOver: () => void }) {
   const [kind, setKind] = useState<'totp' | 'recovery'>('totp');
   const isTotp = kind === 'totp';
   return (
-    <Front
+    <StandalonePage
       title="Two-factor authentication"
       hint={
         isTotp
@@ -30,7 +30,7 @@ export function SecondFactor({ onStartOver }: { onStartOver: () => void }) {
       }
     >
       <CodeForm key={kind} kind={kind} onOther={() => setKind(isTotp ? 'recovery' : 'totp')} />
-    </Front>
+    </StandalonePage>
   );
 }
 
@@ -69,7 +69,7 @@ function CodeForm({ kind, onOther }: { kind: 'totp' | 'recovery'; onOther: () =>
           onChange={(event) => setCode(event.target.value)}
         />
       )}
-      <FormFault error={signIn.error} />
+      <FormError error={signIn.error} />
       <Button kind="primary" type="submit" className="w-full" busy={signIn.isPending}>
         Sign in
       </Button>

@@ -1,9 +1,9 @@
 import { useState } from 'react';
 import { Redirect, useLocation, useSearch } from 'wouter';
-import type { Answer } from '../../api/client.ts';
+import type { ResponseOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
-import { Front } from '../../components/front.tsx';
-import { Failed, Notice, Skeleton } from '../../components/states.tsx';
+import { StandalonePage } from '../../components/standalone-page.tsx';
+import { ErrorState, Notice, Skeleton } from '../../components/states.tsx';
 import { useClearCacheOnSignOut } from '../../shell/clear-cache-on-sign-out.ts';
 import { ForgotPassword } from './forgot-password.tsx';
 import { PasswordForm } from './password-form.tsx';
@@ -20,13 +20,13 @@ export default function SignInPage() {
   useClearCacheOnSignOut(session.data?.person === null);
   if (session.data === undefined) {
     return (
-      <Front title="Sign in">
+      <StandalonePage title="Sign in">
         {session.error === null ? (
           <Loading />
         ) : (
-          <Failed error={session.error} retry={() => void session.refetch()} />
+          <ErrorState error={session.error} retry={() => void session.refetch()} />
         )}
-      </Front>
+      </StandalonePage>
     );
   }
   const to = returnPath(search.get('to'));
@@ -40,7 +40,7 @@ function SignIn({
   to,
   search,
 }: {
-  session: Answer<'getSession'>;
+  session: ResponseOf<'getSession'>;
   to: string;
   search: URLSearchParams;
 }) {
@@ -59,7 +59,7 @@ function SignIn({
     return <ForgotPassword onBack={() => go((query) => query.delete('forgot'))} />;
   }
   return (
-    <Front title="Sign in" hint="Manage your API keys and usage">
+    <StandalonePage title="Sign in" hint="Manage your API keys and usage">
       <div className="space-y-5">
         {error !== null && <Notice tone="bad">{faultOfProvider(error)}</Notice>}
         <PasswordForm
@@ -68,18 +68,18 @@ function SignIn({
         />
         <Providers providers={providers} returnTo={to} />
       </div>
-    </Front>
+    </StandalonePage>
   );
 }
 
 function SetupNeeded() {
   return (
-    <Front
+    <StandalonePage
       title="Sluice is not set up yet"
       hint="Open the setup link to create the admin account. Sluice prints it when started in a terminal."
     >
       <SetupLink />
-    </Front>
+    </StandalonePage>
   );
 }
 

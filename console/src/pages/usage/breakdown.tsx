@@ -1,7 +1,7 @@
 import { useRead } from '../../api/queries.ts';
 import { Card } from '../../components/card.tsx';
 import { Segmented } from '../../components/choices.tsx';
-import { Failed, SkeletonRows } from '../../components/states.tsx';
+import { ErrorState, SkeletonRows } from '../../components/states.tsx';
 import { Table, type Column } from '../../components/table.tsx';
 import { money } from '../../format/money.ts';
 import { compact, percent, whole } from '../../format/number.ts';
@@ -10,12 +10,12 @@ import { TextLink } from '../../shell/link.tsx';
 import type { Scope } from '../../shell/scope.tsx';
 import type { Filters } from '../requests/filters.ts';
 import { MEASURES, ranked, type Measure, type Sums } from './buckets.ts';
-import { SPLITS, type Question, type Split } from './question.ts';
+import { SPLITS, type Selection, type Split } from './selection.ts';
 import { partOf, usageQuery, useNames } from './use-usage.ts';
 
 interface BreakdownProps {
   scope: Scope;
-  question: Question;
+  selection: Selection;
   /** Totals. */
   all: Sums;
   onSplit: (split: Split) => void;
@@ -25,7 +25,7 @@ interface BreakdownProps {
 
 /** Usage by model, key, account or status, with links to the requests. */
 export function Breakdown(props: BreakdownProps) {
-  const { scope, question, onSplit } = props;
+  const { scope, selection, onSplit } = props;
   const splits = (Object.keys(SPLITS) as Split[]).filter((split) => split !== 'account' || scope.all);
   return (
     <Card
@@ -35,16 +35,16 @@ export function Breakdown(props: BreakdownProps) {
       actions={
         <Segmented
           label="Group breakdown by"
-          value={question.breakdown}
+          value={selection.breakdown}
           choices={splits.map((value) => ({ value, label: SPLITS[value] }))}
           onChange={onSplit}
         />
       }
     >
-      {question.breakdown === 'status' ? (
+      {selection.breakdown === 'status' ? (
         <ByStatus {...props} />
       ) : (
-        <ByPart {...props} by={question.breakdown} />
+        <ByPart {...props} by={selection.breakdown} />
       )}
     </Card>
   );
@@ -91,8 +91,8 @@ function statusColumns(all: Sums, linkOf: BreakdownProps['linkOf']): Column<(typ
   ];
 }
 
-function ByPart({ scope, question, all, by, linkOf }: BreakdownProps & { by: Exclude<Split, 'status'> }) {
-  const query = { ...usageQuery(scope, question, question.days), by };
+function ByPart({ scope, selection, all, by, linkOf }: BreakdownProps & { by: Exclude<Split, 'status'> }) {
+  const query = { ...usageQuery(scope, selection, selection.days), by };
   const sums = useRead('readUsage', { query });
   const rows = ranked(sums.data?.data ?? []);
   const nameOf = useNames(
@@ -104,7 +104,7 @@ function ByPart({ scope, question, all, by, linkOf }: BreakdownProps & { by: Exc
     return sums.error === null ? (
       <SkeletonRows rows={4} />
     ) : (
-      <Failed error={sums.error} retry={() => void sums.refetch()} />
+      <ErrorState error={sums.error} retry={() => void sums.refetch()} />
     );
   }
   const link = (id: string) =>

@@ -1,9 +1,9 @@
-import type { Element } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 import type { Days } from '../../components/date-range-days.ts';
 import { inexact } from '../../format/money.ts';
 
 /** Usage totals of a day, an hour or a whole period. */
-export type Sums = Element<'readUsage'>;
+export type Sums = ItemOf<'readUsage'>;
 
 /** Totals per time; null: no requests. */
 export type OverTime = readonly (Sums | null)[];

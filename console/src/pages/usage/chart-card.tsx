@@ -5,14 +5,14 @@ import type { Series } from '../../charts/series.ts';
 import { IconButton } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Skeleton } from '../../components/states.tsx';
-import type { Drawing } from './drawings.ts';
+import type { ChartDefinition } from './chart-definitions.ts';
 import { tickOf, timeOf } from './times.ts';
 
 // The chart library is a third of the page's script, so it loads in parallel with the data.
 const Chart = lazy(() => import('../../charts/chart.tsx'));
 
 interface ChartCardProps {
-  drawing: Drawing;
+  definition: ChartDefinition;
   times: readonly number[];
   unit: 'hour' | 'day';
   /** Whether usage is grouped. */
@@ -29,7 +29,7 @@ const HEIGHT = 220;
 
 /** A chart that can also be shown as a table. Each time links to its requests. */
 export function ChartCard({
-  drawing,
+  definition,
   times,
   unit,
   ofParts,
@@ -39,7 +39,7 @@ export function ChartCard({
   className,
 }: ChartCardProps) {
   const [asTable, setAsTable] = useState(false);
-  const { title, hint, hintOfParts, format, formatExact, counts } = drawing;
+  const { title, hint, hintOfParts, format, formatExact, counts } = definition;
   const label = `${title} by ${unit}`;
   return (
     <Card

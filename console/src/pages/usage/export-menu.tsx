@@ -6,17 +6,17 @@ import { download } from '../../components/download.ts';
 import { Menu, MenuItem } from '../../components/menu.tsx';
 import type { Scope } from '../../shell/scope.tsx';
 import { csvOf } from './csv.ts';
-import { SPLITS, type Question } from './question.ts';
+import { SPLITS, type Selection } from './selection.ts';
 import { usageQuery } from './use-usage.ts';
 
 /** Downloads usage as CSV, as shown or by day, model and key. */
-export function ExportMenu({ scope, question }: { scope: Scope; question: Question }) {
+export function ExportMenu({ scope, selection }: { scope: Scope; selection: Selection }) {
   const read = useAction('readUsage', { done: 'CSV file downloaded' });
   const key = useKeyNames(scope.query, []);
   const account = useAccountNames(scope.all);
-  const { unit, split, days } = question;
+  const { unit, split, days } = selection;
   const save = (by: readonly string[]) => {
-    const query = { ...usageQuery(scope, question, days), by: by.join(',') };
+    const query = { ...usageQuery(scope, selection, days), by: by.join(',') };
     read.mutate(
       { query },
       {

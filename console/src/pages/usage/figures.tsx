@@ -8,7 +8,7 @@ import type { Sums } from './buckets.ts';
 import { changeOf, type Change } from './change.ts';
 
 /** Definition of a figure. */
-interface Kind {
+interface FigureDefinition {
   label: string;
   of: (sums: Sums) => number | null;
   text: (value: number, sums: Sums) => string;
@@ -19,14 +19,14 @@ interface Kind {
   more?: 'good' | 'bad';
 }
 
-const count = (label: string, of: (sums: Sums) => number): Kind => ({
+const count = (label: string, of: (sums: Sums) => number): FigureDefinition => ({
   label,
   of,
   text: compact,
   exact: whole,
 });
 
-const FIGURES: readonly Kind[] = [
+const FIGURES: readonly FigureDefinition[] = [
   count('Requests', (sums) => sums.requests),
   count('Prompt tokens', (sums) => sums.prompt_tokens),
   count('Cached prompt tokens', (sums) => sums.cached_tokens),
@@ -50,7 +50,7 @@ const FIGURES: readonly Kind[] = [
   speed('Throughput (p95)', 'p95'),
 ];
 
-function speed(label: string, share: 'p50' | 'p95'): Kind {
+function speed(label: string, share: 'p50' | 'p95'): FigureDefinition {
   return {
     label,
     of: (sums) => sums.tokens_per_second?.[share] ?? null,
@@ -74,7 +74,7 @@ export function Figures({ now, before, beforeText }: FiguresProps) {
     <Card>
       <dl className="grid grid-cols-2 gap-x-4 gap-y-5 md:grid-cols-5">
         {FIGURES.map((kind) => (
-          <One key={kind.label} kind={kind} now={now} before={before} />
+          <UsageFigure key={kind.label} kind={kind} now={now} before={before} />
         ))}
       </dl>
       <p className="mt-5 border-t border-line pt-3 text-xs text-ink-3">Compared to {beforeText}</p>
@@ -82,7 +82,15 @@ export function Figures({ now, before, beforeText }: FiguresProps) {
   );
 }
 
-function One({ kind, now, before }: { kind: Kind; now: Sums | undefined; before: Sums | undefined }) {
+function UsageFigure({
+  kind,
+  now,
+  before,
+}: {
+  kind: FigureDefinition;
+  now: Sums | undefined;
+  before: Sums | undefined;
+}) {
   const { label, of, text, unit, exact } = kind;
   if (now === undefined) {
     return <Figure label={label} value={<Skeleton className="h-7 w-20" />} note={<Skeleton />} />;

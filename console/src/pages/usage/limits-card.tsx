@@ -1,24 +1,24 @@
-import type { Element } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
 import { Card } from '../../components/card.tsx';
 import { Meter } from '../../components/meter.tsx';
-import { Failed, Skeleton } from '../../components/states.tsx';
+import { ErrorState, Skeleton } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { limitAmount, limitLabel } from '../../format/limits.ts';
-import type { Question } from './question.ts';
+import type { Selection } from './selection.ts';
 
-type Standing = Element<'readLimits'>;
+type LimitStatus = ItemOf<'readLimits'>;
 
 const EVERY_MS = 5000;
 
 interface LimitsCardProps {
   accountId: string;
-  question: Question;
+  selection: Selection;
 }
 
 /** Current usage of the limits of the account, and of the selected key and model. */
-export function LimitsCard({ accountId, question: { key, model } }: LimitsCardProps) {
+export function LimitsCard({ accountId, selection: { key, model } }: LimitsCardProps) {
   const query = {
     account_id: accountId,
     ...(key !== null && { key_id: key }),
@@ -39,15 +39,15 @@ export function LimitsCard({ accountId, question: { key, model } }: LimitsCardPr
         limits.error === null ? (
           <Skeleton className="h-24 w-full" />
         ) : (
-          <Failed error={limits.error} retry={() => void limits.refetch()} />
+          <ErrorState error={limits.error} retry={() => void limits.refetch()} />
         )
       ) : limits.data.data.length === 0 ? (
         <p className="text-sm text-ink-3">The plan of this account has no limits.</p>
       ) : (
         <ul className="grid gap-x-8 gap-y-5 sm:grid-cols-2 lg:grid-cols-3">
-          {limits.data.data.map((standing) => (
-            <li key={`${standing.scope} ${standing.model ?? ''} ${standing.limit}`}>
-              <One standing={standing} />
+          {limits.data.data.map((limitStatus) => (
+            <li key={`${limitStatus.scope} ${limitStatus.model ?? ''} ${limitStatus.limit}`}>
+              <LimitRow limitStatus={limitStatus} />
             </li>
           ))}
         </ul>
@@ -56,8 +56,8 @@ export function LimitsCard({ accountId, question: { key, model } }: LimitsCardPr
   );
 }
 
-function One({ standing }: { standing: Standing }) {
-  const { scope, model, limit, bound, used, resets_at } = standing;
+function LimitRow({ limitStatus }: { limitStatus: LimitStatus }) {
+  const { scope, model, limit, bound, used, resets_at } = limitStatus;
   const text = `${limitAmount(limit, used)} of ${limitAmount(limit, bound)}`;
   return (
     <>
@@ -71,7 +71,7 @@ function One({ standing }: { standing: Standing }) {
   );
 }
 
-function Reset({ limit, at }: { limit: Standing['limit']; at: string | null }) {
+function Reset({ limit, at }: { limit: LimitStatus['limit']; at: string | null }) {
   if (limit === 'requests_in_flight') return <span>Freed when requests finish</span>;
   if (limit === 'requests_per_minute' || limit === 'tokens_per_minute') {
     return <span>Refills within a minute</span>;

@@ -2,12 +2,12 @@ import { useLocation } from 'wouter';
 import { useHrefWithAccount } from '../../shell/account.ts';
 import type { OverTime } from './buckets.ts';
 import { ChartCard } from './chart-card.tsx';
-import { DRAWINGS, type Drawing } from './drawings.ts';
-import type { Question } from './question.ts';
+import { CHARTS, type ChartDefinition } from './chart-definitions.ts';
+import type { Selection } from './selection.ts';
 import type { Part } from './use-usage.ts';
 
 interface UsageChartsProps {
-  question: Question;
+  selection: Selection;
   times: readonly number[];
   /** Undefined: loading. */
   over: OverTime | undefined;
@@ -19,22 +19,22 @@ interface UsageChartsProps {
 }
 
 /** The usage charts. The first one has the full width. */
-export function UsageCharts({ question, times, over, before, parts, linkOf }: UsageChartsProps) {
-  const { unit, split, compare } = question;
+export function UsageCharts({ selection, times, over, before, parts, linkOf }: UsageChartsProps) {
+  const { unit, split, compare } = selection;
   const [, navigate] = useLocation();
   const href = useHrefWithAccount();
-  const seriesOf = (drawing: Drawing) =>
+  const seriesOf = (definition: ChartDefinition) =>
     over === undefined || (split !== 'status' && parts === null)
       ? null
-      : drawing.seriesOf({ over, before: compare ? (before ?? null) : null, parts });
+      : definition.seriesOf({ over, before: compare ? (before ?? null) : null, parts });
   return (
     <div className="grid gap-4 lg:grid-cols-2">
-      {DRAWINGS.map((drawing, index) => (
+      {CHARTS.map((definition, index) => (
         <ChartCard
-          key={drawing.name}
-          {...{ drawing, times, unit, linkOf }}
+          key={definition.name}
+          {...{ definition, times, unit, linkOf }}
           ofParts={split !== 'status'}
-          series={seriesOf(drawing)}
+          series={seriesOf(definition)}
           onOpen={(at) => navigate(href(linkOf(at)))}
           className={index === 0 ? 'lg:col-span-2' : ''}
         />

@@ -6,7 +6,7 @@ import { dayAt, daysText } from '../../components/date-range-days.ts';
 import { useHour, useToday } from '../../components/date-range-now.ts';
 import { DateRange } from '../../components/date-range.tsx';
 import { Page } from '../../components/page.tsx';
-import { Empty, Failed } from '../../components/states.tsx';
+import { EmptyState, ErrorState } from '../../components/states.tsx';
 import { NoAccount } from '../../shell/no-account.tsx';
 import { useQueryState } from '../../shell/query.ts';
 import { scopeInQuery, ScopeSwitch, useScope, type Scope } from '../../shell/scope.tsx';
@@ -17,7 +17,7 @@ import { endOf, sumsUntil, type Sums } from './buckets.ts';
 import { ExportMenu } from './export-menu.tsx';
 import { Figures } from './figures.tsx';
 import { LimitsCard } from './limits-card.tsx';
-import { daysWords, questionOf, SPLITS, type Question, type Split } from './question.ts';
+import { rangeLabel, selectionOf, SPLITS, type Selection, type Split } from './selection.ts';
 import { UsageCharts } from './usage-charts.tsx';
 import { useParts, useUsage } from './use-usage.ts';
 
@@ -25,7 +25,7 @@ import { useParts, useUsage } from './use-usage.ts';
 export default function UsagePage() {
   const scope = useScope();
   const [query, change] = useQueryState();
-  const question = questionOf(query, useToday(), scope.all);
+  const selection = selectionOf(query, useToday(), scope.all);
   if (scope.account === null && !scope.all) return <NoAccount title="Usage" icon={ChartColumn} />;
   return (
     <Page
@@ -35,35 +35,35 @@ export default function UsagePage() {
         <>
           <ScopeSwitch />
           <DateRange
-            text={daysWords(question)}
-            range={question.range}
-            days={question.days}
+            text={rangeLabel(selection)}
+            range={selection.range}
+            days={selection.days}
             onRange={(range) => change({ range, from: null, to: null })}
             onDays={({ from, to }) => change({ range: null, from, to })}
           />
-          <ExportMenu scope={scope} question={question} />
+          <ExportMenu scope={scope} selection={selection} />
         </>
       }
     >
       <div className="mb-4 flex flex-wrap items-center gap-x-3 gap-y-2">
-        <ModelFilter scope={scope} value={question.model} onChange={(model) => change({ model })} />
-        <KeyFilter scope={scope} value={question.key} onChange={(key) => change({ key })} />
+        <ModelFilter scope={scope} value={selection.model} onChange={(model) => change({ model })} />
+        <KeyFilter scope={scope} value={selection.key} onChange={(key) => change({ key })} />
         <div className="flex items-center gap-2">
           <span className="text-xs text-ink-3">Group by</span>
           <Segmented
             label="Group by"
-            value={question.split}
+            value={selection.split}
             choices={splitsOf(scope).map((value) => ({ value, label: SPLITS[value] }))}
             onChange={(split) => change({ split: split === 'status' ? null : split })}
           />
         </div>
         <div className="sm:ml-auto">
-          <Switch checked={question.compare} onChange={(on) => change({ compare: on ? '1' : null })}>
+          <Switch checked={selection.compare} onChange={(on) => change({ compare: on ? '1' : null })}>
             Compare to previous period
           </Switch>
         </div>
       </div>
-      <Usage scope={scope} question={question} />
+      <Usage scope={scope} selection={selection} />
     </Page>
   );
 }
@@ -71,12 +71,12 @@ export default function UsagePage() {
 const splitsOf = ({ all }: Scope): Split[] =>
   (Object.keys(SPLITS) as Split[]).filter((split) => split !== 'account' || all); // The keys of `SPLITS`.
 
-function Usage({ scope, question }: { scope: Scope; question: Question }) {
-  const usage = useUsage(scope, question);
-  const parts = useParts(scope, question, usage.times);
+function Usage({ scope, selection }: { scope: Scope; selection: Selection }) {
+  const usage = useUsage(scope, selection);
+  const parts = useParts(scope, selection, usage.times);
   const [, change] = useQueryState();
   const hour = useHour();
-  const { unit, days, model, key } = question;
+  const { unit, days, model, key } = selection;
   const { all, over, overBefore, times } = usage;
   const linkOf = (filters: Partial<Filters>, whose = scopeInQuery(scope)) =>
     requestsPath({ model, key, ...days, ...filters }, whose);
@@ -87,7 +87,7 @@ function Usage({ scope, question }: { scope: Scope; question: Question }) {
   if (usage.error !== null && all === undefined) {
     return (
       <Card>
-        <Failed error={usage.error} retry={usage.refetch} />
+        <ErrorState error={usage.error} retry={usage.refetch} />
       </Card>
     );
   }
@@ -96,8 +96,8 @@ function Usage({ scope, question }: { scope: Scope; question: Question }) {
       className={`space-y-4 transition-opacity ${usage.isStale ? 'opacity-60' : ''}`}
       aria-busy={usage.isStale || all === undefined}
     >
-      <Figures now={all} {...comparable(question, usage, hour)} />
-      {scope.account !== null && <LimitsCard accountId={scope.account.id} question={question} />}
+      <Figures now={all} {...comparable(selection, usage, hour)} />
+      {scope.account !== null && <LimitsCard accountId={scope.account.id} selection={selection} />}
       {all?.requests === 0 ? (
         <Card>
           <NoRequests />
@@ -105,7 +105,7 @@ function Usage({ scope, question }: { scope: Scope; question: Question }) {
       ) : (
         <>
           <UsageCharts
-            {...{ question, times, over, parts }}
+            {...{ selection, times, over, parts }}
             before={overBefore}
             linkOf={(index) => {
               const time = times[index] ?? 0;
@@ -114,7 +114,7 @@ function Usage({ scope, question }: { scope: Scope; question: Question }) {
           />
           {all && (
             <Breakdown
-              {...{ scope, question, all, linkOf }}
+              {...{ scope, selection, all, linkOf }}
               onSplit={(split) => change({ breakdown: split === 'model' ? null : split })}
             />
           )}
@@ -126,7 +126,7 @@ function Usage({ scope, question }: { scope: Scope; question: Question }) {
 
 /** Returns the previous period; by hour only as many hours as have started in the current one. */
 function comparable(
-  { unit, before }: Question,
+  { unit, before }: Selection,
   { times, allBefore, overBefore }: ReturnType<typeof useUsage>,
   hour: string,
 ): { before: Sums | undefined; beforeText: string } {
@@ -142,7 +142,7 @@ function comparable(
 
 function NoRequests() {
   return (
-    <Empty
+    <EmptyState
       icon={ChartColumn}
       title="No requests in this period"
       action={
@@ -155,6 +155,6 @@ function NoRequests() {
       }
     >
       Usage appears here within a second after a request finishes.
-    </Empty>
+    </EmptyState>
   );
 }

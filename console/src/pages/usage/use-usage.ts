@@ -3,14 +3,14 @@ import { useRead, useReads } from '../../api/queries.ts';
 import type { Days } from '../../components/date-range-days.ts';
 import type { Scope } from '../../shell/scope.tsx';
 import { overTime, ranked, timesOf, type OverTime, type Sums } from './buckets.ts';
-import type { Question, Split } from './question.ts';
+import type { Selection, Split } from './selection.ts';
 
 /** Maximum number of groups in a chart; the rest is combined. */
-const MOST_PARTS = 5;
+const MAX_PARTS = 5;
 const EVERY_MS = 60_000;
 
 /** Returns the API query for the usage of these days. */
-export function usageQuery(scope: Scope, { model, key }: Question, { from, to }: Days) {
+export function usageQuery(scope: Scope, { model, key }: Selection, { from, to }: Days) {
   return {
     ...scope.query,
     ...(model !== null && { model }),
@@ -21,11 +21,11 @@ export function usageQuery(scope: Scope, { model, key }: Question, { from, to }:
 }
 
 /** Loads the usage of the selected and the previous period. */
-export function useUsage(scope: Scope, question: Question) {
-  const { unit, days, before } = question;
+export function useUsage(scope: Scope, selection: Selection) {
+  const { unit, days, before } = selection;
   const options = { keep: true, everyMs: EVERY_MS };
-  const now = usageQuery(scope, question, days);
-  const then = usageQuery(scope, question, before);
+  const now = usageQuery(scope, selection, days);
+  const then = usageQuery(scope, selection, before);
   const all = useRead('readUsage', { query: now }, options);
   const allBefore = useRead('readUsage', { query: then }, options);
   const over = useRead('readUsage', { query: { ...now, by: unit } }, options);
@@ -68,16 +68,16 @@ export interface Part {
 }
 
 /** Loads the groups with the most usage; null: loading, or not grouped. */
-export function useParts(scope: Scope, question: Question, times: readonly number[]): Part[] | null {
-  const { split, unit, days } = question;
+export function useParts(scope: Scope, selection: Selection, times: readonly number[]): Part[] | null {
+  const { split, unit, days } = selection;
   const by = split === 'status' ? null : split;
-  const base = usageQuery(scope, question, days);
+  const base = usageQuery(scope, selection, days);
   const sums = useRead(
     'readUsage',
     { query: { ...base, by: by ?? 'model' } },
     { enabled: by !== null, everyMs: EVERY_MS },
   );
-  const most = by === null ? [] : ranked(sums.data?.data ?? []).slice(0, MOST_PARTS);
+  const most = by === null ? [] : ranked(sums.data?.data ?? []).slice(0, MAX_PARTS);
   const ids = by === null ? [] : most.map((row) => partOf(row, by));
   const reads = useReads(
     'readUsage',

@@ -6,7 +6,7 @@ import { Link } from './link.tsx';
 import { useSession } from './session.tsx';
 
 /** The user menu: settings, appearance, sign out. */
-export function PersonMenu() {
+export function UserMenu() {
   const { person } = useSession();
   const [appearance, choose] = useAppearance();
   const signOut = useAction('signOut');

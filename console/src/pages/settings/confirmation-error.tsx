@@ -1,16 +1,16 @@
 import type { ApiError } from '../../api/client.ts';
 import { useAction } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
-import { FormFault } from '../../components/form-fault.tsx';
+import { FormError } from '../../components/form-error.tsx';
 import { Notice } from '../../components/states.tsx';
 
 /**
  * Shows why a confirmation was refused. Users without a password confirm by a recent sign-in; if it is too old, this
  * lets them sign in again and return.
  */
-export function ConfirmationFault({ error, fields }: { error: ApiError | null; fields: readonly string[] }) {
+export function ConfirmationError({ error, fields }: { error: ApiError | null; fields: readonly string[] }) {
   const signOut = useAction('signOut');
-  if (error?.code !== 'fresh_sign_in_required') return <FormFault error={error} fields={fields} />;
+  if (error?.code !== 'fresh_sign_in_required') return <FormError error={error} fields={fields} />;
   const back = encodeURIComponent(location.pathname + location.search);
   return (
     <Notice

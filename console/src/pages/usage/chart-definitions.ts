@@ -6,7 +6,7 @@ import { percentileAt, rest, valuesOf, type Measure, type OverTime } from './buc
 import type { Part } from './use-usage.ts';
 
 /** The data of a chart. */
-interface Drawn {
+interface ChartData {
   over: OverTime;
   /** The previous period; null: no comparison. */
   before: OverTime | null;
@@ -15,7 +15,7 @@ interface Drawn {
 }
 
 /** One chart of the page. */
-export interface Drawing {
+export interface ChartDefinition {
   name: string;
   title: string;
   hint: string;
@@ -25,7 +25,7 @@ export interface Drawing {
   format: (value: number) => string;
   formatExact: (value: number) => string;
   counts: boolean;
-  seriesOf: (drawn: Drawn) => Series[];
+  seriesOf: (data: ChartData) => Series[];
 }
 
 /** Charted amounts are floats, so only their exact digits are shown. */
@@ -35,7 +35,7 @@ const roundDollars = (value: number): string =>
 const perSecond = (value: number): string => `${oneDigit(value)} tokens/s`;
 
 /** All charts, in order. */
-export const DRAWINGS: readonly Drawing[] = [
+export const CHARTS: readonly ChartDefinition[] = [
   {
     name: 'tokens',
     title: 'Tokens',
@@ -96,7 +96,7 @@ export const DRAWINGS: readonly Drawing[] = [
 
 /** Returns stacked bars: one per group, or one per component of the measure. */
 function stacked(measure: Measure, madeOf: readonly (readonly [string, Measure, number])[]) {
-  return ({ over, before, parts }: Drawn): Series[] => {
+  return ({ over, before, parts }: ChartData): Series[] => {
     const bars = parts
       ? barsOfParts(over, parts, measure)
       : madeOf.map(([label, part, color]): Series => ({
@@ -125,8 +125,8 @@ function barsOfParts(over: OverTime, parts: readonly Part[], measure: Measure): 
 
 /** Returns lines for p50 and p95; only p50 per group, to limit their number. */
 function lines(what: 'ttft_ms' | 'tokens_per_second') {
-  return ({ over, before, parts }: Drawn): Series[] => {
-    const drawn: Series[] = parts
+  return ({ over, before, parts }: ChartData): Series[] => {
+    const series: Series[] = parts
       ? parts.map(({ label, over }, index) => ({
           label,
           values: percentileAt(over, what, 'p50'),
@@ -138,8 +138,8 @@ function lines(what: 'ttft_ms' | 'tokens_per_second') {
           { label: 'p95', values: percentileAt(over, what, 'p95'), shape: 'line', color: 2 },
         ];
     return before === null
-      ? drawn
-      : [...drawn, faint('p50, previous period', percentileAt(before, what, 'p50'))];
+      ? series
+      : [...series, faint('p50, previous period', percentileAt(before, what, 'p50'))];
   };
 }
 

@@ -1,5 +1,5 @@
 import type { ReactNode } from 'react';
-import type { Element } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Notice, Skeleton } from '../../components/states.tsx';
 import { money } from '../../format/money.ts';
@@ -9,7 +9,7 @@ import type { FirstCall } from './first-call.ts';
 import { ModelNotReady } from './model-not-ready.tsx';
 
 /** The response as it arrives, with its timing, tokens and cost. */
-export function AnswerOf({ call, model }: { call: FirstCall; model: Element<'listServedModels'> }) {
+export function FirstResponse({ call, model }: { call: FirstCall; model: ItemOf<'listServedModels'> }) {
   const { state, text, error } = call;
   const isRunning = state === 'running';
   return (

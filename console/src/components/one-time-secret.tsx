@@ -3,7 +3,7 @@ import type { ReactNode } from 'react';
 import { CopyButton } from './copy.tsx';
 
 /** Shows a secret that cannot be shown again, with a copy button and a warning. */
-export function ShownOnce({
+export function OneTimeSecret({
   text,
   what,
   label,

@@ -2,12 +2,12 @@ import type { ApiError } from '../api/client.ts';
 import { Notice } from './states.tsx';
 
 /** Returns the error message for this field, if any. */
-export function faultAt(error: ApiError | null, param: string): string | null {
+export function errorAt(error: ApiError | null, param: string): string | null {
   return error?.param === param ? error.message : null;
 }
 
 /** Shows an error that none of the form's `fields` shows. */
-export function FormFault({ error, fields = [] }: { error: ApiError | null; fields?: readonly string[] }) {
+export function FormError({ error, fields = [] }: { error: ApiError | null; fields?: readonly string[] }) {
   if (error === null || (error.param !== null && fields.includes(error.param))) return null;
   return <Notice tone="bad">{error.message}</Notice>;
 }

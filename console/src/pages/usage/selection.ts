@@ -16,7 +16,7 @@ export const SPLITS = { status: 'Status', model: 'Model', key: 'Key', account: '
 export type Split = keyof typeof SPLITS;
 
 /** What the page shows, as set in the URL. */
-export interface Question {
+export interface Selection {
   range: NamedRange | null;
   days: Days;
   /** The previous period. */
@@ -35,12 +35,12 @@ export interface Question {
 
 const DEFAULT_RANGE: NamedRange = '30d';
 /** Ranges up to this many days are shown by hour. */
-const MOST_DAYS_IN_HOURS = 2;
+const MAX_DAYS_BY_HOUR = 2;
 /** Maximum length of a custom range, in days. */
-const MOST_DAYS = 366;
+const MAX_DAYS = 366;
 
 /** Parses the URL query. Ignores invalid values. */
-export function questionOf(query: URLSearchParams, today: string, all: boolean): Question {
+export function selectionOf(query: URLSearchParams, today: string, all: boolean): Selection {
   const custom = daysIn(query, today);
   const named = query.get('range') ?? DEFAULT_RANGE;
   const range = custom !== null ? null : isNamedRange(named) ? named : DEFAULT_RANGE;
@@ -49,7 +49,7 @@ export function questionOf(query: URLSearchParams, today: string, all: boolean):
     range,
     days,
     before: daysBefore(days, range),
-    unit: countDays(days) <= MOST_DAYS_IN_HOURS ? 'hour' : 'day',
+    unit: countDays(days) <= MAX_DAYS_BY_HOUR ? 'hour' : 'day',
     split: splitOf(query.get('split'), all) ?? 'status',
     breakdown: splitOf(query.get('breakdown'), all) ?? 'model',
     compare: query.get('compare') === '1',
@@ -59,14 +59,14 @@ export function questionOf(query: URLSearchParams, today: string, all: boolean):
 }
 
 /** Formats the range, such as "Last 7 days". */
-export const daysWords = ({ range, days }: Question): string =>
+export const rangeLabel = ({ range, days }: Selection): string =>
   range === null ? daysText(days) : NAMED_RANGES[range];
 
 function daysIn(query: URLSearchParams, today: string): Days | null {
   const from = query.get('from') ?? '';
   const to = query.get('to') ?? '';
   if (!isDay(from) || !isDay(to) || to <= from || from > today) return null;
-  const latest = addDays(from, MOST_DAYS);
+  const latest = addDays(from, MAX_DAYS);
   return { from, to: to < latest ? to : latest };
 }
 

@@ -2,30 +2,30 @@ import { Badge } from '../../components/badge.tsx';
 import { Code } from '../../components/code.tsx';
 import { Notice } from '../../components/states.tsx';
 import { duration } from '../../format/time.ts';
-import type { Tried } from './use-try.ts';
+import type { TryResult } from './use-try.ts';
 
 /** The response of a request: status, relevant headers, and the body as it arrives. */
-export function TryAnswer({ answer, running }: { answer: Tried | null; running: boolean }) {
+export function TryResponse({ response, running }: { response: TryResult | null; running: boolean }) {
   return (
     <section aria-label="Response" className="mt-6 border-t border-line pt-5 empty:hidden">
       <p role="status" className="flex min-h-5 flex-wrap items-center gap-2 text-xs text-ink-3">
-        {answer?.status !== null && answer !== null ? (
+        {response?.status !== null && response !== null ? (
           <>
-            <Badge tone={answer.status < 300 ? 'good' : answer.status < 500 ? 'warn' : 'bad'}>
-              <span className="font-mono">{answer.status}</span>
+            <Badge tone={response.status < 300 ? 'good' : response.status < 500 ? 'warn' : 'bad'}>
+              <span className="font-mono">{response.status}</span>
             </Badge>
-            {answer.headersMs !== null && `first byte after ${duration(answer.headersMs)}`}
+            {response.headersMs !== null && `first byte after ${duration(response.headersMs)}`}
             {running && ', receiving'}
           </>
         ) : running ? (
           'Waiting for the response'
         ) : (
-          answer === null && 'The response will appear here.'
+          response === null && 'The response will appear here.'
         )}
       </p>
-      {answer !== null && answer.headers.length > 0 && (
+      {response !== null && response.headers.length > 0 && (
         <dl className="mt-3 grid gap-x-4 gap-y-1 font-mono text-2xs leading-4 sm:grid-cols-[auto_minmax(0,1fr)]">
-          {answer.headers.map(([name, value]) => (
+          {response.headers.map(([name, value]) => (
             <div key={name} className="flex flex-wrap gap-x-2 sm:contents">
               <dt className="text-ink-3">{name}</dt>
               <dd className="break-all text-ink-2">{value}</dd>
@@ -33,14 +33,14 @@ export function TryAnswer({ answer, running }: { answer: Tried | null; running: 
           ))}
         </dl>
       )}
-      {answer !== null && answer.text !== '' && (
+      {response !== null && response.text !== '' && (
         <div className="mt-3">
-          <Code text={answer.text} what="response" label="Response body" />
+          <Code text={response.text} what="response" label="Response body" />
         </div>
       )}
-      {answer?.fault !== null && answer !== null && (
+      {response?.fault !== null && response !== null && (
         <div className="mt-3">
-          <Notice tone="bad">{answer.fault}</Notice>
+          <Notice tone="bad">{response.fault}</Notice>
         </div>
       )}
     </section>

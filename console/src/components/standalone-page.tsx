@@ -2,7 +2,7 @@ import { useEffect, useRef, type ReactNode } from 'react';
 import { Logo } from '../shell/logo.tsx';
 import { classNames } from './class-names.ts';
 
-interface FrontProps {
+interface StandalonePageProps {
   title: string;
   /** One line below the title. */
   hint?: ReactNode;
@@ -16,7 +16,7 @@ interface FrontProps {
 }
 
 /** The layout of pages outside the shell, such as sign-in and setup: one centered card. */
-export function Front({ title, hint, above, below, wide = false, children }: FrontProps) {
+export function StandalonePage({ title, hint, above, below, wide = false, children }: StandalonePageProps) {
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => {
     document.title = `${title} · Sluice`;
