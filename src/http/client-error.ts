@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { STATUS_CODES, type ServerResponse } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import { ServiceError } from '../errors.ts';
-import type { Accounting } from '../inference/account.ts';
+import type { Accounting } from '../inference/request-accounting.ts';
 import { errorBody } from '../openai/error-body.ts';
 import { limitHeaders, requestOf } from './limit-headers.ts';
 

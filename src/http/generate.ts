@@ -5,7 +5,7 @@ import { ServiceError } from '../errors.ts';
 import { EventStream, KEEP_ALIVE } from '../event-stream.ts';
 import type { GenerationRequest } from '../generation.ts';
 import { complete } from '../inference/complete.ts';
-import { HungUp } from '../inference/hung-up.ts';
+import { ClientDisconnected } from '../inference/complete.ts';
 import { GenerationRecord } from '../inference/record.ts';
 import type { Log } from '../log.ts';
 import type { ServedModel } from '../routing/served-model.ts';
@@ -104,9 +104,9 @@ function parse(
   return { model, parsed: parsed.request };
 }
 
-function hungUp({ raw }: FastifyRequest): HungUp {
+function hungUp({ raw }: FastifyRequest): ClientDisconnected {
   const { errored } = raw.socket;
-  return errored instanceof StalledError ? new HungUp(errored.message) : new HungUp();
+  return errored instanceof StalledError ? new ClientDisconnected(errored.message) : new ClientDisconnected();
 }
 
 /** A key that may use some models only asked for another. */
@@ -153,8 +153,8 @@ async function stream(
  * What a fault is for the caller; a hang-up stays what it is, and whatever we did not foresee is a 500. A 500, an
  * engine's too, says the request id and nothing else.
  */
-function asServiceError(error: unknown, requestId: string, log: Log): ServiceError | HungUp {
-  if (error instanceof HungUp) return error;
+function asServiceError(error: unknown, requestId: string, log: Log): ServiceError | ClientDisconnected {
+  if (error instanceof ClientDisconnected) return error;
   if (!(error instanceof ServiceError)) {
     log.error('unexpected error', { requestId, error: error instanceof Error ? error : String(error) });
   } else if (error.code !== 'internal_error') return error;
@@ -163,8 +163,8 @@ function asServiceError(error: unknown, requestId: string, log: Log): ServiceErr
   });
 }
 
-function note(outcome: RequestOutcome, fault: ServiceError | HungUp): void {
-  if (fault instanceof HungUp) {
+function note(outcome: RequestOutcome, fault: ServiceError | ClientDisconnected): void {
+  if (fault instanceof ClientDisconnected) {
     outcome.code = 'hung_up';
     outcome.cause = fault.message;
     return;

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
-import { peek, type Accounting } from '../inference/account.ts';
+import { peek, type Accounting } from '../inference/request-accounting.ts';
 
 /** The endpoints whose answers tell what is left of the caller's limits. */
 const GENERATIONS: ReadonlySet<string | undefined> = new Set(['/v1/chat/completions', '/v1/completions']);

@@ -6,84 +6,96 @@ import type { RequestResult } from '../routing/breaker.ts';
 import type { QueuePlace } from '../routing/queue.ts';
 import type { Lease } from '../routing/replica.ts';
 import type { ServedModel } from '../routing/served-model.ts';
-import { Account, type Accounting, type Asker, type Outcome } from './account.ts';
+import {
+  RequestAccounting,
+  type Accounting,
+  type RequestIdentity,
+  type Outcome,
+} from './request-accounting.ts';
 import type { CrashSuspects } from './crash-suspects.ts';
-import { HungUp } from './hung-up.ts';
 import type { GenerationRecord } from './record.ts';
 
-/** What every generation of a service is done with. */
+/** The client closed the connection before its response was complete. Used as an abort reason, never sent. */
+export class ClientDisconnected extends Error {
+  constructor(message = 'the client disconnected') {
+    super(message);
+    this.name = 'HungUp';
+  }
+}
+
+/** What all generations share. */
 export interface Inference {
   accounting: Accounting;
   crashSuspects: CrashSuspects;
-  /** Completion tokens after which a checkpoint is written without waiting for the clock. */
+  /** Completion tokens between checkpoints, in addition to timed ones. */
   checkpointTokens: number;
 }
 
-/** Replicas that one request is sent to at most, beside those that did not take it: it may be what breaks them. */
-const MOST_TRIES = 3;
+/** Replicas at which one request may fail, because the request may be the cause. Refusals do not count. */
+const MAX_FAILED_ATTEMPTS = 3;
 
 /**
- * Runs one generation: a place in the queue, its limits and the ledger, a replica, its events, and the release of
- * everything however it ends. `record` is filled on the way. A request that fails at a replica before its first
- * event goes to the next one. The iteration ends only when the row of the ledger is settled.
+ * Runs one generation: queue, limits, ledger row, replica, events, and the release of everything however it ends.
+ * Updates `record` meanwhile. A request that fails at a replica before its first event goes to the next. The
+ * iteration ends only after the row is settled.
  *
- * Ends by throwing a `ServiceError`, or `stop.signal.reason` when the caller disconnected. `stop` is the caller's:
- * the generation also aborts it, when the request has waited for a slot for longer than the queue allows.
+ * Throws a `ServiceError`, or `stop.signal.reason` if the client disconnected. Aborts `stop` if the request
+ * waited too long for a slot.
  */
 export function complete(
   inference: Inference,
   model: ServedModel,
-  asker: Asker,
+  identity: RequestIdentity,
   request: GenerationRequest,
   stop: AbortController,
   record: GenerationRecord,
 ): AsyncIterableIterator<GenerationEvent, undefined> {
-  return new Completion(inference, model, asker, request, stop, record);
+  return new Completion(inference, model, identity, request, stop, record);
 }
 
 type Step = IteratorResult<GenerationEvent, undefined>;
 
 const DONE: Step = { value: undefined, done: true };
 
-/** An iterator by hand: a generator would cost three more turns of the microtask queue, once a token. */
+/** A hand-written iterator: a generator would cost three more microtasks per token. */
 class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
   readonly #model: ServedModel;
-  readonly #account: Account;
-  readonly #asker: Asker;
+  readonly #accounting: RequestAccounting;
+  readonly #identity: RequestIdentity;
   readonly #crashSuspects: CrashSuspects;
   readonly #request: GenerationRequest;
   readonly #stop: AbortController;
   readonly #record: GenerationRecord;
-  /** Where the request has failed, and with what. */
+  /** The replicas at which the request has failed, with the errors. */
   readonly #failures = new Map<Engine, ServiceError>();
-  /** How often it was sent and failed. */
-  #tries = 0;
-  /** Whether the caller has been given an event: from then on no other replica can take over. */
-  #begun = false;
-  /** Whether the response is generated as a whole, out of sight. */
-  #unseen = false;
+  /** Failures other than refusals. */
+  #failedAttempts = 0;
+  /** Whether the caller has received an event: no other replica can take over then. */
+  #hasEmitted = false;
+  /** Whether the replica sends no events before the end. */
+  #isWholeResponse = false;
   readonly #checkpointTokens: number;
   /** Completion tokens at which the next checkpoint is due. */
   #checkpointAt: number;
   #place: QueuePlace | null = null;
-  #patience: Deadline | undefined;
+  #queueTimeout: Deadline | undefined;
   #lease: Lease | null = null;
   #events: AsyncIterator<ReplicaEvent, undefined> | null = null;
-  #over = false;
+  #ended = false;
 
   constructor(
     { accounting, crashSuspects, checkpointTokens }: Inference,
     model: ServedModel,
-    asker: Asker,
+    identity: RequestIdentity,
     request: GenerationRequest,
     stop: AbortController,
     record: GenerationRecord,
   ) {
     this.#model = model;
-    this.#asker = asker;
+    this.#identity = identity;
     this.#crashSuspects = crashSuspects;
-    this.#account = new Account(accounting, asker, model, record);
-    this.#request = requestFor(model, asker, request);
+    this.#accounting = new RequestAccounting(accounting, identity, model, record);
+    this.#request = requestFor(model, identity, request);
     this.#stop = stop;
     this.#record = record;
     this.#checkpointTokens = checkpointTokens;
@@ -95,17 +107,17 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
   }
 
   next(): Promise<Step> {
-    if (this.#over) return Promise.resolve(DONE);
+    if (this.#ended) return Promise.resolve(DONE);
     if (this.#events === null) return this.#begin();
-    return this.#events.next().then(this.#told, this.#failed);
+    return this.#events.next().then(this.#onEvent, this.#onError);
   }
 
-  /** Only who reads the events has ended the iteration then, and only a fault of ours makes it do so. */
+  /** Called when the consumer stops early, which only happens after an internal error. */
   async return(): Promise<Step> {
     try {
       await this.#events?.return?.();
     } finally {
-      if (!this.#over)
+      if (!this.#ended)
         await this.#end(new Error('the consumer stopped reading the response')).catch(() => {});
     }
     return DONE;
@@ -113,79 +125,79 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
 
   async #begin(): Promise<Step> {
     try {
-      if (this.#lease === null) await this.#enter();
-      this.#events = this.#ask();
+      if (this.#lease === null) await this.#admit();
+      this.#events = this.#sendToReplica();
     } catch (error) {
       return await this.#end(error);
     }
     return await this.next();
   }
 
-  /** Enters the queue and the books. */
-  async #enter(): Promise<void> {
+  /** Enters the queue, reserves limits and opens the row. */
+  async #admit(): Promise<void> {
     this.#crashSuspects.check(this.#request);
     const { queue } = this.#model;
     const { maxWaitMs } = queue.limits;
     this.#place = queue.enter();
-    this.#patience = new Deadline(maxWaitMs, () => this.#stop.abort(waitedTooLong(maxWaitMs)));
-    await this.#account.open(this.#request);
+    this.#queueTimeout = new Deadline(maxWaitMs, () => this.#stop.abort(waitedTooLong(maxWaitMs)));
+    await this.#accounting.open(this.#request);
     this.#stop.signal.throwIfAborted();
   }
 
-  /** Gives the request to the next replica. */
-  #ask(): AsyncIterator<ReplicaEvent, undefined> {
+  /** Sends the request to the next replica. */
+  #sendToReplica(): AsyncIterator<ReplicaEvent, undefined> {
     this.#lease = this.#model.acquire(this.#failures);
     this.#record.attempt(this.#lease.engine.name);
     return this.#lease.engine.generate(this.#request, this.#stop.signal)[Symbol.asyncIterator]();
   }
 
-  readonly #told = (step: IteratorResult<ReplicaEvent, undefined>): Step | Promise<Step> => {
+  readonly #onEvent = (step: IteratorResult<ReplicaEvent, undefined>): Step | Promise<Step> => {
     if (step.done) return this.#finish();
     const { value } = step;
     if (value.type === 'sent') {
       this.#leaveQueue();
-      this.#unseen = value.whole;
+      this.#isWholeResponse = value.whole;
       this.#record.sent(this.#estimate());
       return this.next();
     }
     if (value.type === 'started') this.#leaveQueue();
-    else if (this.#record.firstTokenAtMs === null) this.#lease?.began();
-    this.#begun = true;
-    this.#record.note(value, this.#estimate);
-    if (value.type === 'end') return this.#last();
+    else if (this.#record.firstTokenAtMs === null) this.#lease?.responseStarted();
+    this.#hasEmitted = true;
+    this.#record.update(value, this.#estimate);
+    if (value.type === 'end') return this.#endEvent();
     if (this.#record.usage.completionTokens >= this.#checkpointAt) {
       this.#clamp();
       this.#checkpointAt = this.#record.usage.completionTokens + this.#checkpointTokens;
-      this.#account.checkpoint();
+      this.#accounting.checkpoint();
     }
-    // Not `sent`: that was handled above.
+    // `sent` was handled above.
     return step as Step;
   };
 
-  /** The last event, with the usage as it is charged. */
-  #last(): Step {
+  /** Returns the last event with the usage that is charged. */
+  #endEvent(): Step {
     this.#clamp();
     const { usage, usageSource } = this.#record;
     return { value: { type: 'end', usage, usageSource: usageSource ?? 'estimated' }, done: false };
   }
 
-  /** A replica that reports more tokens than were set aside charges its caller no more than that. */
+  /** Limits the charge to the reservation, and logs a replica that reports more. */
   #clamp(): void {
     const { usage } = this.#record;
-    if (this.#account.clamp()) this.#lease?.replica.impossibleUsage(usage);
+    if (this.#accounting.clamp()) this.#lease?.replica.warnImpossibleUsage(usage);
   }
 
   readonly #estimate = () => estimatedPromptTokens(this.#request);
 
-  readonly #failed = (error: unknown): Promise<Step> => {
+  readonly #onError = (error: unknown): Promise<Step> => {
     if (this.#stop.signal.aborted || !isReplicaFailure(error) || !this.#lease) return this.#end(error);
     const { engine } = this.#lease;
-    if (error instanceof EngineCrashed && this.#begun)
-      this.#crashSuspects.record(this.#request, this.#asker, `${engine.name} start ${error.starts}`);
+    if (error instanceof EngineCrashed && this.#hasEmitted)
+      this.#crashSuspects.record(this.#request, this.#identity, `${engine.name} start ${error.starts}`);
     const refused = error instanceof ReplicaRefused;
     this.#lease.release(refused && error.rateLimited ? 'inconclusive' : 'failed', error);
-    if (!refused) this.#tries++;
-    if (this.#begun || this.#tries >= MOST_TRIES) return this.#end(error);
+    if (!refused) this.#failedAttempts++;
+    if (this.#hasEmitted || this.#failedAttempts >= MAX_FAILED_ATTEMPTS) return this.#end(error);
     this.#failures.set(engine, error);
     this.#events = null;
     return this.next();
@@ -193,24 +205,24 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
 
   async #finish(): Promise<Step> {
     this.#release('succeeded');
-    this.#measure();
+    this.#recordSpeed();
     this.#crashSuspects.clear(this.#request);
     const delivered = !this.#stop.signal.aborted;
-    await this.#account.settle({ code: null, status: 200, billed: true, delivered });
+    await this.#accounting.settle({ code: null, status: 200, billed: true, delivered });
     return DONE;
   }
 
-  /** Throws what ended the request, whether or not its row could be written: the ledger reports that itself. */
+  /** Throws `reason` even if the row could not be settled: the ledger logs that. */
   async #end(reason: unknown): Promise<never> {
     this.#release('inconclusive');
     const outcome = outcomeOf(reason);
-    if (outcome.billed) this.#countUnseen();
+    if (outcome.billed) this.#estimateWholeResponse();
     this.#clamp();
-    await this.#account.settle(outcome).catch(() => {});
+    await this.#accounting.settle(outcome).catch(() => {});
     throw reason;
   }
 
-  /** Milliseconds since the request was sent, or got its slot. */
+  /** Milliseconds from sending the request, or from its slot, to the end. */
   get #runMs(): number {
     const { slotAtMs, endedAtMs } = this.#record;
     return slotAtMs === null || endedAtMs === null ? 0 : endedAtMs - slotAtMs;
@@ -221,38 +233,44 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
     return this.#request.kind === 'chat' ? choices : choices * this.#request.prompts.length;
   }
 
-  #measure(): void {
+  #recordSpeed(): void {
     const { usage, usageSource } = this.#record;
     if (this.#runMs <= 0 || usage.completionTokens === 0 || usageSource === 'clamped') return;
-    this.#lease?.replica.measured(usage.completionTokens / this.#choices / this.#runMs);
+    this.#lease?.replica.recordSpeed(usage.completionTokens / this.#choices / this.#runMs);
   }
 
   /**
-   * A response that is generated as a whole shows nothing until its end. A caller who leaves before that pays what
-   * the replica generates at half its usual speed, which is in the caller's favor.
+   * Estimates the usage of a client that disconnects before a response without events: half of the replica's
+   * usual speed, in the caller's favor.
    */
-  #countUnseen(): void {
+  #estimateWholeResponse(): void {
     const tokensPerMs = this.#lease?.replica.tokensPerMs ?? null;
-    if (!this.#unseen || this.#begun || tokensPerMs === null) return;
+    if (!this.#isWholeResponse || this.#hasEmitted || tokensPerMs === null) return;
     const tokens = Math.floor((this.#runMs * tokensPerMs) / 2);
-    this.#account.estimateCompletion(Math.min(tokens, this.#request.maxTokens ?? Infinity) * this.#choices);
+    this.#accounting.estimateCompletion(
+      Math.min(tokens, this.#request.maxTokens ?? Infinity) * this.#choices,
+    );
   }
 
   #leaveQueue(): void {
-    this.#patience?.[Symbol.dispose]();
+    this.#queueTimeout?.[Symbol.dispose]();
     this.#place?.leave();
   }
 
   #release(result: RequestResult): void {
-    this.#over = true;
+    this.#ended = true;
     this.#leaveQueue();
     this.#lease?.release(result);
     this.#record.endedAtMs = performance.now();
   }
 }
 
-/** The request as replicas get it: within what the model gives, and with the cache scope of its account. */
-function requestFor(model: ServedModel, { caller }: Asker, request: GenerationRequest): GenerationRequest {
+/** Returns the request for replicas: within the model's limits, and with the cache scope of its account. */
+function requestFor(
+  model: ServedModel,
+  { caller }: RequestIdentity,
+  request: GenerationRequest,
+): GenerationRequest {
   const card = model.card();
   const bounded = card !== null && card.max_completion_tokens < card.context_length;
   const maxTokens = bounded
@@ -261,16 +279,17 @@ function requestFor(model: ServedModel, { caller }: Asker, request: GenerationRe
   return { ...request, maxTokens, cacheScope: caller.cacheScope };
 }
 
-/** Whether another replica might serve the request: not where the request itself is at fault, or this service. */
+/** Whether another replica may serve the request: the error is neither the request's nor this service's. */
 function isReplicaFailure(error: unknown): error is ServiceError {
   return (
     error instanceof ServiceError && (error.code === 'engine_unavailable' || error.code === 'internal_error')
   );
 }
 
-/** Callers pay for what they had generated and no longer want, and for nothing that a fault of ours or theirs ended. */
+/** Callers pay for generated tokens when they disconnect, and for nothing when an error ends the request. */
 function outcomeOf(error: unknown): Outcome {
-  if (error instanceof HungUp) return { code: 'hung_up', status: 200, billed: true, delivered: false };
+  if (error instanceof ClientDisconnected)
+    return { code: 'hung_up', status: 200, billed: true, delivered: false };
   const { code, status } =
     error instanceof ServiceError ? error : { code: 'internal_error' as const, status: 500 };
   return { code, status, billed: code === 'invalid_api_key', delivered: true };

@@ -2,16 +2,16 @@ import { hash } from 'node:crypto';
 import { ServiceError } from '../errors.ts';
 import type { GenerationRequest } from '../generation.ts';
 import type { Log } from '../log.ts';
-import type { Asker } from './account.ts';
+import type { RequestIdentity } from './request-accounting.ts';
 
-/** Engine crashes in which a request may be running before it is refused. */
-const MOST_CRASHES = 2;
+/** Engine crashes after which a request is refused. */
+const MAX_CRASHES = 2;
 
-/** How long a request is remembered after the last crash in which it was running, in milliseconds. */
+/** How long a request is remembered after its last crash, in milliseconds. */
 const REMEMBERED_MS = 600_000;
 
-/** Most requests remembered; the ones that crashed longest ago are dropped first. */
-const MOST_REMEMBERED = 1000;
+/** Maximum requests remembered; those with the oldest crash are removed first. */
+const MAX_REMEMBERED = 1000;
 
 /** A request that was running when its engine crashed. */
 export interface CrashSuspect {
@@ -22,22 +22,22 @@ export interface CrashSuspect {
   model: string;
   lastCrash: string;
   crashes: number;
-  /** When the request is forgotten, Unix milliseconds. */
+  /** When the request is removed, in Unix milliseconds. */
   expiresAt: number;
 }
 
 /**
- * Requests that were running when an engine of this service crashed, or was killed because it made no step. One that
- * was running in two crashes is refused for 10 minutes: its caller pays for neither, and could otherwise end the
- * responses of all others again and again. A response that completes clears its request.
+ * Requests that were running when an engine of this service crashed, or was killed because it was stuck. A
+ * request that was running in two crashes is refused for 10 minutes: its caller would pay for neither, and could
+ * keep ending all other responses. A response that completes clears its request.
  *
- * Requests from any caller are the same when they determine the same generation. While no engine has crashed in
- * the last 10 minutes, a request costs one comparison here.
+ * Requests from any caller are equal if they determine the same generation. Without a crash in the last 10
+ * minutes, a request costs one comparison here.
  */
 export class CrashSuspects {
   readonly #log: Log;
   readonly #now: () => number;
-  /** By hash, the oldest crash first. */
+  /** By hash, oldest crash first. */
   readonly #suspects = new Map<string, CrashSuspect>();
 
   /** `now` in Unix milliseconds. */
@@ -50,8 +50,8 @@ export class CrashSuspects {
   check(request: GenerationRequest): void {
     this.#expire();
     if (this.#suspects.size === 0) return;
-    const suspect = this.#suspects.get(hashOf(request));
-    if (suspect === undefined || suspect.crashes < MOST_CRASHES) return;
+    const suspect = this.#suspects.get(hashGeneration(request));
+    if (suspect === undefined || suspect.crashes < MAX_CRASHES) return;
     const seconds = Math.ceil((suspect.expiresAt - this.#now()) / 1000);
     throw new ServiceError(
       'request_crashed_engine',
@@ -59,19 +59,19 @@ export class CrashSuspects {
     );
   }
 
-  /** Records that the request was running when an engine crashed. `crash` names the replica and which crash it was. */
-  record(request: GenerationRequest, { requestId, caller }: Asker, crash: string): void {
+  /** Records that the request was running in a crash. `crash` identifies the replica and its crash. */
+  record(request: GenerationRequest, { requestId, caller }: RequestIdentity, crash: string): void {
     this.#expire();
-    const key = hashOf(request);
+    const key = hashGeneration(request);
     const known = this.#suspects.get(key);
-    // Several requests that are the same may be running in one crash.
+    // Several equal requests may be running in one crash.
     const crashes = (known?.crashes ?? 0) + (known?.lastCrash === crash ? 0 : 1);
     const { model } = request;
     const { accountId, id: keyId } = caller;
     const expiresAt = this.#now() + REMEMBERED_MS;
     this.#suspects.delete(key);
     this.#suspects.set(key, { requestId, accountId, keyId, model, lastCrash: crash, crashes, expiresAt });
-    if (this.#suspects.size > MOST_REMEMBERED) this.#dropOldest();
+    if (this.#suspects.size > MAX_REMEMBERED) this.#dropOldest();
     this.#log.error('engine crashed while running this request', {
       requestId,
       account: accountId,
@@ -79,19 +79,19 @@ export class CrashSuspects {
       model,
       crash,
       crashes,
-      refused: crashes >= MOST_CRASHES,
+      refused: crashes >= MAX_CRASHES,
     });
   }
 
-  /** Forgets the request: its response completed. */
+  /** Removes a request whose response completed. */
   clear(request: GenerationRequest): void {
-    if (this.#suspects.size > 0) this.#suspects.delete(hashOf(request));
+    if (this.#suspects.size > 0) this.#suspects.delete(hashGeneration(request));
   }
 
-  /** The requests that are refused now, the oldest crash first. */
+  /** The requests that are refused now, oldest crash first. */
   get refused(): CrashSuspect[] {
     this.#expire();
-    return [...this.#suspects.values()].filter(({ crashes }) => crashes >= MOST_CRASHES);
+    return [...this.#suspects.values()].filter(({ crashes }) => crashes >= MAX_CRASHES);
   }
 
   #expire(): void {
@@ -109,8 +109,8 @@ export class CrashSuspects {
   }
 }
 
-/** Hashes what determines the generation: not how it is delivered, nor who asks for it. */
-function hashOf(request: GenerationRequest): string {
+/** Hashes the fields that determine the generation, without delivery options and the caller. */
+function hashGeneration(request: GenerationRequest): string {
   const generation = {
     ...request,
     sampling: { ...request.sampling, logitBias: [...request.sampling.logitBias] },

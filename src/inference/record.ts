@@ -3,25 +3,25 @@ import type { RunningCounts } from '../accounts/ledger/ledger.ts';
 import type { FinishReason, GenerationEvent, Usage, UsageSource } from '../generation.ts';
 
 /**
- * What is known of one generation while it runs and after it. Times in `…Ms` are of the clock that never runs
- * backwards, the others Unix milliseconds, as the ledger wants them.
+ * The progress and result of one generation. Times in `…Ms` are on the monotonic clock, the others in Unix
+ * milliseconds for the ledger.
  */
 export class GenerationRecord implements RunningCounts {
   /** Unix milliseconds. */
   readonly startedAt = Date.now();
   readonly startedAtMs = performance.now();
-  /** When the request got a slot, or was sent to a server that does not report slots; null before. */
+  /** When the request got a slot, or was sent to a server that does not report slots. */
   slotAtMs: number | null = null;
   firstTokenAtMs: number | null = null;
   endedAtMs: number | null = null;
   replica: string | null = null;
-  /** Replicas that it was given to, those that refused it or failed included. */
+  /** Replicas that it was sent to, including those that refused it or failed. */
   attempts = 0;
   usage: Usage = { promptTokens: 0, completionTokens: 0, cachedTokens: 0 };
   usageSource: UsageSource | null = null;
-  /** Of the choice that finished last; null when the generation did not come to its end. */
+  /** Of the choice that finished last; null: not completed. */
   finishReason: FinishReason | null = null;
-  /** The `x-ratelimit-*` headers, once the limits were asked. */
+  /** The `x-ratelimit-*` headers, after admission. */
   limitHeaders: RateLimitHeaders = [];
 
   get slotAt(): number | null {
@@ -36,7 +36,7 @@ export class GenerationRecord implements RunningCounts {
     return this.#unix(this.endedAtMs);
   }
 
-  /** The request goes to this replica. What is known of an earlier attempt is forgotten. */
+  /** Starts an attempt at a replica and resets the counts of the previous one. */
   attempt(replica: string): void {
     this.replica = replica;
     this.attempts++;
@@ -45,15 +45,18 @@ export class GenerationRecord implements RunningCounts {
     this.usageSource = null;
   }
 
-  /** The request was sent to a server that does not report when it gets a slot. */
+  /** Records that the request was sent to a server that does not report slots. */
   sent(promptTokens: number): void {
     this.slotAtMs = performance.now();
     this.usage = { promptTokens, completionTokens: 0, cachedTokens: 0 };
     this.usageSource = 'estimated';
   }
 
-  /** Writes down what the event tells. `promptTokens` stands in where the engine tells no count before the end. */
-  note(event: GenerationEvent, promptTokens: () => number): void {
+  /**
+   * Updates the record from an event. `promptTokens` estimates the count if the engine reports it only at the
+   * end.
+   */
+  update(event: GenerationEvent, promptTokens: () => number): void {
     switch (event.type) {
       case 'started':
         this.slotAtMs ??= performance.now();

@@ -1,21 +1,24 @@
 import type { Log } from '../log.ts';
 
-/** Failures in a row that pause a replica. */
-const MOST_FAILURES = 5;
+/** Consecutive failures that pause a replica. */
+const MAX_FAILURES = 5;
 
-/** The first pause and the longest one, in milliseconds. Each one that ends in another failure is followed by a pause twice as long. */
+/**
+ * The first and the longest pause, in milliseconds. A pause after a failed trial is twice as long as the one
+ * before.
+ */
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 60_000;
 
-/** Pauses are up to this share shorter, so that the instances of a service do not try a replica again all at once. */
+/** Pauses are shortened by up to this share, so that instances do not retry a replica at the same time. */
 const JITTER = 0.2;
 
-/** How a request ended for its replica. `inconclusive`: through no fault of the replica, and without a response. */
+/** The result of a request for its replica. `inconclusive`: no response, but not the replica's fault. */
 export type RequestResult = 'succeeded' | 'failed' | 'inconclusive';
 
-/** Time and chance, for tests to replace. */
+/** Time and randomness, which tests replace. */
 export interface BreakerClock {
-  /** Milliseconds; never goes backwards. */
+  /** Milliseconds on a monotonic clock. */
   now(): number;
   /** From 0 up to 1. */
   random(): number;
@@ -23,17 +26,17 @@ export interface BreakerClock {
 
 export const SYSTEM_CLOCK: BreakerClock = { now: () => performance.now(), random: () => Math.random() };
 
-/** Why a replica is paused, and for how much longer. */
+/** The reason and remaining time of a pause. */
 export interface Pause {
   reason: string;
-  /** In milliseconds; 0: the next request is the trial, or it is running. */
+  /** In milliseconds; 0: the next request is the trial, or the trial is running. */
   retryInMs: number;
 }
 
 /**
- * Circuit breaker of one replica: pauses it after 5 failures in a row, then lets one trial request through at a
- * time. A trial that begins to respond ends the pause; one that fails starts a longer one. Failing fast looks idle
- * to any policy that counts requests in flight, so without this a broken replica attracts the traffic.
+ * Circuit breaker of one replica. Pauses it after 5 consecutive failures, then lets one trial request through at
+ * a time. A trial that starts to respond ends the pause; one that fails starts a longer one. Without it, a
+ * replica that fails fast looks idle and attracts the traffic.
  */
 export class CircuitBreaker {
   readonly #log: Log;
@@ -44,9 +47,9 @@ export class CircuitBreaker {
   #pausedUntilMs = 0;
   /** Length of the last pause since the last success; 0: none. */
   #pauseMs = 0;
-  /** Requests that were let through during this pause and have not ended. */
+  /** Trials that are running. */
   #trials = 0;
-  /** Pauses so far. A request that was let through before the latest one says nothing new. */
+  /** Number of pauses so far. Results of requests from before the latest one are ignored. */
   #pauses = 0;
   #reason = '';
 
@@ -76,31 +79,31 @@ export class CircuitBreaker {
     return this.#pausedUntilMs;
   }
 
-  /** Lets a request through. Returns its ticket, for `began` and `ended`. */
+  /** Lets a request through. Returns its ticket, for `responseStarted` and `recordResult`. */
   admit(): number {
     if (this.#paused) this.#trials++;
     return this.#pauses;
   }
 
-  /** The replica has begun to respond to the request. Ends the pause, but the next failure starts it again. */
-  began(ticket: number): void {
+  /** Records that the replica started to respond. Ends the pause, but the next failure starts another. */
+  responseStarted(ticket: number): void {
     if (!this.#paused || ticket !== this.#pauses) return;
     this.#paused = false;
     this.#trials = 0;
-    this.#failures = MOST_FAILURES - 1;
+    this.#failures = MAX_FAILURES - 1;
     this.#log.info('replica responds again');
   }
 
-  /** The request has ended; `error` is what failed. Called once for each ticket. */
-  ended(ticket: number, result: RequestResult, error?: unknown): void {
+  /** Records the result of a request; `error` is its failure. Call once per ticket. */
+  recordResult(ticket: number, result: RequestResult, error?: unknown): void {
     if (ticket !== this.#pauses) return;
     if (result === 'succeeded') {
-      this.began(ticket);
+      this.responseStarted(ticket);
       this.#failures = 0;
       this.#pauseMs = 0;
     } else if (result === 'failed') {
       this.#failures++;
-      if (this.#paused || this.#failures >= MOST_FAILURES) this.#open(error);
+      if (this.#paused || this.#failures >= MAX_FAILURES) this.#open(error);
     } else if (this.#paused) this.#trials--;
   }
 
@@ -121,7 +124,7 @@ export class CircuitBreaker {
   }
 }
 
-/** What happened, for operators: an error of ours keeps it in its cause. */
+/** Returns the message of the innermost cause. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return error.cause instanceof Error ? reasonOf(error.cause) : error.message;

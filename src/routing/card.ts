@@ -3,9 +3,9 @@ import type { EngineDescription } from '../engine/engine.ts';
 import type { ModelCard } from '../generation.ts';
 
 /**
- * The entry of a model in `GET /v1/models`: what its replicas say, and the configuration above it. Where
- * replicas differ, the smallest context is promised, since any of them may get the request. Null while neither
- * says how long the context is: a model of which that is unknown is not listed.
+ * Returns the entry of a model in `GET /v1/models`, from the configuration and the descriptions of its replicas.
+ * If replicas differ, it has the smallest context, since any of them may get the request. Returns null, and the
+ * model is not listed, while the context is unknown.
  *
  * `created` is in Unix seconds.
  */
@@ -39,15 +39,18 @@ function cardOf(
   };
 }
 
-/** Something that may say what it serves, once it knows. */
-interface Described {
+/** A replica that may describe its model. */
+interface DescribedReplica {
   readonly description: EngineDescription | null;
 }
 
-/** The card of what is known whenever it is asked for: every request asks, so it is made anew only on news. */
+/**
+ * Returns a function that returns the current card, cached until a description changes because every request
+ * reads it.
+ */
 export function cardSource(
   config: ModelConfig,
-  replicas: readonly Described[],
+  replicas: readonly DescribedReplica[],
   created: () => number,
 ): () => ModelCard | null {
   let known: (EngineDescription | null)[] | null = null;

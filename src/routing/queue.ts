@@ -6,7 +6,7 @@ export interface QueueLimits {
   maxWaitMs: number;
 }
 
-/** The requests of one model that have no slot yet. It only counts them: the engines hold them in order. */
+/** Counts the requests of one model that wait for a slot. The engines keep their order. */
 export class Queue {
   readonly limits: QueueLimits;
   waiting = 0;
@@ -15,7 +15,7 @@ export class Queue {
     this.limits = limits;
   }
 
-  /** Takes a place. Throws 503 `queue_full` when as many wait as may. */
+  /** Enters the queue. Throws 503 `queue_full` if it is full. */
   enter(): QueuePlace {
     if (this.waiting >= this.limits.maxRequests) {
       throw new ServiceError(
@@ -30,7 +30,6 @@ export class Queue {
   }
 }
 
-/** One request's place in a queue. */
 export class QueuePlace {
   #queue: Queue | null;
 
@@ -39,7 +38,7 @@ export class QueuePlace {
     queue.waiting++;
   }
 
-  /** The request waits no more. May be called again; only the first call counts. */
+  /** Leaves the queue. Idempotent. */
   leave(): void {
     if (this.#queue) this.#queue.waiting--;
     this.#queue = null;

@@ -1,15 +1,15 @@
 import type { ReplicaState } from './replica.ts';
 import type { ModelOverview } from './served-model.ts';
 
-/** How far one replica is on its way. `fraction` is 0 to 1, or null where it cannot be told. */
+/** The start progress of a replica. `fraction` is 0 to 1; null: unknown. */
 export interface Progress {
   phase: 'downloading' | 'loading' | 'down';
   fraction: number | null;
 }
 
 /**
- * True when every required model can generate; where none is required, when any one can. A paused replica counts:
- * it still gets the requests that no other replica can take.
+ * Whether every required model can generate, or any model if none is required. A paused replica counts, because
+ * it gets requests that no other replica can take.
  */
 export function isReady(models: readonly ModelOverview[]): boolean {
   const able = (model: ModelOverview) => model.replicas.some(({ state }) => phase(state) === null);
@@ -17,7 +17,7 @@ export function isReady(models: readonly ModelOverview[]): boolean {
   return required.length > 0 ? required.every(able) : models.some(able);
 }
 
-/** How far the models are that are still on their way: no names, no reasons. */
+/** Returns the progress of all replicas that are not ready, without names or reasons. */
 export function progress(models: readonly ModelOverview[]): Progress[] {
   return models.flatMap((model) => model.replicas).flatMap(({ state }) => phase(state) ?? []);
 }

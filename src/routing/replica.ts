@@ -4,38 +4,38 @@ import type { Dialect, Usage } from '../generation.ts';
 import type { Log } from '../log.ts';
 import { CircuitBreaker, type BreakerClock, type RequestResult } from './breaker.ts';
 
-/** One place that generates for a model: the client of its server, and whether it can take a request. */
+/** The client and the state of one server of a model. */
 export interface ReplicaEntry {
   engine: Engine;
-  /** Asked at every choice, so it must be cheap. */
+  /** Called for every request, so it must be fast. */
   state(): EngineState;
-  /** What operators see beside that. */
+  /** Further details for operators. */
   report(): ReplicaReport;
 }
 
-/** An engine's state, or `paused`: the engine is ready, and its breaker is open. */
+/** The state of the engine, or `paused` if it is ready and the breaker is open. */
 export type ReplicaState = EngineState | { state: 'paused'; reason: string; retryInMs: number };
 
 export interface ReplicaSummary {
   name: string;
   dialect: Dialect;
-  /** Requests that it has from this instance of the service. */
+  /** Requests from this instance. */
   inFlight: number;
   state: ReplicaState;
 }
 
-/** How often the log says of one replica that it reports impossible usage, in milliseconds. */
+/** Interval between warnings of impossible usage from one replica, in milliseconds. */
 const USAGE_WARNING_MS = 60_000;
 
-/** Share of the latest measurement in a replica's speed. */
+/** Weight of the latest measurement in a replica's average speed. */
 const SPEED_SHARE = 0.1;
 
-/** A replica as its model chooses it: its load and its breaker. */
+/** A replica with its load and its circuit breaker. */
 export class Replica {
   readonly engine: Engine;
   readonly breaker: CircuitBreaker;
   inFlight = 0;
-  /** Completion tokens that one choice of a request gets per millisecond, from being sent to its end; null: unknown. */
+  /** Average completion tokens per millisecond of one choice, from sending to the end; null: unknown. */
   tokensPerMs: number | null = null;
   readonly #entry: ReplicaEntry;
   readonly #log: Log;
@@ -50,16 +50,16 @@ export class Replica {
     this.breaker = new CircuitBreaker(this.#log, clock);
   }
 
-  /** Takes the speed of a finished request into the decaying average. */
-  measured(tokensPerMs: number): void {
+  /** Adds the speed of a completed request to the moving average. */
+  recordSpeed(tokensPerMs: number): void {
     this.tokensPerMs =
       this.tokensPerMs === null
         ? tokensPerMs
         : this.tokensPerMs + (tokensPerMs - this.tokensPerMs) * SPEED_SHARE;
   }
 
-  /** The replica reported more tokens than the request could use. Logged at most once a minute. */
-  impossibleUsage(reported: Usage): void {
+  /** Logs that the replica reported more tokens than the request could use, at most once a minute. */
+  warnImpossibleUsage(reported: Usage): void {
     const nowMs = this.#clock.now();
     if (nowMs - this.#warnedAtMs < USAGE_WARNING_MS) return;
     this.#warnedAtMs = nowMs;
@@ -103,16 +103,16 @@ export class Lease {
     return this.replica.engine;
   }
 
-  /** The replica has begun to respond. */
-  began(): void {
-    this.replica.breaker.began(this.#ticket);
+  /** Records that the replica started to respond. */
+  responseStarted(): void {
+    this.replica.breaker.responseStarted(this.#ticket);
   }
 
-  /** The request has ended; `error` is what failed. May be called again; only the first call counts. */
+  /** Records the result of the request; `error` is its failure. Idempotent. */
   release(result: RequestResult, error?: unknown): void {
     if (this.#released) return;
     this.#released = true;
     this.replica.inFlight--;
-    this.replica.breaker.ended(this.#ticket, result, error);
+    this.replica.breaker.recordResult(this.#ticket, result, error);
   }
 }

@@ -9,7 +9,7 @@ import {
   type RoutingOptions,
 } from './served-model.ts';
 
-/** The models that are served, by id. */
+/** The served models, by ID. */
 export class Router {
   readonly #options: RoutingOptions;
   readonly #models = new Map<string, ServedModel>();
@@ -18,12 +18,12 @@ export class Router {
     this.#options = options;
   }
 
-  /** Adds a model; `replicas` is not empty. */
+  /** Adds a model; `replicas` must not be empty. */
   serve(terms: ModelTerms, replicas: readonly ReplicaEntry[]): void {
     this.#models.set(terms.id, new ServedModel(terms, replicas, this.#options));
   }
 
-  /** The model of that id, or 404 `model_not_found`. */
+  /** Returns a model. Throws 404 `model_not_found`. */
   model(id: string): ServedModel {
     const model = this.#models.get(id);
     if (model) return model;
@@ -34,17 +34,17 @@ export class Router {
     );
   }
 
-  /** The cards of the models that can be listed, in the order of the configuration. */
+  /** Returns the cards of the listed models, in the order of the configuration. */
   cards(): ModelCard[] {
     return [...this.#models.values()].map((model) => model.card()).filter((card) => card !== null);
   }
 
-  /** For `/readyz` and operators: every model with the states of its replicas. */
+  /** Returns every model with the states of its replicas, for `/readyz` and operators. */
   overview(): ModelOverview[] {
     return [...this.#models.values()].map((model) => model.overview());
   }
 
-  /** For operators: every replica of every model, with its numbers. */
+  /** Returns every replica of every model with its metrics, for operators. */
   reports(): ReplicaOverview[] {
     return [...this.#models.values()].flatMap((model) => model.reports());
   }

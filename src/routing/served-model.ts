@@ -4,11 +4,10 @@ import { ServiceError } from '../errors.ts';
 import type { Dialect, ModelCard } from '../generation.ts';
 import type { Log } from '../log.ts';
 import type { BreakerClock } from './breaker.ts';
-import { fewestInFlight } from './policy.ts';
 import { Queue, type QueueLimits } from './queue.ts';
 import { Lease, Replica, type ReplicaEntry, type ReplicaState, type ReplicaSummary } from './replica.ts';
 
-/** A model of the configuration. Its card is null until enough is known of it to be listed. */
+/** A configured model. Its card is null until its context is known. */
 export interface ModelTerms {
   readonly id: string;
   readonly required: boolean;
@@ -21,7 +20,7 @@ export interface ModelTerms {
 export interface ModelOverview {
   id: string;
   required: boolean;
-  /** Requests that have no slot yet. */
+  /** Requests that wait for a slot. */
   waiting: number;
   replicas: ReplicaSummary[];
 }
@@ -30,14 +29,14 @@ export interface ReplicaOverview extends ReplicaReport, ReplicaSummary {
   model: string;
 }
 
-/** What a model shares with the others of its router. */
+/** What all models of a router share. */
 export interface RoutingOptions {
   queue: QueueLimits;
   log: Log;
   clock: BreakerClock;
 }
 
-/** A model as it is served: its terms, the queue before it, and its replicas. It starts nothing and owns no engine. */
+/** A served model: its terms, queue and replicas. It starts nothing and owns no engine. */
 export class ServedModel implements ModelTerms {
   readonly id: string;
   readonly required: boolean;
@@ -46,10 +45,10 @@ export class ServedModel implements ModelTerms {
   readonly queue: Queue;
   readonly #terms: ModelTerms;
   readonly #replicas: readonly Replica[];
-  /** The replica chosen last, so that equals take turns. */
+  /** The last choice, so that equal replicas take turns. */
   #last: Replica | undefined;
 
-  /** `replicas` is not empty. */
+  /** `replicas` must not be empty. */
   constructor(terms: ModelTerms, replicas: readonly ReplicaEntry[], { queue, log, clock }: RoutingOptions) {
     this.id = terms.id;
     this.required = terms.required;
@@ -65,11 +64,11 @@ export class ServedModel implements ModelTerms {
   }
 
   /**
-   * Chooses a ready replica that is not in `failed`, and counts the request there until the lease is released.
-   * Only a request that has not failed elsewhere is used as the trial of a paused replica. Where all are paused, the
-   * one whose pause ends first gets the request: a breaker must not refuse what a replica might serve.
+   * Selects a ready replica that is not in `failed`, and counts the request there until the lease is released.
+   * Only a request that has not failed elsewhere is a trial for a paused replica. If all are paused, selects the
+   * one whose pause ends first, because a breaker must not refuse what a replica might serve.
    *
-   * Throws 503 `engine_unavailable` when none is ready, or the last error in `failed` when none is left.
+   * Throws 503 `engine_unavailable` if none is ready, or the last error in `failed` if none is left.
    */
   acquire(failed: ReadonlyMap<Engine, ServiceError>): Lease {
     const able = this.#replicas.filter((replica) => replica.ready && !failed.has(replica.engine));
@@ -89,7 +88,7 @@ export class ServedModel implements ModelTerms {
     };
   }
 
-  /** For operators: every replica with its numbers. */
+  /** Returns every replica with its metrics, for operators. */
   reports(): ReplicaOverview[] {
     return this.#replicas.map((replica) => ({
       model: this.id,
@@ -98,7 +97,7 @@ export class ServedModel implements ModelTerms {
     }));
   }
 
-  /** The policy's choice; `candidates` is not empty. */
+  /** Applies the policy; `candidates` must not be empty. */
   #next(candidates: readonly Replica[]): Replica | undefined {
     const last = candidates.findIndex((replica) => replica === this.#last);
     return candidates[fewestInFlight(candidates, last === -1 ? candidates.length - 1 : last)];
@@ -127,4 +126,26 @@ function retryAfterMs(state: ReplicaState): number {
     case 'down':
       return Math.min(Math.max(state.retryInMs ?? 60_000, 1000), 60_000);
   }
+}
+
+/** The load of a replica. */
+export interface ReplicaLoad {
+  /** Requests of this instance that run at the replica. */
+  inFlight: number;
+}
+
+/**
+ * Selects the replica with the fewest requests in flight, in turn after `last` if equal ("least connections"). It
+ * needs no information from the replicas, and sends fewer requests to slow ones. Returns an index, or -1 without
+ * replicas.
+ */
+export function fewestInFlight(replicas: readonly ReplicaLoad[], last: number): number {
+  let best = -1;
+  for (let step = 1; step <= replicas.length; step++) {
+    const index = (last + step) % replicas.length;
+    const candidate = replicas[index];
+    const chosen = replicas[best];
+    if (candidate && (!chosen || candidate.inFlight < chosen.inFlight)) best = index;
+  }
+  return best;
 }

@@ -13,7 +13,7 @@ import type { GenerationEvent, GenerationRequest } from '../../src/generation.ts
 import { SILENT, type Log } from '../../src/log.ts';
 import { complete } from '../../src/inference/complete.ts';
 import { CrashSuspects } from '../../src/inference/crash-suspects.ts';
-import { HungUp } from '../../src/inference/hung-up.ts';
+import { ClientDisconnected } from '../../src/inference/complete.ts';
 import { GenerationRecord } from '../../src/inference/record.ts';
 import { SYSTEM_CLOCK } from '../../src/routing/breaker.ts';
 import type { QueueLimits } from '../../src/routing/queue.ts';
@@ -21,9 +21,9 @@ import { Router } from '../../src/routing/router.ts';
 import { openScripted, Raw, REPLICA, sayHello } from '../engine/replicas.ts';
 import { chat, collect, MODEL, textOf } from '../engine/requests.ts';
 import { until } from '../harness.ts';
-import { openBooks } from './books.ts';
+import { openAccounting } from './fixture.ts';
 
-/** Pico-dollars a token. */
+/** Pico-dollars per token. */
 const PRICE = { prompt: 1, completion: 2 };
 
 /** Longer than any test. */
@@ -32,11 +32,11 @@ const FOREVER = 1_000_000;
 const engine = await openScripted({ slots: 2 });
 after(() => engine[Symbol.asyncDispose]());
 
-/** Real ones: the ledger on SQLite, limits in this process. */
-const books = await openBooks();
-after(() => books[Symbol.asyncDispose]());
+/** The real ledger on SQLite and limits in memory. */
+const accounting = await openAccounting();
+after(() => accounting[Symbol.asyncDispose]());
 
-/** A replica that nobody listens for. */
+/** A replica without a server. */
 const gone = openReplica({ ...REPLICA, name: 'gone', url: 'http://127.0.0.1:9' });
 after(() => gone[Symbol.asyncDispose]());
 
@@ -69,8 +69,12 @@ function run(router: Router, request: GenerationRequest): Run {
   const stop = new AbortController();
   const record = new GenerationRecord();
   const requestId = randomUUIDv7();
-  const inference = { accounting: books, crashSuspects: new CrashSuspects(SILENT), checkpointTokens: 256 };
-  const asker = { requestId, clientRequestId: null, caller: books.caller };
+  const inference = {
+    accounting: accounting,
+    crashSuspects: new CrashSuspects(SILENT),
+    checkpointTokens: 256,
+  };
+  const asker = { requestId, clientRequestId: null, caller: accounting.caller };
   const events = complete(inference, router.model(MODEL), asker, request, stop, record);
   return { requestId, record, stop, [Symbol.asyncIterator]: () => events };
 }
@@ -98,7 +102,7 @@ async function failsWith(events: AsyncIterable<GenerationEvent>, code: string): 
   return error;
 }
 
-test('a generation tells its events, and its record who, when, what and how much', async () => {
+test('a generation yields its events, and records its replica, times and usage', async () => {
   const router = routerTo([engine]);
   const generation = run(router, chat({ text: 'one two three', cachedTokens: 4 }));
   const events = await collect(generation);
@@ -115,7 +119,7 @@ test('a generation tells its events, and its record who, when, what and how much
   assertGivenBack(router);
 });
 
-test('a refused connection goes to the next replica, and the caller sees nothing of it', async () => {
+test('a refused connection moves the request to the next replica, invisibly to the caller', async () => {
   const router = routerTo([gone, engine]);
   for (let turn = 0; turn < 3; turn++) {
     const generation = run(router, chat({ text: 'fine' }));
@@ -125,7 +129,7 @@ test('a refused connection goes to the next replica, and the caller sees nothing
   assertGivenBack(router);
 });
 
-test('a replica that is busy is followed by the next, each asked once, and the last one’s wait is told', async () => {
+test("a request tries each busy replica once, and returns the last one's retry-after", async () => {
   await using busy = await Raw.listen((response) => response.writeHead(503, { 'retry-after': '3' }).end());
   await using full = await Raw.listen((response) => response.writeHead(429, { 'retry-after': '7' }).end());
   const free = routerTo([busy.engine, gone, full.engine, engine]);
@@ -141,7 +145,7 @@ test('a replica that is busy is followed by the next, each asked once, and the l
   assertGivenBack(none);
 });
 
-/** How a replica fails a request before its first event. */
+/** Ways in which a replica fails a request before its first event. */
 const FAILURES: Readonly<Record<string, Parameters<typeof Raw.listen>[0]>> = {
   'a lost connection': (response) => response.destroy(),
   'a 500': (response) => response.writeHead(500).end(),
@@ -163,7 +167,7 @@ for (const [name, fails] of Object.entries(FAILURES)) {
   });
 }
 
-test('a request that fails at three replicas goes to no fourth, and its caller reads the last error', async () => {
+test('a request that fails at three replicas is not sent to a fourth, and ends with the last error', async () => {
   const asked: number[] = [];
   await using owned = new AsyncDisposableStack();
   const engines: Engine[] = [];
@@ -182,7 +186,7 @@ test('a request that fails at three replicas goes to no fourth, and its caller r
   assertGivenBack(router);
 });
 
-test('a request that the caller has seen begin goes to no other replica', async () => {
+test('a request whose caller has received events is not sent to another replica', async () => {
   await using second = await Raw.listen(sayHello);
   const router = routerTo([engine, second.engine]);
   await failsWith(run(router, chat({ tokens: 4, cutAfter: 2 })), 'engine_unavailable');
@@ -190,7 +194,7 @@ test('a request that the caller has seen begin goes to no other replica', async 
   assertGivenBack(router);
 });
 
-test('what the request itself is at fault for is told at once, and is no failure of the replica', async () => {
+test('an error of the request itself is returned at once, and is not a failure of the replica', async () => {
   await using strict = await Raw.listen((response) => response.writeHead(400).end('{"message":"no"}'));
   await using second = await Raw.listen(sayHello);
   const router = routerTo([strict.engine, second.engine]);
@@ -202,19 +206,19 @@ test('what the request itself is at fault for is told at once, and is no failure
   assert.deepEqual([strict.bodies.length, second.bodies.length], [6, 6]);
 });
 
-test('a replica that fails fast is left alone, and no caller notices it', async () => {
+test('a replica that fails fast is paused, and no caller notices', async () => {
   await using broken = await Raw.listen((response) => response.writeHead(500).end());
   const router = routerTo([broken.engine, engine]);
   for (let batch = 0; batch < 20; batch++) {
     const events = Array.from({ length: 10 }, () => collect(run(router, chat({ text: 'fine' }))));
     for (const each of await Promise.all(events)) assert.equal(textOf(each), 'fine');
   }
-  // The first batch, before 5 of it had failed, and a trial now and then.
+  // The first batch, before 5 requests had failed, and a few trials.
   assert.ok(broken.bodies.length < 20, `${broken.bodies.length} requests went to it`);
   assertGivenBack(router);
 });
 
-test('a caller who goes while a replica refuses is not offered to the next', async () => {
+test('a request whose client disconnects while a replica refuses it is not sent to the next', async () => {
   const asked = Promise.withResolvers<void>();
   await using slow = await Raw.listen(() => asked.resolve());
   await using second = await Raw.listen(sayHello);
@@ -222,14 +226,14 @@ test('a caller who goes while a replica refuses is not offered to the next', asy
   const generation = run(router, chat());
   const collected = collect(generation);
   await asked.promise;
-  const reason = new HungUp();
+  const reason = new ClientDisconnected();
   generation.stop.abort(reason);
   await assert.rejects(collected, reason);
   assert.equal(second.bodies.length, 0);
   assertGivenBack(router);
 });
 
-test('a place in the queue is kept until the engine gives a slot, and no longer', async () => {
+test('a request stays in the queue until the engine assigns a slot', async () => {
   const router = routerTo([engine]);
   const waiting = () => router.overview()[0]?.waiting;
   const running = await Promise.all(
@@ -255,7 +259,7 @@ test('a place in the queue is kept until the engine gives a slot, and no longer'
   await slotsAreFree();
 });
 
-test('a request waits no more once it was sent to a server that does not report slots', async () => {
+test('a request leaves the queue when it is sent to a server that does not report slots', async () => {
   for (const stream of [true, false]) {
     const held: (() => void)[] = [];
     await using slow = await Raw.listen((...exchange) => held.push(() => sayHello(...exchange)), {
@@ -273,7 +277,7 @@ test('a request waits no more once it was sent to a server that does not report 
   }
 });
 
-test('one who waits for a slot longer than maxWaitMs is queue_full with the time to come back', async () => {
+test('a request that waits for a slot longer than maxWaitMs is queue_full with a retry-after', async () => {
   const router = routerTo([engine], { maxWaitMs: 100 });
   const generation = run(router, chat({ startMs: FOREVER }));
   const refused = await failsWith(generation, 'queue_full');
@@ -284,7 +288,7 @@ test('one who waits for a slot longer than maxWaitMs is queue_full with the time
   await slotsAreFree();
 });
 
-test('maxWaitMs is for the wait alone: a generation may take longer', async (context) => {
+test('maxWaitMs does not limit the generation itself', async (context) => {
   context.mock.timers.enable({ apis: ['setTimeout'] });
   const router = routerTo([engine], { maxWaitMs: 100 });
   const events = run(router, chat({ tokens: 5, prefillMs: 1000 }))[Symbol.asyncIterator]();
@@ -294,7 +298,7 @@ test('maxWaitMs is for the wait alone: a generation may take longer', async (con
   assert.equal(rest.at(-1)?.type, 'end');
 });
 
-/** How the engine may end, beside well. */
+/** Ways in which the engine may fail. */
 const endings: Directive[] = [
   { tokens: 4 },
   { tokens: 4, errorAfter: 2 },
@@ -309,7 +313,7 @@ const endings: Directive[] = [
   { tokens: 4, tokenMs: FOREVER },
 ];
 
-/** What the consumer does when it has so many events: reads on, leaves, or has the signal aborted. */
+/** What the consumer does after this many events: continues, leaves, or aborts. */
 const consumers = fc.record({
   after: fc.nat(4),
   does: fc.constantFrom('reads on', 'leaves', 'hangs up'),
@@ -317,7 +321,7 @@ const consumers = fc.record({
   ending: fc.constantFrom(...endings),
 });
 
-test('however it ends, the place, the lease and the slot are given back', async () => {
+test('the queue place, the lease and the slot are released however a request ends', async () => {
   await fc.assert(
     fc.asyncProperty(consumers, async ({ after: count, does, stream, ending }) => {
       const endless = 'startMs' in ending || 'tokenMs' in ending;
@@ -325,15 +329,15 @@ test('however it ends, the place, the lease and the slot are given back', async 
       const generation = run(router, chat(ending, { stream }));
       const { stop, record } = generation;
       let seenAll = false;
-      const patience = endless ? setTimeout(() => stop.abort(new HungUp()), 100) : undefined;
+      const patience = endless ? setTimeout(() => stop.abort(new ClientDisconnected()), 100) : undefined;
       try {
         let seen = 0;
-        if (does === 'hangs up' && count === 0) stop.abort(new HungUp());
+        if (does === 'hangs up' && count === 0) stop.abort(new ClientDisconnected());
         for await (const _ of generation) {
           seen++;
           if (seen < count || does === 'reads on') continue;
           if (does === 'leaves') break;
-          stop.abort(new HungUp());
+          stop.abort(new ClientDisconnected());
         }
         seenAll = does === 'reads on';
       } catch (error) {
@@ -342,9 +346,9 @@ test('however it ends, the place, the lease and the slot are given back', async 
         clearTimeout(patience);
       }
       assertGivenBack(router);
-      assert.equal(await books.inFlight(), 0);
-      const row = await books.row(generation.requestId);
-      // One that went before it was admitted has no row.
+      assert.equal(await accounting.inFlight(), 0);
+      const row = await accounting.row(generation.requestId);
+      // A request that ended before admission has no row.
       if (row) assert.equal(row.state, 'settled');
       if (seenAll) assert.deepEqual([row?.billed, row?.cost], [1, costOf(record.usage, PRICE)]);
       assert.notEqual(record.endedAtMs, null);
@@ -355,10 +359,10 @@ test('however it ends, the place, the lease and the slot are given back', async 
   );
 });
 
-test('a whole answer is in the ledger before its last event is told, at the price of the moment', async () => {
+test('a complete response is in the ledger before its last event, at the price of that time', async () => {
   const generation = run(routerTo([gone, engine]), chat({ text: 'one two three' }));
   await collect(generation);
-  const row = await books.row(generation.requestId);
+  const row = await accounting.row(generation.requestId);
   assert.deepEqual(
     [row?.state, row?.billed, row?.completion_tokens, row?.finish_reason, row?.attempts, row?.delivered],
     ['settled', 1, 3, 'stop', 2, 1],
@@ -366,25 +370,25 @@ test('a whole answer is in the ledger before its last event is told, at the pric
   assert.equal(row?.cost, costOf(generation.record.usage, PRICE));
 });
 
-test('a caller who hangs up pays for what was generated, and a fault of ours costs nothing', async () => {
+test('a client that disconnects pays for what was generated, and a fault of the service costs nothing', async () => {
   const left = run(routerTo([engine]), chat({ tokens: 1000, tokenMs: 1 }));
   await assert.rejects(async () => {
-    for await (const event of left) if (event.type === 'token') left.stop.abort(new HungUp());
-  }, HungUp);
-  const paid = await books.row(left.requestId);
+    for await (const event of left) if (event.type === 'token') left.stop.abort(new ClientDisconnected());
+  }, ClientDisconnected);
+  const paid = await accounting.row(left.requestId);
   assert.deepEqual([paid?.error_code, paid?.billed, paid?.delivered], ['hung_up', 1, 0]);
   assert.ok((paid?.completion_tokens ?? 0) >= 1);
   assert.equal(paid?.cost, costOf(left.record.usage, PRICE));
 
   const broken = run(routerTo([engine]), chat({ tokens: 4, errorAfter: 2 }));
   await assert.rejects(collect(broken), ServiceError);
-  const free = await books.row(broken.requestId);
+  const free = await accounting.row(broken.requestId);
   assert.deepEqual([free?.state, free?.billed, free?.cost], ['settled', 0, 0n]);
   assert.ok((free?.completion_tokens ?? 0) >= 1);
   assert.ok(free?.error_code);
 });
 
-/** Starts a generation at a replica that never says more than `frames`; its row once the caller has disconnected. */
+/** Starts a generation at a replica that sends only `frames`. Returns its row after the client has disconnected. */
 async function disconnected(
   frames: readonly object[],
   request: GenerationRequest,
@@ -404,22 +408,22 @@ async function disconnected(
   const collected = collect(generation);
   await sent.promise;
   await until(() => generation.record.usage.completionTokens === tokens);
-  generation.stop.abort(new HungUp());
-  await assert.rejects(collected, HungUp);
-  const row = await books.row(generation.requestId);
+  generation.stop.abort(new ClientDisconnected());
+  await assert.rejects(collected, ClientDisconnected);
+  const row = await accounting.row(generation.requestId);
   assert.deepEqual([row?.error_code, row?.billed], ['hung_up', 1]);
   return [row?.prompt_tokens, row?.completion_tokens, row?.usage_source];
 }
 
 const LONG = { messages: [{ role: 'user', content: 'x'.repeat(400) }] } as const;
 
-test('a caller who disconnects before the first chunk pays the prompt', async () => {
+test('a client that disconnects before the first chunk pays for the prompt', async () => {
   for (const stream of [true, false]) {
     assert.deepEqual(await disconnected([], chat({}, { ...LONG, stream })), [100, 0, 'estimated']);
   }
 });
 
-test('a caller of several choices who disconnects pays what the replica counted for each', async () => {
+test('a client of several choices that disconnects pays what the replica counted for each', async () => {
   const frame = (index: number, completion_tokens: number) => ({
     choices: [{ index, delta: { content: 'a' } }],
     usage: { prompt_tokens: 250, completion_tokens },
@@ -428,12 +432,12 @@ test('a caller of several choices who disconnects pays what the replica counted 
   assert.deepEqual(await disconnected(frames, chat({}, { ...LONG, choices: 2 })), [250, 5, 'engine']);
 });
 
-test('a caller of a reasoning model who disconnects pays what it thought', async () => {
+test('a client of a reasoning model that disconnects pays for the reasoning', async () => {
   const frames = [1, 2, 3].map(() => ({ choices: [{ index: 0, delta: { reasoning: 'Hm' } }] }));
   assert.deepEqual(await disconnected(frames, chat({}, LONG)), [100, 3, 'estimated']);
 });
 
-/** Replies to any request at once, with this usage. */
+/** Responds to any request with this usage. */
 const reporting =
   (usage: object, text = 'fine'): Parameters<typeof Raw.listen>[0] =>
   (response, _request, body) => {
@@ -442,7 +446,7 @@ const reporting =
     return response.end(`data: ${JSON.stringify({ choices: [choice('delta')], usage })}\n\ndata: [DONE]\n\n`);
   };
 
-test('a replica that reports impossible usage charges no more than was set aside, and is in the log', async () => {
+test('a replica that reports impossible usage charges no more than was reserved, and is logged', async () => {
   const messages = [{ role: 'user', content: 'x' }] as const;
   for (const [usage, expected] of [
     [{ prompt_tokens: 9, completion_tokens: 10 ** 12 }, [9, 5]],
@@ -460,7 +464,7 @@ test('a replica that reports impossible usage charges no more than was set aside
       const generation = run(router, chat({}, { messages, stream, maxTokens: 5 }));
       const end = (await collect(generation)).at(-1);
       assert.ok(end?.type === 'end');
-      const row = await books.row(generation.requestId);
+      const row = await accounting.row(generation.requestId);
       assert.deepEqual([end.usage.promptTokens, end.usage.completionTokens], expected);
       assert.deepEqual([row?.prompt_tokens, row?.completion_tokens], expected);
       assert.deepEqual([end.usageSource, row?.usage_source], ['clamped', 'clamped']);
@@ -474,7 +478,7 @@ test('a replica that reports impossible usage charges no more than was set aside
   }
 });
 
-test('a caller who leaves a stream of impossible counts pays what was set aside at most', async () => {
+test('a client that disconnects from a stream of impossible counts pays at most what was reserved', async () => {
   const frames = [
     {
       choices: [{ index: 0, delta: { content: 'a' } }],
@@ -485,7 +489,7 @@ test('a caller who leaves a stream of impossible counts pays what was set aside 
   assert.deepEqual(paid, [9, 5, 'clamped']);
 });
 
-/** A replica that finishes its first request and never responds to the next, on a clock of the test's. */
+/** A replica that completes its first request and never responds to the next, on a clock of the test. */
 async function leaveSecond(maxTokens: number | null, exactCounts: boolean) {
   const usage = { prompt_tokens: 100, completion_tokens: 100_000 };
   let asked = 0;
@@ -501,23 +505,23 @@ async function leaveSecond(maxTokens: number | null, exactCounts: boolean) {
   const collected = collect(left);
   await second.promise;
   await until(() => left.record.usage.promptTokens === 100);
-  left.stop.abort(new HungUp());
-  await assert.rejects(collected, HungUp);
+  left.stop.abort(new ClientDisconnected());
+  await assert.rejects(collected, ClientDisconnected);
   const { startedAtMs, slotAtMs, endedAtMs } = left.record;
   assert.ok(slotAtMs !== null && endedAtMs !== null && slotAtMs >= startedAtMs);
-  const row = await books.row(left.requestId);
+  const row = await accounting.row(left.requestId);
   assert.deepEqual([row?.prompt_tokens, row?.usage_source, row?.billed], [100, 'estimated', 1]);
   return { completionTokens: row?.completion_tokens ?? 0, replica };
 }
 
-test('a caller who leaves a whole response pays a part of what the replica has generated, at most max_tokens', async () => {
-  // 100,000 tokens within one exchange: half of that speed is over 5 tokens within any time.
+test('a client that disconnects from a non-streaming response pays part of the estimate, at most max_tokens', async () => {
+  // 100,000 tokens in one exchange: half of that speed exceeds 5 tokens in any time.
   assert.equal((await leaveSecond(5, false)).completionTokens, 5);
   const { completionTokens } = await leaveSecond(null, false);
   assert.ok(completionTokens > 5 && completionTokens <= 131_072, String(completionTokens));
 });
 
-test('with exactCounts a whole response is asked for as a stream, and a caller who leaves pays what came', async () => {
+test('with exactCounts a non-streaming response is requested as a stream, and a client that disconnects pays what arrived', async () => {
   const { completionTokens, replica } = await leaveSecond(null, true);
   assert.equal(completionTokens, 0);
   assert.deepEqual(
@@ -526,7 +530,7 @@ test('with exactCounts a whole response is asked for as a stream, and a caller w
   );
 });
 
-test('usage that a replica leaves out, or reports as zeros, is estimated, of prompt and completion', async () => {
+test('usage that a replica omits, or reports as zeros, is estimated for prompt and completion', async () => {
   for (const usage of [undefined, { prompt_tokens: 0, completion_tokens: 0 }]) {
     await using replica = await Raw.listen(
       (response, _request, body) => {
@@ -546,7 +550,7 @@ test('usage that a replica leaves out, or reports as zeros, is estimated, of pro
       const events = await collect(generation);
       const expected = { promptTokens: 100, completionTokens, cachedTokens: 0 };
       assert.deepEqual(events.at(-1), { type: 'end', usage: expected, usageSource: 'estimated' });
-      const row = await books.row(generation.requestId);
+      const row = await accounting.row(generation.requestId);
       assert.deepEqual(
         [row?.prompt_tokens, row?.completion_tokens, row?.usage_source],
         [100, completionTokens, 'estimated'],
@@ -555,9 +559,9 @@ test('usage that a replica leaves out, or reports as zeros, is estimated, of pro
   }
 });
 
-test('one whose limits say no has no row, takes no slot and leaves no place behind', async () => {
+test('a request denied by limits has no row, no slot and no queue place', async () => {
   const router = routerTo([engine]);
-  await using poor = await openBooks({ requestsPerMinute: 1 });
+  await using poor = await openAccounting({ requestsPerMinute: 1 });
   const record = new GenerationRecord();
   const ask = async (requestId: string) => {
     const inference = { accounting: poor, crashSuspects: new CrashSuspects(SILENT), checkpointTokens: 256 };

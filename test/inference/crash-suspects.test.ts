@@ -4,7 +4,7 @@ import type { GenerationRequest } from '../../src/generation.ts';
 import { CrashSuspects } from '../../src/inference/crash-suspects.ts';
 import { SILENT, type LogFields } from '../../src/log.ts';
 import { chat, text } from '../engine/requests.ts';
-import { CALLER } from './books.ts';
+import { CALLER } from './fixture.ts';
 
 const MINUTE = 60_000;
 
@@ -13,7 +13,7 @@ class Clock {
   readonly suspects = new CrashSuspects(SILENT, () => this.nowMs);
   #crashes = 0;
 
-  /** Crashes in each of which so many of the same request are running. */
+  /** Crashes, each with this many equal requests running. */
   crash(request: GenerationRequest, times = 1, running = 1): void {
     for (let crash = 0; crash < times; crash++) {
       const name = `crash-${this.#crashes++}`;

@@ -7,7 +7,7 @@ import { clampUsage, worstCase } from '../../src/inference/worst-case.ts';
 import type { ModelTerms } from '../../src/routing/served-model.ts';
 import { chat, text } from '../engine/requests.ts';
 
-/** A model as far as the bound looks at it. */
+/** The fields of a model that the worst case depends on. */
 function modelOf(context: number, most: number, price: ModelTerms['price']): ModelTerms {
   // Only these two fields of a card are read.
   const card = { context_length: context, max_completion_tokens: most } as ModelCard;
@@ -22,12 +22,12 @@ const cases = fc.record({
   most: fc.integer({ min: 1, max: 500 }),
   prompt: fc.nat(1000),
   completion: fc.nat(1000),
-  /** Where the real counts lie between none and all that is possible. */
+  /** Position of the real counts between none and the maximum. */
   promptShare: fc.double({ min: 0, max: 1, noNaN: true }),
   completionShare: fc.double({ min: 0, max: 1, noNaN: true }),
 });
 
-test('no counts that a request can come to are above its worst case', () => {
+test('no possible usage of a request exceeds its worst case', () => {
   fc.assert(
     fc.property(cases, (given) => {
       const { text, maxTokens, choices, context, most, prompt, completion } = given;
@@ -51,7 +51,7 @@ test('no counts that a request can come to are above its worst case', () => {
   );
 });
 
-test('whatever a replica reports, no more counts than was set aside, in tokens and in money', () => {
+test('usage reported by a replica counts up to the reservation, in tokens and in money', () => {
   const count = fc.oneof(fc.nat(2000), fc.maxSafeNat());
   const reported = fc.record({ promptTokens: count, completionTokens: count, cachedTokens: count });
   fc.assert(
@@ -75,7 +75,7 @@ test('whatever a replica reports, no more counts than was set aside, in tokens a
   );
 });
 
-test('one choice never sets more aside than the context', () => {
+test('one choice never reserves more than the context', () => {
   const model = modelOf(200, 200, { prompt: 1, completion: 2 });
   const request = { ...chat({ text: 'x'.repeat(1000) }), maxTokens: null };
   assert.equal(worstCase(request, model).tokens, 200);

@@ -6,37 +6,37 @@ import { CircuitBreaker } from '../../src/routing/breaker.ts';
 
 const ERROR = new Error('the replica responded with 500');
 
-/** A breaker whose clock the test sets, without chance unless it brings some. */
+/** A breaker on a clock of the test, without randomness by default. */
 function breakerAt({ random = 0, log = SILENT }: { random?: number; log?: Log } = {}) {
   const clock = { ms: 0, now: () => clock.ms, random: () => random };
   return { clock, breaker: new CircuitBreaker(log, clock) };
 }
 
 function fail(breaker: CircuitBreaker, times = 1): void {
-  for (let time = 0; time < times; time++) breaker.ended(breaker.admit(), 'failed', ERROR);
+  for (let time = 0; time < times; time++) breaker.recordResult(breaker.admit(), 'failed', ERROR);
 }
 
-test('4 failures in a row do nothing, the 5th pauses, and a success between them starts the count again', () => {
+test('the 5th consecutive failure pauses, and a success resets the count', () => {
   const { breaker } = breakerAt();
   for (let round = 0; round < 3; round++) {
     fail(breaker, 4);
     assert.equal(breaker.paused, false);
-    breaker.ended(breaker.admit(), 'succeeded');
+    breaker.recordResult(breaker.admit(), 'succeeded');
   }
   fail(breaker, 5);
   assert.equal(breaker.paused, true);
 });
 
-test('a request that is inconclusive neither pauses the replica nor forgets its failures', () => {
+test('an inconclusive request neither pauses the replica nor resets its failures', () => {
   const { breaker } = breakerAt();
   fail(breaker, 4);
-  for (let time = 0; time < 10; time++) breaker.ended(breaker.admit(), 'inconclusive');
+  for (let time = 0; time < 10; time++) breaker.recordResult(breaker.admit(), 'inconclusive');
   assert.equal(breaker.paused, false);
   fail(breaker);
   assert.equal(breaker.paused, true);
 });
 
-test('each failed trial doubles the pause, up to a minute, and a success makes the next one short again', () => {
+test('each failed trial doubles the pause up to a minute, and a success resets it', () => {
   const { breaker, clock } = breakerAt();
   const pauses: (number | undefined)[] = [];
   fail(breaker, 5);
@@ -50,47 +50,47 @@ test('each failed trial doubles the pause, up to a minute, and a success makes t
   }
   assert.deepEqual(pauses, [1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]);
   clock.ms += 60_000;
-  breaker.ended(breaker.admit(), 'succeeded');
+  breaker.recordResult(breaker.admit(), 'succeeded');
   fail(breaker, 5);
   assert.equal(breaker.pause?.retryInMs, 1000);
 });
 
-test('a trial that begins to respond and then fails is followed by a longer pause at once', () => {
+test('a trial that starts to respond and then fails starts a longer pause at once', () => {
   const { breaker, clock } = breakerAt();
   fail(breaker, 5);
   clock.ms += 1000;
   const trial = breaker.admit();
-  breaker.began(trial);
+  breaker.responseStarted(trial);
   assert.equal(breaker.paused, false);
-  breaker.ended(trial, 'failed', ERROR);
+  breaker.recordResult(trial, 'failed', ERROR);
   assert.equal(breaker.pause?.retryInMs, 2000);
 });
 
-test('requests that were let through before the pause change nothing about it', () => {
+test('requests from before the pause do not affect it', () => {
   const { breaker, clock } = breakerAt();
   const early = Array.from({ length: 3 }, () => breaker.admit());
   fail(breaker, 5);
   const [first = 0, second = 0, third = 0] = early;
-  breaker.ended(first, 'failed', ERROR);
-  breaker.began(second);
-  breaker.ended(second, 'succeeded');
-  breaker.ended(third, 'inconclusive');
+  breaker.recordResult(first, 'failed', ERROR);
+  breaker.responseStarted(second);
+  breaker.recordResult(second, 'succeeded');
+  breaker.recordResult(third, 'inconclusive');
   assert.equal(breaker.pause?.retryInMs, 1000);
   clock.ms += 1000;
   assert.equal(breaker.trialDue, true);
 });
 
-test('a trial that is inconclusive lets the next one through', () => {
+test('an inconclusive trial lets the next request through', () => {
   const { breaker, clock } = breakerAt();
   fail(breaker, 5);
   clock.ms += 1000;
   const trial = breaker.admit();
   assert.equal(breaker.trialDue, false);
-  breaker.ended(trial, 'inconclusive');
+  breaker.recordResult(trial, 'inconclusive');
   assert.equal(breaker.trialDue, true);
 });
 
-test('chance makes a pause up to a fifth shorter', () => {
+test('randomness shortens a pause by up to a fifth', () => {
   fc.assert(
     fc.property(fc.double({ min: 0, max: 0.999_999, noNaN: true }), (random) => {
       const { breaker } = breakerAt({ random });
@@ -101,7 +101,7 @@ test('chance makes a pause up to a fifth shorter', () => {
   );
 });
 
-test('whatever comes, at most one trial runs, and a replica that succeeds is free again', () => {
+test('at most one trial runs at any time, and a replica that succeeds is resumed', () => {
   const action = fc.oneof(
     fc.constantFrom('ask' as const, 'pass' as const),
     fc.record({
@@ -122,9 +122,9 @@ test('whatever comes, at most one trial runs, and a replica that succeeds is fre
         } else {
           const request = running[step.request];
           if (!request) continue;
-          if (step.result === 'began') breaker.began(request.ticket);
+          if (step.result === 'began') breaker.responseStarted(request.ticket);
           else {
-            breaker.ended(request.ticket, step.result, ERROR);
+            breaker.recordResult(request.ticket, step.result, ERROR);
             running = running.filter((each) => each !== request);
             if (step.result === 'succeeded' && request.trial) assert.equal(breaker.paused, false);
           }
@@ -133,14 +133,14 @@ test('whatever comes, at most one trial runs, and a replica that succeeds is fre
         assert.ok((breaker.pause?.retryInMs ?? 0) <= 60_000);
       }
       clock.ms += 60_000;
-      // Whatever runs ends, and then the replica is free or gets its trial.
-      for (const { ticket } of running) breaker.ended(ticket, 'inconclusive');
+      // After all requests have ended, the replica is resumed or gets its trial.
+      for (const { ticket } of running) breaker.recordResult(ticket, 'inconclusive');
       assert.ok(!breaker.paused || breaker.trialDue);
     }),
   );
 });
 
-test('the log has one line when a replica is paused and one when it responds again', () => {
+test('the log has one line when a replica is paused, and one when it responds again', () => {
   const lines: string[] = [];
   const log: Log = {
     ...SILENT,
@@ -154,7 +154,7 @@ test('the log has one line when a replica is paused and one when it responds aga
     fail(breaker);
   }
   clock.ms += 60_000;
-  breaker.ended(breaker.admit(), 'succeeded');
+  breaker.recordResult(breaker.admit(), 'succeeded');
   assert.deepEqual(lines, [
     'replica paused after consecutive failures: the replica responded with 500',
     'replica responds again',

@@ -34,7 +34,7 @@ test('a model is not listed until its context is known', () => {
   );
 });
 
-test('the smallest context of the replicas is listed, and the configuration bounds it', () => {
+test('the smallest context of the replicas is listed, limited by the configuration', () => {
   const replicas = [
     { description: describing({ contextTokens: 8192, maxCompletionTokens: 1024 }) },
     { description: describing({ contextTokens: 4096 }) },
@@ -46,7 +46,7 @@ test('the smallest context of the replicas is listed, and the configuration boun
   assert.deepEqual([bounded?.context_length, bounded?.max_completion_tokens], [512, 512]);
 });
 
-test('the card stays the same object until a replica describes itself anew', () => {
+test("the card is cached until a replica's description changes", () => {
   const replica = { description: describing({ contextTokens: 4096 }) };
   const card = cardSource(CONFIG, [replica], () => 7);
   const first = card();

@@ -16,13 +16,13 @@ const model = (states: readonly EngineState[], required = false): ModelOverview 
   replicas: states.map((state) => ({ name: 'replica', dialect: 'sluice', inFlight: 0, state })),
 });
 
-test('a model is able with one replica that is ready', () => {
+test('a model can generate with one ready replica', () => {
   assert.equal(isReady([model([DOWN, READY])]), true);
   assert.equal(isReady([model([DOWN, LOADING])]), false);
   assert.equal(isReady([]), false);
 });
 
-test('where models are required, all of those; where none is, any one', () => {
+test('readiness needs all required models, or any model if none is required', () => {
   const one = fc.record({ able: fc.boolean(), required: fc.boolean() });
   fc.assert(
     fc.property(fc.array(one), (each) => {
@@ -37,7 +37,7 @@ test('where models are required, all of those; where none is, any one', () => {
   );
 });
 
-test('progress tells the phase and the fraction of each replica on its way, and neither name nor reason', () => {
+test('progress has the phase and the fraction of each replica that is not ready, without names or reasons', () => {
   const pull = {
     file: 'secret.gguf',
     source: 'hf:secret',

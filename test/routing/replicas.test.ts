@@ -11,7 +11,7 @@ import { chat, MODEL, post, requestLog, startService, until } from '../harness.t
 
 const REPLICA_KEY = 'replica-key';
 
-/** A replica on a server of its own, that asks for a key and counts what it generates. */
+/** A replica on its own server, which requires a key and counts what it generates. */
 async function serveReplica(port = 0): Promise<{ server: EngineServer; generated: number }> {
   const engine = new ScriptedEngine();
   const replica = {
@@ -51,7 +51,7 @@ await until(() => states()?.every((state) => state === 'ready') ?? false);
 const ask = (directive: Directive, stream = false) =>
   post(service, '/v1/chat/completions', chat(scripted(directive), { stream }));
 
-test('requests are shared evenly, and callers are told the name that they asked for', async () => {
+test('requests are distributed evenly, and responses have the requested model name', async () => {
   const answers = await Promise.all(Array.from({ length: 8 }, () => ask({ tokenMs: 20 })));
   for (const answer of answers) {
     assert.equal(answer.status, 200);
@@ -60,10 +60,10 @@ test('requests are shared evenly, and callers are told the name that they asked 
   assert.deepEqual([first.generated, second.generated], [4, 4]);
 });
 
-test('a replica whose server is gone is passed over, before anyone has found out and after', async () => {
+test('a replica whose server is gone is skipped, before and after its failure is detected', async () => {
   await second.server.close();
   const before = first.generated;
-  // Both are thought ready still: every other request is refused a connection first.
+  // Both still count as ready: every other request is first refused a connection.
   for (let turn = 0; turn < 4; turn++) {
     for (const stream of [true, false]) {
       const answer = await ask({ text: 'fine' }, stream);
@@ -81,11 +81,11 @@ test('a replica whose server is gone is passed over, before anyone has found out
   assert.equal((await fetch(`${service.url}/readyz`)).status, 200);
 });
 
-test('a replica that is there again gets requests again', async () => {
+test('a replica that is available again gets requests', async () => {
   const { port } = second.server;
   assert.ok(port !== null);
   second = await serveReplica(port);
-  // Paused after the refused connections: the next request tests it.
+  // Paused after the refused connections; the next request is its trial.
   await until(() => states()?.[1] !== 'down');
   await until(async () => {
     await (await ask({})).text();
@@ -96,7 +96,7 @@ test('a replica that is there again gets requests again', async () => {
   assert.equal(second.generated, 2);
 });
 
-test('a 500 is tried at the other replica, and a stream that breaks off ends framed', async () => {
+test('a 500 is retried at the other replica, and a stream that breaks ends with an error event', async () => {
   const before = first.generated + second.generated;
   const whole = await ask({ status: 500, body: '{"error":{"message":"its own words"}}' });
   const body = await whole.text();
@@ -107,7 +107,7 @@ test('a 500 is tried at the other replica, and a stream that breaks off ends fra
   assert.equal(first.generated + second.generated - before, 3);
 });
 
-test('replicas that keep failing are reported as paused, and one that responds serves again', async () => {
+test('replicas that keep failing are shown as paused, and one that responds is used again', async () => {
   for (let turn = 0; turn < 5; turn++) assert.equal((await ask({ status: 500, body: '{}' })).status, 500);
   assert.deepEqual(states(), ['paused', 'paused']);
   assert.equal((await fetch(`${service.url}/readyz`)).status, 200, 'they still get requests');
@@ -126,7 +126,7 @@ test('replicas that keep failing are reported as paused, and one that responds s
   assert.match(service.log(), /replica responds again/);
 });
 
-test('with no replica left it is 503 with the time to come back, and the service is not ready', async () => {
+test('without replicas the response is 503 with a retry-after, and the service is not ready', async () => {
   await Promise.all([first.server.close(), second.server.close()]);
   const answer = await ask({});
   const body = await answer.text();

@@ -5,7 +5,7 @@ import { openReplica } from '../../src/engine/client.ts';
 import { NOTHING_TOLD } from '../../src/engine/report.ts';
 import { ReplicaRefused, type Engine, type EngineState } from '../../src/engine/engine.ts';
 import { ServiceError } from '../../src/errors.ts';
-import { fewestInFlight } from '../../src/routing/policy.ts';
+import { fewestInFlight } from '../../src/routing/served-model.ts';
 import { SILENT } from '../../src/log.ts';
 import type { QueueLimits, QueuePlace } from '../../src/routing/queue.ts';
 import type { Lease } from '../../src/routing/replica.ts';
@@ -16,14 +16,14 @@ import { REPLICA } from '../engine/replicas.ts';
 const ID = 'test/model';
 const READY: EngineState = { state: 'ready' };
 
-/** Clients that are never asked anything: a router only counts what it gives them. */
+/** Clients that are never called: a router only counts requests. */
 const engines = ['a', 'b', 'c', 'd'].map((name) => openReplica({ ...REPLICA, name }));
 after(() => Promise.all(engines.map((engine) => engine[Symbol.asyncDispose]())));
 
 /** A clock that tests set; pauses have their full length. */
 const clock = { ms: 0, now: () => clock.ms, random: () => 0 };
 
-/** A model whose replicas have these states. */
+/** Returns a model whose replicas have these states. */
 function modelOf(states: readonly EngineState[], queue: Partial<QueueLimits> = {}): ServedModel {
   const router = new Router({ queue: { maxRequests: 4, maxWaitMs: 1000, ...queue }, log: SILENT, clock });
   router.serve(
@@ -57,7 +57,7 @@ function fault(run: () => unknown): ServiceError {
   throw new assert.AssertionError({ message: 'it was not refused' });
 }
 
-test('the policy chooses one with the fewest in flight, and the first such one after the last choice', () => {
+test('the policy selects the next replica after the last choice with the fewest requests in flight', () => {
   fc.assert(
     fc.property(fc.array(fc.nat(3), { maxLength: 8 }), fc.nat(20), (loads, seed) => {
       const replicas = loads.map((load) => ({ inFlight: load }));
@@ -76,7 +76,7 @@ test('the policy chooses one with the fewest in flight, and the first such one a
   );
 });
 
-test('replicas with nothing to do take turns', () => {
+test('idle replicas take turns', () => {
   const model = modelOf([READY, READY, READY]);
   const names = Array.from({ length: 6 }, () => {
     const lease = acquire(model);
@@ -86,7 +86,7 @@ test('replicas with nothing to do take turns', () => {
   assert.deepEqual(names, ['a', 'b', 'c', 'a', 'b', 'c']);
 });
 
-test('a replica that keeps its requests longer gets fewer of them', () => {
+test('a slower replica gets fewer requests', () => {
   const model = modelOf([READY, READY]);
   acquire(model);
   const quick = Array.from({ length: 5 }, () => {
@@ -97,7 +97,7 @@ test('a replica that keeps its requests longer gets fewer of them', () => {
   assert.deepEqual(quick, ['b', 'b', 'b', 'b', 'b']);
 });
 
-test('whatever comes and goes, the counts are those of what is held, and the choice is the least of them', () => {
+test('the counts equal the running requests, and the choice has the lowest count', () => {
   const command = fc.oneof(
     fc.constant('enter' as const),
     fc.constant('acquire' as const),
@@ -125,7 +125,7 @@ test('whatever comes and goes, the counts are those of what is held, and the cho
           assert.equal(held()[engines.indexOf(lease.engine)], least);
           leases.push(lease);
         } else if ('leave' in step) {
-          // The same place may be left again, which counts once.
+          // Leaving twice counts once.
           const place = places[step.leave];
           place?.leave();
           if (place) left.add(place);
@@ -141,7 +141,7 @@ test('whatever comes and goes, the counts are those of what is held, and the cho
   );
 });
 
-test('one more than may wait is queue_full with the time to come back, until one of them is served', () => {
+test("a request beyond the queue's limit is queue_full with a retry-after, until another is served", () => {
   const model = modelOf([READY], { maxRequests: 2 });
   const first = model.queue.enter();
   model.queue.enter();
@@ -154,7 +154,7 @@ test('one more than may wait is queue_full with the time to come back, until one
   assert.equal(fault(() => model.queue.enter()).code, 'queue_full');
 });
 
-test('only replicas that are ready and have not refused the request are chosen', () => {
+test('only ready replicas that have not refused the request are selected', () => {
   const down: EngineState = { state: 'down', reason: 'gone', retryInMs: null };
   const model = modelOf([down, READY, { state: 'loading', fraction: 0.5 }, READY]);
   assert.equal(acquire(model).engine.name, 'b');
@@ -170,7 +170,7 @@ test('only replicas that are ready and have not refused the request are chosen',
   assert.equal(refused, busy, 'the last refusal is the answer');
 });
 
-test('with no replica ready the caller is told when to come back: when the first of them may be', () => {
+test('without a ready replica, retry-after is the time until the first may be ready', () => {
   const down = (retryInMs: number | null): EngineState => ({ state: 'down', reason: 'secret', retryInMs });
   for (const [states, waitMs] of [
     [[{ state: 'downloading', pull: null }], 10_000],
@@ -187,7 +187,7 @@ test('with no replica ready the caller is told when to come back: when the first
   }
 });
 
-test('a model that is not served is model_not_found, and a long name is cut', () => {
+test('an unknown model is model_not_found, and a long name is truncated', () => {
   const router = new Router({ queue: { maxRequests: 1, maxWaitMs: 1 }, log: SILENT, clock });
   const refused = fault(() => router.model('x'));
   assert.deepEqual([refused.code, refused.param], ['model_not_found', 'model']);
@@ -196,14 +196,14 @@ test('a model that is not served is model_not_found, and a long name is cut', ()
 
 const BROKEN = new ServiceError('internal_error', 'The engine failed to answer the request.');
 
-/** Has the next request fail at the replica that it is given to. */
+/** Fails the next request at its replica. */
 function fail(model: ServedModel): string {
   const lease = acquire(model);
   lease.release('failed', BROKEN);
   return lease.engine.name;
 }
 
-/** A model of two replicas, of which `a` has just been paused. */
+/** A model with two replicas, of which `a` was just paused. */
 function withPaused(): ServedModel {
   const model = modelOf([READY, READY]);
   for (let turn = 0; turn < 10; turn++) {
@@ -213,7 +213,7 @@ function withPaused(): ServedModel {
   return model;
 }
 
-test('a replica is paused after 5 failures in a row, and gets one request when the pause is over', () => {
+test('a replica is paused after 5 consecutive failures, and gets one request when the pause ends', () => {
   clock.ms = 0;
   const model = withPaused();
   const names = () =>
@@ -232,17 +232,17 @@ test('a replica is paused after 5 failures in a row, and gets one request when t
   const trial = acquire(model);
   assert.equal(trial.engine.name, 'a');
   assert.deepEqual([acquire(model).engine.name, acquire(model).engine.name], ['b', 'b']);
-  trial.began();
+  trial.responseStarted();
   assert.deepEqual(model.overview().replicas[0]?.state, READY);
   assert.equal(acquire(model).engine.name, 'a', 'a trial that responds lets others in before it ends');
 });
 
-test('the trial of a paused replica is no request that has failed at another', () => {
+test('a request that failed elsewhere is not the trial of a paused replica', () => {
   clock.ms = 0;
   const model = withPaused();
   clock.ms = 1000;
   const failed = [[engineAt(1), BROKEN]] as const;
-  // No other is left here: it goes to the paused one all the same.
+  // No other replica is left, so the paused one gets the request.
   assert.equal(acquire(model, failed).engine.name, 'a');
   const three = modelOf([READY, READY, READY]);
   while (three.overview().replicas[0]?.state.state !== 'paused') {
@@ -253,7 +253,7 @@ test('the trial of a paused replica is no request that has failed at another', (
   assert.equal(acquire(three, failed).engine.name, 'c');
 });
 
-test('where every replica is paused, the one whose pause ends first gets the requests', () => {
+test('if every replica is paused, the one whose pause ends first gets the requests', () => {
   clock.ms = 0;
   const model = modelOf([READY, READY]);
   for (let failures = 0; failures < 5; failures++) {

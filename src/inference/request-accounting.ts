@@ -1,7 +1,7 @@
 import type { AuthenticatedKey } from '../accounts/keys.ts';
 import { costOf } from '../accounts/ledger/cost.ts';
 import type { Ledger } from '../accounts/ledger/ledger.ts';
-import type { ActualUsage, Demand, Denial, Limits, Reservation } from '../accounts/limits/limits.ts';
+import type { ActualUsage, Denial, LimitQuery, Limits, Reservation } from '../accounts/limits/limits.ts';
 import type { Plan, Plans } from '../accounts/plans.ts';
 import { ServiceError } from '../errors.ts';
 import type { GenerationRequest } from '../generation.ts';
@@ -9,75 +9,79 @@ import type { ServedModel } from '../routing/served-model.ts';
 import type { GenerationRecord } from './record.ts';
 import { clampUsage, worstCase, type WorstCase } from './worst-case.ts';
 
-/** What holds requests to their plans and counts them. */
+/** Applies plans to requests and records their usage. */
 export interface Accounting {
   plans: Plans;
   limits: Limits;
   ledger: Ledger;
 }
 
-/** Whose request it is, and what it is called. */
-export interface Asker {
-  /** Ours, a UUIDv7. */
+/** The IDs and the caller of a request. */
+export interface RequestIdentity {
+  /** A UUIDv7. */
   requestId: string;
-  /** The caller's own id for it; null: none. */
+  /** The client request ID; null: none. */
   clientRequestId: string | null;
   caller: AuthenticatedKey;
 }
 
-/** How a request ended for the books. */
+/** The outcome of a request, for the ledger. */
 export interface Outcome {
-  /** Code of the error, or `hung_up`; null: it came to its end. */
+  /** Code of the error, or `hung_up`; null: completed. */
   code: string | null;
   status: number;
-  /** Whether the caller pays. */
+  /** Whether the caller is charged. */
   billed: boolean;
-  /** Whether the caller is there to read the end. */
+  /** Whether the client is still connected. */
   delivered: boolean;
 }
 
-/** A limit said no. */
-class LimitReached extends ServiceError {
+class LimitExceeded extends ServiceError {
   constructor({ code, message, retryAfterMs }: Denial) {
     super(code, message, retryAfterMs === null ? {} : { retryAfterMs });
     this.name = 'LimitReached';
   }
 }
 
-/** The books of one request: what is set aside for it, its row, and how both end. */
-export class Account {
+/** The limits reservation and the ledger row of one request. */
+export class RequestAccounting {
   readonly #accounting: Accounting;
-  readonly #asker: Asker;
+  readonly #identity: RequestIdentity;
   readonly #model: ServedModel;
   readonly #record: GenerationRecord;
   #worst: WorstCase | null = null;
   #reservation: Reservation | null = null;
   #opened = false;
 
-  constructor(accounting: Accounting, asker: Asker, model: ServedModel, record: GenerationRecord) {
+  constructor(
+    accounting: Accounting,
+    identity: RequestIdentity,
+    model: ServedModel,
+    record: GenerationRecord,
+  ) {
     this.#accounting = accounting;
-    this.#asker = asker;
+    this.#identity = identity;
     this.#model = model;
     this.#record = record;
   }
 
   /**
-   * Takes what the request may use from its limits and opens its row, durably. Rejects with `LimitReached`, or a
-   * `ServiceError` `storage_unavailable`; nothing is taken then.
+   * Reserves what the request may use from its limits and opens its row, durably. Rejects with `LimitExceeded`, or
+   * a `ServiceError` `storage_unavailable`; nothing is reserved then.
    */
   async open(request: GenerationRequest): Promise<void> {
     const { limits, ledger, plans } = this.#accounting;
-    const { caller, requestId, clientRequestId } = this.#asker;
+    const { caller, requestId, clientRequestId } = this.#identity;
     const { price } = this.#model;
     const worst = (this.#worst = worstCase(request, this.#model));
     const plan = planOf(plans, caller);
     const decision = await limits.admit({
-      ...asked(caller, plan, request.model),
+      ...limitQuery(caller, plan, request.model),
       worstTokens: worst.tokens,
       worstPico: worst.pico,
     });
     this.#record.limitHeaders = decision.headers;
-    if (!decision.admitted) throw new LimitReached(decision.denial);
+    if (!decision.admitted) throw new LimitExceeded(decision.denial);
     const { reservation } = decision;
     this.#reservation = reservation;
     await ledger.open(
@@ -102,7 +106,7 @@ export class Account {
     this.#opened = true;
   }
 
-  /** Lowers counts above the worst case that was set aside. Returns whether there were any. */
+  /** Lowers the usage to the reserved worst case. Returns whether it was above it. */
   clamp(): boolean {
     const record = this.#record;
     const clamped = this.#worst && clampUsage(record.usage, this.#worst, this.#model.price);
@@ -112,22 +116,21 @@ export class Account {
     return true;
   }
 
-  /** Counts completion tokens that were generated but never arrived, within the worst case. */
+  /** Counts completion tokens that were generated but not received, within the worst case. */
   estimateCompletion(tokens: number): void {
     const { usage } = this.#record;
     const { completionTokens = 0, tokens: most = 0 } = this.#worst ?? {};
     usage.completionTokens = Math.max(0, Math.min(tokens, completionTokens, most - usage.promptTokens));
   }
 
-  /** Has the counts so far written soon. */
+  /** Writes a checkpoint of the counts. */
   checkpoint(): void {
-    this.#accounting.ledger.checkpoint(this.#asker.requestId);
+    this.#accounting.ledger.checkpoint(this.#identity.requestId);
   }
 
   /**
-   * Writes how the request ended, durably, then corrects what was set aside. Rejects with a `ServiceError`
-   * `storage_unavailable` where the row cannot be written in time, or is not ours any more: then the request has
-   * cost nothing.
+   * Settles the row, durably, then the reservation. Rejects with a `ServiceError` `storage_unavailable` if the
+   * row cannot be written in time, or belongs to another instance; the request then costs nothing.
    */
   async settle(outcome: Outcome): Promise<void> {
     const { limits, ledger } = this.#accounting;
@@ -135,7 +138,7 @@ export class Account {
     let actual = NOTHING;
     try {
       if (!this.#opened) return;
-      const settled = await ledger.settle(this.#asker.requestId, {
+      const settled = await ledger.settle(this.#identity.requestId, {
         replica: record.replica,
         attempts: record.attempts,
         slotAt: record.slotAt,
@@ -165,22 +168,20 @@ export class Account {
   }
 }
 
-/** What a request has used that our fault, or its own, has ended. */
+/** The usage of a failed request. */
 const NOTHING: ActualUsage = { tokens: 0, pico: 0n, request: false };
 
-/** What the limits say to a request that was refused before it asked for anything. */
+/** Returns the rate limit headers for a request that was refused before admission. */
 export async function peek(
   { limits, plans }: Accounting,
   caller: AuthenticatedKey,
   model: string | null,
 ): Promise<readonly string[]> {
   const plan = plans.of(caller.plan);
-  return plan === null ? [] : await limits.peek(asked(caller, plan, model ?? ''));
+  return plan === null ? [] : await limits.peek(limitQuery(caller, plan, model ?? ''));
 }
 
-type Asked = Omit<Demand, 'worstTokens' | 'worstPico'>;
-
-function asked(caller: AuthenticatedKey, plan: Plan, model: string): Asked {
+function limitQuery(caller: AuthenticatedKey, plan: Plan, model: string): LimitQuery {
   return {
     accountId: caller.accountId,
     keyId: caller.id,
@@ -194,7 +195,7 @@ function asked(caller: AuthenticatedKey, plan: Plan, model: string): Asked {
 function planOf(plans: Plans, caller: AuthenticatedKey): Plan {
   const plan = plans.of(caller.plan);
   if (plan) return plan;
-  throw new LimitReached({
+  throw new LimitExceeded({
     code: 'insufficient_quota',
     message: 'The plan of this account no longer exists. Contact the operator of this service.',
     retryAfterMs: null,

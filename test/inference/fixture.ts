@@ -7,15 +7,15 @@ import { configSchema } from '../../src/config/schema.ts';
 import type { PlanLimits } from '../../src/config/plan.ts';
 import { openDatabase } from '../../src/database/database.ts';
 import { SILENT } from '../../src/log.ts';
-import type { Accounting } from '../../src/inference/account.ts';
+import type { Accounting } from '../../src/inference/request-accounting.ts';
 import { HeldClock, temporaryFolder } from '../harness.ts';
 
-/** What holds requests to a plan and counts them, with a key to ask by. */
-export interface Books extends Accounting, AsyncDisposable {
+/** Accounting under one plan, with a caller. */
+export interface TestAccounting extends Accounting, AsyncDisposable {
   caller: AuthenticatedKey;
-  /** The row of a request, its money as a bigint; undefined: there is none. */
+  /** Reads the row of a request, with its cost as a bigint; undefined: none. */
   row(id: string): Promise<Row | undefined>;
-  /** Requests in flight by the limits. */
+  /** The requests in flight, as counted by the limits. */
   inFlight(): Promise<number>;
 }
 
@@ -34,13 +34,15 @@ export const CALLER: AuthenticatedKey = {
   expiresAt: Infinity,
 };
 
-/** A ledger on SQLite and limits in this process, under one plan. */
-export async function openBooks(limits: PlanLimits = { requestsInFlight: 1000 }): Promise<Books> {
+/** Opens a ledger on SQLite and limits in memory, with one plan. */
+export async function openAccounting(
+  limits: PlanLimits = { requestsInFlight: 1000 },
+): Promise<TestAccounting> {
   await using owned = new AsyncDisposableStack();
   const { path: home } = owned.use(await temporaryFolder());
   const database = owned.use(await openDatabase({ home, url: null }));
   const { ledger: settings } = configSchema.parse({});
-  const counted = owned.use(
+  const limitStore = owned.use(
     openMemoryLimits({
       history: openUsageHistory(database),
       reservedShare: 0.05,
@@ -51,15 +53,15 @@ export async function openBooks(limits: PlanLimits = { requestsInFlight: 1000 })
     await openLedger({ database, settings, log: SILENT, onFenced() {}, onReaped() {} }),
   );
   const plans = new Plans({ plans: { test: limits }, defaultPlan: 'test' });
-  const kept = owned.move();
+  const resources = owned.move();
   return {
     plans,
-    limits: counted,
+    limits: limitStore,
     ledger,
     caller: CALLER,
     row: (id) => findRow(database, id),
     async inFlight() {
-      const statuses = await counted.status({
+      const statuses = await limitStore.status({
         accountId: CALLER.accountId,
         keyId: CALLER.id,
         keyLimits: null,
@@ -69,7 +71,7 @@ export async function openBooks(limits: PlanLimits = { requestsInFlight: 1000 })
       });
       return statuses.find(({ limit }) => limit === 'requestsInFlight')?.used ?? 0;
     },
-    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+    [Symbol.asyncDispose]: () => resources.disposeAsync(),
   };
 }
 
