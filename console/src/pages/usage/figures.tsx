@@ -29,7 +29,7 @@ const count = (label: string, of: (sums: Sums) => number): FigureDefinition => (
 const FIGURES: readonly FigureDefinition[] = [
   count('Requests', (sums) => sums.requests),
   count('Prompt tokens', (sums) => sums.prompt_tokens),
-  count('Cached prompt tokens', (sums) => sums.cached_tokens),
+  count('Cached tokens', (sums) => sums.cached_tokens),
   count('Completion tokens', (sums) => sums.completion_tokens),
   {
     label: 'Cost',
