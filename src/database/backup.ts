@@ -4,32 +4,31 @@ import { dirname } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { asDatabaseError, DatabaseError } from './errors.ts';
 
-/** Pages of the database copied between two looks at what else is to be done: 16 MiB. */
-const PAGES_A_STEP = 4096;
+/** Pages copied per step: 16 MiB. */
+const PAGES_PER_STEP = 4096;
 
-/** How long to wait for a lock, which others hold for moments only, in milliseconds. */
+/** How long to wait for a lock, in milliseconds. */
 const BUSY_MS = 5000;
 
 export interface BackupOptions {
   signal?: AbortSignal;
-  /** Told after each step how much of the whole is copied, from 0 to 1. */
+  /** Called after each step with the copied fraction, from 0 to 1. */
   onProgress?: (fraction: number) => void;
 }
 
 /**
- * Copies the SQLite database at `path`, as it is at this moment, to a new `file` (mode 0600) while others read and
- * write it. The file has its name only when it is whole and on the disk. No tables are changed, of either. Rejects
- * with a `DatabaseError`: `unwritable` where there is no database, or a file of that name; or with the signal's
- * reason.
+ * Copies a snapshot of the SQLite database at `path` to a new `file` (mode 0600) while others read and write it.
+ * The file gets its name only when it is complete and on disk. Rejects with a `DatabaseError` (`unwritable` if
+ * there is no database, or the file exists) or with the signal's reason.
  */
 export async function backupSqlite(path: string, file: string, options: BackupOptions = {}): Promise<void> {
   if (!existsSync(path)) throw new DatabaseError('unwritable', `No database found at ${path}.`);
-  refuseToOverwrite(file);
+  assertAbsent(file);
   const partial = `${file}.partial`;
   try {
-    await makePrivate(partial);
+    await createPrivate(partial);
     await copy(path, partial, options);
-    refuseToOverwrite(file);
+    assertAbsent(file);
     await rename(partial, file);
     await sync(dirname(file));
   } catch (error) {
@@ -42,10 +41,10 @@ export async function backupSqlite(path: string, file: string, options: BackupOp
 async function copy(path: string, partial: string, { signal, onProgress }: BackupOptions): Promise<void> {
   const source = new DatabaseSync(path, { readOnly: true, timeout: BUSY_MS });
   try {
-    // One snapshot for all steps: without it each commit of others would begin the copy anew, for ever.
+    // A snapshot for all steps; otherwise each commit by others would restart the copy.
     source.exec('begin; select 1 from sqlite_master');
     await backup(source, partial, {
-      rate: PAGES_A_STEP,
+      rate: PAGES_PER_STEP,
       progress: ({ totalPages, remainingPages }) => {
         signal?.throwIfAborted();
         onProgress?.(1 - remainingPages / totalPages);
@@ -58,13 +57,13 @@ async function copy(path: string, partial: string, { signal, onProgress }: Backu
   }
 }
 
-function refuseToOverwrite(file: string): void {
+function assertAbsent(file: string): void {
   if (!existsSync(file)) return;
   throw new DatabaseError('unwritable', `The file ${file} already exists. Choose another name.`);
 }
 
-/** An empty file for its owner alone, which SQLite fills. */
-async function makePrivate(file: string): Promise<void> {
+/** Creates an empty file with mode 0600, which SQLite fills. */
+async function createPrivate(file: string): Promise<void> {
   const handle = await open(file, 'w', 0o600);
   try {
     await handle.chmod(0o600);
@@ -73,7 +72,7 @@ async function makePrivate(file: string): Promise<void> {
   }
 }
 
-/** A name is on the disk when its folder is. */
+/** Writes the folder to disk, so that the new name is durable. */
 async function sync(folder: string): Promise<void> {
   const handle = await open(folder, 'r');
   try {
@@ -83,7 +82,7 @@ async function sync(folder: string): Promise<void> {
   }
 }
 
-/** Errors of SQLite and of the file system alike, by the name of the backup. */
+/** Converts errors of SQLite and the file system to a `DatabaseError` that names the backup. */
 function asBackupError(error: unknown, file: string): unknown {
   const translated = asDatabaseError(error, file);
   if (translated instanceof DatabaseError || !(error instanceof Error) || !('code' in error))

@@ -6,50 +6,49 @@ import { runningService } from './service-lock.ts';
 import { openSqlite } from './sqlite.ts';
 import { assertInPlace, type OpenFile } from './sqlite-files.ts';
 
-/** Where a database is, for those who need connections of their own. */
+/** The location of a database, for opening further connections. */
 type DatabasePlace =
   | { kind: 'sqlite'; path: string; files: readonly OpenFile[] }
   | { kind: 'postgres'; url: Secret };
 
-/** The open database of one process. Everything that fails in it fails with a `DatabaseError`. */
+/** The open database of one process. All failures are `DatabaseError`s. */
 export interface Database extends AsyncDisposable {
   readonly place: DatabasePlace;
   readonly kysely: Kysely<Schema>;
   /**
-   * The same tables for work that nobody waits for, over connections of its own that soon give up (`busy`) where
-   * others hold a lock: on SQLite waiting would hold up the event loop.
+   * For background work: separate connections that give up soon (`busy`) if the database is locked. Waiting on
+   * SQLite would block the event loop.
    */
   readonly background: Kysely<Schema>;
   /**
-   * The same tables for questions that may take long. On SQLite with `threads` they are read in a thread and the
-   * event loop goes on; on PostgreSQL over connections of their own, so that no request waits for one of those. Both
-   * then refuse to write.
+   * For long queries, read-only. Uses a thread on SQLite with `threads`, so that the event loop is not blocked,
+   * and separate connections on PostgreSQL.
    */
   readonly reports: Kysely<Schema>;
   /**
-   * A number that rises with every commit that changes who may do what: keys and accounts, but not when a key was
-   * last used. For polling: 2 µs on SQLite, a query on PostgreSQL that waits for no other's.
+   * Returns a number that increases with every commit that changes access rights (keys and accounts, but not a
+   * key's last use). For polling: takes 2 µs on SQLite, and one query on a background connection on PostgreSQL.
    */
   accessRevision(): number | Promise<number>;
 }
 
 export interface DatabaseOptions {
-  /** Folder of `sluice.db`; it exists. Not used where there is a `url`. */
+  /** The existing folder of `sluice.db`. Not used with `url`. */
   home: string;
-  /** PostgreSQL; null: SQLite in the home. */
+  /** PostgreSQL; null: SQLite in `home`. */
   url: Secret | null;
   /**
-   * Whether others wait for this process's event loop. Only then does SQLite read reports in a thread: to start it
-   * takes as long as a command may take. Default: false.
+   * Whether SQLite reads reports in a thread, as a service needs. Starting a thread takes as long as a whole
+   * command. Default: false.
    */
   threads?: boolean;
-  /** Told the name of each migration before it is applied: one may take long where there are many rows. */
+  /** Called with the name of each migration before it runs; one may take long with many rows. */
   onMigration?: (name: string) => void;
 }
 
 /**
- * Opens the database, makes it where it is not there yet, and brings its tables to the newest version. Several
- * processes may have it open, and open it, at once. Rejects with a `DatabaseError`.
+ * Opens the database, creates it if necessary, and migrates its tables. Several processes may open it at the same
+ * time. Rejects with a `DatabaseError`.
  */
 export async function openDatabase({
   home,
@@ -58,16 +57,16 @@ export async function openDatabase({
   onMigration,
 }: DatabaseOptions): Promise<Database> {
   if (url === null) {
-    // A command must not create a second database in the place of one that a service has open.
+    // A command must not create a second database beside one that a service has open.
     assertInPlace(runningService(home)?.files ?? []);
     return await openSqlite(sqlitePath(home), { threads, onMigration });
   }
-  // Loaded only where it is used: a service on SQLite starts without it.
+  // Loaded on demand: a service on SQLite starts without it.
   const { openPostgres } = await import('./postgres.ts');
   return await openPostgres(url, onMigration);
 }
 
-/** The SQLite database of a home. */
+/** Returns the path of the SQLite database in a data directory. */
 export function sqlitePath(home: string): string {
   return join(home, 'sluice.db');
 }

@@ -1,25 +1,25 @@
-/** What is wrong with the database: for operators, and for deciding whether to wait or to stop. */
+/** The kind of a database error, for operators and for deciding whether to wait or to stop. */
 export type DatabaseFault =
-  /** The server cannot be reached, does not answer, or takes no connection now. */
+  /** The server is unreachable, does not respond, or accepts no connections. */
   | 'away'
   /** The file, its folder or the server's database cannot be opened or written. */
   | 'unwritable'
-  /** The file is there and is something else, or is damaged. */
+  /** The file is not a SQLite database, or is damaged. */
   | 'not_a_database'
   /** Another service runs on this data directory. */
   | 'in_use'
   /** A file of the database was deleted, moved or replaced while it was open. */
   | 'replaced'
-  /** A later version of the program has changed the tables. */
+  /** A newer version of Sluice has migrated the tables. */
   | 'newer_schema'
   /** No space is left on the device. */
   | 'full'
-  /** Others held the database longer than the wait allowed. */
+  /** The database was locked for longer than the wait allowed. */
   | 'busy'
-  /** Anything else the database reported; the cause has it. */
+  /** Any other error of the database; see the `cause`. */
   | 'failed';
 
-/** A fault of the database. The message names it and what to do; it is for operators, not for callers. */
+/** An error of the database. The message says what to do; it is for operators, not for callers. */
 export class DatabaseError extends Error {
   readonly fault: DatabaseFault;
 
@@ -30,10 +30,10 @@ export class DatabaseError extends Error {
   }
 }
 
-type Words = readonly [DatabaseFault, string];
+type FaultText = readonly [DatabaseFault, string];
 
-/** Primary result codes of SQLite (https://sqlite.org/rescode.html) that an operator can do something about. */
-const SQLITE: ReadonlyMap<number, Words> = new Map([
+/** Primary result codes of SQLite (https://sqlite.org/rescode.html) that an operator can act on. */
+const SQLITE_FAULTS: ReadonlyMap<number, FaultText> = new Map([
   [3, ['unwritable', 'cannot be read or written: check its owner and permissions']],
   [5, ['busy', 'is locked by another process']],
   [6, ['busy', 'is locked by another process']],
@@ -57,18 +57,27 @@ const SQLITE: ReadonlyMap<number, Words> = new Map([
   ],
 ]);
 
-/** Turns an error of `node:sqlite` into a `DatabaseError` that names the file; other errors pass unchanged. */
+/** Converts an error of `node:sqlite` to a `DatabaseError` that names the file. Returns other errors unchanged. */
 export function asDatabaseError(error: unknown, path: string): unknown {
   if (!(error instanceof Error) || !('errcode' in error) || typeof error.errcode !== 'number') return error;
-  const [fault, words] = SQLITE.get(error.errcode & 0xff) ?? ['failed', `failed: ${error.message}`];
+  const [fault, words] = SQLITE_FAULTS.get(error.errcode & 0xff) ?? ['failed', `failed: ${error.message}`];
   return new DatabaseError(fault, `The database ${path} ${words}.`, { cause: error });
 }
 
-const CREDENTIALS: Words = ['unwritable', 'refused the user name or password: check SLUICE_DATABASE_URL'];
-const LOCKED: Words = ['busy', 'is locked by other connections'];
+/** Runs SQLite calls and converts their errors with `asDatabaseError`. */
+export function convertingErrors<T>(path: string, run: () => T): T {
+  try {
+    return run();
+  } catch (error) {
+    throw asDatabaseError(error, path);
+  }
+}
 
-/** SQLSTATEs (https://www.postgresql.org/docs/current/errcodes-appendix.html), by code or by their class. */
-const POSTGRES: ReadonlyMap<string, Words> = new Map([
+const CREDENTIALS: FaultText = ['unwritable', 'refused the user name or password: check SLUICE_DATABASE_URL'];
+const LOCKED: FaultText = ['busy', 'is locked by other connections'];
+
+/** SQLSTATEs (https://www.postgresql.org/docs/current/errcodes-appendix.html), by code or class. */
+const POSTGRES_FAULTS: ReadonlyMap<string, FaultText> = new Map([
   ['08', ['away', 'closed the connection']],
   ['28', CREDENTIALS],
   ['53', ['failed', 'is out of memory or another resource']],
@@ -85,33 +94,33 @@ const POSTGRES: ReadonlyMap<string, Words> = new Map([
   ['57P04', ['unwritable', 'was dropped']],
 ]);
 
-/** What `pg` says in words alone when the server does not answer, or no connection became free in time. */
-const SILENT = /timeout|terminated|connection error|not queryable/i;
+/** Messages of `pg`, which have no code, when the server does not respond or no connection is free in time. */
+const NO_RESPONSE = /timeout|terminated|connection error|not queryable/i;
 
 /**
- * Turns an error of `pg`, or of the connection under it, into a `DatabaseError` that names the database as `name`;
- * other errors pass unchanged.
+ * Converts an error of `pg` or its connection to a `DatabaseError` that names the database as `name`. Returns
+ * other errors unchanged.
  */
 export function asPostgresError(error: unknown, name: string): unknown {
   if (!(error instanceof Error) || error instanceof DatabaseError) return error;
   const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
-  const [fault, words] = wordsFor(error, code) ?? [];
+  const [fault, words] = faultOf(error, code) ?? [];
   if (fault === undefined) return error;
   return new DatabaseError(fault, `The database ${name} ${words}.`, { cause: error });
 }
 
-function wordsFor(error: Error, code: string): Words | undefined {
-  // Only what the server itself reports has a severity.
+function faultOf(error: Error, code: string): FaultText | undefined {
+  // Only errors from the server have a severity.
   if ('severity' in error) {
     return (
-      POSTGRES.get(code) ??
-      POSTGRES.get(code.slice(0, 3)) ??
-      POSTGRES.get(code.slice(0, 2)) ?? ['failed', `failed: ${error.message}`]
+      POSTGRES_FAULTS.get(code) ??
+      POSTGRES_FAULTS.get(code.slice(0, 3)) ??
+      POSTGRES_FAULTS.get(code.slice(0, 2)) ?? ['failed', `failed: ${error.message}`]
     );
   }
   if (/^E[A-Z]|_TLS_|CERT/.test(code) && !code.startsWith('ERR_INVALID')) {
     return ['away', `cannot be reached (${code})`];
   }
-  if (SILENT.test(error.message)) return ['away', `does not respond (${error.message})`];
+  if (NO_RESPONSE.test(error.message)) return ['away', `does not respond (${error.message})`];
   return undefined;
 }

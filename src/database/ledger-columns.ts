@@ -3,7 +3,7 @@ import type { UsageSource } from '../generation.ts';
 
 /**
  * The columns of the table `ledger`, by the names of their properties in TypeScript. The types of rows, the statements
- * of both databases, and what is bound and read derive from this: a new column is a line here, a migration, and its
+ * of both databases, and the conversion of values derive from this. A new column is a line here, a migration, and a
  * line in `docs/ledger.md`.
  */
 
@@ -20,7 +20,7 @@ type KindOf<T> = [NonNullable<T>] extends [string]
 
 export interface Column {
   readonly kind: ColumnKind;
-  /** Its value in a new row, in SQL; null: none, or that which the row is opened with. */
+  /** Its value in a new row, in SQL; null: none, or given when the row is opened. */
   readonly initial: string | null;
 }
 
@@ -115,7 +115,7 @@ export type SqlName<S> = S extends `${infer Head}${infer Tail}`
 
 /** The name in SQL of a property. */
 export function sqlName<S extends string>(property: S): SqlName<S> {
-  // The type says in types what this line does.
+  // `SqlName` is the type of this conversion.
   return property.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`) as SqlName<S>;
 }
 

@@ -8,10 +8,10 @@ import { createIdentity } from './migrations/0004-identity.ts';
 import { allowClampedUsage } from './migrations/0005-clamped-usage.ts';
 import type { Schema } from './schema.ts';
 
-/** Brings the tables of either database from the version before to its own. Never changed once released. */
+/** Migrates the tables of either database from the previous version. Never changed once released. */
 type Migration = (database: Transaction<Schema>, kind: DatabaseKind) => Promise<void>;
 
-/** The one that only a new database has not had. */
+/** The migration that only a new database lacks. */
 export const FIRST_MIGRATION = '0001_keys';
 
 /** Forward only, in this order. */
@@ -23,14 +23,13 @@ const MIGRATIONS: ReadonlyMap<string, Migration> = new Map([
   ['0005_clamped_usage', allowClampedUsage],
 ]);
 
-/** Anything, as long as all copies of the service take the same: PostgreSQL has one for each database. */
+/** The advisory lock that all instances use; its scope is one PostgreSQL database. */
 const LOCK = 0x51_01_ce;
 
 /**
- * Brings the tables to the newest version. The whole of it is one transaction that holds a lock from its first
- * statement, so processes that start at once do not collide: the others find nothing left to do. Rejects with a
- * `DatabaseError` (`newer_schema`, naming the database as `name`) when it knows migrations that this program does
- * not. `onMigration` is told of each before it is applied.
+ * Migrates the tables to the newest version in one transaction, which holds a lock from its first statement so
+ * that processes that start together do not collide. Calls `onMigration` before each migration. Rejects with a
+ * `DatabaseError` (`newer_schema`, naming the database as `name`) if the database has unknown migrations.
  */
 export async function migrate(
   database: Kysely<Schema>,
@@ -40,7 +39,7 @@ export async function migrate(
 ): Promise<void> {
   if (await isMigrated(database, kind, name)) return;
   await database.transaction().execute(async (transaction) => {
-    // On SQLite the transaction has taken the lock when it began.
+    // On SQLite the transaction takes the lock when it begins.
     if (kind === 'postgres') await sql`select pg_advisory_xact_lock(${sql.lit(LOCK)})`.execute(transaction);
     const done = await applied(transaction, kind, name);
     await sql`create table if not exists migrations (name varchar(255) not null primary key, timestamp varchar(255) not null)`.execute(
@@ -57,7 +56,7 @@ export async function migrate(
   });
 }
 
-/** Whether no migration is left to do. Rejects as `migrate` does. */
+/** Whether all migrations are applied. Rejects as `migrate` does. */
 export async function isMigrated(
   database: Kysely<Schema>,
   kind: DatabaseKind,
@@ -74,7 +73,7 @@ async function applied(
   const found =
     kind === 'sqlite'
       ? await sql`select 1 from sqlite_master where type = 'table' and name = 'migrations'`.execute(database)
-      : // Not `to_regclass`, which may answer from before the lock was taken: it reads caches and no snapshot.
+      : // Not `to_regclass`, which reads caches and may return a state from before the lock was taken.
         await sql`select 1 from pg_class where relname = 'migrations' and pg_table_is_visible(oid)`.execute(
           database,
         );

@@ -3,15 +3,15 @@ import type { Database } from './database.ts';
 import { DatabaseError } from './errors.ts';
 import type { Schema } from './schema.ts';
 
-/** How long the dropping of a partition may hold up the ledger's writers, in milliseconds. */
+/** How long dropping a partition may block the ledger's writers, in milliseconds. */
 const DROP_WAIT_MS = 200;
 
-/** Held by the copy that makes partitions. */
+/** The advisory lock of the instance that creates partitions. */
 const LOCK = 0x51_01_cf;
 
 /**
- * The smallest id, as a UUIDv7, of a request that came at `atMs` (Unix milliseconds) or later. Ids and so the rows
- * of the ledger are in the order of time.
+ * Returns the smallest UUIDv7 of a request that arrived at `atMs` (Unix milliseconds) or later. IDs, and so the
+ * rows of the ledger, are ordered by time.
  */
 export function firstIdAt(atMs: number): string {
   const time = Math.max(0, Math.floor(atMs)).toString(16).padStart(12, '0');
@@ -19,9 +19,9 @@ export function firstIdAt(atMs: number): string {
 }
 
 /**
- * Makes the ledger's partitions of the UTC month of `nowMs` and of the next two, where they are missing; without
- * its partition a row cannot be written. To be called at the start and every day. Nothing to do on SQLite. Rejects
- * with a `DatabaseError`.
+ * Creates missing partitions of the ledger for the UTC month of `nowMs` and the next two. A row cannot be written
+ * without its partition, so call this at the start and daily. Does nothing on SQLite. Rejects with a
+ * `DatabaseError`.
  */
 export async function ensurePartitions(database: Database, nowMs: number): Promise<void> {
   if (database.place.kind === 'sqlite') return;
@@ -30,8 +30,8 @@ export async function ensurePartitions(database: Database, nowMs: number): Promi
     await sql`select pg_advisory_xact_lock(${sql.lit(LOCK)})`.execute(transaction);
     for (const { name, fromMs, toMs } of await missing(transaction, nowMs)) {
       const table = sql.table(name);
-      // `create table … partition of` would wait for every transaction that reads the ledger, and all writers behind
-      // it; attaching a table that is made beforehand waits for none.
+      // `create table … partition of` would wait for every transaction that reads the ledger, and block all
+      // writers; attaching an existing table does not.
       await sql`create table ${table} (like ledger including all)`.execute(transaction);
       await sql`
         alter table ledger attach partition ${table}
@@ -43,9 +43,9 @@ export async function ensurePartitions(database: Database, nowMs: number): Promi
 }
 
 /**
- * Drops the ledger's partitions whose every row is older than `beforeMs` (Unix milliseconds). One that is being read
- * is left for the next time, since everything that is written would have to wait behind it. Resolves with how many
- * were dropped; nothing to do on SQLite. Rejects with a `DatabaseError`.
+ * Drops the partitions of the ledger whose rows are all older than `beforeMs` (Unix milliseconds), and returns
+ * their number. Skips a partition that is being read, because writers would have to wait. Does nothing on SQLite.
+ * Rejects with a `DatabaseError`.
  */
 export async function dropPartitions(database: Database, beforeMs: number): Promise<number> {
   if (database.place.kind === 'sqlite') return 0;
@@ -57,7 +57,10 @@ export async function dropPartitions(database: Database, beforeMs: number): Prom
   return dropped;
 }
 
-/** Whether it is gone now. Not by `detach … concurrently`: cut short, that leaves a ledger that takes no rows. */
+/**
+ * Returns whether the partition was dropped. Does not use `detach … concurrently`, which if interrupted leaves a
+ * ledger that accepts no rows.
+ */
 async function drop(database: Database, name: string): Promise<boolean> {
   try {
     await database.kysely.transaction().execute(async (transaction) => {
@@ -76,13 +79,13 @@ async function missing(kysely: Kysely<Schema>, nowMs: number): Promise<Month[]> 
   return [0, 1, 2].map((ahead) => monthOf(nowMs, ahead)).filter(({ name }) => !existing.has(name));
 }
 
-/** The partitions there are, each with the id at which it ends. */
+/** Returns the existing partitions with their end IDs. */
 async function partitions(kysely: Kysely<Schema>): Promise<{ name: string; to: string }[]> {
   const { rows } = await sql<{ name: string; bound: string }>`
     select relname as name, pg_get_expr(relpartbound, oid) as bound
     from pg_class where oid in (select inhrelid from pg_inherits where inhparent = 'ledger'::regclass)
     order by relname`.execute(kysely);
-  // One without an end, such as a default partition, is none that we made.
+  // Partitions without an end, such as a default partition, were not created by this program.
   return rows.flatMap(({ name, bound }) => {
     const to = /TO \('([^']+)'\)/.exec(bound)?.[1];
     return to === undefined ? [] : [{ name, to }];
@@ -90,13 +93,13 @@ async function partitions(kysely: Kysely<Schema>): Promise<{ name: string; to: s
 }
 
 interface Month {
-  /** Of its partition. */
+  /** The name of its partition. */
   name: string;
   fromMs: number;
   toMs: number;
 }
 
-/** The UTC month so many months after that of `atMs`. */
+/** Returns the UTC month that is `ahead` months after that of `atMs`. */
 function monthOf(atMs: number, ahead: number): Month {
   const date = new Date(atMs);
   const from = new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + ahead));

@@ -12,49 +12,49 @@ import { asPostgresError, DatabaseError, type DatabaseFault } from './errors.ts'
 import { isMigrated, migrate } from './migrations.ts';
 import { ACCESS_REVISION, type Schema } from './schema.ts';
 
-/** Bounds of one kind of connections, in milliseconds. 0: none. */
+/** Bounds of a connection pool. Times are milliseconds; 0: unlimited. */
 interface Bounds {
   connections: number;
-  /** How long a statement may take. */
+  /** The statement timeout. */
   statementMs: number;
-  /** How long it may wait for a lock of others. */
+  /** The lock timeout. */
   lockMs: number;
-  /** Whether the server refuses what writes. */
+  /** Whether the server refuses writes. */
   readOnly?: boolean;
 }
 
-/** What people and other programs wait for. */
+/** For requests. */
 const MAIN: Bounds = { connections: 10, statementMs: 10_000, lockMs: 5000 };
-/** Two connections, so that the poll of who may do what does not stand behind the writing of when keys were used. */
+/** Two connections, so that polling the access revision does not wait for writing the last use of keys. */
 const BACKGROUND: Bounds = { connections: 2, statementMs: 2000, lockMs: 100 };
-/** What may take long has no connection of those that requests need. */
+/** Separate connections, so that long queries do not block requests. */
 const REPORTS: Bounds = { connections: 4, statementMs: 10_000, lockMs: 5000, readOnly: true };
-/** One migration may have much to rewrite, and another process's may have to be waited for. */
+/** A migration may rewrite large tables, or wait for another process. */
 const MIGRATION: Bounds = { connections: 1, statementMs: 0, lockMs: 0 };
 
-/** How long connecting may take, and waiting for a connection of the pool. */
+/** Timeout of connecting, and of waiting for a connection of the pool. */
 const CONNECT_MS = 5000;
-/** How long a connection is kept that nobody uses. */
+/** How long an idle connection is kept. */
 const IDLE_MS = 60_000;
-/** How long the server's own bound on a statement may be late before the connection is given up. */
+/** Milliseconds after the server's own statement timeout at which the client gives up. */
 const LATE_MS = 1000;
 /** The type of 64-bit integers (`pg_type.oid`). */
 const INT8: number = types.builtins.INT8;
-/** How long sockets may take to say goodbye. */
-const GOODBYE_MS = 1000;
+/** How long sockets may take to close. */
+const CLOSE_MS = 1000;
 
-/** The `Database` on a PostgreSQL server. Rejects with a `DatabaseError`. */
+/** Opens a `Database` on PostgreSQL. Rejects with a `DatabaseError`. */
 export async function openPostgres(url: Secret, onMigration?: (name: string) => void) {
   const name = nameOf(url);
   await using owned = new AsyncDisposableStack();
   const kysely = connect(url, MAIN, owned);
   if (!(await isMigrated(kysely, 'postgres', name))) {
-    await using patient = new AsyncDisposableStack();
-    await migrate(connect(url, MIGRATION, patient), 'postgres', name, onMigration);
+    await using temporary = new AsyncDisposableStack();
+    await migrate(connect(url, MIGRATION, temporary), 'postgres', name, onMigration);
   }
   const background = connect(url, BACKGROUND, owned);
   const reports = connect(url, REPORTS, owned);
-  const kept = owned.move();
+  const resources = owned.move();
   return {
     place: { kind: 'postgres' as const, url },
     kysely,
@@ -68,14 +68,14 @@ export async function openPostgres(url: Secret, onMigration?: (name: string) => 
         .executeTakeFirstOrThrow();
       return Number(value);
     },
-    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+    [Symbol.asyncDispose]: () => resources.disposeAsync(),
   };
 }
 
 /**
- * How every connection of ours is made: 64-bit integers come as numbers, and throw where they are none (money is
- * cast to text); a server that went away without a word is noticed. `sum` of integers is `numeric` on PostgreSQL
- * and comes as text unless it is cast.
+ * Returns the options of every connection. 64-bit integers are read as numbers, and throw if they are not safe
+ * integers (money is cast to text). Keep-alive detects a server that disappeared. `sum` of integers is `numeric`
+ * on PostgreSQL, which is read as text unless cast.
  */
 export function postgresOptions(url: Secret): ClientConfig {
   return {
@@ -85,14 +85,14 @@ export function postgresOptions(url: Secret): ClientConfig {
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
     types: {
-      // Its type has a form for binary values too, which we ask for nowhere.
+      // The type also covers binary values, which are never requested.
       getTypeParser: ((id: number, format?: 'text') =>
         id === INT8 ? toNumber : types.getTypeParser(id, format)) as typeof types.getTypeParser,
     },
   };
 }
 
-/** Which database it is, for people: never the user's name nor the password. */
+/** Returns the host and name of a database for messages, without user name and password. */
 export function nameOf(url: Secret): string {
   const { hostname, port, pathname, searchParams } = new URL(url.reveal());
   const host = hostname || searchParams.get('host') || 'localhost';
@@ -114,7 +114,7 @@ function connect(url: Secret, bounds: Bounds, owned: AsyncDisposableStack): Kyse
     max: bounds.connections,
     idleTimeoutMillis: IDLE_MS,
     statement_timeout: bounds.statementMs,
-    // A server that is stopped or cut off does not keep its own bounds.
+    // A paused or unreachable server does not apply its own timeout.
     query_timeout: bounds.statementMs === 0 ? 0 : bounds.statementMs + LATE_MS,
     lock_timeout: bounds.lockMs,
     ...(bounds.readOnly && { verify: refuseWrites }),
@@ -124,30 +124,35 @@ function connect(url: Secret, bounds: Bounds, owned: AsyncDisposableStack): Kyse
       return socket.once('close', () => sockets.delete(socket));
     },
   });
-  // A connection that breaks while nothing runs on it is taken out of the pool, and the next query tells. Without
-  // listeners these events would end the process; the pool itself listens to idle clients only.
+  // Without listeners these events would end the process, and the pool listens only to idle clients. A broken
+  // connection leaves the pool, and the next query reports it.
   pool.on('error', ignore);
   pool.on('connect', (client) => client.on('error', ignore));
   owned.defer(async () => {
     await pool.end();
-    // A server that does not answer the goodbye must not keep the process alive.
-    setTimeout(() => sockets.forEach((socket) => socket.destroy()), GOODBYE_MS).unref();
+    // A server that does not respond must not keep the process alive.
+    setTimeout(() => sockets.forEach((socket) => socket.destroy()), CLOSE_MS).unref();
   });
-  return new Kysely<Schema>({ dialect: new PostgresDialect({ pool: translating(pool, nameOf(url)) }) });
+  return new Kysely<Schema>({
+    dialect: new PostgresDialect({ pool: withDatabaseErrors(pool, nameOf(url)) }),
+  });
 }
 
 function ignore(): void {}
 
-/** The pool hands a new connection out when this is done. */
+/** The pool uses a new connection after this. */
 function refuseWrites(client: PoolClient, done: (error?: Error) => void): void {
   client.query('set default_transaction_read_only = on', done);
 }
 
-/** Faults after which a new connection may fare better: the server is another one, or a standby has become one. */
-const ANEW: ReadonlySet<DatabaseFault> = new Set<DatabaseFault>(['away', 'unwritable']);
+/**
+ * Faults after which the connection is replaced: the server may be another one, or a standby may have been
+ * promoted.
+ */
+const RECONNECT_FAULTS: ReadonlySet<DatabaseFault> = new Set<DatabaseFault>(['away', 'unwritable']);
 
-/** The pool with errors that are `DatabaseError`s, and without connections that are of no use any more. */
-function translating(pool: Pool, name: string): PostgresPool {
+/** Wraps a pool to throw `DatabaseError`s and to discard unusable connections. */
+function withDatabaseErrors(pool: Pool, name: string): PostgresPool {
   return {
     options: pool.options,
     end: () => pool.end(),
@@ -164,12 +169,12 @@ function translating(pool: Pool, name: string): PostgresPool {
           return (await client.query<R>(sql, [...parameters])) as PostgresQueryResult<R>;
         } catch (error) {
           const translated = asPostgresError(error, name);
-          lost ||= translated instanceof DatabaseError && ANEW.has(translated.fault);
+          lost ||= translated instanceof DatabaseError && RECONNECT_FAULTS.has(translated.fault);
           throw translated;
         }
       };
       return {
-        // Kysely's type has a form for cursors too, which it uses only where it was given them.
+        // Kysely's type also covers cursors, which are not used.
         query: query as PostgresPoolClient['query'],
         release: (destroy = false) => client.release(destroy || lost),
       };

@@ -3,30 +3,29 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { isLocked, tryLock } from '../file-lock.ts';
-import { asDatabaseError, DatabaseError } from './errors.ts';
+import { convertingErrors, DatabaseError } from './errors.ts';
 import type { OpenFile } from './sqlite-files.ts';
 
 /** The service that runs on a data directory, as it describes itself in `service.json`. */
 export interface RunningService {
   pid: number;
-  /** Its host, or container: a process id means nothing elsewhere. */
+  /** Its host or container; process IDs are only valid there. */
   host: string;
   /** ISO 8601. */
   startedAt: string;
-  /** Where it listens; null: not yet. */
+  /** The URL that it listens on; null: not yet. */
   url: string | null;
-  /** The files of its database; none before it listens. */
+  /** The files of its database; empty before it listens. */
   files: readonly OpenFile[];
 }
 
-/** How long to try: a command that looks whether a service runs holds the lock for a moment. */
+/** How long to try: commands that check for a running service hold the lock for a moment. */
 const TRY_MS = 1000;
 const PAUSE_MS = 20;
 
 /**
- * The right to serve the SQLite database of a data directory, which one service has at a time: two would each count
- * limits in their own memory. It is a lock of the operating system, so a service that was killed leaves nothing that
- * stops the next one. Commands do not take it.
+ * The lock of the one service that may use a data directory with SQLite: two would count limits separately. A
+ * lock of the operating system, so a killed service does not block the next. Commands do not take it.
  */
 export class ServiceLock implements Disposable {
   readonly #lock: Disposable;
@@ -45,18 +44,21 @@ export class ServiceLock implements Disposable {
     };
   }
 
-  /** Takes the lock of a directory that exists. Rejects with a `DatabaseError`: `in_use` names the service that has it. */
+  /**
+   * Takes the lock of an existing directory. Rejects with a `DatabaseError`: `in_use` names the service that
+   * holds it.
+   */
   static async take(home: string): Promise<ServiceLock> {
     const path = lockPath(home);
     const deadline = performance.now() + TRY_MS;
     for (;;) {
-      const lock = translated(path, () => tryLock(path));
+      const lock = convertingErrors(path, () => tryLock(path));
       if (lock !== null) {
         using owned = new DisposableStack();
-        const taken = owned.use(new ServiceLock(lock, home));
-        taken.#write();
+        const serviceLock = owned.use(new ServiceLock(lock, home));
+        serviceLock.#write();
         owned.move();
-        return taken;
+        return serviceLock;
       }
       if (performance.now() > deadline) throw inUse(home);
       await pause(PAUSE_MS);
@@ -75,7 +77,7 @@ export class ServiceLock implements Disposable {
     this.#lock[Symbol.dispose]();
   }
 
-  /** Others read it at any moment: it is replaced as a whole. */
+  /** Replaces the file atomically, because others may read it at any time. */
   #write(): void {
     const partial = `${this.#path}.partial`;
     try {
@@ -90,10 +92,10 @@ export class ServiceLock implements Disposable {
   }
 }
 
-/** The service that runs on a data directory with SQLite; null: none does, or its details cannot be read. */
+/** Returns the service that runs on a data directory with SQLite; null: none, or its details cannot be read. */
 export function runningService(home: string): RunningService | null {
   const path = lockPath(home);
-  return translated(path, () => isLocked(path)) ? readDetails(home) : null;
+  return convertingErrors(path, () => isLocked(path)) ? readDetails(home) : null;
 }
 
 /** Names a running service for the operator. */
@@ -120,20 +122,12 @@ function detailsPath(home: string): string {
   return join(home, 'service.json');
 }
 
-/** Null: someone removed the file. */
+/** Null: the file was removed. */
 function readDetails(home: string): RunningService | null {
   try {
     // Written by `ServiceLock`.
     return JSON.parse(readFileSync(detailsPath(home), 'utf8')) as RunningService;
   } catch {
     return null;
-  }
-}
-
-function translated<T>(path: string, run: () => T): T {
-  try {
-    return run();
-  } catch (error) {
-    throw asDatabaseError(error, path);
   }
 }

@@ -10,8 +10,8 @@ import {
 import { withStatements } from './sqlite-statements.ts';
 
 /**
- * Kysely over one connection of `node:sqlite`, for which it has no driver of its own. Kysely hands out the
- * connection to one query or transaction at a time. Errors are `DatabaseError`s.
+ * A Kysely dialect over one connection of `node:sqlite`, for which Kysely has no driver. Kysely runs one query or
+ * transaction at a time on it. Errors are `DatabaseError`s.
  */
 export class NodeSqliteDialect extends SqliteDialect {
   readonly #database: SqliteDatabase;
@@ -33,8 +33,8 @@ export class NodeSqliteDialect extends SqliteDialect {
 }
 
 /**
- * Takes the write lock when a transaction begins. A deferred one that turns from reading to writing after
- * somebody else has written fails at once, whatever the busy timeout says.
+ * Takes the write lock when a transaction begins. A deferred transaction that starts to write after another
+ * process has written fails at once, regardless of the busy timeout.
  */
 class ImmediateDriver extends SqliteDriver {
   override async beginTransaction(connection: DatabaseConnection): Promise<void> {
@@ -42,7 +42,7 @@ class ImmediateDriver extends SqliteDriver {
   }
 }
 
-/** SQLite rolls DDL back like any other statement; Kysely's adapter is more careful than it needs to be. */
+/** SQLite can roll back DDL; Kysely's adapter assumes that it cannot. */
 class TransactionalAdapter extends SqliteAdapter {
   override get supportsTransactionalDdl(): boolean {
     return true;

@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import { DatabaseError } from './errors.ts';
 
-/** A file that is open, and what identifies it: a deleted file keeps its device and inode while it is open. */
+/** An open file. A deleted file keeps its device and inode while it is open. */
 export interface OpenFile {
   path: string;
   /** Device and inode. */
@@ -17,8 +17,8 @@ export function openFiles(path: string): OpenFile[] {
 }
 
 /**
- * Throws a `DatabaseError` `replaced` when one of the files is no longer the one at its path: what is written to it
- * would be lost. Takes some 10 µs, and opens nothing: closing a descriptor would release SQLite's locks.
+ * Throws a `DatabaseError` `replaced` if a file was moved or replaced, since writes to it would be lost. Takes
+ * about 10 µs and opens nothing, because closing a descriptor would release SQLite's locks.
  */
 export function assertInPlace(files: readonly OpenFile[]): void {
   for (const { path, identity } of files) {

@@ -1,35 +1,35 @@
 /**
- * The thread that reads reports on SQLite: it owns a connection that cannot write, takes queries one after another
- * and answers each once. Kysely is not loaded here.
+ * The thread that reads reports on SQLite. It owns a read-only connection and runs queries one after another,
+ * without loading Kysely.
  */
 import { DatabaseSync } from 'node:sqlite';
 import { parentPort, workerData } from 'node:worker_threads';
 import type { SqliteDatabase } from 'kysely';
-import { asDatabaseError, DatabaseError } from './errors.ts';
+import { convertingErrors, DatabaseError } from './errors.ts';
 import { assertInPlace } from './sqlite-files.ts';
-import type { ReaderAnswer, ReaderQuery, SqliteThreadData } from './sqlite-reader.ts';
+import type { ReaderResult, ReaderQuery, SqliteThreadData } from './sqlite-reader.ts';
 import { withStatements } from './sqlite-statements.ts';
 
-/** How long a query waits for a lock, in milliseconds: it is rare that a reader meets one. */
+/** How long a query waits for a lock, in milliseconds. Readers rarely do. */
 const BUSY_MS = 5000;
 
 // Set by `SqliteReaderDialect`.
 const { path, files } = workerData as SqliteThreadData;
-// This file is only ever run as a thread.
+// This file runs only as a thread.
 const port = parentPort!;
 let database: SqliteDatabase | null = null;
 
 /** `null` ends the thread. */
 port.on('message', (query: ReaderQuery | null) => {
   if (query !== null) {
-    port.postMessage(answer(query));
+    port.postMessage(runQuery(query));
   } else {
     database?.close();
     port.close();
   }
 });
 
-function answer({ sql, parameters }: ReaderQuery): ReaderAnswer {
+function runQuery({ sql, parameters }: ReaderQuery): ReaderResult {
   try {
     assertInPlace(files);
     database ??= open();
@@ -43,9 +43,7 @@ function answer({ sql, parameters }: ReaderQuery): ReaderAnswer {
 }
 
 function open(): SqliteDatabase {
-  try {
-    return withStatements(new DatabaseSync(path, { readOnly: true, timeout: BUSY_MS }), path);
-  } catch (error) {
-    throw asDatabaseError(error, path);
-  }
+  return convertingErrors(path, () =>
+    withStatements(new DatabaseSync(path, { readOnly: true, timeout: BUSY_MS }), path),
+  );
 }

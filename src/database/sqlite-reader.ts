@@ -14,51 +14,51 @@ import {
 import { DatabaseError, type DatabaseFault } from './errors.ts';
 import { openFiles, type OpenFile } from './sqlite-files.ts';
 
-/** What a thread needs to open the database. It refuses to work once one of the files is no longer in its place. */
+/** What a thread needs to open the database. It refuses to work if one of the files was replaced. */
 export interface SqliteThreadData {
   path: string;
   files: readonly OpenFile[];
 }
 
-/** What the reader's thread is asked. */
+/** A query to the reader thread. */
 export interface ReaderQuery {
   sql: string;
   parameters: readonly unknown[];
 }
 
-/** What it answers. An `error` is not the database's. */
-export type ReaderAnswer =
+/** Its result. `error` is not from the database. */
+export type ReaderResult =
   | { rows: unknown[] }
   | { fault: DatabaseFault; message: string }
   | { error: unknown };
 
-/** Its name ends as this file's does: `.ts` in a clone, `.js` in a package. */
-const READER = new URL(`./sqlite-reader-thread${extname(import.meta.filename)}`, import.meta.url);
+/** `.ts` in a clone, `.js` in a package. */
+const READER_FILE = new URL(`./sqlite-reader-thread${extname(import.meta.filename)}`, import.meta.url);
 
 /**
- * Kysely over a connection of `node:sqlite` that only reads and lives in a thread: however long a query takes, the
- * event loop goes on. The thread starts with the first query, keeps no process alive that has nothing else to do,
- * and is started anew when it has died. Errors are `DatabaseError`s.
+ * A Kysely dialect over a read-only connection of `node:sqlite` in a thread, so that queries do not block the
+ * event loop. The thread starts with the first query, does not keep the process alive, and is restarted if it
+ * dies. Errors are `DatabaseError`s.
  */
 export class SqliteReaderDialect implements Dialect {
   readonly #data: SqliteThreadData;
-  readonly #thread: URL;
+  readonly #threadFile: URL;
 
   /** `thread`: the file that the thread runs. */
-  constructor(path: string, thread = READER) {
+  constructor(path: string, thread = READER_FILE) {
     this.#data = { path, files: openFiles(path) };
-    this.#thread = thread;
+    this.#threadFile = thread;
   }
 
   createDriver(): Driver {
-    return new ReaderDriver(new ReaderConnection(this.#data, this.#thread));
+    return new ReaderDriver(new ReaderConnection(this.#data, this.#threadFile));
   }
 
   createQueryCompiler(): SqliteQueryCompiler {
     return new SqliteQueryCompiler();
   }
 
-  /** It tells Kysely that there is one connection, which Kysely then lends to one query or transaction at a time. */
+  /** Tells Kysely that there is a single connection, which it uses for one query or transaction at a time. */
   createAdapter(): SqliteAdapter {
     return new SqliteAdapter();
   }
@@ -100,22 +100,22 @@ class ReaderDriver implements Driver {
   }
 }
 
-interface Waiting {
+interface PendingQuery {
   resolve: (rows: unknown[]) => void;
   reject: (error: unknown) => void;
 }
 
 class ReaderConnection implements DatabaseConnection {
   readonly #data: SqliteThreadData;
-  readonly #thread: URL;
+  readonly #threadFile: URL;
   #worker: Worker | null = null;
-  /** Whose answer is next: Kysely asks one query at a time. */
-  #waiting: Waiting | null = null;
+  /** The current query: Kysely runs one at a time. */
+  #pending: PendingQuery | null = null;
   #ending = false;
 
   constructor(data: SqliteThreadData, thread: URL) {
     this.#data = data;
-    this.#thread = thread;
+    this.#threadFile = thread;
   }
 
   async executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
@@ -123,13 +123,13 @@ class ReaderConnection implements DatabaseConnection {
     const query: ReaderQuery = { sql, parameters };
     worker.postMessage(query);
     const { promise, resolve, reject } = Promise.withResolvers<unknown[]>();
-    this.#waiting = { resolve, reject };
+    this.#pending = { resolve, reject };
     worker.ref();
     try {
-      // Whoever wrote the query says what its rows are.
+      // The author of the query declares the type of its rows.
       return { rows: (await promise) as R[] };
     } finally {
-      // Its end is waited for.
+      // `end` waits for the thread.
       if (!this.#ending) worker.unref();
     }
   }
@@ -138,7 +138,7 @@ class ReaderConnection implements DatabaseConnection {
     throw new Error('Streaming is not supported; read the results in pages.');
   }
 
-  /** Lets a query that runs come to its end. */
+  /** Waits for a running query and ends the thread. */
   async end(): Promise<void> {
     const worker = this.#worker;
     if (worker === null) return;
@@ -150,21 +150,21 @@ class ReaderConnection implements DatabaseConnection {
   }
 
   #start(): Worker {
-    const worker = new Worker(this.#thread, { workerData: this.#data });
+    const worker = new Worker(this.#threadFile, { workerData: this.#data });
     let reason: unknown = null;
-    worker.on('message', (answer: ReaderAnswer) => {
-      const waiting = this.#waiting;
-      this.#waiting = null;
-      if ('rows' in answer) waiting?.resolve(answer.rows);
-      else if ('error' in answer) waiting?.reject(answer.error);
-      else waiting?.reject(new DatabaseError(answer.fault, answer.message));
+    worker.on('message', (result: ReaderResult) => {
+      const pending = this.#pending;
+      this.#pending = null;
+      if ('rows' in result) pending?.resolve(result.rows);
+      else if ('error' in result) pending?.reject(result.error);
+      else pending?.reject(new DatabaseError(result.fault, result.message));
     });
     worker.on('error', (error) => (reason = error));
     worker.on('exit', () => {
       this.#worker = null;
       const died = `The thread that reads ${this.#data.path} has stopped.`;
-      this.#waiting?.reject(new DatabaseError('failed', died, { cause: reason }));
-      this.#waiting = null;
+      this.#pending?.reject(new DatabaseError('failed', died, { cause: reason }));
+      this.#pending = null;
     });
     return worker;
   }

@@ -1,13 +1,13 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import type { SqliteDatabase, SqliteStatement } from 'kysely';
-import { asDatabaseError } from './errors.ts';
+import { convertingErrors } from './errors.ts';
 
-/** Statements kept prepared. Lists of different lengths make different SQL, so there must be a bound. */
+/** Prepared statements to keep. Bounded, because lists of different lengths have different SQL. */
 const MAX_STATEMENTS = 100;
 
 /**
- * A connection of `node:sqlite` as Kysely wants it, with statements that stay prepared and errors that are
- * `DatabaseError`s. `beforeWrite` is called before each statement that may write, and may throw.
+ * Wraps a connection of `node:sqlite` for Kysely, with cached prepared statements and `DatabaseError`s.
+ * `beforeWrite` is called before each statement that may write, and may throw.
  */
 export function withStatements(
   connection: DatabaseSync,
@@ -21,7 +21,7 @@ export function withStatements(
       const known = statements.get(sql);
       if (known !== undefined) return known;
       const before = /^\s*(select|rollback)\b/i.test(sql) ? () => {} : beforeWrite;
-      const statement = translated(path, () => wrap(connection.prepare(sql), path, before));
+      const statement = convertingErrors(path, () => wrap(connection.prepare(sql), path, before));
       if (statements.size >= MAX_STATEMENTS) statements.clear();
       statements.set(sql, statement);
       return statement;
@@ -31,7 +31,7 @@ export function withStatements(
 
 function wrap(statement: StatementSync, path: string, before: () => void): SqliteStatement {
   const run = <T>(statementCall: () => T): T =>
-    translated(path, () => {
+    convertingErrors(path, () => {
       before();
       return statementCall();
     });
@@ -43,17 +43,9 @@ function wrap(statement: StatementSync, path: string, before: () => void): Sqlit
   };
 }
 
-/** Refuses what SQLite has no type for: it would be stored as NULL or as a number without a word. */
+/** Rejects values without a SQLite type, which would silently be stored as NULL or a number. */
 function bindable(value: unknown): SQLInputValue {
   if (value === null || value instanceof Uint8Array) return value;
   if (typeof value === 'string' || typeof value === 'number' || typeof value === 'bigint') return value;
   throw new TypeError(`SQLite has no type for a ${value instanceof Date ? 'Date' : typeof value}`);
-}
-
-function translated<T>(path: string, run: () => T): T {
-  try {
-    return run();
-  } catch (error) {
-    throw asDatabaseError(error, path);
-  }
 }

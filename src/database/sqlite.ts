@@ -9,7 +9,7 @@ import { NodeSqliteDialect } from './sqlite-dialect.ts';
 import { assertInPlace, openFiles, type OpenFile } from './sqlite-files.ts';
 import { SqliteReaderDialect } from './sqlite-reader.ts';
 
-/** How long a statement waits for another process's lock, in milliseconds. */
+/** How long a statement waits for the lock of another process, in milliseconds. */
 const BUSY_MS = 5000;
 
 interface Options {
@@ -19,7 +19,7 @@ interface Options {
 }
 
 /**
- * The `Database` in a file, which is made (mode 0600) where it is not there yet. Its folder exists. Rejects with a
+ * Opens a `Database` in a file of an existing folder, and creates it (mode 0600) if necessary. Rejects with a
  * `DatabaseError`.
  */
 export async function openSqlite(path: string, options: Options) {
@@ -31,7 +31,7 @@ export async function openSqlite(path: string, options: Options) {
   }
 }
 
-/** SQLite gives its files beside the database the mode of the database, which so has to be right from the start. */
+/** Sets the mode of the file first, because SQLite copies it to its other files. */
 function protect(path: string): void {
   try {
     const file = openSync(path, 'a', 0o600);
@@ -53,12 +53,14 @@ async function open(path: string, { threads, onMigration }: Options) {
   const kysely = new Kysely<Schema>({ dialect: new NodeSqliteDialect(main, path, beforeWrite) });
   try {
     await migrate(kysely, 'sqlite', path, onMigration);
-    // The files beside the database are there once it was read.
+    // All files exist after the first read.
     files.push(...openFiles(path));
-    const side = await connect(path, 0);
-    const background = new Kysely<Schema>({ dialect: new NodeSqliteDialect(side, path, beforeWrite) });
+    const backgroundConnection = await connect(path, 0);
+    const background = new Kysely<Schema>({
+      dialect: new NodeSqliteDialect(backgroundConnection, path, beforeWrite),
+    });
     const reports = threads ? new Kysely<Schema>({ dialect: new SqliteReaderDialect(path) }) : kysely;
-    const revision = side.prepare('select value from settings where name = ?');
+    const revision = backgroundConnection.prepare('select value from settings where name = ?');
     return {
       place: { kind: 'sqlite' as const, path, files },
       kysely,
@@ -76,8 +78,8 @@ async function open(path: string, { threads, onMigration }: Options) {
         await reports.destroy();
         await background.destroy();
         await kysely.destroy();
-        // Kysely closes only connections it has used.
-        for (const connection of [side, main]) if (connection.isOpen) connection.close();
+        // Kysely closes only connections that it has used.
+        for (const connection of [backgroundConnection, main]) if (connection.isOpen) connection.close();
       },
     };
   } catch (error) {
@@ -86,7 +88,7 @@ async function open(path: string, { threads, onMigration }: Options) {
   }
 }
 
-/** Turning WAL on wants the file alone for a moment and does not wait for it as other statements do. */
+/** Enabling WAL needs exclusive access for a moment, and does not use the busy timeout. */
 async function connect(path: string, timeout: number): Promise<DatabaseSync> {
   const connection = new DatabaseSync(path, { timeout, enableForeignKeyConstraints: true });
   const deadline = performance.now() + BUSY_MS;

@@ -11,7 +11,7 @@ import { backupSqlite } from '../../src/database/backup.ts';
 import { openDatabase } from '../../src/database/database.ts';
 import { fault } from './faults.ts';
 
-/** A home with a database in it, and a folder for backups. */
+/** A data directory with a database, and a folder for backups. */
 async function home() {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-backup-'));
   await using owned = new AsyncDisposableStack();
@@ -24,7 +24,7 @@ async function home() {
   return { folder, path, backups, database, [Symbol.asyncDispose]: () => kept.disposeAsync() };
 }
 
-/** Commits row after row from a thread of its own, as a service does, for as long as it is let. */
+/** Commits rows continuously from a thread, as a service does, until it is stopped. */
 const WRITER = `
 const { workerData, parentPort } = require('node:worker_threads');
 const { DatabaseSync } = require('node:sqlite');
@@ -37,7 +37,7 @@ for (let i = 0; ; i += 1) {
 }`;
 
 describe('a backup', () => {
-  test('is whole and of one moment while others write without a pause', async () => {
+  test('is a complete snapshot while others write continuously', async () => {
     await using here = await home();
     // Enough for several steps.
     await sql`
@@ -61,7 +61,8 @@ describe('a backup', () => {
       const count = (like: string) =>
         Number(copy.prepare('select count(*) as n from settings where name like ?').get(like)?.n);
       assert.equal(count('n%'), 40_000);
-      // The service's own begin with an a as well: the access revision and the secret of the console's cookies.
+      // The service's own settings also begin with an a: the access revision and the secret of the console's
+      // cookies.
       const [first, second] = [count('a%') - 2, count('b%')];
       assert.ok(first === second || first === second + 1, `${first} and ${second}`);
       copy.close();
@@ -70,7 +71,7 @@ describe('a backup', () => {
     }
   });
 
-  test('is a database that opens, with what was committed before', async () => {
+  test('can be opened, with everything committed before', async () => {
     await using here = await home();
     await here.database.kysely.insertInto('settings').values({ name: 'a', value: '1' }).execute();
     await backupSqlite(here.path, join(here.backups, 'sluice.db'));
@@ -89,7 +90,7 @@ describe('a backup', () => {
     assert.deepEqual(readdirSync(here.backups), ['sluice.db']);
   });
 
-  test('that is interrupted leaves nothing behind', async () => {
+  test('leaves no files when it is interrupted', async () => {
     await using here = await home();
     const stop = new AbortController();
     const stopped = new Error('enough');
@@ -104,7 +105,7 @@ describe('a backup', () => {
     assert.deepEqual(readdirSync(here.backups), []);
   });
 
-  test('of what is no database, or to where none can be written, says so and leaves nothing behind', async () => {
+  test('fails without leaving files if the source is not a database or the target cannot be written', async () => {
     await using here = await home();
     const file = join(here.backups, 'sluice.db');
     const letter = join(here.folder, 'letter.txt');
@@ -119,7 +120,7 @@ describe('a backup', () => {
     assert.deepEqual(readdirSync(here.backups), []);
   });
 
-  test('leaves what was interrupted hard before out of the way', async () => {
+  test('is not blocked by the files of an interrupted backup', async () => {
     await using here = await home();
     const file = join(here.backups, 'sluice.db');
     writeFileSync(`${file}.partial`, 'half of something', { mode: 0o644 });

@@ -20,7 +20,7 @@ const secretOf = async ({ kysely }: Database) =>
 
 for (const databases of testDatabases()) {
   describe(databases.name, () => {
-    test('a fresh database has the tables, the default account and a secret', async () => {
+    test('a new database has the tables, the default account and a secret', async () => {
       await using database = await databases.open();
       const accounts = await database.kysely
         .selectFrom('accounts')
@@ -36,7 +36,7 @@ for (const databases of testDatabases()) {
       assert.equal(await secretOf(again), await secretOf(database));
     });
 
-    test('processes that open a new database at once all find it whole', async () => {
+    test('processes that open a new database at the same time all find it complete', async () => {
       await using place = await databases.place();
       const children = Array.from({ length: 3 }, () =>
         fork(join(import.meta.dirname, 'open-child.ts'), {
@@ -55,7 +55,7 @@ for (const databases of testDatabases()) {
       assert.equal(accounts.length, 1);
     });
 
-    test('the access revision rises with whatever says who may do what, and with nothing else', async () => {
+    test('the access revision increases only with changes of access rights', async () => {
       await using one = await databases.open();
       await using two = await one.again();
       const { kysely } = two;
@@ -106,7 +106,7 @@ for (const databases of testDatabases()) {
       await rises('an account is gone', () => kysely.deleteFrom('accounts').where('id', '=', 'a').execute());
     });
 
-    test('a change that is taken back leaves the revision as it was', async () => {
+    test('a change that is rolled back does not change the revision', async () => {
       await using database = await databases.open();
       const before = await database.accessRevision();
       const change = database.kysely.transaction().execute(async (transaction) => {
@@ -117,7 +117,7 @@ for (const databases of testDatabases()) {
       assert.equal(await database.accessRevision(), before);
     });
 
-    test('the background connections give up soon where others hold a lock', async () => {
+    test('the background connections give up soon if the database is locked', async () => {
       await using database = await databases.open();
       const rename = (name: string) => database.background.updateTable('accounts').set({ name }).execute();
       await database.kysely.transaction().execute(async (transaction) => {
@@ -127,7 +127,7 @@ for (const databases of testDatabases()) {
       await rename('C');
     });
 
-    test('transactions of one process do not mix, and one that fails leaves nothing behind', async () => {
+    test('transactions of one process are isolated, and a failed one is rolled back', async () => {
       await using database = await databases.open();
       const add = (name: string, fail: boolean) =>
         database.kysely.transaction().execute(async (transaction) => {
@@ -161,7 +161,7 @@ for (const databases of testDatabases()) {
       );
     });
 
-    test('whole numbers come as numbers, and those that are none are refused unless they are cast', async () => {
+    test('integers are read as numbers, and unsafe ones are refused unless cast', async () => {
       await using database = await databases.open();
       const { kysely } = database;
       const big = { account_id: 'a', day: 1, model: 'm', key_id: 'k', requests: 9007199254740991 };
@@ -178,7 +178,7 @@ for (const databases of testDatabases()) {
       await assert.rejects(sql`select cost_pico from usage_days`.execute(kysely), RangeError);
     });
 
-    test('the audit log takes new rows and refuses that any is changed or removed', async () => {
+    test('the audit log accepts new rows and refuses changes and deletions', async () => {
       await using database = await databases.open();
       const { kysely } = database;
       const row = {
@@ -199,7 +199,7 @@ for (const databases of testDatabases()) {
       assert.equal((await kysely.selectFrom('audit').select('id').execute()).length, 2);
     });
 
-    test('an account that has keys cannot be removed; a person can, and takes the memberships along', async () => {
+    test('an account with keys cannot be deleted; deleting a user deletes the memberships', async () => {
       await using database = await databases.open();
       const { kysely } = database;
       await kysely.insertInto('people').values({ id: 'p', name: 'P', email: 'p@a', created_at: 1 }).execute();
@@ -210,7 +210,7 @@ for (const databases of testDatabases()) {
       assert.deepEqual(await kysely.selectFrom('memberships').selectAll().execute(), []);
     });
 
-    test('a number of a copy is never given again', async () => {
+    test('the epoch of an instance is never reused', async () => {
       await using database = await databases.open();
       const { kysely } = database;
       const enter = () =>

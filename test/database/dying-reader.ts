@@ -1,4 +1,4 @@
-/** The reader's thread, but it dies of some queries. */
+/** The reader thread, except that some queries kill it. */
 import { parentPort } from 'node:worker_threads';
 import type { ReaderQuery } from '../../src/database/sqlite-reader.ts';
 
@@ -6,5 +6,5 @@ parentPort?.on('message', (query: ReaderQuery | null) => {
   if (query?.sql.includes('die')) process.exit(1);
 });
 
-// After the listener above, so that it is asked first.
+// Imported later, so that the listener above runs first.
 await import('../../src/database/sqlite-reader-thread.ts');

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { DatabaseError, type DatabaseFault } from '../../src/database/errors.ts';
 
-/** For `assert.rejects`: whether it was this fault, told in such words. */
+/** Checks the fault and the message of a `DatabaseError`, for `assert.rejects`. */
 export function fault(name: DatabaseFault, words?: RegExp): (error: unknown) => true {
   return (error) => {
     assert.ok(error instanceof DatabaseError, String(error));
@@ -11,7 +11,7 @@ export function fault(name: DatabaseFault, words?: RegExp): (error: unknown) => 
   };
 }
 
-/** Rows come without a prototype, which a strict comparison minds. */
+/** Rows have no prototype, which a strict comparison rejects. */
 export function plain(rows: readonly unknown[]): unknown[] {
   return rows.map((row) => Object.assign({}, row));
 }

@@ -10,7 +10,7 @@ import { ensurePartitions } from '../../src/database/partitions.ts';
 import { testDatabases, type TestPlace } from '../servers.ts';
 import { fault, plain } from './faults.ts';
 
-/** What version 0.1.0 left on SQLite, and the same tables as PostgreSQL has them. */
+/** The tables of version 0.1.0 on SQLite, and the same on PostgreSQL. */
 const OLDEST = (integer: string, strict: string) => `
   create table accounts (id text not null primary key, name text not null,
     status text not null check (status in ('active', 'suspended', 'closed')), created_at ${integer} not null) ${strict};
@@ -29,12 +29,12 @@ const OLDEST = (integer: string, strict: string) => `
     ('key_1', 'default', 'caller', 'laptop', '${'1'.repeat(64)}', 'sk-sluice-oynz', 'nkwI', 1, null, 1795305922231, null),
     ('key_2', 'acme', 'admin', 'ops', '${'2'.repeat(64)}', 'sk-sluice-BCqO', 'IcLs', 2, 1797897920670, null, 4);`;
 
-/** Makes the oldest database there is, with rows in it. */
+/** Creates a database of the oldest version, with rows. */
 async function makeOldest(place: TestPlace): Promise<void> {
   await change(place, place.url === null ? OLDEST('integer', 'strict') : OLDEST('bigint', ''));
 }
 
-/** Runs statements past our own code. */
+/** Runs statements directly. */
 async function change({ home, url }: TestPlace, statements: string): Promise<void> {
   if (url === null) {
     const connection = new DatabaseSync(join(home, 'sluice.db'));
@@ -50,7 +50,7 @@ async function change({ home, url }: TestPlace, statements: string): Promise<voi
 
 for (const databases of testDatabases()) {
   describe(databases.name, () => {
-    test('the oldest database comes to the newest tables with every row as it was', async () => {
+    test('the oldest database is migrated to the newest tables with all rows unchanged', async () => {
       await using place = await databases.place();
       await makeOldest(place);
       await using database = await openDatabase(place);
@@ -106,7 +106,7 @@ for (const databases of testDatabases()) {
       ]);
     });
 
-    test('it has the same tables, indexes and triggers then as a new one', async () => {
+    test('a migrated database has the same tables, indexes and triggers as a new one', async () => {
       await using place = await databases.place();
       await makeOldest(place);
       await using old = await openDatabase(place);
@@ -119,7 +119,7 @@ for (const databases of testDatabases()) {
       assert.deepEqual(await names(old), found);
     });
 
-    test('rows of the ledger are kept when it begins to take clamped usage', async () => {
+    test('the migration to clamped usage keeps the rows of the ledger', async () => {
       await using place = await databases.place();
       await makeOldest(place);
       const rows = async ({ kysely }: Awaited<ReturnType<typeof openDatabase>>) =>
@@ -147,11 +147,11 @@ for (const databases of testDatabases()) {
       await assert.rejects(sql`update ledger set usage_source = 'guessed'`.execute(again.kysely));
     });
 
-    test('people of the version before keep all that they had, and have nothing new', async () => {
+    test('users of the previous version are unchanged by the migration', async () => {
       await using place = await databases.place();
       await makeOldest(place);
       await using old = await openDatabase(place);
-      // Back to where the migration before has left it.
+      // Back to the state after the previous migration.
       await change(place, BEFORE_IDENTITY);
       await change(
         place,
@@ -179,7 +179,7 @@ for (const databases of testDatabases()) {
     test('a migration that fails leaves the database as it was', async () => {
       await using place = await databases.place();
       await makeOldest(place);
-      // In the way of the last migration, after those before it have done their part.
+      // Makes the last migration fail, after those before it.
       await change(place, 'create table invitations (x integer)');
       await assert.rejects(openDatabase(place), fault('failed', /invitations/));
       await change(place, 'drop table invitations');
@@ -188,7 +188,7 @@ for (const databases of testDatabases()) {
       assert.equal(keys.length, 2);
     });
 
-    test('a database of a newer program is refused by the names of what it knows and we do not', async () => {
+    test('a database of a newer version is refused, naming the unknown migrations', async () => {
       await using database = await databases.open();
       await sql`insert into migrations (name, timestamp) values ('9999_wings', '')`.execute(database.kysely);
       await assert.rejects(database.again(), fault('newer_schema', /newer version of Sluice \(9999_wings\)/));
@@ -196,7 +196,7 @@ for (const databases of testDatabases()) {
   });
 }
 
-/** Takes away what the newest migration makes. */
+/** Reverts the migration to version 4. */
 const BEFORE_IDENTITY = `
   ${[
     'invitations',

@@ -1,4 +1,4 @@
-/** Opens the database that the environment names, once it is told to. */
+/** Opens the database that the environment names, after a message. */
 import { once } from 'node:events';
 import { databaseOf } from '../../src/config/load.ts';
 import { openDatabase } from '../../src/database/database.ts';

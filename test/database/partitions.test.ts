@@ -9,7 +9,7 @@ import { fault } from './faults.ts';
 
 const at = (time: string) => Date.parse(time);
 
-/** Opens a row of the request that came then. */
+/** Opens the row of a request that arrived at this time. */
 async function write({ kysely }: Database, time: string): Promise<void> {
   await kysely
     .insertInto('ledger')
@@ -44,7 +44,7 @@ async function rows({ kysely }: Database): Promise<string[]> {
   return found.map(({ started_at }) => new Date(started_at).toISOString());
 }
 
-test('the first id of a moment lies after every id before it and is a UUIDv7 of that moment', () => {
+test('the first ID of a time is a UUIDv7 after all earlier IDs', () => {
   fc.assert(
     fc.property(fc.nat({ max: 2 ** 47 }), fc.nat({ max: 2 ** 47 }), (a, b) => {
       assert.equal(firstIdAt(a) < firstIdAt(b), a < b);
@@ -64,7 +64,7 @@ for (const databases of testDatabases()) {
       assert.deepEqual(await rows(database), times);
     });
 
-    test('making partitions again, by several copies at once, changes nothing', async () => {
+    test('creating partitions again, by several instances at the same time, changes nothing', async () => {
       await using database = await databases.open();
       await using other = await database.again();
       const now = at('2027-01-31T23:59:59.999Z');
@@ -78,14 +78,14 @@ for (const databases of testDatabases()) {
 
 for (const databases of testDatabases().filter(({ name }) => name === 'PostgreSQL')) {
   describe('partitions of PostgreSQL', () => {
-    test('a row without its month’s partition is refused, and taken as soon as there is one', async () => {
+    test('a row of a month without a partition is refused until the partition exists', async () => {
       await using database = await databases.open();
       await assert.rejects(write(database, '2026-11-22T10:00:00Z'), fault('failed', /no partition/));
       await ensurePartitions(database, at('2026-11-22T10:00:00Z'));
       await write(database, '2026-11-22T10:00:00Z');
     });
 
-    test('only partitions whose every row is old enough are dropped', async () => {
+    test('only partitions whose rows are all old enough are dropped', async () => {
       await using database = await databases.open();
       await ensurePartitions(database, at('2026-08-15T00:00:00Z'));
       const times = ['2026-08-31T23:59:59.999Z', '2026-09-01T00:00:00.000Z', '2026-10-01T00:00:00.000Z'];
@@ -96,7 +96,7 @@ for (const databases of testDatabases().filter(({ name }) => name === 'PostgreSQ
       assert.deepEqual(await rows(database), times.slice(2));
     });
 
-    test('partitions are made while the ledger is read and written', async () => {
+    test('partitions are created while the ledger is read and written', async () => {
       await using database = await databases.open();
       await ensurePartitions(database, at('2026-08-15T00:00:00Z'));
       await using other = await database.again();
@@ -108,7 +108,7 @@ for (const databases of testDatabases().filter(({ name }) => name === 'PostgreSQ
       await write(database, '2027-01-01T00:00:00.000Z');
     });
 
-    test('a partition that is being read is left for the next time, and writers go on', async () => {
+    test('a partition that is being read is skipped, and writers continue', async () => {
       await using database = await databases.open();
       await ensurePartitions(database, at('2026-08-15T00:00:00Z'));
       await using other = await database.again();
@@ -120,7 +120,7 @@ for (const databases of testDatabases().filter(({ name }) => name === 'PostgreSQ
       assert.equal(await dropPartitions(other, at('2026-09-01T00:00:00Z')), 1);
     });
 
-    test('a partition that an operator made is left alone', async () => {
+    test('a partition that an operator created is left alone', async () => {
       await using database = await databases.open();
       await sql`create table ledger_rest partition of ledger default`.execute(database.kysely);
       await ensurePartitions(database, at('2026-08-15T00:00:00Z'));

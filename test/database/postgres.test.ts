@@ -13,7 +13,7 @@ import { fault } from './faults.ts';
 
 const at = (url: string) => ({ home: tmpdir(), url: new Secret(url) });
 
-test('a database is named by host and name, without the user and the password', () => {
+test('a database is named by host and name, without user and password', () => {
   for (const [url, name] of [
     ['postgres://me:hush@db.example.org/sluice', 'sluice on db.example.org:5432'],
     ['postgresql://me:hush@db:6000/a%20b?sslmode=require', 'a b on db:6000'],
@@ -24,7 +24,7 @@ test('a database is named by host and name, without the user and the password', 
   }
 });
 
-test('what the server reports becomes the fault that decides whether to wait or to stop', () => {
+test('errors of the server become the fault that decides whether to wait or to stop', () => {
   const reported = (code: string) =>
     asPostgresError(Object.assign(new Error('odd'), { severity: 'ERROR', code }), 'a on b');
   for (const [code, expected] of [
@@ -51,7 +51,7 @@ test('what the server reports becomes the fault that decides whether to wait or 
   assert.equal(asPostgresError(ours, 'a on b'), ours);
 });
 
-test('a server that is not there is away, by its host and database', async () => {
+test('an unreachable server is away, with its host and database', async () => {
   const refused = openDatabase(at('postgres://me:hush@127.0.0.1:1/sluice'));
   await assert.rejects(refused, fault('away', /^The database sluice on 127\.0\.0\.1:1 cannot be reached/));
   const unknown = openDatabase(at('postgres://me:hush@nowhere.invalid/sluice'));
@@ -59,7 +59,7 @@ test('a server that is not there is away, by its host and database', async () =>
 });
 
 for (const databases of testDatabases().filter(({ name }) => name === 'PostgreSQL')) {
-  test('a database that is not there is told apart from a server that is not', async () => {
+  test('a missing database is distinguished from an unreachable server', async () => {
     await using place = await databases.place();
     const url = new URL(place.url?.reveal() ?? '');
     url.pathname = '/nothing_of_that_name';
@@ -69,7 +69,7 @@ for (const databases of testDatabases().filter(({ name }) => name === 'PostgreSQ
     );
   });
 
-  test('a connection that the server ends within a transaction is replaced, and nothing else breaks', async () => {
+  test('a connection that the server closes within a transaction is replaced', async () => {
     await using database = await databases.open();
     await using other = await database.again();
     const broken = database.kysely.transaction().execute(async (transaction) => {
@@ -96,7 +96,7 @@ for (const databases of testDatabases().filter(({ name }) => name === 'PostgreSQ
   });
 }
 
-describe('a server that goes away', { skip: withoutPostgres }, () => {
+describe('a server that becomes unreachable', { skip: withoutPostgres }, () => {
   let server: TestServer;
   let database: Database;
 
@@ -112,10 +112,10 @@ describe('a server that goes away', { skip: withoutPostgres }, () => {
   const name = async () =>
     (await database.kysely.selectFrom('accounts').select('name').executeTakeFirstOrThrow()).name;
 
-  test('is away while it is, and everything goes on when it is back, on the same `Database`', async () => {
+  test('is away until it is back, and the same `Database` then works again', async () => {
     await Promise.all(Array.from({ length: 5 }, name));
     process.kill(server.pid, 'SIGKILL');
-    // Each connection of the pool finds out for itself.
+    // Each connection of the pool detects it separately.
     await until(async () => {
       const error: unknown = await name().catch((reason: unknown) => reason);
       return error instanceof DatabaseError && error.fault === 'away' && /ECONNREFUSED/.test(error.message);
@@ -126,7 +126,7 @@ describe('a server that goes away', { skip: withoutPostgres }, () => {
     assert.equal(await database.accessRevision(), 1);
   });
 
-  test('is away when it stands still; the connection is given up and the next one serves', async () => {
+  test('is away while it is paused, and the connection is replaced', async () => {
     const backend = () => sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(database.background);
     const [first] = (await backend()).rows;
     assert.ok(first);

@@ -11,7 +11,7 @@ import { SqliteReaderDialect } from '../../src/database/sqlite-reader.ts';
 import { testDatabases, type TestDatabases } from '../servers.ts';
 import { fault, plain } from './faults.ts';
 
-/** A new database as the service opens it. */
+/** Opens a new database as the service does. */
 async function open(databases: TestDatabases) {
   await using owned = new AsyncDisposableStack();
   const place = owned.use(await databases.place());
@@ -20,14 +20,14 @@ async function open(databases: TestDatabases) {
   return { ...database, home: place.home, [Symbol.asyncDispose]: () => kept.disposeAsync() };
 }
 
-/** Takes long on either database, and gives its last number. */
+/** A slow query on either database; returns its last number. */
 const long = (rows: number) => sql<{ last: number }>`
   with recursive count(n) as (select 1 union all select n + 1 from count where n < ${sql.lit(rows)})
   select max(n) as last from count`;
 
 for (const databases of testDatabases()) {
   describe(`reports on ${databases.name}`, () => {
-    test('they read what the main connection has written, as it would', async () => {
+    test('read what the main connection has written', async () => {
       await using database = await open(databases);
       const values = { account_id: 'ä', day: 1, model: 'm', key_id: "'", requests: 9007199254740991 };
       const zeros = { errors: 0, aborted: 0, interrupted: 0, prompt_tokens: 0, cached_tokens: 0 };
@@ -47,9 +47,9 @@ for (const databases of testDatabases()) {
       assert.deepEqual(there, here);
     });
 
-    test('the event loop turns while a long query runs', async () => {
+    test('do not block the event loop during a long query', async () => {
       await using database = await open(databases);
-      // So that turns are not those of the start.
+      // Starts the thread before turns are counted.
       await sql`select 1`.execute(database.reports);
       let turns = 0;
       let running = true;
@@ -64,7 +64,7 @@ for (const databases of testDatabases()) {
       assert.ok(turns > 10, `${turns} turns`);
     });
 
-    test('queries that are asked at once each get their own answer, and one that fails no other’s', async () => {
+    test('return the result of each concurrent query, and one failure does not affect the others', async () => {
       await using database = await open(databases);
       const numbers = Array.from({ length: 20 }, (_, index) => index);
       const answers = await Promise.allSettled(
@@ -80,7 +80,7 @@ for (const databases of testDatabases()) {
       );
     });
 
-    test('they refuse to write', async () => {
+    test('refuse writes', async () => {
       await using database = await open(databases);
       const rename = database.reports.updateTable('accounts').set({ name: 'B' });
       await assert.rejects(rename.execute(), fault('unwritable'));
@@ -88,7 +88,7 @@ for (const databases of testDatabases()) {
       assert.equal(account.name, 'Default');
     });
 
-    test('what the database reports comes as a fault of it, and what is too large for a number as it does elsewhere', async () => {
+    test('reject with database errors, and with a RangeError for unsafe integers', async () => {
       await using database = await open(databases);
       await assert.rejects(sql`select 1 from nowhere`.execute(database.reports), fault('failed', /nowhere/));
       await assert.rejects(
@@ -108,7 +108,7 @@ test('without threads SQLite reads reports on its main connection', async () => 
   assert.equal(database.reports, database.kysely);
 });
 
-test('a transaction of reports on SQLite sees one state of the tables, and nothing goes between', async () => {
+test('a transaction of reports on SQLite reads one snapshot, and no other query runs in between', async () => {
   await using database = await open(sqlite);
   const names = (kysely: Kysely<Schema>) => kysely.selectFrom('accounts').select('name').execute();
   await database.reports.transaction().execute(async (transaction) => {
@@ -119,14 +119,14 @@ test('a transaction of reports on SQLite sees one state of the tables, and nothi
   assert.deepEqual(plain(await names(database.reports)), [{ name: 'B' }]);
 });
 
-test('a value that SQLite has no type for is refused by the thread too', async () => {
+test('a value without a SQLite type is refused by the thread too', async () => {
   await using database = await open(sqlite);
   await assert.rejects(sql`select ${new Date()}`.execute(database.reports), /SQLite has no type for a Date/);
   await assert.rejects(sql`select ${Symbol('a')}`.execute(database.reports), /could not be cloned/);
   await sql`select 1`.execute(database.reports);
 });
 
-test('a file that is away is told as a fault, and read when it is there again', async () => {
+test('a moved file is reported as a fault, and read when it is back', async () => {
   await using place = await sqlite.place();
   const reports = new Kysely<Schema>({ dialect: new SqliteReaderDialect(join(place.home, 'sluice.db')) });
   const names = () => reports.selectFrom('accounts').select('name').execute();
@@ -136,7 +136,7 @@ test('a file that is away is told as a fault, and read when it is there again', 
   await reports.destroy();
 });
 
-test('a thread that dies fails the query it was asked, and the next one has a new thread', async () => {
+test('a thread that dies fails its query, and the next query starts a new thread', async () => {
   await using database = await open(sqlite);
   const thread = pathToFileURL(join(import.meta.dirname, 'dying-reader.ts'));
   const path = join(database.home, 'sluice.db');
@@ -152,7 +152,7 @@ test('a thread that dies fails the query it was asked, and the next one has a ne
   await reports.destroy();
 });
 
-test('closing waits for the query that runs', async () => {
+test('closing waits for the running query', async () => {
   const database = await open(sqlite);
   const running = long(100_000).execute(database.reports);
   await sql`select 1`.execute(database.kysely);
@@ -160,7 +160,7 @@ test('closing waits for the query that runs', async () => {
   assert.equal((await running).rows[0]?.last, 100_000);
 });
 
-test('a thread that nobody asks keeps no process alive', async () => {
+test('an idle thread does not keep the process alive', async () => {
   await using place = await sqlite.place();
   const module = (path: string) => JSON.stringify(pathToFileURL(join(import.meta.dirname, path)).href);
   const program = `import(${module('../../src/database/database.ts')}).then(async ({ openDatabase }) => {

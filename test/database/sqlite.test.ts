@@ -15,7 +15,7 @@ function folder(context: TestContext): string {
   return path;
 }
 
-test('the database and the files beside it can be read by their owner alone', async (t) => {
+test('only the owner can read the database and its other files', async (t) => {
   const home = folder(t);
   await using _database = await openDatabase({ home, url: null });
   for (const name of ['sluice.db', 'sluice.db-wal', 'sluice.db-shm']) {
@@ -23,7 +23,7 @@ test('the database and the files beside it can be read by their owner alone', as
   }
 });
 
-test('a database file that others can read is closed to them', async (t) => {
+test('a database file that others can read becomes private', async (t) => {
   const home = folder(t);
   await (await openDatabase({ home, url: null }))[Symbol.asyncDispose]();
   chmodSync(join(home, 'sluice.db'), 0o644);
@@ -31,7 +31,7 @@ test('a database file that others can read is closed to them', async (t) => {
   assert.equal(statSync(join(home, 'sluice.db')).mode & 0o777, 0o600);
 });
 
-test('commits are durable before they are answered: WAL with full synchronization, and keys to other tables hold', async (t) => {
+test('commits are durable: WAL with full synchronization, and foreign keys are enforced', async (t) => {
   await using database = await openDatabase({ home: folder(t), url: null });
   for (const kysely of [database.kysely, database.background]) {
     const settings = await Promise.all([
@@ -61,14 +61,14 @@ test('the background connection does not wait for a lock', async (t) => {
   await database.background.updateTable('accounts').set({ name: 'A' }).execute();
 });
 
-test('a value that SQLite has no type for is refused and not stored as NULL', async (t) => {
+test('a value without a SQLite type is refused and not stored as NULL', async (t) => {
   await using database = await openDatabase({ home: folder(t), url: null });
   for (const value of [undefined, new Date(), true]) {
     await assert.rejects(sql`select ${value}`.execute(database.kysely), /SQLite has no type for/);
   }
 });
 
-test('a file that is no database is refused and left alone', async (t) => {
+test('a file that is not a database is refused and left alone', async (t) => {
   const home = folder(t);
   const path = join(home, 'sluice.db');
   writeFileSync(path, 'this is a letter to my grandmother, '.repeat(100));
@@ -79,7 +79,7 @@ test('a file that is no database is refused and left alone', async (t) => {
   assert.equal(statSync(path).size, 3600);
 });
 
-test('a folder that is not there, or a folder in the place of the file, is an unwritable database', async (t) => {
+test('a missing folder, or a folder instead of the file, is an unwritable database', async (t) => {
   const home = folder(t);
   await assert.rejects(
     openDatabase({ home: join(home, 'nowhere'), url: null }),
@@ -89,14 +89,14 @@ test('a folder that is not there, or a folder in the place of the file, is an un
   await assert.rejects(openDatabase({ home, url: null }), fault('unwritable', /EISDIR/));
 });
 
-test('a full disk is said in words, and the database goes on when there is room again', async (t) => {
+test('a full disk is reported, and the database works again when there is space', async (t) => {
   await using database = await openDatabase({ home: folder(t), url: null });
   const insert = (name: string) =>
     database.kysely
       .insertInto('settings')
       .values({ name, value: 'x'.repeat(1_000_000) })
       .execute();
-  // SQLite reports the bound of its pages with the code of a full disk.
+  // SQLite reports its page limit with the code of a full disk.
   const { rows } = await sql<{ page_count: number }>`pragma page_count`.execute(database.kysely);
   await sql.raw(`pragma max_page_count = ${rows[0]?.page_count}`).execute(database.kysely);
   await assert.rejects(insert('big'), fault('full', /the disk is full/));
@@ -104,7 +104,7 @@ test('a full disk is said in words, and the database goes on when there is room 
   await insert('big');
 });
 
-test('errors that are not SQLite’s pass unchanged', () => {
+test('errors that are not from SQLite are unchanged', () => {
   const error = new TypeError('x');
   assert.equal(asDatabaseError(error, 'a'), error);
   const odd = asDatabaseError(Object.assign(new Error('odd'), { errcode: 21 }), '/a/sluice.db');

@@ -2,15 +2,15 @@ import { sql, type Transaction } from 'kysely';
 import { ACCESS_REVISION, type Schema } from '../schema.ts';
 import { columnTypes, type DatabaseKind } from './column-types.ts';
 
-/** Plans, people, what a key may do, and a log of who changed what. */
+/** Adds plans, users, key restrictions and the audit log. */
 export async function createAccounts(database: Transaction<Schema>, kind: DatabaseKind): Promise<void> {
   const { text, integer, strict, strictByKey } = columnTypes(kind);
-  // Left by a library that ran the first migration.
+  // Left by the library that ran the first migration.
   await sql`drop table if exists migrations_lock`.execute(database);
   await sql`alter table accounts add column plan ${text}`.execute(database);
   await sql`alter table keys add column allowed_models ${text}`.execute(database);
   await sql`alter table keys add column limits ${text}`.execute(database);
-  // Lists go page by page in the order in which things were made.
+  // Lists are paged by creation time.
   await sql`create index accounts_created on accounts (created_at, id)`.execute(database);
   await sql`create index keys_created on keys (created_at, id)`.execute(database);
   await sql`create index keys_account on keys (account_id, created_at, id)`.execute(database);
@@ -46,7 +46,7 @@ export async function createAccounts(database: Transaction<Schema>, kind: Databa
   await (kind === 'postgres' ? triggersOfPostgres : triggersOfSqlite)(database);
 }
 
-/** What decides who may do what, or is told to those who may. When a key was last used does not. */
+/** Columns that affect access rights or are shown with them, unlike the last use of a key. */
 const ACCESS_COLUMNS = {
   accounts: ['id', 'name', 'status', 'plan'],
   keys: ['account_id', 'kind', 'name', 'hash', 'expires_at', 'revoked_at', 'allowed_models', 'limits'],
@@ -72,8 +72,8 @@ async function triggersOfSqlite(database: Transaction<Schema>): Promise<void> {
 }
 
 /**
- * The revision is a row and no sequence: a sequence rises before the commit, and who read it then would take what
- * he read with it, which is older, for the newest.
+ * The revision is a row, not a sequence: a sequence increases before the commit, so a reader could pair the new
+ * number with old data.
  */
 async function triggersOfPostgres(database: Transaction<Schema>): Promise<void> {
   await sql`

@@ -3,13 +3,13 @@ import type { Schema } from '../schema.ts';
 import { columnTypes, type DatabaseKind } from './column-types.ts';
 
 /**
- * The ledger, its roll-ups, and the copies of the service that may write them. None of them refers to accounts or
- * keys by a foreign key: rows outlive everything, and a request pays for no look-up.
+ * Creates the ledger, its roll-ups and the instances that write them. Without foreign keys to accounts and keys,
+ * because rows outlive them and checking would cost every request a lookup.
  */
 export async function createLedger(database: Transaction<Schema>, kind: DatabaseKind): Promise<void> {
   const { text, integer, small, strict, strictByKey } = columnTypes(kind);
   const postgres = kind === 'postgres';
-  // Never given twice: SQLite would otherwise give the number of a deleted last row again.
+  // Never reused: SQLite would otherwise reuse the number of a deleted last row.
   const epoch = sql.raw(
     postgres
       ? 'bigint generated always as identity primary key'

@@ -3,7 +3,7 @@ import { sql, type Transaction } from 'kysely';
 import { AUTH_SECRET, type Schema } from '../schema.ts';
 import { columnTypes, type DatabaseKind } from './column-types.ts';
 
-/** How people prove who they are, what they are invited to, and the keys that the console makes for itself. */
+/** Adds credentials, sessions, invitations, and keys of the console. */
 export async function createIdentity(database: Transaction<Schema>, kind: DatabaseKind): Promise<void> {
   const { text, integer, small, strict, strictByKey } = columnTypes(kind);
   for (const flag of ['email_verified', 'operator', 'two_factor']) {

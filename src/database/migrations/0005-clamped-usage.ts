@@ -4,10 +4,10 @@ import type { DatabaseKind } from './column-types.ts';
 
 const SOURCES = "('engine', 'estimated', 'clamped')";
 
-/** Allows `clamped` as the source of a row's token counts. SQLite has to copy the table to change a constraint. */
+/** Allows `clamped` as the source of token counts. SQLite must copy the table to change a constraint. */
 export async function allowClampedUsage(database: Transaction<Schema>, kind: DatabaseKind): Promise<void> {
   if (kind === 'postgres') {
-    // A partition keeps the constraint that it was created with before it was attached.
+    // A partition keeps the constraint from before it was attached.
     const { rows } = await sql<{ name: string }>`
       select inhrelid::regclass::text as name from pg_inherits where inhparent = 'ledger'::regclass`.execute(
       database,

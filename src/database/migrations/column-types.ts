@@ -2,17 +2,17 @@ import { sql, type RawBuilder } from 'kysely';
 
 export type DatabaseKind = 'sqlite' | 'postgres';
 
-/** How a migration says the same on either database. */
+/** The SQL of column types on either database. */
 export interface ColumnTypes {
-  /** Text that is compared byte by byte, as SQLite does anyway: one order of rows and pages everywhere. */
+  /** Text compared by bytes, as in SQLite, so that the order of rows is the same everywhere. */
   text: RawBuilder<unknown>;
   /** 64 bits: times, tokens, money. */
   integer: RawBuilder<unknown>;
   /** At least 32 bits: flags, days, statuses. */
   small: RawBuilder<unknown>;
-  /** Ends a table: SQLite checks the types of values only in those that are `strict`. */
+  /** Table options: SQLite checks value types only in `strict` tables. */
   strict: RawBuilder<unknown>;
-  /** The same for a table that is kept in the order of its primary key. */
+  /** The same for a table stored in the order of its primary key. */
   strictByKey: RawBuilder<unknown>;
 }
 
