@@ -107,10 +107,10 @@ export async function listPlanUsage(database: Database, plans: Plans): Promise<P
     const accounts = (counts.get(name) ?? 0) + (isDefault ? (counts.get(null) ?? 0) : 0);
     return { name, isDefault, accounts, limits };
   });
-  const lost: PlanUsage[] = [...counts].flatMap(([name, accounts]) =>
+  const missing: PlanUsage[] = [...counts].flatMap(([name, accounts]) =>
     name === null || plans.of(name) !== null ? [] : [{ name, isDefault: false, accounts, limits: null }],
   );
-  return [...known, ...lost];
+  return [...known, ...missing];
 }
 
 /** Changes to an account. Omitted fields stay the same. */

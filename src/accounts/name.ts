@@ -5,11 +5,11 @@ import { hasLength, MAX_NAME, NAME } from './bounds.ts';
  * Trims and checks a name. Names are shown in terminals and logs, so they have no characters that move a cursor.
  * Throws a `ServiceError` `invalid_value` (param `name`).
  */
-export function checkedName(name: string, whose: 'account' | 'key' | 'person'): string {
+export function checkedName(name: string, owner: 'account' | 'key' | 'person'): string {
   if (hasLength(name, 1, MAX_NAME) && NAME.test(name) && name.isWellFormed()) return name.trim();
   throw new ServiceError(
     'invalid_value',
-    `The name of ${whose === 'account' ? 'an' : 'a'} ${whose} must be 1 to ${MAX_NAME} characters long, without control characters.`,
+    `The name of ${owner === 'account' ? 'an' : 'a'} ${owner} must be 1 to ${MAX_NAME} characters long, without control characters.`,
     { param: 'name' },
   );
 }

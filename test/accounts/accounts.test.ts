@@ -75,9 +75,9 @@ for (const kind of testDatabases()) {
       assert.deepEqual(await getAccount(database, id), changed);
       await changeAccount(database, id, { plan: null, status: 'active' }, by);
       const { items } = await listAudit(database, { accountId: id, actor: by.id });
-      const told = items.map(({ action, detail }) => ({ action, ...detail }));
+      const changes = items.map(({ action, detail }) => ({ action, ...detail }));
       assert.deepEqual(
-        new Set(told),
+        new Set(changes),
         new Set([
           { action: 'account.rename', from: 'a', to: 'b' },
           { action: 'account.set_plan', from: null, to: 'free' },
@@ -86,7 +86,7 @@ for (const kind of testDatabases()) {
           { action: 'account.resume', from: 'suspended', to: 'active' },
         ]),
       );
-      assert.equal(told.length, 5);
+      assert.equal(changes.length, 5);
     });
 
     test('a closed account cannot be changed, and the default account cannot be closed', async () => {

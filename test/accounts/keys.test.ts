@@ -33,14 +33,14 @@ class Clock implements KeyClock {
 /** Delays the result of one query until it is released. */
 class HeldResults implements KyselyPlugin {
   /** Resolves when the delayed result has been read from the database. */
-  held: Promise<void> = Promise.resolve();
+  delayed: Promise<void> = Promise.resolve();
   #hold: (() => Promise<void>) | null = null;
 
   /** Returns a function that releases the result. */
   holdNext(): () => void {
     const read = Promise.withResolvers<void>();
     const released = Promise.withResolvers<void>();
-    this.held = read.promise;
+    this.delayed = read.promise;
     this.#hold = () => {
       this.#hold = null;
       read.resolve();
@@ -148,7 +148,7 @@ test('a refresh that ends after a later one does not restore a revoked key', asy
   const { key, record } = await createKey(elsewhere, { name: 'a' });
   const release = results.holdNext();
   const earlier = keys.refresh();
-  await results.held;
+  await results.delayed;
   await revokeKey(elsewhere, record.id);
   await keys.refresh();
   release();
@@ -345,7 +345,7 @@ test('the last use is written in batches and at the end; a locked database only 
       [clock.unix, '192.0.2.7'],
       [null, null],
     ],
-    'a use from nobody knows where keeps the address',
+    'a use from an unknown address keeps the last address',
   );
 });
 
@@ -389,8 +389,8 @@ test('no key with an invalid name or expiry, or for an unknown account', async (
     await assert.rejects(keys.create({ name }), refused('name'));
   }
   await assert.rejects(keys.create({ name: 'a', expiresAt: Number.NaN }), TypeError);
-  const nobody = keys.create({ name: 'a', accountId: 'nobody' });
-  await assert.rejects(nobody, refused('account_id', 'not_found'));
+  const unknownAccount = keys.create({ name: 'a', accountId: 'nobody' });
+  await assert.rejects(unknownAccount, refused('account_id', 'not_found'));
   assert.equal((await keys.list()).length, 0);
   assert.equal((await keys.create({ name: 'Zoë’s laptop 💻' })).record.name, 'Zoë’s laptop 💻');
 });

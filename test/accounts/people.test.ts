@@ -68,8 +68,8 @@ for (const kind of testDatabases()) {
     test('404 for unknown users and accounts', async () => {
       await using database = await kind.open();
       const { id: personId } = await createPerson(database, { name: 'a', email: 'a@b' }, by);
-      const nobody = { accountId: 'default', personId: 'person_0', role: 'owner' } as const;
-      await assert.rejects(setMember(database, nobody, by), refused('not_found', 'person_id'));
+      const unknownUser = { accountId: 'default', personId: 'person_0', role: 'owner' } as const;
+      await assert.rejects(setMember(database, unknownUser, by), refused('not_found', 'person_id'));
       const nowhere = { accountId: 'acct_0', personId, role: 'owner' } as const;
       await assert.rejects(setMember(database, nowhere, by), refused('not_found', 'id'));
       await assert.rejects(listMembers(database, 'acct_0'), refused('not_found', 'id'));

@@ -9,7 +9,7 @@ import { testDatabases } from '../servers.ts';
 const first = { plans: { a: { tokensPerDay: 5 }, b: {} }, defaultPlan: 'b' };
 const second = { plans: { a: { tokensPerDay: 6 }, c: { usdPerMonth: '1' } }, defaultPlan: 'c' };
 
-async function told(database: Database) {
+async function planChanges(database: Database) {
   const { items } = await listAudit(database, { actor: 'service' });
   return items.map(({ action, subject, detail }) => ({ action, subject, ...detail }));
 }
@@ -20,11 +20,11 @@ for (const kind of testDatabases()) {
       await using database = await kind.open();
       const plans = new Plans(first);
       await recordPlans(database, plans);
-      assert.deepEqual(await told(database), [], 'those of a fresh database are no change');
+      assert.deepEqual(await planChanges(database), [], 'those of a fresh database are no change');
       plans.replace(second);
       await recordPlans(database, plans);
       assert.deepEqual(
-        new Set(await told(database)),
+        new Set(await planChanges(database)),
         new Set([
           { action: 'plan.change', subject: 'plan:a', from: { tokensPerDay: 5 }, to: { tokensPerDay: 6 } },
           { action: 'plan.remove', subject: 'plan:b', from: {}, to: null },
@@ -38,10 +38,10 @@ for (const kind of testDatabases()) {
       await using database = await kind.open();
       // On SQLite one thread cannot wait for itself.
       await using other = kind.name === 'SQLite' ? null : await database.again();
-      const copies = [database, other ?? database, database, other ?? database];
-      await Promise.all(copies.map((copy) => recordPlans(copy, new Plans(first))));
-      await Promise.all(copies.map((copy) => recordPlans(copy, new Plans(second))));
-      assert.equal((await told(database)).length, 4);
+      const databases = [database, other ?? database, database, other ?? database];
+      await Promise.all(databases.map((each) => recordPlans(each, new Plans(first))));
+      await Promise.all(databases.map((each) => recordPlans(each, new Plans(second))));
+      assert.equal((await planChanges(database)).length, 4);
     });
   });
 }

@@ -19,9 +19,9 @@ async function home() {
   const backups = join(folder, 'backups');
   await mkdir(backups);
   const database = owned.use(await openDatabase({ home: folder, url: null }));
-  const kept = owned.move();
+  const resources = owned.move();
   const path = join(folder, 'sluice.db');
-  return { folder, path, backups, database, [Symbol.asyncDispose]: () => kept.disposeAsync() };
+  return { folder, path, backups, database, [Symbol.asyncDispose]: () => resources.disposeAsync() };
 }
 
 /** Commits rows continuously from a thread, as a service does, until it is stopped. */

@@ -168,13 +168,13 @@ for (const [name, fails] of Object.entries(FAILURES)) {
 }
 
 test('a request that fails at three replicas is not sent to a fourth, and ends with the last error', async () => {
-  const asked: number[] = [];
+  const received: number[] = [];
   await using owned = new AsyncDisposableStack();
   const engines: Engine[] = [];
   for (let index = 0; index < 4; index++) {
     const replica = owned.use(
       await Raw.listen((response) => {
-        asked.push(index);
+        received.push(index);
         response.writeHead(index === 2 ? 500 : 504).end();
       }),
     );
@@ -182,7 +182,7 @@ test('a request that fails at three replicas is not sent to a fourth, and ends w
   }
   const router = routerTo(engines);
   await failsWith(run(router, chat()), 'internal_error');
-  assert.deepEqual(asked, [0, 1, 2]);
+  assert.deepEqual(received, [0, 1, 2]);
   assertGivenBack(router);
 });
 
@@ -219,13 +219,13 @@ test('a replica that fails fast is paused, and no caller notices', async () => {
 });
 
 test('a request whose client disconnects while a replica refuses it is not sent to the next', async () => {
-  const asked = Promise.withResolvers<void>();
-  await using slow = await Raw.listen(() => asked.resolve());
+  const received = Promise.withResolvers<void>();
+  await using slow = await Raw.listen(() => received.resolve());
   await using second = await Raw.listen(sayHello);
   const router = routerTo([slow.engine, second.engine]);
   const generation = run(router, chat());
   const collected = collect(generation);
-  await asked.promise;
+  await received.promise;
   const reason = new ClientDisconnected();
   generation.stop.abort(reason);
   await assert.rejects(collected, reason);
@@ -261,17 +261,17 @@ test('a request stays in the queue until the engine assigns a slot', async () =>
 
 test('a request leaves the queue when it is sent to a server that does not report slots', async () => {
   for (const stream of [true, false]) {
-    const held: (() => void)[] = [];
-    await using slow = await Raw.listen((...exchange) => held.push(() => sayHello(...exchange)), {
+    const waiting: (() => void)[] = [];
+    await using slow = await Raw.listen((...exchange) => waiting.push(() => sayHello(...exchange)), {
       dialect: 'vllm',
     });
     const router = routerTo([slow.engine], { maxRequests: 2 });
     const running: Promise<GenerationEvent[]>[] = [];
     for (let request = 1; request <= 6; request++) {
       running.push(collect(run(router, chat({}, { stream }))));
-      await until(() => held.length === request && router.overview()[0]?.waiting === 0);
+      await until(() => waiting.length === request && router.overview()[0]?.waiting === 0);
     }
-    for (const respond of held) respond();
+    for (const respond of waiting) respond();
     for (const events of await Promise.all(running)) assert.equal(events.at(-1)?.type, 'end');
     assertGivenBack(router);
   }
@@ -492,10 +492,10 @@ test('a client that disconnects from a stream of impossible counts pays at most 
 /** A replica that completes its first request and never responds to the next, on a clock of the test. */
 async function leaveSecond(maxTokens: number | null, exactCounts: boolean) {
   const usage = { prompt_tokens: 100, completion_tokens: 100_000 };
-  let asked = 0;
+  let received = 0;
   const second = Promise.withResolvers<void>();
   await using replica = await Raw.listen(
-    (...exchange) => (asked++ === 0 ? reporting(usage)(...exchange) : second.resolve()),
+    (...exchange) => (received++ === 0 ? reporting(usage)(...exchange) : second.resolve()),
     { dialect: 'vllm', exactCounts },
   );
   const router = routerTo([replica.engine]);

@@ -52,10 +52,10 @@ const ask = (directive: Directive, stream = false) =>
   post(service, '/v1/chat/completions', chat(scripted(directive), { stream }));
 
 test('requests are distributed evenly, and responses have the requested model name', async () => {
-  const answers = await Promise.all(Array.from({ length: 8 }, () => ask({ tokenMs: 20 })));
-  for (const answer of answers) {
-    assert.equal(answer.status, 200);
-    assert.equal(((await answer.json()) as { model: string }).model, MODEL);
+  const responses = await Promise.all(Array.from({ length: 8 }, () => ask({ tokenMs: 20 })));
+  for (const response of responses) {
+    assert.equal(response.status, 200);
+    assert.equal(((await response.json()) as { model: string }).model, MODEL);
   }
   assert.deepEqual([first.generated, second.generated], [4, 4]);
 });
@@ -66,9 +66,9 @@ test('a replica whose server is gone is skipped, before and after its failure is
   // Both still count as ready: every other request is first refused a connection.
   for (let turn = 0; turn < 4; turn++) {
     for (const stream of [true, false]) {
-      const answer = await ask({ text: 'fine' }, stream);
-      assert.equal(answer.status, 200);
-      assert.match(await answer.text(), /"content":"fine"/);
+      const response = await ask({ text: 'fine' }, stream);
+      assert.equal(response.status, 200);
+      assert.match(await response.text(), /"content":"fine"/);
     }
   }
   assert.equal(first.generated - before, 8);
@@ -128,10 +128,10 @@ test('replicas that keep failing are shown as paused, and one that responds is u
 
 test('without replicas the response is 503 with a retry-after, and the service is not ready', async () => {
   await Promise.all([first.server.close(), second.server.close()]);
-  const answer = await ask({});
-  const body = await answer.text();
-  assertError({ status: answer.status, body }, 'engine_unavailable');
-  assert.equal(answer.headers.get('retry-after'), '1');
+  const response = await ask({});
+  const body = await response.text();
+  assertError({ status: response.status, body }, 'engine_unavailable');
+  assert.equal(response.headers.get('retry-after'), '1');
   assert.doesNotMatch(body, /127\.0\.0\.1/);
   await until(async () => (await fetch(`${service.url}/readyz`)).status === 503);
 });

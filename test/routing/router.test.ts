@@ -111,7 +111,7 @@ test('the counts equal the running requests, and the choice has the lowest count
       const leases: Lease[] = [];
       const left = new Set<QueuePlace>();
       const released = new Set<Lease>();
-      const held = () =>
+      const runningCounts = () =>
         engines
           .slice(0, 3)
           .map((engine) => leases.filter((lease) => lease.engine === engine && !released.has(lease)).length);
@@ -120,9 +120,9 @@ test('the counts equal the running requests, and the choice has the lowest count
           if (places.length - left.size < 4) places.push(model.queue.enter());
           else assert.equal(fault(() => model.queue.enter()).code, 'queue_full');
         } else if (step === 'acquire') {
-          const least = Math.min(...held());
+          const least = Math.min(...runningCounts());
           const lease = acquire(model);
-          assert.equal(held()[engines.indexOf(lease.engine)], least);
+          assert.equal(runningCounts()[engines.indexOf(lease.engine)], least);
           leases.push(lease);
         } else if ('leave' in step) {
           // Leaving twice counts once.
@@ -134,7 +134,7 @@ test('the counts equal the running requests, and the choice has the lowest count
           lease?.release('succeeded');
           if (lease) released.add(lease);
         }
-        assert.deepEqual(inFlight(model), held());
+        assert.deepEqual(inFlight(model), runningCounts());
         assert.equal(model.overview().waiting, places.length - left.size);
       }
     }),

@@ -62,10 +62,10 @@ export class PostgresConnection implements AsyncDisposable {
       const client = await opening;
       return await work((statement, values) => {
         const config = typeof statement === 'string' ? { text: statement } : statement;
-        const answer = client.query({ ...config, values });
+        const result = client.query({ ...config, values });
         // Only the first failure of pipelined statements is reported.
-        answer.catch(() => {});
-        return answer;
+        result.catch(() => {});
+        return result;
       });
     } catch (error) {
       if (this.#client === opening) this.#client = null;

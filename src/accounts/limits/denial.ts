@@ -95,11 +95,11 @@ function* minuteDenials(
     if (retryAfterMs > 0) yield { code: 'requests_per_minute', message, retryAfterMs };
   }
   if (tokens !== null) {
-    const taken = reservedTokens(tokens, amounts);
-    const retryAfterMs = bucketWaitMs(tokens, counts.tokensSpent, taken);
+    const reserved = reservedTokens(tokens, amounts);
+    const retryAfterMs = bucketWaitMs(tokens, counts.tokensSpent, reserved);
     const left = bucketLeft(tokens, counts.tokensSpent);
     const burst = tokens.capacity === tokens.perMinute ? '' : ` (burst ${tokens.capacity})`;
-    const message = `${who} ${plural(tokens.perMinute, 'token')} per minute${burst}${model}. ${left} are left, and this request reserves ${taken}. Try again in ${formatDuration(retryAfterMs)}.`;
+    const message = `${who} ${plural(tokens.perMinute, 'token')} per minute${burst}${model}. ${left} are left, and this request reserves ${reserved}. Try again in ${formatDuration(retryAfterMs)}.`;
     if (retryAfterMs > 0) yield { code: 'tokens_per_minute', message, retryAfterMs };
   }
   if (inFlight !== null && !mayRun(inFlight, counts.running, amounts.weight)) {

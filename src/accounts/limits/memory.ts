@@ -170,7 +170,7 @@ export class MemoryLimits implements Limits {
     for (const limits of scopes) {
       const id = scopeId(limits.scope, demand.keyId, limits.model);
       const state = account && this.#scope(account, id, now);
-      if (state === undefined || !state.known) return null;
+      if (state === undefined || !state.loaded) return null;
       state.advance(limits, now);
       states.push(state);
     }
@@ -193,7 +193,7 @@ export class MemoryLimits implements Limits {
       account.scopes.set(id, new Scope(limits, demand.keyId, now, account.active));
       this.#scopes++;
     }
-    const unknown = [...account.scopes.values()].filter(({ known }) => !known);
+    const unknown = [...account.scopes.values()].filter(({ loaded }) => !loaded);
     for (const state of unknown) state.forget(now);
     const recentMs = Math.max(...scopes.map(({ refillMs }) => refillMs));
     const entries = await readHistory(this.#history, demand.accountId, this.#clock.now(), recentMs);

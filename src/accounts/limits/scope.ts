@@ -24,7 +24,7 @@ export class Scope implements Counts {
   nanoSettled = 0;
   nanoReserved = 0;
   /** Whether the settled usage was read from the ledger. */
-  known = false;
+  loaded = false;
   readonly keyId: string | null;
   readonly model: string | null;
   #limits: ScopeLimits;
@@ -101,13 +101,13 @@ export class Scope implements Counts {
   /** Resets the settled usage until `learn`. Usage that is settled meanwhile is added to it. */
   forget(now: Moment): void {
     this.advance(this.#limits, now);
-    this.known = false;
+    this.loaded = false;
     this.daySettled = this.monthSettled = this.nanoSettled = 0;
   }
 
   /** Adds the usage read from the ledger for the day and month of `asOf`. */
   learn(history: ScopeHistory, asOf: Moment): void {
-    this.known = true;
+    this.loaded = true;
     if (asOf.day === this.#at.day) this.daySettled += history.dayTokens;
     if (asOf.month === this.#at.month) {
       this.monthSettled += history.monthTokens;

@@ -107,12 +107,12 @@ export class ValkeyConnection implements AsyncDisposable {
           break;
         }
         this.#client = client;
-        const gone = new Promise<void>((resolve) => client.once('error', resolve).once('end', resolve));
+        const closed = new Promise<void>((resolve) => client.once('error', resolve).once('end', resolve));
         await within(timing.responseMs, this.#options.onConnected());
         if (failing) log.info('the limit store responds again');
         failing = false;
         tried();
-        await this.#watch(client, gone);
+        await this.#watch(client, closed);
       } catch (error) {
         this.#drop(client, null);
         if (!failing && !signal.aborted) {
@@ -127,12 +127,12 @@ export class ValkeyConnection implements AsyncDisposable {
   }
 
   /** Sends heartbeats until the connection breaks; rejects with the reason. */
-  async #watch(client: Client, gone: Promise<void>): Promise<void> {
+  async #watch(client: Client, closed: Promise<void>): Promise<void> {
     const { timing, onHeartbeat } = this.#options;
     while (this.#client === client) {
       const pause = new AbortController();
       const { signal } = pause;
-      await Promise.race([sleep(timing.heartbeatMs, undefined, { signal, ref: false }), gone]);
+      await Promise.race([sleep(timing.heartbeatMs, undefined, { signal, ref: false }), closed]);
       pause.abort();
       if (this.#client !== client) break;
       await within(timing.responseMs, onHeartbeat());

@@ -98,18 +98,18 @@ local function save(s, ttl)
 end
 
 -- Releases the reservations of 'dead' and of instances whose lease has expired.
-local function bury(s, dead)
-  local kept, gone = {}, nil
-  for copy, till in string.gmatch(s.cs, '(%S+) (%d+)') do
-    if copy == dead or tonumber(till) < now then gone = gone or {}; gone[copy] = true
-    else kept[#kept + 1] = copy .. ' ' .. till end
+local function release_dead(s, dead)
+  local live, expired = {}, nil
+  for instance, expires in string.gmatch(s.cs, '(%S+) (%d+)') do
+    if instance == dead or tonumber(expires) < now then expired = expired or {}; expired[instance] = true
+    else live[#live + 1] = instance .. ' ' .. expires end
   end
-  if not gone then return false end
-  s.cs = table.concat(kept, ' ')
+  if not expired then return false end
+  s.cs = table.concat(live, ' ')
   local all = redis.call('HGETALL', s.key)
   for i = 1, #all, 2 do
-    local copy = string.match(all[i], '^l(.+)/')
-    if copy and gone[copy] then
+    local instance = string.match(all[i], '^l(.+)/')
+    if instance and expired[instance] then
       local t, n, d, m = string.match(all[i + 1], '(%d+) (%d+) (%d+) (%d+)')
       hold(s, -1, tonumber(t), tonumber(n), tonumber(d), tonumber(m))
       redis.call('HDEL', s.key, all[i])
@@ -119,13 +119,13 @@ local function bury(s, dead)
 end
 
 -- Renews the lease of an instance, unless most of it is left.
-local function renew(s, copy, lease)
+local function renew(s, instance, lease)
   local kept = {}
-  for other, till in string.gmatch(s.cs, '(%S+) (%d+)') do
-    if other == copy and tonumber(till) - now > lease * 0.7 then return end
-    if other ~= copy then kept[#kept + 1] = other .. ' ' .. till end
+  for other, expires in string.gmatch(s.cs, '(%S+) (%d+)') do
+    if other == instance and tonumber(expires) - now > lease * 0.7 then return end
+    if other ~= instance then kept[#kept + 1] = other .. ' ' .. expires end
   end
-  kept[#kept + 1] = copy .. ' ' .. text(now + lease)
+  kept[#kept + 1] = instance .. ' ' .. text(now + lease)
   s.cs = table.concat(kept, ' ')
 end
 `;
@@ -140,14 +140,14 @@ end
  * if unknown, its `LEARN` ticket (`''`: known).
  */
 const ADMIT = `
-local mode, generation, copy, lease, name = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
+local mode, generation, instance, lease, name = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
 local tokens, nano = tonumber(ARGV[6]), tonumber(ARGV[7])
 local scopes, unknown, room = {}, false, true
 for i, key in ipairs(KEYS) do
   local s, l = load(key), numbers(ARGV[7 + i])
   s.l, scopes[i] = l, s
   refill(s, l[2], l[4])
-  if s.exists and bury(s, nil) then save(s, l[10]) end
+  if s.exists and release_dead(s, nil) then save(s, l[10]) end
   if not s.g or s.g < generation then unknown = true end
   local taken = l[5] < 0 and 0 or math.min(tokens, l[5])
   if (l[1] >= 0 and s.rs + ${UNITS} > l[1] * ${UNITS})
@@ -160,9 +160,9 @@ for i, key in ipairs(KEYS) do
   s.taken = taken
 end
 
-local answer = {room and 1 or 0, now, today, this_month}
+local result = {room and 1 or 0, now, today, this_month}
 if unknown then
-  answer[1] = -1
+  result[1] = -1
   for i, s in ipairs(scopes) do
     local ticket = ''
     if not s.g or s.g < generation then
@@ -177,9 +177,9 @@ if unknown then
         save(s, s.l[10])
       end
     end
-    answer[4 + i] = ticket
+    result[4 + i] = ticket
   end
-  return answer
+  return result
 end
 
 for i, s in ipairs(scopes) do
@@ -187,13 +187,13 @@ for i, s in ipairs(scopes) do
     if s.l[1] >= 0 then s.rs = s.rs + ${UNITS} end
     if s.l[3] >= 0 then s.ts = s.ts + s.taken * ${UNITS} end
     hold(s, 1, tokens, nano, s.d, s.m)
-    renew(s, copy, lease)
+    renew(s, instance, lease)
     redis.call('HSET', s.key, 'l' .. name, text(tokens) .. ' ' .. text(nano) .. ' ' .. text(s.d) .. ' ' .. text(s.m))
     save(s, s.l[10])
   end
-  answer[4 + i] = {s.rs, s.ts, s.f, s.ds, s.dh + s.od, s.ms, s.mh + s.om, s.ns, s.nh + s.on}
+  result[4 + i] = {s.rs, s.ts, s.f, s.ds, s.dh + s.od, s.ms, s.mh + s.om, s.ns, s.nh + s.on}
 end
-return answer
+return result
 `;
 
 /**
@@ -236,9 +236,9 @@ for i, key in ipairs(KEYS) do
   if redis.call('EXISTS', key) == 1 then
     local s = load(key)
     local rate_r, rate_t, taken, ttl = unpack(numbers(ARGV[2 + i]))
-    local held = redis.call('HGET', key, 'l' .. name)
-    if held then
-      local t, n = string.match(held, '(%d+) (%d+)')
+    local reservation = redis.call('HGET', key, 'l' .. name)
+    if reservation then
+      local t, n = string.match(reservation, '(%d+) (%d+)')
       hold(s, -1, tonumber(t), tonumber(n), day, month)
       redis.call('HDEL', key, 'l' .. name)
     end
@@ -246,10 +246,10 @@ for i, key in ipairs(KEYS) do
     if month == s.m then s.ms, s.ns = s.ms + tokens, s.ns + nano end
     if ttl >= 0 then
       refill(s, rate_r, rate_t)
-      if held and counts == 0 then s.rs = math.max(0, s.rs - ${UNITS}) end
+      if reservation and counts == 0 then s.rs = math.max(0, s.rs - ${UNITS}) end
       if rate_t >= 0 then
         local beyond = tokens - taken
-        if not held then beyond = math.max(0, beyond) end
+        if not reservation then beyond = math.max(0, beyond) end
         s.ts = math.max(0, s.ts + beyond * ${UNITS})
       end
     else
@@ -267,20 +267,20 @@ return 1
  * reservation's ID and amounts.
  */
 const CLAIM = `
-local copy, lease, dead, ttl = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
+local instance, lease, dead, ttl = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 local s = load(KEYS[1])
 if not s.exists then
   if ttl < 0 then return 0 end
   redis.call('HSET', KEYS[1], 'b', '1')
 end
-bury(s, dead)
+release_dead(s, dead)
 for i = 5, #ARGV, 2 do
   if redis.call('HSETNX', KEYS[1], 'l' .. ARGV[i], ARGV[i + 1]) == 1 then
     local t, n, d, m = string.match(ARGV[i + 1], '(%d+) (%d+) (%d+) (%d+)')
     hold(s, 1, tonumber(t), tonumber(n), tonumber(d), tonumber(m))
   end
 end
-renew(s, copy, lease)
+renew(s, instance, lease)
 save(s, math.max(redis.call('PTTL', KEYS[1]), ttl))
 return 1
 `;

@@ -54,16 +54,16 @@ for (const kind of KINDS) {
       await fc.assert(
         fc.asyncProperty(quotas, fc.array(step, { maxLength: 8 }), async ({ plan, key, large }, steps) => {
           const limits: PlanLimits = { ...plan, ...(large ? { models: { 'test/large': large } } : {}) };
-          const books = new Books(fleet, limits, key);
+          const tracker = new UsageTracker(fleet, limits, key);
           for (const { asks, invalidate } of steps) {
-            const asking = asks.map((ask) => books.ask(ask));
+            const asking = asks.map((ask) => tracker.ask(ask));
             if (invalidate) fleet.instances[0]?.invalidate();
             await Promise.all(asking);
-            books.check();
-            await books.endSome();
-            books.check();
+            tracker.check();
+            await tracker.endSome();
+            tracker.check();
           }
-          await books.endAll();
+          await tracker.endAll();
         }),
         { numRuns: kind === MEMORY ? 200 : 60 },
       );
@@ -147,22 +147,22 @@ test('memory and Valkey make the same decisions', { skip: VALKEY.skip }, async (
   await fc.assert(
     fc.asyncProperty(limits, fc.array(step, { maxLength: 6 }), async ({ plan, large, key }, steps) => {
       const planLimits: PlanLimits = { ...plan, ...(large ? { models: { 'test/large': large } } : {}) };
-      const books = [memory, valkey].map((fleet) => new Books(fleet, planLimits, key));
+      const trackers = [memory, valkey].map((fleet) => new UsageTracker(fleet, planLimits, key));
       for (const { asks } of steps) {
         for (const ask of asks) {
-          const [here, there] = await Promise.all(books.map((one) => one.ask(ask)));
+          const [here, there] = await Promise.all(trackers.map((one) => one.ask(ask)));
           assert.deepEqual(here, there);
         }
-        await Promise.all(books.map((one) => one.endSome()));
+        await Promise.all(trackers.map((one) => one.endSome()));
       }
-      await Promise.all(books.map((one) => one.endAll()));
+      await Promise.all(trackers.map((one) => one.endAll()));
     }),
     { numRuns: 100 },
   );
 });
 
 /** Counts what the callers of one account did. */
-class Books {
+class UsageTracker {
   readonly #fleet: Fleet;
   readonly #limits: PlanLimits;
   readonly #keyLimits: PlanLimits | null;
