@@ -36,7 +36,7 @@ export function pageOf<T>(rows: readonly T[], limit: number, cursorOf: (last: T)
 }
 
 /** A position in a list sorted by creation time and ID. */
-export interface Position {
+export interface ListPosition {
   /** Unix milliseconds. */
   createdAt: number;
   id: string;
@@ -49,7 +49,7 @@ type ListedTable = 'accounts' | 'invitations' | 'keys' | 'people';
  * Returns a page of rows (which may be filtered), oldest first. Rejects with a `ServiceError` `invalid_value`
  * (param `limit` or `cursor`).
  */
-export async function readPage<Table extends ListedTable, Row, Item extends Position>(
+export async function readPage<Table extends ListedTable, Row, Item extends ListPosition>(
   rows: SelectQueryBuilder<Schema, Table, Row>,
   toItem: (row: Row) => Item,
   page: PageQuery,
@@ -67,12 +67,12 @@ export async function readPage<Table extends ListedTable, Row, Item extends Posi
 }
 
 /** Formats a position as an opaque cursor. */
-export function formatCursor({ createdAt, id }: Position): string {
+export function formatCursor({ createdAt, id }: ListPosition): string {
   return `${createdAt}.${id}`;
 }
 
 /** Parses a cursor; null: the start. Throws a `ServiceError` `invalid_value` (param `cursor`). */
-export function parsePosition({ cursor }: PageQuery): Position | null {
+export function parsePosition({ cursor }: PageQuery): ListPosition | null {
   if (cursor === undefined || cursor === null) return null;
   const [, createdAt, id] = PLACE_CURSOR.exec(cursor) ?? [];
   if (createdAt === undefined || id === undefined) throw invalidCursor();

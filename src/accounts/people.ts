@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Selectable, Transaction } from 'kysely';
 import type { Database } from '../database/database.ts';
-import type { Role, Schema } from '../database/schema.ts';
+import type { MemberRole, Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
 import { getAccount, type AccountRecord } from './accounts.ts';
 import { appendAudit, type Actor } from './audit.ts';
@@ -35,7 +35,7 @@ export interface PersonRecord {
 export interface MemberRecord {
   accountId: string;
   person: PersonRecord;
-  role: Role;
+  role: MemberRole;
   /** Unix milliseconds. */
   createdAt: number;
 }
@@ -131,7 +131,7 @@ export async function deletePerson(database: Database, id: string, by: Actor): P
 interface NewMember {
   accountId: string;
   personId: string;
-  role: Role;
+  role: MemberRole;
   /** Whether a user who is not a member may be added. Default: true. */
   mayAdd?: boolean;
 }
@@ -234,7 +234,7 @@ export async function listMembers(
 
 /** An account of a user, with their role. */
 export interface MembershipRecord extends Omit<AccountRecord, 'createdAt'> {
-  role: Role;
+  role: MemberRole;
 }
 
 /** Returns the accounts of a user, in the order in which they joined. */

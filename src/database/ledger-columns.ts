@@ -18,20 +18,20 @@ type KindOf<T> = [NonNullable<T>] extends [string]
       ? 'pico'
       : 'integer';
 
-export interface Column {
+export interface LedgerColumn {
   readonly kind: ColumnKind;
   /** Its value in a new row, in SQL; null: none, or given when the row is opened. */
   readonly initial: string | null;
 }
 
 /** A column whose values are `T` in TypeScript. */
-interface ColumnOf<T> extends Column {
+interface ColumnOf<T> extends LedgerColumn {
   readonly kind: KindOf<T>;
   /** Never set: it carries the type. */
   readonly value?: T;
 }
 
-export type Columns = Readonly<Record<string, Column>>;
+export type LedgerColumns = Readonly<Record<string, LedgerColumn>>;
 
 function column<T>(kind: KindOf<T>, initial: string | null = null): ColumnOf<T> {
   return { kind, initial };
@@ -61,7 +61,7 @@ export const OPENED = {
   /** Pico-dollars per token, at the time of opening. */
   pricePrompt: column<number>('integer'),
   priceCompletion: column<number>('integer'),
-} as const satisfies Columns;
+} as const satisfies LedgerColumns;
 
 /** Written by each checkpoint and again by the settlement. */
 const COUNTED = {
@@ -73,13 +73,13 @@ const COUNTED = {
   /** When the engine gave the request a slot. */
   slotAt: column<number | null>('integer'),
   firstTokenAt: column<number | null>('integer'),
-} as const satisfies Columns;
+} as const satisfies LedgerColumns;
 
 export const CHECKPOINTED = {
   ...COUNTED,
   /** When the counts were last written before the request ended. */
   checkpointAt: column<number | null>('integer'),
-} as const satisfies Columns;
+} as const satisfies LedgerColumns;
 
 /** Written when the request ends. */
 export const SETTLED = {
@@ -98,15 +98,15 @@ export const SETTLED = {
   httpStatus: column<number | null>('integer'),
   /** As far as the service knows; null: unknown. */
   delivered: column<boolean | null>('flag'),
-} as const satisfies Columns;
+} as const satisfies LedgerColumns;
 
 /** All columns except `epoch`, the instance that opened the row, which every statement writes or checks itself. */
-export const LEDGER = { ...OPENED, ...CHECKPOINTED, ...SETTLED } as const satisfies Columns;
+export const LEDGER = { ...OPENED, ...CHECKPOINTED, ...SETTLED } as const satisfies LedgerColumns;
 
 type ValueOf<C> = C extends ColumnOf<infer T> ? T : never;
 
 /** A row of these columns in TypeScript. */
-export type RowOf<C extends Columns> = { [K in keyof C]: ValueOf<C[K]> };
+export type RowOf<C extends LedgerColumns> = { [K in keyof C]: ValueOf<C[K]> };
 
 /** Its name in SQL: `promptTokens` is `prompt_tokens`. */
 export type SqlName<S> = S extends `${infer Head}${infer Tail}`

@@ -13,7 +13,7 @@ import { isMigrated, migrate } from './migrations.ts';
 import { ACCESS_REVISION, type Schema } from './schema.ts';
 
 /** Bounds of a connection pool. Times are milliseconds; 0: unlimited. */
-interface Bounds {
+interface PoolBounds {
   connections: number;
   /** The statement timeout. */
   statementMs: number;
@@ -24,13 +24,13 @@ interface Bounds {
 }
 
 /** For requests. */
-const MAIN: Bounds = { connections: 10, statementMs: 10_000, lockMs: 5000 };
+const MAIN: PoolBounds = { connections: 10, statementMs: 10_000, lockMs: 5000 };
 /** Two connections, so that polling the access revision does not wait for writing the last use of keys. */
-const BACKGROUND: Bounds = { connections: 2, statementMs: 2000, lockMs: 100 };
+const BACKGROUND: PoolBounds = { connections: 2, statementMs: 2000, lockMs: 100 };
 /** Separate connections, so that long queries do not block requests. */
-const REPORTS: Bounds = { connections: 4, statementMs: 10_000, lockMs: 5000, readOnly: true };
+const REPORTS: PoolBounds = { connections: 4, statementMs: 10_000, lockMs: 5000, readOnly: true };
 /** A migration may rewrite large tables, or wait for another process. */
-const MIGRATION: Bounds = { connections: 1, statementMs: 0, lockMs: 0 };
+const MIGRATION: PoolBounds = { connections: 1, statementMs: 0, lockMs: 0 };
 
 /** Timeout of connecting, and of waiting for a connection of the pool. */
 const CONNECT_MS = 5000;
@@ -107,7 +107,7 @@ function toNumber(text: string): number {
   return value;
 }
 
-function connect(url: Secret, bounds: Bounds, owned: AsyncDisposableStack): Kysely<Schema> {
+function connect(url: Secret, bounds: PoolBounds, owned: AsyncDisposableStack): Kysely<Schema> {
   const sockets = new Set<Socket>();
   const pool = new Pool({
     ...postgresOptions(url),

@@ -61,13 +61,13 @@ interface PeopleTable {
   updated_at: Defaulted<number>;
 }
 
-export type Role = 'owner' | 'member';
+export type MemberRole = 'owner' | 'member';
 
 /** The members of accounts. */
 interface MembershipsTable {
   account_id: Fixed<string>;
   person_id: Fixed<string>;
-  role: Role;
+  role: MemberRole;
   created_at: Fixed<number>;
 }
 
@@ -148,7 +148,7 @@ interface InvitationsTable {
   account_id: Fixed<string>;
   /** In lower case. */
   email: Fixed<string>;
-  role: Fixed<Role>;
+  role: Fixed<MemberRole>;
   /** In the format of an audit log actor. */
   invited_by: Fixed<string>;
   created_at: Fixed<number>;

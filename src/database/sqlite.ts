@@ -12,7 +12,7 @@ import { SqliteReaderDialect } from './sqlite-reader.ts';
 /** How long a statement waits for the lock of another process, in milliseconds. */
 const BUSY_MS = 5000;
 
-interface Options {
+interface SqliteOptions {
   /** Whether reports are read in a thread. */
   threads: boolean;
   onMigration: ((name: string) => void) | undefined;
@@ -22,7 +22,7 @@ interface Options {
  * Opens a `Database` in a file of an existing folder, and creates it (mode 0600) if necessary. Rejects with a
  * `DatabaseError`.
  */
-export async function openSqlite(path: string, options: Options) {
+export async function openSqlite(path: string, options: SqliteOptions) {
   try {
     protect(path);
     return await open(path, options);
@@ -46,7 +46,7 @@ function protect(path: string): void {
   }
 }
 
-async function open(path: string, { threads, onMigration }: Options) {
+async function open(path: string, { threads, onMigration }: SqliteOptions) {
   const main = await connect(path, BUSY_MS);
   const files: OpenFile[] = [];
   const beforeWrite = () => assertInPlace(files);

@@ -3,7 +3,7 @@ import type { Transaction } from 'kysely';
 import { appendAudit, type Actor } from '../accounts/audit.ts';
 import { checkedName } from '../accounts/name.ts';
 import type { Database } from '../database/database.ts';
-import type { Role, Schema } from '../database/schema.ts';
+import type { MemberRole, Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
 import { countAttempt } from './attempts.ts';
 import type { Identity } from './identity.ts';
@@ -16,7 +16,7 @@ import { personActor, type Visit } from './visit.ts';
 /** Invites somebody, and writes to them where there is a mail server. Rejects as `createInvitation` does. */
 export async function invite(
   identity: Identity,
-  wanted: { accountId: string; email: string; role: Role },
+  wanted: { accountId: string; email: string; role: MemberRole },
   by: Actor,
 ): Promise<{ record: InvitationRecord; link: string; mailed: boolean }> {
   await countAttempt(identity.database, 'invite', { person: by.id });

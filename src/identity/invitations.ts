@@ -5,7 +5,7 @@ import { appendAudit, type Actor } from '../accounts/audit.ts';
 import { readPage, type Page, type PageQuery } from '../accounts/page.ts';
 import { checkedEmail } from '../accounts/people.ts';
 import type { Database } from '../database/database.ts';
-import type { Role, Schema } from '../database/schema.ts';
+import type { MemberRole, Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
 import { INVITATION_MS } from './lifetimes.ts';
 import { hashToken, newToken } from './token.ts';
@@ -16,7 +16,7 @@ export interface InvitationRecord {
   accountId: string;
   /** In lower case. */
   email: string;
-  role: Role;
+  role: MemberRole;
   /** As an actor of the audit log. */
   invitedBy: string;
   createdAt: number;
@@ -30,7 +30,7 @@ export interface InvitationRecord {
  */
 export async function createInvitation(
   database: Database,
-  wanted: { accountId: string; email: string; role: Role },
+  wanted: { accountId: string; email: string; role: MemberRole },
   by: Actor,
 ): Promise<{ record: InvitationRecord; accountName: string; token: string }> {
   const email = checkedEmail(wanted.email);

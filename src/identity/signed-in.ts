@@ -1,4 +1,4 @@
-import type { Role } from '../database/schema.ts';
+import type { MemberRole } from '../database/schema.ts';
 
 /** Who has signed in to the console. */
 export interface SignedIn {
@@ -16,5 +16,5 @@ export interface SignedIn {
     twoFactor: boolean;
   };
   /** The accounts that the person acts for, by id. */
-  roles: ReadonlyMap<string, Role>;
+  roles: ReadonlyMap<string, MemberRole>;
 }

@@ -10,7 +10,7 @@ import {
   RequestAccounting,
   type Accounting,
   type RequestIdentity,
-  type Outcome,
+  type SettlementOutcome,
 } from './request-accounting.ts';
 import type { CrashSuspects } from './crash-suspects.ts';
 import type { GenerationRecord } from './record.ts';
@@ -50,15 +50,15 @@ export function complete(
   stop: AbortController,
   record: GenerationRecord,
 ): AsyncIterableIterator<GenerationEvent, undefined> {
-  return new Completion(inference, model, identity, request, stop, record);
+  return new GenerationIterator(inference, model, identity, request, stop, record);
 }
 
-type Step = IteratorResult<GenerationEvent, undefined>;
+type EventResult = IteratorResult<GenerationEvent, undefined>;
 
-const DONE: Step = { value: undefined, done: true };
+const DONE: EventResult = { value: undefined, done: true };
 
 /** A hand-written iterator: a generator would cost three more microtasks per token. */
-class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
+class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undefined> {
   readonly #model: ServedModel;
   readonly #accounting: RequestAccounting;
   readonly #identity: RequestIdentity;
@@ -106,14 +106,14 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
     return this;
   }
 
-  next(): Promise<Step> {
+  next(): Promise<EventResult> {
     if (this.#ended) return Promise.resolve(DONE);
     if (this.#events === null) return this.#begin();
     return this.#events.next().then(this.#onEvent, this.#onError);
   }
 
   /** Called when the consumer stops early, which only happens after an internal error. */
-  async return(): Promise<Step> {
+  async return(): Promise<EventResult> {
     try {
       await this.#events?.return?.();
     } finally {
@@ -123,7 +123,7 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
     return DONE;
   }
 
-  async #begin(): Promise<Step> {
+  async #begin(): Promise<EventResult> {
     try {
       if (this.#lease === null) await this.#admit();
       this.#events = this.#sendToReplica();
@@ -151,7 +151,7 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
     return this.#lease.engine.generate(this.#request, this.#stop.signal)[Symbol.asyncIterator]();
   }
 
-  readonly #onEvent = (step: IteratorResult<ReplicaEvent, undefined>): Step | Promise<Step> => {
+  readonly #onEvent = (step: IteratorResult<ReplicaEvent, undefined>): EventResult | Promise<EventResult> => {
     if (step.done) return this.#finish();
     const { value } = step;
     if (value.type === 'sent') {
@@ -171,11 +171,11 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
       this.#accounting.checkpoint();
     }
     // `sent` was handled above.
-    return step as Step;
+    return step as EventResult;
   };
 
   /** Returns the last event with the usage that is charged. */
-  #endEvent(): Step {
+  #endEvent(): EventResult {
     this.#clamp();
     const { usage, usageSource } = this.#record;
     return { value: { type: 'end', usage, usageSource: usageSource ?? 'estimated' }, done: false };
@@ -189,7 +189,7 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
 
   readonly #estimate = () => estimatedPromptTokens(this.#request);
 
-  readonly #onError = (error: unknown): Promise<Step> => {
+  readonly #onError = (error: unknown): Promise<EventResult> => {
     if (this.#stop.signal.aborted || !isReplicaFailure(error) || !this.#lease) return this.#end(error);
     const { engine } = this.#lease;
     if (error instanceof EngineCrashed && this.#hasEmitted)
@@ -203,7 +203,7 @@ class Completion implements AsyncIterableIterator<GenerationEvent, undefined> {
     return this.next();
   };
 
-  async #finish(): Promise<Step> {
+  async #finish(): Promise<EventResult> {
     this.#release('succeeded');
     this.#recordSpeed();
     this.#crashSuspects.clear(this.#request);
@@ -287,7 +287,7 @@ function isReplicaFailure(error: unknown): error is ServiceError {
 }
 
 /** Callers pay for generated tokens when they disconnect, and for nothing when an error ends the request. */
-function outcomeOf(error: unknown): Outcome {
+function outcomeOf(error: unknown): SettlementOutcome {
   if (error instanceof ClientDisconnected)
     return { code: 'hung_up', status: 200, billed: true, delivered: false };
   const { code, status } =

@@ -26,7 +26,7 @@ export interface RequestIdentity {
 }
 
 /** The outcome of a request, for the ledger. */
-export interface Outcome {
+export interface SettlementOutcome {
   /** Code of the error, or `hung_up`; null: completed. */
   code: string | null;
   status: number;
@@ -132,7 +132,7 @@ export class RequestAccounting {
    * Settles the row, durably, then the reservation. Rejects with a `ServiceError` `storage_unavailable` if the
    * row cannot be written in time, or belongs to another instance; the request then costs nothing.
    */
-  async settle(outcome: Outcome): Promise<void> {
+  async settle(outcome: SettlementOutcome): Promise<void> {
     const { limits, ledger } = this.#accounting;
     const record = this.#record;
     let actual = NOTHING;

@@ -27,7 +27,7 @@ export interface BreakerClock {
 export const SYSTEM_CLOCK: BreakerClock = { now: () => performance.now(), random: () => Math.random() };
 
 /** The reason and remaining time of a pause. */
-export interface Pause {
+export interface BreakerPause {
   reason: string;
   /** In milliseconds; 0: the next request is the trial, or the trial is running. */
   retryInMs: number;
@@ -63,7 +63,7 @@ export class CircuitBreaker {
   }
 
   /** Null while the replica is not paused. */
-  get pause(): Pause | null {
+  get pause(): BreakerPause | null {
     if (!this.#paused) return null;
     const leftMs = Math.ceil(this.#pausedUntilMs - this.#clock.now());
     return { reason: this.#reason, retryInMs: Math.max(0, leftMs) };

@@ -2,7 +2,7 @@ import type { ReplicaState } from './replica.ts';
 import type { ModelOverview } from './served-model.ts';
 
 /** The start progress of a replica. `fraction` is 0 to 1; null: unknown. */
-export interface Progress {
+export interface ReplicaProgress {
   phase: 'downloading' | 'loading' | 'down';
   fraction: number | null;
 }
@@ -18,11 +18,11 @@ export function isReady(models: readonly ModelOverview[]): boolean {
 }
 
 /** Returns the progress of all replicas that are not ready, without names or reasons. */
-export function progress(models: readonly ModelOverview[]): Progress[] {
+export function progress(models: readonly ModelOverview[]): ReplicaProgress[] {
   return models.flatMap((model) => model.replicas).flatMap(({ state }) => phase(state) ?? []);
 }
 
-function phase(state: ReplicaState): Progress | null {
+function phase(state: ReplicaState): ReplicaProgress | null {
   switch (state.state) {
     case 'downloading': {
       const { pull } = state;

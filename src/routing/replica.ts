@@ -31,7 +31,7 @@ const USAGE_WARNING_MS = 60_000;
 const SPEED_SHARE = 0.1;
 
 /** A replica with its load and its circuit breaker. */
-export class Replica {
+export class RoutedReplica {
   readonly engine: Engine;
   readonly breaker: CircuitBreaker;
   inFlight = 0;
@@ -89,11 +89,11 @@ export class Replica {
 
 /** One request at one replica, counted as load until released. */
 export class Lease {
-  readonly replica: Replica;
+  readonly replica: RoutedReplica;
   readonly #ticket: number;
   #released = false;
 
-  constructor(replica: Replica) {
+  constructor(replica: RoutedReplica) {
     this.replica = replica;
     this.#ticket = replica.breaker.admit();
     replica.inFlight++;

@@ -5,7 +5,13 @@ import type { Dialect, ModelCard } from '../generation.ts';
 import type { Log } from '../log.ts';
 import type { BreakerClock } from './breaker.ts';
 import { Queue, type QueueLimits } from './queue.ts';
-import { Lease, Replica, type ReplicaEntry, type ReplicaState, type ReplicaSummary } from './replica.ts';
+import {
+  Lease,
+  RoutedReplica,
+  type ReplicaEntry,
+  type ReplicaState,
+  type ReplicaSummary,
+} from './replica.ts';
 
 /** A configured model. Its card is null until its context is known. */
 export interface ModelTerms {
@@ -44,9 +50,9 @@ export class ServedModel implements ModelTerms {
   readonly price: ModelTerms['price'];
   readonly queue: Queue;
   readonly #terms: ModelTerms;
-  readonly #replicas: readonly Replica[];
+  readonly #replicas: readonly RoutedReplica[];
   /** The last choice, so that equal replicas take turns. */
-  #last: Replica | undefined;
+  #last: RoutedReplica | undefined;
 
   /** `replicas` must not be empty. */
   constructor(terms: ModelTerms, replicas: readonly ReplicaEntry[], { queue, log, clock }: RoutingOptions) {
@@ -56,7 +62,7 @@ export class ServedModel implements ModelTerms {
     this.price = terms.price;
     this.queue = new Queue(queue);
     this.#terms = terms;
-    this.#replicas = replicas.map((entry) => new Replica(entry, log, clock));
+    this.#replicas = replicas.map((entry) => new RoutedReplica(entry, log, clock));
   }
 
   card(): ModelCard | null {
@@ -98,7 +104,7 @@ export class ServedModel implements ModelTerms {
   }
 
   /** Applies the policy; `candidates` must not be empty. */
-  #next(candidates: readonly Replica[]): Replica | undefined {
+  #next(candidates: readonly RoutedReplica[]): RoutedReplica | undefined {
     const last = candidates.findIndex((replica) => replica === this.#last);
     return candidates[fewestInFlight(candidates, last === -1 ? candidates.length - 1 : last)];
   }
@@ -111,7 +117,7 @@ export class ServedModel implements ModelTerms {
   }
 }
 
-function firstToResume(replicas: readonly Replica[]): Replica | undefined {
+function firstToResume(replicas: readonly RoutedReplica[]): RoutedReplica | undefined {
   return replicas.toSorted((a, b) => a.breaker.pausedUntilMs - b.breaker.pausedUntilMs)[0];
 }
 

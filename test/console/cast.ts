@@ -1,5 +1,5 @@
 /** Fictional accounts, users and keys of the seeded service. Times are days before now. */
-import { DEFAULT_ACCOUNT_ID, type AccountStatus, type Role } from '../../src/database/schema.ts';
+import { DEFAULT_ACCOUNT_ID, type AccountStatus, type MemberRole } from '../../src/database/schema.ts';
 import type { Rhythm } from './traffic.ts';
 
 interface SeedAccount {
@@ -34,7 +34,7 @@ export const SEED_ACCOUNTS: readonly SeedAccount[] = [
 interface SeedPerson {
   name: string;
   email: string;
-  accounts: Readonly<Record<string, Role>>;
+  accounts: Readonly<Record<string, MemberRole>>;
 }
 
 export const SEED_PEOPLE: readonly SeedPerson[] = [

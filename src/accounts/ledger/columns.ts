@@ -1,11 +1,17 @@
-import { LEDGER, OPENED, sqlName, type Column, type Columns } from '../../database/ledger-columns.ts';
+import {
+  LEDGER,
+  OPENED,
+  sqlName,
+  type LedgerColumn,
+  type LedgerColumns,
+} from '../../database/ledger-columns.ts';
 
 /** Returns the SQL names of the columns, in the order of their values. */
-export function namesOf(columns: Columns): string[] {
+export function namesOf(columns: LedgerColumns): string[] {
   return Object.keys(columns).map((property) => sqlName(property));
 }
 
-const initial = Object.entries<Column>(LEDGER).filter(([property]) => !(property in OPENED));
+const initial = Object.entries<LedgerColumn>(LEDGER).filter(([property]) => !(property in OPENED));
 const set = initial.filter(([, column]) => column.initial !== null);
 
 /** SQL for the columns of a new row that have an initial value; the others are null. */

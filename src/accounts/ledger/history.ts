@@ -10,7 +10,7 @@ export function openUsageHistory(database: Database): UsageHistory {
   return { read: (accountId, atMs, recentMs) => read(database, accountId, atMs, recentMs) };
 }
 
-interface Row {
+interface UsageSourceRow {
   source: 'ended' | 'open' | 'recent';
   key_id: string;
   model: string;
@@ -34,7 +34,7 @@ async function read(
   const month = [0, 1].map((ahead) => Date.UTC(at.getUTCFullYear(), at.getUTCMonth() + ahead));
   const [fromMs = 0, toMs = 0] = month;
   const day = sql`started_at / 86400000`;
-  const { rows } = await sql<Row>`
+  const { rows } = await sql<UsageSourceRow>`
     select 'ended' as source, key_id, model, 0 as requests,
       cast(sum(case when day = ${today} then billed_tokens else 0 end) as bigint) as tokens,
       cast(sum(billed_tokens) as bigint) as month_tokens,
@@ -61,7 +61,7 @@ async function read(
   return merged(rows);
 }
 
-function merged(rows: readonly Row[]): HistoryEntry[] {
+function merged(rows: readonly UsageSourceRow[]): HistoryEntry[] {
   const entries = new Map<string, HistoryEntry>();
   for (const row of rows) {
     const name = `${row.key_id}\n${row.model}`;
@@ -86,7 +86,7 @@ function merged(rows: readonly Row[]): HistoryEntry[] {
   return [...entries.values()];
 }
 
-function empty({ key_id: keyId, model }: Row): HistoryEntry {
+function empty({ key_id: keyId, model }: UsageSourceRow): HistoryEntry {
   return {
     keyId,
     model,

@@ -9,7 +9,7 @@ export interface Statement {
   text: string;
 }
 
-export type Query = <R extends QueryResultRow>(
+export type QueryFunction = <R extends QueryResultRow>(
   statement: Statement | string,
   values?: unknown[],
 ) => Promise<QueryResult<R>>;
@@ -50,13 +50,13 @@ export class PostgresConnection implements AsyncDisposable {
    * Runs statements after all earlier work, so that none joins another transaction. `work` may send several at
    * once. A failure closes the connection.
    */
-  use<T>(work: (query: Query) => Promise<T>): Promise<T> {
+  use<T>(work: (query: QueryFunction) => Promise<T>): Promise<T> {
     const running = this.#last.then(() => this.#run(work));
     this.#last = running.then(ignore, ignore);
     return running;
   }
 
-  async #run<T>(work: (query: Query) => Promise<T>): Promise<T> {
+  async #run<T>(work: (query: QueryFunction) => Promise<T>): Promise<T> {
     const opening = (this.#client ??= this.#connect());
     try {
       const client = await opening;
@@ -78,7 +78,7 @@ export class PostgresConnection implements AsyncDisposable {
   }
 
   /** Runs statements in one transaction. */
-  async transaction<T>(work: (query: Query) => Promise<T>): Promise<T> {
+  async transaction<T>(work: (query: QueryFunction) => Promise<T>): Promise<T> {
     return await this.use(async (query) => {
       void query('begin');
       const result = await work(query);

@@ -1,4 +1,10 @@
-import { CHECKPOINTED, OPENED, SETTLED, type Column, type Columns } from '../../database/ledger-columns.ts';
+import {
+  CHECKPOINTED,
+  OPENED,
+  SETTLED,
+  type LedgerColumn,
+  type LedgerColumns,
+} from '../../database/ledger-columns.ts';
 import { INITIAL, namesOf } from './columns.ts';
 import type { Statement } from './postgres-connection.ts';
 import { USAGE_SUMS } from './roll-ups.ts';
@@ -57,7 +63,7 @@ const WAIVE_USAGE = addUsage(`
     -sum(prompt_tokens + completion_tokens)::int8, -sum(cost_pico)::int8`);
 
 /** The columns of `SettledValues`. */
-const BUCKET: Column = { kind: 'integer', initial: null };
+const BUCKET: LedgerColumn = { kind: 'integer', initial: null };
 const SETTLEMENT = { id: OPENED.id, ttft: BUCKET, speed: BUCKET, ...SETTLED } as const;
 
 /** The first parameter is the epoch; the others are arrays, one per column. */
@@ -153,7 +159,7 @@ export const INTERRUPT = `
 
 export const DELETE_DEAD = `delete from instances where live = 0 and lease_until < $1::int8`;
 
-function assignments(columns: Columns): string {
+function assignments(columns: LedgerColumns): string {
   return namesOf(columns)
     .map((name) => `${name} = given.${name}`)
     .join(', ');
@@ -164,7 +170,7 @@ function literal(value: Value): string {
 }
 
 /** Converts the parameters from `first` on to rows. */
-function given(columns: Columns, first = 2): string {
+function given(columns: LedgerColumns, first = 2): string {
   const arrays = Object.values(columns).map(
     ({ kind }, index) => `$${index + first}::${kind === 'text' ? 'text' : 'int8'}[]`,
   );

@@ -2,7 +2,7 @@ import type { Database } from '../../database/database.ts';
 import { dropPartitions, ensurePartitions } from '../../database/partitions.ts';
 import type { Secret } from '../../secret.ts';
 import { DAY_MS } from './days.ts';
-import { PostgresConnection, type Query, type Statement } from './postgres-connection.ts';
+import { PostgresConnection, type QueryFunction, type Statement } from './postgres-connection.ts';
 import * as statements from './postgres-statements.ts';
 import { KEEP_DEAD_MS, RefusedWriteError, type BatchResult, type LedgerStore } from './store.ts';
 import type { Batch, Value } from './write.ts';
@@ -69,7 +69,7 @@ export class PostgresStore implements LedgerStore {
   }
 
   /** Rejects with a `RefusedWriteError` if the server refuses the values. */
-  async #write<T>(work: (query: Query) => Promise<T>): Promise<T> {
+  async #write<T>(work: (query: QueryFunction) => Promise<T>): Promise<T> {
     try {
       return await this.#writer.use(work);
     } catch (error) {
@@ -88,7 +88,7 @@ export class PostgresStore implements LedgerStore {
 }
 
 /** Pipelines one statement per kind of write, in a transaction if there is more than one. */
-async function write(query: Query, epoch: number, batch: Batch): Promise<BatchResult | null> {
+async function write(query: QueryFunction, epoch: number, batch: Batch): Promise<BatchResult | null> {
   const queries: [Statement, readonly unknown[]][] = [];
   if (batch.opens.length > 0) queries.push([statements.OPEN, columns(batch.opens)]);
   if (batch.checkpoints.length > 0) queries.push([statements.CHECKPOINT, columns(batch.checkpoints)]);
@@ -111,7 +111,7 @@ async function write(query: Query, epoch: number, batch: Batch): Promise<BatchRe
 }
 
 /** Marks instances as dead and settles their open rows as interrupted. Returns the number of rows. */
-async function interruptInstances(query: Query, epochs: number[], endsNow: boolean): Promise<number> {
+async function interruptInstances(query: QueryFunction, epochs: number[], endsNow: boolean): Promise<number> {
   const { rows } = await query<{ epoch: number }>(statements.MARK_DEAD, [epochs]);
   const ended = rows.map(({ epoch }) => epoch);
   const interrupted = await query<{ rows: number }>(statements.INTERRUPT, [ended, endsNow]);

@@ -1,11 +1,11 @@
 import { sql, type Kysely } from 'kysely';
-import { LEDGER, sqlName, type Column, type RowOf } from '../../database/ledger-columns.ts';
+import { LEDGER, sqlName, type LedgerColumn, type RowOf } from '../../database/ledger-columns.ts';
 import type { Schema } from '../../database/schema.ts';
 
 /** A row of the ledger. Times are Unix milliseconds, money is pico-dollars. */
 export type LedgerRecord = RowOf<typeof LEDGER>;
 
-const COLUMNS = Object.entries<Column>(LEDGER).map(([property, { kind }]) => ({
+const COLUMNS = Object.entries<LedgerColumn>(LEDGER).map(([property, { kind }]) => ({
   property,
   name: sqlName(property),
   kind,

@@ -1,5 +1,5 @@
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
-import { CHECKPOINTED, OPENED, SETTLED, type Columns } from '../../database/ledger-columns.ts';
+import { CHECKPOINTED, OPENED, SETTLED, type LedgerColumns } from '../../database/ledger-columns.ts';
 import { RollUps, USAGE_SUMS, type EndedRow } from './roll-ups.ts';
 import type { BatchResult } from './store.ts';
 import { INITIAL, namesOf } from './columns.ts';
@@ -134,7 +134,7 @@ export class SqliteTables {
     if (this.#statements.markDead.run(epoch).changes === 0) return 0;
     const rollUps = new RollUps();
     // The columns of RETURNING.
-    const rows = this.#statements.interrupt.all(endedAt, epoch) as unknown as [...UsageKey, ...Counts][];
+    const rows = this.#statements.interrupt.all(endedAt, epoch) as unknown as [...UsageKey, ...TokenCounts][];
     for (const [account, key, model, startedAt, ...counts] of rows) {
       rollUps.add(toEndedRow([account, key, model, startedAt], ['interrupted', ...counts]), null, null);
     }
@@ -220,7 +220,7 @@ function prepare(connection: DatabaseSync) {
   };
 }
 
-function assignments(columns: Columns): string {
+function assignments(columns: LedgerColumns): string {
   return namesOf(columns)
     .map((name) => `${name} = ?`)
     .join(', ');
@@ -232,7 +232,7 @@ function inArrays(statement: StatementSync): StatementSync {
   return statement;
 }
 
-type Counts = [promptTokens: number, cachedTokens: number, completionTokens: number];
+type TokenCounts = [promptTokens: number, cachedTokens: number, completionTokens: number];
 
 const STATE = columnIndex('state');
 const ERROR_CODE = columnIndex('errorCode');

@@ -7,14 +7,14 @@ import { CLIENT_DISCONNECTED } from './write.ts';
 export const HOUR_MS = 3_600_000;
 
 /** From `fromDay`, before `toDay`, in days since 1970-01-01. `accountId` null: all accounts. */
-interface Days {
+interface DayRange {
   fromDay: number;
   toDay: number;
   accountId?: string | null;
 }
 
 /** Selects the ended rows of these days, with the columns of `usage_days` and `hour`. */
-export function hourlyUsage(days: Days) {
+export function hourlyUsage(days: DayRange) {
   const settled = sql`state = 'settled'`;
   const count = (condition: ReturnType<typeof sql>) => sql`case when ${condition} then 1 else 0 end`;
   return sql`(
@@ -28,7 +28,7 @@ export function hourlyUsage(days: Days) {
 }
 
 /** Selects the histograms of these rows, with the columns of `latency_days` and `hour`. */
-export function hourlyLatencies(days: Days) {
+export function hourlyLatencies(days: DayRange) {
   const hasTokens = sql`
     state = 'settled' and first_token_at is not null
     and (error_code is null or error_code = ${sql.lit(CLIENT_DISCONNECTED)})`;
@@ -51,7 +51,7 @@ const KEY = sql`
  * An ID contains the arrival time. A request starts, and is counted, when its body has arrived, up to an hour
  * later.
  */
-function inRange({ fromDay, toDay, accountId }: Days) {
+function inRange({ fromDay, toDay, accountId }: DayRange) {
   const first = firstIdAt(fromDay * DAY_MS - HOUR_MS);
   const ofAccount = accountId == null ? sql`` : sql`account_id = ${accountId} and`;
   return sql`${ofAccount} id >= ${first} and id < ${firstIdAt(toDay * DAY_MS)}`;

@@ -3,7 +3,7 @@ import {
   OPENED,
   SETTLED,
   sqlName,
-  type Columns,
+  type LedgerColumns,
   type LedgerState,
   type RowOf,
 } from '../../database/ledger-columns.ts';
@@ -43,7 +43,7 @@ const checkpointedValues = binder(CHECKPOINTED);
 const endedValues = binder(SETTLED);
 
 /** Returns a function that lists the values of a row in the order of the columns. */
-function binder<C extends Columns>(columns: C): (row: RowOf<C>) => Value[] {
+function binder<C extends LedgerColumns>(columns: C): (row: RowOf<C>) => Value[] {
   const properties: readonly (keyof C)[] = Object.keys(columns);
   return (row) => {
     const values: Value[] = [];

@@ -1,10 +1,10 @@
-import { minuteTokens, UNITS, type Bucket, type ScopeLimits } from './scope-limits.ts';
+import { minuteTokens, UNITS, type TokenBucket, type ScopeLimits } from './scope-limits.ts';
 
 /**
  * Usage of one scope. For calendar periods, `settled` is what ended requests have used and `reserved` is the
  * maximum that running requests may use; the limit applies to their sum.
  */
-export interface Counts {
+export interface ScopeCounts {
   /** Used from the buckets, in units. Exceeds the capacity when the bucket is in debt. */
   readonly requestsSpent: number;
   readonly tokensSpent: number;
@@ -33,7 +33,7 @@ export interface RequestAmounts {
 }
 
 /** Whether a scope has room for the request. `ADMIT` in `valkey-scripts.ts` implements the same rule. */
-export function hasRoom(limits: ScopeLimits, counts: Counts, amounts: RequestAmounts): boolean {
+export function hasRoom(limits: ScopeLimits, counts: ScopeCounts, amounts: RequestAmounts): boolean {
   return (
     (limits.requests === null || bucketWaitMs(limits.requests, counts.requestsSpent, amounts.weight) === 0) &&
     (limits.tokens === null ||
@@ -54,7 +54,7 @@ export function mayRun(bound: number, running: number, weight: number): boolean 
 }
 
 /** Returns the tokens that a request takes from the bucket, times its weight. */
-export function reservedTokens(bucket: Bucket, amounts: RequestAmounts): number {
+export function reservedTokens(bucket: TokenBucket, amounts: RequestAmounts): number {
   return minuteTokens(bucket, amounts.tokens, amounts.reservedShare) * amounts.weight;
 }
 
@@ -62,18 +62,18 @@ export function reservedTokens(bucket: Bucket, amounts: RequestAmounts): number 
  * Returns the milliseconds until the amount is available; 0: now. An amount above the capacity waits for a full
  * bucket.
  */
-export function bucketWaitMs(bucket: Bucket, spent: number, amount: number): number {
+export function bucketWaitMs(bucket: TokenBucket, spent: number, amount: number): number {
   const needed = Math.min(amount, bucket.capacity) * UNITS;
   const lacking = spent + needed - bucket.capacity * UNITS;
   return lacking <= 0 ? 0 : Math.ceil(lacking / bucket.perMinute);
 }
 
 /** Returns the whole requests or tokens left in a bucket, at least 0. */
-export function bucketLeft(bucket: Bucket, spent: number): number {
+export function bucketLeft(bucket: TokenBucket, spent: number): number {
   return Math.max(0, Math.floor(bucket.capacity - spent / UNITS));
 }
 
 /** Returns the milliseconds until the bucket is full. */
-export function bucketResetMs(bucket: Bucket, spent: number): number {
+export function bucketResetMs(bucket: TokenBucket, spent: number): number {
   return Math.ceil(spent / bucket.perMinute);
 }

@@ -5,7 +5,7 @@ import {
   mayRun,
   reservedTokens,
   type RequestAmounts,
-  type Counts,
+  type ScopeCounts,
 } from './counts.ts';
 import type { Denial } from './limits.ts';
 import { usdOfNano } from './money.ts';
@@ -21,7 +21,7 @@ const RUNNING_WAIT_MS = 1000;
 export function denialOf(
   plan: string,
   scopes: readonly ScopeLimits[],
-  counts: readonly Counts[],
+  counts: readonly ScopeCounts[],
   amounts: RequestAmounts,
   nowMs: number,
 ): Denial {
@@ -48,7 +48,7 @@ interface DenialContext {
 
 function* denialsIn(
   limits: ScopeLimits,
-  counts: Counts,
+  counts: ScopeCounts,
   amounts: RequestAmounts,
   context: DenialContext,
 ): Iterable<Denial> {
@@ -81,7 +81,7 @@ function* denialsIn(
 
 function* minuteDenials(
   limits: ScopeLimits,
-  counts: Counts,
+  counts: ScopeCounts,
   amounts: RequestAmounts,
   { plan }: DenialContext,
 ): Iterable<Denial> {

@@ -1,17 +1,17 @@
 import { endOfDay, endOfMonth, formatDuration } from './calendar.ts';
-import { bucketLeft, bucketResetMs, type Counts } from './counts.ts';
+import { bucketLeft, bucketResetMs, type ScopeCounts } from './counts.ts';
 import type { LimitName, LimitStatus, RateLimitHeaders } from './limits.ts';
 import { usdOfNano } from './money.ts';
-import { LIMIT_NAMES, type Bucket, type ScopeLimits } from './scope-limits.ts';
+import { LIMIT_NAMES, type TokenBucket, type ScopeLimits } from './scope-limits.ts';
 
 /**
  * Returns the `x-ratelimit-*` headers of the request and token limits with the least left. `limit` is the
  * bucket's capacity, `reset` the time until it is full.
  */
-export function headersOf(scopes: readonly ScopeLimits[], counts: readonly Counts[]): RateLimitHeaders {
+export function headersOf(scopes: readonly ScopeLimits[], counts: readonly ScopeCounts[]): RateLimitHeaders {
   const headers: string[] = [];
   for (const kind of ['requests', 'tokens'] as const) {
-    let tightest: Bucket | null = null;
+    let tightest: TokenBucket | null = null;
     let left = Infinity;
     let spent = 0;
     for (let index = 0; index < scopes.length; index++) {
@@ -61,7 +61,7 @@ type AppliedLimitTuple = [
  * Returns the limits that apply to a request with what it left of each, as JSON for the receipt. Written by hand
  * because it runs for every request; `readAppliedLimits` parses it.
  */
-export function appliedLimits(scopes: readonly ScopeLimits[], counts: readonly Counts[]): string {
+export function appliedLimits(scopes: readonly ScopeLimits[], counts: readonly ScopeCounts[]): string {
   const parts: string[] = [];
   for (let index = 0; index < scopes.length; index++) {
     const limits = scopes[index];
@@ -104,7 +104,7 @@ export function readAppliedLimits(text: string): AppliedLimit[] {
 /** Returns the current usage of every limit. */
 export function limitStatuses(
   scopes: readonly ScopeLimits[],
-  counts: readonly Counts[],
+  counts: readonly ScopeCounts[],
   nowMs: number,
 ): LimitStatus[] {
   return scopes.flatMap((limits, index) => {
@@ -113,7 +113,7 @@ export function limitStatuses(
   });
 }
 
-function scopeStatuses(limits: ScopeLimits, counts: Counts, nowMs: number): LimitStatus[] {
+function scopeStatuses(limits: ScopeLimits, counts: ScopeCounts, nowMs: number): LimitStatus[] {
   const { scope, model, requests, tokens, inFlight, dayTokens, monthTokens, monthNano } = limits;
   const statuses: LimitStatus[] = [];
   const add = (
@@ -124,7 +124,7 @@ function scopeStatuses(limits: ScopeLimits, counts: Counts, nowMs: number): Limi
   ): void => {
     statuses.push({ scope, model, limit: LIMIT_NAMES[name], bound, used, resetsAt });
   };
-  const addBucket = (name: 'requests' | 'tokens', bucket: Bucket, spent: number): void => {
+  const addBucket = (name: 'requests' | 'tokens', bucket: TokenBucket, spent: number): void => {
     const used = bucket.capacity - bucketLeft(bucket, spent);
     add(name, bucket.capacity, used, nowMs + bucketResetMs(bucket, spent));
   };

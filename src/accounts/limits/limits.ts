@@ -119,7 +119,7 @@ export interface HistoryEntry {
   dayTokens: number;
   monthTokens: number;
   monthPico: bigint;
-  /** Reserved by open rows. Separate, because a live instance knows its own open rows better. */
+  /** Reserved by open rows. Separate, because a live instance tracks its own open rows. */
   openDayTokens: number;
   openMonthTokens: number;
   openMonthPico: bigint;

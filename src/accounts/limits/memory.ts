@@ -17,7 +17,7 @@ import type {
 } from './limits.ts';
 import { nanoOfPico } from './money.ts';
 import { scopeId, scopesOf, scopesOfAllModels, type ScopeLimits } from './scope-limits.ts';
-import { Scope, type Moment } from './scope.ts';
+import { ScopeCounters, type Moment } from './scope.ts';
 import { headersOf, appliedLimits, limitStatuses } from './limit-status.ts';
 
 export interface MemoryLimitsOptions {
@@ -49,7 +49,7 @@ export class MemoryLimits implements Limits {
   readonly #history: UsageHistory;
   readonly #reservedShare: number;
   readonly #clock: LimitsClock;
-  readonly #accounts = new Map<string, Account>();
+  readonly #accounts = new Map<string, AccountState>();
   #now = { day: -Infinity, month: -Infinity };
   /** The latest day that was counted before the wall clock was set back. */
   #countedBefore = -Infinity;
@@ -130,7 +130,12 @@ export class MemoryLimits implements Limits {
     }
   }
 
-  #decide(demand: Demand, scopes: readonly ScopeLimits[], states: readonly Scope[], now: Moment): Decision {
+  #decide(
+    demand: Demand,
+    scopes: readonly ScopeLimits[],
+    states: readonly ScopeCounters[],
+    now: Moment,
+  ): Decision {
     const amounts = amountsOf(demand, this.#reservedShare, this.#weight);
     for (const state of states) {
       if (state.hasRoom(amounts)) continue;
@@ -154,7 +159,10 @@ export class MemoryLimits implements Limits {
     }
   }
 
-  async #currentCounts(demand: LimitQuery, scopes: readonly ScopeLimits[]): Promise<readonly Scope[]> {
+  async #currentCounts(
+    demand: LimitQuery,
+    scopes: readonly ScopeLimits[],
+  ): Promise<readonly ScopeCounters[]> {
     for (;;) {
       const states = this.#readyScopes(demand, scopes, this.#currentMoment());
       if (states !== null) return states;
@@ -163,8 +171,8 @@ export class MemoryLimits implements Limits {
   }
 
   /** Returns the up-to-date counters; null if the ledger must be read first. */
-  #readyScopes(demand: LimitQuery, scopes: readonly ScopeLimits[], now: Moment): Scope[] | null {
-    const states: Scope[] = [];
+  #readyScopes(demand: LimitQuery, scopes: readonly ScopeLimits[], now: Moment): ScopeCounters[] | null {
+    const states: ScopeCounters[] = [];
     if (scopes.length === 0) return states;
     const account = this.#accounts.get(demand.accountId);
     for (const limits of scopes) {
@@ -185,12 +193,16 @@ export class MemoryLimits implements Limits {
     return account.reading;
   }
 
-  async #loadHistory(account: Account, demand: LimitQuery, scopes: readonly ScopeLimits[]): Promise<void> {
+  async #loadHistory(
+    account: AccountState,
+    demand: LimitQuery,
+    scopes: readonly ScopeLimits[],
+  ): Promise<void> {
     const now = this.#currentMoment();
     for (const limits of scopes) {
       const id = scopeId(limits.scope, demand.keyId, limits.model);
       if (account.scopes.has(id)) continue;
-      account.scopes.set(id, new Scope(limits, demand.keyId, now, account.active));
+      account.scopes.set(id, new ScopeCounters(limits, demand.keyId, now, account.active));
       this.#scopes++;
     }
     const unknown = [...account.scopes.values()].filter(({ loaded }) => !loaded);
@@ -204,14 +216,14 @@ export class MemoryLimits implements Limits {
    * Returns the counters of a scope. If the wall clock was set back, drops those of an already counted day, so
    * that it is read from the ledger.
    */
-  #scope(account: Account, id: string, now: Moment): Scope | undefined {
+  #scope(account: AccountState, id: string, now: Moment): ScopeCounters | undefined {
     const scope = account.scopes.get(id);
     if (scope === undefined || scope.day === now.day || now.day > this.#countedBefore) return scope;
     account.scopes.delete(id);
     return undefined;
   }
 
-  #account(id: string): Account {
+  #account(id: string): AccountState {
     let account = this.#accounts.get(id);
     if (account === undefined) {
       account = { scopes: new Map(), active: new Set(), reading: null };
@@ -246,8 +258,8 @@ export class MemoryLimits implements Limits {
   }
 }
 
-interface Account {
-  scopes: Map<string, Scope>;
+interface AccountState {
+  scopes: Map<string, ScopeCounters>;
   /** Running requests, counted in every scope that covers them. */
   active: Set<ActiveReservation>;
   reading: Promise<void> | null;

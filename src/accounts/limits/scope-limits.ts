@@ -12,7 +12,7 @@ export const UNITS = 60_000;
 const MAX_PER_MINUTE = 100_000_000_000;
 
 /** A token bucket: refills `perMinute` units per millisecond, up to `capacity` requests or tokens. */
-export interface Bucket {
+export interface TokenBucket {
   readonly perMinute: number;
   readonly capacity: number;
 }
@@ -22,8 +22,8 @@ export interface ScopeLimits {
   readonly scope: 'account' | 'key';
   /** Null: all models. */
   readonly model: string | null;
-  readonly requests: Bucket | null;
-  readonly tokens: Bucket | null;
+  readonly requests: TokenBucket | null;
+  readonly tokens: TokenBucket | null;
   readonly inFlight: number | null;
   readonly dayTokens: number | null;
   readonly monthTokens: number | null;
@@ -62,12 +62,12 @@ export function scopeId(scope: 'account' | 'key', keyId: string, model: string |
 }
 
 /** Returns the tokens that a request reserves from a bucket. What it uses beyond them becomes a debt. */
-export function minuteTokens(bucket: Bucket, worstTokens: number, reservedShare: number): number {
+export function minuteTokens(bucket: TokenBucket, worstTokens: number, reservedShare: number): number {
   return Math.min(worstTokens, largestShare(bucket, reservedShare));
 }
 
 /** Returns the maximum tokens that one request reserves from a bucket. */
-export function largestShare(bucket: Bucket, reservedShare: number): number {
+export function largestShare(bucket: TokenBucket, reservedShare: number): number {
   return Math.max(1, Math.floor(bucket.capacity * reservedShare));
 }
 
@@ -121,12 +121,12 @@ function read(
   return [{ scope, model, ...own, refillMs: Math.max(UNITS, refillMs(requests), refillMs(tokens)) }];
 }
 
-function bucket(perMinute: number | undefined, burst: number | undefined): Bucket | null {
+function bucket(perMinute: number | undefined, burst: number | undefined): TokenBucket | null {
   if (perMinute === undefined) return null;
   const rate = Math.min(perMinute, MAX_PER_MINUTE);
   return { perMinute: rate, capacity: Math.min(burst ?? rate, MAX_PER_MINUTE) };
 }
 
-function refillMs(limit: Bucket | null): number {
+function refillMs(limit: TokenBucket | null): number {
   return limit === null ? 0 : Math.ceil((limit.capacity * UNITS) / limit.perMinute);
 }

@@ -1,9 +1,9 @@
-import { bucketResetMs, hasRoom, reservedTokens, type RequestAmounts, type Counts } from './counts.ts';
+import { bucketResetMs, hasRoom, reservedTokens, type RequestAmounts, type ScopeCounts } from './counts.ts';
 import type { ActiveReservation } from './active-reservation.ts';
 import type { ScopeHistory } from './history.ts';
 import type { ActualUsage } from './limits.ts';
 import { nanoOfPico } from './money.ts';
-import { UNITS, type Bucket, type ScopeLimits } from './scope-limits.ts';
+import { UNITS, type TokenBucket, type ScopeLimits } from './scope-limits.ts';
 
 /** A moment in whole milliseconds on the monotonic clock, and its UTC day and month. */
 export interface Moment {
@@ -13,7 +13,7 @@ export interface Moment {
 }
 
 /** The counters of one scope in memory. */
-export class Scope implements Counts {
+export class ScopeCounters implements ScopeCounts {
   requestsSpent = 0;
   tokensSpent = 0;
   running = 0;
@@ -144,6 +144,6 @@ export class Scope implements Counts {
   }
 }
 
-function refilled(bucket: Bucket | null, spent: number, passedMs: number): number {
+function refilled(bucket: TokenBucket | null, spent: number, passedMs: number): number {
   return bucket === null ? 0 : Math.max(0, spent - passedMs * bucket.perMinute);
 }

@@ -1,4 +1,4 @@
-import type { Counts } from './counts.ts';
+import type { ScopeCounts } from './counts.ts';
 import type { ActiveReservation } from './active-reservation.ts';
 import { sumHistory } from './history.ts';
 import type { ActualUsage, HistoryEntry } from './limits.ts';
@@ -18,7 +18,7 @@ export interface AdmitResult {
   nowMs: number;
   day: number;
   month: number;
-  counts: readonly Counts[];
+  counts: readonly ScopeCounts[];
 }
 
 /** The result of `ADMIT` if the settled usage of some scopes must first be read from the ledger. */
@@ -141,7 +141,7 @@ function lifetimeMs(limits: ScopeLimits): number {
   return KEPT_MS + limits.refillMs;
 }
 
-function readCounts(result: unknown): Counts {
+function readCounts(result: unknown): ScopeCounts {
   const [
     requestsSpent = 0,
     tokensSpent = 0,
