@@ -11,7 +11,7 @@ export interface KeyChange {
   name?: string | undefined;
   /** Unix milliseconds; null: never. */
   expiresAt?: number | null | undefined;
-  /** Ids of the models that it may use, 1 to `MAX_MODELS`; null: all. */
+  /** IDs of the models that it may use, 1 to `MAX_MODELS`; null: all. */
   allowedModels?: readonly string[] | null | undefined;
   /** The key's own limits, in addition to the plan's; null or empty: none. */
   limits?: PlanLimits | null | undefined;

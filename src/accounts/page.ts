@@ -11,7 +11,7 @@ export interface PageQuery {
   cursor?: string | null | undefined;
 }
 
-/** A page of a list. Items added while paging are neither duplicated nor hide others. */
+/** A page of a list. Items added while paging cause neither duplicates nor gaps. */
 export interface Page<T> {
   items: T[];
   /** Cursor of the next page; null on the last page. */

@@ -7,7 +7,7 @@ import type { UsageSource } from '../generation.ts';
  * line in `docs/ledger.md`.
  */
 
-/** How a value is stored. `flag`: as 0 or 1. `pico`: pico-dollars, read as text because they can pass 2^53. */
+/** How a value is stored. `flag`: as 0 or 1. `pico`: pico-dollars, read as text because they can exceed 2^53. */
 type ColumnKind = 'text' | 'integer' | 'flag' | 'pico';
 
 type KindOf<T> = [NonNullable<T>] extends [string]
@@ -43,7 +43,7 @@ export type LedgerState = 'open' | 'settled' | 'interrupted';
 export const OPENED = {
   /** UUIDv7 as text, `x-request-id`: ordered by the time at which the request arrived. */
   id: column<string>('text'),
-  /** The caller's own id, 1 to 512 printable ASCII characters; null: it sent none. */
+  /** The client request ID, 1 to 512 printable ASCII characters; null: none. */
   clientRequestId: column<string | null>('text'),
   accountId: column<string>('text'),
   keyId: column<string>('text'),

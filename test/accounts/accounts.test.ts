@@ -195,7 +195,7 @@ for (const kind of testDatabases()) {
         fc.asyncProperty(fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 1 }), async (sizes) => {
           for (const list of lists) {
             const whole = await Array.fromAsync(everyItem(list));
-            const paged = await inPages(list, sizes, () => add('meanwhile'));
+            const paged = await readInPages(list, sizes, () => add('meanwhile'));
             assert.equal(new Set(paged.map(({ id }) => id)).size, paged.length, 'none twice');
             const known = new Set(whole.map(({ id }) => id));
             assert.deepEqual(
@@ -226,7 +226,7 @@ for (const kind of testDatabases()) {
 }
 
 /** Returns the items of consecutive pages with these sizes. */
-async function inPages<T>(
+async function readInPages<T>(
   list: (page: PageQuery) => Promise<Page<T>>,
   sizes: readonly number[],
   meanwhile: () => Promise<unknown>,

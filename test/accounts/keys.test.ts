@@ -31,7 +31,7 @@ class Clock implements KeyClock {
 }
 
 /** Delays the result of one query until it is released. */
-class HeldResults implements KyselyPlugin {
+class DelayedResults implements KyselyPlugin {
   /** Resolves when the delayed result has been read from the database. */
   delayed: Promise<void> = Promise.resolve();
   #hold: (() => Promise<void>) | null = null;
@@ -142,7 +142,7 @@ test('a refresh that ends after a later one does not restore a revoked key', asy
   const home = folder(t);
   await using database = await openDatabase({ home, url: null });
   await using elsewhere = await openDatabase({ home, url: null });
-  const results = new HeldResults();
+  const results = new DelayedResults();
   const kysely = database.kysely.withPlugin(results);
   await using keys = await KeyStore.open({ ...database, kysely }, SILENT, { maxStaleMs: 5000 });
   const { key, record } = await createKey(elsewhere, { name: 'a' });

@@ -30,7 +30,7 @@ const OLDEST = (integer: string, strict: string) => `
     ('key_2', 'acme', 'admin', 'ops', '${'2'.repeat(64)}', 'sk-sluice-BCqO', 'IcLs', 2, 1797897920670, null, 4);`;
 
 /** Creates a database of the oldest version, with rows. */
-async function makeOldest(place: TestPlace): Promise<void> {
+async function createOldest(place: TestPlace): Promise<void> {
   await change(place, place.url === null ? OLDEST('integer', 'strict') : OLDEST('bigint', ''));
 }
 
@@ -52,7 +52,7 @@ for (const databases of testDatabases()) {
   describe(databases.name, () => {
     test('the oldest database is migrated to the newest tables with all rows unchanged', async () => {
       await using place = await databases.place();
-      await makeOldest(place);
+      await createOldest(place);
       await using database = await openDatabase(place);
       const keys = await database.kysely.selectFrom('keys').selectAll().orderBy('id').execute();
       assert.deepEqual(plain(keys), [
@@ -108,7 +108,7 @@ for (const databases of testDatabases()) {
 
     test('a migrated database has the same tables, indexes and triggers as a new one', async () => {
       await using place = await databases.place();
-      await makeOldest(place);
+      await createOldest(place);
       await using old = await openDatabase(place);
       await using fresh = await databases.open();
       const kind = place.url === null ? 'sqlite' : 'postgres';
@@ -121,7 +121,7 @@ for (const databases of testDatabases()) {
 
     test('the migration to clamped usage keeps the rows of the ledger', async () => {
       await using place = await databases.place();
-      await makeOldest(place);
+      await createOldest(place);
       const rows = async ({ kysely }: Awaited<ReturnType<typeof openDatabase>>) =>
         plain(
           await kysely.selectFrom('ledger').select(['id', 'usage_source', 'model']).orderBy('id').execute(),
@@ -149,7 +149,7 @@ for (const databases of testDatabases()) {
 
     test('users of the previous version are unchanged by the migration', async () => {
       await using place = await databases.place();
-      await makeOldest(place);
+      await createOldest(place);
       await using old = await openDatabase(place);
       // Back to the state after the previous migration.
       await change(place, BEFORE_IDENTITY);
@@ -178,7 +178,7 @@ for (const databases of testDatabases()) {
 
     test('a migration that fails leaves the database as it was', async () => {
       await using place = await databases.place();
-      await makeOldest(place);
+      await createOldest(place);
       // Makes the last migration fail, after those before it.
       await change(place, 'create table invitations (x integer)');
       await assert.rejects(openDatabase(place), fault('failed', /invitations/));

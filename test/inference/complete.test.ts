@@ -74,12 +74,12 @@ function run(router: Router, request: GenerationRequest): Run {
     crashSuspects: new CrashSuspects(SILENT),
     checkpointTokens: 256,
   };
-  const asker = { requestId, clientRequestId: null, caller: accounting.caller };
-  const events = complete(inference, router.model(MODEL), asker, request, stop, record);
+  const identity = { requestId, clientRequestId: null, caller: accounting.caller };
+  const events = complete(inference, router.model(MODEL), identity, request, stop, record);
   return { requestId, record, stop, [Symbol.asyncIterator]: () => events };
 }
 
-function assertGivenBack(router: Router): void {
+function assertReleased(router: Router): void {
   const [model] = router.overview();
   assert.equal(model?.waiting, 0);
   assert.ok(model.replicas.every(({ inFlight }) => inFlight === 0));
@@ -116,7 +116,7 @@ test('a generation yields its events, and records its replica, times and usage',
     times.toSorted((a, b) => Number(a) - Number(b)),
   );
   assert.ok(times.every((time) => time !== null));
-  assertGivenBack(router);
+  assertReleased(router);
 });
 
 test('a refused connection moves the request to the next replica, invisibly to the caller', async () => {
@@ -126,7 +126,7 @@ test('a refused connection moves the request to the next replica, invisibly to t
     assert.equal(textOf(await collect(generation)), 'fine');
     assert.equal(generation.record.replica, 'replica');
   }
-  assertGivenBack(router);
+  assertReleased(router);
 });
 
 test("a request tries each busy replica once, and returns the last one's retry-after", async () => {
@@ -141,8 +141,8 @@ test("a request tries each busy replica once, and returns the last one's retry-a
   assert.ok(refused instanceof ReplicaRefused);
   assert.equal(refused.retryAfterMs, 7000);
   assert.deepEqual([busy.bodies.length, full.bodies.length], [2, 2]);
-  assertGivenBack(free);
-  assertGivenBack(none);
+  assertReleased(free);
+  assertReleased(none);
 });
 
 /** Ways in which a replica fails a request before its first event. */
@@ -162,7 +162,7 @@ for (const [name, fails] of Object.entries(FAILURES)) {
       const generation = run(router, chat({}, { stream }));
       assert.equal(textOf(await collect(generation)), 'hé 東京');
       assert.deepEqual([generation.record.replica, generation.record.attempts], ['healthy', 2]);
-      assertGivenBack(router);
+      assertReleased(router);
     }
   });
 }
@@ -183,7 +183,7 @@ test('a request that fails at three replicas is not sent to a fourth, and ends w
   const router = routerTo(engines);
   await failsWith(run(router, chat()), 'internal_error');
   assert.deepEqual(received, [0, 1, 2]);
-  assertGivenBack(router);
+  assertReleased(router);
 });
 
 test('a request whose caller has received events is not sent to another replica', async () => {
@@ -191,7 +191,7 @@ test('a request whose caller has received events is not sent to another replica'
   const router = routerTo([engine, second.engine]);
   await failsWith(run(router, chat({ tokens: 4, cutAfter: 2 })), 'engine_unavailable');
   assert.equal(second.bodies.length, 0);
-  assertGivenBack(router);
+  assertReleased(router);
 });
 
 test('an error of the request itself is returned at once, and is not a failure of the replica', async () => {
@@ -215,7 +215,7 @@ test('a replica that fails fast is paused, and no caller notices', async () => {
   }
   // The first batch, before 5 requests had failed, and a few trials.
   assert.ok(broken.bodies.length < 20, `${broken.bodies.length} requests went to it`);
-  assertGivenBack(router);
+  assertReleased(router);
 });
 
 test('a request whose client disconnects while a replica refuses it is not sent to the next', async () => {
@@ -230,7 +230,7 @@ test('a request whose client disconnects while a replica refuses it is not sent 
   generation.stop.abort(reason);
   await assert.rejects(collected, reason);
   assert.equal(second.bodies.length, 0);
-  assertGivenBack(router);
+  assertReleased(router);
 });
 
 test('a request stays in the queue until the engine assigns a slot', async () => {
@@ -255,7 +255,7 @@ test('a request stays in the queue until the engine assigns a slot', async () =>
     await assert.rejects(next, /enough/);
   }
   assert.equal(textOf(await collected), 'late');
-  assertGivenBack(router);
+  assertReleased(router);
   await slotsAreFree();
 });
 
@@ -273,7 +273,7 @@ test('a request leaves the queue when it is sent to a server that does not repor
     }
     for (const respond of waiting) respond();
     for (const events of await Promise.all(running)) assert.equal(events.at(-1)?.type, 'end');
-    assertGivenBack(router);
+    assertReleased(router);
   }
 });
 
@@ -284,7 +284,7 @@ test('a request that waits for a slot longer than maxWaitMs is queue_full with a
   assert.equal(refused.message, 'The request waited 1 s for a free slot of this model. Try again later.');
   assert.equal(refused.retryAfterMs, 1000);
   assert.equal(generation.record.slotAtMs, null);
-  assertGivenBack(router);
+  assertReleased(router);
   await slotsAreFree();
 });
 
@@ -316,7 +316,7 @@ const endings: Directive[] = [
 /** What the consumer does after this many events: continues, leaves, or aborts. */
 const consumers = fc.record({
   after: fc.nat(4),
-  does: fc.constantFrom('reads on', 'leaves', 'hangs up'),
+  does: fc.constantFrom('reads on', 'leaves', 'disconnects'),
   stream: fc.boolean(),
   ending: fc.constantFrom(...endings),
 });
@@ -329,10 +329,10 @@ test('the queue place, the lease and the slot are released however a request end
       const generation = run(router, chat(ending, { stream }));
       const { stop, record } = generation;
       let seenAll = false;
-      const patience = endless ? setTimeout(() => stop.abort(new ClientDisconnected()), 100) : undefined;
+      const timeout = endless ? setTimeout(() => stop.abort(new ClientDisconnected()), 100) : undefined;
       try {
         let seen = 0;
-        if (does === 'hangs up' && count === 0) stop.abort(new ClientDisconnected());
+        if (does === 'disconnects' && count === 0) stop.abort(new ClientDisconnected());
         for await (const _ of generation) {
           seen++;
           if (seen < count || does === 'reads on') continue;
@@ -343,9 +343,9 @@ test('the queue place, the lease and the slot are released however a request end
       } catch (error) {
         assert.ok(error instanceof ServiceError || error === stop.signal.reason, String(error));
       } finally {
-        clearTimeout(patience);
+        clearTimeout(timeout);
       }
-      assertGivenBack(router);
+      assertReleased(router);
       assert.equal(await accounting.inFlight(), 0);
       const row = await accounting.row(generation.requestId);
       // A request that ended before admission has no row.
@@ -565,10 +565,10 @@ test('a request denied by limits has no row, no slot and no queue place', async 
   const record = new GenerationRecord();
   const ask = async (requestId: string) => {
     const inference = { accounting: poor, crashSuspects: new CrashSuspects(SILENT), checkpointTokens: 256 };
-    const asker = { requestId, clientRequestId: null, caller: poor.caller };
+    const identity = { requestId, clientRequestId: null, caller: poor.caller };
     const request = chat({ text: 'a' });
     const stop = new AbortController();
-    return await collect(complete(inference, router.model(MODEL), asker, request, stop, record));
+    return await collect(complete(inference, router.model(MODEL), identity, request, stop, record));
   };
   await ask(randomUUIDv7());
   const requestId = randomUUIDv7();
@@ -580,5 +580,5 @@ test('a request denied by limits has no row, no slot and no queue place', async 
   });
   assert.equal(await poor.row(requestId), undefined);
   assert.ok(record.limitHeaders.includes('x-ratelimit-limit-requests'));
-  assertGivenBack(router);
+  assertReleased(router);
 });

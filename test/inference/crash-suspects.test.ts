@@ -18,8 +18,8 @@ class Clock {
     for (let crash = 0; crash < times; crash++) {
       const name = `crash-${this.#crashes++}`;
       for (let index = 0; index < running; index++) {
-        const asker = { requestId: `request of ${name}`, clientRequestId: null, caller: CALLER };
-        this.suspects.record(request, asker, name);
+        const identity = { requestId: `request of ${name}`, clientRequestId: null, caller: CALLER };
+        this.suspects.record(request, identity, name);
       }
     }
   }

@@ -36,7 +36,7 @@ async function open(instances: number, whenStoreIsAway: 'local' | 'refuse' = 'lo
 }
 
 /** Whether an instance uses the store: its requests are stored there. */
-async function asksStore(fleet: Fleet, instance: number): Promise<boolean> {
+async function usesStore(fleet: Fleet, instance: number): Promise<boolean> {
   const { request } = await fleet.admit(
     demand({ requestsInFlight: 1_000_000 }, { accountId: `probe_${instance}` }),
     instance,
@@ -281,7 +281,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     // Eleven requests, 900 tokens and six places in flight are left for two instances.
     assert.ok(running.length >= 2 && running.length <= 6, `${running.length} in flight`);
     await server.start();
-    await until(async () => (await asksStore(store.fleet, 0)) && (await asksStore(store.fleet, 1)));
+    await until(async () => (await usesStore(store.fleet, 0)) && (await usesStore(store.fleet, 1)));
     assert.equal(
       (await store.fleet.instances[0]?.status(ask))?.find(({ limit }) => limit === 'requestsInFlight')?.used,
       running.length,
@@ -300,7 +300,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     process.kill(server.pid, 'SIGKILL');
     await until(
       async () =>
-        !(await Promise.all([0, 1, 2].map((instance) => asksStore(store.fleet, instance)))).includes(true),
+        !(await Promise.all([0, 1, 2].map((instance) => usesStore(store.fleet, instance)))).includes(true),
     );
     await fc.assert(
       fc.asyncProperty(
@@ -343,7 +343,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     await store.fleet.run(demand({}, { accountId: 'acct_unlimited' }));
     await running.end(40);
     await server.start();
-    await until(() => asksStore(store.fleet, 0).catch(() => false));
+    await until(() => usesStore(store.fleet, 0).catch(() => false));
     assert.equal(
       (await store.fleet.instances[0]?.status(ask))?.find(({ limit }) => limit === 'tokensPerDay')?.used,
       40,
@@ -360,12 +360,12 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     const timing = { heartbeatMs: 20, responseMs: 500, leaseMs: 1000, retryMs: 20 };
     await using fleet = new Fleet(ledger, [await openInstance(server.url, ledger, { timing })]);
     const ask = demand({ requestsInFlight: 2 });
-    await until(() => asksStore(fleet, 0));
+    await until(() => usesStore(fleet, 0));
     process.kill(server.pid, 'SIGSTOP');
     await fleet.run(ask);
-    await until(async () => !(await asksStore(fleet, 0)));
+    await until(async () => !(await usesStore(fleet, 0)));
     process.kill(server.pid, 'SIGCONT');
-    await until(() => asksStore(fleet, 0));
+    await until(() => usesStore(fleet, 0));
     await until(async () => (await used(fleet.instances[0], ask)) === 1);
     await fleet.run(ask);
     await fleet.denied(ask);
@@ -381,9 +381,9 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
       info: (line: string) => lines.push(line),
     };
     await using fleet = new Fleet(ledger, [await openInstance(server.url, ledger, { log })]);
-    await until(() => asksStore(fleet, 0));
+    await until(() => usesStore(fleet, 0));
     process.kill(server.pid, 'SIGKILL');
-    await until(async () => !(await asksStore(fleet, 0)));
+    await until(async () => !(await usesStore(fleet, 0)));
     await server.start();
     await until(() => lines.includes('the limit store responds again'));
     assert.deepEqual(lines, ['the limit store does not respond', 'the limit store responds again']);
@@ -412,7 +412,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     const ask = demand({ tokensPerDay: 100 }, { worstTokens: 60 });
     const request = await fleet.run(ask);
     await server.start();
-    await until(() => asksStore(fleet, 0));
+    await until(() => usesStore(fleet, 0));
     await fleet.denied(ask);
     await request.end(10);
     // Its open row counts for it while the store does not know it, for some seconds.
@@ -469,7 +469,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
       total += 7 * running.length;
     }
     proxy.mend();
-    await until(() => asksStore(cut, 0));
+    await until(() => usesStore(cut, 0));
     await until(async () => (await used(store.fleet.instances[0], ask)) === total);
   });
 });
