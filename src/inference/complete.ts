@@ -19,7 +19,7 @@ import type { GenerationRecord } from './record.ts';
 export class ClientDisconnected extends Error {
   constructor(message = 'the client disconnected') {
     super(message);
-    this.name = 'HungUp';
+    this.name = 'ClientDisconnected';
   }
 }
 

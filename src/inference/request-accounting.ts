@@ -39,7 +39,7 @@ export interface SettlementOutcome {
 class LimitExceeded extends ServiceError {
   constructor({ code, message, retryAfterMs }: Denial) {
     super(code, message, retryAfterMs === null ? {} : { retryAfterMs });
-    this.name = 'LimitReached';
+    this.name = 'LimitExceeded';
   }
 }
 

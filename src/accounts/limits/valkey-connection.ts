@@ -30,7 +30,7 @@ export interface ValkeyTiming {
 export class StoreUnavailableError extends Error {
   constructor(cause?: unknown) {
     super('the limit store does not respond', { cause });
-    this.name = 'StoreAwayError';
+    this.name = 'StoreUnavailableError';
   }
 }
 
