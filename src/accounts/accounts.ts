@@ -19,10 +19,7 @@ export interface AccountRecord {
   createdAt: number;
 }
 
-/**
- * Returns the plan with this name; null (the default plan) stays null. Throws a `ServiceError` `not_found` (param
- * `plan`).
- */
+/** Returns the plan with this name; null for null. Throws a `ServiceError` `not_found` (param `plan`). */
 export function findPlan(plans: Plans, name: string | null): Plan | null {
   if (name === null) return null;
   const plan = plans.of(name);
@@ -74,10 +71,7 @@ export async function getAccount(database: Database, id: string): Promise<Accoun
   return toRecord(row);
 }
 
-/**
- * Returns a page of all accounts, oldest first. Rejects with a `ServiceError` `invalid_value` (param `limit` or
- * `cursor`).
- */
+/** Returns a page of all accounts, oldest first. Rejects with `invalid_value` (param `limit` or `cursor`). */
 export async function listAccounts(database: Database, page: PageQuery = {}): Promise<Page<AccountRecord>> {
   return await readPage(database.kysely.selectFrom('accounts').selectAll(), toRecord, page);
 }

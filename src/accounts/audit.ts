@@ -56,10 +56,7 @@ export interface AuditNote {
   /** Such as `key:key_12…`. */
   subject: string;
   accountId: string | null;
-  /**
-   * The changes; a field with a previous value as `{from, to}`. Contains no secrets, and no names or addresses of
-   * users.
-   */
+  /** The changes, as `{from, to}` if there was a value. No secrets, and no names or addresses of users. */
   detail: Readonly<Record<string, unknown>>;
 }
 
@@ -105,10 +102,7 @@ export interface AuditFilter {
   action?: string | undefined;
 }
 
-/**
- * Returns a page of the audit log, newest first. Rejects with a `ServiceError` `invalid_value` (param `limit` or
- * `cursor`).
- */
+/** Returns a page of the audit log, newest first. Rejects with `invalid_value` (param `limit` or `cursor`). */
 export async function listAudit(
   database: Database,
   { accountId, actor, subject, action }: AuditFilter,

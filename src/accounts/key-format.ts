@@ -18,10 +18,7 @@ export function isWellFormed(text: string): boolean {
   );
 }
 
-/**
- * Returns the parts that identify a key in lists. With four random characters and four of the checksum, more than
- * 200 bits stay unknown.
- */
+/** Returns the parts that identify a key in lists. More than 200 random bits stay unknown. */
 export function visibleParts(key: Secret): { prefix: string; lastFour: string } {
   const text = key.reveal();
   return { prefix: text.slice(0, PREFIX.length + 4), lastFour: text.slice(-4) };

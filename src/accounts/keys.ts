@@ -175,10 +175,7 @@ export class KeyStore implements AsyncDisposable {
     this.#afterCheck(this);
   }
 
-  /**
-   * Writes the last use of keys in the gaps between other writes. Failed writes are retried the next time; no
-   * request waits for them.
-   */
+  /** Writes the last use of keys between other writes. Failed writes are retried the next time. */
   async writeLastUsed(): Promise<void> {
     const used = [...this.#used];
     this.#used.clear();
@@ -307,10 +304,7 @@ const LAST_USED_BATCH = 500;
 const ATTEMPTS = 20;
 const ATTEMPT_PAUSE_MS = 5;
 
-/**
- * Retries until a write fits between two writes of the ledger, which under load leaves gaps of less than a
- * millisecond.
- */
+/** Retries until a write fits between two writes of the ledger; under load the gaps are below a millisecond. */
 async function writeBetweenOthers(write: () => Promise<unknown>): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {

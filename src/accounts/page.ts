@@ -45,10 +45,7 @@ export interface ListPosition {
 /** Tables that are listed by creation time and ID. */
 type ListedTable = 'accounts' | 'invitations' | 'keys' | 'people';
 
-/**
- * Returns a page of rows (which may be filtered), oldest first. Rejects with a `ServiceError` `invalid_value`
- * (param `limit` or `cursor`).
- */
+/** Returns a page of rows, oldest first. Rejects with `invalid_value` (param `limit` or `cursor`). */
 export async function readPage<Table extends ListedTable, Row, Item extends ListPosition>(
   rows: SelectQueryBuilder<Schema, Table, Row>,
   toItem: (row: Row) => Item,

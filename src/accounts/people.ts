@@ -91,18 +91,12 @@ export async function findPerson({ kysely }: Database, named: string): Promise<P
   return row === undefined ? null : toRecord(row);
 }
 
-/**
- * Returns a page of all users, oldest first. Rejects with a `ServiceError` `invalid_value` (param `limit` or
- * `cursor`).
- */
+/** Returns a page of all users, oldest first. Rejects with `invalid_value` (param `limit` or `cursor`). */
 export async function listPeople(database: Database, page: PageQuery = {}): Promise<Page<PersonRecord>> {
   return await readPage(database.kysely.selectFrom('people').selectAll(), toRecord, page);
 }
 
-/**
- * Deletes a user and all memberships. Accounts, keys, ledger and audit log stay. Rejects with a `ServiceError`
- * `not_found`, or `last_operator`.
- */
+/** Deletes a user with all memberships. Rejects with a `ServiceError` `not_found`, or `last_operator`. */
 export async function deletePerson(database: Database, id: string, by: Actor): Promise<void> {
   await database.kysely.transaction().execute(async (transaction) => {
     // Locks the user before the memberships, as `setMember` does, to avoid deadlocks.
@@ -193,10 +187,7 @@ export async function removeMember(
   });
 }
 
-/**
- * Returns a page of an account's members, in the order in which they joined. Rejects with `not_found` or
- * `invalid_value`.
- */
+/** Returns a page of an account's members, oldest membership first. Rejects with `not_found` or `invalid_value`. */
 export async function listMembers(
   database: Database,
   accountId: string,

@@ -5,10 +5,7 @@ import { ServiceError } from '../errors.ts';
 /** The database, for callers that only pass it on. */
 export type AccountDatabase = Database;
 
-/**
- * The accounts database for request handlers: turns database errors into `storage_unavailable`, so that callers
- * see no details.
- */
+/** The accounts database for request handlers. Turns database errors into `storage_unavailable`. */
 export class AccountStore {
   readonly #database: Database;
 

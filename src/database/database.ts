@@ -37,10 +37,7 @@ export interface DatabaseOptions {
   home: string;
   /** PostgreSQL; null: SQLite in `home`. */
   url: Secret | null;
-  /**
-   * Whether SQLite reads reports in a thread, as a service needs. Starting a thread takes as long as a whole
-   * command. Default: false.
-   */
+  /** Whether SQLite reads reports in a thread, for services. Starting it is slow for a command. Default: false. */
   threads?: boolean;
   /** Called with the name of each migration before it runs; one may take long with many rows. */
   onMigration?: (name: string) => void;

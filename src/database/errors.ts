@@ -97,10 +97,7 @@ const POSTGRES_FAULTS: ReadonlyMap<string, FaultText> = new Map([
 /** Messages of `pg`, which have no code, when the server does not respond or no connection is free in time. */
 const NO_RESPONSE = /timeout|terminated|connection error|not queryable/i;
 
-/**
- * Converts an error of `pg` or its connection to a `DatabaseError` that names the database as `name`. Returns
- * other errors unchanged.
- */
+/** Converts an error of `pg` to a `DatabaseError` that names the database. Returns other errors unchanged. */
 export function asPostgresError(error: unknown, name: string): unknown {
   if (!(error instanceof Error) || error instanceof DatabaseError) return error;
   const code = 'code' in error && typeof error.code === 'string' ? error.code : '';

@@ -145,10 +145,7 @@ function refuseWrites(client: PoolClient, done: (error?: Error) => void): void {
   client.query('set default_transaction_read_only = on', done);
 }
 
-/**
- * Faults after which the connection is replaced: the server may be another one, or a standby may have been
- * promoted.
- */
+/** Faults after which the connection is replaced, because the server may have been replaced or promoted. */
 const RECONNECT_FAULTS: ReadonlySet<DatabaseFault> = new Set<DatabaseFault>(['away', 'unwritable']);
 
 /** Wraps a pool to throw `DatabaseError`s and to discard unusable connections. */

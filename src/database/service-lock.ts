@@ -44,10 +44,7 @@ export class ServiceLock implements Disposable {
     };
   }
 
-  /**
-   * Takes the lock of an existing directory. Rejects with a `DatabaseError`: `in_use` names the service that
-   * holds it.
-   */
+  /** Takes the lock of an existing directory. Rejects with a `DatabaseError`: `in_use` names the holder. */
   static async take(home: string): Promise<ServiceLock> {
     const path = lockPath(home);
     const deadline = performance.now() + TRY_MS;

@@ -1,7 +1,4 @@
-/**
- * The thread that reads reports on SQLite. It owns a read-only connection and runs queries one after another,
- * without loading Kysely.
- */
+/** The thread that reads reports on SQLite. Runs queries one after another on a read-only connection. */
 import { DatabaseSync } from 'node:sqlite';
 import { parentPort, workerData } from 'node:worker_threads';
 import type { SqliteDatabase } from 'kysely';

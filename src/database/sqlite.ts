@@ -18,10 +18,7 @@ interface SqliteOptions {
   onMigration: ((name: string) => void) | undefined;
 }
 
-/**
- * Opens a `Database` in a file of an existing folder, and creates it (mode 0600) if necessary. Rejects with a
- * `DatabaseError`.
- */
+/** Opens a `Database` in a file, created with mode 0600 if necessary. Rejects with a `DatabaseError`. */
 export async function openSqlite(path: string, options: SqliteOptions) {
   try {
     protect(path);

@@ -2,10 +2,7 @@ import type { RateLimitHeaders } from '../accounts/limits/limits.ts';
 import type { RunningCounts } from '../accounts/ledger/ledger.ts';
 import type { FinishReason, GenerationEvent, Usage, UsageSource } from '../generation.ts';
 
-/**
- * The progress and result of one generation. Times in `…Ms` are on the monotonic clock, the others in Unix
- * milliseconds for the ledger.
- */
+/** The progress and result of one generation. Times in `…Ms` are monotonic, the others Unix milliseconds. */
 export class GenerationRecord implements RunningCounts {
   /** Unix milliseconds. */
   readonly startedAt = Date.now();
@@ -52,10 +49,7 @@ export class GenerationRecord implements RunningCounts {
     this.usageSource = 'estimated';
   }
 
-  /**
-   * Updates the record from an event. `promptTokens` estimates the count if the engine reports it only at the
-   * end.
-   */
+  /** Updates the record from an event. `promptTokens` is the estimate for engines that report no count yet. */
   update(event: GenerationEvent, promptTokens: () => number): void {
     switch (event.type) {
       case 'started':

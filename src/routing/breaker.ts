@@ -3,10 +3,7 @@ import type { Log } from '../log.ts';
 /** Consecutive failures that pause a replica. */
 const MAX_FAILURES = 5;
 
-/**
- * The first and the longest pause, in milliseconds. A pause after a failed trial is twice as long as the one
- * before.
- */
+/** The first and the longest pause, in milliseconds. Each failed trial doubles the pause. */
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 60_000;
 

@@ -44,10 +44,7 @@ interface DescribedReplica {
   readonly description: EngineDescription | null;
 }
 
-/**
- * Returns a function that returns the current card, cached until a description changes because every request
- * reads it.
- */
+/** Returns a function that returns the current card. Cached, because every request reads it. */
 export function cardSource(
   config: ModelConfig,
   replicas: readonly DescribedReplica[],

@@ -137,10 +137,7 @@ export class Journal {
     this.#startOutage(messageOf(error), error);
   }
 
-  /**
-   * Stops opening requests and writes everything pending, with a last checkpoint of running requests. Waits for
-   * `settleWaitMs` at most.
-   */
+  /** Writes everything pending and a last checkpoint of running requests, for `settleWaitMs` at most. */
   async close(): Promise<void> {
     this.#closing = true;
     this.checkpointAll();

@@ -145,10 +145,7 @@ export const EXPIRED = `
 export const MARK_DEAD =
   'update instances set live = 0 where epoch = any ($1::int8[]) and live = 1 returning epoch';
 
-/**
- * Settles the open rows of dead instances. Runs after `MARK_DEAD` has taken the lock, so that it sees their last
- * writes.
- */
+/** Settles the open rows of dead instances. Runs after `MARK_DEAD`, so that it sees their last writes. */
 export const INTERRUPT = `
   with ended as (
     update ledger set state = 'interrupted', ended_at = case when $2::boolean then ${NOW_MS} end

@@ -37,10 +37,7 @@ export type UsageSums = [...DayKey, ...counts: number[], costPico: bigint];
 /** A row to add to `latency_days`: its key, the measure, the bucket and the count. */
 export type LatencyCount = [...DayKey, measure: 'ttft' | 'speed', bucket: number, count: number];
 
-/**
- * Collects the changes of a batch to the roll-ups: one row per key, sorted by key to avoid deadlocks between
- * transactions.
- */
+/** Collects the changes of a batch to the roll-ups, sorted by key to avoid deadlocks between transactions. */
 export class RollUps {
   readonly #days = new Map<string, { key: DayKey; counts: number[]; cost: bigint }>();
   readonly #latencies = new Map<string, LatencyCount>();

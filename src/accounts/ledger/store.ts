@@ -19,10 +19,7 @@ export interface LedgerStore extends AsyncDisposable {
    * Ignores the lease. Rejects as `write` does.
    */
   waive(settles: Batch['settles']): Promise<void>;
-  /**
-   * Marks other instances with an expired lease as dead and settles their open rows as interrupted. Returns the
-   * number of rows.
-   */
+  /** Marks instances with an expired lease as dead and interrupts their open rows. Returns the number of rows. */
   reap(epoch: number): Promise<number>;
   /** Marks this instance as dead and settles its open rows as interrupted. */
   retire(epoch: number): Promise<void>;

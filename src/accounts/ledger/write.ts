@@ -57,10 +57,7 @@ function bound(value: unknown): Value {
   return typeof value === 'boolean' ? Number(value) : (value as Value);
 }
 
-/**
- * Maximum tokens in one count of a row. It exceeds every context length and keeps the sums of 9 million such rows
- * within 2^53.
- */
+/** Maximum tokens in one count of a row. Keeps the sums of 9 million such rows within 2^53. */
 const MAX_TOKENS_PER_COUNT = 1_000_000_000;
 
 /** Whether the counts are valid; a replica can report any value. */
@@ -154,10 +151,7 @@ function countsOf({ usage, usageSource, replica, slotAt, firstTokenAt }: Running
   return { promptTokens, cachedTokens, completionTokens, usageSource, replica, slotAt, firstTokenAt };
 }
 
-/**
- * Returns the buckets of the time to first token (milliseconds) and of the tokens per second after it; null for
- * requests that failed.
- */
+/** Returns the buckets of TTFT (milliseconds) and of the tokens per second after it; null for failed requests. */
 function latencies(opened: RowStart, ended: Settlement): { ttft: number | null; speed: number | null } {
   const { firstTokenAt, endedAt, errorCode, usage } = ended;
   if (firstTokenAt === null || (errorCode !== null && errorCode !== CLIENT_DISCONNECTED))

@@ -58,10 +58,7 @@ export function reservedTokens(bucket: TokenBucket, amounts: RequestAmounts): nu
   return minuteTokens(bucket, amounts.tokens, amounts.reservedShare) * amounts.weight;
 }
 
-/**
- * Returns the milliseconds until the amount is available; 0: now. An amount above the capacity waits for a full
- * bucket.
- */
+/** Returns the milliseconds until the amount is available, or until the bucket is full if that is less. */
 export function bucketWaitMs(bucket: TokenBucket, spent: number, amount: number): number {
   const needed = Math.min(amount, bucket.capacity) * UNITS;
   const lacking = spent + needed - bucket.capacity * UNITS;

@@ -35,10 +35,7 @@ export interface Denial {
   code: DenialCode;
   /** Shown to the caller: the limit, its bound and what was requested. */
   message: string;
-  /**
-   * Milliseconds after which the request is admitted if no other request of the account arrives; null: waiting
-   * does not help.
-   */
+  /** Milliseconds until the request would be admitted without other requests; null: waiting does not help. */
   retryAfterMs: number | null;
 }
 

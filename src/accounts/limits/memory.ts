@@ -39,10 +39,7 @@ export function openMemoryLimits(options: MemoryLimitsOptions): Limits {
   return new MemoryLimits(options);
 }
 
-/**
- * Accounts are read from the ledger on first use, and removed from memory when no request of theirs runs and
- * their buckets are full.
- */
+/** Reads accounts from the ledger on first use, and removes idle accounts with full buckets from memory. */
 export class MemoryLimits implements Limits {
   readonly store = 'memory';
   readonly reachable = true;

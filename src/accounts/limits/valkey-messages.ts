@@ -33,10 +33,7 @@ export interface UnknownScopes {
 /** How long an unused scope is kept after its buckets are full, in milliseconds. */
 const KEPT_MS = 600_000;
 
-/**
- * Returns the key of a scope. The account's ID is the hash tag, so that a cluster keeps all of its scopes in one
- * slot.
- */
+/** Returns the key of a scope. The hash tag keeps all scopes of an account in one slot of a cluster. */
 export function keyOf(accountId: string, scope: string): string {
   return `sluice:{${accountId}}:${scope}`;
 }
