@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from 'commander';
 import { OLDEST_NODE, VERSION } from './version.ts';
+import { PROGRAM } from './program-name.ts';
 
 /**
  * The program: parses the command line and runs one file of `commands/`. Exit codes: 0 done, 1 it failed, 2 the
@@ -83,7 +84,7 @@ async function main(args: readonly string[]): Promise<void> {
     .exitOverride()
     .addHelpText(
       'after',
-      '\nExamples:\n  $ sluice serve\n  $ sluice keys create --name laptop\n\nRun `sluice <command> --help` for the options of a command.',
+      `\nExamples:\n  $ ${PROGRAM} serve\n  $ ${PROGRAM} keys create --name laptop\n\nRun \`${PROGRAM} <command> --help\` for the options of a command.`,
     );
   const wanted = args[0] === 'help' ? args[1] : args[0];
   for (const [name, { summary, load }] of Object.entries(COMMANDS)) {

@@ -39,6 +39,7 @@ const SHARED = new Set([
   'log.ts',
   'secret.ts',
   'version.ts',
+  'program-name.ts',
   'event-stream.ts',
   'deadline.ts',
   'connection-watch.ts',

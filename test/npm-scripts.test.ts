@@ -6,7 +6,11 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
 import { scripted } from '../src/engine/scripted/options.ts';
-import { chat, runCli, scriptedYaml, temporaryFolder, until } from './harness.ts';
+import { VERSION } from '../src/version.ts';
+import { chat, run, runCli, scriptedYaml, temporaryFolder, until } from './harness.ts';
+
+/** As `npm ci` links it. */
+const LINKED = join(import.meta.dirname, '..', 'node_modules', '.bin', 'sluice');
 
 interface Started extends AsyncDisposable {
   npm: ChildProcess;
@@ -68,4 +72,33 @@ test('npm start ends politely at Ctrl-C, which npm tells the service of once mor
 test('npm start ends politely when npm alone is told to', async () => {
   await using started = await npmStart();
   await assertDrains(started, (pid) => process.kill(pid, 'SIGTERM'));
+});
+
+test('npx sluice runs the program of the clone and exits with its code', async () => {
+  const env = { ...process.env, npm_config_loglevel: 'silent' };
+  const version = await run('npx', ['--no-install', 'sluice', '--version'], env);
+  assert.deepEqual([version.code, version.stdout], [0, `${VERSION}\n`]);
+  const unknown = await run('npx', ['--no-install', 'sluice', 'nonsense'], env);
+  assert.equal(unknown.code, 2);
+  assert.match(unknown.stderr, /unknown command 'nonsense'/);
+});
+
+test('the linked command passes SIGTERM on and exits as the service does', async () => {
+  await using folder = await temporaryFolder();
+  const config = join(folder.path, 'sluice.yaml');
+  await writeFile(config, scriptedYaml({}, 'logLevel: silent\n'));
+  const env = {
+    ...process.env,
+    SLUICE_HOME: join(folder.path, 'home'),
+    SLUICE_PORT: '0',
+    SLUICE_CONFIG: config,
+  };
+  using child = spawn(LINKED, ['serve'], { env, stdio: ['ignore', 'pipe', 'ignore'] });
+  const closed = once(child, 'close');
+  for await (const line of createInterface({ input: child.stdout })) {
+    if (line.includes('is listening on')) break;
+  }
+  child.stdout.resume();
+  child.kill('SIGTERM');
+  assert.deepEqual(await closed, [0, null]);
 });

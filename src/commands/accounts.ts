@@ -15,6 +15,7 @@ import { listMembers } from '../accounts/people.ts';
 import type { Database } from '../database/database.ts';
 import { commandLineActor, openDatabaseHere, plansHere } from './open.ts';
 import { isoTime, note, print, printJson, printTable, shortTime } from './output.ts';
+import { PROGRAM } from '../program-name.ts';
 
 /** `sluice accounts …`: works on the database itself, whether a service runs beside or not. */
 export function register(program: Command): void {
@@ -25,20 +26,20 @@ export function register(program: Command): void {
     .requiredOption('--name <name>', 'display name')
     .option('--plan <plan>', 'plan from the configuration (default: the default plan)')
     .option('--json', 'print the account as JSON')
-    .addHelpText('after', '\nExample:\n  $ sluice accounts create --name acme --plan standard')
+    .addHelpText('after', `\nExample:\n  $ ${PROGRAM} accounts create --name acme --plan standard`)
     .action(create);
   accounts
     .command('list')
     .description('List all accounts, including closed ones.')
     .option('--json', 'print a JSON array, with ISO 8601 times')
-    .addHelpText('after', '\nExample:\n  $ sluice accounts list')
+    .addHelpText('after', `\nExample:\n  $ ${PROGRAM} accounts list`)
     .action(list);
   accounts
     .command('show')
     .description('Show an account, its keys and its members.')
     .argument('<account>', 'account ID')
     .option('--json', 'print {"account","keys","members"} as JSON, with ISO 8601 times')
-    .addHelpText('after', '\nExample:\n  $ sluice accounts show default')
+    .addHelpText('after', `\nExample:\n  $ ${PROGRAM} accounts show default`)
     .action(show);
   registerChanges(accounts);
 }
@@ -49,7 +50,7 @@ function registerChanges(accounts: Command): void {
     .description('Change the plan of an account. Applies to all of its keys within a second.')
     .argument('<account>', 'account ID')
     .argument('[plan]', 'plan from the configuration (default: the default plan)')
-    .addHelpText('after', '\nExample:\n  $ sluice accounts set-plan acct_0123456789abcdef01234567 free')
+    .addHelpText('after', `\nExample:\n  $ ${PROGRAM} accounts set-plan acct_0123456789abcdef01234567 free`)
     .action(async (id: string, plan?: string) => {
       await change(id, { plan: plan === undefined ? null : findPlan(await plansHere(), plan) });
     });
@@ -62,7 +63,7 @@ function registerChanges(accounts: Command): void {
       .command(name)
       .description(description)
       .argument('<account>', 'account ID')
-      .addHelpText('after', `\nExample:\n  $ sluice accounts ${name} acct_0123456789abcdef01234567`)
+      .addHelpText('after', `\nExample:\n  $ ${PROGRAM} accounts ${name} acct_0123456789abcdef01234567`)
       .action((id: string) => change(id, { status }));
   }
 }

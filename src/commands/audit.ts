@@ -3,6 +3,7 @@ import { listAudit, type AuditRecord } from '../accounts/audit.ts';
 import { DEFAULT_PAGE, MAX_PAGE } from '../accounts/bounds.ts';
 import { openDatabaseHere } from './open.ts';
 import { isoTime, note, printJson, printTable, shortTime } from './output.ts';
+import { PROGRAM } from '../program-name.ts';
 
 /** `sluice audit list`: who changed what. */
 export function register(program: Command): void {
@@ -14,7 +15,7 @@ export function register(program: Command): void {
     .option('--account <account>', 'only changes to this account and its keys')
     .option('--limit <count>', `maximum number of entries, up to ${MAX_PAGE}`, parseCount, DEFAULT_PAGE)
     .option('--json', 'print a JSON array, with ISO 8601 times')
-    .addHelpText('after', '\nExample:\n  $ sluice audit list --account default')
+    .addHelpText('after', `\nExample:\n  $ ${PROGRAM} audit list --account default`)
     .action(list);
 }
 

@@ -3,6 +3,7 @@ import { stringify } from 'yaml';
 import { loadConfig } from '../config/load.ts';
 import type { Config } from '../config/schema.ts';
 import { note, print } from './output.ts';
+import { PROGRAM } from '../program-name.ts';
 
 /** `sluice config check|print`: the settings, without starting anything. */
 export function register(program: Command): void {
@@ -11,21 +12,21 @@ export function register(program: Command): void {
     .description('Check or print the configuration.')
     .addHelpText(
       'after',
-      '\nSLUICE_CONFIG names the file; docs/configuration.md lists its fields.\n\nExample:\n  $ SLUICE_CONFIG=sluice.yaml sluice config check',
+      `\nSLUICE_CONFIG names the file; docs/configuration.md lists its fields.\n\nExample:\n  $ SLUICE_CONFIG=sluice.yaml ${PROGRAM} config check`,
     );
   config
     .command('check')
     .description(
       'Check the configuration. Lists every error and exits with 1 if the service would not start.',
     )
-    .addHelpText('after', '\nExample:\n  $ SLUICE_CONFIG=sluice.yaml sluice config check')
+    .addHelpText('after', `\nExample:\n  $ SLUICE_CONFIG=sluice.yaml ${PROGRAM} config check`)
     .action(check);
   config
     .command('print')
     .description(
       'Print the effective settings, including defaults, as a configuration file. Secrets are not shown.',
     )
-    .addHelpText('after', '\nExample:\n  $ sluice config print > sluice.yaml')
+    .addHelpText('after', `\nExample:\n  $ ${PROGRAM} config print > sluice.yaml`)
     .action(async () => print(format(await loadConfig(process.env))));
 }
 
@@ -54,7 +55,7 @@ async function modelFaults({ file }: Config): Promise<string[]> {
     if (engine === undefined || engine.file?.startsWith('scripted:')) return [];
     if (engine.file === undefined) {
       if (findModel(id) !== null) return [];
-      return `The model ${id} is not in the catalog. Set engine.file or replicas for it, or choose a model that \`sluice models list --available\` lists.`;
+      return `The model ${id} is not in the catalog. Set engine.file or replicas for it, or choose a model that \`${PROGRAM} models list --available\` lists.`;
     }
     try {
       parseSource(engine.file);

@@ -6,6 +6,7 @@ import { databaseOf } from '../config/load.ts';
 import { backupSqlite } from '../database/backup.ts';
 import { openDatabase, sqlitePath } from '../database/database.ts';
 import { note } from './output.ts';
+import { PROGRAM } from '../program-name.ts';
 
 /** `sluice database migrate|backup`: work on the database itself, whether a service runs beside or not. */
 export function register(program: Command): void {
@@ -13,13 +14,13 @@ export function register(program: Command): void {
   database
     .command('migrate')
     .description('Migrate the database to this version. The service also does this when it starts.')
-    .addHelpText('after', '\nExample:\n  $ sluice database migrate')
+    .addHelpText('after', `\nExample:\n  $ ${PROGRAM} database migrate`)
     .action(migrate);
   database
     .command('backup')
     .description('Copy the SQLite database to a new file. Works while the service is running.')
     .argument('<file>', 'path of the backup; must not exist yet. Only its owner can read it.')
-    .addHelpText('after', '\nExample:\n  $ sluice database backup /var/backups/sluice.db')
+    .addHelpText('after', `\nExample:\n  $ ${PROGRAM} database backup /var/backups/sluice.db`)
     .action(backup);
 }
 

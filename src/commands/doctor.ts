@@ -9,6 +9,7 @@ import { lookAtEngine, lookAtModels, lookAtPip } from './doctor/engine.ts';
 import { lookAtMachine } from './doctor/machine.ts';
 import { lookAtServers } from './doctor/servers.ts';
 import { note, print, printJson } from './output.ts';
+import { PROGRAM } from '../program-name.ts';
 
 /** `sluice doctor`: what this machine offers the service, and what to do about each fault. Changes nothing. */
 export function register(program: Command): void {
@@ -16,7 +17,10 @@ export function register(program: Command): void {
     .command('doctor')
     .description('Check this machine and the configuration, and suggest fixes.')
     .option('--json', 'print a JSON array of {"subject","status","found","advice"}')
-    .addHelpText('after', '\nExits with 1 when the service would not start.\n\nExample:\n  $ sluice doctor')
+    .addHelpText(
+      'after',
+      `\nExits with 1 when the service would not start.\n\nExample:\n  $ ${PROGRAM} doctor`,
+    )
     .action(doctor);
 }
 

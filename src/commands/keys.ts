@@ -9,6 +9,7 @@ import { parseDuration } from './duration.ts';
 import { editLimits, LIMIT_NAMES, parseBudget, parseLimit, type LimitEdit } from './limit-options.ts';
 import { commandLineActor, openDatabaseHere } from './open.ts';
 import { isoTime, note, print, printJson, printTable, shortTime } from './output.ts';
+import { PROGRAM } from '../program-name.ts';
 
 /** `sluice keys …`: works on the database itself, whether a service runs beside or not. */
 export function register(program: Command): void {
@@ -26,14 +27,17 @@ export function register(program: Command): void {
     .option('--expires-in <duration>', 'such as 30d, 12h or 90m (default: never)', parseDuration);
   restrictions(made, 'default: all')
     .option('--json', 'print {"id","key","name","created_at"} as JSON, with an ISO 8601 time')
-    .addHelpText('after', `${LIMITS_HELP}\nExample:\n  $ sluice keys create --name laptop --expires-in 30d`)
+    .addHelpText(
+      'after',
+      `${LIMITS_HELP}\nExample:\n  $ ${PROGRAM} keys create --name laptop --expires-in 30d`,
+    )
     .action(create);
   keys
     .command('list')
     .description('List all keys, including revoked ones. The secret keys are not shown.')
     .option('--account <account>', 'only keys of this account')
     .option('--json', 'print a JSON array, with ISO 8601 times')
-    .addHelpText('after', '\nExample:\n  $ sluice keys list')
+    .addHelpText('after', `\nExample:\n  $ ${PROGRAM} keys list`)
     .action(list);
   const changed = keys
     .command('update')
@@ -44,14 +48,14 @@ export function register(program: Command): void {
   restrictions(changed, '"all" for all models')
     .addHelpText(
       'after',
-      `${LIMITS_HELP}\nExample:\n  $ sluice keys update key_0123456789abcdef01234567 --budget 25 --limit tokensPerDay=none`,
+      `${LIMITS_HELP}\nExample:\n  $ ${PROGRAM} keys update key_0123456789abcdef01234567 --budget 25 --limit tokensPerDay=none`,
     )
     .action(update);
   keys
     .command('revoke')
     .description('Revoke a key. It stops working within a second.')
     .argument('<key>', 'key ID, first characters as listed, or the key itself')
-    .addHelpText('after', '\nExample:\n  $ sluice keys revoke key_0123456789abcdef01234567')
+    .addHelpText('after', `\nExample:\n  $ ${PROGRAM} keys revoke key_0123456789abcdef01234567`)
     .action(revoke);
 }
 
@@ -113,7 +117,7 @@ async function list(flags: { account?: string; json?: true }): Promise<void> {
   if (flags.json) {
     printJson(keys.map((key) => asJson(key, now)));
   } else if (keys.length === 0) {
-    note('No API keys yet. Create one: sluice keys create --name <name>');
+    note(`No API keys yet. Create one: ${PROGRAM} keys create --name <name>`);
   } else {
     printTable(
       ['ID', 'ACCOUNT', 'NAME', 'KIND', 'KEY', 'STATUS', 'CREATED', 'EXPIRES', 'LAST USED'],
@@ -162,7 +166,7 @@ async function revoke(named: string): Promise<void> {
 }
 
 function noSuchKey(): void {
-  note('No such key. Run `sluice keys list` to see all keys.');
+  note(`No such key. Run \`${PROGRAM} keys list\` to see all keys.`);
   process.exitCode = 1;
 }
 

@@ -7,6 +7,7 @@ import { request } from '../http/api/contract/ledger.ts';
 import { requestJson, type RequestJson } from '../http/api/ledger-json.ts';
 import { csvLine } from './csv.ts';
 import { openDatabaseHere } from './open.ts';
+import { PROGRAM } from '../program-name.ts';
 
 /** `sluice ledger export`: every row of the ledger, streamed. */
 export function register(program: Command): void {
@@ -25,7 +26,7 @@ export function register(program: Command): void {
     .addOption(new Option('--format <format>', 'output format').choices(['csv', 'jsonl']).default('csv'))
     .addHelpText(
       'after',
-      '\nExample:\n  $ sluice ledger export --from 2026-11-01 --to 2026-12-01 --format jsonl > november.jsonl',
+      `\nExample:\n  $ ${PROGRAM} ledger export --from 2026-11-01 --to 2026-12-01 --format jsonl > november.jsonl`,
     )
     .action(exportLedger);
 }

@@ -6,6 +6,7 @@ import { describeSource } from '../models/source.ts';
 import { ModelStore, type LocalModel } from '../models/store.ts';
 import { note, print, printJson, printTable } from './output.ts';
 import { formatBytes, ProgressBar } from './progress-bar.ts';
+import { PROGRAM } from '../program-name.ts';
 
 const NAMES = `
 Name a model by
@@ -29,7 +30,7 @@ export function register(program: Command): void {
 Environment variables: HF_TOKEN for private and gated files, HF_ENDPOINT for another Hub, HTTPS_PROXY for a proxy.
 
 Example:
-  $ sluice models pull Qwen/Qwen3-0.6B`,
+  $ ${PROGRAM} models pull Qwen/Qwen3-0.6B`,
     )
     .action(pull);
   models
@@ -37,7 +38,7 @@ Example:
     .description('List the downloaded models, or the catalog.')
     .option('--available', 'list the catalog: models that can be downloaded by ID')
     .option('--json', 'print a JSON array')
-    .addHelpText('after', '\nExample:\n  $ sluice models list --available')
+    .addHelpText('after', `\nExample:\n  $ ${PROGRAM} models list --available`)
     .action(list);
   models
     .command('remove')
@@ -45,14 +46,14 @@ Example:
       'Delete the files of a model, including partial downloads. A running service keeps using the model until it stops.',
     )
     .argument('<model>', 'model to remove')
-    .addHelpText('after', `${NAMES}\n\nExample:\n  $ sluice models remove Qwen/Qwen3-0.6B`)
+    .addHelpText('after', `${NAMES}\n\nExample:\n  $ ${PROGRAM} models remove Qwen/Qwen3-0.6B`)
     .action(remove);
   models
     .command('verify')
     .description('Check the SHA-256 of downloaded model files.')
     .argument('[model]', 'model to verify (default: all downloaded models)')
     .option('--json', 'print a JSON array')
-    .addHelpText('after', `${NAMES}\n\nExample:\n  $ sluice models verify`)
+    .addHelpText('after', `${NAMES}\n\nExample:\n  $ ${PROGRAM} models verify`)
     .action(verify);
 }
 
@@ -74,7 +75,7 @@ async function list(flags: { available?: true; json?: true }): Promise<void> {
   } else if (flags.json) {
     printJson(models.map(asJson));
   } else if (models.length === 0) {
-    note('No models downloaded yet. Download one: sluice models pull <model>');
+    note(`No models downloaded yet. Download one: ${PROGRAM} models pull <model>`);
   } else {
     const rows = models.map((model) => [
       model.id ?? '-',

@@ -9,6 +9,7 @@ import { resetSecondFactor } from '../identity/settings.ts';
 import { SILENT } from '../log.ts';
 import { commandLineActor, openDatabaseHere, publicUrlHere } from './open.ts';
 import { isoTime, note, print, printJson, printTable, shortTime } from './output.ts';
+import { PROGRAM } from '../program-name.ts';
 
 /** `sluice people …`: works on the database itself, whether a service runs beside or not. */
 export function register(program: Command): void {
@@ -19,7 +20,7 @@ export function register(program: Command): void {
     .command('list')
     .description('List all users.')
     .option('--json', 'print a JSON array, with ISO 8601 times')
-    .addHelpText('after', '\nExample:\n  $ sluice people list')
+    .addHelpText('after', `\nExample:\n  $ ${PROGRAM} people list`)
     .action(list);
   for (const [name, description, action] of [
     ['make-operator', 'Make a user an operator, who can manage the whole service.', makeOperator(true)],
@@ -34,7 +35,7 @@ export function register(program: Command): void {
       .command(name)
       .description(description)
       .argument('<person>', 'user ID or email address')
-      .addHelpText('after', `\nExample:\n  $ sluice people ${name} zoe@example.com`)
+      .addHelpText('after', `\nExample:\n  $ ${PROGRAM} people ${name} zoe@example.com`)
       .action(action);
   }
   people
@@ -42,7 +43,7 @@ export function register(program: Command): void {
     .description('Print a password reset link for a user. It works once, for an hour.')
     .argument('<person>', 'user ID or email address')
     .option('--url <url>', 'URL of the service, if it differs from the configuration')
-    .addHelpText('after', '\nExample:\n  $ sluice people password-link zoe@example.com')
+    .addHelpText('after', `\nExample:\n  $ ${PROGRAM} people password-link zoe@example.com`)
     .action(passwordLink);
 }
 
@@ -50,7 +51,8 @@ async function list(flags: { json?: true }): Promise<void> {
   await using database = await openDatabaseHere();
   const people = await Array.fromAsync(everyItem((page) => listPeople(database, page)));
   if (flags.json) return printJson(people.map(personJson));
-  if (people.length === 0) return note('No users yet. Run `sluice setup-link` to create the first operator.');
+  if (people.length === 0)
+    return note(`No users yet. Run \`${PROGRAM} setup-link\` to create the first operator.`);
   printTable(
     ['ID', 'NAME', 'EMAIL', 'OPERATOR', 'TWO-FACTOR', 'CREATED'],
     people.map(({ id, name, email, operator, twoFactor, createdAt }) => [
@@ -102,7 +104,7 @@ function identityOf(database: Database, publicUrl: string): Identity {
 }
 
 function nobody(): void {
-  note('No such user. Run `sluice people list` to see all users.');
+  note(`No such user. Run \`${PROGRAM} people list\` to see all users.`);
   process.exitCode = 1;
 }
 

@@ -3,6 +3,7 @@ import { listPlanUsage } from '../accounts/accounts.ts';
 import type { PlanLimits } from '../config/plan.ts';
 import { openDatabaseHere, plansHere } from './open.ts';
 import { printJson, printTable } from './output.ts';
+import { PROGRAM } from '../program-name.ts';
 
 /** `sluice plans list`: the plans of the configuration, and how many accounts are on each. */
 export function register(program: Command): void {
@@ -14,7 +15,7 @@ export function register(program: Command): void {
     .option('--json', 'print a JSON array of {"default","name","accounts","limits"}')
     .addHelpText(
       'after',
-      '\nPlans are defined in the configuration file, under `plans`. Closed accounts are not counted.\n\nExample:\n  $ sluice plans list',
+      `\nPlans are defined in the configuration file, under \`plans\`. Closed accounts are not counted.\n\nExample:\n  $ ${PROGRAM} plans list`,
     )
     .action(list);
 }

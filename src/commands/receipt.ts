@@ -3,6 +3,7 @@ import { readReceipt } from '../accounts/ledger/receipt.ts';
 import { receiptJson, type ReceiptJson, type RequestJson } from '../http/api/ledger-json.ts';
 import { openDatabaseHere } from './open.ts';
 import { note, print, printJson, printTable } from './output.ts';
+import { PROGRAM } from '../program-name.ts';
 
 /** `sluice receipt`: all that is known of one request. */
 export function register(program: Command): void {
@@ -11,7 +12,7 @@ export function register(program: Command): void {
     .description('Show one request in detail: its state, timing, cost and limits.')
     .argument('<id>', 'request ID, from the `x-request-id` header')
     .option('--json', 'print JSON')
-    .addHelpText('after', '\nExample:\n  $ sluice receipt 01a2008d-96fe-71ff-ae7d-c1f32144809f')
+    .addHelpText('after', `\nExample:\n  $ ${PROGRAM} receipt 01a2008d-96fe-71ff-ae7d-c1f32144809f`)
     .action(receipt);
 }
 

@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { makeSetupLink } from '../identity/setup.ts';
 import { openDatabaseHere, publicUrlHere } from './open.ts';
 import { note, print } from './output.ts';
+import { PROGRAM } from '../program-name.ts';
 
 /** `sluice setup-link`: works on the database itself, whether a service runs beside or not. */
 export function register(program: Command): void {
@@ -15,7 +16,7 @@ export function register(program: Command): void {
 The link works once, for 60 minutes, and only while there is no operator. A new link replaces the previous one.
 
 Example:
-  $ sluice setup-link`,
+  $ ${PROGRAM} setup-link`,
     )
     .action(setupLink);
 }
@@ -26,7 +27,7 @@ async function setupLink({ url }: { url?: string }): Promise<void> {
   const link = await makeSetupLink(database, publicUrl);
   if (link === null) {
     note(
-      'The service already has an operator. Run `sluice people list` to see the users, and `sluice people make-operator` to add an operator.',
+      `The service already has an operator. Run \`${PROGRAM} people list\` to see the users, and \`${PROGRAM} people make-operator\` to add an operator.`,
     );
     process.exitCode = 1;
     return;

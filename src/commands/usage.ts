@@ -7,6 +7,7 @@ import { usageJson, type UsageJson } from '../http/api/ledger-json.ts';
 import { csvLine } from './csv.ts';
 import { openDatabaseHere } from './open.ts';
 import { note, printJson, printTable } from './output.ts';
+import { PROGRAM } from '../program-name.ts';
 
 /** `sluice usage`: what was used, from the sums of days. */
 export function register(program: Command): void {
@@ -21,7 +22,7 @@ export function register(program: Command): void {
     .option('--csv', 'print CSV with a header line')
     .addHelpText(
       'after',
-      '\nExample:\n  $ sluice usage --by day,model --from 2026-11-01 --to 2026-12-01 --account default',
+      `\nExample:\n  $ ${PROGRAM} usage --by day,model --from 2026-11-01 --to 2026-12-01 --account default`,
     )
     .action(usage);
 }

@@ -1,8 +1,5 @@
-import { extname } from 'node:path';
+import { PROGRAM } from '../program-name.ts';
 import type { Service } from '../service.ts';
-
-/** How the program is called: through npm in a clone, by its name when installed. */
-const PROGRAM = extname(import.meta.filename) === '.ts' ? 'npm run --silent sluice --' : 'sluice';
 
 /**
  * What to do next, once the service can generate. While there is no operator, a terminal gets the link that makes

@@ -12,6 +12,7 @@ import { SETUP_MS } from './lifetimes.ts';
 import { setPassword } from './password.ts';
 import { hashToken, newToken } from './token.ts';
 import type { Visit } from './visit.ts';
+import { PROGRAM } from '../program-name.ts';
 
 /**
  * Makes the link with which the first operator signs up; one that was made before opens nothing any more. The token
@@ -108,7 +109,7 @@ async function keptToken(database: Database, token: string): Promise<string> {
 function invalidSetup(): ServiceError {
   return new ServiceError(
     'invalid_link',
-    'This setup link is invalid, expired or already used. Run `sluice setup-link` on the server to get a new one.',
+    `This setup link is invalid, expired or already used. Run \`${PROGRAM} setup-link\` on the server to get a new one.`,
     { param: 'token' },
   );
 }

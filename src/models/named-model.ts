@@ -4,6 +4,7 @@ import type { WantedFile } from './fetch-file.ts';
 import { sibling, type Layout } from './layout.ts';
 import { PullError } from './pull-error.ts';
 import { parseSource, SourceError, type ModelSource } from './source.ts';
+import { PROGRAM } from '../program-name.ts';
 
 /** A model by the name it was asked for, and the files it consists of. */
 export interface NamedModel {
@@ -65,7 +66,7 @@ function parse(name: string, baseFolder?: string): ModelSource {
     if (!(error instanceof SourceError) || !/^[\w.-]+\/[\w.:-]+$/.test(name)) throw error;
     throw new PullError(
       'unknown_model',
-      `The model ${name} is not in the catalog. Choose one that \`sluice models list --available\` lists, or give the ` +
+      `The model ${name} is not in the catalog. Choose one that \`${PROGRAM} models list --available\` lists, or give the ` +
         'source of the model: hf:owner/repo/file.gguf, https://host/file.gguf or the path of a .gguf file (in the configuration, as `engine.file`).',
       { cause: error },
     );

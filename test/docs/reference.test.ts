@@ -86,7 +86,7 @@ test('every sluice command in a document exists, with its options', async () => 
 /** What follows `sluice` wherever a page tells its readers a command; in prose the word itself may be left out. */
 function commandsOf(text: string): string[] {
   const ways = [
-    /(?:npm run --silent sluice --|main\.ts|\$ sluice|`sluice) ([a-z][^`\n|)#]*)/g,
+    /(?:npx sluice|main\.ts|\$ sluice|`sluice) ([a-z][^`\n|)#]*)/g,
     /`((?:models|keys|config) [a-z][^`\n]*)`/g,
   ];
   return ways.flatMap((way) => [...text.matchAll(way)].map(([, command = '']) => command.trim()));

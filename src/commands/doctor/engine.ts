@@ -6,6 +6,7 @@ import { packagesOf } from '../../engine/llama/backend.ts';
 import { SILENT } from '../../log.ts';
 import { ModelStore } from '../../models/store.ts';
 import type { Finding } from './finding.ts';
+import { PROGRAM } from '../../program-name.ts';
 
 /** The engine's native packages that are installed for this platform. They are not loaded. */
 export function lookAtEngine(): Finding {
@@ -77,7 +78,7 @@ export async function lookAtModels(config: Config): Promise<Finding[]> {
       try {
         const file = await store.resolve(id, engine.file);
         if (file !== null) return { subject, status: 'good', found: `${id}: ${file}`, advice: null };
-        const advice = `Downloaded when the service starts. To download it now: sluice models pull ${engine.file ?? id}`;
+        const advice = `Downloaded when the service starts. To download it now: ${PROGRAM} models pull ${engine.file ?? id}`;
         return { subject, status: 'note', found: `${id}: not downloaded yet`, advice };
       } catch (error) {
         const found = `${id}: ${error instanceof Error ? error.message : String(error)}`;

@@ -7,9 +7,8 @@ export function SetupLink() {
       <p>To get a new setup link, run this command on the machine that runs the service:</p>
       <Code text="sluice setup-link" what="command" label="Command that prints a setup link" />
       <p className="text-xs leading-5 text-ink-3">
-        In a clone of the repository, run{' '}
-        <code className="font-mono">npm run --silent sluice -- setup-link</code>. The link works once and
-        expires after 60 minutes.
+        In a clone of the repository, run <code className="font-mono">npx sluice setup-link</code>. The link
+        works once and expires after 60 minutes.
       </p>
     </div>
   );
