@@ -4,7 +4,7 @@ import { besideAnother, wishOf, type Blow } from './blow.ts';
 import { LIE_NAMES } from './lies.ts';
 
 /** What the log says of a replica that lies, at most once in this time, in milliseconds. */
-const WARNING = 'replica reported more tokens than the request could use';
+const WARNING = 'replica reported impossible token counts';
 const WARNING_EVERY_MS = 60_000;
 
 const SHAPES = (['chat', 'text'] as const).flatMap((endpoint) =>
