@@ -71,5 +71,6 @@ function typeName(value: unknown): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'an array';
   if (typeof value === 'object') return 'an object';
-  return typeof value === 'string' ? 'a string' : String(value);
+  if (typeof value === 'number' || typeof value === 'boolean') return String(value);
+  return 'a string';
 }
