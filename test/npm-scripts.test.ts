@@ -9,8 +9,8 @@ import { scripted } from '../src/engine/scripted/options.ts';
 import { VERSION } from '../src/version.ts';
 import { chat, run, runCli, scriptedYaml, temporaryFolder, until } from './harness.ts';
 
-/** As `npm ci` links it. */
-const LINKED = join(import.meta.dirname, '..', 'node_modules', '.bin', 'sluice');
+/** What `npx sluice` runs. */
+const COMMAND = join(import.meta.dirname, '..', 'runtime', 'sluice.js');
 
 interface Started extends AsyncDisposable {
   npm: ChildProcess;
@@ -75,7 +75,8 @@ test('npm start ends politely when npm alone is told to', async () => {
 });
 
 test('npx sluice runs the program of the clone and exits with its code', async () => {
-  const env = { ...process.env, npm_config_loglevel: 'silent' };
+  await using folder = await temporaryFolder();
+  const env = { ...process.env, npm_config_loglevel: 'silent', npm_config_cache: folder.path };
   const version = await run('npx', ['--no-install', 'sluice', '--version'], env);
   assert.deepEqual([version.code, version.stdout], [0, `${VERSION}\n`]);
   const unknown = await run('npx', ['--no-install', 'sluice', 'nonsense'], env);
@@ -83,7 +84,7 @@ test('npx sluice runs the program of the clone and exits with its code', async (
   assert.match(unknown.stderr, /unknown command 'nonsense'/);
 });
 
-test('the linked command passes SIGTERM on and exits as the service does', async () => {
+test('the command passes SIGTERM to the service and exits as it does', async () => {
   await using folder = await temporaryFolder();
   const config = join(folder.path, 'sluice.yaml');
   await writeFile(config, scriptedYaml({}, 'logLevel: silent\n'));
@@ -93,7 +94,7 @@ test('the linked command passes SIGTERM on and exits as the service does', async
     SLUICE_PORT: '0',
     SLUICE_CONFIG: config,
   };
-  using child = spawn(LINKED, ['serve'], { env, stdio: ['ignore', 'pipe', 'ignore'] });
+  using child = spawn(COMMAND, ['serve'], { env, stdio: ['ignore', 'pipe', 'ignore'] });
   const closed = once(child, 'close');
   for await (const line of createInterface({ input: child.stdout })) {
     if (line.includes('is listening on')) break;

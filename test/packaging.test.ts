@@ -118,7 +118,16 @@ describe('the packed package, installed', () => {
 
   test('has JavaScript and documents, no sources, tests, or Node of its own', async () => {
     const top = await readdir(installed('sluice'));
-    const files = ['LICENSE', 'README.md', 'config.example.yaml', 'console', 'dist', 'docs', 'package.json'];
+    const files = [
+      'LICENSE',
+      'README.md',
+      'config.example.yaml',
+      'console',
+      'dist',
+      'docs',
+      'package.json',
+      'runtime',
+    ];
     assert.deepEqual(top.sort(), files);
     assert.deepEqual(await readdir(join(installed('sluice'), 'console')), ['dist']);
     assert.ok(existsSync(join(installed('sluice'), 'console', 'dist', 'index.html')));

@@ -12,6 +12,9 @@ export function buildConsole(): void {
   if (status !== 0) throw new Error('the console could not be built');
 }
 
+// npm runs it after an install.
+if (import.meta.main) buildConsole();
+
 /** Returns the time of the latest source change, in Unix milliseconds. */
 function newest(): number {
   return ['console/src', 'console/public', 'console/index.html', 'console/vite.config.ts', 'package.json']
