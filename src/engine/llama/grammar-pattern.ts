@@ -48,7 +48,7 @@ const QUOTE = character('"');
 /** Whatever a JSON string may hold; an escaped surrogate comes with its other half. */
 const ANYTHING = regularText(
   [
-    String.raw`(?:[^"\\\x00-\x1F]|\\(?:["\\/bfnrt]|u(?:[0-9abcefABCEF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2}`,
+    String.raw`(?:[^"\\\x00-\x1F\uD800-\uDFFF]|\\(?:["\\/bfnrt]|u(?:[0-9abcefABCEF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2}`,
     String.raw`|[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})))*`,
   ].join(''),
 );

@@ -374,6 +374,10 @@ describe('the grammar of a JSON schema', () => {
     );
   });
 
+  it('reads no surrogates, which UTF-8 cannot carry', () => {
+    for (const pattern of ['[^a]a$', '.b', '^[^b]*$']) assert.doesNotMatch(gbnfOf({ pattern }), /d800-/i);
+  });
+
   it('refuses more different patterns in one place than can be read as one', () => {
     const pattern = (i: number): string =>
       `^${`[${LETTERS[i % 52]}${LETTERS[(i * 7 + 1) % 52]}]?`.repeat(40)}$`;
