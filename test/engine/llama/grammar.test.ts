@@ -35,12 +35,13 @@ function refusalOf(schema: Schema): ServiceError {
   return refusal;
 }
 
-/** The grammar, or null where the schema is one that nothing satisfies. */
+/** Returns the grammar, or null if nothing satisfies the schema or checking it would take too long. */
 function maybeGbnf(schema: Schema): string | null {
   try {
     return gbnfOf(schema);
   } catch (error) {
-    if (error instanceof ServiceError && error.message === 'No value can satisfy this schema.') return null;
+    const refused = /^No value can satisfy this schema|^The text can continue in too many ways here/;
+    if (error instanceof ServiceError && refused.test(error.message)) return null;
     throw error;
   }
 }
