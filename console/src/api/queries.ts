@@ -38,7 +38,7 @@ interface ReadOptions<Data = unknown> {
   enabled?: boolean;
   /** Shows the previous data while data for new arguments loads, for filters and ranges. */
   keep?: boolean;
-  /** Never refetches by itself. */
+  /** Never refetches automatically. */
   still?: boolean;
 }
 
