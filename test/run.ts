@@ -17,7 +17,7 @@ const root = join(import.meta.dirname, '..');
 const cache = join(root, '.cache');
 const strict = Boolean(process.env.CI);
 /** More than there are cores, because a file often waits for a browser, a server or a timeout. */
-const FILES_AT_ONCE = Math.min(8, 3 * availableParallelism());
+const FILES_AT_ONCE = Math.min(8, 4 * availableParallelism());
 
 /** A file that never ends, as one does that leaves a process behind, ends the run after this long, in minutes. */
 const LONGEST_RUN_MINUTES = 40;
