@@ -21,7 +21,7 @@ import { ServiceLock } from './database/service-lock.ts';
 import { openReplica } from './engine/client.ts';
 import { EmbeddedReplica } from './engine/embedded.ts';
 import { RemoteReplica } from './engine/remote.ts';
-import { runFolder } from './engine/run-folder.ts';
+import { socketDirectory } from './engine/socket-directory.ts';
 import { ServiceError } from './errors.ts';
 import { Activity } from './http/activity.ts';
 import { Load } from './http/load.ts';
@@ -111,7 +111,7 @@ export class Service implements AsyncDisposable {
       }),
     );
     const router = new Router({ queue: config.file.queue, log, clock: SYSTEM_CLOCK });
-    const run = await runFolder(config.home);
+    const run = await socketDirectory(config.home);
     const store = new ModelStore({ home: config.home, log, env });
     const models: EmbeddedReplica[] = [];
     for (const model of config.file.models) {
@@ -294,7 +294,7 @@ function serveEmbedded(
       engine,
       socketPath: join(run, `${process.pid}-${name}.sock`),
       maxChoices: config.file.limits.choices,
-      watch: config.file.engine,
+      timeouts: config.file.engine,
       logLevel: config.file.logLevel,
       async fetch(onProgress, signal) {
         const { file } = await store.pull(engine.file ?? model.id, { signal, onProgress });

@@ -41,15 +41,15 @@ function registerScripted(parent: Command): void {
     .option('--prefill-ms <ms>', 'time from slot to first token, in milliseconds', wholeNumber, 0)
     .option('--load-ms <ms>', 'start-up time, in milliseconds', wholeNumber, 0);
   withServeOptions(command).action(async (flags: ServeFlags & ScriptedOptions) => {
-    const [{ ScriptedEngine }, { spoil }, { setTimeout: sleep }] = await Promise.all([
+    const [{ ScriptedEngine }, { injectFaults }, { setTimeout: sleep }] = await Promise.all([
       import('../engine/scripted/engine.ts'),
-      import('../engine/scripted/spoil.ts'),
+      import('../engine/scripted/fault-injection.ts'),
       import('node:timers/promises'),
     ]);
     const { slots, queue, contextTokens, tokens, tokenMs, prefillMs, loadMs } = flags;
     await sleep(loadMs);
     const engine = new ScriptedEngine({ slots, queue, contextTokens, tokens, tokenMs, prefillMs, loadMs });
-    await serve(engine, flags, { beforeAnswer: spoil });
+    await serve(engine, flags, { beforeResponse: injectFaults });
   });
 }
 
@@ -106,7 +106,7 @@ function withServeOptions(command: Command): Command {
 async function serve(
   engine: LocalEngine,
   flags: ServeFlags,
-  more: Pick<EngineServerOptions, 'beforeAnswer'>,
+  more: Pick<EngineServerOptions, 'beforeResponse'>,
 ): Promise<void> {
   const server = await serveEngine(
     engine,

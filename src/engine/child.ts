@@ -6,7 +6,7 @@ import { openLog, type Log, type LogLevel } from '../log.ts';
 import type { EngineReport, LocalEngine } from './engine.ts';
 import { serveEngine } from './server.ts';
 
-/** What an engine's program is told as its one argument, in JSON. */
+/** The only argument of an engine's program, in JSON. */
 export interface ChildSettings<EngineOptions> {
   socketPath: string;
   modelId: string;
@@ -19,26 +19,24 @@ export interface ChildSettings<EngineOptions> {
 export interface LoadedEngine extends AsyncDisposable {
   engine: LocalEngine;
   slots: number;
-  /** What it computes with, for the log. */
+  /** The hardware that it uses, for the log. */
   backend: string;
 }
 
 export interface ChildProgram<EngineOptions> {
   load(options: EngineOptions, onProgress: (fraction: number) => void, log: Log): Promise<LoadedEngine>;
-  /** Whether starting again could help after this error of `load`. */
+  /** Whether a restart could help after this error of `load`. */
   mayRetry(error: unknown): boolean;
   /** As in `EngineServerOptions`. */
-  beforeAnswer?: (request: GenerationRequest, response: ServerResponse) => void;
+  beforeResponse?: (request: GenerationRequest, response: ServerResponse) => void;
 }
 
 /**
- * Runs this process as the engine that its argument describes: loads, listens, reports on standard output.
- * It ends when standard input ends (the service is gone; `orphan-guard.ts` sees to it whatever this thread does), and on SIGTERM once the running requests are done; SIGINT
- * is the service's to answer.
- * Exit code 0 then, 1 after a `failed` report.
+ * Runs this process as an engine: loads it, listens, and reports to standard output. Exits when standard input closes
+ * (`orphan-guard.ts` if this thread is blocked), and on SIGTERM after the running requests. Exit code 1 after `failed`.
  */
 export async function runEngineChild<EngineOptions>(program: ChildProgram<EngineOptions>): Promise<void> {
-  // Nobody may be left to read the last report.
+  // The service may have exited and closed the pipe.
   process.stdout.on('error', () => process.exit(0));
   process.stdin
     .on('error', () => process.exit())
@@ -47,10 +45,9 @@ export async function runEngineChild<EngineOptions>(program: ChildProgram<Engine
   new Worker(new URL(`./orphan-guard${extname(import.meta.filename)}`, import.meta.url)).unref();
   let stop: (() => Promise<void>) | null = null;
   process.on('SIGTERM', () => void Promise.resolve(stop?.()).finally(() => process.exit()));
-  // Ctrl+C goes to every process of the terminal's foreground: the service drains, and then ends its engines.
+  // A terminal sends Ctrl+C to all its processes; the service stops its engines after it has drained.
   process.on('SIGINT', () => {});
   try {
-    // Written by the supervisor from the same type.
     const settings = JSON.parse(process.argv[2] ?? '') as ChildSettings<EngineOptions>;
     const log = openLog(settings.logLevel);
     const loaded = await program.load(
@@ -61,7 +58,12 @@ export async function runEngineChild<EngineOptions>(program: ChildProgram<Engine
     const server = await serveEngine(
       loaded.engine,
       { socketPath: settings.socketPath },
-      { modelId: settings.modelId, maxChoices: settings.maxChoices, log, beforeAnswer: program.beforeAnswer },
+      {
+        modelId: settings.modelId,
+        maxChoices: settings.maxChoices,
+        log,
+        beforeResponse: program.beforeResponse,
+      },
     );
     stop = async () => {
       await server.close();
@@ -73,7 +75,7 @@ export async function runEngineChild<EngineOptions>(program: ChildProgram<Engine
     const reason = error instanceof Error ? error.message : String(error);
     report({ event: 'failed', reason, retry: program.mayRetry(error) });
     process.exitCode = 1;
-    // Its closing ends the process, when the report is out.
+    // Ends the process once the report is written.
     process.stdin.destroy();
   }
 }

@@ -6,6 +6,7 @@ import { formatRequest } from '../openai/replica-request.ts';
 import type { Secret } from '../secret.ts';
 import {
   DIALECT_TRAITS,
+  jsonObject,
   replicaAddress,
   type DialectTraits,
   type ReplicaAddress,
@@ -19,45 +20,43 @@ import {
   type ReplicaEvent,
 } from './engine.ts';
 import type { ContextBound } from './max-tokens.ts';
-import { QuietWatch } from './quiet-watch.ts';
-import { ReplicaStream, type ReplicaLine } from './replica-stream.ts';
+import { SilenceMonitor } from './silence-monitor.ts';
+import { ReplicaStream, type ReplicaStreamSettings } from './replica-stream.ts';
 
 export interface ReplicaOptions {
   /** For logs and metrics. */
   name: string;
   dialect: Dialect;
-  /** Base address, with or without `/v1`. With a socket, only its path counts. */
+  /** Base URL, with or without `/v1`. With `socketPath`, only its path is used. */
   url: string;
-  /** Unix socket to connect to instead of the address's host. */
+  /** Unix socket to connect to instead of the URL's host. */
   socketPath?: string;
-  /** Of an embedded engine: how often its process was started so far. */
+  /** Returns how many times the embedded engine's process was started. Only for embedded engines. */
   starts?: () => number;
   apiKey?: Secret;
   /** The model's name at the replica. */
   model: string;
-  /** Whether accounts may share a prefix cache where the server cannot keep them apart. */
+  /** Whether accounts may share a prefix cache if requests cannot separate them. */
   sharedPrefixCache: boolean;
-  /** Whether whole responses are asked for as streams, so that their tokens are counted as they come; false by default. */
+  /** Whether non-streaming responses are requested as streams, to count tokens as they arrive. Default: false. */
   exactCounts?: boolean;
-  /** How long the first byte of an answer may take, in milliseconds. */
+  /** Timeout of the first byte of a response, in milliseconds. */
   firstByteMs: number;
-  /** How long a replica may be silent in the middle of an answer, in milliseconds. */
+  /** Timeout between bytes of a response, in milliseconds. */
   silenceMs: number;
-  /** How long connecting may take, in milliseconds; 2 s by default. */
+  /** Timeout of connecting, in milliseconds. Default: 2000. */
   connectMs?: number;
   log: Log;
 }
 
-/** Opens the client of one replica. It connects when it is first used; dispose it to close its connections. */
+/** Creates the client of one replica. It connects at the first request; dispose it to close its connections. */
 export function openReplica(options: ReplicaOptions): Engine {
   return new Replica(options);
 }
 
-/** How long a question that is no generation may take to be answered, in milliseconds. */
-const QUESTION_MS = 5000;
-
-/** Largest answer to one, in bytes. */
-const QUESTION_BYTES = 1024 * 1024;
+/** Bounds of requests for health and model information. */
+const METADATA_TIMEOUT_MS = 5000;
+const MAX_METADATA_CHARACTERS = 1024 * 1024;
 
 class Replica implements Engine {
   readonly name: string;
@@ -68,9 +67,9 @@ class Replica implements Engine {
   readonly #address: ReplicaAddress;
   readonly #headers: string[];
   readonly #pool: Pool;
-  readonly #watch: QuietWatch;
-  readonly #streamed: ReplicaLine;
-  readonly #whole: ReplicaLine;
+  readonly #silenceMonitor: SilenceMonitor;
+  readonly #streamSettings: ReplicaStreamSettings;
+  readonly #wholeSettings: ReplicaStreamSettings;
 
   constructor(options: ReplicaOptions) {
     this.name = options.name;
@@ -84,17 +83,17 @@ class Replica implements Engine {
     this.#pool = new Pool(this.#address.origin, {
       socketPath: options.socketPath,
       connectTimeout: options.connectMs ?? 2000,
-      // One request a connection and as many connections as requests: a stream holds its own for minutes.
+      // One connection per request: a stream can occupy it for minutes.
       connections: null,
       pipelining: 1,
       allowH2: false,
-      // The watch below does it for all streams with one timer, and can tell a pause of ours from silence.
+      // `SilenceMonitor` needs one timer for all streams, and ignores time in which this process was suspended.
       headersTimeout: 0,
       bodyTimeout: 0,
     });
-    this.#watch = new QuietWatch(Math.min(options.firstByteMs, options.silenceMs));
-    this.#streamed = this.#line(true);
-    this.#whole = this.#line(false);
+    this.#silenceMonitor = new SilenceMonitor(Math.min(options.firstByteMs, options.silenceMs));
+    this.#streamSettings = this.#settings(true);
+    this.#wholeSettings = this.#settings(false);
     if (this.#traits.isolation === 'operator' && !options.sharedPrefixCache) {
       options.log.warn(
         'this server cannot separate the prefix caches of accounts; start it without a prefix cache',
@@ -107,15 +106,15 @@ class Replica implements Engine {
   }
 
   generate(request: GenerationRequest, signal: AbortSignal): AsyncIterableIterator<ReplicaEvent> {
-    const streamed = request.stream || !this.#traits.wholeAnswers || this.#options.exactCounts === true;
-    return new ReplicaStream(streamed ? this.#streamed : this.#whole, request, signal);
+    const streamed = request.stream || !this.#traits.wholeResponses || this.#options.exactCounts === true;
+    return new ReplicaStream(streamed ? this.#streamSettings : this.#wholeSettings, request, signal);
   }
 
   async health(signal: AbortSignal): Promise<EngineHealth> {
-    const { status, body } = await this.#ask(this.#traits.healthPath, signal);
+    const { status, body } = await this.#get(this.#traits.healthPath, signal);
     if (status !== 200) throw new ReplicaRefused(new Error(`the health check returned status ${status}`));
     const health = this.#traits.readHealth(body);
-    // It answers, and would let every stream run into its silence.
+    // The server responds, but its streams would reach the timeout.
     if ((health.lastStepAgeMs ?? 0) > this.#options.silenceMs) {
       throw new ReplicaRefused(new Error(`no progress for ${health.lastStepAgeMs} ms`));
     }
@@ -131,7 +130,7 @@ class Replica implements Engine {
       instructType: null,
     };
     for (const path of this.#traits.describePaths) {
-      const { status, body } = await this.#ask(path, signal);
+      const { status, body } = await this.#get(path, signal);
       if (status !== 200) continue;
       description = { ...description, ...this.#traits.readDescription(body, this.#options.model) };
       if (description.contextTokens !== null) break;
@@ -141,17 +140,17 @@ class Replica implements Engine {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#watch[Symbol.dispose]();
+    this.#silenceMonitor[Symbol.dispose]();
     await this.#pool.destroy(new Error('the replica client was closed'));
   }
 
-  #line(streamed: boolean): ReplicaLine {
+  #settings(streamed: boolean): ReplicaStreamSettings {
     const { dialect, firstByteMs, silenceMs, model, sharedPrefixCache } = this.#options;
     const cacheOff = this.#traits.isolation !== 'salt' && !sharedPrefixCache;
     const { chatPath, textPath } = this.#address;
     return {
       dispatcher: this.#pool,
-      watch: this.#watch,
+      silenceMonitor: this.#silenceMonitor,
       firstByteMs,
       silenceMs,
       streamed,
@@ -160,7 +159,7 @@ class Replica implements Engine {
       usagePerChoice: this.#traits.usagePerChoice,
       starts: this.#options.starts,
       bound: this.#bound,
-      write: (request, maxTokens) => ({
+      format: (request, maxTokens) => ({
         path: request.kind === 'chat' ? chatPath : textPath,
         headers: this.#headers,
         body: JSON.stringify(
@@ -170,16 +169,16 @@ class Replica implements Engine {
     };
   }
 
-  /** Asks one of the replica's own endpoints. A body that is no JSON object is an empty one. */
-  async #ask(path: string, signal: AbortSignal): Promise<{ status: number; body: ReplicaJson }> {
+  /** Requests an endpoint. Returns an empty body for anything but a JSON object. */
+  async #get(path: string, signal: AbortSignal): Promise<{ status: number; body: ReplicaJson }> {
     const { statusCode, body } = await this.#pool
       .request({
         method: 'GET',
-        path: this.#address.at(path),
+        path: this.#address.resolve(path),
         headers: this.#headers,
         signal,
-        headersTimeout: QUESTION_MS,
-        bodyTimeout: QUESTION_MS,
+        headersTimeout: METADATA_TIMEOUT_MS,
+        bodyTimeout: METADATA_TIMEOUT_MS,
       })
       .catch((error: unknown) => {
         throw signal.aborted ? error : new ReplicaRefused(error);
@@ -188,7 +187,7 @@ class Replica implements Engine {
     body.setEncoding('utf8');
     for await (const part of body) {
       text += String(part);
-      if (text.length > QUESTION_BYTES) throw tooLarge(path);
+      if (text.length > MAX_METADATA_CHARACTERS) throw tooLarge(path);
     }
     return { status: statusCode, body: parseObject(text) };
   }
@@ -196,15 +195,13 @@ class Replica implements Engine {
 
 function tooLarge(path: string): ServiceError {
   return new ServiceError('engine_unavailable', 'The replica of this model failed to respond.', {
-    cause: new Error(`the response of ${path} has more than ${QUESTION_BYTES} characters`),
+    cause: new Error(`the response of ${path} has more than ${MAX_METADATA_CHARACTERS} characters`),
   });
 }
 
 function parseObject(text: string): ReplicaJson {
   try {
-    const value: unknown = JSON.parse(text);
-    // An object that is no list can be read by any key.
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as ReplicaJson) : {};
+    return jsonObject(JSON.parse(text));
   } catch {
     return {};
   }

@@ -1,48 +1,42 @@
 import type { Dialect, GenerationRequest } from '../generation.ts';
 import type { EngineDescription, EngineHealth } from './engine.ts';
 
-/** A JSON object of a replica, read with the functions below. */
+/** A JSON object from a replica. */
 export type ReplicaJson = Readonly<Record<string, unknown>>;
 
-/** How one kind of server differs from the others, beyond the fields of a request (those are the codec's). */
+/** The properties of a replica type, except request fields (`openai/fields.ts`). */
 export interface DialectTraits {
-  /** Whether an answer that the caller wants whole is asked for as one; else it is streamed and put together. */
-  wholeAnswers: boolean;
-  /**
-   * What says that the request has been taken: `chunk` where the first chunk tells the prompt's tokens,
-   * `headers` where there is no more to be learnt from it.
-   */
+  /** Whether non-streaming responses are requested as such; otherwise they are assembled from streams. */
+  wholeResponses: boolean;
+  /** What starts a response: the first chunk if it has the prompt's token count, otherwise the headers. */
   startedBy: 'chunk' | 'headers';
-  /**
-   * Whether the server holds `started` back until the request has a slot. Other servers do not report it, and a
-   * request that was sent to them counts as having one.
-   */
+  /** Whether the server starts its response only when the request has a slot. */
   reportsSlot: boolean;
-  /** Whether usage on a chunk of one choice is that choice's own, and not the request's. */
+  /** Whether usage in a chunk of one choice counts only that choice. */
   usagePerChoice: boolean;
   /**
-   * How prefixes are kept apart between accounts: `salt`, the request carries the scope; `off`, the request
-   * turns the cache off; `operator`, nothing in a request can, only how the server was started.
+   * How prefix caches are separated between accounts: `salt`: by a field of the request; `off`: the request turns
+   * the cache off; `operator`: only by the server's own settings.
    */
   isolation: 'salt' | 'off' | 'operator';
   /**
-   * Kinds of request that the server may end early when they have no `max_tokens`, by a default of its own: 16
-   * tokens for text completions of vLLM and SGLang, `max_new_tokens` of `generation_config.json`, `--predict`.
+   * Request kinds that the server limits by its own default without `max_tokens`: 16 tokens for text completions of
+   * vLLM and SGLang, `max_new_tokens` of `generation_config.json`, `--predict`.
    */
   needsMaxTokens: readonly GenerationRequest['kind'][];
-  /** Kinds of request that the server lets run to the end of the context when they have no `max_tokens`. */
+  /** Request kinds that can use the whole context without `max_tokens`. */
   fillsContext: readonly GenerationRequest['kind'][];
-  /** Tokens of the context that prompt and completion together must leave free. */
+  /** Tokens of the context that neither prompt nor completion can use. */
   reservedTokens: number;
-  /** Path that answers 200 when the server is healthy, and what its body tells. */
+  /** Returns 200 if the server is healthy. */
   healthPath: string;
   readHealth(body: ReplicaJson): EngineHealth;
-  /** Paths asked for a description, in turn, until one has told the context; what their bodies tell. */
+  /** Paths to request in order until one reports the context length. */
   describePaths: readonly string[];
   readDescription(body: ReplicaJson, model: string): Partial<EngineDescription>;
 }
 
-const UNTOLD: EngineHealth = {
+const UNKNOWN_HEALTH: EngineHealth = {
   slots: null,
   slotsInUse: null,
   queued: null,
@@ -53,10 +47,9 @@ const UNTOLD: EngineHealth = {
   memoryBytes: null,
 };
 
-/** The servers a replica can be. */
 export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
   sluice: {
-    wholeAnswers: false,
+    wholeResponses: false,
     startedBy: 'chunk',
     reportsSlot: true,
     usagePerChoice: false,
@@ -78,7 +71,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     describePaths: ['/v1/models'],
     readDescription: (body, model) => {
       const element = modelElement(body, model);
-      const architecture = object(element['architecture']);
+      const architecture = jsonObject(element['architecture']);
       return {
         contextTokens: integer(element['context_length']),
         maxCompletionTokens: integer(element['max_completion_tokens']),
@@ -90,7 +83,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
   },
 
   vllm: {
-    wholeAnswers: true,
+    wholeResponses: true,
     startedBy: 'chunk',
     reportsSlot: false,
     usagePerChoice: true,
@@ -99,7 +92,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     fillsContext: ['chat'],
     reservedTokens: 0,
     healthPath: '/health',
-    readHealth: () => UNTOLD,
+    readHealth: () => UNKNOWN_HEALTH,
     describePaths: ['/v1/models'],
     readDescription: (body, model) => ({
       contextTokens: integer(modelElement(body, model)['max_model_len']),
@@ -107,11 +100,11 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
   },
 
   /**
-   * Releases from before https://github.com/sgl-project/sglang/pull/23300 (April 2026) take the salt and share
-   * the cache all the same; such a server is to be started with `--disable-radix-cache`.
+   * Releases before https://github.com/sgl-project/sglang/pull/23300 (April 2026) ignore the salt. Start them with
+   * `--disable-radix-cache`.
    */
   sglang: {
-    wholeAnswers: true,
+    wholeResponses: true,
     startedBy: 'chunk',
     reportsSlot: false,
     usagePerChoice: true,
@@ -120,7 +113,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     fillsContext: ['chat'],
     reservedTokens: 1,
     healthPath: '/health',
-    readHealth: () => UNTOLD,
+    readHealth: () => UNKNOWN_HEALTH,
     describePaths: ['/v1/models', '/get_server_info'],
     readDescription: (body, model) => ({
       contextTokens: integer(modelElement(body, model)['max_model_len']) ?? integer(body['context_length']),
@@ -128,9 +121,9 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     }),
   },
 
-  /** `cache_prompt: false` keeps a slot's earlier prompt from being used; slots share nothing else. */
+  /** `cache_prompt: false` prevents reuse of a slot's previous prompt; slots share nothing else. */
   'llama-server': {
-    wholeAnswers: true,
+    wholeResponses: true,
     startedBy: 'headers',
     reportsSlot: false,
     usagePerChoice: false,
@@ -139,21 +132,21 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     fillsContext: [],
     reservedTokens: 0,
     healthPath: '/health',
-    readHealth: () => UNTOLD,
+    readHealth: () => UNKNOWN_HEALTH,
     describePaths: ['/props', '/v1/models'],
     readDescription: (body, model) => {
-      const meta = object(modelElement(body, model)['meta']);
+      const meta = jsonObject(modelElement(body, model)['meta']);
       return {
-        // Of one slot: the model's `n_ctx_train` would promise more than a request can have.
+        // The context of a slot. `n_ctx_train` of the model may be larger.
         contextTokens:
-          integer(object(body['default_generation_settings'])['n_ctx']) ?? integer(meta['n_ctx']),
+          integer(jsonObject(body['default_generation_settings'])['n_ctx']) ?? integer(meta['n_ctx']),
       };
     },
   },
 
-  /** Its prefix cache is turned off only at its start: `PREFIX_CACHING=0`. */
+  /** Only the operator can turn off its prefix cache: `PREFIX_CACHING=0`. */
   tgi: {
-    wholeAnswers: true,
+    wholeResponses: true,
     startedBy: 'headers',
     reportsSlot: false,
     usagePerChoice: false,
@@ -162,23 +155,22 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     fillsContext: ['chat', 'text'],
     reservedTokens: 0,
     healthPath: '/health',
-    readHealth: () => UNTOLD,
+    readHealth: () => UNKNOWN_HEALTH,
     describePaths: ['/info'],
     readDescription: (body) => ({ contextTokens: integer(body['max_total_tokens']) }),
   },
 };
 
-/** Where a replica answers, from its configured address with or without `/v1`, with or without a path before it. */
 export interface ReplicaAddress {
   /** `scheme://host:port`. */
   origin: string;
   chatPath: string;
   textPath: string;
-  /** The path of one of the dialect's own endpoints. */
-  at(path: string): string;
+  /** The full path of another endpoint. */
+  resolve(path: string): string;
 }
 
-/** Takes a replica's base address apart. */
+/** Parses a replica's base URL, with or without `/v1`. */
 export function replicaAddress(url: string): ReplicaAddress {
   const { origin, pathname } = new URL(url);
   const base = pathname.replace(/\/+$/, '').replace(/\/v1$/, '');
@@ -186,18 +178,18 @@ export function replicaAddress(url: string): ReplicaAddress {
     origin,
     chatPath: `${base}/v1/chat/completions`,
     textPath: `${base}/v1/completions`,
-    at: (path) => base + path,
+    resolve: (path) => base + path,
   };
 }
 
-/** The element of a model list that has this id, else its first. */
+/** Returns the element with this ID, or the first element. */
 function modelElement(body: ReplicaJson, model: string): ReplicaJson {
   const data: unknown[] = Array.isArray(body['data']) ? body['data'] : [];
-  return object(data.find((element) => object(element)['id'] === model) ?? data[0]);
+  return jsonObject(data.find((element) => jsonObject(element)['id'] === model) ?? data[0]);
 }
 
-function object(value: unknown): ReplicaJson {
-  // A value that is an object and no list can be read by any key.
+/** Returns `{}` for anything but a JSON object. */
+export function jsonObject(value: unknown): ReplicaJson {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as ReplicaJson) : {};
 }
 

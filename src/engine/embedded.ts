@@ -8,41 +8,35 @@ import { openReplica } from './client.ts';
 import type { Engine, EngineDescription, EngineState } from './engine.ts';
 import type { LlamaOptions } from './llama/engine.ts';
 import { SCRIPTED_DEFAULTS, type ScriptedOptions } from './scripted/options.ts';
-import { NOTHING_TOLD, type ReplicaReport } from './report.ts';
+import { EMPTY_REPORT, type ReplicaReport } from './replica-report.ts';
 import { Supervisor } from './supervisor.ts';
 
 export interface EmbeddedOptions {
   modelId: string;
   engine: EngineConfig;
-  /** Where the engine listens: a path that no other process uses, short enough for a Unix socket. */
+  /** The Unix socket that the engine creates. */
   socketPath: string;
   /** `limits.choices` of the configuration. */
   maxChoices: number;
-  watch: ConfigFile['engine'];
+  timeouts: ConfigFile['engine'];
   logLevel: LogLevel;
-  /**
-   * Gets the model's file, from wherever it must, and answers with its path. It may take long, and tells how far
-   * it is.
-   */
+  /** Downloads the model's file if necessary and returns its path. */
   fetch(onProgress: OnProgress, signal: AbortSignal): Promise<string>;
   log: Log;
 }
 
-/** `engine.file` of a model that the scripted engine plays: its options may follow in JSON. */
-const SCRIPTED = /^scripted:(\{.*\})?$/s;
+/** `engine.file` of a scripted engine, with optional `ScriptedOptions` in JSON. */
+const SCRIPTED_FILE = /^scripted:(\{.*\})?$/s;
 
-/** Sources as they stand in a clone, JavaScript in an installed package. */
+/** `.ts` in a clone, `.js` in an installed package. */
 const EXTENSION = extname(import.meta.filename);
 
-/**
- * A model that this machine generates with: its file is fetched, its engine started and supervised, and one
- * client talks to it. It is a replica like any other to the router.
- */
+/** A replica in a child process: downloads the model's file, then starts and supervises its engine. */
 export class EmbeddedReplica implements AsyncDisposable {
   readonly engine: Engine;
   readonly #options: EmbeddedOptions;
   readonly #stop = new AbortController();
-  #fetching: EngineState = { state: 'downloading', pull: null };
+  #fetchState: EngineState = { state: 'downloading', pull: null };
   #supervisor: Supervisor | null = null;
   #starting: Promise<void> | null = null;
   #created = Math.floor(Date.now() / 1000);
@@ -57,47 +51,46 @@ export class EmbeddedReplica implements AsyncDisposable {
       starts: () => this.#supervisor?.starts ?? 0,
       model: options.modelId,
       sharedPrefixCache: false,
-      firstByteMs: options.watch.firstByteMs,
-      silenceMs: options.watch.silenceMs,
+      firstByteMs: options.timeouts.firstByteMs,
+      silenceMs: options.timeouts.silenceMs,
       log: options.log,
     });
   }
 
   state(): EngineState {
-    return this.#supervisor?.state ?? this.#fetching;
+    return this.#supervisor?.state ?? this.#fetchState;
   }
 
-  /** What operators are told of the engine. */
   report(): ReplicaReport {
-    return this.#supervisor?.report ?? NOTHING_TOLD;
+    return this.#supervisor?.report ?? EMPTY_REPORT;
   }
 
-  /** What the engine says of its model; null before it was ready for the first time. */
+  /** The engine's model; null until the engine was first ready. */
   get description(): EngineDescription | null {
     return this.#supervisor?.description ?? null;
   }
 
-  /** When the model's file came here, in Unix seconds. */
+  /** Modification time of the model's file, in Unix seconds. */
   get created(): number {
     return this.#created;
   }
 
-  /** Process id of the running engine; null when there is none. */
+  /** Process ID of the engine; null: not running. */
   get pid(): number | null {
     return this.#supervisor?.pid ?? null;
   }
 
-  /** Fetches the file and starts the engine. Returns at once; `state()` tells how it goes. */
+  /** Downloads the file and starts the engine, in the background. `state()` shows the progress. */
   start(): void {
     this.#starting = this.#run().catch((error: unknown) => {
       const reason = error instanceof Error ? error.message : String(error);
       if (this.#stop.signal.aborted) return;
       this.#options.log.error('cannot start the model', { model: this.#options.modelId, reason });
-      this.#fetching = { state: 'down', reason, retryInMs: null };
+      this.#fetchState = { state: 'down', reason, retryInMs: null };
     });
   }
 
-  /** Kills the engine, for a process that exits now. */
+  /** Kills the engine before this process exits. */
   kill(): void {
     this.#supervisor?.kill();
   }
@@ -110,39 +103,36 @@ export class EmbeddedReplica implements AsyncDisposable {
   }
 
   async #run(): Promise<void> {
-    const { engine, modelId, log, watch, socketPath } = this.#options;
-    const scripted = SCRIPTED.exec(engine.file ?? '');
-    const child = scripted ? this.#scripted(scripted[1]) : await this.#llama();
+    const { engine, modelId, log, timeouts, socketPath } = this.#options;
+    const scripted = SCRIPTED_FILE.exec(engine.file ?? '');
+    const { folder, settings } = scripted ? this.#scripted(scripted[1]) : await this.#llama();
     if (this.#stop.signal.aborted) return;
-    const { program, settings } = child;
-    const path = join(import.meta.dirname, program, `main${EXTENSION}`);
-    const argument = { ...settings, socketPath };
     this.#supervisor = new Supervisor({
       name: modelId,
-      program: path,
-      argument,
-      stallMs: watch.stallMs,
-      loadStallMs: watch.loadStallMs,
+      program: join(import.meta.dirname, folder, `main${EXTENSION}`),
+      argument: { ...settings, socketPath },
+      stallMs: timeouts.stallMs,
+      loadStallMs: timeouts.loadStallMs,
       log,
     });
     this.#supervisor.start();
   }
 
-  async #llama(): Promise<{ program: string; settings: ChildSettings<LlamaOptions> }> {
+  async #llama(): Promise<{ folder: string; settings: ChildSettings<LlamaOptions> }> {
     const file = await this.#options.fetch((pull) => {
-      this.#fetching = { state: 'downloading', pull };
+      this.#fetchState = { state: 'downloading', pull };
     }, this.#stop.signal);
     this.#created = Math.floor((await stat(file)).mtimeMs / 1000);
     const { slots, contextTokens = null, threads = null, gpuLayers } = this.#options.engine;
-    return { program: 'llama', settings: this.#settings({ file, slots, contextTokens, threads, gpuLayers }) };
+    return { folder: 'llama', settings: this.#settings({ file, slots, contextTokens, threads, gpuLayers }) };
   }
 
-  #scripted(json: string | undefined): { program: string; settings: ChildSettings<ScriptedOptions> } {
+  #scripted(json: string | undefined): { folder: string; settings: ChildSettings<ScriptedOptions> } {
     const { slots, contextTokens = SCRIPTED_DEFAULTS.contextTokens } = this.#options.engine;
-    // The operator's words, as free as a model's file name; the program checks what it is told.
-    const given = JSON.parse(json ?? '{}') as Partial<ScriptedOptions>;
-    const options = { ...SCRIPTED_DEFAULTS, slots, contextTokens, ...given };
-    return { program: 'scripted', settings: this.#settings(options) };
+    // The engine validates the options.
+    const overrides = JSON.parse(json ?? '{}') as Partial<ScriptedOptions>;
+    const options = { ...SCRIPTED_DEFAULTS, slots, contextTokens, ...overrides };
+    return { folder: 'scripted', settings: this.#settings(options) };
   }
 
   #settings<EngineOptions>(engine: EngineOptions): ChildSettings<EngineOptions> {

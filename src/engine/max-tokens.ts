@@ -3,16 +3,16 @@ import type { GenerationRequest } from '../generation.ts';
 import { promptTokensOf } from '../openai/error-body.ts';
 import type { DialectTraits } from './dialects.ts';
 
-/** What decides the `max_tokens` of a request to one replica. */
+/** The properties of a replica that determine the `max_tokens` sent to it. */
 export interface ContextBound {
   traits: Pick<DialectTraits, 'needsMaxTokens' | 'fillsContext' | 'reservedTokens'>;
-  /** The replica's context length; null until it has reported one. */
+  /** The replica's context length; null: not reported yet. */
   contextTokens: number | null;
 }
 
 /**
- * The `max_tokens` to send first: the caller's, at most the context length; the context length where the server
- * would end an unbounded request early and the caller gave no bound. Null: none is sent.
+ * Returns the `max_tokens` of the first attempt: the caller's, at most the context length. Without one, the context
+ * length if the server would end the request early. Null: send none.
  */
 export function firstMaxTokens(
   { kind, maxTokens }: GenerationRequest,
@@ -23,9 +23,9 @@ export function firstMaxTokens(
 }
 
 /**
- * The `max_tokens` to send after the server refused `sent` as more than the prompt leaves of the context: exactly
- * what it leaves where the refusal gives the prompt's tokens. Null: none is sent. Undefined: asking again does not
- * help. Each answer is smaller than `sent`, so asking again ends.
+ * Returns the `max_tokens` of the next attempt after the server refused `sent` as too large for the context: the exact
+ * remainder if the error reports the prompt's tokens. Null: send none. Undefined: do not retry. Always smaller than
+ * `sent`, so retries end.
  */
 export function lowerMaxTokens(
   request: GenerationRequest,
@@ -36,14 +36,14 @@ export function lowerMaxTokens(
   if (refusal.code !== 'context_length_exceeded' || sent === null) return undefined;
   const prompt = promptTokensOf(refusal);
   if (prompt !== null && contextTokens !== null) {
-    const left = contextTokens - prompt.tokens - traits.reservedTokens;
-    if (left < 1) return undefined;
-    if (prompt.exact) return left < sent ? left : undefined;
+    const remaining = contextTokens - prompt.tokens - traits.reservedTokens;
+    if (remaining < 1) return undefined;
+    if (prompt.exact) return remaining < sent ? remaining : undefined;
   }
   if (traits.fillsContext.includes(request.kind)) return null;
   if (request.kind === 'chat' || contextTokens === null) return undefined;
   // A token has at least one byte, and the server may add one token before the text.
   const longest = Math.max(...request.prompts.map((prompt) => Buffer.byteLength(prompt))) + 1;
-  const left = contextTokens - longest - traits.reservedTokens;
-  return left >= 1 && left < sent ? left : undefined;
+  const remaining = contextTokens - longest - traits.reservedTokens;
+  return remaining >= 1 && remaining < sent ? remaining : undefined;
 }

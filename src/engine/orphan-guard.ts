@@ -1,13 +1,12 @@
 /**
- * A thread of every engine's process: ends the process when standard input ends, which is when the service is gone,
- * even though the main thread stands still, as native code can make it. A main thread that is well has a second
- * to end it properly.
+ * A thread of every engine process. Kills the process when standard input closes, which means that the service has
+ * exited, even if native code blocks the main thread. Otherwise the main thread has a second to exit by itself.
  */
 import { Socket } from 'node:net';
 
-const GRACE_MS = 1000;
+const EXIT_TIMEOUT_MS = 1000;
 
 new Socket({ fd: 0, readable: true, writable: false })
   .on('error', () => {})
-  .on('close', () => setTimeout(() => process.kill(process.pid, 'SIGKILL'), GRACE_MS))
+  .on('close', () => setTimeout(() => process.kill(process.pid, 'SIGKILL'), EXIT_TIMEOUT_MS))
   .resume();

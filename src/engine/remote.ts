@@ -1,26 +1,22 @@
 import { Deadline } from '../deadline.ts';
 import type { Log } from '../log.ts';
 import type { Engine, EngineDescription, EngineState } from './engine.ts';
-import { HealthHistory, NOTHING_TOLD, type ReplicaReport } from './report.ts';
+import { HealthHistory, EMPTY_REPORT, type ReplicaReport } from './replica-report.ts';
 
-/** How often a replica is asked whether it is well, in milliseconds: more often while it is not. */
-const WELL_MS = 5000;
-const UNWELL_MS = 1000;
+/** Time between health checks, in milliseconds. */
+const HEALTHY_INTERVAL_MS = 5000;
+const UNHEALTHY_INTERVAL_MS = 1000;
+/** Timeout of a health check, in milliseconds. */
+const TIMEOUT_MS = 2000;
 
-/** How long its answer may take, in milliseconds. */
-const ANSWER_MS = 2000;
-
-/**
- * A replica on a server that somebody else runs. It is asked for its health at intervals, so that `/readyz`
- * and the router know before a request finds out, and described once, when it first answers.
- */
+/** A replica on another server. Checks its health at intervals, so that requests do not have to discover failures. */
 export class RemoteReplica implements AsyncDisposable {
   readonly engine: Engine;
   readonly #log: Log;
   #state: EngineState = { state: 'loading', fraction: 0 };
   #description: EngineDescription | null = null;
   readonly #health = new HealthHistory();
-  #next: NodeJS.Timeout | null = null;
+  #nextCheck: NodeJS.Timeout | null = null;
   readonly #stop = new AbortController();
 
   constructor(engine: Engine, log: Log) {
@@ -32,46 +28,48 @@ export class RemoteReplica implements AsyncDisposable {
     return this.#state;
   }
 
-  /** What operators are told of the replica. */
   report(): ReplicaReport {
     const { last: health, tokensPerSecond } = this.#health;
-    return { ...NOTHING_TOLD, health, tokensPerSecond };
+    return { ...EMPTY_REPORT, health, tokensPerSecond };
   }
 
-  /** What the replica says of its model; null before it first answered. */
+  /** The replica's model; null until the replica was first healthy. */
   get description(): EngineDescription | null {
     return this.#description;
   }
 
-  /** Asks now, and from then on at intervals. Resolves after the first answer or failure. */
+  /** Starts the health checks. Resolves after the first one. */
   async start(): Promise<void> {
-    await this.#ask();
+    await this.#check();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
-    if (this.#next) clearTimeout(this.#next);
+    if (this.#nextCheck) clearTimeout(this.#nextCheck);
     await this.engine[Symbol.asyncDispose]();
   }
 
-  async #ask(): Promise<void> {
-    const late = new AbortController();
-    using _ = new Deadline(ANSWER_MS, () => late.abort(new Error(`no response within ${ANSWER_MS} ms`)));
-    const signal = AbortSignal.any([this.#stop.signal, late.signal]);
+  async #check(): Promise<void> {
+    const timeout = new AbortController();
+    using _ = new Deadline(TIMEOUT_MS, () => timeout.abort(new Error(`no response within ${TIMEOUT_MS} ms`)));
+    const signal = AbortSignal.any([this.#stop.signal, timeout.signal]);
     try {
-      this.#health.note(await this.engine.health(signal));
+      this.#health.add(await this.engine.health(signal));
       this.#description ??= await this.engine.describe(signal);
       if (this.#state.state !== 'ready') this.#log.info('replica is healthy');
       this.#state = { state: 'ready' };
     } catch (error) {
       if (this.#stop.signal.aborted) return;
-      this.#health.forget();
+      this.#health.clear();
       if (this.#state.state !== 'down') {
         this.#log.warn('replica does not respond', { error: error instanceof Error ? error : String(error) });
       }
-      this.#state = { state: 'down', reason: 'it does not respond', retryInMs: UNWELL_MS };
+      this.#state = { state: 'down', reason: 'it does not respond', retryInMs: UNHEALTHY_INTERVAL_MS };
     }
-    this.#next = setTimeout(() => void this.#ask(), this.#state.state === 'ready' ? WELL_MS : UNWELL_MS);
-    this.#next.unref();
+    this.#nextCheck = setTimeout(
+      () => void this.#check(),
+      this.#state.state === 'ready' ? HEALTHY_INTERVAL_MS : UNHEALTHY_INTERVAL_MS,
+    );
+    this.#nextCheck.unref();
   }
 }

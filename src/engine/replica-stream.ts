@@ -8,87 +8,85 @@ import { StreamReader } from '../openai/stream-reader.ts';
 import { UsageMeter } from '../openai/usage-meter.ts';
 import { firstMaxTokens, lowerMaxTokens, type ContextBound } from './max-tokens.ts';
 import { EngineCrashed, ReplicaRefused, type ReplicaEvent } from './engine.ts';
-import type { QuietWatch, Watched } from './quiet-watch.ts';
+import type { SilenceMonitor, MonitoredStream } from './silence-monitor.ts';
 
-/** Bytes that may lie unread by the consumer before the replica is made to wait. */
-const UNREAD_BYTES = 262_144;
+/** Unread bytes at which the connection is paused. */
+const MAX_UNREAD_BYTES = 262_144;
 
-/** Largest whole answer, and largest part of an error's body that is read, in bytes. */
-const ANSWER_BYTES = 64 * 1024 * 1024;
-const ERROR_BYTES = 65_536;
+/** Maximum size of a non-streaming response, and of the part of an error's body that is read. */
+const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
+const MAX_ERROR_BYTES = 65_536;
 
-/** How long the connection may take to close an answer that is complete, in milliseconds. */
-const TAIL_MS = 1000;
+/** Timeout of the end of the HTTP response after its last event, in milliseconds. */
+const CLOSE_TIMEOUT_MS = 1000;
 
-/** What a stream needs of its replica. */
-export interface ReplicaLine {
+/** The settings that all streams of a replica share. */
+export interface ReplicaStreamSettings {
   dispatcher: Dispatcher;
-  watch: QuietWatch;
+  silenceMonitor: SilenceMonitor;
   firstByteMs: number;
   silenceMs: number;
-  /** The request as the replica's dialect wants it. */
-  write(
+  /** Formats the request for the replica's dialect. */
+  format(
     request: GenerationRequest,
     maxTokens: number | null,
   ): { path: string; headers: string[]; body: string };
-  /** Whether this answer comes as a stream, and what says that it has begun. */
+  /** Whether the response is a stream. */
   streamed: boolean;
+  /** This and the next two: see `DialectTraits`. */
   startedBy: 'chunk' | 'headers';
-  /** Whether `started` says that the request has a slot; else `sent` comes before it. */
   reportsSlot: boolean;
-  /** Whether usage on a chunk of one choice is that choice's own. */
   usagePerChoice: boolean;
-  /** Of an embedded engine, whose connections break only when its process ends: how often it was started so far. */
+  /** See `ReplicaOptions`. The connections of an embedded engine break only when its process ends. */
   starts: (() => number) | undefined;
   readonly bound: ContextBound;
 }
 
 /**
- * One request at one replica: the handler of its HTTP exchange and the iterator of its events in one object,
- * since both are on the path of every token. Nothing happens before the first `next()`.
+ * One request at one replica. Both the HTTP handler and the iterator of events, because both run for every token. The
+ * request is sent at the first `next()`.
  *
- * `ReplicaRefused` means that the replica did not take the request: no connection, or 503 or 429 as the response.
- * A connection that was lost after the request was sent is not that, even where nothing came back: the replica may
- * be generating. It is `engine_unavailable`, as are silence, unreadable bytes, and an end that comes too early.
+ * Throws `ReplicaRefused` without a connection, and for 503 and 429. Throws `engine_unavailable` for a connection lost
+ * after the request was sent (the replica may be generating), timeouts, invalid data, and a response that ends early.
  */
 export class ReplicaStream
-  implements AsyncIterableIterator<ReplicaEvent>, Dispatcher.DispatchHandler, Watched
+  implements AsyncIterableIterator<ReplicaEvent>, Dispatcher.DispatchHandler, MonitoredStream
 {
-  readonly #line: ReplicaLine;
+  readonly #settings: ReplicaStreamSettings;
   readonly #request: GenerationRequest;
   /** The `max_tokens` last sent; null: none. */
   #maxTokens: number | null;
   readonly #signal: AbortSignal;
   #controller: Dispatcher.DispatchController | null = null;
-  /** Of an embedded engine, when the request was sent. */
+  /** Starts of the embedded engine when the request was sent. */
   #starts = 0;
 
-  #state: 'new' | 'open' | 'over' = 'new';
-  /** What `next` throws once the queue is empty; only of a stream that is over. */
+  #state: 'new' | 'open' | 'ended' = 'new';
+  /** Thrown by `next` once the queue is empty. */
   #failure: { reason: unknown } | null = null;
   #queue: ReplicaEvent[] = [];
   #head = 0;
   #waiting: PromiseWithResolvers<IteratorResult<ReplicaEvent, undefined>> | null = null;
 
-  /** Status of the answer; 0 before it. */
+  /** Status of the response; 0: none yet. */
   #status = 0;
   #reader: StreamReader | null = null;
-  #parts: Buffer[] = [];
-  #partBytes = 0;
+  #bodyParts: Buffer[] = [];
+  #bodyBytes = 0;
   #retryAfterMs = 1000;
-  #sent = false;
-  #started = false;
-  /** Whether `end` has been seen: the generation is complete, whatever the connection still does. */
+  #sentDelivered = false;
+  #startedDelivered = false;
+  /** Whether `end` was received. The connection may still be open. */
   #complete = false;
   #unreadBytes = 0;
 
-  quietTicks = 0;
-  #heard = false;
+  silentTicks = 0;
+  #hasResponse = false;
 
-  constructor(line: ReplicaLine, request: GenerationRequest, signal: AbortSignal) {
-    this.#line = line;
+  constructor(settings: ReplicaStreamSettings, request: GenerationRequest, signal: AbortSignal) {
+    this.#settings = settings;
     this.#request = request;
-    this.#maxTokens = firstMaxTokens(request, line.bound);
+    this.#maxTokens = firstMaxTokens(request, settings.bound);
     this.#signal = signal;
   }
 
@@ -98,56 +96,55 @@ export class ReplicaStream
 
   next(): Promise<IteratorResult<ReplicaEvent, undefined>> {
     if (this.#head < this.#queue.length) {
-      // The head is below the length.
       const value = this.#queue[this.#head++] as ReplicaEvent;
-      if (this.#head === this.#queue.length) this.#drained();
+      if (this.#head === this.#queue.length) this.#onDrained();
       return Promise.resolve({ value, done: false });
     }
     if (this.#state === 'new') this.#open();
     if (this.#failure) {
       const { reason } = this.#failure;
       this.#failure = null;
-      // A signal's reason can be anything; it is passed on as it is.
+      // The reason of a signal can be any value.
       // oxlint-disable-next-line typescript/prefer-promise-reject-errors
       return Promise.reject(reason);
     }
-    if (this.#state === 'over' || this.#complete) return Promise.resolve({ value: undefined, done: true });
+    if (this.#state === 'ended' || this.#complete) return Promise.resolve({ value: undefined, done: true });
     this.#waiting = Promise.withResolvers();
     return this.#waiting.promise;
   }
 
-  /** Ends the iteration early and closes the connection, which stops the generation. */
+  /** Closes the connection, which stops the generation. */
   return(): Promise<IteratorResult<ReplicaEvent, undefined>> {
-    if (!this.#complete) this.#abandon(new Error('the response is no longer needed'));
+    if (!this.#complete) this.#close(new Error('the response is no longer needed'));
     return Promise.resolve({ value: undefined, done: true });
   }
 
-  /** The signal was aborted. */
+  /** Called when the signal is aborted. */
   handleEvent(): void {
     this.#fail(this.#signal.reason);
   }
 
   onTick(tickMs: number): void {
-    const quietMs = this.quietTicks * tickMs;
-    if (!this.#controller || this.#controller.paused) this.quietTicks = 0;
+    const silentMs = this.silentTicks * tickMs;
+    if (!this.#controller || this.#controller.paused) this.silentTicks = 0;
     else if (this.#complete) {
-      if (quietMs > TAIL_MS) this.#abandon(new Error('the connection did not close the response'));
-    } else if (quietMs > (this.#heard ? this.#line.silenceMs : this.#line.firstByteMs)) {
-      this.#fail(unavailable(`the replica sent no data for ${quietMs} ms`));
+      if (silentMs > CLOSE_TIMEOUT_MS) this.#close(new Error('the connection did not close the response'));
+    } else if (silentMs > (this.#hasResponse ? this.#settings.silenceMs : this.#settings.firstByteMs)) {
+      this.#fail(unavailable(`the replica sent no data for ${silentMs} ms`));
     }
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
-    this.quietTicks = 0;
-    if (this.#state === 'over') controller.abort(new Error('the request was canceled before it was sent'));
+    this.silentTicks = 0;
+    if (this.#state === 'ended') controller.abort(new Error('the request was canceled before it was sent'));
   }
 
-  /** The connection is accepted and the whole request is written to it. */
+  /** Called when the request has been written to a connection. */
   onRequestSent(): void {
-    if (this.#line.reportsSlot || this.#sent) return;
-    this.#sent = true;
-    this.#deliver([{ type: 'sent', whole: !this.#line.streamed }]);
+    if (this.#settings.reportsSlot || this.#sentDelivered) return;
+    this.#sentDelivered = true;
+    this.#deliver([{ type: 'sent', whole: !this.#settings.streamed }]);
   }
 
   onResponseStart(
@@ -155,33 +152,35 @@ export class ReplicaStream
     status: number,
     headers: IncomingHttpHeaders,
   ): void {
-    // An informational answer: the one that counts follows.
+    // Informational; the final response follows.
     if (status < 200) return;
     this.#status = status;
     if (status !== 200) {
       this.#retryAfterMs = retryAfterMs(headers);
-    } else if (this.#line.streamed) {
+    } else if (this.#settings.streamed) {
       this.#reader = new StreamReader(this.#request.kind, this.#meter());
-      if (this.#line.startedBy === 'headers') {
+      if (this.#settings.startedBy === 'headers') {
         this.#deliver([{ type: 'started', promptTokens: null, cachedTokens: null }]);
       }
     }
   }
 
-  /** What the reader throws reaches `onResponseError` through the dispatcher, which closes the connection. */
+  /** If this throws, the dispatcher closes the connection and calls `onResponseError`. */
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.quietTicks = 0;
-    this.#heard = true;
+    this.silentTicks = 0;
+    this.#hasResponse = true;
     if (this.#reader) {
       if (this.#complete) return;
       this.#unreadBytes += chunk.length;
       this.#read(this.#reader, chunk);
-      if (this.#unreadBytes > UNREAD_BYTES && this.#head < this.#queue.length) controller.pause();
+      if (this.#unreadBytes > MAX_UNREAD_BYTES && this.#head < this.#queue.length) controller.pause();
       return;
     }
-    this.#partBytes += chunk.length;
-    if (this.#partBytes <= (this.#status === 200 ? ANSWER_BYTES : ERROR_BYTES)) this.#parts.push(chunk);
-    else if (this.#status === 200) throw unavailable(`the response has more than ${ANSWER_BYTES} bytes`);
+    this.#bodyBytes += chunk.length;
+    if (this.#bodyBytes <= (this.#status === 200 ? MAX_RESPONSE_BYTES : MAX_ERROR_BYTES))
+      this.#bodyParts.push(chunk);
+    else if (this.#status === 200)
+      throw unavailable(`the response has more than ${MAX_RESPONSE_BYTES} bytes`);
   }
 
   onResponseEnd(): void {
@@ -190,11 +189,11 @@ export class ReplicaStream
       else if (this.#status === 200)
         this.#deliver(readAnswer(this.#request.kind, this.#body(), this.#meter()));
       else {
-        const fault = this.#refusal();
-        if (this.#askForLess(fault)) return;
-        this.#fail(fault);
+        const error = this.#httpError();
+        if (this.#retryWithFewerTokens(error)) return;
+        this.#fail(error);
       }
-      if (this.#state !== 'over' && !this.#complete) throw unavailable('the response ended too early');
+      if (this.#state !== 'ended' && !this.#complete) throw unavailable('the response ended too early');
     } catch (error) {
       this.#fail(error);
     }
@@ -203,9 +202,9 @@ export class ReplicaStream
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     if (error instanceof ServiceError) this.#fail(error);
-    // Without a controller the request has never been on a connection.
+    // Without a controller, the request was never sent.
     else if (!this.#controller) this.#fail(new ReplicaRefused(error));
-    else if (this.#line.starts) this.#fail(new EngineCrashed(this.#starts, error));
+    else if (this.#settings.starts) this.#fail(new EngineCrashed(this.#starts, error));
     else
       this.#fail(
         unavailable(this.#status === 0 ? 'no response received' : 'the response was cut off', error),
@@ -220,32 +219,32 @@ export class ReplicaStream
     }
     this.#state = 'open';
     this.#signal.addEventListener('abort', this);
-    this.#line.watch.add(this);
-    this.#ask();
+    this.#settings.silenceMonitor.add(this);
+    this.#send();
   }
 
-  #ask(): void {
-    this.#starts = this.#line.starts?.() ?? 0;
-    const { path, headers, body } = this.#line.write(this.#request, this.#maxTokens);
-    this.#line.dispatcher.dispatch({ method: 'POST', path, headers, body }, this);
+  #send(): void {
+    this.#starts = this.#settings.starts?.() ?? 0;
+    const { path, headers, body } = this.#settings.format(this.#request, this.#maxTokens);
+    this.#settings.dispatcher.dispatch({ method: 'POST', path, headers, body }, this);
   }
 
-  /** Asks again with a lower `max_tokens` where the replica refused it as more than the prompt leaves of the context. */
-  #askForLess(fault: ServiceError): boolean {
+  /** Sends the request again with a lower `max_tokens` if it exceeded the context length. Returns whether it did. */
+  #retryWithFewerTokens(error: ServiceError): boolean {
     if (this.#state !== 'open') return false;
-    const maxTokens = lowerMaxTokens(this.#request, this.#maxTokens, fault, this.#line.bound);
+    const maxTokens = lowerMaxTokens(this.#request, this.#maxTokens, error, this.#settings.bound);
     if (maxTokens === undefined) return false;
     this.#maxTokens = maxTokens;
     this.#controller = null;
     this.#status = 0;
-    this.#parts = [];
-    this.#partBytes = 0;
-    this.#heard = false;
-    this.#ask();
+    this.#bodyParts = [];
+    this.#bodyBytes = 0;
+    this.#hasResponse = false;
+    this.#send();
     return true;
   }
 
-  /** Delivers what the bytes tell, or the end of them; what came before a fault counts, and then the fault. */
+  /** Parses a chunk, or the end (null), and delivers its events, including those before an error that this throws. */
   #read(reader: StreamReader, chunk: Buffer | null): void {
     const events: GenerationEvent[] = [];
     try {
@@ -257,11 +256,11 @@ export class ReplicaStream
   }
 
   #deliver(events: ReplicaEvent[]): void {
-    if (this.#state === 'over' || events.length === 0) return;
+    if (this.#state === 'ended' || events.length === 0) return;
     let from = 0;
     if (events[0]?.type === 'started') {
-      if (this.#started) from = 1;
-      this.#started = true;
+      if (this.#startedDelivered) from = 1;
+      this.#startedDelivered = true;
     }
     if (events.at(-1)?.type === 'end') {
       this.#complete = true;
@@ -281,36 +280,36 @@ export class ReplicaStream
     }
   }
 
-  /** The consumer has all there was: the replica may go on. */
-  #drained(): void {
+  /** Called when the consumer has read all events. */
+  #onDrained(): void {
     this.#unreadBytes = 0;
     if (this.#controller?.paused) this.#controller.resume();
   }
 
-  /** Ends the iteration with a reason, after the events that are queued unless the caller gave it up. */
+  /** Ends the iteration with an error. Queued events are delivered first, unless the signal was aborted. */
   #fail(reason: unknown): void {
-    if (this.#state === 'over' || this.#complete) return;
+    if (this.#state === 'ended' || this.#complete) return;
     if (this.#signal.aborted) this.#queue.length = this.#head = 0;
     if (this.#waiting) this.#waiting.reject(reason);
     else this.#failure = { reason };
     this.#waiting = null;
-    this.#abandon(reason instanceof Error ? reason : new Error('the signal was aborted', { cause: reason }));
+    this.#close(reason instanceof Error ? reason : new Error('the signal was aborted', { cause: reason }));
   }
 
-  /** Closes the connection, unless the exchange is over anyway. */
-  #abandon(why: Error): void {
-    const exchanging = this.#state === 'open';
+  /** Closes the connection if it is open, and ends the iteration. */
+  #close(reason: Error): void {
+    const wasOpen = this.#state === 'open';
     this.#finish();
-    if (exchanging) this.#controller?.abort(why);
+    if (wasOpen) this.#controller?.abort(reason);
     this.#waiting?.resolve({ value: undefined, done: true });
     this.#waiting = null;
   }
 
-  /** The exchange is over: lets go of all that knows this stream. */
+  /** Ends the HTTP exchange and removes all references to this stream. */
   #finish(): void {
-    this.#state = 'over';
+    this.#state = 'ended';
     this.#signal.removeEventListener('abort', this);
-    this.#line.watch.delete(this);
+    this.#settings.silenceMonitor.delete(this);
   }
 
   #meter(): UsageMeter {
@@ -318,30 +317,30 @@ export class ReplicaStream
     return new UsageMeter({
       promptTokens: estimatedPromptTokens(request),
       echo: request.kind === 'text' && request.echo,
-      perChoice: this.#line.usagePerChoice,
+      perChoice: this.#settings.usagePerChoice,
     });
   }
 
   #body(): string {
-    return Buffer.concat(this.#parts).toString('utf8');
+    return Buffer.concat(this.#bodyParts).toString('utf8');
   }
 
-  #refusal(): ServiceError {
-    const fault = readErrorBody(this.#status, this.#body());
+  #httpError(): ServiceError {
+    const error = readErrorBody(this.#status, this.#body());
     const rateLimited = this.#status === 429;
-    if (!rateLimited && this.#status !== 503) return fault;
-    return new ReplicaRefused(fault, { retryAfterMs: this.#retryAfterMs, rateLimited });
+    if (!rateLimited && this.#status !== 503) return error;
+    return new ReplicaRefused(error, { retryAfterMs: this.#retryAfterMs, rateLimited });
   }
 }
 
-function unavailable(why: string, cause?: unknown): ServiceError {
+function unavailable(reason: string, cause?: unknown): ServiceError {
   return new ServiceError('engine_unavailable', 'The replica of this model failed to respond.', {
-    cause: new Error(why, { cause }),
+    cause: new Error(reason, { cause }),
     retryAfterMs: 1000,
   });
 }
 
-/** How long a replica asks to be left alone, in milliseconds: 1 s where it does not say, a minute at most. */
+/** Returns the time after which to retry, in milliseconds: 1 s by default, at most a minute. */
 function retryAfterMs(headers: IncomingHttpHeaders): number {
   const ms = Number(headers['retry-after-ms'] ?? Number(headers['retry-after']) * 1000);
   return Number.isFinite(ms) && ms > 0 ? Math.min(ms, 60_000) : 1000;

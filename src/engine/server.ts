@@ -9,23 +9,22 @@ import { refuseUnsupported } from '../openai/honoured.ts';
 import { parseJsonBody } from '../openai/json-body.ts';
 import { parseTextRequest } from '../openai/text-request.ts';
 import type { Secret } from '../secret.ts';
-import { Answering } from './answering.ts';
 import type { LocalEngine, LocalEngineHealth } from './engine.ts';
-import { sendError, sendJson } from './responses.ts';
+import { Responder, sendError, sendJson } from './responder.ts';
 
-/** Where an engine's server listens. Port 0: any free one. Without a key, whoever reaches it may use it. */
-export type ListenAt = { socketPath: string } | { host: string; port: number; apiKey?: Secret };
+/** Port 0: any free port. Without `apiKey`, the server does not authenticate requests. */
+export type ListenAddress = { socketPath: string } | { host: string; port: number; apiKey?: Secret };
 
 export interface EngineServerOptions {
-  /** Most choices of one request: prompts x `n`. */
+  /** Maximum choices of a request: prompts x `n`. */
   maxChoices: number;
-  /** The one model that is served; a request for another is 404 `model_not_found`. */
+  /** The only model; requests for others are 404 `model_not_found`. */
   modelId: string;
   log: Log;
-  /** Largest request body, in bytes; more is 413. By default 64 MiB: the service has its own, lower bound. */
+  /** Maximum request body, in bytes; larger ones are 413. Default: 64 MiB. The service has its own, lower limit. */
   bodyBytes?: number;
-  /** Called before anything of an answer is written: where the scripted engine spoils it. */
-  beforeAnswer?: (request: GenerationRequest, response: ServerResponse) => void;
+  /** Called before the response is written. The scripted engine injects faults here. */
+  beforeResponse?: (request: GenerationRequest, response: ServerResponse) => void;
 }
 
 export interface EngineServer {
@@ -33,22 +32,19 @@ export interface EngineServer {
   readonly address: string;
   /** Null on a Unix socket. */
   readonly port: number | null;
-  /** Takes no more requests (503 `shutting_down`) and resolves when the running ones have ended. */
+  /** Refuses new requests (503 `shutting_down`) and resolves when the running ones have ended. */
   close(): Promise<void>;
 }
 
-/**
- * Puts the HTTP face before an engine: chat and text completions, the model, health. It rejects when it
- * cannot listen there. Health needs no key.
- */
+/** Serves an engine over HTTP: chat and text completions, the model, health. Rejects if it cannot listen. */
 export async function serveEngine(
   engine: LocalEngine,
-  listen: ListenAt,
+  listen: ListenAddress,
   options: EngineServerOptions,
 ): Promise<EngineServer> {
-  const face = new Face(engine, 'apiKey' in listen ? listen.apiKey : undefined, options);
+  const handler = new RequestHandler(engine, 'apiKey' in listen ? listen.apiKey : undefined, options);
   const server = createServer({ noDelay: true }, (request, response) => {
-    void face.handle(request, response);
+    void handler.handle(request, response);
   });
   watchConnections(server, CONNECTION_LIMITS, (socket) => socket.destroy());
   await new Promise<void>((resolve, reject) => {
@@ -57,22 +53,22 @@ export async function serveEngine(
     else server.listen(listen.port, listen.host, resolve);
   });
   return {
-    address: 'socketPath' in listen ? listen.socketPath : `http://${hostOf(listen.host)}:${portOf(server)}`,
+    address: 'socketPath' in listen ? listen.socketPath : `http://${urlHost(listen.host)}:${portOf(server)}`,
     port: portOf(server),
-    close: () => face.close(server),
+    close: () => handler.close(server),
   };
 }
 
-/** Of the service's own requests, which are written at once, on connections that it closes first. */
+/** `idleMs` is longer than the service's own, so that the service closes idle connections first. */
 const CONNECTION_LIMITS = { requestMs: 60_000, stallMs: 60_000, idleMs: 75_000 };
 
-const DEFAULT_BODY_BYTES = 64 * 1024 * 1024;
+const DEFAULT_MAX_BODY_BYTES = 64 * 1024 * 1024;
 
-class Face {
+class RequestHandler {
   readonly #engine: LocalEngine;
   readonly #options: EngineServerOptions;
   readonly #keyHash: Buffer | null;
-  readonly #answering: Answering;
+  readonly #responder: Responder;
   readonly #created = Math.floor(Date.now() / 1000);
   #closing: Server | null = null;
 
@@ -80,7 +76,7 @@ class Face {
     this.#engine = engine;
     this.#options = options;
     this.#keyHash = apiKey ? sha256(`Bearer ${apiKey.reveal()}`) : null;
-    this.#answering = new Answering(engine, options.log);
+    this.#responder = new Responder(engine, options.log);
   }
 
   async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -96,13 +92,13 @@ class Face {
       if (request.method !== 'POST') throw notAllowed(response, 'POST');
       if (this.#closing)
         throw new ServiceError('shutting_down', 'The engine is stopping.', { retryAfterMs: 1000 });
-      const body = parseJsonBody(await readBody(request, this.#options.bodyBytes ?? DEFAULT_BODY_BYTES));
+      const body = parseJsonBody(await readBody(request, this.#options.bodyBytes ?? DEFAULT_MAX_BODY_BYTES));
       const generation = this.#parse(path, body);
-      this.#options.beforeAnswer?.(generation, response);
-      // A spoilt answer may be complete already.
-      if (!response.writableEnded) await this.#answering.answer(generation, response);
+      this.#options.beforeResponse?.(generation, response);
+      // An injected fault may have completed the response.
+      if (!response.writableEnded) await this.#responder.respond(generation, response);
     } catch (error) {
-      // A caller who left while sending has no answer to get.
+      // The client may have disconnected while it sent the body.
       if (!response.destroyed) sendError(response, error, this.#options.log);
     }
   }
@@ -134,8 +130,8 @@ class Face {
 
   #authenticate(request: IncomingMessage): void {
     if (!this.#keyHash) return;
-    const given = sha256(request.headers.authorization ?? '');
-    if (!timingSafeEqual(given, this.#keyHash)) {
+    const received = sha256(request.headers.authorization ?? '');
+    if (!timingSafeEqual(received, this.#keyHash)) {
       throw new ServiceError(
         'invalid_api_key',
         'A valid API key is required: send it as `Authorization: Bearer <key>`.',
@@ -143,7 +139,7 @@ class Face {
     }
   }
 
-  /** An element of the interface's list; null stands for what the engine does not know. */
+  /** The element of the model list; null: unknown. */
   #modelElement(): object {
     const description = this.#engine.describe();
     return {
@@ -168,15 +164,15 @@ function notAllowed(response: ServerResponse, method: string): ServiceError {
   return new ServiceError('method_not_allowed', `This endpoint only supports ${method}.`);
 }
 
-function readBody(request: IncomingMessage, mostBytes: number): Promise<Buffer> {
+function readBody(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const parts: Buffer[] = [];
     let bytes = 0;
     request.on('data', (part: Buffer) => {
       bytes += part.length;
-      if (bytes > mostBytes) {
+      if (bytes > maxBytes) {
         request.removeAllListeners('data').pause();
-        reject(new ServiceError('request_too_large', `The request body is larger than ${mostBytes} bytes.`));
+        reject(new ServiceError('request_too_large', `The request body is larger than ${maxBytes} bytes.`));
       } else parts.push(part);
     });
     request.on('end', () => resolve(parts.length === 1 && parts[0] ? parts[0] : Buffer.concat(parts)));
@@ -190,7 +186,7 @@ function portOf(server: Server): number | null {
   return typeof address === 'object' && address !== null ? address.port : null;
 }
 
-function hostOf(host: string): string {
+function urlHost(host: string): string {
   return host.includes(':') ? `[${host}]` : host;
 }
 

@@ -5,45 +5,41 @@ import { get } from 'node:http';
 import { createInterface } from 'node:readline';
 import type { Log } from '../log.ts';
 import type { EngineDescription, EngineReport, EngineState, LocalEngineHealth } from './engine.ts';
-import { HealthHistory, type ReplicaReport } from './report.ts';
+import { HealthHistory, type ReplicaReport } from './replica-report.ts';
 
 export interface SupervisorOptions {
   /** For the log. */
   name: string;
-  /** The engine's program: a module that Node runs. */
+  /** Path of the engine's main module. */
   program: string;
-  /** What the program is told, as its one argument; `socketPath` among it. */
+  /** Passed to the program as its only argument, in JSON. */
   argument: { socketPath: string } & Record<string, unknown>;
-  /** Least time without a step after which an engine that has work is killed, in milliseconds. */
+  /** Minimum time without a decode step after which a busy engine is killed, in milliseconds. */
   stallMs: number;
-  /** Time without progress after which an engine that is loading is killed, in milliseconds. */
+  /** Time without progress after which a loading engine is killed, in milliseconds. */
   loadStallMs: number;
   log: Log;
 }
 
-/** Pauses before the restarts after the first consecutive crashes, in milliseconds, and after every later one. */
-const RESTART_PAUSES_MS = [200, 500, 1000, 2000, 5000, 10_000, 30_000] as const;
-const LONGEST_PAUSE_MS = 60_000;
+/** Delays before a restart by the number of consecutive crashes, in milliseconds, and the delay after more crashes. */
+const RESTART_DELAYS_MS = [200, 500, 1000, 2000, 5000, 10_000, 30_000] as const;
+const MAX_RESTART_DELAY_MS = 60_000;
 
-/** An engine that was healthy for this long after loading has recovered: its earlier crashes are forgotten. */
-const RECOVERED_MS = 120_000;
+/** Healthy time after loading that resets the crash count, in milliseconds. */
+const RECOVERY_MS = 120_000;
 
-/** How often the engine is checked, in milliseconds. */
-const WATCH_MS = 1000;
-
-/** How long it may take to answer, in milliseconds. */
+const CHECK_INTERVAL_MS = 1000;
 const HEALTH_TIMEOUT_MS = 1000;
 
-/** How long an engine may take to end after SIGTERM before it is killed, in milliseconds. */
-const GRACE_MS = 2000;
+/** Time between SIGTERM and SIGKILL, in milliseconds. */
+const EXIT_TIMEOUT_MS = 2000;
 
-/** Longest line of an engine's output that is passed on to the log, in characters. */
-const MAX_LINE = 2000;
+/** Maximum length of a line of engine output in the log, in characters. */
+const MAX_LINE_LENGTH = 2000;
 
 /**
- * Starts an engine's process, watches it, and starts it again when it dies or stalls. It owns the process and
- * its socket file; the engine's HTTP is the client's business. The child ends by itself when its standard
- * input does, so that none outlives the service, however that died.
+ * Starts an engine process, monitors it, and restarts it when it exits or stalls. Owns the process and its socket
+ * file. The child exits when its standard input closes, so it does not outlive the service.
  */
 export class Supervisor implements AsyncDisposable {
   readonly #options: SupervisorOptions;
@@ -51,21 +47,20 @@ export class Supervisor implements AsyncDisposable {
   #state: EngineState = { state: 'loading', fraction: 0 };
   #description: EngineDescription | null = null;
   #child: ChildProcess | null = null;
-  /** Crashes without a recovery in between. */
+  /** Crashes since the last recovery. */
   #crashes = 0;
   #starts = 0;
-  /** Why the running engine was killed; null: it was not. */
-  #killedFor: string | null = null;
-  /** Milliseconds since the loading engine last reported progress, in whole checks. */
-  #loadQuietMs = 0;
-  /** Milliseconds without an answer to a health check, in whole checks, and with one since the engine is ready. */
-  #silentMs = 0;
+  #killReason: string | null = null;
+  /** Time since the loading engine last reported progress, a multiple of the check interval. */
+  #loadStalledMs = 0;
+  /** Time without responses to health checks, a multiple of the check interval. */
+  #unresponsiveMs = 0;
+  /** Time with responses to health checks since the engine was ready. */
   #healthyMs = 0;
-  /** Of the engine that is ready, when it was and with what it computes. */
   #ready: { startedAt: number; backend: string } | null = null;
   readonly #health = new HealthHistory();
   #restart: NodeJS.Timeout | null = null;
-  #watch: NodeJS.Timeout | null = null;
+  #checks: NodeJS.Timeout | null = null;
   #stopping = false;
   #waiters: (() => void)[] = [];
 
@@ -78,12 +73,11 @@ export class Supervisor implements AsyncDisposable {
     return this.#state;
   }
 
-  /** What the engine said of its model when it was ready; null before the first time. */
+  /** The engine's model; null until the engine was first ready. */
   get description(): EngineDescription | null {
     return this.#description;
   }
 
-  /** What operators are told of the engine. */
   get report(): ReplicaReport {
     return {
       health: this.#health.last,
@@ -94,17 +88,17 @@ export class Supervisor implements AsyncDisposable {
     };
   }
 
-  /** How often the engine was started so far. */
+  /** Number of times the engine was started. */
   get starts(): number {
     return this.#starts;
   }
 
-  /** Process id of the running engine, for tests and `doctor`; null when there is none. */
+  /** Process ID of the engine, for tests and `doctor`; null: not running. */
   get pid(): number | null {
     return this.#child?.pid ?? null;
   }
 
-  /** Starts the engine. Returns at once; `state` and `changed()` tell how it goes. */
+  /** Starts the engine and returns immediately. `state` and `changed()` show its progress. */
   start(): void {
     this.#spawn();
   }
@@ -114,29 +108,29 @@ export class Supervisor implements AsyncDisposable {
     return new Promise((resolve) => this.#waiters.push(resolve));
   }
 
-  /** Kills the engine, for a process that exits now: one that hangs would not see its standard input end. */
+  /** Kills the engine before this process exits: a stuck engine would not notice that its standard input closed. */
   kill(): void {
     this.#child?.kill('SIGKILL');
   }
 
-  /** Ends the engine: politely, then by force. Resolves when it is gone. */
+  /** Stops the engine with SIGTERM, then SIGKILL. Resolves when it has exited. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stopping = true;
     if (this.#restart) clearTimeout(this.#restart);
-    this.#unwatch();
+    this.#stopChecks();
     const child = this.#child;
     if (child && child.exitCode === null && child.signalCode === null) {
-      const gone = new Promise((resolve) => child.once('exit', resolve));
+      const exited = new Promise((resolve) => child.once('exit', resolve));
       child.kill('SIGTERM');
-      const force = setTimeout(() => child.kill('SIGKILL'), GRACE_MS);
-      await gone;
-      clearTimeout(force);
+      const timer = setTimeout(() => child.kill('SIGKILL'), EXIT_TIMEOUT_MS);
+      await exited;
+      clearTimeout(timer);
     }
     await rm(this.#options.argument.socketPath, { force: true });
-    this.#become({ state: 'down', reason: 'stopped', retryInMs: null });
+    this.#setState({ state: 'down', reason: 'stopped', retryInMs: null });
   }
 
-  #become(state: EngineState): void {
+  #setState(state: EngineState): void {
     this.#state = state;
     const waiters = this.#waiters;
     this.#waiters = [];
@@ -146,120 +140,120 @@ export class Supervisor implements AsyncDisposable {
   #spawn(): void {
     const { program, argument } = this.#options;
     this.#starts++;
-    this.#become({ state: 'loading', fraction: 0 });
-    // An engine that was killed leaves its socket, on which the next one could not listen.
+    this.#setState({ state: 'loading', fraction: 0 });
+    // A killed engine leaves its socket file, and the next one could not listen on it.
     rmSync(argument.socketPath, { force: true });
     const child = spawn(process.execPath, [program, JSON.stringify(argument)], {
       stdio: ['pipe', 'pipe', 'pipe'],
-      // One thread in libuv's pool: with more, each decode lands on another thread and loses its cache.
+      // With one thread in libuv's pool, each decode runs on the same thread and keeps its CPU cache.
       env: { ...process.env, UV_THREADPOOL_SIZE: '1' },
     });
     this.#child = child;
-    this.#killedFor = null;
-    this.#loadQuietMs = 0;
-    this.#silentMs = 0;
+    this.#killReason = null;
+    this.#loadStalledMs = 0;
+    this.#unresponsiveMs = 0;
     this.#healthyMs = 0;
-    // Time is counted in checks and not read from a clock: time in which this process was stopped does not count.
-    this.#watch = setInterval(() => this.#check(child), WATCH_MS).unref();
+    // Time is counted in checks, so that time in which this process was suspended does not count.
+    this.#checks = setInterval(() => this.#check(child), CHECK_INTERVAL_MS).unref();
     let failure: Extract<EngineReport, { event: 'failed' }> | null = null;
     child.stdin.on('error', () => {});
     createInterface({ input: child.stdout }).on('line', (line) => {
       const report = parseReport(line);
       if (report?.event === 'failed') failure = report;
-      else if (report) this.#heard(report);
+      else if (report) this.#onReport(report);
     });
     createInterface({ input: child.stderr }).on('line', (line) => {
-      this.#log.info('engine output', { line: line.slice(0, MAX_LINE) });
+      this.#log.info('engine output', { line: line.slice(0, MAX_LINE_LENGTH) });
     });
     child.once('error', (error) =>
-      this.#ended(child, `the process could not be started: ${error.message}`, true),
+      this.#onExit(child, `the process could not be started: ${error.message}`, true),
     );
-    // `close` rather than `exit`: the last report may still be in the pipe when the process is gone.
+    // At `exit`, the last report may still be in the pipe; at `close` it has been read.
     child.once('close', (code, signal) => {
-      const how = signal ? `the process was killed by ${signal}` : `the process exited with code ${code}`;
-      this.#ended(child, this.#killedFor ?? failure?.reason ?? how, failure?.retry ?? true);
+      const exit = signal ? `the process was killed by ${signal}` : `the process exited with code ${code}`;
+      this.#onExit(child, this.#killReason ?? failure?.reason ?? exit, failure?.retry ?? true);
     });
   }
 
-  #heard(report: Exclude<EngineReport, { event: 'failed' }>): void {
+  #onReport(report: Exclude<EngineReport, { event: 'failed' }>): void {
     if (this.#stopping) return;
     if (report.event === 'loading') {
-      this.#loadQuietMs = 0;
-      this.#become({ state: 'loading', fraction: report.fraction });
+      this.#loadStalledMs = 0;
+      this.#setState({ state: 'loading', fraction: report.fraction });
       return;
     }
     this.#description = report.description;
     this.#ready = { startedAt: Date.now(), backend: report.backend };
     this.#log.info('engine ready', { pid: this.pid, slots: report.slots, backend: report.backend });
-    this.#become({ state: 'ready' });
+    this.#setState({ state: 'ready' });
   }
 
-  #ended(child: ChildProcess, reason: string, retry: boolean): void {
+  #onExit(child: ChildProcess, reason: string, retry: boolean): void {
     if (this.#child !== child) return;
     this.#child = null;
     this.#ready = null;
-    this.#health.forget();
-    this.#unwatch();
+    this.#health.clear();
+    this.#stopChecks();
     if (this.#stopping) return;
-    // An engine that was ready once can be again, whatever stands in its way now.
+    // An engine that was ready once can become ready again.
     if (!retry && !this.#description) {
       this.#log.error('the engine cannot start', { reason });
-      this.#become({ state: 'down', reason, retryInMs: null });
+      this.#setState({ state: 'down', reason, retryInMs: null });
       return;
     }
-    const pauseMs = RESTART_PAUSES_MS[this.#crashes] ?? LONGEST_PAUSE_MS;
+    const pauseMs = RESTART_DELAYS_MS[this.#crashes] ?? MAX_RESTART_DELAY_MS;
     this.#crashes++;
     this.#log.error('engine crashed; restarting', { reason, crashes: this.#crashes, pauseMs });
-    this.#become({ state: 'down', reason, retryInMs: pauseMs });
+    this.#setState({ state: 'down', reason, retryInMs: pauseMs });
     this.#restart = setTimeout(() => this.#spawn(), pauseMs);
   }
 
   #check(child: ChildProcess): void {
     if (this.#state.state === 'ready') {
-      void askHealth(this.#options.argument.socketPath).then((health) => this.#judge(child, health));
+      void fetchHealth(this.#options.argument.socketPath).then((health) => this.#onHealth(child, health));
       return;
     }
-    this.#loadQuietMs += WATCH_MS;
-    if (this.#loadQuietMs >= this.#options.loadStallMs)
-      this.#killFor(child, `loading made no progress for ${this.#loadQuietMs} ms`);
+    this.#loadStalledMs += CHECK_INTERVAL_MS;
+    if (this.#loadStalledMs >= this.#options.loadStallMs)
+      this.#killStalled(child, `loading made no progress for ${this.#loadStalledMs} ms`);
   }
 
-  #judge(child: ChildProcess, health: LocalEngineHealth | null): void {
+  #onHealth(child: ChildProcess, health: LocalEngineHealth | null): void {
     if (this.#child !== child) return;
-    if (health) this.#health.note(health);
-    this.#silentMs = health ? 0 : this.#silentMs + WATCH_MS;
-    const stalledMs = Math.max(this.#silentMs, health?.lastStepAgeMs ?? 0);
+    if (health) this.#health.add(health);
+    this.#unresponsiveMs = health ? 0 : this.#unresponsiveMs + CHECK_INTERVAL_MS;
+    const stalledMs = Math.max(this.#unresponsiveMs, health?.lastStepAgeMs ?? 0);
     if (stalledMs >= Math.max(this.#options.stallMs, 20 * (health?.medianStepMs ?? 0))) {
-      this.#killFor(child, `generation made no progress for ${stalledMs} ms`);
+      this.#killStalled(child, `generation made no progress for ${stalledMs} ms`);
       return;
     }
-    if (health) this.#healthyMs += WATCH_MS;
-    if (this.#healthyMs >= RECOVERED_MS) this.#crashes = 0;
+    if (health) this.#healthyMs += CHECK_INTERVAL_MS;
+    if (this.#healthyMs >= RECOVERY_MS) this.#crashes = 0;
   }
 
-  #killFor(child: ChildProcess, reason: string): void {
-    this.#killedFor = reason;
+  #killStalled(child: ChildProcess, reason: string): void {
+    this.#killReason = reason;
     child.kill('SIGKILL');
   }
 
-  #unwatch(): void {
-    if (this.#watch) clearInterval(this.#watch);
-    this.#watch = null;
+  #stopChecks(): void {
+    if (this.#checks) clearInterval(this.#checks);
+    this.#checks = null;
   }
 }
 
 function parseReport(line: string): EngineReport | null {
   try {
     const value: unknown = JSON.parse(line);
-    // Only our own programs write here, one report a line; anything else on the pipe is no report.
+    // Engine processes write one report a line.
     return typeof value === 'object' && value !== null && 'event' in value ? (value as EngineReport) : null;
   } catch {
     return null;
   }
 }
 
-/** Returns the engine's health, or null when it does not answer in time. */
-function askHealth(socketPath: string): Promise<LocalEngineHealth | null> {
+/** Returns the engine's health, or null if it does not respond in time. */
+function fetchHealth(socketPath: string): Promise<LocalEngineHealth | null> {
   return new Promise((resolve) => {
     const request = get({ socketPath, path: '/health', agent: false }, (response) => {
       let body = '';

@@ -1,5 +1,5 @@
 import type { Engine, EngineState } from '../engine/engine.ts';
-import type { ReplicaReport } from '../engine/report.ts';
+import type { ReplicaReport } from '../engine/replica-report.ts';
 import type { Dialect, Usage } from '../generation.ts';
 import type { Log } from '../log.ts';
 import { CircuitBreaker, type BreakerClock, type RequestResult } from './breaker.ts';

@@ -1,5 +1,5 @@
 import type { Engine } from '../engine/engine.ts';
-import type { ReplicaReport } from '../engine/report.ts';
+import type { ReplicaReport } from '../engine/replica-report.ts';
 import { ServiceError } from '../errors.ts';
 import type { Dialect, ModelCard } from '../generation.ts';
 import type { Log } from '../log.ts';

@@ -19,7 +19,7 @@ describe('the address of a replica', () => {
     it(`is found in ${url}`, () => {
       const address = replicaAddress(url);
       assert.deepEqual(
-        [address.origin, address.chatPath, address.at('/health')],
+        [address.origin, address.chatPath, address.resolve('/health')],
         [origin, chatPath, healthPath],
       );
     });

@@ -5,7 +5,7 @@ import { openReplica, type ReplicaOptions } from '../../src/engine/client.ts';
 import { ReplicaRefused, type Engine } from '../../src/engine/engine.ts';
 import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
 import type { Directive, ScriptedOptions } from '../../src/engine/scripted/options.ts';
-import { spoil } from '../../src/engine/scripted/spoil.ts';
+import { injectFaults } from '../../src/engine/scripted/fault-injection.ts';
 import { serveEngine } from '../../src/engine/server.ts';
 import { ServiceError } from '../../src/errors.ts';
 import { SILENT } from '../../src/log.ts';
@@ -31,7 +31,7 @@ export async function openScripted(
   const server = await serveEngine(
     new ScriptedEngine(scripted),
     { host: '127.0.0.1', port: 0 },
-    { maxChoices: 4, modelId: MODEL, log: SILENT, beforeAnswer: spoil },
+    { maxChoices: 4, modelId: MODEL, log: SILENT, beforeResponse: injectFaults },
   );
   const engine = openReplica({ ...REPLICA, url: server.address, ...more });
   return {

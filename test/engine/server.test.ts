@@ -9,13 +9,13 @@ import { after, before, describe, it } from 'node:test';
 import type { GenerationEvent, GenerationRequest } from '../../src/generation.ts';
 import type { LocalEngine } from '../../src/engine/engine.ts';
 import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
-import { spoil } from '../../src/engine/scripted/spoil.ts';
+import { injectFaults } from '../../src/engine/scripted/fault-injection.ts';
 import { serveEngine, type EngineServer } from '../../src/engine/server.ts';
 import { SILENT } from '../../src/log.ts';
 import { Secret } from '../../src/secret.ts';
 import { MODEL, settled } from './requests.ts';
 
-const options = { maxChoices: 4, modelId: MODEL, log: SILENT, beforeAnswer: spoil };
+const options = { maxChoices: 4, modelId: MODEL, log: SILENT, beforeResponse: injectFaults };
 const engine = new ScriptedEngine({ slots: 2 });
 let server: EngineServer;
 

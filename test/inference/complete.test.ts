@@ -4,7 +4,7 @@ import { getEventListeners } from 'node:events';
 import { after, test } from 'node:test';
 import * as fc from 'fast-check';
 import { costOf } from '../../src/accounts/ledger/cost.ts';
-import { NOTHING_TOLD } from '../../src/engine/report.ts';
+import { EMPTY_REPORT } from '../../src/engine/replica-report.ts';
 import { openReplica } from '../../src/engine/client.ts';
 import { ReplicaRefused, type Engine } from '../../src/engine/engine.ts';
 import type { Directive } from '../../src/engine/scripted/options.ts';
@@ -54,7 +54,7 @@ function routerTo(engines: readonly Engine[], queue: Partial<QueueLimits> = {}, 
       price: PRICE,
       card: () => null,
     },
-    engines.map((engine) => ({ engine, state: () => ({ state: 'ready' }), report: () => NOTHING_TOLD })),
+    engines.map((engine) => ({ engine, state: () => ({ state: 'ready' }), report: () => EMPTY_REPORT })),
   );
   return router;
 }

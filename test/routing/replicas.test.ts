@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
-import { spoil } from '../../src/engine/scripted/spoil.ts';
+import { injectFaults } from '../../src/engine/scripted/fault-injection.ts';
 import { serveEngine, type EngineServer } from '../../src/engine/server.ts';
 import { SILENT } from '../../src/log.ts';
 import { Secret } from '../../src/secret.ts';
@@ -23,9 +23,9 @@ async function serveReplica(port = 0): Promise<{ server: EngineServer; generated
         maxChoices: 16,
         modelId: 'its-own-name',
         log: SILENT,
-        beforeAnswer: (request, response) => {
+        beforeResponse: (request, response) => {
           replica.generated++;
-          spoil(request, response);
+          injectFaults(request, response);
         },
       },
     ),

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import * as fc from 'fast-check';
 import { openReplica } from '../../src/engine/client.ts';
-import { NOTHING_TOLD } from '../../src/engine/report.ts';
+import { EMPTY_REPORT } from '../../src/engine/replica-report.ts';
 import { ReplicaRefused, type Engine, type EngineState } from '../../src/engine/engine.ts';
 import { ServiceError } from '../../src/errors.ts';
 import { fewestInFlight } from '../../src/routing/served-model.ts';
@@ -31,7 +31,7 @@ function modelOf(states: readonly EngineState[], queue: Partial<QueueLimits> = {
     states.map((state, index) => ({
       engine: engineAt(index),
       state: () => state,
-      report: () => NOTHING_TOLD,
+      report: () => EMPTY_REPORT,
     })),
   );
   return router.model(ID);

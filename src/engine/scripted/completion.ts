@@ -1,25 +1,25 @@
 import type { FinishReason, GenerationRequest } from '../../generation.ts';
 import type { Directive, ScriptedOptions } from './options.ts';
-import { sampleOf, seedOf, tokensOf, wordsOf } from './words.ts';
+import { exampleOf, textSeed, splitTokens, randomTokens } from './words.ts';
 
-/** All that one choice will say, known before it begins. */
+/** The planned output of one choice. */
 export interface Completion {
   choice: number;
   tokens: readonly string[];
   reason: FinishReason;
 }
 
-/** The completions of a request, `roomTokens` long at most, cut at the first stop sequence. */
+/** Returns the completions of a request, at most `availableTokens` long, cut at the first stop sequence. */
 export function planCompletions(
   request: GenerationRequest,
   directive: Directive,
   options: ScriptedOptions,
-  roomTokens: number,
+  availableTokens: number,
 ): Completion[] {
   const prompts = request.kind === 'text' ? request.prompts.length : 1;
-  const limit = Math.min(request.maxTokens ?? Infinity, roomTokens);
+  const limit = Math.min(request.maxTokens ?? Infinity, availableTokens);
   return Array.from({ length: prompts * request.choices }, (_, choice) => {
-    // One more than may be said, so that a text that would go on is told from one that ends there.
+    // One token more than the limit shows whether the text would continue.
     const natural = naturalTokens(request, directive, options, choice, limit + 1);
     const tokens = natural.slice(0, limit);
     const stopped = cutAtStop(tokens, request.stop);
@@ -33,19 +33,19 @@ function naturalTokens(
   directive: Directive,
   options: ScriptedOptions,
   choice: number,
-  most: number,
+  maxTokens: number,
 ): string[] {
-  if (directive.text !== undefined) return tokensOf(directive.text);
+  if (directive.text !== undefined) return splitTokens(directive.text);
   const format = request.responseFormat;
-  if (format.type === 'json_object') return tokensOf('{}');
-  if (format.type === 'json_schema') return tokensOf(JSON.stringify(sampleOf(format.schema)));
-  return wordsOf(seedOf(request, choice), Math.min(directive.tokens ?? options.tokens, most));
+  if (format.type === 'json_object') return splitTokens('{}');
+  if (format.type === 'json_schema') return splitTokens(JSON.stringify(exampleOf(format.schema)));
+  return randomTokens(textSeed(request, choice), Math.min(directive.tokens ?? options.tokens, maxTokens));
 }
 
-/** The tokens before the first stop sequence; null when there is none. */
+/** Returns the tokens before the first stop sequence; null: none found. */
 function cutAtStop(tokens: readonly string[], stop: readonly string[]): string[] | null {
   if (stop.length === 0) return null;
   const text = tokens.join('');
   const found = stop.map((sequence) => text.indexOf(sequence)).filter((at) => at !== -1);
-  return found.length === 0 ? null : tokensOf(text.slice(0, Math.min(...found)));
+  return found.length === 0 ? null : splitTokens(text.slice(0, Math.min(...found)));
 }

@@ -2,24 +2,23 @@ import { ServiceError } from '../../errors.ts';
 import type { GenerationEvent, GenerationRequest } from '../../generation.ts';
 import type { EngineDescription, LocalEngine, LocalEngineHealth } from '../engine.ts';
 import { planCompletions, type Completion } from './completion.ts';
-import { directiveOf, SCRIPTED_DEFAULTS, type Directive, type ScriptedOptions } from './options.ts';
+import { parseDirective, SCRIPTED_DEFAULTS, type Directive, type ScriptedOptions } from './options.ts';
 import { Pause } from './pause.ts';
 import { SlotQueue } from './slot-queue.ts';
-import { countPromptTokens, logprobsOf } from './words.ts';
+import { countPromptTokens, fakeLogprobs } from './words.ts';
 
-/** How many tokens without a pause before the event loop gets a turn. */
-const BURST_TOKENS = 16;
+/** Tokens after which the event loop gets a turn. */
+const MAX_BURST_TOKENS = 16;
 
 /**
- * An engine without a model: the same request gives the same text. It keeps slots, limits, stop sequences,
- * choices, log probabilities and JSON formats as a real one does, and fails as a request tells it to
- * (`scripted:{…}` in its last message, see `Directive`).
+ * An engine without a model. Equal requests get equal texts. Supports slots, limits, stop sequences, choices, log
+ * probabilities and JSON formats, and the faults that a request contains (`scripted:{…}`, see `Directive`).
  */
 export class ScriptedEngine implements LocalEngine {
   readonly #options: ScriptedOptions;
   readonly #slots: SlotQueue;
-  /** When it was told to hang, `performance.now()` milliseconds; null: it makes steps. */
-  #hungAtMs: number | null = null;
+  /** When `hangAfter` took effect, in `performance.now()` milliseconds; null: not stuck. */
+  #stuckSinceMs: number | null = null;
   readonly #tokens = { promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
 
   constructor(options: Partial<ScriptedOptions> = {}) {
@@ -30,17 +29,17 @@ export class ScriptedEngine implements LocalEngine {
 
   async *generate(request: GenerationRequest, signal: AbortSignal): AsyncGenerator<GenerationEvent> {
     signal.throwIfAborted();
-    const directive = read(request);
+    const directive = readDirective(request);
     if (directive.error)
       throw new ServiceError(
         directive.error,
         'The scripted engine refused the request, as the request asked.',
       );
     const promptTokens = countPromptTokens(request);
-    const roomTokens = this.#options.contextTokens - Math.max(...promptTokens);
-    if (roomTokens < 1) throw tooLong(request, Math.max(...promptTokens), this.#options.contextTokens);
+    const availableTokens = this.#options.contextTokens - Math.max(...promptTokens);
+    if (availableTokens < 1) throw tooLong(request, Math.max(...promptTokens), this.#options.contextTokens);
     using pause = new Pause(signal);
-    await this.#slots.take(pause);
+    await this.#slots.acquire(pause);
     try {
       await pause.forMs(directive.startMs ?? 0);
       const total = promptTokens.reduce((sum, count) => sum + count, 0);
@@ -49,19 +48,19 @@ export class ScriptedEngine implements LocalEngine {
       this.#tokens.cachedTokens += cachedTokens;
       yield { type: 'started', promptTokens: total, cachedTokens };
       await pause.forMs(directive.prefillMs ?? this.#options.prefillMs);
-      const completions = planCompletions(request, directive, this.#options, roomTokens);
-      const completionTokens = yield* this.#say(request, directive, completions, pause);
+      const completions = planCompletions(request, directive, this.#options, availableTokens);
+      const completionTokens = yield* this.#emitTokens(request, directive, completions, pause);
       const usage = { promptTokens: total, completionTokens, cachedTokens };
       yield { type: 'end', usage, usageSource: 'engine' };
     } finally {
-      this.#slots.give();
+      this.#slots.release();
     }
   }
 
   health(): Omit<LocalEngineHealth, 'memoryBytes'> {
     const { slots, tokenMs } = this.#options;
     const { inUse, queued } = this.#slots;
-    const stuckMs = this.#hungAtMs === null ? 0 : performance.now() - this.#hungAtMs;
+    const stuckMs = this.#stuckSinceMs === null ? 0 : performance.now() - this.#stuckSinceMs;
     return {
       slots,
       slotsInUse: inUse,
@@ -82,8 +81,8 @@ export class ScriptedEngine implements LocalEngine {
     };
   }
 
-  /** All choices in turn, one token each a step, as a batch would. Returns how many tokens it said. */
-  async *#say(
+  /** Emits one token of each choice per step. Returns the number of tokens. */
+  async *#emitTokens(
     request: GenerationRequest,
     directive: Directive,
     completions: readonly Completion[],
@@ -91,39 +90,39 @@ export class ScriptedEngine implements LocalEngine {
   ): AsyncGenerator<GenerationEvent, number> {
     const tokenMs = directive.tokenMs ?? this.#options.tokenMs;
     const longest = Math.max(1, ...completions.map(({ tokens }) => tokens.length));
-    let said = 0;
+    let emitted = 0;
     if (request.kind === 'text' && request.echo) yield* echo(request.prompts, request.choices);
     for (let step = 0; step < longest; step++) {
       if (step > 0 && tokenMs > 0) await pause.forMs(tokenMs);
-      else if (step % BURST_TOKENS === BURST_TOKENS - 1) await pause.forATurn();
+      else if (step % MAX_BURST_TOKENS === MAX_BURST_TOKENS - 1) await pause.yieldToEventLoop();
       for (const { choice, tokens, reason } of completions) {
         const text = tokens[step];
         if (text !== undefined) {
-          await this.#fail(directive, said, pause);
-          const logprobs = request.logprobs === null ? null : logprobsOf(text, request.logprobs);
+          await this.#injectFault(directive, emitted, pause);
+          const logprobs = request.logprobs === null ? null : fakeLogprobs(text, request.logprobs);
           this.#tokens.completionTokens++;
-          yield { type: 'token', choice, text, completionTokens: ++said, logprobs };
+          yield { type: 'token', choice, text, completionTokens: ++emitted, logprobs };
         }
         if (step === Math.max(0, tokens.length - 1)) yield { type: 'finish', choice, reason };
       }
     }
-    await this.#fail(directive, said, pause);
-    return said;
+    await this.#injectFault(directive, emitted, pause);
+    return emitted;
   }
 
-  /** The faults that are due after so many tokens. */
-  async #fail(directive: Directive, said: number, pause: Pause): Promise<void> {
-    if (directive.hangAfter === said) this.#hungAtMs ??= performance.now();
-    if (this.#hungAtMs !== null) await pause.forEver();
-    // What was said before is let out first: the faults are those of a stream, not of its first byte.
-    if (directive.dieAfter === said || directive.freezeAfter === said) {
-      // The first turn flushes the streams, the second has it written to their sockets.
-      await pause.forATurn();
-      await pause.forATurn();
+  /** Injects the faults that are due after `emitted` tokens. */
+  async #injectFault(directive: Directive, emitted: number, pause: Pause): Promise<void> {
+    if (directive.hangAfter === emitted) this.#stuckSinceMs ??= performance.now();
+    if (this.#stuckSinceMs !== null) await pause.untilAborted();
+    // Earlier tokens must reach the client first.
+    if (directive.dieAfter === emitted || directive.freezeAfter === emitted) {
+      // The first turn flushes the streams, the second writes to the sockets.
+      await pause.yieldToEventLoop();
+      await pause.yieldToEventLoop();
     }
-    if (directive.dieAfter === said) process.kill(process.pid, 'SIGKILL');
-    if (directive.freezeAfter === said) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
-    if (directive.errorAfter === said)
+    if (directive.dieAfter === emitted) process.kill(process.pid, 'SIGKILL');
+    if (directive.freezeAfter === emitted) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+    if (directive.errorAfter === emitted)
       throw new ServiceError('internal_error', 'The scripted engine failed.');
   }
 }
@@ -137,9 +136,9 @@ function* echo(prompts: readonly string[], choices: number): Generator<Generatio
   }
 }
 
-function read(request: GenerationRequest): Directive {
+function readDirective(request: GenerationRequest): Directive {
   try {
-    return directiveOf(request);
+    return parseDirective(request);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     throw new ServiceError('invalid_value', `The scripted directive is invalid: ${reason}`);

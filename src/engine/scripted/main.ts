@@ -2,21 +2,20 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { runEngineChild, type LoadedEngine } from '../child.ts';
 import { ScriptedEngine } from './engine.ts';
 import { SCRIPTED_DEFAULTS, type ScriptedOptions } from './options.ts';
-import { spoil } from './spoil.ts';
+import { injectFaults } from './fault-injection.ts';
 
-/** How often it says how far it is while it plays loading, in milliseconds; less often where that takes very long. */
+/** Minimum time between two reports of simulated loading progress, in milliseconds, and their maximum number. */
 const STEP_MS = 250;
-const MOST_STEPS = 1000;
+const MAX_STEPS = 1000;
 
-/** The scripted engine as a child program. */
-await runEngineChild<Partial<ScriptedOptions>>({ load, mayRetry: () => true, beforeAnswer: spoil });
+await runEngineChild<Partial<ScriptedOptions>>({ load, mayRetry: () => true, beforeResponse: injectFaults });
 
 async function load(
-  given: Partial<ScriptedOptions>,
+  overrides: Partial<ScriptedOptions>,
   onProgress: (fraction: number) => void,
 ): Promise<LoadedEngine> {
-  const options = { ...SCRIPTED_DEFAULTS, ...given };
-  const steps = Math.min(MOST_STEPS, Math.max(1, Math.ceil(options.loadMs / STEP_MS)));
+  const options = { ...SCRIPTED_DEFAULTS, ...overrides };
+  const steps = Math.min(MAX_STEPS, Math.max(1, Math.ceil(options.loadMs / STEP_MS)));
   for (let step = 0; step < steps; step++) {
     onProgress(step / steps);
     await sleep(options.loadMs / steps);

@@ -2,21 +2,21 @@ import { z } from 'zod';
 import { ERRORS, type ErrorCode } from '../../errors.ts';
 import type { GenerationRequest } from '../../generation.ts';
 
-/** How a scripted engine behaves unless a request says otherwise. */
+/** The behavior of a scripted engine without a directive. */
 export interface ScriptedOptions {
-  /** Requests that generate at once; the others wait. */
+  /** Maximum concurrent requests. */
   slots: number;
-  /** Requests that may wait for a slot; one more is `queue_full`. */
+  /** Maximum requests that wait for a slot; more are refused with `queue_full`. */
   queue: number;
-  /** Tokens of a prompt and its completion together. */
+  /** Maximum tokens of a prompt and its completion together. */
   contextTokens: number;
-  /** Tokens of a completion that no limit or stop sequence ends earlier. */
+  /** Length of a completion without a limit or stop sequence. */
   tokens: number;
-  /** Time between two tokens, in milliseconds; 0: as fast as the machine can. */
+  /** Time between two tokens, in milliseconds; 0: no pause. */
   tokenMs: number;
-  /** Time between getting a slot and the first token, in milliseconds. */
+  /** Time from slot to first token, in milliseconds. */
   prefillMs: number;
-  /** How long the program takes to be ready, in milliseconds. */
+  /** Loading time, in milliseconds. */
   loadMs: number;
 }
 
@@ -31,7 +31,6 @@ export const SCRIPTED_DEFAULTS: ScriptedOptions = {
 };
 
 const count = z.int().min(0).max(1_000_000);
-// Every key of the table of errors, and there is at least one.
 const codes = Object.keys(ERRORS) as [ErrorCode, ...ErrorCode[]];
 
 const directive = z.strictObject({
@@ -56,25 +55,22 @@ const directive = z.strictObject({
   body: z.string().optional().describe('Response body for `status`.'),
 });
 
-/** What one request asks of a scripted engine: text, speed and faults. Counts begin at the request's first. */
+/** The text, speed and faults of one request to a scripted engine. Counts start at 0 for each request. */
 export type Directive = z.output<typeof directive>;
 
 const NONE: Directive = {};
-const MARK = 'scripted:';
+const PREFIX = 'scripted:';
 
-/**
- * Reads the directive in a request: `scripted:{…}`, standing last in its last user message or prompt.
- * One that is no JSON or has an unknown field is a programming error of the caller and throws.
- */
-export function directiveOf(request: GenerationRequest): Directive {
+/** Reads `scripted:{…}` at the end of the last user message or prompt. Throws if it is invalid. */
+export function parseDirective(request: GenerationRequest): Directive {
   const text = promptText(request);
-  const at = text.lastIndexOf(MARK);
-  return at === -1 ? NONE : directive.parse(JSON.parse(text.slice(at + MARK.length)));
+  const at = text.lastIndexOf(PREFIX);
+  return at === -1 ? NONE : directive.parse(JSON.parse(text.slice(at + PREFIX.length)));
 }
 
-/** The directive as a prompt: for tests and load runs. */
+/** Formats a directive as a prompt. */
 export function scripted(directive: Directive): string {
-  return MARK + JSON.stringify(directive);
+  return PREFIX + JSON.stringify(directive);
 }
 
 function promptText(request: GenerationRequest): string {

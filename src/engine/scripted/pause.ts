@@ -1,7 +1,4 @@
-/**
- * The waiting of one request: each wait ends by itself or throws the signal's reason. One listener on the
- * signal a request and no more, since a wait comes with every token.
- */
+/** The waits of one request, which reject when the signal is aborted. One listener per request, not per token. */
 export class Pause implements Disposable {
   readonly #signal: AbortSignal;
   #reject: ((reason: unknown) => void) | null = null;
@@ -15,7 +12,6 @@ export class Pause implements Disposable {
     this.#reject?.(this.#signal.reason);
   }
 
-  /** 0 is no wait at all. */
   forMs(ms: number): Promise<void> {
     if (ms === 0) return Promise.resolve();
     return this.until((done) => {
@@ -24,29 +20,27 @@ export class Pause implements Disposable {
     });
   }
 
-  /** One turn of the event loop. */
-  forATurn(): Promise<void> {
+  yieldToEventLoop(): Promise<void> {
     return this.until((done) => {
       const turn = setImmediate(done);
       return () => clearImmediate(turn);
     });
   }
 
-  /** Until the signal. */
-  forEver(): Promise<void> {
+  untilAborted(): Promise<void> {
     return this.until(() => () => {});
   }
 
-  /** `begin` is given what ends the wait, and returns what undoes it when the signal came first. */
-  until(begin: (done: () => void) => () => void): Promise<void> {
+  /** `start` receives a function that ends the wait, and returns one that cancels it. */
+  until(start: (done: () => void) => () => void): Promise<void> {
     if (this.#signal.aborted) return Promise.reject(asError(this.#signal.reason));
     return new Promise((resolve, reject) => {
-      const undo = begin(() => {
+      const cancel = start(() => {
         this.#reject = null;
         resolve();
       });
       this.#reject = (reason) => {
-        undo();
+        cancel();
         reject(asError(reason));
       };
     });

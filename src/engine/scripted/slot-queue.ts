@@ -1,17 +1,17 @@
 import { ServiceError } from '../../errors.ts';
 import type { Pause } from './pause.ts';
 
-/** Slots, and the requests that wait for one in the order in which they came. */
+/** Slots, assigned in the order of requests. */
 export class SlotQueue {
-  readonly #most: number;
+  readonly #maxWaiting: number;
   #free: number;
   readonly #slots: number;
   readonly #waiting = new Set<() => void>();
 
-  constructor(slots: number, mostWaiting: number) {
+  constructor(slots: number, maxWaiting: number) {
     this.#slots = slots;
     this.#free = slots;
-    this.#most = mostWaiting;
+    this.#maxWaiting = maxWaiting;
   }
 
   get inUse(): number {
@@ -22,13 +22,13 @@ export class SlotQueue {
     return this.#waiting.size;
   }
 
-  /** Waits for a slot; to be given back by `give()`. `queue_full` when as many wait as may. */
-  async take(pause: Pause): Promise<void> {
+  /** Waits for a slot, until `release()`. Throws `queue_full`. */
+  async acquire(pause: Pause): Promise<void> {
     if (this.#free > 0) {
       this.#free--;
       return;
     }
-    if (this.#waiting.size >= this.#most) {
+    if (this.#waiting.size >= this.#maxWaiting) {
       throw new ServiceError(
         'queue_full',
         `The queue of this model is full: ${this.#waiting.size} requests are waiting. Try again later.`,
@@ -43,8 +43,7 @@ export class SlotQueue {
     });
   }
 
-  /** Gives a slot back: to the request that has waited longest, or to none. */
-  give(): void {
+  release(): void {
     const [next] = this.#waiting;
     if (!next) this.#free++;
     else {

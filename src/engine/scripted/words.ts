@@ -1,30 +1,29 @@
 import type { GenerationRequest, JsonSchema, TokenLogprob } from '../../generation.ts';
 
-/** The vocabulary. A few words have more than one byte a character, so that splitting them would show. */
+/** The vocabulary. Some words have multi-byte characters, so that tests notice split characters. */
 const WORDS = (
   'river stone light window garden paper silver morning naïve engine slow water letter island café north ' +
   'quiet bridge winter candle field 東京 signal harbour copper thread summer orbit größer lantern valley 🙂'
 ).split(' ');
 
-/** The same words as they stand behind another, made once: tokens are handed out by the million. */
-const SPACED = WORDS.map((word) => ` ${word}`);
+/** The words after the first one. A table, because tests generate millions of tokens. */
+const SPACED_WORDS = WORDS.map((word) => ` ${word}`);
 
-/** So many tokens of a text: the same seed gives the same tokens. */
-export function wordsOf(seed: number, count: number): string[] {
+/** Returns `count` tokens, equal for equal seeds. */
+export function randomTokens(seed: number, count: number): string[] {
   let state = seed;
   return Array.from({ length: count }, (_, index) => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    // Five bits: the list has 32 words.
-    return (index === 0 ? WORDS : SPACED)[state >>> 27] as string;
+    // Five bits, for 32 words.
+    return (index === 0 ? WORDS : SPACED_WORDS)[state >>> 27] as string;
   });
 }
 
-/** Splits a text into tokens that joined give it again. */
-export function tokensOf(text: string): string[] {
+export function splitTokens(text: string): string[] {
   return text.match(/\s*\S{1,12}|\s+/gu) ?? [];
 }
 
-/** Tokens of each prompt (a conversation is one): some four characters each, as with real tokenizers. */
+/** Counts the tokens of each prompt, about four characters each. A chat is one prompt. */
 export function countPromptTokens(request: GenerationRequest): number[] {
   if (request.kind === 'text') return request.prompts.map(countTokens);
   return [request.messages.reduce((sum, { content }) => sum + countTokens(content), 0)];
@@ -34,25 +33,24 @@ function countTokens(text: string): number {
   return Math.max(1, Math.ceil(text.length / 4));
 }
 
-/** A number for what decides the text of a request: its prompt, its seed, and the choice. */
-export function seedOf(request: GenerationRequest, choice: number): number {
+/** Hashes the inputs that determine the text: prompt, seed and choice. */
+export function textSeed(request: GenerationRequest, choice: number): number {
   const prompt = request.kind === 'text' ? request.prompts : request.messages;
   const seed = request.sampling.temperature === 0 ? null : request.sampling.seed;
   return hash(JSON.stringify([prompt, seed, choice]));
 }
 
-/** Made up, but the same for the same token: natural logarithms that fall from the chosen one on. */
-export function logprobsOf(text: string, top: number): TokenLogprob[] {
+/** Returns made-up log probabilities in descending order, equal for equal tokens. */
+export function fakeLogprobs(text: string, top: number): TokenLogprob[] {
   const chosen = { ...tokenLogprob(text, 0), top: [] };
   const others = Array.from({ length: top }, (_, rank) =>
-    // The list is not empty and the index is taken modulo its length.
     tokenLogprob(rank === 0 ? text : (WORDS[(hash(text) + rank) % WORDS.length] as string), rank),
   );
   return [{ ...chosen, top: others }];
 }
 
-/** The least JSON value that fits a schema of the plain keywords: what the scripted engine says for one. */
-export function sampleOf(schema: JsonSchema): unknown {
+/** Returns a minimal JSON value for a schema with basic keywords. */
+export function exampleOf(schema: JsonSchema): unknown {
   if (typeof schema === 'boolean') return {};
   if ('const' in schema) return schema['const'];
   if (Array.isArray(schema['enum'])) return schema['enum'][0];
@@ -70,15 +68,15 @@ export function sampleOf(schema: JsonSchema): unknown {
     case 'array':
       return [];
     default:
-      return sampleObject(schema);
+      return exampleObject(schema);
   }
 }
 
-function sampleObject(schema: { readonly [keyword: string]: unknown }): Record<string, unknown> {
+function exampleObject(schema: { readonly [keyword: string]: unknown }): Record<string, unknown> {
   const required = Array.isArray(schema['required']) ? schema['required'].map(String) : [];
-  // The codec has checked the schema: properties is an object of schemas, where it is there.
+  // `openai/json-schema.ts` has validated the schema.
   const properties = (schema['properties'] ?? {}) as Record<string, JsonSchema>;
-  return Object.fromEntries(required.map((name) => [name, sampleOf(properties[name] ?? true)]));
+  return Object.fromEntries(required.map((name) => [name, exampleOf(properties[name] ?? true)]));
 }
 
 function tokenLogprob(token: string, rank: number): { token: string; logprob: number; bytes: number[] } {

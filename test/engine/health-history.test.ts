@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { EngineHealth } from '../../src/engine/engine.ts';
-import { HealthHistory } from '../../src/engine/report.ts';
+import { HealthHistory } from '../../src/engine/replica-report.ts';
 
 const health = (completionTokens: number | null): EngineHealth => ({
   slots: 1,
@@ -19,25 +19,25 @@ test('the speed is that of the last five seconds, or since the answer before whe
   assert.deepEqual([history.last, history.tokensPerSecond], [null, null]);
   for (let second = 0; second <= 20; second++) {
     // 10 tokens a second for ten seconds, then 100.
-    history.note(health(second <= 10 ? second * 10 : 100 + (second - 10) * 100), second * 1000);
+    history.add(health(second <= 10 ? second * 10 : 100 + (second - 10) * 100), second * 1000);
     if (second === 0) assert.equal(history.tokensPerSecond, null, 'one answer tells no speed');
     if (second === 7) assert.equal(history.tokensPerSecond, 10);
     if (second === 12) assert.equal(history.tokensPerSecond, (3 * 10 + 2 * 100) / 5);
   }
   assert.equal(history.tokensPerSecond, 100);
-  history.note(health(1100 + 900), 29_000);
-  history.note(health(1100 + 1800), 38_000);
+  history.add(health(1100 + 900), 29_000);
+  history.add(health(1100 + 1800), 38_000);
   assert.equal(history.tokensPerSecond, 100);
   assert.equal(history.last?.completionTokens, 2900);
 });
 
 test('a replica that was down, or does not tell, has no speed', () => {
   const history = new HealthHistory();
-  history.note(health(5), 0);
-  history.note(health(10), 1000);
-  history.forget();
+  history.add(health(5), 0);
+  history.add(health(10), 1000);
+  history.clear();
   assert.deepEqual([history.last, history.tokensPerSecond], [null, null]);
-  history.note(health(null), 2000);
-  history.note(health(null), 3000);
+  history.add(health(null), 2000);
+  history.add(health(null), 3000);
   assert.equal(history.tokensPerSecond, null);
 });

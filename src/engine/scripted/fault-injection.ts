@@ -1,37 +1,37 @@
 import type { ServerResponse } from 'node:http';
 import type { GenerationRequest } from '../../generation.ts';
-import { directiveOf, type Directive } from './options.ts';
+import { parseDirective, type Directive } from './options.ts';
 
 /**
- * Brings the faults into an answer that lie below an engine's events: a status of its own, bytes that are no
- * JSON, a connection cut, a stream ended early, no usage. For `serveEngine`'s `beforeAnswer`.
+ * Injects the faults of a response that engine events cannot express: a status, invalid JSON, a closed connection, a
+ * stream that ends early, missing usage. Used as `beforeResponse` of `serveEngine`.
  */
-export function spoil(request: GenerationRequest, response: ServerResponse): void {
-  const directive = tryRead(request);
+export function injectFaults(request: GenerationRequest, response: ServerResponse): void {
+  const directive = readDirective(request);
   if (directive?.status !== undefined) {
     response.writeHead(directive.status, { 'Content-Type': 'application/json' }).end(directive.body ?? '');
   } else if (directive && request.stream) {
-    spoilFrames(directive, response);
+    injectFrameFaults(directive, response);
   }
 }
 
-/** Null when it cannot be read: the engine says so, with a proper status. */
-function tryRead(request: GenerationRequest): Directive | null {
+/** Returns null for an invalid directive, which the engine refuses. */
+function readDirective(request: GenerationRequest): Directive | null {
   try {
-    return directiveOf(request);
+    return parseDirective(request);
   } catch {
     return null;
   }
 }
 
-function spoilFrames(directive: Directive, response: ServerResponse): void {
+function injectFrameFaults(directive: Directive, response: ServerResponse): void {
   const { garbageAfter, cutAfter, endAfter, noUsage } = directive;
   if (garbageAfter === undefined && cutAfter === undefined && endAfter === undefined && !noUsage) return;
   const write = response.write.bind(response);
   const end = response.end.bind(response);
   let frames = 0;
 
-  /** Sends the frames on, changed; true when the answer is over. */
+  /** Writes the changed frames. Returns whether the response has ended. */
   const send = (text: string): boolean => {
     let out = '';
     for (const frame of text.split('\n\n')) {
@@ -52,15 +52,15 @@ function spoilFrames(directive: Directive, response: ServerResponse): void {
     return false;
   };
 
-  let over = false;
-  // The server calls these two with one string, of the overloads there are.
+  let ended = false;
+  // The server calls only the overloads with one string.
   response.write = ((text: string) => {
-    over ||= send(text);
+    ended ||= send(text);
     return true;
   }) as typeof response.write;
   response.end = ((text: string) => {
-    if (!over && !send(text)) end();
-    over = true;
+    if (!ended && !send(text)) end();
+    ended = true;
     return response;
   }) as typeof response.end;
 }
@@ -68,7 +68,6 @@ function spoilFrames(directive: Directive, response: ServerResponse): void {
 function withoutUsage(frame: string): string {
   const json = frame.slice('data: '.length);
   if (!json.startsWith('{')) return frame;
-  // A chunk of our own formatter.
   const chunk = JSON.parse(json) as Record<string, unknown>;
   delete chunk['usage'];
   return `data: ${JSON.stringify(chunk)}`;

@@ -1,29 +1,30 @@
 import { randomUUID } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
+import { ServiceError } from '../errors.ts';
 import { EventStream, WriteQueue, type EventStreamOptions } from '../event-stream.ts';
 import type { GenerationRequest } from '../generation.ts';
 import type { Log } from '../log.ts';
 import { AnswerBuilder, type AnswerIdentity } from '../openai/answer.ts';
+import { errorBody } from '../openai/error-body.ts';
 import { DONE, StreamFormatter } from '../openai/stream.ts';
 import type { LocalEngine } from './engine.ts';
-import { sendError, sendJson, serviceError } from './responses.ts';
 
-/** Silence after which a comment shows that the engine still makes steps, in milliseconds. */
+/** Time without an event before a keep-alive comment, in milliseconds. */
 const KEEP_ALIVE_MS = 10_000;
 
 /** Age of the last step beyond which no keep-alive comment is sent, in milliseconds. */
-const STEP_AGE_MS = 30_000;
+const MAX_STEP_AGE_MS = 30_000;
 
-/** Responds to the generation requests of an engine's server with a stream or one body. */
-export class Answering {
+/** Writes the responses to generation requests. */
+export class Responder {
   readonly #engine: LocalEngine;
   readonly #log: Log;
   readonly #writes = new WriteQueue();
-  /** The keep-alive comments let a client tell a long prefill from an engine that has failed. */
+  /** With the keep-alive comments, a client can distinguish a long prefill from a stuck engine. */
   readonly #streamOptions: EventStreamOptions = {
     holdMs: null,
     keepAliveMs: KEEP_ALIVE_MS,
-    alive: () => (this.#engine.health().lastStepAgeMs ?? 0) <= STEP_AGE_MS,
+    alive: () => (this.#engine.health().lastStepAgeMs ?? 0) <= MAX_STEP_AGE_MS,
   };
 
   constructor(engine: LocalEngine, log: Log) {
@@ -31,22 +32,22 @@ export class Answering {
     this.#log = log;
   }
 
-  /** Resolves when the response has been written, or its client disconnected. Never rejects. */
-  async answer(request: GenerationRequest, response: ServerResponse): Promise<void> {
-    const hangUp = new AbortController();
+  /** Resolves when the response has been written or the client has disconnected. Never rejects. */
+  async respond(request: GenerationRequest, response: ServerResponse): Promise<void> {
+    const disconnect = new AbortController();
     response.on('close', () => {
-      if (!response.writableEnded) hangUp.abort();
+      if (!response.writableEnded) disconnect.abort();
     });
     const identity = {
       id: `${request.kind === 'chat' ? 'chatcmpl' : 'cmpl'}-${randomUUID()}`,
       created: Math.floor(Date.now() / 1000),
       model: request.model,
     };
-    if (request.stream) await this.#stream(request, response, identity, hangUp.signal);
-    else await this.#whole(request, response, identity, hangUp.signal);
+    if (request.stream) await this.#stream(request, response, identity, disconnect.signal);
+    else await this.#respondWhole(request, response, identity, disconnect.signal);
   }
 
-  async #whole(
+  async #respondWhole(
     request: GenerationRequest,
     response: ServerResponse,
     identity: AnswerIdentity,
@@ -81,4 +82,28 @@ export class Answering {
       else sendError(response, error, this.#log);
     }
   }
+}
+
+export function sendJson(response: ServerResponse, status: number, body: string): void {
+  const bytes = Buffer.from(body);
+  response.writeHead(status, { 'Content-Type': 'application/json', 'Content-Length': bytes.length });
+  response.end(bytes);
+}
+
+export function sendError(response: ServerResponse, cause: unknown, log: Log): void {
+  const error = serviceError(cause, log);
+  if (error.retryAfterMs !== undefined) {
+    response.setHeader('Retry-After', Math.max(1, Math.ceil(error.retryAfterMs / 1000)));
+    response.setHeader('Retry-After-Ms', error.retryAfterMs);
+  }
+  // The rest of an unread body would be parsed as the next request.
+  if (!response.req.complete) response.setHeader('Connection', 'close');
+  sendJson(response, error.status, errorBody(error));
+}
+
+/** Logs any error but a `ServiceError`, and converts it to `internal_error`. */
+function serviceError(error: unknown, log: Log): ServiceError {
+  if (error instanceof ServiceError) return error;
+  log.error('the engine failed', { error: error instanceof Error ? error : String(error) });
+  return new ServiceError('internal_error', 'The engine failed.', { cause: error });
 }

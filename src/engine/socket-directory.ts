@@ -1,0 +1,36 @@
+import { mkdir, readdir, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+/** Maximum length of a Unix socket's path on every system, in bytes. */
+const MAX_SOCKET_PATH = 100;
+
+/**
+ * Returns the directory for sockets, and deletes those of dead processes. It is in the system's temporary directory if
+ * the path of the data directory is too long.
+ */
+export async function socketDirectory(dataDirectory: string): Promise<string> {
+  const preferred = join(dataDirectory, 'run');
+  const user = process.getuid?.() ?? 0;
+  const directory = preferred.length + 32 <= MAX_SOCKET_PATH ? preferred : join(tmpdir(), `sluice-${user}`);
+  await mkdir(directory, { recursive: true, mode: 0o700 });
+  const { uid } = await stat(directory);
+  if (uid !== user)
+    throw new Error(
+      `The directory ${directory} belongs to another user. Remove it, or set SLUICE_HOME to a shorter path.`,
+    );
+  for (const name of await readdir(directory)) {
+    const pid = Number(/^(\d+)-/.exec(name)?.[1] ?? NaN);
+    if (Number.isInteger(pid) && !isRunning(pid)) await rm(join(directory, name), { force: true });
+  }
+  return directory;
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return error instanceof Error && 'code' in error && error.code === 'EPERM';
+  }
+}
