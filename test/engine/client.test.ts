@@ -5,16 +5,16 @@ import { openReplica } from '../../src/engine/client.ts';
 import { ReplicaRefused } from '../../src/engine/engine.ts';
 import { DIALECTS } from '../../src/generation.ts';
 import { Secret } from '../../src/secret.ts';
-import { Raw, REPLICA, openScripted, sayHello } from './replicas.ts';
-import { chat, collect, STAYS, text, textOf } from './requests.ts';
+import { HttpReplica, REPLICA, openScripted, respondHello } from './replicas.ts';
+import { chat, collect, NEVER_ABORTED, text, textOf } from './requests.ts';
 
 describe('the client of a replica', () => {
   for (const dialect of DIALECTS) {
-    it(`brings a stream and a whole answer of a ${dialect} replica as the same events`, async () => {
-      await using replica = await Raw.listen(sayHello, { dialect });
-      for (const make of [chat, text]) {
+    it(`returns the same events for a streaming and a non-streaming response of a ${dialect} replica`, async () => {
+      await using replica = await HttpReplica.listen(respondHello, { dialect });
+      for (const create of [chat, text]) {
         for (const stream of [true, false]) {
-          const events = await collect(replica.engine.generate(make({}, { stream }), STAYS));
+          const events = await collect(replica.engine.generate(create({}, { stream }), NEVER_ABORTED));
           assert.equal(textOf(events), 'hé 東京');
           assert.equal(events.filter(({ type }) => type === 'started').length, 1);
           const before = dialect === 'sluice' ? [] : ['sent'];
@@ -34,18 +34,18 @@ describe('the client of a replica', () => {
     });
   }
 
-  it('tells the tokens of the prompt at the start, where the first chunk does', async () => {
+  it('reports the prompt tokens at the start if the first chunk has them', async () => {
     await using engine = await openScripted();
     const request = chat({ cachedTokens: 2 }, { continuousUsage: true });
-    const [started] = await collect(engine.generate(request, STAYS));
+    const [started] = await collect(engine.generate(request, NEVER_ABORTED));
     assert.deepEqual(started, { type: 'started', promptTokens: 7, cachedTokens: 2 });
   });
 
-  it('reads characters whole, wherever the bytes are split', async () => {
-    const said = 'héllo 東京 🙂!';
-    const chunk = { choices: [{ index: 0, delta: { content: said }, finish_reason: 'stop' }] };
+  it('decodes characters that are split between chunks', async () => {
+    const content = 'héllo 東京 🙂!';
+    const chunk = { choices: [{ index: 0, delta: { content: content }, finish_reason: 'stop' }] };
     const bytes = Buffer.from(`data: ${JSON.stringify(chunk)}\n\ndata: [DONE]\n\n`);
-    await using replica = await Raw.listen((response) => {
+    await using replica = await HttpReplica.listen((response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       const at = cuts.shift() ?? 1;
       response.write(bytes.subarray(0, at), () => {
@@ -56,15 +56,15 @@ describe('the client of a replica', () => {
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 1, max: bytes.length - 1 }), async (at) => {
         cuts = [at];
-        assert.equal(textOf(await collect(replica.engine.generate(chat(), STAYS))), said);
+        assert.equal(textOf(await collect(replica.engine.generate(chat(), NEVER_ABORTED))), content);
       }),
       { numRuns: 50 },
     );
   });
 
-  it('counts what came where the replica tells no usage, and says so', async () => {
+  it('estimates the usage if the replica does not report it', async () => {
     await using engine = await openScripted();
-    const events = await collect(engine.generate(chat({ tokens: 5, noUsage: true }), STAYS));
+    const events = await collect(engine.generate(chat({ tokens: 5, noUsage: true }), NEVER_ABORTED));
     const end = events.at(-1);
     assert(end?.type === 'end');
     assert.deepEqual([end.usageSource, end.usage.completionTokens], ['estimated', 5]);
@@ -72,13 +72,13 @@ describe('the client of a replica', () => {
 });
 
 describe('connections', () => {
-  it('are used again, and there are as many as requests at once', async () => {
-    await using replica = await Raw.listen((response) => {
+  it('are reused, one per concurrent request', async () => {
+    await using replica = await HttpReplica.listen((response) => {
       response.end('data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n');
     });
-    const run = async () => void (await collect(replica.engine.generate(chat(), STAYS)));
+    const run = async () => void (await collect(replica.engine.generate(chat(), NEVER_ABORTED)));
     await run();
-    // A connection is free again in the next turn of the event loop.
+    // A connection becomes free in the next turn of the event loop.
     await new Promise((resolve) => setImmediate(resolve));
     await run();
     assert.equal(replica.connections, 1);
@@ -88,10 +88,10 @@ describe('connections', () => {
 });
 
 describe('a connection that the replica closed while idle', () => {
-  it('costs the next request nothing', async () => {
-    await using replica = await Raw.listen(sayHello);
+  it('does not affect the next request', async () => {
+    await using replica = await HttpReplica.listen(respondHello);
     for (let round = 0; round < 3; round++) {
-      assert.equal((await collect(replica.engine.generate(chat(), STAYS))).at(-1)?.type, 'end');
+      assert.equal((await collect(replica.engine.generate(chat(), NEVER_ABORTED))).at(-1)?.type, 'end');
       replica.closeIdle();
       await replica.closed();
     }
@@ -101,13 +101,16 @@ describe('a connection that the replica closed while idle', () => {
 describe('a request that has been sent', () => {
   for (const stream of [true, false]) {
     it(`is reported before a server without slots responds, stream ${stream}`, async () => {
-      const asked = Promise.withResolvers<() => void>();
-      await using replica = await Raw.listen((...exchange) => asked.resolve(() => sayHello(...exchange)), {
-        dialect: 'vllm',
-      });
-      const events = replica.engine.generate(chat({}, { stream }), STAYS)[Symbol.asyncIterator]();
+      const received = Promise.withResolvers<() => void>();
+      await using replica = await HttpReplica.listen(
+        (...exchange) => received.resolve(() => respondHello(...exchange)),
+        {
+          dialect: 'vllm',
+        },
+      );
+      const events = replica.engine.generate(chat({}, { stream }), NEVER_ABORTED)[Symbol.asyncIterator]();
       assert.deepEqual((await events.next()).value, { type: 'sent', whole: !stream });
-      const respond = await asked.promise;
+      const respond = await received.promise;
       respond();
       const rest = await collect({ [Symbol.asyncIterator]: () => events });
       assert.equal(rest[0]?.type, 'started');
@@ -117,40 +120,40 @@ describe('a request that has been sent', () => {
 });
 
 describe('health, description and keys', () => {
-  it('are those of a Sluice engine', async () => {
+  it('of a Sluice engine are reported', async () => {
     await using engine = await openScripted({ slots: 3, contextTokens: 77 });
     const tokens = { promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
-    const { memoryBytes, ...health } = await engine.health(STAYS);
+    const { memoryBytes, ...health } = await engine.health(NEVER_ABORTED);
     assert.deepEqual(health, { slots: 3, slotsInUse: 0, queued: 0, lastStepAgeMs: null, ...tokens });
     assert.ok((memoryBytes ?? 0) > 1_000_000, String(memoryBytes));
-    assert.equal((await engine.describe(STAYS)).contextTokens, 77);
+    assert.equal((await engine.describe(NEVER_ABORTED)).contextTokens, 77);
   });
 
-  it('fail as refusals when nobody listens or the status is wrong', async () => {
-    await using replica = await Raw.listen((response) => response.writeHead(500).end());
-    await assert.rejects(replica.engine.health(STAYS), ReplicaRefused);
-    await using nobody = openReplica({ ...REPLICA, url: 'http://replica.invalid' });
-    await assert.rejects(nobody.health(STAYS), ReplicaRefused);
-    await assert.rejects(nobody.describe(STAYS), ReplicaRefused);
+  it('fail with ReplicaRefused if the server is unreachable or its status is wrong', async () => {
+    await using replica = await HttpReplica.listen((response) => response.writeHead(500).end());
+    await assert.rejects(replica.engine.health(NEVER_ABORTED), ReplicaRefused);
+    await using unreachable = openReplica({ ...REPLICA, url: 'http://replica.invalid' });
+    await assert.rejects(unreachable.health(NEVER_ABORTED), ReplicaRefused);
+    await assert.rejects(unreachable.describe(NEVER_ABORTED), ReplicaRefused);
   });
 
-  it('is not that of a replica that makes no steps', async () => {
+  it('is unhealthy if the replica makes no steps', async () => {
     const stuck = { slots: 1, slotsInUse: 1, queued: 0, lastStepAgeMs: 60_000 };
-    await using replica = await Raw.listen((response) => response.end(JSON.stringify(stuck)));
-    await assert.rejects(replica.engine.health(STAYS), ReplicaRefused);
+    await using replica = await HttpReplica.listen((response) => response.end(JSON.stringify(stuck)));
+    await assert.rejects(replica.engine.health(NEVER_ABORTED), ReplicaRefused);
   });
 
-  it('sends its key with everything', async () => {
+  it('send the API key with every request', async () => {
     const keys: unknown[] = [];
-    await using replica = await Raw.listen(
+    await using replica = await HttpReplica.listen(
       (response, request) => {
         keys.push(request.headers.authorization);
         response.writeHead(503).end();
       },
       { apiKey: new Secret('k') },
     );
-    await assert.rejects(collect(replica.engine.generate(chat(), STAYS)));
-    await assert.rejects(replica.engine.health(STAYS));
+    await assert.rejects(collect(replica.engine.generate(chat(), NEVER_ABORTED)));
+    await assert.rejects(replica.engine.health(NEVER_ABORTED));
     assert.deepEqual(keys, ['Bearer k', 'Bearer k']);
   });
 });

@@ -4,10 +4,10 @@ import { DIALECT_TRAITS, replicaAddress } from '../../src/engine/dialects.ts';
 import { DIALECTS, type Dialect } from '../../src/generation.ts';
 import { SILENT, type Log } from '../../src/log.ts';
 import { openReplica } from '../../src/engine/client.ts';
-import { Raw, REPLICA } from './replicas.ts';
-import { chat, collect, MODEL, STAYS } from './requests.ts';
+import { HttpReplica, REPLICA } from './replicas.ts';
+import { chat, collect, MODEL, NEVER_ABORTED } from './requests.ts';
 
-describe('the address of a replica', () => {
+describe('the base URL of a replica', () => {
   for (const [url, origin, chatPath, healthPath] of [
     ['http://host:8000', 'http://host:8000', '/v1/chat/completions', '/health'],
     ['http://host:8000/', 'http://host:8000', '/v1/chat/completions', '/health'],
@@ -16,7 +16,7 @@ describe('the address of a replica', () => {
     ['http://[::1]:80/models/a/v1', 'http://[::1]', '/models/a/v1/chat/completions', '/models/a/health'],
     ['http://host/v10', 'http://host', '/v10/v1/chat/completions', '/v10/health'],
   ] as const) {
-    it(`is found in ${url}`, () => {
+    it(`can be ${url}`, () => {
       const address = replicaAddress(url);
       assert.deepEqual(
         [address.origin, address.chatPath, address.resolve('/health')],
@@ -26,8 +26,8 @@ describe('the address of a replica', () => {
   }
 });
 
-/** What the servers' own endpoints answer, cut to what matters. */
-const ANSWERS: Record<Dialect, Record<string, unknown>> = {
+/** Responses of real servers, with the relevant fields only. */
+const RESPONSES: Record<Dialect, Record<string, unknown>> = {
   sluice: { '/v1/models': { data: [{ id: MODEL, context_length: 2048, max_completion_tokens: 2048 }] } },
   vllm: {
     '/v1/models': {
@@ -48,20 +48,20 @@ const ANSWERS: Record<Dialect, Record<string, unknown>> = {
 
 describe('a dialect', () => {
   for (const dialect of DIALECTS) {
-    it(`finds the context and the health of a ${dialect} replica`, async () => {
-      await using replica = await Raw.listen(
+    it(`reads the context length and the health of a ${dialect} replica`, async () => {
+      await using replica = await HttpReplica.listen(
         (response, { url = '' }) => {
-          const answer = url === '/health' ? '' : ANSWERS[dialect][url];
+          const answer = url === '/health' ? '' : RESPONSES[dialect][url];
           if (answer === undefined) response.writeHead(404);
           response.end(answer === undefined ? '' : JSON.stringify(answer));
         },
         { dialect },
       );
-      assert.equal((await replica.engine.describe(STAYS)).contextTokens, 2048);
-      await replica.engine.health(STAYS);
+      assert.equal((await replica.engine.describe(NEVER_ABORTED)).contextTokens, 2048);
+      await replica.engine.health(NEVER_ABORTED);
     });
 
-    it(`takes what a ${dialect} replica says for unknown when it says nothing of use`, () => {
+    it(`ignores unusable model information of a ${dialect} replica`, () => {
       const traits = DIALECT_TRAITS[dialect];
       for (const body of [
         {},
@@ -75,20 +75,25 @@ describe('a dialect', () => {
       }
     });
 
-    it(`keeps the prefixes of accounts apart at a ${dialect} replica, or says that it cannot`, async () => {
+    it(`separates the prefix caches of accounts at a ${dialect} replica, or logs a warning`, async () => {
       const warnings: string[] = [];
       const log: Log = { ...SILENT, warn: (message) => void warnings.push(message) };
-      await using replica = await Raw.listen((response) => response.writeHead(503).end(), { dialect, log });
-      await assert.rejects(collect(replica.engine.generate(chat({}, { cacheScope: 'scope' }), STAYS)));
+      await using replica = await HttpReplica.listen((response) => response.writeHead(503).end(), {
+        dialect,
+        log,
+      });
+      await assert.rejects(
+        collect(replica.engine.generate(chat({}, { cacheScope: 'scope' }), NEVER_ABORTED)),
+      );
       const [{ cache_salt: salt, cache_prompt: cache } = {}] = replica.bodies;
       assert(salt === 'scope' || cache === false || warnings.length === 1);
     });
   }
 
-  it('leaves the cache on where the operator shares it', async () => {
+  it('leaves the cache on with sharedPrefixCache', async () => {
     const shared = { dialect: 'llama-server', sharedPrefixCache: true } as const;
-    await using replica = await Raw.listen((response) => response.writeHead(503).end(), shared);
-    await assert.rejects(collect(replica.engine.generate(chat(), STAYS)));
+    await using replica = await HttpReplica.listen((response) => response.writeHead(503).end(), shared);
+    await assert.rejects(collect(replica.engine.generate(chat(), NEVER_ABORTED)));
     assert.equal(replica.bodies[0]?.['cache_prompt'], undefined);
     const warnings: string[] = [];
     const log: Log = { ...SILENT, warn: (message) => void warnings.push(message) };

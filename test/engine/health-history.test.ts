@@ -14,13 +14,13 @@ const health = (completionTokens: number | null): EngineHealth => ({
   memoryBytes: null,
 });
 
-test('the speed is that of the last five seconds, or since the answer before where those are rare', () => {
+test('the speed covers the last five seconds, or the time between the last two samples if that is longer', () => {
   const history = new HealthHistory();
   assert.deepEqual([history.last, history.tokensPerSecond], [null, null]);
   for (let second = 0; second <= 20; second++) {
     // 10 tokens a second for ten seconds, then 100.
     history.add(health(second <= 10 ? second * 10 : 100 + (second - 10) * 100), second * 1000);
-    if (second === 0) assert.equal(history.tokensPerSecond, null, 'one answer tells no speed');
+    if (second === 0) assert.equal(history.tokensPerSecond, null, 'no speed from one sample');
     if (second === 7) assert.equal(history.tokensPerSecond, 10);
     if (second === 12) assert.equal(history.tokensPerSecond, (3 * 10 + 2 * 100) / 5);
   }
@@ -31,7 +31,7 @@ test('the speed is that of the last five seconds, or since the answer before whe
   assert.equal(history.last?.completionTokens, 2900);
 });
 
-test('a replica that was down, or does not tell, has no speed', () => {
+test('the speed is unknown after the replica was down, or if it does not report its token count', () => {
   const history = new HealthHistory();
   history.add(health(5), 0);
   history.add(health(10), 1000);

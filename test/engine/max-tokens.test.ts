@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { ChatRequest, Dialect, TextRequest } from '../../src/generation.ts';
-import { Raw, sayHello } from './replicas.ts';
-import { chat, collect, MODEL, STAYS, text, textOf } from './requests.ts';
+import { HttpReplica, respondHello } from './replicas.ts';
+import { chat, collect, MODEL, NEVER_ABORTED, text, textOf } from './requests.ts';
 
-/** A server with 1024 tokens of context: its answer to a `max_tokens` and a prompt; null: it generates. */
+/** Returns the error of a server with 1024 tokens of context; null: the request is accepted. */
 type Refusal = (maxTokens: number | undefined, promptTokens: number) => object | null;
 
 const CONTEXT = 1024;
 
-/** The words of the servers' own sources. A prompt has as many tokens as its `words`. */
+/** The messages are from the servers' sources. */
 const REFUSALS: Record<string, Refusal> = {
-  // Clamps prompt + `max_tokens`; seen on the real server.
+  // Clamps prompt + `max_tokens`, as observed on the real server.
   'vLLM 0.32': (maxTokens, prompt) => {
     if (maxTokens !== undefined && maxTokens > CONTEXT) {
       return bad(`max_tokens=${maxTokens} cannot be greater than max_model_len=1024. Please request fewer.`);
@@ -36,7 +36,7 @@ const REFUSALS: Record<string, Refusal> = {
       : bad(
           `'max_tokens' or 'max_completion_tokens' is too large: ${maxTokens}. This model's maximum context length is 1024 tokens and your request has ${prompt} input tokens (${maxTokens} > 1024 - ${prompt}).`,
         ),
-  // It stops counting the prompt at the first token that is too many.
+  // Counts the prompt only up to the first token beyond the limit.
   'vLLM 0.18': (maxTokens = 0, prompt) => {
     if (maxTokens + prompt > CONTEXT) {
       return bad(
@@ -67,10 +67,10 @@ function bad(message: string): object {
   return { error: { message, type: 'BadRequestError', param: 'input_tokens', code: 400 } };
 }
 
-async function listen(server: string, dialect: Dialect): Promise<Raw> {
+async function listen(server: string, dialect: Dialect): Promise<HttpReplica> {
   const refusal = REFUSALS[server];
   assert(refusal);
-  const replica = await Raw.listen(
+  const replica = await HttpReplica.listen(
     (response, request, body) => {
       if (request.method === 'GET') {
         const model = { id: MODEL, max_model_len: CONTEXT, meta: { n_ctx: CONTEXT } };
@@ -80,44 +80,44 @@ async function listen(server: string, dialect: Dialect): Promise<Raw> {
         request.url === '/v1/chat/completions' ? [JSON.stringify(body['messages'])] : body['prompt'];
       const longest = Math.max(...[prompts].flat().map((prompt) => String(prompt).split('w').length - 1));
       const refused = refusal(body['max_tokens'] as number | undefined, longest);
-      if (refused === null) return sayHello(response, request, body);
+      if (refused === null) return respondHello(response, request, body);
       return response.writeHead(400).end(JSON.stringify(refused));
     },
     { dialect },
   );
-  await replica.engine.describe(STAYS);
+  await replica.engine.describe(NEVER_ABORTED);
   return replica;
 }
 
-const words = (count: number): string => 'w'.repeat(count);
-const chatOf = (count: number, more: Partial<ChatRequest> = {}) =>
-  chat({}, { messages: [{ role: 'user', content: words(count) }], ...more });
-const textOfWords = (count: number, more: Partial<TextRequest> = {}) =>
-  text({}, { prompts: [words(count)], ...more });
+const prompt = (count: number): string => 'w'.repeat(count);
+const chatWith = (count: number, more: Partial<ChatRequest> = {}) =>
+  chat({}, { messages: [{ role: 'user', content: prompt(count) }], ...more });
+const textWith = (count: number, more: Partial<TextRequest> = {}) =>
+  text({}, { prompts: [prompt(count)], ...more });
 
 const OMITTED = undefined;
 
-describe('the `max_tokens` that a replica gets', () => {
-  for (const [server, dialect, make, sent] of [
-    ['vLLM 0.32', 'vllm', chatOf, [1024]],
-    ['vLLM 0.32', 'vllm', textOfWords, [1024]],
-    ['vLLM 0.9', 'vllm', chatOf, [1024, 924]],
-    ['vLLM 0.9', 'vllm', textOfWords, [1024, 924]],
-    ['vLLM 0.12', 'vllm', chatOf, [1024, 924]],
-    ['vLLM 0.12', 'vllm', textOfWords, [1024, 924]],
-    ['vLLM 0.18', 'vllm', chatOf, [1024, OMITTED]],
-    // Its refusal does not tell the prompt's tokens: as much as a prompt of these bytes leaves at least.
-    ['vLLM 0.18', 'vllm', textOfWords, [1024, 923]],
-    ['SGLang', 'sglang', chatOf, [OMITTED]],
-    ['SGLang', 'sglang', textOfWords, [1024, 923]],
-    ['TGI', 'tgi', chatOf, [OMITTED]],
-    ['TGI', 'tgi', textOfWords, [OMITTED]],
-    ['llama-server', 'llama-server', chatOf, [1024]],
-    ['llama-server', 'llama-server', textOfWords, [1024]],
+describe('the `max_tokens` sent to a replica', () => {
+  for (const [server, dialect, create, sent] of [
+    ['vLLM 0.32', 'vllm', chatWith, [1024]],
+    ['vLLM 0.32', 'vllm', textWith, [1024]],
+    ['vLLM 0.9', 'vllm', chatWith, [1024, 924]],
+    ['vLLM 0.9', 'vllm', textWith, [1024, 924]],
+    ['vLLM 0.12', 'vllm', chatWith, [1024, 924]],
+    ['vLLM 0.12', 'vllm', textWith, [1024, 924]],
+    ['vLLM 0.18', 'vllm', chatWith, [1024, OMITTED]],
+    // Its error does not report the prompt's tokens, so its bytes are the upper bound.
+    ['vLLM 0.18', 'vllm', textWith, [1024, 923]],
+    ['SGLang', 'sglang', chatWith, [OMITTED]],
+    ['SGLang', 'sglang', textWith, [1024, 923]],
+    ['TGI', 'tgi', chatWith, [OMITTED]],
+    ['TGI', 'tgi', textWith, [OMITTED]],
+    ['llama-server', 'llama-server', chatWith, [1024]],
+    ['llama-server', 'llama-server', textWith, [1024]],
   ] as const) {
-    it(`is what the context leaves where the caller gave none: ${server}, ${make(1).kind}`, async () => {
+    it(`is the rest of the context by default: ${server}, ${create(1).kind}`, async () => {
       await using replica = await listen(server, dialect);
-      const events = await collect(replica.engine.generate(make(100), STAYS));
+      const events = await collect(replica.engine.generate(create(100), NEVER_ABORTED));
       assert.equal(textOf(events), 'hé 東京');
       assert.deepEqual(
         replica.bodies.map((body) => body['max_tokens']),
@@ -136,9 +136,11 @@ describe('the `max_tokens` that a replica gets', () => {
     ['TGI', 'tgi', [1000, 924]],
     ['llama-server', 'llama-server', [1000]],
   ] as const) {
-    it(`is lowered to what the context leaves where the caller asked for more: ${server}`, async () => {
+    it(`is reduced to the rest of the context: ${server}`, async () => {
       await using replica = await listen(server, dialect);
-      const events = await collect(replica.engine.generate(chatOf(100, { maxTokens: 1000 }), STAYS));
+      const events = await collect(
+        replica.engine.generate(chatWith(100, { maxTokens: 1000 }), NEVER_ABORTED),
+      );
       assert.equal(textOf(events), 'hé 東京');
       assert.deepEqual(
         replica.bodies.map((body) => body['max_tokens']),
@@ -147,16 +149,16 @@ describe('the `max_tokens` that a replica gets', () => {
     });
   }
 
-  it('is never more than the context', async () => {
+  it('is at most the context length', async () => {
     await using replica = await listen('vLLM 0.32', 'vllm');
-    await collect(replica.engine.generate(chatOf(1, { maxTokens: 1_000_000 }), STAYS));
+    await collect(replica.engine.generate(chatWith(1, { maxTokens: 1_000_000 }), NEVER_ABORTED));
     assert.deepEqual([replica.bodies.length, replica.bodies[0]?.['max_tokens']], [1, 1024]);
   });
 
-  it('is lowered for each longer prompt of several', async () => {
+  it('is reduced to fit the longest of several prompts', async () => {
     await using replica = await listen('vLLM 0.9', 'vllm');
-    const request = text({}, { prompts: [words(1), words(30), words(20)] });
-    await collect(replica.engine.generate(request, STAYS));
+    const request = text({}, { prompts: [prompt(1), prompt(30), prompt(20)] });
+    await collect(replica.engine.generate(request, NEVER_ABORTED));
     assert.deepEqual(
       replica.bodies.map((body) => body['max_tokens']),
       [1024, 994],
@@ -164,7 +166,7 @@ describe('the `max_tokens` that a replica gets', () => {
   });
 });
 
-describe('a prompt that leaves no room', () => {
+describe('a prompt that leaves no room for a completion', () => {
   for (const [server, dialect] of [
     ['vLLM 0.32', 'vllm'],
     ['vLLM 0.9', 'vllm'],
@@ -174,15 +176,15 @@ describe('a prompt that leaves no room', () => {
     ['TGI', 'tgi'],
     ['llama-server', 'llama-server'],
   ] as const) {
-    it(`is context_length_exceeded, whether it fills the context exactly or is too long: ${server}`, async () => {
+    it(`is context_length_exceeded if it fills or exceeds the context: ${server}`, async () => {
       await using replica = await listen(server, dialect);
       for (const count of [CONTEXT, CONTEXT + 1, 3 * CONTEXT]) {
         for (const maxTokens of [null, 5, 2000]) {
           await assert.rejects(
-            collect(replica.engine.generate(chatOf(count, { maxTokens }), STAYS)),
+            collect(replica.engine.generate(chatWith(count, { maxTokens }), NEVER_ABORTED)),
             (error: Error & { code?: string; param?: string | null }) => {
               assert.equal(error.code, 'context_length_exceeded', error.message);
-              // No field that the caller did not send.
+              // The caller did not send these fields.
               assert.doesNotMatch(error.message, /got 0|parameter=/);
               assert.equal(error.param, null);
               return true;

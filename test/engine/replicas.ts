@@ -9,9 +9,9 @@ import { injectFaults } from '../../src/engine/scripted/fault-injection.ts';
 import { serveEngine } from '../../src/engine/server.ts';
 import { ServiceError } from '../../src/errors.ts';
 import { SILENT } from '../../src/log.ts';
-import { chat, collect, MODEL, STAYS } from './requests.ts';
+import { chat, collect, MODEL, NEVER_ABORTED } from './requests.ts';
 
-/** The options of a client that no test waits for. */
+/** Options with timeouts that no test reaches. */
 export const REPLICA: ReplicaOptions = {
   name: 'replica',
   dialect: 'sluice',
@@ -23,7 +23,7 @@ export const REPLICA: ReplicaOptions = {
   log: SILENT,
 };
 
-/** A scripted engine behind a real server, and the client of it. */
+/** Starts a scripted engine with a real server, and returns its client. */
 export async function openScripted(
   scripted: Partial<ScriptedOptions> = {},
   more: Partial<ReplicaOptions> = {},
@@ -47,9 +47,9 @@ export async function openScripted(
   };
 }
 
-/** The generation fails, with one of these codes and not as a refusal. */
-export async function fails(engine: Engine, directive: Directive, ...codes: string[]): Promise<void> {
-  await assert.rejects(collect(engine.generate(chat(directive), STAYS)), (error) => {
+/** Asserts that the generation fails with one of these codes, and not with `ReplicaRefused`. */
+export async function assertFails(engine: Engine, directive: Directive, ...codes: string[]): Promise<void> {
+  await assert.rejects(collect(engine.generate(chat(directive), NEVER_ABORTED)), (error) => {
     assert(error instanceof ServiceError);
     assert(!(error instanceof ReplicaRefused));
     assert(codes.includes(error.code), `the code is ${error.code}`);
@@ -57,21 +57,21 @@ export async function fails(engine: Engine, directive: Directive, ...codes: stri
   });
 }
 
-/** Whether it is `engine_unavailable` and no refusal. */
-export function unavailable(error: unknown): boolean {
+/** Whether the error is `engine_unavailable`, but not `ReplicaRefused`. */
+export function isUnavailable(error: unknown): boolean {
   return (
     error instanceof ServiceError && error.code === 'engine_unavailable' && !(error instanceof ReplicaRefused)
   );
 }
 
-/** Says that the answer has begun, and then nothing more. */
-export function openingOnly(response: ServerResponse): void {
+/** Sends the first chunk of a stream and nothing else. */
+export function respondFirstChunkOnly(response: ServerResponse): void {
   response.writeHead(200);
   response.write('data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}\n\n');
 }
 
-/** Answers as any server of the common format does, whole or as a stream. */
-export function sayHello(
+/** Responds in the OpenAI format, streaming or not. */
+export function respondHello(
   response: ServerResponse,
   request: IncomingMessage,
   body: Record<string, unknown>,
@@ -97,11 +97,11 @@ export function sayHello(
 
 type Handler = (response: ServerResponse, request: IncomingMessage, body: Record<string, unknown>) => unknown;
 
-/** A replica of bare HTTP, and the client of it. */
-export class Raw implements AsyncDisposable {
+/** A replica with a custom HTTP handler, and its client. */
+export class HttpReplica implements AsyncDisposable {
   readonly engine: Engine;
   readonly url: string;
-  /** Of the generation requests, in order. */
+  /** Of the generation requests. */
   readonly paths: (string | undefined)[] = [];
   readonly bodies: Record<string, unknown>[] = [];
   connections = 0;
@@ -110,7 +110,7 @@ export class Raw implements AsyncDisposable {
   #wake: () => void = () => {};
 
   private constructor(server: Server, more: Partial<ReplicaOptions>) {
-    // It listens on TCP.
+    // A TCP server has an `AddressInfo`.
     this.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     this.#server = server;
     this.engine = openReplica({ ...REPLICA, url: this.url, ...more });
@@ -124,12 +124,12 @@ export class Raw implements AsyncDisposable {
     });
   }
 
-  static async listen(handler: Handler, more: Partial<ReplicaOptions> = {}): Promise<Raw> {
+  static async listen(handler: Handler, more: Partial<ReplicaOptions> = {}): Promise<HttpReplica> {
     const server = createServer((request, response) => {
       let body = '';
       request.setEncoding('utf8').on('data', (part: string) => (body += part));
       request.on('end', () => {
-        // The client sends objects.
+        // The client sends JSON objects.
         const fields = JSON.parse(body || '{}') as Record<string, unknown>;
         if (request.method === 'POST') {
           raw.paths.push(request.url);
@@ -139,16 +139,16 @@ export class Raw implements AsyncDisposable {
       });
     });
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const raw = new Raw(server, more);
+    const raw = new HttpReplica(server, more);
     return raw;
   }
 
-  /** Closes the connections on which nothing is asked, as servers do after a while. */
+  /** Closes idle connections, as servers do after a timeout. */
   closeIdle(): void {
     this.#server.closeIdleConnections();
   }
 
-  /** Resolves when no connection is open. */
+  /** Resolves when all connections are closed. */
   async closed(): Promise<void> {
     while (this.#sockets.size > 0) await new Promise<void>((resolve) => (this.#wake = resolve));
   }

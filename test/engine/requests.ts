@@ -2,7 +2,7 @@ import type { ReplicaEvent } from '../../src/engine/engine.ts';
 import type { ChatRequest, TextRequest } from '../../src/generation.ts';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
 
-/** The model id that every engine of these tests serves. */
+/** The model ID of all engines in these tests. */
 export const MODEL = 'test/model';
 
 const plain = {
@@ -30,12 +30,12 @@ const plain = {
   user: null,
 } as const;
 
-/** A streamed chat whose one message is the directive. */
+/** Creates a streaming chat with the directive as its message. */
 export function chat(directive: Directive = {}, more: Partial<ChatRequest> = {}): ChatRequest {
   return { ...plain, kind: 'chat', messages: [{ role: 'user', content: scripted(directive) }], ...more };
 }
 
-/** A streamed text completion whose one prompt is the directive. */
+/** Creates a streaming text completion with the directive as its prompt. */
 export function text(directive: Directive = {}, more: Partial<TextRequest> = {}): TextRequest {
   return { ...plain, kind: 'text', prompts: [scripted(directive)], echo: false, ...more };
 }
@@ -45,17 +45,17 @@ export async function collect<Event>(events: AsyncIterable<Event>): Promise<Even
   return Array.fromAsync(events);
 }
 
-/** The text of one choice. */
+/** Returns the text of one choice. */
 export function textOf(events: readonly ReplicaEvent[], choice = 0): string {
   return events
     .map((event) => (event.type === 'token' && event.choice === choice ? event.text : ''))
     .join('');
 }
 
-/** The signal of a caller who stays. */
-export const STAYS = new AbortController().signal;
+/** A signal that is never aborted. */
+export const NEVER_ABORTED = new AbortController().signal;
 
-/** Resolves when the number has stayed the same for a while of the event loop's turns. */
+/** Resolves when the number has not changed for 300 turns of the event loop. */
 export async function settled(read: () => number): Promise<number> {
   let last = read();
   for (let turns = 0; turns < 300; turns++) {

@@ -24,7 +24,7 @@ before(async () => {
 });
 after(() => server.close());
 
-/** The body, of a shape that the test is about to look into. */
+/** Returns the JSON body, untyped. */
 // oxlint-disable-next-line typescript/no-explicit-any
 async function read(response: Response): Promise<any> {
   return response.json();
@@ -43,7 +43,7 @@ function ask(content: string, more: object = {}): object {
 }
 
 describe('the server of an engine', () => {
-  it('answers a chat whole', async () => {
+  it('responds to a chat without streaming', async () => {
     const response = await post('/v1/chat/completions', ask('scripted:{"text":"a 東京 b"}'));
     assert.equal(response.status, 200);
     const answer = await read(response);
@@ -51,7 +51,7 @@ describe('the server of an engine', () => {
     assert.equal(answer.usage.completion_tokens, 3);
   });
 
-  it('streams a text, ending in [DONE]', async () => {
+  it('streams a text completion that ends with [DONE]', async () => {
     const response = await post('/v1/completions', {
       model: MODEL,
       prompt: 'scripted:{"text":"a b"}',
@@ -63,14 +63,14 @@ describe('the server of an engine', () => {
     assert.match(frames.join(''), /"text":"a".*"text":" b"/s);
   });
 
-  it('sends the status of a stream when the request has its slot, before the first token', async () => {
+  it('sends the status of a stream when the request has a slot, before the first token', async () => {
     const prompt = 'scripted:{"prefillMs":60000}';
     const response = await post('/v1/completions', { model: MODEL, prompt, stream: true });
     assert.equal(response.status, 200);
     await response.body?.cancel();
   });
 
-  it('says its load in /health and its model in /v1/models', async () => {
+  it('reports its load in /health and its model in /v1/models', async () => {
     const health = await read(await fetch(`${server.address}/health`));
     const load = ['slots', 'slotsInUse', 'queued', 'lastStepAgeMs', 'medianStepMs'];
     const totals = ['promptTokens', 'cachedTokens', 'completionTokens', 'memoryBytes'];
@@ -82,19 +82,19 @@ describe('the server of an engine', () => {
 
   for (const [name, path, body, status, code] of [
     ['another model', '/v1/completions', { model: 'other/model', prompt: 'x' }, 404, 'model_not_found'],
-    ['a body that is no JSON', '/v1/completions', '{"model":', 400, 'invalid_json'],
+    ['an invalid JSON body', '/v1/completions', '{"model":', 400, 'invalid_json'],
     ['an unknown path', '/v1/embeddings', {}, 404, 'unknown_url'],
     [
-      'a fault before the first token',
+      'an error before the first token',
       '/v1/chat/completions',
       ask('scripted:{"error":"queue_full"}'),
       503,
       'queue_full',
     ],
     ['too many choices', '/v1/chat/completions', ask('x', { n: 5 }), 400, 'invalid_value'],
-    ['a field of nobody', '/v1/chat/completions', ask('x', { nonsense: 1 }), 400, 'unsupported_parameter'],
+    ['an unknown field', '/v1/chat/completions', ask('x', { nonsense: 1 }), 400, 'unsupported_parameter'],
   ] as const) {
-    it(`answers ${name} with ${status} ${code}, streamed or not`, async () => {
+    it(`responds to ${name} with ${status} ${code}, streaming or not`, async () => {
       for (const stream of [false, true]) {
         const response = await post(path, typeof body === 'string' ? body : { ...body, stream });
         assert.equal(response.status, status);
@@ -103,41 +103,41 @@ describe('the server of an engine', () => {
     });
   }
 
-  it('answers a wrong method with 405 and the one that is right', async () => {
+  it('responds to a wrong method with 405 and the supported method', async () => {
     const response = await fetch(`${server.address}/v1/completions`);
     assert.deepEqual([response.status, response.headers.get('allow')], [405, 'POST']);
   });
 
-  it('tells a fault in the middle of a stream as a frame, with the usage so far', async () => {
+  it('sends an error in the middle of a stream as an event with the usage so far', async () => {
     const response = await post('/v1/chat/completions', ask('scripted:{"errorAfter":2}', { stream: true }));
     const frames = (await response.text()).trimEnd().split('\n\n');
     assert.equal(frames.at(-1), 'data: [DONE]');
-    const fault = JSON.parse(frames.at(-2)?.slice('data: '.length) ?? '');
-    assert.equal(fault.error.code, 'internal_error');
-    assert.equal(fault.usage.completion_tokens, 2);
+    const event = JSON.parse(frames.at(-2)?.slice('data: '.length) ?? '');
+    assert.equal(event.error.code, 'internal_error');
+    assert.equal(event.usage.completion_tokens, 2);
   });
 
-  it('ends the generation of a caller who hangs up', async () => {
-    const leaves = new AbortController();
+  it('ends the generation when the client disconnects', async () => {
+    const disconnect = new AbortController();
     const body = JSON.stringify(ask('scripted:{"tokens":1000,"tokenMs":10}', { stream: true }));
     const address = `${server.address}/v1/chat/completions`;
-    const response = await fetch(address, { method: 'POST', body, signal: leaves.signal });
+    const response = await fetch(address, { method: 'POST', body, signal: disconnect.signal });
     assert(response.body);
     await response.body.getReader().read();
     assert.equal(engine.health().slotsInUse, 1);
-    leaves.abort();
+    disconnect.abort();
     while (engine.health().slotsInUse !== 0) await new Promise((resolve) => setImmediate(resolve));
   });
 
   it('refuses a body that is too large without reading it', async () => {
-    await using small = await listenTo(engine, { bodyBytes: 1000 });
+    await using small = await serve(engine, { bodyBytes: 1000 });
     const response = await post('/v1/completions', 'x'.repeat(100_000), small.address);
     assert.equal(response.status, 413);
     assert.equal((await read(response)).error.code, 'request_too_large');
   });
 
-  it('wants its key, but not for its health', async () => {
-    await using locked = await listenTo(engine, {}, new Secret('right'));
+  it('requires its API key, except for /health', async () => {
+    await using locked = await serve(engine, {}, new Secret('right'));
     assert.equal((await fetch(`${locked.address}/v1/models`)).status, 401);
     assert.equal((await fetch(`${locked.address}/v1/models`, withKey('wrong'))).status, 401);
     assert.equal((await fetch(`${locked.address}/v1/models`, withKey('right'))).status, 200);
@@ -159,7 +159,7 @@ describe('the server of an engine', () => {
     }
   });
 
-  it('finishes what runs when it is closed, and takes nothing more', async () => {
+  it('completes running requests when it is closed, and refuses new ones', async () => {
     const closing = await serveEngine(engine, { host: '127.0.0.1', port: 0 }, options);
     const body = ask('scripted:{"tokens":20,"tokenMs":5}', { stream: true });
     const response = await post('/v1/chat/completions', body, closing.address);
@@ -169,7 +169,7 @@ describe('the server of an engine', () => {
     await assert.rejects(post('/v1/chat/completions', body, closing.address));
   });
 
-  it('sends keep-alive comments in a silent stream while the engine makes steps, and only then', async (test) => {
+  it('sends keep-alive comments only while the engine makes steps', async (test) => {
     test.mock.timers.enable({ apis: ['setTimeout'] });
     for (const [lastStepAgeMs, says] of [
       [100, true],
@@ -177,7 +177,7 @@ describe('the server of an engine', () => {
     ] as const) {
       const slow = new ScriptedEngine();
       slow.health = () => ({ ...ScriptedEngine.prototype.health.call(slow), lastStepAgeMs });
-      await using silent = await listenTo(slow);
+      await using silent = await serve(slow);
       const body = { model: MODEL, prompt: 'scripted:{"prefillMs":200}', stream: true };
       const response = await post('/v1/completions', body, silent.address);
       test.mock.timers.tick(20_000);
@@ -185,27 +185,27 @@ describe('the server of an engine', () => {
     }
   });
 
-  it('stops asking the engine while a caller reads nothing, and lets it go after a minute', async (test) => {
+  it('stops reading the engine while the client reads nothing, and ends the generation after a minute', async (test) => {
     test.mock.timers.enable({ apis: ['setTimeout'] });
-    const endless = new Endless();
-    await using flooded = await listenTo(endless);
+    const endless = new EndlessEngine();
+    await using flooded = await serve(endless);
     const socket = connect(flooded.port ?? 0, '127.0.0.1');
     const body = JSON.stringify(ask('x', { stream: true }));
     socket.pause();
     socket.write(
       `POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
     );
-    await endless.begun;
-    // The buffers of both sides fill, and then no more tokens are taken.
-    const given = await settled(() => endless.given);
-    assert(given < 200, `${given} tokens of 64 KiB were taken`);
+    await endless.started;
+    // The socket buffers of both sides fill up first.
+    const emitted = await settled(() => endless.emitted);
+    assert(emitted < 200, `the engine generated ${emitted} tokens of 64 KiB`);
     test.mock.timers.tick(60_000);
-    await endless.left;
+    await endless.ended;
     socket.destroy();
   });
 });
 
-async function listenTo(
+async function serve(
   local: LocalEngine,
   more: { bodyBytes?: number } = {},
   apiKey?: Secret,
@@ -214,13 +214,13 @@ async function listenTo(
   return { ...one, [Symbol.asyncDispose]: () => one.close() };
 }
 
-/** Gives tokens of 64 kilobytes for as long as somebody takes them. */
-class Endless extends ScriptedEngine {
-  given = 0;
-  readonly #begin = Promise.withResolvers<void>();
-  readonly #leave = Promise.withResolvers<void>();
-  readonly begun = this.#begin.promise;
-  readonly left = this.#leave.promise;
+/** Generates tokens of 64 KiB until it is aborted. */
+class EndlessEngine extends ScriptedEngine {
+  emitted = 0;
+  readonly #start = Promise.withResolvers<void>();
+  readonly #end = Promise.withResolvers<void>();
+  readonly started = this.#start.promise;
+  readonly ended = this.#end.promise;
 
   override async *generate(
     _request: GenerationRequest,
@@ -228,13 +228,13 @@ class Endless extends ScriptedEngine {
   ): AsyncGenerator<GenerationEvent> {
     try {
       yield { type: 'started', promptTokens: 1, cachedTokens: 0 };
-      this.#begin.resolve();
+      this.#start.resolve();
       while (!signal.aborted) {
-        this.given++;
+        this.emitted++;
         yield { type: 'token', choice: 0, text: 'x'.repeat(65_536), completionTokens: 1, logprobs: null };
       }
     } finally {
-      this.#leave.resolve();
+      this.#end.resolve();
     }
   }
 }

@@ -18,7 +18,7 @@ import { GenerationRecord } from '../../src/inference/record.ts';
 import { SYSTEM_CLOCK } from '../../src/routing/breaker.ts';
 import type { QueueLimits } from '../../src/routing/queue.ts';
 import { Router } from '../../src/routing/router.ts';
-import { openScripted, Raw, REPLICA, sayHello } from '../engine/replicas.ts';
+import { openScripted, HttpReplica, REPLICA, respondHello } from '../engine/replicas.ts';
 import { chat, collect, MODEL, textOf } from '../engine/requests.ts';
 import { until } from '../harness.ts';
 import { openAccounting } from './fixture.ts';
@@ -130,8 +130,12 @@ test('a refused connection moves the request to the next replica, invisibly to t
 });
 
 test("a request tries each busy replica once, and returns the last one's retry-after", async () => {
-  await using busy = await Raw.listen((response) => response.writeHead(503, { 'retry-after': '3' }).end());
-  await using full = await Raw.listen((response) => response.writeHead(429, { 'retry-after': '7' }).end());
+  await using busy = await HttpReplica.listen((response) =>
+    response.writeHead(503, { 'retry-after': '3' }).end(),
+  );
+  await using full = await HttpReplica.listen((response) =>
+    response.writeHead(429, { 'retry-after': '7' }).end(),
+  );
   const free = routerTo([busy.engine, gone, full.engine, engine]);
   assert.equal(textOf(await collect(run(free, chat({ text: 'fine' })))), 'fine');
   assert.deepEqual([busy.bodies.length, full.bodies.length], [1, 1]);
@@ -146,7 +150,7 @@ test("a request tries each busy replica once, and returns the last one's retry-a
 });
 
 /** Ways in which a replica fails a request before its first event. */
-const FAILURES: Readonly<Record<string, Parameters<typeof Raw.listen>[0]>> = {
+const FAILURES: Readonly<Record<string, Parameters<typeof HttpReplica.listen>[0]>> = {
   'a lost connection': (response) => response.destroy(),
   'a 500': (response) => response.writeHead(500).end(),
   'a 502 of a proxy': (response) => response.writeHead(502).end('<html>'),
@@ -155,8 +159,8 @@ const FAILURES: Readonly<Record<string, Parameters<typeof Raw.listen>[0]>> = {
 
 for (const [name, fails] of Object.entries(FAILURES)) {
   test(`${name} before the first event moves the request to another replica`, async () => {
-    await using broken = await Raw.listen(fails, { name: 'broken' });
-    await using healthy = await Raw.listen(sayHello, { name: 'healthy' });
+    await using broken = await HttpReplica.listen(fails, { name: 'broken' });
+    await using healthy = await HttpReplica.listen(respondHello, { name: 'healthy' });
     for (const stream of [true, false]) {
       const router = routerTo([broken.engine, healthy.engine]);
       const generation = run(router, chat({}, { stream }));
@@ -173,7 +177,7 @@ test('a request that fails at three replicas is not sent to a fourth, and ends w
   const engines: Engine[] = [];
   for (let index = 0; index < 4; index++) {
     const replica = owned.use(
-      await Raw.listen((response) => {
+      await HttpReplica.listen((response) => {
         received.push(index);
         response.writeHead(index === 2 ? 500 : 504).end();
       }),
@@ -187,7 +191,7 @@ test('a request that fails at three replicas is not sent to a fourth, and ends w
 });
 
 test('a request whose caller has received events is not sent to another replica', async () => {
-  await using second = await Raw.listen(sayHello);
+  await using second = await HttpReplica.listen(respondHello);
   const router = routerTo([engine, second.engine]);
   await failsWith(run(router, chat({ tokens: 4, cutAfter: 2 })), 'engine_unavailable');
   assert.equal(second.bodies.length, 0);
@@ -195,8 +199,10 @@ test('a request whose caller has received events is not sent to another replica'
 });
 
 test('an error of the request itself is returned at once, and is not a failure of the replica', async () => {
-  await using strict = await Raw.listen((response) => response.writeHead(400).end('{"message":"no"}'));
-  await using second = await Raw.listen(sayHello);
+  await using strict = await HttpReplica.listen((response) =>
+    response.writeHead(400).end('{"message":"no"}'),
+  );
+  await using second = await HttpReplica.listen(respondHello);
   const router = routerTo([strict.engine, second.engine]);
   for (let turn = 0; turn < 12; turn++) {
     const events = collect(run(router, chat()));
@@ -207,7 +213,7 @@ test('an error of the request itself is returned at once, and is not a failure o
 });
 
 test('a replica that fails fast is paused, and no caller notices', async () => {
-  await using broken = await Raw.listen((response) => response.writeHead(500).end());
+  await using broken = await HttpReplica.listen((response) => response.writeHead(500).end());
   const router = routerTo([broken.engine, engine]);
   for (let batch = 0; batch < 20; batch++) {
     const events = Array.from({ length: 10 }, () => collect(run(router, chat({ text: 'fine' }))));
@@ -220,8 +226,8 @@ test('a replica that fails fast is paused, and no caller notices', async () => {
 
 test('a request whose client disconnects while a replica refuses it is not sent to the next', async () => {
   const received = Promise.withResolvers<void>();
-  await using slow = await Raw.listen(() => received.resolve());
-  await using second = await Raw.listen(sayHello);
+  await using slow = await HttpReplica.listen(() => received.resolve());
+  await using second = await HttpReplica.listen(respondHello);
   const router = routerTo([slow.engine, second.engine]);
   const generation = run(router, chat());
   const collected = collect(generation);
@@ -262,9 +268,12 @@ test('a request stays in the queue until the engine assigns a slot', async () =>
 test('a request leaves the queue when it is sent to a server that does not report slots', async () => {
   for (const stream of [true, false]) {
     const waiting: (() => void)[] = [];
-    await using slow = await Raw.listen((...exchange) => waiting.push(() => sayHello(...exchange)), {
-      dialect: 'vllm',
-    });
+    await using slow = await HttpReplica.listen(
+      (...exchange) => waiting.push(() => respondHello(...exchange)),
+      {
+        dialect: 'vllm',
+      },
+    );
     const router = routerTo([slow.engine], { maxRequests: 2 });
     const running: Promise<GenerationEvent[]>[] = [];
     for (let request = 1; request <= 6; request++) {
@@ -395,7 +404,7 @@ async function disconnected(
   tokens: number = frames.length,
 ) {
   const sent = Promise.withResolvers<void>();
-  await using replica = await Raw.listen(
+  await using replica = await HttpReplica.listen(
     (response) => {
       if (frames.length > 0) response.writeHead(200);
       for (const frame of frames) response.write(`data: ${JSON.stringify(frame)}\n\n`);
@@ -439,7 +448,7 @@ test('a client of a reasoning model that disconnects pays for the reasoning', as
 
 /** Responds to any request with this usage. */
 const reporting =
-  (usage: object, text = 'fine'): Parameters<typeof Raw.listen>[0] =>
+  (usage: object, text = 'fine'): Parameters<typeof HttpReplica.listen>[0] =>
   (response, _request, body) => {
     const choice = (key: string) => ({ index: 0, [key]: { content: text }, finish_reason: 'stop' });
     if (!body['stream']) return response.end(JSON.stringify({ choices: [choice('message')], usage }));
@@ -452,7 +461,7 @@ test('a replica that reports impossible usage charges no more than was reserved,
     [{ prompt_tokens: 9, completion_tokens: 10 ** 12 }, [9, 5]],
     [{ prompt_tokens: 10 ** 15, completion_tokens: 1 }, [273, 1]],
   ] as const) {
-    await using liar = await Raw.listen(reporting(usage), { name: 'liar', dialect: 'vllm' });
+    await using liar = await HttpReplica.listen(reporting(usage), { name: 'liar', dialect: 'vllm' });
     const warnings: unknown[] = [];
     const log: Log = {
       ...SILENT,
@@ -494,7 +503,7 @@ async function leaveSecond(maxTokens: number | null, exactCounts: boolean) {
   const usage = { prompt_tokens: 100, completion_tokens: 100_000 };
   let received = 0;
   const second = Promise.withResolvers<void>();
-  await using replica = await Raw.listen(
+  await using replica = await HttpReplica.listen(
     (...exchange) => (received++ === 0 ? reporting(usage)(...exchange) : second.resolve()),
     { dialect: 'vllm', exactCounts },
   );
@@ -532,7 +541,7 @@ test('with exactCounts a non-streaming response is requested as a stream, and a 
 
 test('usage that a replica omits, or reports as zeros, is estimated for prompt and completion', async () => {
   for (const usage of [undefined, { prompt_tokens: 0, completion_tokens: 0 }]) {
-    await using replica = await Raw.listen(
+    await using replica = await HttpReplica.listen(
       (response, _request, body) => {
         const choice = (key: string) => ({ index: 0, [key]: { content: 'eight of' }, finish_reason: 'stop' });
         if (!body['stream']) return response.end(JSON.stringify({ choices: [choice('message')], usage }));

@@ -1,33 +1,33 @@
 import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import { describe, it } from 'node:test';
-import { openingOnly, openScripted, Raw } from './replicas.ts';
-import { chat, collect, settled, STAYS } from './requests.ts';
+import { respondFirstChunkOnly, openScripted, HttpReplica } from './replicas.ts';
+import { chat, collect, settled, NEVER_ABORTED } from './requests.ts';
 
-describe('a caller who leaves', () => {
-  it('starts nothing when gone already', async () => {
-    await using replica = await Raw.listen(() => {});
+describe('an aborted request', () => {
+  it('is not sent if the signal was aborted before', async () => {
+    await using replica = await HttpReplica.listen(() => {});
     const reason = new Error('gone');
     await assert.rejects(collect(replica.engine.generate(chat(), AbortSignal.abort(reason))), reason);
     assert.equal(replica.bodies.length, 0);
   });
 
-  it('gets the reason of the signal at once, and the replica a closed connection', async () => {
-    await using replica = await Raw.listen(openingOnly);
-    const leaves = new AbortController();
-    const events = replica.engine.generate(chat(), leaves.signal)[Symbol.asyncIterator]();
+  it('rejects with the reason of the signal and closes the connection', async () => {
+    await using replica = await HttpReplica.listen(respondFirstChunkOnly);
+    const disconnect = new AbortController();
+    const events = replica.engine.generate(chat(), disconnect.signal)[Symbol.asyncIterator]();
     await events.next();
     const waiting = events.next();
-    const reason = new Error('the caller hung up');
-    leaves.abort(reason);
+    const reason = new Error('the client disconnected');
+    disconnect.abort(reason);
     await assert.rejects(waiting, reason);
     await replica.closed();
     assert.deepEqual(await events.next(), { value: undefined, done: true });
-    assert.equal(getEventListeners(leaves.signal, 'abort').length, 0);
+    assert.equal(getEventListeners(disconnect.signal, 'abort').length, 0);
   });
 
-  it('closes the connection by ending the iteration', async () => {
-    await using replica = await Raw.listen(openingOnly);
+  it('closes the connection when the iteration ends', async () => {
+    await using replica = await HttpReplica.listen(respondFirstChunkOnly);
     const { signal } = new AbortController();
     for await (const event of replica.engine.generate(chat(), signal)) {
       assert.equal(event.type, 'started');
@@ -37,7 +37,7 @@ describe('a caller who leaves', () => {
     assert.equal(getEventListeners(signal, 'abort').length, 0);
   });
 
-  it('leaves nothing on the signal after a whole generation, nor after a failed one', async () => {
+  it('removes its listeners from the signal after success and failure', async () => {
     await using engine = await openScripted();
     const { signal } = new AbortController();
     await collect(engine.generate(chat(), signal));
@@ -46,21 +46,21 @@ describe('a caller who leaves', () => {
     assert.equal(getEventListeners(signal, 'abort').length, 0);
   });
 
-  it('may go while the connection is still being made', async () => {
-    await using replica = await Raw.listen(() => {});
-    const leaves = new AbortController();
-    const next = replica.engine.generate(chat(), leaves.signal)[Symbol.asyncIterator]().next();
-    leaves.abort(new Error('gone'));
+  it('is not sent if the signal is aborted while connecting', async () => {
+    await using replica = await HttpReplica.listen(() => {});
+    const disconnect = new AbortController();
+    const next = replica.engine.generate(chat(), disconnect.signal)[Symbol.asyncIterator]().next();
+    disconnect.abort(new Error('gone'));
     await assert.rejects(next, /gone/);
     assert.equal(replica.bodies.length, 0);
   });
 });
 
-describe('a caller who reads slowly', () => {
-  it('makes the replica wait, and gets everything in the end', async () => {
+describe('a consumer that reads slowly', () => {
+  it('pauses the connection and receives all events', async () => {
     const frames = 4000;
     let written = 0;
-    await using replica = await Raw.listen(async (response) => {
+    await using replica = await HttpReplica.listen(async (response) => {
       response.writeHead(200);
       const chunk = { choices: [{ index: 0, delta: { content: 'x'.repeat(4096) } }] };
       for (; written < frames; written++) {
@@ -70,11 +70,11 @@ describe('a caller who reads slowly', () => {
       }
       response.end('data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n');
     });
-    const events = replica.engine.generate(chat(), STAYS)[Symbol.asyncIterator]();
+    const events = replica.engine.generate(chat(), NEVER_ABORTED)[Symbol.asyncIterator]();
     await events.next();
     await settled(() => written);
-    // What the sockets of both sides hold, and a quarter of a megabyte here.
-    assert(written < frames, 'all 16 MB were taken from a caller who reads nothing');
+    // The socket buffers of both sides and a quarter of a megabyte here fill up.
+    assert(written < frames, 'all 16 MB were read while the consumer read nothing');
     let characters = 0;
     for (let next = await events.next(); !next.done; next = await events.next()) {
       if (next.value.type === 'token') characters += next.value.text.length;

@@ -3,26 +3,26 @@ import { connect } from 'node:net';
 import { createInterface } from 'node:readline';
 
 /**
- * An engine process that does what a test tells it: it connects to the test's socket and carries out one command a
- * line. It answers `GET /health` on its own socket with what it was told last, and never before that.
+ * An engine process that executes one command per line from the test's socket. Returns the last `health` for
+ * `GET /health`, and does not respond before the first.
  */
 
-export interface DrivenArgument {
+export interface ControlledArgument {
   socketPath: string;
-  /** The test's Unix socket. */
+  /** Unix socket of the test. */
   controlPath: string;
 }
 
 export type Command = { print: string } | { health: object | null } | { exit: number };
 
-// Written by the test.
-const { socketPath, controlPath } = JSON.parse(process.argv[2] ?? '') as DrivenArgument;
+// `SupervisorTest` writes the same type.
+const { socketPath, controlPath } = JSON.parse(process.argv[2] ?? '') as ControlledArgument;
 process.stdin.on('close', () => process.exit()).resume();
 
 let health: object | null = null;
-let asked = 0;
+let checks = 0;
 const server = createServer((_request, response) => {
-  if (health !== null) response.end(JSON.stringify({ ...health, promptTokens: ++asked }));
+  if (health !== null) response.end(JSON.stringify({ ...health, promptTokens: ++checks }));
 });
 
 await new Promise<void>((resolve) => server.listen(socketPath, resolve));

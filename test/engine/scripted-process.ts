@@ -11,12 +11,12 @@ import { MODEL } from './requests.ts';
 
 const PROGRAM = fileURLToPath(new URL('../../src/engine/scripted/main.ts', import.meta.url));
 
-/** A scripted engine in a process of its own, on a socket of its own; both go when it is disposed. */
-export class ScriptedChild implements AsyncDisposable {
+/** A scripted engine in its own process, on a temporary socket. Disposing it kills the process. */
+export class ScriptedProcess implements AsyncDisposable {
   readonly process: ChildProcess;
   readonly socketPath: string;
   readonly #folder: string;
-  /** Every report so far. */
+
   readonly reports: EngineReport[] = [];
 
   private constructor(options: Partial<ScriptedOptions>) {
@@ -34,13 +34,13 @@ export class ScriptedChild implements AsyncDisposable {
     });
   }
 
-  /** Resolves when the child has reported that it is ready, or that it failed. */
-  static async start(options: Partial<ScriptedOptions> = {}): Promise<ScriptedChild> {
-    const child = new ScriptedChild(options);
+  /** Resolves when the engine has reported `ready` or `failed`. */
+  static async start(options: Partial<ScriptedOptions> = {}): Promise<ScriptedProcess> {
+    const child = new ScriptedProcess(options);
     // Standard output is a pipe.
     const lines = createInterface({ input: child.process.stdout as NodeJS.ReadableStream });
     for await (const line of lines) {
-      // The child writes nothing else.
+      // The engine writes only reports.
       const report = JSON.parse(line) as EngineReport;
       child.reports.push(report);
       if (report.event !== 'loading') break;
@@ -48,8 +48,8 @@ export class ScriptedChild implements AsyncDisposable {
     return child;
   }
 
-  /** Exit code and signal, once it has ended. */
-  async ended(): Promise<[code: number | null, signal: string | null]> {
+  /** Resolves with exit code and signal when the process has exited. */
+  async exited(): Promise<[code: number | null, signal: string | null]> {
     const { exitCode, signalCode } = this.process;
     if (exitCode === null && signalCode === null) await once(this.process, 'exit');
     return [this.process.exitCode, this.process.signalCode];
@@ -57,7 +57,7 @@ export class ScriptedChild implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.process.kill('SIGKILL');
-    await this.ended();
+    await this.exited();
     rmSync(this.#folder, { recursive: true });
   }
 }
