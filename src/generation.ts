@@ -138,6 +138,9 @@ export type GenerationEvent =
       usageSource: UsageSource;
     };
 
+/** An event with generated text. */
+export type TextEvent = Extract<GenerationEvent, { type: 'token' | 'reasoning' }>;
+
 /** Tokens of a request's prompts, at about four characters per token: for where no one counts them. */
 export function estimatedPromptTokens(request: GenerationRequest): number {
   const texts = request.kind === 'chat' ? request.messages.map(({ content }) => content) : request.prompts;

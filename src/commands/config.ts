@@ -48,7 +48,7 @@ async function check(): Promise<void> {
 /** Embedded models whose file can be told from no source. Whether it is there is what `doctor` looks at. */
 async function modelFaults({ file }: Config): Promise<string[]> {
   const [{ findModel }, { parseSource, SourceError }] = await Promise.all([
-    import('../models/catalogue.ts'),
+    import('../models/catalog.ts'),
     import('../models/source.ts'),
   ]);
   return file.models.flatMap(({ id, engine }) => {

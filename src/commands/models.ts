@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { homeOf, prepareHome } from '../config/home.ts';
 import { SILENT } from '../log.ts';
-import { CATALOGUE, memoryGb, type CatalogueModel } from '../models/catalogue.ts';
+import { CATALOG, memoryGb, type CatalogModel } from '../models/catalog.ts';
 import { describeSource } from '../models/source.ts';
 import { ModelStore, type LocalModel } from '../models/store.ts';
 import { note, print, printJson, printTable } from './output.ts';
@@ -89,12 +89,12 @@ async function list(flags: { available?: true; json?: true }): Promise<void> {
 
 function listCatalogue(here: ReadonlySet<string | null>, json: boolean): void {
   if (json) {
-    printJson(CATALOGUE.map((model) => ({ ...catalogueJson(model), pulled: here.has(model.id) })));
+    printJson(CATALOG.map((model) => ({ ...catalogJson(model), pulled: here.has(model.id) })));
     return;
   }
   printTable(
     ['ID', 'SIZE', 'MEMORY', 'CONTEXT', 'QUANTIZATION', 'LICENSE', 'DOWNLOADED', 'GOOD FOR'],
-    CATALOGUE.map((model) => [
+    CATALOG.map((model) => [
       model.id,
       `${model.sizeGb.toFixed(2)} GB`,
       `${memoryGb(model).toFixed(1)} GB`,
@@ -184,7 +184,7 @@ function asJson(model: LocalModel): Record<string, unknown> {
   };
 }
 
-function catalogueJson(model: CatalogueModel): Record<string, unknown> {
+function catalogJson(model: CatalogModel): Record<string, unknown> {
   return {
     id: model.id,
     summary: model.summary,

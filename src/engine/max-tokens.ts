@@ -1,6 +1,6 @@
 import type { ServiceError } from '../errors.ts';
 import type { GenerationRequest } from '../generation.ts';
-import { promptTokensOf } from '../openai/error-body.ts';
+import { readPromptTokens } from '../openai/error-body.ts';
 import type { DialectTraits } from './dialects.ts';
 
 /** The properties of a replica that determine the `max_tokens` sent to it. */
@@ -34,7 +34,7 @@ export function lowerMaxTokens(
   { traits, contextTokens }: ContextBound,
 ): number | null | undefined {
   if (refusal.code !== 'context_length_exceeded' || sent === null) return undefined;
-  const prompt = promptTokensOf(refusal);
+  const prompt = readPromptTokens(refusal);
   if (prompt !== null && contextTokens !== null) {
     const remaining = contextTokens - prompt.tokens - traits.reservedTokens;
     if (remaining < 1) return undefined;

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import { ServiceError } from '../errors.ts';
 import { estimatedPromptTokens, type GenerationEvent, type GenerationRequest } from '../generation.ts';
-import { readAnswer } from '../openai/answer-reader.ts';
+import { readResponse } from '../openai/response-reader.ts';
 import { readErrorBody } from '../openai/error-body.ts';
 import { StreamReader } from '../openai/stream-reader.ts';
 import { UsageMeter } from '../openai/usage-meter.ts';
@@ -187,7 +187,7 @@ export class ReplicaStream
     try {
       if (this.#reader) this.#read(this.#reader, null);
       else if (this.#status === 200)
-        this.#deliver(readAnswer(this.#request.kind, this.#body(), this.#meter()));
+        this.#deliver(readResponse(this.#request.kind, this.#body(), this.#meter()));
       else {
         const error = this.#httpError();
         if (this.#retryWithFewerTokens(error)) return;

@@ -4,8 +4,8 @@ import { ServiceError } from '../errors.ts';
 import { EventStream, WriteQueue, type EventStreamOptions } from '../event-stream.ts';
 import type { GenerationRequest } from '../generation.ts';
 import type { Log } from '../log.ts';
-import { AnswerBuilder, type AnswerIdentity } from '../openai/answer.ts';
 import { errorBody } from '../openai/error-body.ts';
+import { ResponseBuilder, type ResponseIdentity } from '../openai/response.ts';
 import { DONE, StreamFormatter } from '../openai/stream.ts';
 import type { LocalEngine } from './engine.ts';
 
@@ -50,10 +50,10 @@ export class Responder {
   async #respondWhole(
     request: GenerationRequest,
     response: ServerResponse,
-    identity: AnswerIdentity,
+    identity: ResponseIdentity,
     signal: AbortSignal,
   ): Promise<void> {
-    const answer = new AnswerBuilder(identity, request);
+    const answer = new ResponseBuilder(identity, request);
     try {
       for await (const event of this.#engine.generate(request, signal)) answer.add(event);
       sendJson(response, 200, answer.body());
@@ -65,7 +65,7 @@ export class Responder {
   async #stream(
     request: GenerationRequest,
     response: ServerResponse,
-    identity: AnswerIdentity,
+    identity: ResponseIdentity,
     signal: AbortSignal,
   ): Promise<void> {
     const formatter = new StreamFormatter(identity, request);

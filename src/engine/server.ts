@@ -5,7 +5,7 @@ import { ServiceError } from '../errors.ts';
 import type { GenerationRequest } from '../generation.ts';
 import type { Log } from '../log.ts';
 import { parseChatRequest } from '../openai/chat-request.ts';
-import { refuseUnsupported } from '../openai/honoured.ts';
+import { refuseUnsupported } from '../openai/request-body.ts';
 import { parseJsonBody } from '../openai/json-body.ts';
 import { parseTextRequest } from '../openai/text-request.ts';
 import type { Secret } from '../secret.ts';

@@ -9,9 +9,9 @@ import { ClientDisconnected } from '../inference/complete.ts';
 import { GenerationRecord } from '../inference/record.ts';
 import type { Log } from '../log.ts';
 import type { ServedModel } from '../routing/served-model.ts';
-import { AnswerBuilder, type AnswerIdentity } from '../openai/answer.ts';
+import { ResponseBuilder, type ResponseIdentity } from '../openai/response.ts';
 import { parseChatRequest } from '../openai/chat-request.ts';
-import { refuseUnsupported } from '../openai/honoured.ts';
+import { refuseUnsupported } from '../openai/request-body.ts';
 import { parseJsonBody } from '../openai/json-body.ts';
 import { DONE, StreamFormatter } from '../openai/stream.ts';
 import { parseTextRequest } from '../openai/text-request.ts';
@@ -60,7 +60,7 @@ export async function generate(
     const identity = identify(kind, exchange.requestId, parsed.model);
     if (parsed.stream) await stream(context, exchange, identity, parsed, events, outcome, record);
     else {
-      const answer = new AnswerBuilder(identity, parsed);
+      const answer = new ResponseBuilder(identity, parsed);
       for await (const event of events) answer.add(event);
       answerJson(exchange, 200, answer.body());
     }
@@ -116,7 +116,7 @@ export function notAllowed(model: string): ServiceError {
   });
 }
 
-function identify(kind: GenerationRequest['kind'], requestId: string, model: string): AnswerIdentity {
+function identify(kind: GenerationRequest['kind'], requestId: string, model: string): ResponseIdentity {
   const prefix = kind === 'chat' ? 'chatcmpl-' : 'cmpl-';
   return { id: prefix + requestId.replaceAll('-', ''), created: Math.floor(Date.now() / 1000), model };
 }
@@ -124,7 +124,7 @@ function identify(kind: GenerationRequest['kind'], requestId: string, model: str
 async function stream(
   context: HttpContext,
   exchange: Exchange,
-  identity: AnswerIdentity,
+  identity: ResponseIdentity,
   request: GenerationRequest,
   events: ReturnType<typeof complete>,
   outcome: RequestOutcome,

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ServiceError } from '../errors.ts';
-import { modelElement, modelList } from '../openai/models.ts';
+import { formatModel, formatModelList } from '../openai/models.ts';
 import { acceptKey, requireKey } from './authenticate.ts';
 import type { HttpContext } from './context.ts';
 import { answerJson } from './exchange.ts';
@@ -11,7 +11,7 @@ export function registerModels(app: FastifyInstance, context: HttpContext): void
   const admit = context.requireKeyForModels ? requireKey(context) : acceptKey(context);
   app.get('/v1/models', { onRequest: admit }, (request, reply) => {
     const cards = context.router.cards().filter(({ id }) => mayUse(request, id));
-    answer(request, reply, modelList(cards));
+    answer(request, reply, formatModelList(cards));
   });
   app.get<{ Params: { '*': string } }>('/v1/models/*', { onRequest: admit }, (request, reply) => {
     const model = context.router.model(request.params['*']);
@@ -22,7 +22,7 @@ export function registerModels(app: FastifyInstance, context: HttpContext): void
         retryAfterMs: 1000,
       });
     }
-    answer(request, reply, modelElement(card));
+    answer(request, reply, formatModel(card));
   });
 }
 

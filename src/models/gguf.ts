@@ -1,8 +1,8 @@
 import { basename, dirname, join } from 'node:path';
 import { FILE_TYPES } from './gguf-types.ts';
 import { scanGguf, type GgufScan, type GgufValue } from './gguf-scan.ts';
+import { splitFiles } from './layout.ts';
 import { ModelFileError } from './model-file-error.ts';
-import { splitFiles } from './split.ts';
 import { tokenizerFamily } from './tokenizer-family.ts';
 
 /** What a GGUF model file says of itself. Of a split model: all its files together. */

@@ -3,17 +3,22 @@ import { basename, dirname, isAbsolute, join, relative, sep } from 'node:path';
 import { tryLock } from '../file-lock.ts';
 import type { Log } from '../log.ts';
 import type { FreeBytes } from './disk.ts';
-import { fetchFile, hashFile, installedRecord, makeFolder, type FetchTools } from './fetch-file.ts';
+import {
+  allMustFit,
+  fetchFile,
+  hashFile,
+  installedRecord,
+  makeFolder,
+  type FetchTools,
+} from './fetch-file.ts';
 import { readGguf } from './gguf.ts';
 import { HttpClient, type HttpTimes } from './http-client.ts';
-import { Layout, partPath, pipFolder, readRecord, recordPath } from './layout.ts';
+import { Layout, partPath, pipFolder, readRecord, recordPath, splitFiles } from './layout.ts';
 import { ModelFileError } from './model-file-error.ts';
-import { catalogueId, findNamed, type NamedModel } from './named-model.ts';
+import { catalogueId, findNamed, type NamedModel } from './resolve-name.ts';
 import { ProgressMeter, type OnProgress } from './progress.ts';
 import { PullError, systemCode } from './pull-error.ts';
-import { allMustFit } from './split-fit.ts';
 import { SharedPulls } from './shared-pulls.ts';
-import { splitFiles } from './split.ts';
 
 export interface ModelStoreOptions {
   /** Absolute path of the service's home; models lie in `<home>/models`. */

@@ -1,16 +1,14 @@
 import { isUtf8 } from 'node:buffer';
-import type { GenerationEvent, Usage } from '../generation.ts';
+import type { TextEvent, Usage } from '../generation.ts';
 import type { GenerationKind } from './field.ts';
 
-type TextEvent = Extract<GenerationEvent, { type: 'token' | 'reasoning' }>;
+/** How often the template of a stream may change. Streams that alternate between choices would change it every time. */
+const MAX_CHANGES = 4;
 
-/** How often a stream may show a new shape before every chunk of it is parsed: choices in turn do so each time. */
-const MAX_LESSONS = 4;
-
-/** Counts that grow with each chunk, where usage is on every chunk. */
+/** Counts that change from chunk to chunk, if every chunk has usage. */
 const COUNTS = /"(completion_tokens|total_tokens)":(\d+)/g;
 
-/** What opens the text in a chunk. */
+/** Keys that precede the text in a chunk. */
 const CHAT_KEYS = ['"content":"'];
 const TEXT_KEYS = ['"text":"'];
 const REASONING_KEYS = ['"reasoning_content":"', '"reasoning":"'];
@@ -22,20 +20,19 @@ const ZERO = 0x30;
 const NINE = 0x39;
 
 /**
- * The bytes that the token chunks of a stream share: all of an event but its text, and the counts of its usage, is
- * the same from one to the next. A read that is one event of the shape that was learned costs a comparison of its
- * constant parts; splitting, decoding and parsing it would cost several times as much, once a token of every
- * stream. Whatever does not fit to the byte is left to the parser.
+ * Reads token chunks without parsing them. The chunks of a stream differ only in their text and their usage counts, so
+ * comparing the other bytes with a template is several times faster than splitting, decoding and parsing. Chunks that
+ * do not match exactly are left to the parser.
  */
 export class ChunkTemplate {
   readonly #kind: GenerationKind;
-  #lessons = 0;
-  /** Up to and including the quote that opens the text; null before the first lesson. */
+  #changes = 0;
+  /** Everything up to and including the opening quote of the text; null without a template. */
   #before: Buffer | null = null;
-  /** From the quote that closes the text, cut at the counts: one part without usage, three with. */
+  /** Everything from the closing quote of the text, split at the counts: three parts with usage, otherwise one. */
   #after: Buffer[] = [];
-  /** Which of the two counts is the completion's. */
-  #completionAt = 0;
+  /** Index of `completion_tokens` among the counts. */
+  #completionIndex = 0;
   #type: TextEvent['type'] = 'token';
   #choice = 0;
   #usage: Usage | null = null;
@@ -44,18 +41,18 @@ export class ChunkTemplate {
     this.#kind = kind;
   }
 
-  /** Usage as of the last chunk read here; null where the chunks tell none. */
+  /** Usage in the last chunk that was read; null if chunks have none. */
   get usage(): Usage | null {
     return this.#usage;
   }
 
-  /** Learns from the data of an event that was parsed to this one token and no more. */
+  /** Creates the template from the data of an event that contains only this token. */
   learn(data: string, token: TextEvent, usage: Usage | null): void {
-    if (this.#lessons >= MAX_LESSONS || token.logprobs !== null) return;
-    this.#lessons++;
-    const at = this.#textAt(data, token.type);
+    if (this.#changes >= MAX_CHANGES || token.logprobs !== null) return;
+    this.#changes++;
+    const at = this.#textStart(data, token.type);
     const literal = JSON.stringify(token.text).slice(1);
-    // The key may also be elsewhere, and a server may escape differently: then nothing is learned.
+    // The key may also occur elsewhere, and servers may escape differently.
     if (at < 0 || !data.startsWith(literal, at)) return;
     const rest = `${data.slice(at + literal.length - 1)}\n\n`;
     const counts = usage === null ? [] : [...rest.matchAll(COUNTS)];
@@ -66,7 +63,7 @@ export class ChunkTemplate {
       const digits = count.index + count[0].length - (count[2] ?? '').length;
       this.#after.push(Buffer.from(rest.slice(from, digits)));
       from = count.index + count[0].length;
-      if (count[1] === 'completion_tokens') this.#completionAt = index;
+      if (count[1] === 'completion_tokens') this.#completionIndex = index;
     }
     this.#after.push(Buffer.from(rest.slice(from)));
     this.#before = Buffer.from(`data: ${data.slice(0, at)}`);
@@ -76,21 +73,21 @@ export class ChunkTemplate {
   }
 
   /**
-   * The token of a read that is one whole event of the learned shape; null for every other. Its count is that of
-   * `usage`, and 0 where chunks have none.
+   * Reads a chunk that is exactly one event and matches the template; otherwise returns null. `completionTokens` is 0 if
+   * chunks have no usage.
    */
   read(bytes: Buffer): TextEvent | null {
     const before = this.#before;
-    if (before === null || !hasAt(bytes, before, 0)) return null;
+    if (before === null || !matchesAt(bytes, before, 0)) return null;
     let end = before.length;
     let ascii = true;
     for (; bytes[end] !== QUOTE; end++) {
       const byte = bytes[end];
-      // An escape is the parser's business, and so is what no JSON text may hold.
+      // Leave escapes and invalid characters to the parser.
       if (byte === undefined || byte === BACKSLASH || byte < SPACE) return null;
       if (byte > 0x7f) ascii = false;
     }
-    // A text of nothing is no token.
+    // An empty text is not a token.
     if (end === before.length) return null;
     if (!ascii && !isUtf8(bytes.subarray(before.length, end))) return null;
     const completionTokens = this.#readCounts(bytes, end);
@@ -105,8 +102,8 @@ export class ChunkTemplate {
     };
   }
 
-  /** Where the text begins, behind its quote; -1 where there is no such key. */
-  #textAt(data: string, type: TextEvent['type']): number {
+  /** Returns the index of the text after its quote, or -1. */
+  #textStart(data: string, type: TextEvent['type']): number {
     const keys = type === 'reasoning' ? REASONING_KEYS : this.#kind === 'chat' ? CHAT_KEYS : TEXT_KEYS;
     for (const key of keys) {
       const at = data.indexOf(key);
@@ -115,21 +112,21 @@ export class ChunkTemplate {
     return -1;
   }
 
-  /** The completion's count behind the text, null where chunks have none; undefined: it is of another shape. */
+  /** Reads `completion_tokens` after the text; null if chunks have no usage, undefined if the bytes do not match. */
   #readCounts(bytes: Buffer, textEnd: number): number | null | undefined {
     let at = textEnd;
     let completionTokens: number | null = null;
     const last = this.#after.length - 1;
     for (let index = 0; index <= last; index++) {
       const part = this.#after[index] as Buffer; // The index is within the list.
-      if (!hasAt(bytes, part, at)) return undefined;
+      if (!matchesAt(bytes, part, at)) return undefined;
       at += part.length;
       if (index === last) break;
       const from = at;
       for (let byte = bytes[at]; byte !== undefined && byte >= ZERO && byte <= NINE; byte = bytes[at]) at++;
-      // More digits than these would be no count, and might not be exact.
+      // Longer numbers may not be exact.
       if (at === from || at - from > 15) return undefined;
-      if (index === this.#completionAt) completionTokens = Number(bytes.toString('latin1', from, at));
+      if (index === this.#completionIndex) completionTokens = Number(bytes.toString('latin1', from, at));
     }
     if (at !== bytes.length) return undefined;
     if (completionTokens !== null && this.#usage !== null) this.#usage = { ...this.#usage, completionTokens };
@@ -137,8 +134,7 @@ export class ChunkTemplate {
   }
 }
 
-/** Whether these bytes stand at that place. */
-function hasAt(bytes: Buffer, part: Buffer, at: number): boolean {
+function matchesAt(bytes: Buffer, part: Buffer, at: number): boolean {
   const end = at + part.length;
   return end <= bytes.length && bytes.compare(part, 0, part.length, at, end) === 0;
 }

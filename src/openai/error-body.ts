@@ -1,28 +1,28 @@
 import { ERRORS, ServiceError, type ErrorCode } from '../errors.ts';
 
-/** The body of an error answer: `{"error":{message,type,param,code}}`, all four always there. */
+/** Formats the body of an error response: `{"error":{message,type,param,code}}`. All four fields are always present. */
 export function errorBody(error: ServiceError): string {
   return `{"error":${errorJson(error)}}`;
 }
 
-/** The `error` object alone, as it also stands in a stream. */
+/** Formats the `error` object. */
 export function errorJson(error: ServiceError): string {
   const { message, type, param, code } = error;
   return JSON.stringify({ message, type, param, code });
 }
 
 /**
- * A replica's error answer as ours, whatever its dialect. What the caller can mend stays a 400 with the replica's
- * words, without addresses and paths; a refused key, a missing model or an overload is the operator's, so
- * `engine_unavailable`; a fault inside the replica is `internal_error`. `cause`, for the log, has the status and the
- * replica's word for the fault, never its sentences: servers quote prompts in them, and no prompt belongs in a log.
+ * Converts an error response of a replica of any dialect. Errors that the caller can fix are a 400 with the replica's
+ * message, without addresses and paths. A refused key, a missing model or an overload is `engine_unavailable`, because
+ * only the operator can fix it. An internal error of the replica is `internal_error`. `cause`, which is logged, has the
+ * status and the replica's error code, but not its message, which may quote the prompt.
  */
 export function readErrorBody(status: number, body: string): ServiceError {
   const detail = readDetail(body);
-  const word = WORD.test(detail.code ?? '') ? ` (${detail.code})` : '';
-  const cause = new Error(`the replica responded with status ${status}${word}`);
-  if (CALLERS_FAULT.has(status) || (status === 500 && isContextOverflow(detail))) {
-    return callersFault(detail, cause);
+  const code = ERROR_CODE.test(detail.code ?? '') ? ` (${detail.code})` : '';
+  const cause = new Error(`the replica responded with status ${status}${code}`);
+  if (CLIENT_ERRORS.has(status) || (status === 500 && isContextOverflow(detail))) {
+    return clientError(detail, cause);
   }
   if (status === 500)
     return new ServiceError('internal_error', 'The engine failed to process the request.', { cause });
@@ -36,58 +36,57 @@ export function readErrorBody(status: number, body: string): ServiceError {
   );
 }
 
-/** An error that came in the middle of a stream; its status stands in the frame, if anywhere. */
+/** Converts an error in a stream. The status is 500 unless the frame has one. */
 export function readErrorFrame(body: string): ServiceError {
   const { status } = readDetail(body);
   return readErrorBody(status ?? 500, body);
 }
 
-/** What a code or a type of an error looks like. */
-const WORD = /^[A-Za-z][\w.-]{0,63}$/;
+const ERROR_CODE = /^[A-Za-z][\w.-]{0,63}$/;
 const MAX_MESSAGE = 500;
 const RETRY_AFTER_MS = 1000;
-/** 413 and 422 are what TGI answers to a prompt or a field that it does not take. */
-const CALLERS_FAULT: ReadonlySet<number> = new Set([400, 413, 422]);
+/** TGI sends 413 and 422 for prompts and fields that it refuses. */
+const CLIENT_ERRORS: ReadonlySet<number> = new Set([400, 413, 422]);
 
-interface Detail {
+interface ErrorDetail {
   message: string;
   code: string | null;
   param: string | null;
   status: number | null;
 }
 
-function callersFault(detail: Detail, cause: Error): ServiceError {
-  const own = ownCode(detail.code);
-  if (own === null && NO_ROOM.test(detail.message)) {
+function clientError(detail: ErrorDetail, cause: Error): ServiceError {
+  const code = knownCode(detail.code);
+  if (code === null && FULL_CONTEXT.test(detail.message)) {
     const message =
       "The prompt fills this model's maximum context length, which leaves no room for a completion.";
     return new ServiceError('context_length_exceeded', message, { cause });
   }
-  const message = scrub(detail.message) || 'The engine of this model refused the request.';
+  const message = redact(detail.message) || 'The engine of this model refused the request.';
   if (!isContextOverflow(detail)) {
-    return new ServiceError(own ?? 'invalid_value', message, { param: detail.param, cause });
+    return new ServiceError(code ?? 'invalid_value', message, { param: detail.param, cause });
   }
-  // Other servers name fields that a caller cannot send, such as vLLM's `input_tokens`.
-  const param = own === null ? null : detail.param;
+  // Other servers name fields that are not in the request, such as vLLM's `input_tokens`.
+  const param = code === null ? null : detail.param;
   return new ServiceError('context_length_exceeded', message, { param, cause });
 }
 
-/** vLLM's words for a prompt that fills the context exactly. No request of ours has a `max_tokens` below 1. */
-const NO_ROOM = /^max_tokens must be at least 1, got 0\b/;
+/** vLLM's message for a prompt that fills the context exactly. The service never sends a `max_tokens` below 1. */
+const FULL_CONTEXT = /^max_tokens must be at least 1, got 0\b/;
 
 /**
- * The prompt's tokens, from a refusal of `max_tokens` as more than the prompt leaves of the context; null where the
- * message does not tell them. Not `exact`: there are at least so many.
+ * Reads the number of prompt tokens from the error of a replica that refused `max_tokens` as too large for the context;
+ * null if the message has no number. If not `exact`, there are at least this many.
  */
-export function promptTokensOf(refusal: ServiceError): { tokens: number; exact: boolean } | null {
+export function readPromptTokens(error: ServiceError): { tokens: number; exact: boolean } | null {
   for (const pattern of PROMPT_TOKENS) {
-    const groups = pattern.exec(refusal.message)?.groups;
+    const groups = pattern.exec(error.message)?.groups;
     if (groups) return { tokens: Number(groups['tokens']), exact: groups['least'] === undefined };
   }
   return null;
 }
 
-/** Of vLLM up to 0.9, of vLLM from 0.10, of SGLang, of TGI. */
+/** Messages of vLLM up to 0.9, vLLM since 0.10, SGLang and TGI. */
 const PROMPT_TOKENS = [
   /\((?<tokens>\d{1,9}) in the (?:messages|prompt),/,
   /\b(?:your request has|your prompt contains) (?<least>at least )?(?<tokens>\d{1,9}) input tokens/,
@@ -95,24 +94,24 @@ const PROMPT_TOKENS = [
   /Given: (?<tokens>\d{1,9}) `inputs` tokens/,
 ];
 
-/** A code of our own table for a 400: what an engine of ours sends. */
-function ownCode(code: string | null): ErrorCode | null {
+/** Returns the code if it is a Sluice error code of status 400. Sluice engines send these. */
+function knownCode(code: string | null): ErrorCode | null {
   if (code === null || !Object.hasOwn(ERRORS, code)) return null;
   const known = code as ErrorCode; // A key of the table, checked above.
   return ERRORS[known][0] === 400 ? known : null;
 }
 
-/** The words of vLLM, SGLang, llama-server and TGI for a prompt that is too long. */
+/** Messages of vLLM, SGLang, llama-server and TGI for prompts that are too long. */
 const OVERFLOW =
   /maximum context length|context (?:length|size|window)|(?:longer than|exceeds?) .{0,40}context|max_model_len|`inputs` (?:tokens|must have)|`inputs` tokens \+ `max_new_tokens`/i;
 
-function isContextOverflow(detail: Detail): boolean {
+function isContextOverflow(detail: ErrorDetail): boolean {
   if (detail.code === 'context_length_exceeded' || detail.code === 'exceed_context_size_error') return true;
-  return ownCode(detail.code) === null && OVERFLOW.test(detail.message);
+  return knownCode(detail.code) === null && OVERFLOW.test(detail.message);
 }
 
-/** Reads `{error:{…}}`, `{error:"…"}`, `{message}` or `{detail}`; a body of another form has no message. */
-function readDetail(body: string): Detail {
+/** Reads `{error:{…}}`, `{error:"…"}`, `{message}` or `{detail}`. The message of any other body is ''. */
+function readDetail(body: string): ErrorDetail {
   const whole = asRecord(parse(body));
   const inner = asRecord(whole['error']);
   const status =
@@ -120,9 +119,9 @@ function readDetail(body: string): Detail {
   const message = [inner['message'], whole['error'], whole['message'], whole['detail']].find(isText) ?? '';
   const code = [inner['code'], inner['type'], whole['error_type'], whole['type']].find(isText) ?? null;
   const param = [inner['param'], whole['param']].find(isText) ?? null;
-  // Frames of ours carry no status; the table tells it.
-  const own = code !== null && Object.hasOwn(ERRORS, code) ? ERRORS[code as ErrorCode][0] : null;
-  return { message, code, param: isFieldPath(param) ? param : null, status: status ?? own };
+  // Errors in Sluice streams have no status; the table has it.
+  const knownStatus = code !== null && Object.hasOwn(ERRORS, code) ? ERRORS[code as ErrorCode][0] : null;
+  return { message, code, param: isFieldPath(param) ? param : null, status: status ?? knownStatus };
 }
 
 function parse(body: string): unknown {
@@ -154,11 +153,11 @@ const HOST = /\b(?:\d{1,3}(?:\.\d{1,3}){3}|localhost)(?::\d+)?\b|\b[a-z0-9-]+(?:
 const PATH = /(?<![\w.])(?:~|\.{1,2})?(?:\/[\w.@+-]+){2,}\/?|\b[A-Z]:\\\S+/g;
 const KEY = /\b(?:sk|hf|Bearer)[-_ ][\w-]{8,}/g;
 
-/** What vLLM writes behind its message: its own name of the field, and the value. */
+/** vLLM appends its own name of the field, and the value. */
 const VLLM_PARAMETER = / \(parameter=\w+, value=.*\)$/s;
 
-/** A replica's words without what would tell where it runs, in one line of bounded length. */
-function scrub(message: string): string {
+/** Removes addresses, paths and keys from a replica's message and shortens it to one line. */
+function redact(message: string): string {
   const clean = message
     .toWellFormed()
     .replace(VLLM_PARAMETER, '')

@@ -3,10 +3,10 @@ import { asString, isLongerThan, wrongType, wrongValue } from './values.ts';
 
 export type GenerationKind = 'chat' | 'text';
 
-/** Which dialects give a field its meaning; 'all' also where the service itself does, or the field changes nothing. */
-type HonouredBy = readonly Dialect[] | 'all';
+/** Dialects that implement a field. 'all' also if the service implements it, or if it has no effect. */
+type SupportedBy = readonly Dialect[] | 'all';
 
-/** The JSON Schema words that describe a field; validation, docs and OpenAPI all read these. */
+/** JSON Schema keywords of a field, for validation, docs and OpenAPI. */
 export interface FieldSchema {
   readonly type?: string;
   readonly minimum?: number;
@@ -26,92 +26,90 @@ export interface FieldSchema {
   readonly $ref?: string;
 }
 
-/** What a field is for: `generation` changes the answer, `hint` is taken and changes nothing, `refused` must be neutral. */
+/** `hint`: accepted and ignored. `refused`: only neutral values are accepted. */
 type FieldUse = 'generation' | 'hint' | 'refused';
 
-/** One row of the table of request fields. */
+/** A request field. */
 export interface Field {
-  /** Where it stands in the body; `[]` is any element: `messages[].role`. */
+  /** Path in the body, such as `messages[].role`. */
   readonly path: string;
   readonly kinds: readonly GenerationKind[];
-  /** Only between the service and its own engine processes; unknown to callers. */
+  /** Only used between the service and its engine processes; unknown to callers. */
   readonly internal: boolean;
   readonly required: boolean;
   readonly use: FieldUse;
   readonly schema: FieldSchema;
-  /** The type in words, such as `number`. */
+  /** The type, for docs. */
   readonly type: string;
-  /** The bounds in words, such as `0 to 2`; empty where there are none. */
+  /** The bounds, for docs, such as `0 to 2`. May be empty. */
   readonly bounds: string;
-  /** What holds when the field is absent or null, in words. */
+  /** The default, for docs. */
   readonly default: string;
-  /** Values, besides null, that change nothing and pass whatever the engine. */
+  /** Values besides null that have no effect and are accepted for every engine. */
   readonly neutral: readonly unknown[];
-  readonly honouredBy: HonouredBy;
+  readonly supportedBy: SupportedBy;
   readonly description: string;
 }
 
-/** What a row says of itself; the rest follows from it. */
 export interface FieldOptions {
   kinds?: readonly GenerationKind[];
   internal?: boolean;
   required?: boolean;
   neutral?: readonly unknown[];
-  honouredBy?: HonouredBy;
+  supportedBy?: SupportedBy;
   bounds?: string;
   default?: string;
   description: string;
 }
 
-/** A row whose value is one number, boolean or string, with what it becomes when absent. */
+/** A field whose value is a number, boolean or string. */
 export interface ScalarField<T> extends Field {
+  /** The value if the field is absent. */
   readonly fallback: T;
   readonly read: (value: unknown, path: string) => T;
 }
 
-/** A row that a parser of its own reads. `type` is its type in words. */
+/** A field with a separate parser. */
 export function structured(path: string, type: string, schema: FieldSchema, options: FieldOptions): Field {
-  return rowOf(path, 'generation', type, schema, options);
+  return createField(path, 'generation', type, schema, options);
 }
 
-/** A row that is taken whatever it holds and changes nothing. */
+/** A field that is accepted with any value and ignored. */
 export function hint(path: string, options: FieldOptions): Field {
-  return rowOf(path, 'hint', 'any', {}, options);
+  return createField(path, 'hint', 'any', {}, options);
 }
 
-/** A row that is refused by name unless its value is null or one of `neutral`. */
+/** A field that is refused unless its value is null or one of `neutral`. */
 export function refused(path: string, options: FieldOptions): Field {
   const neutral = options.neutral ?? [];
   const bounds = neutral.length === 0 ? 'null only' : `null or ${neutral.map(quoted).join(' or ')}`;
-  return rowOf(path, 'refused', 'any', {}, { ...options, neutral, bounds });
+  return createField(path, 'refused', 'any', {}, { ...options, neutral, bounds });
 }
 
-/** A number or integer within the bounds of `schema`. */
 export function number<T extends number | null>(
   path: string,
   schema: FieldSchema & { type: 'number' | 'integer' },
   fallback: T,
   options: FieldOptions,
 ): ScalarField<number | T> {
-  const words = boundsText(schema);
-  const expected = `${schema.type === 'integer' ? 'an integer' : 'a number'}${words === '' ? '' : ` (${words})`}`;
+  const bounds = boundsText(schema);
+  const expected = `${schema.type === 'integer' ? 'an integer' : 'a number'}${bounds === '' ? '' : ` (${bounds})`}`;
   const read = (value: unknown, at: string): number => {
     const integral = schema.type !== 'integer' || Number.isInteger(value);
     if (typeof value !== 'number' || !integral) throw wrongType(at, expected, value);
     if (!within(value, schema)) throw wrongValue(at, rangeText(schema), value);
     return value;
   };
-  return { ...rowOf(path, 'generation', schema.type, schema, options, fallback), fallback, read };
+  return { ...createField(path, 'generation', schema.type, schema, options, fallback), fallback, read };
 }
 
-/** True or false. */
 export function boolean<T extends boolean | null>(
   path: string,
   fallback: T,
   options: FieldOptions,
 ): ScalarField<boolean | T> {
-  const row = rowOf(path, 'generation', 'boolean', { type: 'boolean' }, options, fallback);
-  return { ...row, fallback, read: readBoolean };
+  const field = createField(path, 'generation', 'boolean', { type: 'boolean' }, options, fallback);
+  return { ...field, fallback, read: readBoolean };
 }
 
 /** A string of `minLength` to `maxLength` Unicode code points. */
@@ -128,10 +126,10 @@ export function string<T extends string | null>(
       throw wrongValue(at, `${boundsText(full)} long`);
     return text;
   };
-  return { ...rowOf(path, 'generation', 'string', full, options, fallback), fallback, read };
+  return { ...createField(path, 'generation', 'string', full, options, fallback), fallback, read };
 }
 
-function rowOf(
+function createField(
   path: string,
   use: FieldUse,
   type: string,
@@ -150,7 +148,7 @@ function rowOf(
     bounds: options.bounds ?? boundsText(schema),
     default: options.default ?? (options.required === true ? 'required' : quoted(fallback)),
     neutral: options.neutral ?? [],
-    honouredBy: options.honouredBy ?? 'all',
+    supportedBy: options.supportedBy ?? 'all',
     description: options.description,
   };
 }
@@ -168,7 +166,7 @@ function within(value: number, schema: FieldSchema): boolean {
   );
 }
 
-/** The bounds of a schema in words, such as `0 to 2` or `1 to 64 characters`. */
+/** Describes the bounds of a schema, such as `0 to 2` or `1 to 64 characters`. */
 function boundsText(schema: FieldSchema): string {
   const { minimum, maximum, exclusiveMinimum, minLength, maxLength } = schema;
   if (exclusiveMinimum !== undefined && maximum !== undefined)
@@ -179,7 +177,7 @@ function boundsText(schema: FieldSchema): string {
   return '';
 }
 
-/** The bounds of a number, as they read on from "must be". */
+/** Describes the bounds of a number, to continue "must be". */
 function rangeText(schema: FieldSchema): string {
   const { minimum, maximum, exclusiveMinimum } = schema;
   if (exclusiveMinimum !== undefined) return `above ${exclusiveMinimum} and at most ${maximum}`;

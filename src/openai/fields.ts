@@ -2,20 +2,17 @@ import type { Dialect } from '../generation.ts';
 import { boolean, hint, number, refused, string, structured, type Field } from './field.ts';
 
 /**
- * The one table of request fields. Parsing, `docs/api.md` and the OpenAPI document come from it. `honouredBy`
- * follows the request models and samplers of the servers themselves (vLLM `protocol.py`, SGLang `protocol.py`,
- * llama-server `server-schema.cpp`, TGI `lib.rs`); a field that a server takes and leaves unused is not honoured.
+ * The table of request fields, from which parsing, `docs/api.md` and the OpenAPI document are derived. `supportedBy`
+ * follows the source code of the servers (vLLM `protocol.py`, SGLang `protocol.py`, llama-server `server-schema.cpp`,
+ * TGI `lib.rs`). Fields that a server accepts and ignores are not supported.
  */
 
-/** Most stop sequences of a request. */
 export const MAX_STOP_SEQUENCES = 4;
-/** Longest stop sequence, in UTF-16 units: as much text as may be held back. */
+/** Maximum length of a stop sequence, in code points. A stream may hold back this much text. */
 export const MAX_STOP_LENGTH = 1024;
-/** Most entries of `logit_bias`. */
 export const MAX_BIASED_TOKENS = 1024;
-/** A token id as the name of a field. */
 export const TOKEN_ID = /^(0|[1-9][0-9]{0,8})$/;
-/** Largest 32-bit signed integer: what every engine can hold as a count of tokens or a token id. */
+/** The largest count of tokens and token ID that every engine can represent. */
 export const MAX_INT32 = 2_147_483_647;
 
 const SAMPLERS: readonly Dialect[] = ['sluice', 'vllm', 'sglang', 'llama-server'];
@@ -82,7 +79,7 @@ export const prompt = structured(
   {
     kinds: TEXT,
     required: true,
-    honouredBy: MANY_CHOICES,
+    supportedBy: MANY_CHOICES,
     bounds: 'not empty; prompts x `n` at most `limits.choices`',
     description:
       'One or more texts to complete, with `n` choices each. Arrays of token IDs are not supported. All engines support a single prompt.',
@@ -112,32 +109,32 @@ export const topP = number('top_p', { type: 'number', exclusiveMinimum: 0, maxim
 
 export const topK = number('top_k', { type: 'integer', minimum: 0, maximum: MAX_INT32 }, null, {
   neutral: [0],
-  honouredBy: SAMPLERS,
+  supportedBy: SAMPLERS,
   description: 'Samples from this number of most likely tokens; 0 means all.',
 });
 
 export const minP = number('min_p', { type: 'number', minimum: 0, maximum: 1 }, 0, {
   neutral: [0],
-  honouredBy: SAMPLERS,
+  supportedBy: SAMPLERS,
   description: 'Excludes tokens whose probability is below this fraction of the most likely one.',
 });
 
 export const seed = number('seed', { type: 'integer', minimum: -(2 ** 63), maximum: 2 ** 63 }, null, {
   bounds: 'signed 64-bit',
-  honouredBy: ['sluice', 'vllm', 'llama-server', 'tgi'],
+  supportedBy: ['sluice', 'vllm', 'llama-server', 'tgi'],
   description:
     'Makes sampling reproducible: the same request with the same seed and engine generates the same text, on a best-effort basis. Only the lower 32 bits are used.',
 });
 
 export const presencePenalty = number('presence_penalty', { type: 'number', minimum: -2, maximum: 2 }, 0, {
   neutral: [0],
-  honouredBy: SAMPLERS,
+  supportedBy: SAMPLERS,
   description: 'Above 0, makes tokens that have occurred less likely.',
 });
 
 export const frequencyPenalty = number('frequency_penalty', { type: 'number', minimum: -2, maximum: 2 }, 0, {
   neutral: [0],
-  honouredBy: [...SAMPLERS, 'tgi'],
+  supportedBy: [...SAMPLERS, 'tgi'],
   description: 'Above 0, makes tokens less likely with each occurrence.',
 });
 
@@ -147,7 +144,7 @@ export const repetitionPenalty = number(
   1,
   {
     neutral: [1],
-    honouredBy: SAMPLERS,
+    supportedBy: SAMPLERS,
     description: 'Above 1, divides the odds of tokens that have occurred by this value.',
   },
 );
@@ -163,7 +160,7 @@ export const logitBias = structured(
   },
   {
     neutral: [{}],
-    honouredBy: SAMPLERS,
+    supportedBy: SAMPLERS,
     bounds: `at most ${MAX_BIASED_TOKENS} token IDs, each -100 to 100`,
     default: 'none',
     description: 'Maps token IDs, as strings, to values that are added to their logits.',
@@ -193,7 +190,7 @@ export const stop = structured(
 
 export const choices = number('n', { type: 'integer', minimum: 1, maximum: 128 }, 1, {
   neutral: [1],
-  honouredBy: MANY_CHOICES,
+  supportedBy: MANY_CHOICES,
   bounds: '1 to `limits.choices`',
   description: 'Number of choices to generate for each prompt.',
 });
@@ -201,14 +198,14 @@ export const choices = number('n', { type: 'integer', minimum: 1, maximum: 128 }
 export const chatLogprobs = boolean('logprobs', false, {
   kinds: CHAT,
   neutral: [false],
-  honouredBy: SAMPLERS,
+  supportedBy: SAMPLERS,
   description: 'Whether to return the log probability of each token.',
 });
 
 export const topLogprobs = number('top_logprobs', { type: 'integer', minimum: 0, maximum: 20 }, null, {
   kinds: CHAT,
   neutral: [0],
-  honouredBy: SAMPLERS,
+  supportedBy: SAMPLERS,
   default: '`0`',
   description:
     'Number of most likely tokens to return at each position. Values above 0 require `logprobs: true`.',
@@ -216,14 +213,14 @@ export const topLogprobs = number('top_logprobs', { type: 'integer', minimum: 0,
 
 export const textLogprobs = number('logprobs', { type: 'integer', minimum: 0, maximum: 5 }, null, {
   kinds: TEXT,
-  honouredBy: SAMPLERS,
+  supportedBy: SAMPLERS,
   description: 'Returns the log probability of each token, with this many alternatives.',
 });
 
 export const echo = boolean('echo', false, {
   kinds: TEXT,
   neutral: [false],
-  honouredBy: MANY_CHOICES,
+  supportedBy: MANY_CHOICES,
   description: 'Whether each text starts with its prompt. Cannot be combined with `logprobs`.',
 });
 
@@ -233,7 +230,7 @@ export const responseFormat = structured(
   { $ref: '#/components/schemas/ResponseFormat' },
   {
     neutral: [{ type: 'text' }],
-    honouredBy: SAMPLERS,
+    supportedBy: SAMPLERS,
     default: '`{"type":"text"}`',
     description:
       'Format of the text: `text`, `json_object`, or `json_schema` with a schema of supported keywords.',
@@ -328,7 +325,7 @@ const bestOf = refused('best_of', {
   description: 'Only accepted if it equals `n`, where it has no effect.',
 });
 
-/** Every field of both requests, in the order in which documents list them. */
+/** All fields of both requests, in the order of the docs. */
 export const FIELDS: readonly Field[] = [
   model,
   messages,

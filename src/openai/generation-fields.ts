@@ -3,19 +3,19 @@ import type { GenerationKind } from './field.ts';
 import * as fields from './fields.ts';
 import { RequestBody, type ParseOptions } from './request-body.ts';
 import { parseResponseFormat } from './response-format.ts';
-import { asObject, asString, isLongerThan, shown, wrongType, wrongValue } from './values.ts';
+import { asObject, asString, isLongerThan, displayName, wrongType, wrongValue } from './values.ts';
 
-/** What chat and text requests have in common; the rest of each is in its own parser. */
+/** The fields that chat and text requests share. */
 export type GenerationFields = Omit<ChatRequest, 'kind' | 'messages' | 'maxTokens' | 'logprobs'>;
 
-/** Reads the fields that both requests have. Throws the 400s, by path. */
+/** Parses the fields that chat and text requests share. Throws a 400 with the path of the field. */
 export function parseGenerationFields(
   body: RequestBody,
   kind: GenerationKind,
   options: ParseOptions,
 ): GenerationFields {
   return {
-    model: body.read(fields.model) ?? '', // Required: `read` throws where it is absent.
+    model: body.read(fields.model) ?? '', // Required: `read` throws if it is absent.
     sampling: parseSampling(body),
     stop: parseStop(body.raw(fields.stop)),
     choices: parseChoices(body, options.maxChoices),
@@ -27,7 +27,7 @@ export function parseGenerationFields(
   };
 }
 
-/** An upper bound of tokens; more than any engine can count is as good as the most it can. */
+/** Limits a maximum number of tokens to what every engine can represent. */
 export function clampTokens(tokens: number | null): number | null {
   return tokens === null ? null : Math.min(tokens, fields.MAX_INT32);
 }
@@ -56,13 +56,13 @@ function parseLogitBias(body: RequestBody): ReadonlyMap<number, number> {
     throw wrongValue('logit_bias', `an object with at most ${fields.MAX_BIASED_TOKENS} token IDs`);
   }
   for (const [name, bias] of entries) {
-    const path = `logit_bias.${shown(name)}`;
+    const path = `logit_bias.${displayName(name)}`;
     if (!fields.TOKEN_ID.test(name)) throw wrongValue(path, 'named by a token ID');
     if (typeof bias !== 'number') throw wrongType(path, 'a number', bias);
     if (bias < -100 || bias > 100) throw wrongValue(path, 'between -100 and 100', bias);
     biases.set(Number(name), bias);
   }
-  if (biases.size > 0) body.note(fields.logitBias);
+  if (biases.size > 0) body.markUsed(fields.logitBias);
   return biases;
 }
 

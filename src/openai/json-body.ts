@@ -1,19 +1,19 @@
 import { ServiceError } from '../errors.ts';
 
-/** Deepest nesting of arrays and objects in a body. The deepest legal request, a JSON schema, stays below it. */
+/** Maximum nesting of arrays and objects in a body. The deepest allowed JSON schema fits. */
 const MAX_BODY_DEPTH = 64;
 
-/** Most values in a body. `JSON.parse` needs up to half a microsecond for each, whatever its size. */
+/** Maximum number of values in a body. `JSON.parse` needs up to half a microsecond for each. */
 const MAX_BODY_VALUES = 50_000;
 
-/** The bounds of a body, for the OpenAPI document; `bytes` is a number or the setting that holds it. */
+/** Describes the bounds of a body for the OpenAPI document. `bytes` is a number or the name of a setting. */
 export function bodyBounds(bytes: number | string): string {
   return `At most ${MAX_BODY_VALUES} JSON values, nested at most ${MAX_BODY_DEPTH} levels deep, and at most ${bytes} bytes of UTF-8.`;
 }
 
 /**
- * Reads a request body as one JSON object. Depth and values are counted before parsing, so that a hostile body costs one
- * pass over its bytes and no objects. Throws `invalid_json`.
+ * Parses a request body as a JSON object. Counts depth and values before parsing, so that a hostile body costs only one
+ * pass over its bytes. Throws `invalid_json`.
  */
 export function parseJsonBody(bytes: Uint8Array): Record<string, unknown> {
   checkShape(bytes);
@@ -21,7 +21,7 @@ export function parseJsonBody(bytes: Uint8Array): Record<string, unknown> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new ServiceError('invalid_json', 'The request body must be a JSON object.');
   }
-  return value as Record<string, unknown>; // JSON.parse gives objects string keys and JSON values, nothing else.
+  return value as Record<string, unknown>; // JSON.parse only creates objects with string keys.
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
@@ -38,7 +38,7 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // The parser's own message quotes the body, which belongs neither in an answer nor in a log.
+    // The parser's message quotes the body, which must not be in responses or logs.
     throw new ServiceError('invalid_json', 'The request body is not valid JSON.');
   }
 }
@@ -52,8 +52,8 @@ const OPENING_BRACE = 0x7b;
 const CLOSING_BRACE = 0x7d;
 
 /**
- * Counts outside strings: each value follows a comma or the bracket or brace that opens its container. Strings count
- * too, twice as many for the names of members, so that bytes which are no JSON cost no more.
+ * Counts values by the commas, brackets and braces outside strings. Also counts strings, because bytes that are not JSON
+ * may have only strings; member names double their maximum.
  */
 function checkShape(bytes: Uint8Array): void {
   let depth = 0;
@@ -91,14 +91,14 @@ function tooManyValues(): ServiceError {
   return new ServiceError('invalid_json', `The request body has more than ${MAX_BODY_VALUES} JSON values.`);
 }
 
-/** Bytes of a string that are looked at one by one; the native search is faster only beyond them. */
-const NEAR_BYTES = 32;
+/** Bytes of a string to check one by one. The native search is only faster for longer strings. */
+const SHORT_STRING_BYTES = 32;
 
-/** Index of the quote that closes the string opened at `start`, or the end of the bytes. */
+/** Returns the index of the closing quote of the string that starts at `start`, or the length of `bytes`. */
 function endOfString(bytes: Uint8Array, start: number): number {
   let at = start + 1;
   for (;;) {
-    for (const far = at + NEAR_BYTES; at < far; at++) {
+    for (const limit = at + SHORT_STRING_BYTES; at < limit; at++) {
       if (at >= bytes.length || bytes[at] === QUOTE) return at;
       if (bytes[at] === BACKSLASH) at++;
     }

@@ -1,14 +1,13 @@
 import type { Dialect, JsonSchema } from '../generation.ts';
 import { patternFeatures, type PatternFeature } from './json-schema-pattern.ts';
-import { shown, unsupported } from './values.ts';
+import { displayName, unsupported } from './values.ts';
 
 /**
- * What each kind of server does with a schema of the supported keywords, as seen on vLLM 0.32 and llama-server of
- * November 2026 (`npm run test:peers` compares them anew). SGLang has not been compared: it uses vLLM's library for
- * grammars, so vLLM's rules hold for it.
+ * Rules for schemas that servers do not enforce, measured on vLLM 0.32 and llama-server of November 2026 (`npm run
+ * test:peers`). SGLang was not measured. It uses the same grammar library as vLLM, so vLLM's rules apply to it.
  */
 
-/** A use of a keyword that a server does not enforce, or answers with a 5xx; `why` reads on from a colon. */
+/** A use of a keyword that a server does not enforce, or that causes a 5xx. */
 interface Unenforced {
   keyword: string;
   why: string;
@@ -17,31 +16,28 @@ interface Unenforced {
 type Node = Readonly<Record<string, unknown>>;
 type Rule = (node: Node) => Unenforced | null;
 
-/**
- * Refuses a schema that a server of this dialect would not hold its text to. Throws `unsupported_parameter` with the
- * path of the keyword.
- */
+/** Refuses a schema that servers of this dialect do not enforce. Throws `unsupported_parameter` with the path of the keyword. */
 export function refuseUnenforced(schema: JsonSchema, path: string, dialect: Dialect): void {
   const server = SERVERS[dialect];
   if (server !== undefined && schema !== true) visit(schema, path, server);
 }
 
-interface Server {
+interface ServerRules {
   name: string;
   rules: readonly Rule[];
-  /** Whether it takes `true` for a schema within another. */
-  takesTrue: boolean;
+  /** Whether it accepts `true` as a nested schema. */
+  acceptsTrue: boolean;
 }
 
-function visit(value: unknown, path: string, server: Server): void {
-  if (value === true && !server.takesTrue) {
+function visit(value: unknown, path: string, server: ServerRules): void {
+  if (value === true && !server.acceptsTrue) {
     throw unsupported(
       path,
       `is not supported by ${server.name}, which serves this model: use {} instead of true`,
     );
   }
   if (typeof value !== 'object' || value === null) return;
-  const node = value as Node; // Checked by the codec: a schema is a boolean or an object.
+  const node = value as Node; // checkJsonSchema has checked that it is an object.
   for (const rule of server.rules) {
     const found = rule(node);
     if (found !== null) {
@@ -51,7 +47,7 @@ function visit(value: unknown, path: string, server: Server): void {
   }
   for (const keyword of ['properties', '$defs', 'definitions']) {
     for (const [name, child] of Object.entries(node[keyword] ?? {})) {
-      visit(child, `${path}.${keyword}.${shown(name)}`, server);
+      visit(child, `${path}.${keyword}.${displayName(name)}`, server);
     }
   }
   visit(node['items'], `${path}.items`, server);
@@ -65,7 +61,6 @@ function visit(value: unknown, path: string, server: Server): void {
   }
 }
 
-/** Whether one of the keywords is there; the first that is. */
 const firstOf = (node: Node, keywords: readonly string[]): string | undefined =>
   keywords.find((keyword) => node[keyword] !== undefined);
 
@@ -85,28 +80,28 @@ const TYPE_OF: Readonly<Record<string, (value: unknown) => boolean>> = {
   object: (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
 };
 
-const literalsOfTheirType: Rule = (node) => {
+const literalsMatchType: Rule = (node) => {
   if (node['type'] === undefined) return null;
   const keyword = firstOf(node, ['enum', 'const']);
   if (keyword === undefined) return null;
-  const values = keyword === 'const' ? [node['const']] : (node['enum'] as unknown[]); // Checked by the codec.
+  const values = keyword === 'const' ? [node['const']] : (node['enum'] as unknown[]); // checkJsonSchema has checked the type.
   const fits = (value: unknown) => typesOf(node).some((type) => TYPE_OF[String(type)]?.(value));
   return values.every(fits) ? null : { keyword, why: 'it has a value that does not match `type`' };
 };
 
-const declaredRequired: Rule = (node) => {
-  const required = (node['required'] ?? []) as string[]; // Checked by the codec.
+const requiredAreDeclared: Rule = (node) => {
+  const required = (node['required'] ?? []) as string[]; // checkJsonSchema has checked the type.
   const declared = node['properties'] ?? {};
   return required.every((name) => Object.hasOwn(declared, name))
     ? null
     : { keyword: 'required', why: 'it lists a property that is not in `properties`' };
 };
 
-const stringKeywordsAlone: Rule = (node) => {
+const stringKeywordsNotCombined: Rule = (node) => {
   const keyword = firstOf(node, ['pattern', 'format']);
   if (keyword === undefined) return null;
-  const beside = firstOf(node, LENGTHS) ?? (keyword === 'pattern' ? firstOf(node, ['format']) : undefined);
-  return beside === undefined ? null : { keyword, why: `it is combined with \`${beside}\`` };
+  const other = firstOf(node, LENGTHS) ?? (keyword === 'pattern' ? firstOf(node, ['format']) : undefined);
+  return other === undefined ? null : { keyword, why: `it is combined with \`${other}\`` };
 };
 
 const pattern =
@@ -127,7 +122,7 @@ const format =
     };
   };
 
-const exactBounds: Rule = (node) => {
+const boundsAreExact: Rule = (node) => {
   const integer = typesOf(node).includes('integer');
   for (const keyword of BOUNDS) {
     const bound = node[keyword];
@@ -139,7 +134,7 @@ const exactBounds: Rule = (node) => {
   return null;
 };
 
-/** Keywords that xgrammar ignores unless `type` says what they are about. */
+/** Keywords that xgrammar ignores without `type`. */
 const TYPED: readonly (readonly [string, readonly string[]])[] = [
   ['string', [...LENGTHS, 'pattern', 'format']],
   ['number', BOUNDS],
@@ -147,19 +142,19 @@ const TYPED: readonly (readonly [string, readonly string[]])[] = [
   ['object', ['propertyNames']],
 ];
 
-const typeBeside: Rule = (node) => {
+const typeIsPresent: Rule = (node) => {
   const types = typesOf(node);
   for (const [type, keywords] of TYPED) {
     const keyword = firstOf(node, keywords);
     if (keyword === undefined || types.includes(type) || (type === 'number' && types.includes('integer')))
       continue;
-    // A keyword about another type than the one that is given says nothing.
+    // A keyword for a type that is not in `type` has no effect.
     if (types.length === 0) return { keyword, why: 'it requires `type`' };
   }
   return null;
 };
 
-const countsThatFit: Rule = (node) => {
+const countsAreSatisfiable: Rule = (node) => {
   const tuple = Array.isArray(node['prefixItems']) ? node['prefixItems'].length : 0;
   const open = node['items'] !== undefined && node['items'] !== false;
   const { minItems, maxItems } = node;
@@ -172,7 +167,7 @@ const countsThatFit: Rule = (node) => {
   return null;
 };
 
-const namesAlone: Rule = (node) =>
+const noPropertyNamesWithProperties: Rule = (node) =>
   node['propertyNames'] !== undefined && node['properties'] !== undefined
     ? { keyword: 'propertyNames', why: 'it is combined with `properties`' }
     : null;
@@ -185,7 +180,7 @@ const noEscapedReference: Rule = (node) =>
 const noRootReference: Rule = (node) =>
   node['$ref'] === '#' ? { keyword: '$ref', why: 'it refers to the root' } : null;
 
-const onlyOneOfAll: Rule = (node) =>
+const allOfHasOneSchema: Rule = (node) =>
   Array.isArray(node['allOf']) && node['allOf'].length > 1
     ? { keyword: 'allOf', why: 'it has more than one schema' }
     : null;
@@ -193,7 +188,7 @@ const onlyOneOfAll: Rule = (node) =>
 const noAllOf: Rule = (node) =>
   node['allOf'] === undefined ? null : { keyword: 'allOf', why: 'parts of its schemas are ignored' };
 
-const oneBoundEachWay: Rule = (node) => {
+const noInclusiveAndExclusiveBound: Rule = (node) => {
   for (const [keyword, other] of [
     ['exclusiveMinimum', 'minimum'],
     ['exclusiveMaximum', 'maximum'],
@@ -205,47 +200,47 @@ const oneBoundEachWay: Rule = (node) => {
   return null;
 };
 
-const countsOfItems: Rule = (node) => {
+const countsRequireItems: Rule = (node) => {
   const keyword = firstOf(node, COUNTS);
   return keyword === undefined || node['items'] !== undefined
     ? null
     : { keyword, why: 'it requires `items`' };
 };
 
-const noBoundsOfNumbers: Rule = (node) => {
+const onlyIntegersHaveBounds: Rule = (node) => {
   const types = typesOf(node);
   const keyword = firstOf(node, BOUNDS);
   if (keyword === undefined || (types.length > 0 && !types.includes('number'))) return null;
   return { keyword, why: 'only `integer` can have bounds' };
 };
 
-const namesWithoutEnum: Rule = (node) => {
+const noPropertyNamesEnum: Rule = (node) => {
   const names = node['propertyNames'];
   return typeof names === 'object' && names !== null && 'enum' in names
     ? { keyword: 'propertyNames', why: 'it allows any string as a name' }
     : null;
 };
 
-const tupleAlone: Rule = (node) => {
+const prefixItemsNotCombined: Rule = (node) => {
   if (node['prefixItems'] === undefined) return null;
   const keyword = firstOf(node, ['items', ...COUNTS]);
   return keyword === undefined ? null : { keyword, why: 'it is combined with `prefixItems`' };
 };
 
 const SHARED: readonly Rule[] = [
-  literalsOfTheirType,
-  declaredRequired,
-  stringKeywordsAlone,
-  exactBounds,
+  literalsMatchType,
+  requiredAreDeclared,
+  stringKeywordsNotCombined,
+  boundsAreExact,
   noEscapedReference,
 ];
 
 const XGRAMMAR: readonly Rule[] = [
   ...SHARED,
-  typeBeside,
-  onlyOneOfAll,
-  countsThatFit,
-  namesAlone,
+  typeIsPresent,
+  allOfHasOneSchema,
+  countsAreSatisfiable,
+  noPropertyNamesWithProperties,
   format(['date', 'time', 'date-time', 'duration', 'email', 'uuid', 'ipv4', 'ipv6', 'hostname', 'uri']),
   pattern([
     'no anchors',
@@ -258,21 +253,21 @@ const XGRAMMAR: readonly Rule[] = [
   ]),
 ];
 
-const SERVERS: Readonly<Partial<Record<Dialect, Server>>> = {
-  vllm: { name: 'vLLM', rules: XGRAMMAR, takesTrue: true },
-  sglang: { name: 'SGLang', rules: XGRAMMAR, takesTrue: true },
+const SERVERS: Readonly<Partial<Record<Dialect, ServerRules>>> = {
+  vllm: { name: 'vLLM', rules: XGRAMMAR, acceptsTrue: true },
+  sglang: { name: 'SGLang', rules: XGRAMMAR, acceptsTrue: true },
   'llama-server': {
     name: 'llama-server',
-    takesTrue: false,
+    acceptsTrue: false,
     rules: [
       ...SHARED,
       noAllOf,
       noRootReference,
-      noBoundsOfNumbers,
-      oneBoundEachWay,
-      namesWithoutEnum,
-      tupleAlone,
-      countsOfItems,
+      onlyIntegersHaveBounds,
+      noInclusiveAndExclusiveBound,
+      noPropertyNamesEnum,
+      prefixItemsNotCombined,
+      countsRequireItems,
       format(['date', 'time', 'date-time', 'uuid']),
       pattern([]),
     ],

@@ -1,4 +1,4 @@
-/** A construct of a regular expression that some server does not enforce. */
+/** A construct of regular expressions that some servers do not enforce. */
 export type PatternFeature =
   | 'no anchors'
   | 'an anchor inside'
@@ -15,15 +15,15 @@ export type PatternFeature =
   | 'a named group'
   | 'unsupported syntax';
 
-/** Finds the constructs of a `pattern` that not every server enforces; what it cannot follow is unusual. */
+/** Finds the constructs of a `pattern` that not every server enforces. */
 export function patternFeatures(pattern: string): ReadonlySet<PatternFeature> {
-  return new Scanner(pattern).scan();
+  return new PatternScanner(pattern).scan();
 }
 
 const QUANTIFIER = /^(?:[*+?]|\{(\d+)(?:,(\d*))?\})/;
 const GROUP = /^\((?:\?(?:(:)|(<?[=!])|(<[A-Za-z_]\w*>)|(.)))?/s;
 
-class Scanner {
+class PatternScanner {
   readonly #pattern: string;
   readonly #found = new Set<PatternFeature>();
   #at = 0;
@@ -35,7 +35,7 @@ class Scanner {
 
   scan(): ReadonlySet<PatternFeature> {
     const pattern = this.#pattern;
-    let closed = false;
+    let hasEndAnchor = false;
     /** Whether a quantifier may follow. */
     let atom = false;
     while (this.#at < pattern.length) {
@@ -51,7 +51,7 @@ class Scanner {
         case '^':
         case '$':
           atom = false;
-          if (character === '$' && this.#at === pattern.length - 1) closed = true;
+          if (character === '$' && this.#at === pattern.length - 1) hasEndAnchor = true;
           else if (character === '$' || this.#at > 0) this.#found.add('an anchor inside');
           this.#at++;
           break;
@@ -84,14 +84,14 @@ class Scanner {
           this.#character();
       }
     }
-    if (!pattern.startsWith('^') || !closed) this.#found.add('no anchors');
+    if (!pattern.startsWith('^') || !hasEndAnchor) this.#found.add('no anchors');
     if (this.#depth !== 0) this.#found.add('unsupported syntax');
     return this.#found;
   }
 
-  #quantifier([text, least, most]: RegExpExecArray, atom: boolean): void {
+  #quantifier([text, min, max]: RegExpExecArray, atom: boolean): void {
     this.#at += text.length;
-    if (!atom || (most && Number(most) < Number(least))) this.#found.add('unsupported syntax');
+    if (!atom || (max && Number(max) < Number(min))) this.#found.add('unsupported syntax');
     if (this.#pattern[this.#at] === '?') {
       this.#found.add('a lazy quantifier');
       this.#at++;
@@ -114,7 +114,7 @@ class Scanner {
       this.#at++;
     }
     const from = this.#at;
-    /** Code point before a dash that may open a range. */
+    /** The start of a possible range. */
     let low: number | null = null;
     while (this.#at < this.#pattern.length && this.#pattern[this.#at] !== ']') {
       const range: boolean =
@@ -128,11 +128,10 @@ class Scanner {
     this.#at++;
   }
 
-  /** Reads a literal character or an escape; its code point, or null where it stands for several. */
+  /** Reads a character or an escape. Returns its code point, or null if it matches several. */
   #character(inClass = false): number | null {
     if (this.#pattern[this.#at] === '\\') return this.#escape(inClass);
-    // Within the pattern: the callers check the place.
-    const code = this.#pattern.codePointAt(this.#at) ?? 0;
+    const code = this.#pattern.codePointAt(this.#at) ?? 0; // The callers check that there is a character.
     this.#at += code > 0xffff ? 2 : 1;
     return this.#literal(code);
   }
@@ -154,9 +153,9 @@ class Scanner {
     else if (/^[bcfnrtv0]$/.test(letter)) this.#found.add('a quote, backslash or control character');
     else if (code === undefined || /^[a-zA-Z]$/.test(letter)) this.#found.add('unsupported syntax');
     else {
-      // Escapes of the characters with a meaning are understood everywhere, of others not.
-      const syntax = inClass ? /^[-\]]$/ : /^[-.*+?^$(){}|[\]]$/;
-      if (!syntax.test(letter)) this.#found.add('an escaped character');
+      // Only escapes of special characters are supported everywhere.
+      const special = inClass ? /^[-\]]$/ : /^[-.*+?^$(){}|[\]]$/;
+      if (!special.test(letter)) this.#found.add('an escaped character');
       return this.#literal(code);
     }
     return null;

@@ -1,30 +1,30 @@
 import { asString, unsupported, wrongValue } from './values.ts';
 
 /**
- * Checks the `$ref` of a schema within `root`: it points to the root or to an entry of the root's `$defs` or
- * `definitions`, and following references and alternatives does not come back to it before any text is written.
- * Throws `unsupported_parameter` or `invalid_value`; `path` is the schema's.
+ * Checks the `$ref` of a schema at `path`: it must refer to the root or an entry of the root's `$defs` or `definitions`,
+ * without a cycle of references and alternatives that generates no text. Throws `unsupported_parameter` or
+ * `invalid_value`.
  */
 export function checkReference(node: object, path: string, root: unknown): void {
-  const reached = new Set<unknown>();
-  const open: unknown[] = [node];
-  while (open.length > 0) {
-    const current = open.pop();
-    if (reached.has(current) && current === node)
+  const visited = new Set<unknown>();
+  const pending: unknown[] = [node];
+  while (pending.length > 0) {
+    const current = pending.pop();
+    if (visited.has(current) && current === node)
       throw wrongValue(`${path}.$ref`, 'a reference without a cycle');
-    if (reached.has(current) || typeof current !== 'object' || current === null) continue;
-    reached.add(current);
-    if ('$ref' in current) open.push(resolveReference(current.$ref, `${path}.$ref`, root));
+    if (visited.has(current) || typeof current !== 'object' || current === null) continue;
+    visited.add(current);
+    if ('$ref' in current) pending.push(resolveReference(current.$ref, `${path}.$ref`, root));
     for (const keyword of ['anyOf', 'oneOf', 'allOf']) {
       const members = child(current, keyword);
-      if (Array.isArray(members)) open.push(...(members as unknown[]));
+      if (Array.isArray(members)) pending.push(...(members as unknown[]));
     }
   }
 }
 
 const LOCAL = /^#\/(\$defs|definitions)\/([^/]+)$/;
 
-/** The schema that a reference of the supported forms points to. */
+/** Returns the schema that a reference refers to. */
 function resolveReference(reference: unknown, path: string, root: unknown): unknown {
   const text = asString(reference, path);
   if (text === '#') return root;
@@ -32,7 +32,7 @@ function resolveReference(reference: unknown, path: string, root: unknown): unkn
   if (group === undefined || escaped === undefined) {
     throw unsupported(path, 'must be `#`, `#/$defs/<name>` or `#/definitions/<name>`');
   }
-  // RFC 6901: "~1" stands for "/", then "~0" for "~".
+  // RFC 6901: "~1" is "/", then "~0" is "~".
   const name = escaped.replaceAll('~1', '/').replaceAll('~0', '~');
   const definitions = child(root, group);
   const target = child(definitions, name);

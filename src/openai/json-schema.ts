@@ -1,18 +1,26 @@
 import type { JsonSchema } from '../generation.ts';
 import { checkReference } from './json-schema-references.ts';
-import { asObject, asString, refuseUnknown, shown, unsupported, wrongType, wrongValue } from './values.ts';
+import {
+  asObject,
+  asString,
+  refuseUnknown,
+  displayName,
+  unsupported,
+  wrongType,
+  wrongValue,
+} from './values.ts';
 
-/** Largest schema, in characters of its JSON. */
+/** Maximum size of a schema, in characters of JSON. */
 export const MAX_SCHEMA_CHARACTERS = 65_536;
-/** Deepest nesting of schemas in one another; each is two levels of JSON, which the body has 64 of. */
+/** Maximum nesting of schemas. Each takes two levels of JSON, of which a body may have 64. */
 export const MAX_SCHEMA_DEPTH = 28;
-/** Most schemas in one, each property, item and alternative counted. */
+/** Maximum number of schemas in a schema: properties, items and alternatives. */
 export const MAX_SCHEMA_NODES = 2048;
-/** Highest `minItems`, `maxItems`, `minLength` and `maxLength`. */
+/** Maximum of `minItems`, `maxItems`, `minLength` and `maxLength`. */
 export const MAX_REPETITIONS = 10_000;
-/** Sum of all of these in one schema: a grammar writes repetitions out. */
+/** Maximum of their sum in a schema, because grammars expand repetitions. */
 const MAX_SCHEMA_REPETITIONS = 50_000;
-/** Longest `pattern`, in characters. */
+/** Maximum length of a `pattern` and a `format`, in characters. */
 const MAX_PATTERN_CHARACTERS = 1000;
 
 /** Keywords that constrain the text. */
@@ -44,7 +52,7 @@ export const SUPPORTED_KEYWORDS = [
   'definitions',
 ] as const;
 
-/** Keywords that say something to readers and constrain nothing. */
+/** Keywords that have no effect. */
 export const ANNOTATIONS = [
   '$schema',
   '$id',
@@ -56,9 +64,9 @@ export const ANNOTATIONS = [
 ] as const;
 
 /**
- * Checks a JSON Schema that a caller sent for what can be turned into a grammar within bounds, and returns it
- * unchanged. Throws `unsupported_parameter` at the path of a keyword that is not in the lists, and `invalid_value` or
- * `invalid_type` for the rest. An engine may still refuse a value, such as a `pattern` that no grammar can hold.
+ * Checks that a caller's JSON Schema is valid and within the bounds for grammars. Returns it unchanged. Throws
+ * `unsupported_parameter` with the path of an unsupported keyword, otherwise `invalid_value` or `invalid_type`. An engine
+ * may still refuse a value, such as a `pattern` that has no grammar.
  */
 export function checkJsonSchema(schema: unknown, path: string): JsonSchema {
   if (typeof schema !== 'boolean') asObject(schema, path);
@@ -72,13 +80,13 @@ export function checkJsonSchema(schema: unknown, path: string): JsonSchema {
   return schema as JsonSchema; // Checked above: a boolean, or an object.
 }
 
-/** A `\\ud800` to `\\udfff` that is no escaped backslash: JSON.stringify writes only lone surrogates so. */
+/** An escape from `\\ud800` to `\\udfff` in JSON: JSON.stringify escapes only lone surrogates this way. */
 const LONE_SURROGATE = /(?<!\\)(?:\\\\)*\\ud[89a-f]/;
 
 interface Budget {
   nodes: number;
   repetitions: number;
-  /** The whole schema, to which references point. */
+  /** The whole schema, for references. */
   root: unknown;
   path: string;
 }
@@ -94,7 +102,7 @@ function checkNode(value: unknown, path: string, depth: number, budget: Budget):
   if (value === false) throw unsupported(path, 'is false, which no text can satisfy');
   const node = asObject(value, path);
   refuseUnknown(node, KNOWN, `${path}.`);
-  checkCompany(node, path, depth);
+  checkCombinations(node, path, depth);
   if ('$ref' in node) checkReference(node, path, budget.root);
   checkTypes(node, path);
   checkLiterals(node, path);
@@ -104,17 +112,17 @@ function checkNode(value: unknown, path: string, depth: number, budget: Budget):
   checkNested(node, path, depth, budget);
 }
 
-/** Keywords that stand for the whole schema; a grammar cannot intersect them with others. */
-const ALONE = ['$ref', 'anyOf', 'oneOf', 'allOf', 'enum', 'const'];
-const COMPANY: ReadonlySet<string> = new Set([...ANNOTATIONS, '$defs', 'definitions']);
+/** Keywords that grammars cannot combine with others. */
+const EXCLUSIVE = ['$ref', 'anyOf', 'oneOf', 'allOf', 'enum', 'const'];
+const COMBINABLE: ReadonlySet<string> = new Set([...ANNOTATIONS, '$defs', 'definitions']);
 
-function checkCompany(node: Node, path: string, depth: number): void {
-  const alone = ALONE.find((keyword) => keyword in node);
+function checkCombinations(node: Node, path: string, depth: number): void {
+  const exclusive = EXCLUSIVE.find((keyword) => keyword in node);
   for (const keyword of Object.keys(node)) {
-    if (alone !== undefined && keyword !== alone && !COMPANY.has(keyword)) {
-      // A type beside literals only leaves some of them out.
-      if (keyword === 'type' && (alone === 'enum' || alone === 'const')) continue;
-      throw unsupported(`${path}.${keyword}`, `cannot be combined with \`${alone}\``);
+    if (exclusive !== undefined && keyword !== exclusive && !COMBINABLE.has(keyword)) {
+      // A type only excludes some of the values.
+      if (keyword === 'type' && (exclusive === 'enum' || exclusive === 'const')) continue;
+      throw unsupported(`${path}.${keyword}`, `cannot be combined with \`${exclusive}\``);
     }
     if (depth > 0 && (keyword === '$defs' || keyword === 'definitions')) {
       throw unsupported(`${path}.${keyword}`, 'is only supported at the root of the schema');
@@ -156,9 +164,9 @@ function checkRepetitions(node: Node, path: string, budget: Budget): void {
     ['minItems', 'maxItems'],
     ['minLength', 'maxLength'],
   ] as const) {
-    const least = readCount(node, low, path, budget) ?? 0;
-    const most = readCount(node, high, path, budget) ?? Infinity;
-    if (most < least) throw wrongValue(`${path}.${high}`, `at least \`${low}\``);
+    const min = readCount(node, low, path, budget) ?? 0;
+    const max = readCount(node, high, path, budget) ?? Infinity;
+    if (max < min) throw wrongValue(`${path}.${high}`, `at least \`${low}\``);
   }
 }
 
@@ -193,18 +201,18 @@ function checkScalars(node: Node, path: string): void {
   }
 }
 
-/** Refuses bounds that no number satisfies: llama-server fails on them with a 500. */
+/** Refuses bounds that no number satisfies, for which llama-server responds with a 500. */
 function checkBounds(node: Node, path: string): void {
-  const whole = node['type'] === 'integer';
+  const integer = node['type'] === 'integer';
   for (const low of ['minimum', 'exclusiveMinimum']) {
     for (const high of ['maximum', 'exclusiveMaximum']) {
-      const [least, most] = [node[low], node[high]];
-      if (typeof least !== 'number' || typeof most !== 'number') continue;
-      const open = low === 'exclusiveMinimum' || high === 'exclusiveMaximum';
-      const first = low === 'minimum' ? Math.ceil(least) : Math.floor(least) + 1;
-      const last = high === 'maximum' ? Math.floor(most) : Math.ceil(most) - 1;
-      if (most < least || (open && most === least) || (whole && last < first)) {
-        const kind = whole ? 'an integer' : 'a number';
+      const [min, max] = [node[low], node[high]];
+      if (typeof min !== 'number' || typeof max !== 'number') continue;
+      const exclusive = low === 'exclusiveMinimum' || high === 'exclusiveMaximum';
+      const first = low === 'minimum' ? Math.ceil(min) : Math.floor(min) + 1;
+      const last = high === 'maximum' ? Math.floor(max) : Math.ceil(max) - 1;
+      if (max < min || (exclusive && max === min) || (integer && last < first)) {
+        const kind = integer ? 'an integer' : 'a number';
         throw wrongValue(`${path}.${high}`, `high enough to allow ${kind} above \`${low}\``);
       }
     }
@@ -214,7 +222,7 @@ function checkBounds(node: Node, path: string): void {
 function checkObjectKeywords(node: Node, path: string, depth: number, budget: Budget): void {
   const properties = 'properties' in node ? asObject(node['properties'], `${path}.properties`) : {};
   for (const [name, schema] of Object.entries(properties)) {
-    const at = `${path}.properties.${shown(name)}`;
+    const at = `${path}.properties.${displayName(name)}`;
     asString(name, at);
     checkNode(schema, at, depth + 1, budget);
   }
@@ -230,13 +238,13 @@ function checkObjectKeywords(node: Node, path: string, depth: number, budget: Bu
   if ('propertyNames' in node) checkPropertyNames(node['propertyNames'], `${path}.propertyNames`);
 }
 
-/** What libraries write beside every map: names are strings, or of an enumeration. Of more there is no grammar. */
+/** Libraries add `propertyNames` to every map. Only strings and enumerations have a grammar. */
 function checkPropertyNames(value: unknown, path: string): void {
   if (value === true) return;
   const node = asObject(value, path);
-  for (const [keyword, given] of Object.entries(node)) {
+  for (const [keyword, child] of Object.entries(node)) {
     if (ANNOTATIONS.some((name) => name === keyword) || keyword === 'enum') continue;
-    if (keyword !== 'type' || given !== 'string') throw unsupported(`${path}.${shown(keyword)}`);
+    if (keyword !== 'type' || child !== 'string') throw unsupported(`${path}.${displayName(keyword)}`);
   }
   checkLiterals(node, path);
   if (Array.isArray(node['enum']))
@@ -258,7 +266,7 @@ function checkNested(node: Node, path: string, depth: number, budget: Budget): v
   for (const keyword of ['$defs', 'definitions']) {
     if (!(keyword in node)) continue;
     for (const [name, schema] of Object.entries(asObject(node[keyword], `${path}.${keyword}`))) {
-      checkNode(schema, `${path}.${keyword}.${shown(name)}`, depth + 1, budget);
+      checkNode(schema, `${path}.${keyword}.${displayName(name)}`, depth + 1, budget);
     }
   }
 }

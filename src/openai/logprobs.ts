@@ -1,9 +1,9 @@
 import type { TokenLogprob } from '../generation.ts';
 
-/** The least log probability that is written; JSON has no -Infinity, and OpenAI's API writes this number for it. */
-const LEAST = -9999;
+/** Represents -Infinity, which JSON does not have. OpenAI's API uses the same number. */
+const MIN_LOGPROB = -9999;
 
-/** `logprobs` of a chat choice: `{content, refusal}`. `alternatives` bounds the list beside each token. */
+/** Formats `logprobs` of a chat choice, with at most `alternatives` per token. */
 export function chatLogprobs(tokens: readonly TokenLogprob[], alternatives: number): object {
   const content = tokens.map((token) => ({
     ...entry(token),
@@ -13,8 +13,8 @@ export function chatLogprobs(tokens: readonly TokenLogprob[], alternatives: numb
 }
 
 /**
- * `logprobs` of a text choice: four lists of the same length. `offset` is where the first token stands in the
- * choice's text, in characters (Unicode code points, as OpenAI's API counts).
+ * Formats `logprobs` of a text choice: four lists of the same length. `offset` is the position of the first token in the
+ * text, in Unicode code points.
  */
 export function textLogprobs(tokens: readonly TokenLogprob[], alternatives: number, offset: number): object {
   let at = offset;
@@ -33,14 +33,14 @@ export function textLogprobs(tokens: readonly TokenLogprob[], alternatives: numb
   };
 }
 
-/** Length in Unicode code points. */
+/** Counts Unicode code points. */
 export function codePoints(text: string): number {
   let length = 0;
   for (const _ of text) length++;
   return length;
 }
 
-/** Reads `logprobs` of either shape, whichever a replica sends; null where there is none. */
+/** Reads `logprobs` in the chat or the text format. Returns null if there are none. */
 export function readLogprobs(value: unknown): readonly TokenLogprob[] | null {
   if (typeof value !== 'object' || value === null) return null;
   const logprobs = value as WireLogprobs; // Each list is checked below.
@@ -72,12 +72,12 @@ function entry(token: Omit<TokenLogprob, 'top'>): {
 }
 
 function finite(logprob: number): number {
-  return Number.isFinite(logprob) ? logprob : LEAST;
+  return Number.isFinite(logprob) ? logprob : MIN_LOGPROB;
 }
 
 function readEntry(value: WireEntry): TokenLogprob {
   const top = Array.isArray(value.top_logprobs) ? (value.top_logprobs as WireEntry[]) : [];
-  return { ...readToken(value), top: likeliestFirst(top.map(readToken)) };
+  return { ...readToken(value), top: sortByLogprob(top.map(readToken)) };
 }
 
 function readToken(value: WireEntry): Omit<TokenLogprob, 'top'> {
@@ -92,15 +92,15 @@ function readLists(lists: WireLogprobs): TokenLogprob[] {
       token: readText(token),
       logprob: readNumber(lists.token_logprobs?.[index]),
       bytes: null,
-      top: likeliestFirst(
+      top: sortByLogprob(
         pairs.map(([text, logprob]) => ({ token: text, logprob: readNumber(logprob), bytes: null })),
       ),
     };
   });
 }
 
-/** vLLM puts the sampled token first, wherever it ranks. */
-function likeliestFirst(top: Omit<TokenLogprob, 'top'>[]): Omit<TokenLogprob, 'top'>[] {
+/** vLLM puts the sampled token first, whatever its probability. */
+function sortByLogprob(top: Omit<TokenLogprob, 'top'>[]): Omit<TokenLogprob, 'top'>[] {
   return top.sort((a, b) => b.logprob - a.logprob);
 }
 
@@ -109,7 +109,7 @@ function readText(value: unknown): string {
 }
 
 function readNumber(value: unknown): number {
-  return typeof value === 'number' ? value : LEAST;
+  return typeof value === 'number' ? value : MIN_LOGPROB;
 }
 
 function readBytes(value: unknown): readonly number[] | null {

@@ -1,7 +1,7 @@
 import type { ModelCard } from '../generation.ts';
 
-/** One model as it stands in the list and as `GET /v1/models/<id>` answers it. */
-export interface ModelElement {
+/** A model in the responses of `GET /v1/models` and `GET /v1/models/<id>`. */
+export interface ModelObject {
   id: string;
   object: 'model';
   created: number;
@@ -13,8 +13,8 @@ export interface ModelElement {
   quantization: string;
 }
 
-/** The wire object of a model, field by field, so that nothing else of a card can slip out. */
-export function modelElement(card: ModelCard): ModelElement {
+/** Formats a model. Copies each field, so that no other field of the card is published. */
+export function formatModel(card: ModelCard): ModelObject {
   const { architecture, pricing } = card;
   return {
     id: card.id,
@@ -33,7 +33,6 @@ export function modelElement(card: ModelCard): ModelElement {
   };
 }
 
-/** The answer of `GET /v1/models`: `data` and no other field. */
-export function modelList(cards: readonly ModelCard[]): { data: ModelElement[] } {
-  return { data: cards.map(modelElement) };
+export function formatModelList(cards: readonly ModelCard[]): { data: ModelObject[] } {
+  return { data: cards.map(formatModel) };
 }

@@ -2,7 +2,7 @@ import { ERRORS, type ErrorCode } from '../errors.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** Errors that every endpoint can return: those of HTTP itself, and those of a service that fails. */
+/** Errors that every endpoint can return. */
 export const HTTP_ERRORS = [
   'invalid_value',
   'request_timeout',
@@ -21,7 +21,7 @@ export const KEY_ERRORS = [
   'shutting_down',
 ] as const satisfies readonly ErrorCode[];
 
-/** Errors of reading a body, whether or not the endpoint uses it. */
+/** Errors of endpoints that can receive a body. */
 export const BODY_ERRORS = ['concurrent_body_bytes', 'overloaded'] as const satisfies readonly ErrorCode[];
 
 /** Errors of a query that does not match its schema. */
@@ -52,19 +52,19 @@ export const GENERATION_ERRORS: readonly ErrorCode[] = [
   'queue_full',
 ];
 
-/** Error responses by status, each with the codes that it can have. */
-export function errorAnswers(codes: Iterable<ErrorCode>): Json {
+/** Returns the error responses by status, each with its possible codes. */
+export function errorResponses(codes: Iterable<ErrorCode>): Json {
   const byStatus = Map.groupBy(new Set(codes), (code) => ERRORS[code][0]);
   const content = { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } };
   return Object.fromEntries(
-    [...byStatus].map(([status, those]) => {
-      const description = those.map((code) => `\`${code}\`: ${ERRORS[code][2]}`).join('\n\n');
+    [...byStatus].map(([status, codesOfStatus]) => {
+      const description = codesOfStatus.map((code) => `\`${code}\`: ${ERRORS[code][2]}`).join('\n\n');
       return [status, { description, content }];
     }),
   );
 }
 
-/** The body of every error. */
+/** The schema of error responses. */
 export function errorSchema(): Json {
   const types = new Set(Object.values(ERRORS).map(([, type]) => type));
   return {

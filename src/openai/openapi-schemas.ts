@@ -6,15 +6,13 @@ import {
   SUPPORTED_KEYWORDS,
 } from './json-schema.ts';
 
-/** The shapes that the table of fields does not describe: parts of requests, and answers. */
-
 const string = { type: 'string' };
 const integer = { type: 'integer', minimum: 0 };
 const nullable = (schema: object): object => ({ anyOf: [schema, { type: 'null' }] });
 const list = (items: object): object => ({ type: 'array', items });
 const reference = (name: string): object => ({ $ref: `#/components/schemas/${name}` });
 
-/** An object with these fields; all are required except those named last. */
+/** An object with these fields, all required except `optional`. */
 function object(properties: Readonly<Record<string, object>>, ...optional: string[]): object {
   const required = Object.keys(properties).filter((name) => !optional.includes(name));
   return { type: 'object', required, properties };
@@ -22,7 +20,7 @@ function object(properties: Readonly<Record<string, object>>, ...optional: strin
 
 const SCHEMA_BOUNDS = `A JSON Schema of supported keywords, with at most ${MAX_SCHEMA_CHARACTERS} characters and ${MAX_SCHEMA_NODES} schemas, nested at most ${MAX_SCHEMA_DEPTH} levels deep. Engines refuse some combinations of keywords and some patterns.`;
 
-/** Objects within a request. */
+/** Schemas of objects in requests that the table of fields does not describe. */
 export const REQUEST_SCHEMAS = {
   TextPart: { ...object({ type: { const: 'text' }, text: string }), additionalProperties: false },
   RequestMessage: {
@@ -86,8 +84,8 @@ const head = (name: string): Record<string, object> => ({
   model: string,
 });
 
-/** Answers and chunks. */
-export const ANSWER_SCHEMAS = {
+/** Schemas of responses and chunks. */
+export const RESPONSE_SCHEMAS = {
   Usage: object({
     prompt_tokens: integer,
     completion_tokens: integer,
@@ -104,7 +102,7 @@ export const ANSWER_SCHEMAS = {
     top_logprobs: list({ type: 'object', additionalProperties: { type: 'number' } }),
     text_offset: list(integer),
   }),
-  ChatAnswer: object({
+  ChatResponse: object({
     ...head('chat.completion'),
     choices: list(
       object({
@@ -147,7 +145,7 @@ export const ANSWER_SCHEMAS = {
     },
     'usage',
   ),
-  TextAnswer: object({
+  TextResponse: object({
     ...head('text_completion'),
     choices: list(
       object({ index: integer, text: string, logprobs: textLogprobs, finish_reason: finishReason }),

@@ -2,22 +2,19 @@ import type { ErrorCode } from '../errors.ts';
 import type { Field, GenerationKind } from './field.ts';
 import { choices, FIELDS } from './fields.ts';
 import { bodyBounds } from './json-body.ts';
-import { errorAnswers, errorSchema, GENERATION_ERRORS, HTTP_ERRORS, KEY_ERRORS } from './openapi-errors.ts';
-import { ANSWER_SCHEMAS, REQUEST_SCHEMAS } from './openapi-schemas.ts';
+import { errorResponses, errorSchema, GENERATION_ERRORS, HTTP_ERRORS, KEY_ERRORS } from './openapi-errors.ts';
+import { RESPONSE_SCHEMAS, REQUEST_SCHEMAS } from './openapi-schemas.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** Another part of the interface, for the same document. */
+/** Paths and schemas of another API to include in the document. */
 export interface DocumentPart {
   paths: Json;
   schemas: Json;
   securitySchemes: Json;
 }
 
-/**
- * The OpenAPI 3.1 document of the interface, with another part that is described elsewhere. Requests come from the
- * table of fields, errors from the table of codes.
- */
+/** Returns the OpenAPI 3.1 document of `/v1` and `part`, derived from the tables of fields and errors. */
 export function openApiDocument(
   info: { version: string; serverUrl: string; maxChoices: number },
   part: DocumentPart,
@@ -36,11 +33,11 @@ export function openApiDocument(
       '/v1/chat/completions': { post: generation('chat') },
       '/v1/completions': { post: generation('text') },
       '/v1/models': {
-        get: read('listModels', 'List models.', reference('ModelList')),
+        get: getOperation('listModels', 'List models.', reference('ModelList')),
       },
       '/v1/models/{namespace}/{name}': {
         get: {
-          ...read('getModel', 'Get a model.', reference('Model'), [
+          ...getOperation('getModel', 'Get a model.', reference('Model'), [
             'model_not_allowed',
             'model_not_found',
             'engine_unavailable',
@@ -53,9 +50,9 @@ export function openApiDocument(
           })),
         },
       },
-      '/healthz': { get: open('health', 'Check that the process is running.') },
+      '/healthz': { get: publicOperation('health', 'Check that the process is running.') },
       '/readyz': {
-        get: open('readiness', 'Check that the service is ready to generate.', {
+        get: publicOperation('readiness', 'Check that the service is ready to generate.', {
           503: {
             description:
               'Not ready: the models are still loading (with their progress), the database is not available, or the service is stopping.',
@@ -63,7 +60,7 @@ export function openApiDocument(
           },
         }),
       },
-      '/openapi.json': { get: open('document', 'Get this document.') },
+      '/openapi.json': { get: publicOperation('document', 'Get this document.') },
       ...part.paths,
     },
     components: {
@@ -78,7 +75,7 @@ export function openApiDocument(
           allOf: textCombinations(info.maxChoices),
         },
         ...REQUEST_SCHEMAS,
-        ...ANSWER_SCHEMAS,
+        ...RESPONSE_SCHEMAS,
         Error: errorSchema(),
         StreamError: {
           allOf: [reference('Error')],
@@ -108,18 +105,18 @@ function generation(kind: GenerationKind): Json {
       200: {
         description: 'The completion; with `stream`, server-sent events that end with `data: [DONE]`.',
         content: {
-          'application/json': { schema: reference(`${name}Answer`) },
+          'application/json': { schema: reference(`${name}Response`) },
           'text/event-stream': { schema: eventSchema(reference(`${name}Chunk`)) },
         },
       },
-      ...errorAnswers(GENERATION_ERRORS),
+      ...errorResponses(GENERATION_ERRORS),
     },
   };
 }
 
-/** One event of a stream, as `itemSchema` of OpenAPI 3.2 describes it; 3.1 has `schema` alone. */
+/** The schema of one event of a stream. OpenAPI 3.2 has `itemSchema` for it, 3.1 only `schema`. */
 function eventSchema(chunk: Json): Json {
-  const holding = (contentSchema: Json): Json => ({
+  const jsonText = (contentSchema: Json): Json => ({
     type: 'string',
     contentMediaType: 'application/json',
     contentSchema,
@@ -131,8 +128,8 @@ function eventSchema(chunk: Json): Json {
     properties: {
       data: {
         anyOf: [
-          holding(chunk),
-          { ...holding(reference('StreamError')), description: 'An error after the 200. `[DONE]` follows.' },
+          jsonText(chunk),
+          { ...jsonText(reference('StreamError')), description: 'An error after the 200. `[DONE]` follows.' },
           { const: '[DONE]', description: 'The end of the stream.' },
         ],
       },
@@ -140,25 +137,30 @@ function eventSchema(chunk: Json): Json {
   };
 }
 
-function read(operationId: string, summary: string, schema: Json, errors: readonly ErrorCode[] = []): Json {
+function getOperation(
+  operationId: string,
+  summary: string,
+  schema: Json,
+  errors: readonly ErrorCode[] = [],
+): Json {
   return {
     operationId,
     summary,
-    // The key is optional here unless the operator asks for it.
+    // The operator can require a key.
     security: [{ key: [] }, {}],
     responses: {
       200: { description: 'The response.', ...json(schema) },
-      ...errorAnswers([...HTTP_ERRORS, ...KEY_ERRORS, ...errors]),
+      ...errorResponses([...HTTP_ERRORS, ...KEY_ERRORS, ...errors]),
     },
   };
 }
 
-/** An endpoint that asks for no key. */
-function open(operationId: string, summary: string, others: Json = {}): Json {
+/** An endpoint without authentication. */
+function publicOperation(operationId: string, summary: string, otherResponses: Json = {}): Json {
   const responses = {
     200: { description: 'The response.', ...json({ type: 'object' }) },
-    ...others,
-    ...errorAnswers(HTTP_ERRORS),
+    ...otherResponses,
+    ...errorResponses(HTTP_ERRORS),
   };
   return { operationId, summary, security: [], responses };
 }
@@ -167,13 +169,13 @@ function json(schema: Json): Json {
   return { content: { 'application/json': { schema } } };
 }
 
-/** `top_logprobs` above 0 needs `logprobs: true`. */
+/** `top_logprobs` above 0 requires `logprobs: true`. */
 const CHAT_COMBINATIONS: readonly Json[] = [
   { required: ['logprobs'], properties: { logprobs: { const: true } } },
   { properties: { top_logprobs: { enum: [0, null] } } },
 ];
 
-/** What fields of a text request may have together: prompts x `n` is bounded, and `echo` excludes `logprobs`. */
+/** Prompts x `n` is bounded, and `echo` cannot be combined with `logprobs`. */
 function textCombinations(maxChoices: number): readonly Json[] {
   const counts = Array.from({ length: maxChoices }, (_, index) => Math.floor(maxChoices / (index + 1)));
   return [
@@ -201,18 +203,18 @@ function requestSchema(kind: GenerationKind, maxChoices: number): Json {
   );
 }
 
-/** The object whose fields stand directly below `parent` in the table. */
+/** The schema of the object at `parent`. */
 function objectSchema(fields: readonly Field[], parent: string): Json {
   const own = fields.filter(
     ({ path }) => path.startsWith(parent) && !path.slice(parent.length).includes('.'),
   );
-  const taken = own.filter((field) => field.use !== 'refused' || field.neutral.length > 0);
+  const accepted = own.filter((field) => field.use !== 'refused' || field.neutral.length > 0);
   return {
     type: 'object',
     additionalProperties: false,
     required: own.filter((field) => field.required).map((field) => field.path.slice(parent.length)),
     properties: Object.fromEntries(
-      taken.map((field) => [field.path.slice(parent.length), fieldSchema(field, fields)]),
+      accepted.map((field) => [field.path.slice(parent.length), fieldSchema(field, fields)]),
     ),
   };
 }
@@ -223,7 +225,7 @@ function fieldSchema(field: Field, fields: readonly Field[]): Json {
   const nested = fields.some(({ path }) => path.startsWith(`${field.path}.`));
   const schema = nested ? objectSchema(fields, `${field.path}.`) : field.schema;
   if (field.required || Object.keys(schema).length === 0) return { ...schema, description };
-  // Defaults that are no values, such as what the context leaves, stand in the description alone.
+  // Defaults that are not constant, such as the context length, are only in the description.
   const value = 'fallback' in field && field.fallback !== null ? { default: field.fallback } : {};
   return { anyOf: [schema, { type: 'null' }], ...value, description };
 }

@@ -1,22 +1,22 @@
 import type { Dialect, GenerationRequest, JsonSchema, ResponseFormat, Sampling } from '../generation.ts';
 
 export interface ReplicaRequestOptions {
-  /** The model's name at the replica. */
+  /** Name of the model on the replica. */
   model: string;
   stream: boolean;
   dialect: Dialect;
-  /** Most completion tokens of a choice, at least 1; null: the field is left out. */
+  /** Maximum completion tokens of a choice, at least 1; null: omitted. */
   maxTokens: number | null;
-  /** Whether the replica must not reuse prefixes, because it cannot keep accounts apart. */
+  /** Whether the replica must not reuse prefixes, because it cannot separate accounts. */
   cacheOff: boolean;
 }
 
 type Body = Record<string, unknown>;
 
 /**
- * The body sent to a replica. Sampling is always told in full, because servers have defaults of their own (vLLM takes
- * them from the model's `generation_config.json`, llama-server has top_k 40 and min_p 0.05). The request was
- * checked against the dialect before: a field that it does not honour has its neutral value here and is left out.
+ * Formats a request for a replica. Includes all sampling parameters, because servers have different defaults: vLLM reads
+ * the model's `generation_config.json`, llama-server has top_k 40 and min_p 0.05. Omits fields that the dialect does not
+ * support: they are neutral, because `refuseUnsupported` has checked the request.
  */
 export function formatRequest(request: GenerationRequest, options: ReplicaRequestOptions): Body {
   const { dialect, stream } = options;
@@ -38,12 +38,12 @@ export function formatRequest(request: GenerationRequest, options: ReplicaReques
   return body;
 }
 
-/** Dialects that keep prefixes of different salts apart. */
+/** Dialects that share cached prefixes only between requests with the same salt. */
 const SALTED: ReadonlySet<Dialect> = new Set(['sluice', 'vllm', 'sglang']);
 
 function streamOptions(request: GenerationRequest, dialect: Dialect): Body {
   const onePrompt = request.kind === 'chat' || request.prompts.length === 1;
-  // vLLM and SGLang report a choice's own prompt, which is the request's only where there is one prompt.
+  // vLLM and SGLang report only the prompt of the choice, which is not the total if there are several prompts.
   const continuous = dialect === 'sluice' || ((dialect === 'vllm' || dialect === 'sglang') && onePrompt);
   return continuous ? { include_usage: true, continuous_usage_stats: true } : { include_usage: true };
 }
@@ -71,12 +71,12 @@ const SAMPLING: Readonly<Record<Dialect, (sampling: Sampling) => Body>> = {
     ...samplers(sampling),
     top_k: sampling.topK ?? 0,
     repeat_penalty: sampling.repetitionPenalty,
-    // Pairs are the form that every version of it reads.
+    // All versions accept pairs.
     ...(sampling.logitBias.size > 0 ? { logit_bias: [...sampling.logitBias] } : {}),
   }),
   tgi: (sampling) => ({
     temperature: sampling.temperature,
-    // It refuses a top_p of 1, which is what it does without one.
+    // TGI refuses 1, its default.
     ...(sampling.topP < 1 ? { top_p: sampling.topP } : {}),
     ...(sampling.frequencyPenalty === 0 ? {} : { frequency_penalty: sampling.frequencyPenalty }),
   }),
@@ -96,28 +96,28 @@ function logitBias(sampling: Sampling): Body {
   return sampling.logitBias.size > 0 ? { logit_bias: Object.fromEntries(sampling.logitBias) } : {};
 }
 
-/** llama-server draws a seed of its own when it is given the largest one. */
+/** llama-server chooses a random seed for the largest number. */
 function seedFor(dialect: Dialect, seed: number): number {
   return dialect === 'llama-server' && seed === 0xffff_ffff ? 0xffff_fffe : seed;
 }
 
 function logprobs(request: GenerationRequest, dialect: Dialect, alternatives: number): Body {
-  const count = alternativesToAskFor(dialect, alternatives);
+  const count = alternativesToRequest(dialect, alternatives);
   return request.kind === 'chat' ? { logprobs: true, top_logprobs: count } : { logprobs: count };
 }
 
-/** Most alternatives that vLLM gives, unless it is started with another `--max-logprobs`. */
+/** vLLM's default of `--max-logprobs`. */
 const VLLM_MAX_LOGPROBS = 20;
 
-/** An alternative too many is left out of the response again. */
-function alternativesToAskFor(dialect: Dialect, alternatives: number): number {
+/** Surplus alternatives are removed from the response. */
+function alternativesToRequest(dialect: Dialect, alternatives: number): number {
   switch (dialect) {
     case 'llama-server':
     case 'sglang':
-      // They read 0 as no log probabilities at all.
+      // These treat 0 as no log probabilities.
       return Math.max(alternatives, 1);
     case 'vllm':
-      // The sampled token takes the place of the last one where it is less likely.
+      // The sampled token replaces the last alternative if it is less likely.
       return alternatives === 0 ? 0 : Math.min(alternatives + 1, VLLM_MAX_LOGPROBS);
     default:
       return alternatives;
@@ -127,7 +127,7 @@ function alternativesToAskFor(dialect: Dialect, alternatives: number): number {
 function responseFormat(request: GenerationRequest, dialect: Dialect): Body {
   const format = request.responseFormat;
   if (format.type === 'text') return {};
-  // llama-server reads `response_format` in chats only.
+  // llama-server supports `response_format` only in chats.
   if (dialect === 'llama-server' && request.kind === 'text') return { json_schema: schemaOf(format) };
   if (format.type === 'json_object') return { response_format: { type: 'json_object' } };
   const { name, strict } = format;
@@ -140,7 +140,7 @@ function responseFormat(request: GenerationRequest, dialect: Dialect): Body {
   };
 }
 
-/** The schema as an object, which is the one form that all servers take. */
+/** Returns the schema as an object, because not all servers accept `true`. */
 function schemaOf(format: Exclude<ResponseFormat, { type: 'text' }>): JsonSchema {
   if (format.type === 'json_object') return { type: 'object' };
   return format.schema === true ? {} : format.schema;

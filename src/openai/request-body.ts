@@ -1,77 +1,79 @@
+import type { Dialect, GenerationRequest } from '../generation.ts';
 import type { Field, GenerationKind, ScalarField } from './field.ts';
 import { FIELDS } from './fields.ts';
+import { refuseUnenforced } from './json-schema-dialects.ts';
 import { missing, refuseUnknown, unsupported } from './values.ts';
 
 export interface ParseOptions {
-  /** Most choices of one request: prompts x `n`. */
+  /** Maximum of prompts x `n`. */
   maxChoices: number;
-  /** True only in an engine process: the fields between the service and its engines are known too. */
+  /** Whether internal fields are accepted. True only in an engine process. */
   internal: boolean;
 }
 
 export interface ParsedRequest<R> {
   request: R;
-  /** Fields given with a value that changes the answer and that not every dialect honours, each once. */
+  /** Fields that have an effect on the response and that not every dialect supports, each once. */
   used: readonly string[];
 }
 
 /**
- * One JSON object of a request (the body, or an object in it) read by the rows of the table below `parent`.
- * Making one throws `unsupported_parameter` for a field that the table does not know, or refuses.
+ * A JSON object in a request, read according to the table of fields. The constructor throws `unsupported_parameter` for
+ * a field that is unknown or refused.
  */
 export class RequestBody {
   readonly used: string[] = [];
   readonly #object: Readonly<Record<string, unknown>>;
-  readonly #at: string;
+  readonly #path: string;
 
-  /** `parent` is the path in the table, such as `messages[].`; `at` the path in this body, such as `messages[2].`. */
+  /** `parent` is the path in the table, such as `messages[].`, and `path` in this body, such as `messages[2].`. */
   constructor(
     object: Readonly<Record<string, unknown>>,
     kind: GenerationKind,
     internal: boolean,
     parent = '',
-    at = parent,
+    path = parent,
   ) {
     this.#object = object;
-    this.#at = at;
-    const rows = rowsBelow(parent, kind, internal);
-    refuseUnknown(object, rows, at);
+    this.#path = path;
+    const fields = fieldsOf(parent, kind, internal);
+    refuseUnknown(object, fields, path);
     for (const name of Object.keys(object)) {
-      const field = rows.get(name);
+      const field = fields.get(name);
       const value = object[name] ?? null;
       if (field?.use === 'refused' && value !== null && !isNeutral(field, value)) {
-        throw unsupported(at + name);
+        throw unsupported(path + name);
       }
     }
   }
 
-  /** The value as it was given; null when absent. Throws `missing_required_parameter`. */
+  /** Returns the value unchecked, or null if absent. Throws `missing_required_parameter`. */
   raw(field: Field): unknown {
     const name = lastName(field.path);
     const value = this.#object[name] ?? null;
-    if (value === null && field.required) throw missing(this.#at + name);
+    if (value === null && field.required) throw missing(this.#path + name);
     return value;
   }
 
-  /** The checked value, or the field's fallback; a value that changes the answer is noted as used. */
+  /** Returns the checked value, or the fallback. Marks the field as used if the value has an effect. */
   read<T>(field: ScalarField<T>): T {
     const value = this.raw(field);
     if (value === null) return field.fallback;
-    const checked = field.read(value, this.#at + lastName(field.path));
-    if (!isNeutral(field, checked)) this.note(field);
+    const checked = field.read(value, this.#path + lastName(field.path));
+    if (!isNeutral(field, checked)) this.markUsed(field);
     return checked;
   }
 
-  /** Notes that a field is used in a way that an engine must honour. */
-  note(field: Field): void {
-    if (field.honouredBy !== 'all' && !this.used.includes(field.path)) this.used.push(field.path);
+  /** Records a field that the engine must support. */
+  markUsed(field: Field): void {
+    if (field.supportedBy !== 'all' && !this.used.includes(field.path)) this.used.push(field.path);
   }
 }
 
 function isNeutral(field: Field, value: unknown): boolean {
   if (typeof value !== 'object') return field.neutral.includes(value);
-  // What else is neutral is [], {} and two tiny literals; their JSON tells them apart.
-  if (typeof value === 'object' && value !== null && Object.keys(value).length > 1) return false;
+  // Other neutral values have at most one member, so comparing their JSON is cheap.
+  if (value !== null && Object.keys(value).length > 1) return false;
   return field.neutral.some((neutral) => JSON.stringify(neutral) === JSON.stringify(value));
 }
 
@@ -79,26 +81,50 @@ const NAMES: ReadonlyMap<string, string> = new Map(
   FIELDS.map(({ path }) => [path, path.slice(path.lastIndexOf('.') + 1)]),
 );
 
-/** The name of a field of the table within its object. */
+/** The name of a field within its object. */
 function lastName(path: string): string {
   return NAMES.get(path) ?? path;
 }
 
 const cache = new Map<string, ReadonlyMap<string, Field>>();
 
-/** The rows that stand directly below a path, by their last name. */
-function rowsBelow(parent: string, kind: GenerationKind, internal: boolean): ReadonlyMap<string, Field> {
+/** Returns the fields of the object at `parent`, by name. */
+function fieldsOf(parent: string, kind: GenerationKind, internal: boolean): ReadonlyMap<string, Field> {
   const key = `${parent} ${kind} ${internal}`;
-  let rows = cache.get(key);
-  if (rows === undefined) {
-    const below = FIELDS.filter(
+  let fields = cache.get(key);
+  if (fields === undefined) {
+    const own = FIELDS.filter(
       (field) =>
         field.path === parent + lastName(field.path) &&
         field.kinds.includes(kind) &&
         (internal || !field.internal),
     );
-    rows = new Map(below.map((field) => [lastName(field.path), field]));
-    cache.set(key, rows);
+    fields = new Map(own.map((field) => [lastName(field.path), field]));
+    cache.set(key, fields);
   }
-  return rows;
+  return fields;
+}
+
+/**
+ * Refuses a request with a field, or a JSON schema, that a replica of the model does not support. `dialects` are those of
+ * the model's replicas. Throws `unsupported_parameter`.
+ */
+export function refuseUnsupported(
+  { request, used }: ParsedRequest<GenerationRequest>,
+  dialects: readonly Dialect[],
+): void {
+  for (const path of used) {
+    for (const field of FIELDS) {
+      if (field.path !== path || field.supportedBy === 'all') continue;
+      const { supportedBy } = field;
+      if (!dialects.every((dialect) => supportedBy.includes(dialect))) {
+        throw unsupported(path, 'is not supported by the engine of this model');
+      }
+    }
+  }
+  const format = request.responseFormat;
+  if (format.type !== 'json_schema') return;
+  for (const dialect of dialects) {
+    refuseUnenforced(format.schema, 'response_format.json_schema.schema', dialect);
+  }
 }

@@ -4,7 +4,7 @@ import { checkJsonSchema } from './json-schema.ts';
 import type { RequestBody } from './request-body.ts';
 import { asObject, asString, missing, refuseUnknown, wrongType, wrongValue } from './values.ts';
 
-/** Reads `response_format`. Throws the 400s, by path. */
+/** Parses `response_format`. Throws a 400 with the path of the field. */
 export function parseResponseFormat(body: RequestBody): ResponseFormat {
   const value = body.raw(responseFormat);
   if (value === null) return { type: 'text' };
@@ -18,11 +18,11 @@ export function parseResponseFormat(body: RequestBody): ResponseFormat {
       return { type };
     case 'json_object':
       refuseUnknown(object, ONLY_TYPE, 'response_format.');
-      body.note(responseFormat);
+      body.markUsed(responseFormat);
       return { type };
     case 'json_schema':
       refuseUnknown(object, WITH_SCHEMA, 'response_format.');
-      body.note(responseFormat);
+      body.markUsed(responseFormat);
       return parseJsonSchemaFormat(object['json_schema'] ?? null);
     default:
       throw wrongValue('response_format.type', 'one of text, json_object, json_schema');

@@ -1,97 +1,98 @@
 import { isUtf8 } from 'node:buffer';
 
-/** Longest line and longest event of a replica's stream, in bytes. */
+/** Maximum size of a line and of an event in a replica's stream, in bytes. */
 export const MAX_LINE_BYTES = 1_048_576;
 
 const LF = 0x0a;
 const CR = 0x0d;
 
-/** Bytes that are no event stream: too long a line, or not UTF-8. */
-export class EventStreamError extends Error {
-  override readonly name = 'EventStreamError';
+/** A line or event is too long, or is not UTF-8. */
+export class SseParseError extends Error {
+  override readonly name = 'SseParseError';
 }
 
-/** One event: its data lines joined, and whether it came as an `error:` field, as older llama-servers send it. */
 export interface ServerSentEvent {
+  /** The data lines, joined. */
   data: string;
+  /** Whether it was sent as an `error:` field, as by older versions of llama-server. */
   error: boolean;
 }
 
 /**
- * Splits the bytes of an SSE body into events, wherever the bytes are cut: only whole lines are decoded, so a
- * character is never met in half. Lines end in LF or CR LF. Throws `EventStreamError`.
+ * Parses server-sent events from chunks of any size. Decodes only complete lines, so that no character is split. Lines
+ * end in LF or CR LF. Throws `SseParseError`.
  */
-export class EventSplitter {
-  /** Pieces of a line that has not ended yet, and their bytes together. */
-  #pieces: Buffer[] = [];
-  #kept = 0;
+export class SseParser {
+  /** Parts of an incomplete line. */
+  #parts: Buffer[] = [];
+  #partBytes = 0;
+  /** Data lines of the current event. */
   #data: string[] = [];
-  #bytes = 0;
-  #error = false;
+  #eventBytes = 0;
+  #isError = false;
 
-  /** Whether the next byte begins an event. */
-  get betweenEvents(): boolean {
-    return this.#kept === 0 && this.#data.length === 0;
+  /** Whether the next byte starts an event. */
+  get isBetweenEvents(): boolean {
+    return this.#partBytes === 0 && this.#data.length === 0;
   }
 
-  /** The events that these bytes complete. */
+  /** Returns the events that this chunk completes. */
   push(chunk: Buffer): ServerSentEvent[] {
     const events: ServerSentEvent[] = [];
     let start = 0;
     for (let end = chunk.indexOf(LF); end !== -1; end = chunk.indexOf(LF, start)) {
       const line = chunk.subarray(start, end);
-      this.#line(this.#kept === 0 ? line : this.#joined(line), events);
+      this.#readLine(this.#partBytes === 0 ? line : this.#joinParts(line), events);
       start = end + 1;
     }
-    if (start < chunk.length) this.#keep(chunk.subarray(start));
+    if (start < chunk.length) this.#addPart(chunk.subarray(start));
     return events;
   }
 
-  /** What was left without its closing blank line, once the body has ended. */
+  /** Returns the last event if the body ended without a blank line. */
   end(): ServerSentEvent[] {
     const events: ServerSentEvent[] = [];
-    if (this.#kept > 0) this.#line(this.#joined(Buffer.alloc(0)), events);
+    if (this.#partBytes > 0) this.#readLine(this.#joinParts(Buffer.alloc(0)), events);
     this.#dispatch(events);
     return events;
   }
 
-  #keep(bytes: Buffer): void {
-    this.#kept += bytes.length;
-    if (this.#kept > MAX_LINE_BYTES) throw new EventStreamError('a line is too long');
-    this.#pieces.push(Buffer.from(bytes)); // A copy, so that a few bytes do not hold a whole read in memory.
+  #addPart(bytes: Buffer): void {
+    this.#partBytes += bytes.length;
+    if (this.#partBytes > MAX_LINE_BYTES) throw new SseParseError('a line is too long');
+    this.#parts.push(Buffer.from(bytes)); // A copy: a view would keep the whole chunk in memory.
   }
 
-  /** The pieces kept from before with these bytes behind them; nothing is kept any more. */
-  #joined(bytes: Buffer): Buffer {
-    const whole = Buffer.concat([...this.#pieces, bytes]);
-    this.#pieces = [];
-    this.#kept = 0;
-    return whole;
+  #joinParts(end: Buffer): Buffer {
+    const line = Buffer.concat([...this.#parts, end]);
+    this.#parts = [];
+    this.#partBytes = 0;
+    return line;
   }
 
-  #line(line: Buffer, events: ServerSentEvent[]): void {
+  #readLine(line: Buffer, events: ServerSentEvent[]): void {
     const length = line.length > 0 && line[line.length - 1] === CR ? line.length - 1 : line.length;
     if (length === 0) {
       this.#dispatch(events);
       return;
     }
-    this.#bytes += length;
-    if (this.#bytes > MAX_LINE_BYTES) throw new EventStreamError('an event is too long');
-    if (!isUtf8(line)) throw new EventStreamError('a line is not UTF-8');
+    this.#eventBytes += length;
+    if (this.#eventBytes > MAX_LINE_BYTES) throw new SseParseError('an event is too long');
+    if (!isUtf8(line)) throw new SseParseError('a line is not UTF-8');
     const text = line.toString('utf8', 0, length);
     if (text.startsWith('data:')) this.#data.push(text.slice(text[5] === ' ' ? 6 : 5));
     else if (text.startsWith('error:')) {
       this.#data.push(text.slice(6).trim());
-      this.#error = true;
+      this.#isError = true;
     }
   }
 
   #dispatch(events: ServerSentEvent[]): void {
     const [first] = this.#data;
-    this.#bytes = 0;
+    this.#eventBytes = 0;
     if (first === undefined) return;
-    events.push({ data: this.#data.length === 1 ? first : this.#data.join('\n'), error: this.#error });
+    events.push({ data: this.#data.length === 1 ? first : this.#data.join('\n'), error: this.#isError });
     this.#data = [];
-    this.#error = false;
+    this.#isError = false;
   }
 }

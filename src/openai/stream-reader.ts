@@ -1,35 +1,36 @@
 import type { GenerationEvent } from '../generation.ts';
 import type { GenerationKind } from './field.ts';
 import {
-  brokenOff,
   countTokens,
+  incompleteResponse,
+  invalidResponse,
   pushText,
   readChoices,
-  unreadable,
-  type ReadChoice,
-} from './answer-events.ts';
+  type ReplicaChoice,
+} from './choice-reader.ts';
 import { readErrorFrame } from './error-body.ts';
 import { ChunkTemplate } from './chunk-template.ts';
-import { EventSplitter, EventStreamError, type ServerSentEvent } from './sse.ts';
+import { SseParseError, SseParser, type ServerSentEvent } from './sse.ts';
 import { readUsage } from './usage.ts';
 import { UsageMeter } from './usage-meter.ts';
 
 /**
- * Reads the SSE bytes of a replica of any dialect as the events of its generation. `end` comes at `[DONE]`, or when
- * the body ends after every choice has finished. Usage may be on every chunk, on the last, in a chunk of its own, or
- * nowhere; then `meter` counts deltas and the source is `estimated`.
+ * Converts the server-sent events of a replica of any dialect into the events of a generation. `end` follows `[DONE]`,
+ * or the end of the body if every choice has finished. Usage may be in every chunk, in the last one or in a separate
+ * one. Without it, `meter` counts deltas and the source is `estimated`.
  *
- * `push` and `end` throw the error of an error frame, or `engine_unavailable` for bytes that are no such stream and
- * for one that breaks off; a reader that has thrown is not used again.
+ * `push` and `end` throw the error of an error frame, or `engine_unavailable` for an invalid or incomplete stream. Do
+ * not use a reader again after it has thrown.
  */
 export class StreamReader {
   readonly #kind: GenerationKind;
-  readonly #splitter = new EventSplitter();
+  readonly #parser = new SseParser();
   readonly #template: ChunkTemplate;
   #started = false;
   #ended = false;
-  /** Choices that were seen, and of these the ones that have not finished. */
+  /** Indexes of choices that have started. */
   #seen = new Set<number>();
+  /** Indexes of choices that have started and not finished. */
   #open = new Set<number>();
   readonly #meter: UsageMeter;
 
@@ -40,83 +41,85 @@ export class StreamReader {
   }
 
   /**
-   * The events that these bytes complete; the bytes may be cut anywhere. They are added to `events`, so that those
-   * before a fault are not lost when this throws.
+   * Returns the events that this chunk completes. Adds them to `events`, so that the caller has the events before an
+   * error if this throws.
    */
   push(bytes: Uint8Array, events: GenerationEvent[] = []): GenerationEvent[] {
     const chunk = Buffer.isBuffer(bytes)
       ? bytes
       : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    const token = this.#splitter.betweenEvents && !this.#ended ? this.#template.read(chunk) : null;
+    const token = this.#parser.isBetweenEvents && !this.#ended ? this.#template.read(chunk) : null;
     if (token === null || !this.#open.has(token.choice)) {
-      this.#frames(() => this.#splitter.push(chunk), events);
+      this.#readEvents(() => this.#parser.push(chunk), events);
       return events;
     }
-    this.#meter.note(1, this.#template.usage, token.choice);
+    this.#meter.record(1, this.#template.usage, token.choice);
     token.completionTokens = this.#meter.completionTokens;
     events.push(token);
     return events;
   }
 
-  /** What is still due once the body has ended; as `push`. */
+  /** Returns the remaining events after the end of the body, as `push` does. */
   end(events: GenerationEvent[] = []): GenerationEvent[] {
-    this.#frames(() => this.#splitter.end(), events);
+    this.#readEvents(() => this.#parser.end(), events);
     if (!this.#ended) this.#finishStream(events);
     return events;
   }
 
-  #frames(next: () => ServerSentEvent[], events: GenerationEvent[]): void {
-    for (const event of this.#split(next)) this.#frame(event, events);
-  }
-
-  #split(next: () => ServerSentEvent[]): ServerSentEvent[] {
+  #readEvents(parse: () => ServerSentEvent[], events: GenerationEvent[]): void {
+    let parsed: ServerSentEvent[];
     try {
-      return next();
+      parsed = parse();
     } catch (cause) {
-      if (cause instanceof EventStreamError) throw unreadable(cause);
+      if (cause instanceof SseParseError) throw invalidResponse(cause);
       throw cause;
     }
+    for (const event of parsed) this.#readEvent(event, events);
   }
 
-  #frame({ data, error }: ServerSentEvent, events: GenerationEvent[]): void {
+  #readEvent({ data, error }: ServerSentEvent, events: GenerationEvent[]): void {
     if (this.#ended || data === '') return;
     if (data === '[DONE]') {
       this.#finishStream(events);
       return;
     }
     if (error) throw readErrorFrame(data);
-    const chunk = parse(data);
+    const chunk = parseChunk(data);
     if ((chunk.error !== undefined && chunk.error !== null) || chunk.object === 'error')
       throw readErrorFrame(data);
     const usage = chunk.usage === undefined || chunk.usage === null ? null : readUsage(chunk.usage);
     const choices = readChoices(this.#kind, chunk.choices);
-    this.#meter.note(countTokens(choices), usage, choices.length === 1 ? (choices[0]?.index ?? null) : null);
+    this.#meter.record(
+      countTokens(choices),
+      usage,
+      choices.length === 1 ? (choices[0]?.index ?? null) : null,
+    );
     if (!this.#started) {
       this.#started = true;
       const { promptTokens, cachedTokens } = this.#meter;
       events.push({ type: 'started', promptTokens, cachedTokens });
     }
     const from = events.length;
-    for (const choice of choices) this.#choice(choice, events);
+    for (const choice of choices) this.#readChoice(choice, events);
     const [only] = events.slice(from);
     if (events.length !== from + 1) return;
     if (only?.type === 'token' || only?.type === 'reasoning') this.#template.learn(data, only, usage);
   }
 
-  #choice(choice: ReadChoice, events: GenerationEvent[]): void {
+  #readChoice(choice: ReplicaChoice, events: GenerationEvent[]): void {
     const { index, reason } = choice;
     if (!this.#seen.has(index)) {
       this.#seen.add(index);
       this.#open.add(index);
     }
     pushText(choice, this.#meter.completionTokens, events);
-    // Some servers say the reason twice; a choice finishes once.
+    // Some servers send the reason twice.
     if (reason !== null && this.#open.delete(index)) events.push({ type: 'finish', choice: index, reason });
   }
 
   #finishStream(events: GenerationEvent[]): void {
-    if (this.#seen.size === 0) throw brokenOff('the stream ended without a choice');
-    if (this.#open.size > 0) throw brokenOff('the stream ended before all choices were finished');
+    if (this.#seen.size === 0) throw incompleteResponse('the stream ended without a choice');
+    if (this.#open.size > 0) throw incompleteResponse('the stream ended before all choices were finished');
     this.#ended = true;
     events.push({ type: 'end', ...this.#meter.total() });
   }
@@ -129,14 +132,15 @@ interface WireChunk {
   error?: unknown;
 }
 
-function parse(data: string): WireChunk {
+function parseChunk(data: string): WireChunk {
   let value: unknown;
   try {
     value = JSON.parse(data);
   } catch {
-    // The parser's own message quotes generated text, which belongs in no log.
-    throw unreadable(new Error('a chunk is not JSON'));
+    // The parser's message quotes generated text, which must not be logged.
+    throw invalidResponse(new Error('a chunk is not JSON'));
   }
-  if (typeof value !== 'object' || value === null) throw unreadable(new Error('a chunk is not an object'));
-  return value; // Every field is checked where it is read.
+  if (typeof value !== 'object' || value === null)
+    throw invalidResponse(new Error('a chunk is not an object'));
+  return value; // The readers check every field.
 }

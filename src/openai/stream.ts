@@ -1,42 +1,47 @@
-import type { FinishReason, GenerationEvent, GenerationRequest, TokenLogprob, Usage } from '../generation.ts';
+import type {
+  FinishReason,
+  GenerationEvent,
+  GenerationRequest,
+  TextEvent,
+  TokenLogprob,
+  Usage,
+} from '../generation.ts';
 import type { ServiceError } from '../errors.ts';
-import type { AnswerIdentity } from './answer.ts';
+import type { ResponseIdentity } from './response.ts';
 import { errorJson } from './error-body.ts';
 import { chatLogprobs, codePoints, textLogprobs } from './logprobs.ts';
 import { usageJson } from './usage.ts';
 
-/** The last frame of every stream, after the closing chunk or the error frame. */
+/** The last frame of every stream. */
 export const DONE = 'data: [DONE]\n\n';
 
-type TextEvent = Extract<GenerationEvent, { type: 'token' | 'reasoning' }>;
-
 /**
- * Writes the events of one generation as SSE frames. What is constant in a chunk is written once, and a token
- * costs one `JSON.stringify` of its text: this runs once a token of every stream.
+ * Formats the events of one generation as SSE frames. The constant parts of chunks are created once, so that a token
+ * costs one `JSON.stringify` of its text.
  *
- * Unless `include_usage` is true the last finish is held until `end`, because it carries the usage too.
+ * Unless `include_usage` is true, the chunk of the last finish is sent at `end`, because it also has the usage.
  */
 export class StreamFormatter {
   readonly #request: GenerationRequest;
   /** Up to and including `"choices":[`. */
   readonly #head: string;
-  /** For each choice, everything before the text of a token. */
+  /** By choice: everything before the text of a token. */
   readonly #beforeText: readonly string[];
-  /** The same before the text of reasoning. */
+  /** By choice: everything before the text of reasoning. */
   readonly #beforeReasoning: readonly string[];
   readonly #afterText: string;
-  /** The same with what closes a chunk that tells no usage. */
-  readonly #afterTextAlone: string;
-  /** What closes a chunk that tells no usage. */
+  /** The end of a chunk without usage. */
   readonly #close: string;
-  /** For each choice of a text with log probabilities: code points so far. */
+  readonly #afterTextAndClose: string;
+  /** By choice: code points of text so far, for log probabilities of text completions. */
   readonly #offsets: number[];
-  #held: string | null = null;
+  /** A finish chunk that waits for `end`. */
+  #pendingFinish: string | null = null;
   #promptTokens: number | null = null;
   #cachedTokens = 0;
   #completionTokens = 0;
 
-  constructor(identity: AnswerIdentity, request: GenerationRequest) {
+  constructor(identity: ResponseIdentity, request: GenerationRequest) {
     const { id, created, model } = identity;
     const chat = request.kind === 'chat';
     const constant = JSON.stringify({
@@ -49,39 +54,39 @@ export class StreamFormatter {
     this.#request = request;
     this.#head = `data: ${constant.slice(0, -1)},"choices":[`;
     const before = (key: string): readonly string[] =>
-      Array.from({ length: count }, (_, index) => flat(`${this.#head}{"index":${index},${key}`));
+      Array.from({ length: count }, (_, index) => flatten(`${this.#head}{"index":${index},${key}`));
     this.#beforeText = before(chat ? '"delta":{"content":' : '"text":');
     this.#beforeReasoning = before('"delta":{"reasoning_content":');
     this.#close = request.includeUsage === true ? '],"usage":null}\n\n' : ']}\n\n';
     this.#afterText = chat ? '},"finish_reason":null}' : ',"logprobs":null,"finish_reason":null}';
-    this.#afterTextAlone = flat(this.#afterText + this.#close);
+    this.#afterTextAndClose = flatten(this.#afterText + this.#close);
     this.#offsets = Array.from({ length: count }, () => 0);
   }
 
-  /** The frames that are due after this event, whole; '' when none is. `end` gives the closing chunk without `[DONE]`. */
+  /** Returns the frames to send for this event, or ''. Does not include `[DONE]`. */
   format(event: GenerationEvent): string {
     switch (event.type) {
       case 'token':
-        return this.#text(this.#beforeText[event.choice], event);
+        return this.#formatText(this.#beforeText[event.choice], event);
       case 'reasoning':
-        return this.#text(this.#beforeReasoning[event.choice], event);
+        return this.#formatText(this.#beforeReasoning[event.choice], event);
       case 'started':
         this.#promptTokens = event.promptTokens;
         this.#cachedTokens = event.cachedTokens ?? 0;
-        return this.#opening();
+        return this.#formatStart();
       case 'finish':
-        return this.#finish(event.choice, event.reason);
+        return this.#formatFinish(event.choice, event.reason);
       case 'end':
-        return this.#end(event.usage);
+        return this.#formatEnd(event.usage);
     }
   }
 
   /**
-   * The framed error without `[DONE]`, with the usage so far: that of the last event, where the caller has no better
-   * count. Finishes that were held come before it.
+   * Returns the frames of an error, without `[DONE]`. `usage` defaults to the usage of the last event. A pending finish
+   * comes first.
    */
   error(error: ServiceError, usage: Usage = this.#lastUsage()): string {
-    return `${this.#release()}data: {"error":${errorJson(error)},"usage":${usageJson(usage)}}\n\n`;
+    return `${this.#takePendingFinish()}data: {"error":${errorJson(error)},"usage":${usageJson(usage)}}\n\n`;
   }
 
   #lastUsage(): Usage {
@@ -92,9 +97,9 @@ export class StreamFormatter {
     };
   }
 
-  /** A chat's role chunks; for a text, a chunk only where it has usage to tell. */
-  #opening(): string {
-    const close = this.#closing(0);
+  /** Returns the role chunks of a chat. For a text completion, returns a chunk only if it has usage. */
+  #formatStart(): string {
+    const close = this.#closeWithUsage(0);
     if (this.#request.kind === 'chat') {
       return this.#beforeText
         .map(
@@ -107,66 +112,66 @@ export class StreamFormatter {
     return `${this.#head}{"index":0,"text":"","logprobs":null,"finish_reason":null}${close}`;
   }
 
-  #text(before: string | undefined, { choice, text, completionTokens, logprobs }: TextEvent): string {
+  #formatText(before: string | undefined, { choice, text, completionTokens, logprobs }: TextEvent): string {
     this.#completionTokens = completionTokens;
     if (before === undefined) return '';
     if (logprobs !== null && this.#request.logprobs !== null) {
-      const told = this.#withLogprobs(choice, text, logprobs);
-      return this.#release() + before + told + this.#closing(completionTokens);
+      const rest = this.#formatLogprobs(choice, text, logprobs);
+      return this.#takePendingFinish() + before + rest + this.#closeWithUsage(completionTokens);
     }
     if (text === '') return '';
     const after = this.#request.continuousUsage
-      ? this.#afterText + this.#closing(completionTokens)
-      : this.#afterTextAlone;
-    return this.#release() + before + JSON.stringify(text) + after;
+      ? this.#afterText + this.#closeWithUsage(completionTokens)
+      : this.#afterTextAndClose;
+    return this.#takePendingFinish() + before + JSON.stringify(text) + after;
   }
 
-  #withLogprobs(choice: number, text: string, logprobs: readonly TokenLogprob[]): string {
-    const wanted = this.#request.logprobs ?? 0;
+  #formatLogprobs(choice: number, text: string, logprobs: readonly TokenLogprob[]): string {
+    const alternatives = this.#request.logprobs ?? 0;
     if (this.#request.kind === 'chat') {
-      const list = JSON.stringify(chatLogprobs(logprobs, wanted));
+      const list = JSON.stringify(chatLogprobs(logprobs, alternatives));
       return `${JSON.stringify(text)}},"logprobs":${list},"finish_reason":null}`;
     }
     const offset = this.#offsets[choice] ?? 0;
     this.#offsets[choice] = logprobs.reduce((sum, { token }) => sum + codePoints(token), offset);
-    const list = JSON.stringify(textLogprobs(logprobs, wanted, offset));
+    const list = JSON.stringify(textLogprobs(logprobs, alternatives, offset));
     return `${JSON.stringify(text)},"logprobs":${list},"finish_reason":null}`;
   }
 
-  #finish(choice: number, reason: FinishReason): string {
+  #formatFinish(choice: number, reason: FinishReason): string {
     const body = this.#request.kind === 'chat' ? '"delta":{},' : '"text":"","logprobs":null,';
     const chunk = `${this.#head}{"index":${choice},${body}"finish_reason":"${reason}"}`;
-    const released = this.#release();
+    const earlier = this.#takePendingFinish();
     if (this.#request.includeUsage === true) {
-      return released + chunk + this.#closing(this.#completionTokens);
+      return earlier + chunk + this.#closeWithUsage(this.#completionTokens);
     }
-    this.#held = chunk;
-    return released;
+    this.#pendingFinish = chunk;
+    return earlier;
   }
 
-  #end(usage: Usage): string {
-    const chunk = this.#held ?? this.#head;
-    this.#held = null;
+  #formatEnd(usage: Usage): string {
+    const chunk = this.#pendingFinish ?? this.#head;
+    this.#pendingFinish = null;
     return `${chunk}],"usage":${usageJson(usage)}}\n\n`;
   }
 
-  /** The finish that was held back, now that it turns out not to be the last chunk. */
-  #release(): string {
-    if (this.#held === null) return '';
-    const chunk = this.#held + this.#closing(this.#completionTokens);
-    this.#held = null;
+  /** Returns the pending finish chunk, which is not the last one. */
+  #takePendingFinish(): string {
+    if (this.#pendingFinish === null) return '';
+    const chunk = this.#pendingFinish + this.#closeWithUsage(this.#completionTokens);
+    this.#pendingFinish = null;
     return chunk;
   }
 
-  /** What closes a chunk, with the usage so far where it is asked for and known. */
-  #closing(completionTokens: number): string {
+  /** Returns the end of a chunk, with the usage so far if it is requested and known. */
+  #closeWithUsage(completionTokens: number): string {
     if (!this.#request.continuousUsage || this.#promptTokens === null) return this.#close;
     const usage = { promptTokens: this.#promptTokens, completionTokens, cachedTokens: this.#cachedTokens };
     return `],"usage":${usageJson(usage)}}\n\n`;
   }
 }
 
-/** The same text as one piece: V8 keeps what was put together as a tree, which each write of a chunk would walk. */
-function flat(text: string): string {
+/** Copies a concatenated string: V8 keeps it as a tree, which every write of a chunk would traverse. */
+function flatten(text: string): string {
   return Buffer.from(text).toString();
 }

@@ -5,7 +5,7 @@ import { RequestBody, type ParsedRequest, type ParseOptions } from './request-bo
 import { asString, unsupported, wrongType, wrongValue } from './values.ts';
 
 /**
- * Reads the body of `POST /v1/completions`. Throws `missing_required_parameter`, `invalid_type`,
+ * Parses the body of `POST /v1/completions`. Throws `missing_required_parameter`, `invalid_type`,
  * `invalid_value` or `unsupported_parameter`, with the path of the field.
  */
 export function parseTextRequest(
@@ -37,7 +37,7 @@ function parsePrompts(body: RequestBody): readonly string[] {
   if (typeof value === 'string') return [parsePrompt(value, 'prompt')];
   if (!Array.isArray(value)) throw wrongType('prompt', 'a string or an array of strings', value);
   if (value.length === 0) throw wrongValue('prompt', 'a string or an array with at least 1 string');
-  if (value.length > 1) body.note(fields.prompt);
+  if (value.length > 1) body.markUsed(fields.prompt);
   return value.map((prompt, index) => parsePrompt(prompt, `prompt[${index}]`));
 }
 
@@ -50,7 +50,7 @@ function parsePrompt(value: unknown, path: string): string {
   return prompt;
 }
 
-/** `best_of` equal to `n` asks for nothing: every choice is returned. */
+/** Drops a `best_of` that equals `n`, which has no effect. */
 function withoutNeutralBestOf(object: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   const bestOf = object['best_of'] ?? null;
   return bestOf !== null && bestOf === (object['n'] ?? 1) ? { ...object, best_of: null } : object;

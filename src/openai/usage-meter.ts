@@ -1,36 +1,37 @@
 import type { Usage } from '../generation.ts';
 
 export interface UsageMeterOptions {
-  /** Tokens of the prompt, for a replica that does not report them. */
+  /** Estimated prompt tokens, for a replica that does not report them. */
   promptTokens: number;
-  /** Whether text may come that is no completion: the prompt, echoed. */
+  /** Whether the text includes the prompt, which does not count as completion. */
   echo: boolean;
-  /** Whether usage on a chunk of one choice is that choice's own. */
+  /** Whether the usage in a chunk with one choice is the usage of that choice. */
   perChoice: boolean;
 }
 
 /**
- * Counts the tokens of one response. What the replica reports counts; what comes after its last report is added to
- * that, and the prompt is estimated where it is not reported. Zero tokens of a prompt, or of a text that came, are
- * not a report.
+ * Counts the tokens of one response: the counts that the replica reported last, plus the tokens received since.
+ * Estimates the prompt if it is not reported. Ignores reported zeros if there was a prompt or text.
  */
 export class UsageMeter {
   readonly #options: UsageMeterOptions;
   #promptTokens: number | null = null;
   #cachedTokens = 0;
+  /** Completion tokens as last reported. */
   #reported = 0;
-  /** Of `#reported`, by choice, where replicas report by choice. */
+  /** `#reported` by choice, for replicas that report by choice. */
   readonly #byChoice = new Map<number, number>();
-  /** Tokens that came since the last report, and since the beginning. */
-  #since = 0;
-  #counted = 0;
-  #exact = false;
+  /** Tokens received since the last report. */
+  #unreported = 0;
+  /** Tokens received in total. */
+  #received = 0;
+  #isExact = false;
 
   constructor(options: Partial<UsageMeterOptions> = {}) {
     this.#options = { promptTokens: 0, echo: false, perChoice: false, ...options };
   }
 
-  /** Null: not reported so far. */
+  /** Null until reported. */
   get promptTokens(): number | null {
     return this.#promptTokens;
   }
@@ -39,35 +40,35 @@ export class UsageMeter {
     return this.#promptTokens === null ? null : this.#cachedTokens;
   }
 
-  /** Of all choices, so far. */
+  /** Completion tokens of all choices so far. */
   get completionTokens(): number {
-    return this.#reported + this.#since;
+    return this.#reported + this.#unreported;
   }
 
-  /** Takes in what one chunk brings: about so many tokens, its usage, and its choice where it has only one. */
-  note(tokens: number, usage: Usage | null, choice: number | null): void {
-    this.#counted += tokens;
-    this.#since += tokens;
-    this.#exact = false;
+  /** Records a chunk: its approximate tokens, its usage, and its choice if it has only one. */
+  record(tokens: number, usage: Usage | null, choice: number | null): void {
+    this.#received += tokens;
+    this.#unreported += tokens;
+    this.#isExact = false;
     if (usage === null) return;
     if (usage.promptTokens > 0 || this.#options.promptTokens === 0) {
       this.#promptTokens = usage.promptTokens;
       this.#cachedTokens = Math.min(usage.cachedTokens, usage.promptTokens);
     }
     const { completionTokens } = usage;
-    if (completionTokens === 0 && this.#counted > 0 && !this.#options.echo) return;
+    if (completionTokens === 0 && this.#received > 0 && !this.#options.echo) return;
     if (this.#options.perChoice && choice !== null) {
       const before = this.#byChoice.get(choice) ?? 0;
-      // Counts only rise: a lower one, subtracted from a total that came in between, could leave less than zero.
+      // A count that falls could make the total negative.
       const now = Math.max(before, completionTokens);
       this.#reported += now - before;
       this.#byChoice.set(choice, now);
     } else this.#reported = completionTokens;
-    this.#since = 0;
-    this.#exact = this.#promptTokens !== null;
+    this.#unreported = 0;
+    this.#isExact = this.#promptTokens !== null;
   }
 
-  /** The usage of the response as it stands, and who counted it. */
+  /** The usage so far, and its source. */
   total(): { usage: Usage; usageSource: 'engine' | 'estimated' } {
     return {
       usage: {
@@ -75,7 +76,7 @@ export class UsageMeter {
         completionTokens: this.completionTokens,
         cachedTokens: this.#cachedTokens,
       },
-      usageSource: this.#exact ? 'engine' : 'estimated',
+      usageSource: this.#isExact ? 'engine' : 'estimated',
     };
   }
 }

@@ -1,6 +1,6 @@
 import type { Usage } from '../generation.ts';
 
-/** `usage` as JSON text, in the order of OpenAI's own. */
+/** Formats `usage` as JSON, with the fields in OpenAI's order. */
 export function usageJson(usage: Usage): string {
   const { promptTokens, completionTokens, cachedTokens } = usage;
   return (
@@ -9,7 +9,7 @@ export function usageJson(usage: Usage): string {
   );
 }
 
-/** Reads a `usage` object of any dialect; null where there is none with both counts. */
+/** Reads a `usage` object of any dialect. Returns null unless it has both counts. */
 export function readUsage(value: unknown): Usage | null {
   if (typeof value !== 'object' || value === null) return null;
   const usage = value as WireUsage; // Each field is checked below.

@@ -71,7 +71,7 @@ const HEADINGS = ['field', 'in', 'type', 'bounds', 'default', 'engines', 'descri
 
 function row(field: Field): string[] {
   const engines =
-    field.honouredBy === 'all' ? 'all' : field.honouredBy.map((name) => `\`${name}\``).join(', ');
+    field.supportedBy === 'all' ? 'all' : field.supportedBy.map((name) => `\`${name}\``).join(', ');
   const { path, type, bounds, description } = field;
   return [`\`${path}\``, kinds(field), type, bounds, field.default, engines, description];
 }

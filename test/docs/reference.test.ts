@@ -6,7 +6,7 @@ import { DEFAULT_MODEL_ID } from '../../src/config/schema.ts';
 import { ERRORS } from '../../src/errors.ts';
 import { scripted } from '../../src/engine/scripted/options.ts';
 import { PATHS } from '../../src/http/paths.ts';
-import { findModel } from '../../src/models/catalogue.ts';
+import { findModel } from '../../src/models/catalog.ts';
 import { ANNOTATIONS, SUPPORTED_KEYWORDS } from '../../src/openai/json-schema.ts';
 import * as schemaBounds from '../../src/openai/json-schema.ts';
 import { chat, post, requestLog, startService, until } from '../harness.ts';

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { CATALOGUE } from '../../src/models/catalogue.ts';
+import { CATALOG } from '../../src/models/catalog.ts';
 import { sha256 } from './fake-hub.ts';
 import { Fixture } from './store-fixture.ts';
 
@@ -60,7 +60,7 @@ describe('sluice models', () => {
     const ids = JSON.parse(out).map(({ id }: { id: string }) => id);
     assert.deepEqual(
       ids,
-      CATALOGUE.map(({ id }) => id),
+      CATALOG.map(({ id }) => id),
     );
   });
 

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { join, sep } from 'node:path';
 import { describe, it } from 'node:test';
 import * as fc from 'fast-check';
-import { Layout, sibling } from '../../src/models/layout.ts';
+import { Layout, sibling, splitFiles } from '../../src/models/layout.ts';
 import { describeSource, parseSource, SourceError } from '../../src/models/source.ts';
-import { splitFiles } from '../../src/models/split.ts';
 
 const word = fc.stringMatching(/^[A-Za-z0-9][A-Za-z0-9._-]{0,20}$/);
 const file = fc

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { appendFile, copyFile, mkdir, readFile, stat, truncate, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
-import { CATALOGUE, findModel, memoryGb } from '../../src/models/catalogue.ts';
+import { CATALOG, findModel, memoryGb } from '../../src/models/catalog.ts';
 import { ModelFileError } from '../../src/models/model-file-error.ts';
 import { PullError } from '../../src/models/pull-error.ts';
 import { describeSource, parseSource, SourceError } from '../../src/models/source.ts';
@@ -115,8 +115,8 @@ describe('a name', () => {
 
 describe('the catalogue', () => {
   it('knows every id once, with a source that can be written down', () => {
-    assert.equal(new Set(CATALOGUE.map(({ id }) => id)).size, CATALOGUE.length);
-    for (const model of CATALOGUE) {
+    assert.equal(new Set(CATALOG.map(({ id }) => id)).size, CATALOG.length);
+    for (const model of CATALOG) {
       const [source] = model.sources;
       assert.deepEqual(parseSource(describeSource(source)), source);
       assert.match(model.id, /^[\w.-]+\/[\w.-]+$/);

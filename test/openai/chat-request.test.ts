@@ -6,7 +6,7 @@ import { CALLER, chat, CHAT_BODY, refuses } from './samples.ts';
 
 const withMessage = (...messages: unknown[]) => chat({ messages }).request.messages;
 
-test('a request with the least fields gets every default', () => {
+test('a request with only required fields gets all defaults', () => {
   assert.deepEqual(chat().request, {
     kind: 'chat',
     model: 'ns/m',
@@ -35,7 +35,7 @@ test('a request with the least fields gets every default', () => {
   });
 });
 
-test('what official clients send beside it changes nothing', () => {
+test('additional fields that official clients send have no effect', () => {
   const extras = {
     user: 'u',
     metadata: { a: 'b' },
@@ -64,7 +64,7 @@ test('what official clients send beside it changes nothing', () => {
   assert.deepEqual({ ...request, user: null }, chat().request);
 });
 
-test('fields that change the answer are noted once each', () => {
+test('fields that have an effect are marked as used, once each', () => {
   const { used } = chat({
     seed: 1,
     top_k: 5,
@@ -86,12 +86,12 @@ test('fields that change the answer are noted once each', () => {
   assert.deepEqual(chat({ response_format: { type: 'json_object' } }).used, ['response_format']);
 });
 
-test('an assistant message of ours is taken back as it was given', () => {
-  const answer = { role: 'assistant', content: 'Hello', refusal: null, annotations: [], tool_calls: [] };
-  assert.deepEqual(withMessage(answer), [{ role: 'assistant', content: 'Hello' }]);
+test('an assistant message of a response is accepted unchanged', () => {
+  const message = { role: 'assistant', content: 'Hello', refusal: null, annotations: [], tool_calls: [] };
+  assert.deepEqual(withMessage(message), [{ role: 'assistant', content: 'Hello' }]);
 });
 
-test('developer is read as system, and parts are joined', () => {
+test('developer becomes system, and parts are joined', () => {
   const parts = [
     { type: 'text', text: 'a' },
     { type: 'text', text: 'b' },
@@ -99,7 +99,7 @@ test('developer is read as system, and parts are joined', () => {
   assert.deepEqual(withMessage({ role: 'developer', content: parts }), [{ role: 'system', content: 'ab' }]);
 });
 
-test('any content that UTF-8 can carry survives', () => {
+test('any well-formed content is kept', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary' }), (content) => {
       assert.equal(withMessage({ role: 'user', content })[0]?.content, content);
@@ -111,7 +111,7 @@ test('any content that UTF-8 can carry survives', () => {
   );
 });
 
-test('every fault of a message is told by its path', () => {
+test('errors in messages have the path of the field', () => {
   const ok = { role: 'user', content: 'x' };
   const faults: [unknown, Parameters<typeof refuses>[1], string][] = [
     ['x', 'invalid_type', ''],
@@ -142,7 +142,7 @@ test('every fault of a message is told by its path', () => {
   refuses(() => chat({ messages: 'x' }), 'invalid_type', 'messages');
 });
 
-test('max_completion_tokens wins over max_tokens, and both are checked', () => {
+test('max_completion_tokens takes precedence over max_tokens, and both are checked', () => {
   assert.equal(chat({ max_tokens: 5 }).request.maxTokens, 5);
   assert.equal(chat({ max_tokens: 5, max_completion_tokens: 7 }).request.maxTokens, 7);
   assert.equal(chat({ max_tokens: 5, max_completion_tokens: null }).request.maxTokens, 5);
@@ -152,14 +152,14 @@ test('max_completion_tokens wins over max_tokens, and both are checked', () => {
 
 const seedOf = (seed: number) => chat({ seed }).request.sampling.seed;
 
-test('a seed of 64 bits keeps its lower 32', () => {
+test('only the lower 32 bits of a seed are used', () => {
   assert.equal(seedOf(42), 42);
   assert.equal(seedOf(-1), 0xffff_ffff);
   assert.equal(seedOf(2 ** 32 + 7), 7);
   assert.equal(seedOf(JSON.parse('9223372036854775807') as number), 0);
 });
 
-test('stop is a string or up to 4, none empty', () => {
+test('stop is a string or up to 4 strings, none empty', () => {
   assert.deepEqual(chat({ stop: 'x' }).request.stop, ['x']);
   assert.deepEqual(chat({ stop: ['a', 'b', 'c', 'd'] }).request.stop, ['a', 'b', 'c', 'd']);
   assert.deepEqual(chat({ stop: '😀'.repeat(1024) }).request.stop, ['😀'.repeat(1024)]);
@@ -172,7 +172,7 @@ test('stop is a string or up to 4, none empty', () => {
   refuses(() => chat({ stop: 1 }), 'invalid_type', 'stop');
 });
 
-test('logit_bias maps token ids to -100 to 100', () => {
+test('logit_bias maps token IDs to numbers from -100 to 100', () => {
   assert.deepEqual(
     chat({ logit_bias: { 0: -100, 123: 100 } }).request.sampling.logitBias,
     new Map([
@@ -189,19 +189,19 @@ test('logit_bias maps token ids to -100 to 100', () => {
   refuses(() => chat({ logit_bias: many }), 'invalid_value', 'logit_bias');
 });
 
-test('top_logprobs needs logprobs', () => {
+test('top_logprobs requires logprobs', () => {
   assert.equal(chat({ logprobs: true }).request.logprobs, 0);
   assert.equal(chat({ logprobs: true, top_logprobs: 20 }).request.logprobs, 20);
   refuses(() => chat({ top_logprobs: 1 }), 'invalid_value', 'top_logprobs');
 });
 
-test('n is bounded by what the service allows', () => {
+test('n is at most maxChoices', () => {
   const options = { ...CALLER, maxChoices: 16 };
   assert.equal(chat({ n: 16 }, options).request.choices, 16);
   refuses(() => chat({ n: 17 }, options), 'invalid_value', 'n');
 });
 
-test('tools are refused by name until they are there', () => {
+test('tools are refused', () => {
   refuses(() => chat({ tools: [{ type: 'function' }] }), 'unsupported_parameter', 'tools');
   refuses(() => chat({ tool_choice: 'required' }), 'unsupported_parameter', 'tool_choice');
   refuses(() => chat({ functions: [{}] }), 'unsupported_parameter', 'functions');
@@ -209,7 +209,7 @@ test('tools are refused by name until they are there', () => {
 
 const format = (value: unknown) => chat({ response_format: value }).request.responseFormat;
 
-test('response_format is checked by path', () => {
+test('errors in response_format have the path of the field', () => {
   const schema = { type: 'object', properties: {}, additionalProperties: false };
   assert.deepEqual(format({ type: 'json_object' }), { type: 'json_object' });
   assert.deepEqual(format({ type: 'json_schema', json_schema: { name: 'a', schema, description: 'd' } }), {
@@ -246,7 +246,7 @@ test('response_format is checked by path', () => {
   );
 });
 
-test('only an engine process knows the fields between the service and it', () => {
+test('internal fields are only accepted in an engine process', () => {
   const body = { ...CHAT_BODY, cache_salt: 's', stream_options: { continuous_usage_stats: true } };
   const { request } = parseChatRequest(body, { ...CALLER, internal: true });
   assert.equal(request.cacheScope, 's');

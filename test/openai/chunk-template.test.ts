@@ -5,18 +5,18 @@ import type { GenerationEvent } from '../../src/generation.ts';
 import { ChunkTemplate } from '../../src/openai/chunk-template.ts';
 import { StreamReader } from '../../src/openai/stream-reader.ts';
 
-interface Told {
+interface ChunkFields {
   choice: number;
-  /** The delta's key for the text. */
+  /** Key of the text in the delta. */
   key: 'content' | 'reasoning_content' | 'reasoning';
   text: string;
   usage: boolean;
-  /** Whether what is not ASCII is escaped, as some servers do. */
+  /** Whether non-ASCII characters are escaped, as some servers do. */
   escaped: boolean;
   newline: string;
 }
 
-const told: fc.Arbitrary<Told> = fc.record({
+const chunkFields: fc.Arbitrary<ChunkFields> = fc.record({
   choice: fc.constantFrom(0, 0, 0, 1),
   key: fc.constantFrom('content', 'content', 'reasoning_content', 'reasoning'),
   text: fc.oneof(
@@ -39,7 +39,7 @@ const told: fc.Arbitrary<Told> = fc.record({
   newline: fc.constantFrom('\n', '\n', '\n', '\r\n'),
 });
 
-function chatChunk({ choice, key, text, usage, escaped, newline }: Told, count: number): string {
+function chatChunk({ choice, key, text, usage, escaped, newline }: ChunkFields, count: number): string {
   let literal = JSON.stringify(text);
   if (escaped) literal = literal.replaceAll(/[^\x20-\x7e]/g, escape);
   const counts = { prompt_tokens: 7, completion_tokens: count, total_tokens: 7 + count };
@@ -66,8 +66,11 @@ function readAll(pieces: Iterable<Buffer>): GenerationEvent[] {
   return events;
 }
 
-test('a stream reads the same event by event, where shapes are learned, and byte by byte, where none is', () => {
-  const stream = fc.tuple(fc.array(told, { minLength: 1, maxLength: 30 }), fc.integer({ min: 1, max: 3 }));
+test('a stream is read the same in whole events, with templates, and in single bytes, without', () => {
+  const stream = fc.tuple(
+    fc.array(chunkFields, { minLength: 1, maxLength: 30 }),
+    fc.integer({ min: 1, max: 3 }),
+  );
   fc.assert(
     fc.property(stream, ([chunks, together]) => {
       // Both choices appear, so that both can finish.
@@ -94,7 +97,7 @@ test('a stream reads the same event by event, where shapes are learned, and byte
 const TOKEN = { type: 'token', choice: 0, text: ' a', completionTokens: 0, logprobs: null } as const;
 const DATA = '{"choices":[{"index":0,"delta":{"content":" a"},"finish_reason":null}]}';
 
-function learned(): ChunkTemplate {
+function createTemplate(): ChunkTemplate {
   const template = new ChunkTemplate('chat');
   template.learn(DATA, TOKEN, null);
   return template;
@@ -102,33 +105,33 @@ function learned(): ChunkTemplate {
 
 const frame = (data: string) => Buffer.from(`data: ${data}\n\n`);
 
-test('a chunk of the learned shape is read, whatever characters its text has', () => {
+test('a chunk that matches the template is read, with any characters in its text', () => {
   for (const text of [' b', 'é', '日本', '🙂'])
-    assert.deepEqual(learned().read(frame(DATA.replace(' a', text))), { ...TOKEN, text });
+    assert.deepEqual(createTemplate().read(frame(DATA.replace(' a', text))), { ...TOKEN, text });
 });
 
-test('what differs from the learned shape by one byte, anywhere but in the text, is left to the parser', () => {
+test('a chunk that differs from the template outside its text is left to the parser', () => {
   const bytes = frame(DATA);
   const text = bytes.indexOf(' a"');
   for (let at = 0; at < bytes.length; at++) {
     if (at >= text && at < text + 2) continue;
     const changed = Buffer.from(bytes);
     changed[at] = (changed[at] ?? 0) ^ 1;
-    assert.equal(learned().read(changed), null, changed.toString());
-    assert.equal(learned().read(bytes.subarray(0, at)), null);
+    assert.equal(createTemplate().read(changed), null, changed.toString());
+    assert.equal(createTemplate().read(bytes.subarray(0, at)), null);
   }
-  assert.equal(learned().read(Buffer.concat([bytes, bytes])), null);
+  assert.equal(createTemplate().read(Buffer.concat([bytes, bytes])), null);
 });
 
-test('a text with an escape, a control character, half a character or nothing is left to the parser', () => {
+test('a text that is empty, invalid UTF-8, or has an escape or a control character is left to the parser', () => {
   for (const text of ['\\n', '\\"', '\u0001', ''])
-    assert.equal(learned().read(frame(DATA.replace(' a', text))), null);
+    assert.equal(createTemplate().read(frame(DATA.replace(' a', text))), null);
   const broken = frame(DATA.replace(' a', 'é'));
   broken[broken.indexOf(0xc3)] = 0x61;
-  assert.equal(learned().read(broken), null);
+  assert.equal(createTemplate().read(broken), null);
 });
 
-test('counts grow with the chunks, in whatever order they are told', () => {
+test('usage counts are read in any order', () => {
   for (const order of ['completion_tokens', 'total_tokens']) {
     const other = order === 'total_tokens' ? 'completion_tokens' : 'total_tokens';
     const value = (name: string, count: number) => (name === 'total_tokens' ? 7 + count : count);
@@ -142,7 +145,7 @@ test('counts grow with the chunks, in whatever order they are told', () => {
   }
 });
 
-test('nothing is learned from a token with log probabilities, nor from a text that stands elsewhere', () => {
+test('no template is created from a token with log probabilities, or if the text is elsewhere', () => {
   for (const [data, token] of [
     [DATA, { ...TOKEN, logprobs: [] }],
     [`{"content":"x","choices":[{"index":0,"delta":{"content":" a"}}]}`, TOKEN],

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ERRORS } from '../../src/errors.ts';
 import { FIELDS } from '../../src/openai/fields.ts';
-import { modelElement, modelList } from '../../src/openai/models.ts';
+import { formatModel, formatModelList } from '../../src/openai/models.ts';
 import { openApiDocument } from '../../src/openai/openapi.ts';
 
 interface Document {
@@ -15,7 +15,7 @@ const document = openApiDocument(
   { paths: {}, schemas: {}, securitySchemes: {} },
 ) as Document;
 
-test('the document has every field that callers know, and none between the service and its engines', () => {
+test('the document has every public field and no internal one', () => {
   for (const [kind, name] of [
     ['chat', 'ChatRequest'],
     ['text', 'TextRequest'],
@@ -30,14 +30,14 @@ test('the document has every field that callers know, and none between the servi
   assert.ok(!JSON.stringify(document).includes('continuous_usage_stats'));
 });
 
-test('every reference of the document leads somewhere', () => {
+test('every reference in the document has a target', () => {
   const references = [...JSON.stringify(document).matchAll(/"\$ref":"#\/components\/schemas\/(\w+)"/g)];
   assert.ok(references.length > 20);
   for (const [, name = ''] of references) assert.ok(name in document.components.schemas, name);
 });
 
-/** What the management interface alone answers. */
-const OF_MANAGEMENT: ReadonlySet<string> = new Set([
+/** Errors of the management API only. */
+const MANAGEMENT_ERRORS: ReadonlySet<string> = new Set([
   'admin_required',
   'owner_required',
   'sign_in_required',
@@ -53,16 +53,16 @@ const OF_MANAGEMENT: ReadonlySet<string> = new Set([
   'provider_unavailable',
 ]);
 
-test('the errors of a generation are those of the table', () => {
+test('a generation lists all errors except those of the management API', () => {
   const responses = document.paths['/v1/chat/completions']?.['post']?.responses ?? {};
   for (const [code, [status]] of Object.entries(ERRORS)) {
     if (['unknown_url', 'method_not_allowed'].includes(code)) continue;
-    if (OF_MANAGEMENT.has(code)) continue;
+    if (MANAGEMENT_ERRORS.has(code)) continue;
     assert.ok(responses[status]?.description.includes(`\`${code}\``), code);
   }
 });
 
-test('a model has the fields of the interface and what typed clients read, and the list has data alone', () => {
+test('a model has only the documented fields, and the list has only data', () => {
   const card = {
     id: 'ns/m',
     architecture: { instruct_type: null, modality: 'text->text', tokenizer: 'GPT2', extra: 1 },
@@ -74,7 +74,7 @@ test('a model has the fields of the interface and what typed clients read, and t
     owned_by: 'ns',
     path: '/secret',
   };
-  const element = {
+  const model = {
     id: 'ns/m',
     object: 'model',
     created: 1,
@@ -85,6 +85,6 @@ test('a model has the fields of the interface and what typed clients read, and t
     pricing: { prompt: '0.10', completion: '1' },
     quantization: 'q4_1',
   };
-  assert.deepEqual(modelElement(card), element);
-  assert.deepEqual(modelList([card]), { data: [element] });
+  assert.deepEqual(formatModel(card), model);
+  assert.deepEqual(formatModelList([card]), { data: [model] });
 });

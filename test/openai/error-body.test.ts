@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { ERRORS, ServiceError, type ErrorCode } from '../../src/errors.ts';
 import { errorBody, readErrorBody } from '../../src/openai/error-body.ts';
 
-test('all four fields are always there', () => {
+test('an error body always has all four fields', () => {
   const error = new ServiceError('invalid_value', "'n' must be 1 to 16.", {
     param: 'n',
     cause: new Error('secret'),
@@ -15,11 +15,11 @@ test('all four fields are always there', () => {
   assert.match(errorBody(new ServiceError('internal_error', 'x')), /"param":null,"code":"internal_error"/);
 });
 
-test('a 400 of an engine of ours comes back with its code, words and param', () => {
+test('a 400 of a Sluice engine keeps its code, message and param', () => {
   for (const code of (Object.keys(ERRORS) as ErrorCode[]).filter((name) => ERRORS[name][0] === 400)) {
-    const error = new ServiceError(code, 'Some words.', { param: 'messages[2].content' });
-    const back = readErrorBody(400, errorBody(error));
-    assert.deepEqual([back.code, back.message, back.param], [code, 'Some words.', 'messages[2].content']);
+    const error = new ServiceError(code, 'A message.', { param: 'messages[2].content' });
+    const read = readErrorBody(400, errorBody(error));
+    assert.deepEqual([read.code, read.message, read.param], [code, 'A message.', 'messages[2].content']);
   }
 });
 
@@ -55,7 +55,7 @@ test('a prompt that is too long is context_length_exceeded in every dialect', ()
   }
 });
 
-test('what is the operator to mend is no fault of the caller', () => {
+test('errors that only the operator can fix are not client errors', () => {
   for (const status of [401, 403, 404, 405, 408, 429, 501, 502, 503, 504]) {
     const error = readErrorBody(status, '{"error":{"message":"key sk-marked is wrong"}}');
     assert.equal(error.code, 'engine_unavailable');
@@ -67,10 +67,10 @@ test('what is the operator to mend is no fault of the caller', () => {
   assert.ok(!broken.message.includes('CUDA'));
 });
 
-const scrubbed = (message: string): string =>
+const redacted = (message: string): string =>
   readErrorBody(400, JSON.stringify({ error: { message } })).message;
 
-test('a message keeps its words and loses addresses, hosts, paths and keys', () => {
+test('addresses, hosts, paths and keys are removed from messages', () => {
   const secrets = [
     'http://10.1.2.3:8000/v1',
     '10.1.2.3:8000',
@@ -82,15 +82,15 @@ test('a message keeps its words and loses addresses, hosts, paths and keys', () 
     'sk-abcdefgh12345',
   ];
   for (const secret of secrets) {
-    const message = scrubbed(`top_k of ns/m is wrong (see ${secret} for 0.5/2)`);
+    const message = redacted(`top_k of ns/m is wrong (see ${secret} for 0.5/2)`);
     assert.match(message, /^top_k of ns\/m is wrong \(see …/, secret);
     assert.ok(!message.includes(secret.slice(0, 8)), message);
   }
-  assert.equal(scrubbed('a\n  b\ud800'), 'a b\ufffd');
-  assert.ok(scrubbed('x'.repeat(10_000)).length <= 501);
+  assert.equal(redacted('a\n  b\ud800'), 'a b\ufffd');
+  assert.ok(redacted('x'.repeat(10_000)).length <= 501);
 });
 
-test('a body that says nothing still makes an error with words', () => {
+test('a body without a message becomes an error with a message', () => {
   for (const body of ['', 'Bad Request', '[]', 'null', '{}', '{"error":{}}', '{"detail":[{"loc":[]}]}']) {
     const error = readErrorBody(400, body);
     assert.equal(error.code, 'invalid_value');

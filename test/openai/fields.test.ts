@@ -3,10 +3,10 @@ import { test } from 'node:test';
 import { DIALECTS } from '../../src/generation.ts';
 import type { Field, FieldSchema } from '../../src/openai/field.ts';
 import { FIELDS } from '../../src/openai/fields.ts';
-import { refuseUnsupported } from '../../src/openai/honoured.ts';
+import { refuseUnsupported } from '../../src/openai/request-body.ts';
 import { CALLER, chat, parse, refuses } from './samples.ts';
 
-/** The body that gives one field one value, and what else it needs to be heard. */
+/** Returns a body in which the field has this value, with the fields it depends on. */
 function bodyWith(field: Field, value: unknown): object {
   const names = field.path.split('.');
   const [first = '', second] = names;
@@ -20,15 +20,15 @@ function bodyWith(field: Field, value: unknown): object {
 const paramOf = (field: Field): string => field.path.replace('[]', '[0]');
 const options = (field: Field) => ({ ...CALLER, internal: field.internal });
 
-/** Values just in and just out of the bounds that a schema states. */
+/** Returns values at the bounds of a schema and just outside. */
 function edges(schema: FieldSchema): { inside: unknown[]; outside: unknown[] } {
   const step = schema.type === 'integer' ? 1 : 1e-9;
-  // Beyond 2^53 the next number is further away than 1.
-  const past = (bound: number): number => Math.max(step, Math.abs(bound) * 1e-15);
+  // Beyond 2^53 the distance to the next number is more than 1.
+  const distance = (bound: number): number => Math.max(step, Math.abs(bound) * 1e-15);
   const { minimum, maximum, exclusiveMinimum, minLength, maxLength } = schema;
   const edges: [inside: unknown, outside: unknown][] = [];
-  if (minimum !== undefined) edges.push([minimum, minimum - past(minimum)]);
-  if (maximum !== undefined) edges.push([maximum, maximum + past(maximum)]);
+  if (minimum !== undefined) edges.push([minimum, minimum - distance(minimum)]);
+  if (maximum !== undefined) edges.push([maximum, maximum + distance(maximum)]);
   if (exclusiveMinimum !== undefined) edges.push([exclusiveMinimum + step, exclusiveMinimum]);
   if (minLength) edges.push(['x'.repeat(minLength), 'x'.repeat(minLength - 1)]);
   // JSON Schema counts code points; an emoji is two UTF-16 units.
@@ -47,24 +47,25 @@ const WRONG: Readonly<Record<string, readonly unknown[]>> = {
 
 for (const kind of ['chat', 'text'] as const) {
   for (const field of FIELDS.filter((candidate) => candidate.kinds.includes(kind))) {
-    test(`${kind}: ${field.path} passes within its bounds and is refused by name outside them`, () => {
-      const given = (value: unknown) => parse(kind, bodyWith(field, value), options(field));
+    test(`${kind}: ${field.path} is accepted within its bounds and refused outside`, () => {
+      const parseWith = (value: unknown) => parse(kind, bodyWith(field, value), options(field));
       const { inside, outside } = edges(field.schema);
-      for (const value of inside) given(value);
-      for (const value of outside) refuses(() => given(value), 'invalid_value', paramOf(field));
+      for (const value of inside) parseWith(value);
+      for (const value of outside) refuses(() => parseWith(value), 'invalid_value', paramOf(field));
       for (const value of WRONG[field.type] ?? [])
-        refuses(() => given(value), 'invalid_type', paramOf(field));
-      for (const value of field.neutral) given(value);
-      if (field.required) refuses(() => given(null), 'missing_required_parameter', paramOf(field));
-      else assert.deepEqual(given(null), given(undefined), 'null is the same as absent');
-      if (field.use === 'hint') for (const value of [1, 'x', [], { a: 1 }, true]) given(value);
-      if (field.use === 'refused') refuses(() => given({ x: 1 }), 'unsupported_parameter', paramOf(field));
+        refuses(() => parseWith(value), 'invalid_type', paramOf(field));
+      for (const value of field.neutral) parseWith(value);
+      if (field.required) refuses(() => parseWith(null), 'missing_required_parameter', paramOf(field));
+      else assert.deepEqual(parseWith(null), parseWith(undefined), 'null is the same as absent');
+      if (field.use === 'hint') for (const value of [1, 'x', [], { a: 1 }, true]) parseWith(value);
+      if (field.use === 'refused')
+        refuses(() => parseWith({ x: 1 }), 'unsupported_parameter', paramOf(field));
       if (field.internal)
         refuses(() => parse(kind, bodyWith(field, true)), 'unsupported_parameter', field.path);
     });
   }
 
-  test(`${kind}: an unknown field is refused by name unless it is null`, () => {
+  test(`${kind}: an unknown field is refused unless it is null`, () => {
     refuses(() => parse(kind, { max_token: 1 }), 'unsupported_parameter', 'max_token');
     refuses(() => parse(kind, JSON.parse('{"__proto__":1}') as object), 'unsupported_parameter', '__proto__');
     refuses(() => parse(kind, { stream_options: { x: 1 } }), 'unsupported_parameter', 'stream_options.x');
@@ -72,28 +73,28 @@ for (const kind of ['chat', 'text'] as const) {
   });
 }
 
-test('every row says what documents need of it', () => {
+test('every field has a description, a type and a default', () => {
   for (const field of FIELDS) {
     assert.match(field.description, /\.$/, field.path);
     assert.ok(field.type.length > 0 && field.default.length > 0, field.path);
-    if (field.honouredBy !== 'all') assert.ok(field.honouredBy.includes('sluice'), field.path);
+    if (field.supportedBy !== 'all') assert.ok(field.supportedBy.includes('sluice'), field.path);
   }
   assert.equal(new Set(FIELDS.map(({ path, kinds }) => `${kinds.join()} ${path}`)).size, FIELDS.length);
 });
 
-test('rows of one name are honoured alike, because a request notes the name alone', () => {
+test('fields with the same path are supported by the same dialects, because requests record only the path', () => {
   for (const field of FIELDS) {
-    const twin = FIELDS.find(({ path }) => path === field.path);
-    assert.deepEqual(twin?.honouredBy, field.honouredBy, field.path);
+    const first = FIELDS.find(({ path }) => path === field.path);
+    assert.deepEqual(first?.supportedBy, field.supportedBy, field.path);
   }
 });
 
-test('a field that a dialect does not honour is refused by name, and one that all honour passes', () => {
+test('a field that a dialect does not support is refused', () => {
   const { request } = chat();
-  for (const { path, honouredBy } of FIELDS) {
+  for (const { path, supportedBy } of FIELDS) {
     for (const dialect of DIALECTS) {
       const check = () => refuseUnsupported({ request, used: [path] }, [dialect]);
-      if (honouredBy === 'all' || honouredBy.includes(dialect)) check();
+      if (supportedBy === 'all' || supportedBy.includes(dialect)) check();
       else refuses(check, 'unsupported_parameter', path);
     }
   }

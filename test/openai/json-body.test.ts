@@ -6,12 +6,12 @@ import { refuses } from './samples.ts';
 
 const bytes = (text: string): Buffer => Buffer.from(text);
 
-test('a JSON object is read, with or without a byte order mark', () => {
+test('a JSON object is parsed, with or without a byte order mark', () => {
   assert.deepEqual(parseJsonBody(bytes('{"a":[1,"é"]}')), { a: [1, 'é'] });
   assert.deepEqual(parseJsonBody(bytes('\ufeff{"a":1}')), { a: 1 });
 });
 
-test('whatever JSON can say of an object comes out as it went in', () => {
+test('any JSON object is parsed as JSON.parse does', () => {
   fc.assert(
     fc.property(fc.dictionary(fc.string({ unit: 'binary' }), fc.jsonValue({ maxDepth: 5 })), (value) => {
       const body = JSON.stringify(value);
@@ -20,7 +20,7 @@ test('whatever JSON can say of an object comes out as it went in', () => {
   );
 });
 
-test('what is no JSON object is invalid_json', () => {
+test('anything but a JSON object is invalid_json', () => {
   for (const body of [
     '',
     ' ',
@@ -47,7 +47,7 @@ test('bytes that are not UTF-8 are invalid_json', () => {
 
 const nested = (depth: number): string => `{"a":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`;
 
-test('64 levels are read and 65 are not, however many brackets stand in strings', () => {
+test('64 levels are accepted and 65 are not, and brackets in strings do not count', () => {
   assert.ok(parseJsonBody(bytes(nested(64))));
   refuses(() => parseJsonBody(bytes(nested(65))), 'invalid_json', null);
   const brackets = '[{'.repeat(500);
@@ -61,7 +61,7 @@ test('ten million brackets are refused without being parsed', () => {
   refuses(() => parseJsonBody(Buffer.alloc(10_000_000, '[')), 'invalid_json', null);
 });
 
-test('50,000 values are read and more are not, however many commas stand in strings', () => {
+test('50,000 values are accepted and more are not, and commas in strings do not count', () => {
   const values = (count: number): string => `{"a":[${'0,'.repeat(count - 2)}0]}`;
   assert.ok(parseJsonBody(bytes(values(50_000))));
   for (const body of [
@@ -79,7 +79,7 @@ test('50,000 values are read and more are not, however many commas stand in stri
   assert.deepEqual(parseJsonBody(bytes(JSON.stringify({ a: commas, b: '\\' }))), { a: commas, b: '\\' });
 });
 
-test('no message quotes the body', () => {
+test('error messages do not quote the body', () => {
   assert.throws(
     () => parseJsonBody(bytes('{"secret-marker')),
     (error: Error) => !`${error.message} ${String(error.cause)}`.includes('secret-marker'),

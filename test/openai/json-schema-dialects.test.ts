@@ -2,22 +2,22 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { DIALECTS, type Dialect } from '../../src/generation.ts';
-import { refuseUnsupported } from '../../src/openai/honoured.ts';
+import { refuseUnsupported } from '../../src/openai/request-body.ts';
 import { patternFeatures } from '../../src/openai/json-schema-pattern.ts';
 import { ServiceError } from '../../src/errors.ts';
 import { SCHEMA_CASES } from '../peers/schemas.ts';
 import { chat, refuses } from './samples.ts';
 
-const ask = (schema: unknown, ...dialects: Dialect[]): void =>
+const check = (schema: unknown, ...dialects: Dialect[]): void =>
   refuseUnsupported(
     chat({ response_format: { type: 'json_schema', json_schema: { name: 'n', schema } } }),
     dialects,
   );
 
-/** The keyword of the refusal, and its message; null where the schema passes. */
+/** Returns the keyword and the message of the refusal, or null if the schema is accepted. */
 function refusal(schema: unknown, dialect: Dialect): { keyword: string; message: string } | null {
   try {
-    ask(schema, dialect);
+    check(schema, dialect);
     return null;
   } catch (error) {
     assert(error instanceof ServiceError);
@@ -28,7 +28,7 @@ function refusal(schema: unknown, dialect: Dialect): { keyword: string; message:
 }
 
 for (const { name, schema, ...servers } of SCHEMA_CASES) {
-  test(`what a server does not enforce is refused by path, and the server named: ${name}`, () => {
+  test(`a schema that a server does not enforce is refused with the path and the server: ${name}`, () => {
     for (const [dialect, rules] of [
       ['vllm', 'vllm'],
       ['sglang', 'vllm'],
@@ -42,7 +42,7 @@ for (const { name, schema, ...servers } of SCHEMA_CASES) {
   });
 }
 
-test('the path leads to the schema within schemas, and one server of several is enough', () => {
+test('the path includes nested schemas, and one server of several is enough', () => {
   const schema = {
     type: 'object',
     properties: { list: { type: 'array', items: { anyOf: [{ type: 'string', pattern: '^\\d$' }] } } },
@@ -50,30 +50,30 @@ test('the path leads to the schema within schemas, and one server of several is 
   };
   const at = 'response_format.json_schema.schema';
   refuses(
-    () => ask(schema, 'vllm', 'llama-server'),
+    () => check(schema, 'vllm', 'llama-server'),
     'unsupported_parameter',
     `${at}.properties.list.items.anyOf[0].pattern`,
   );
   refuses(
-    () => ask({ ...schema, properties: {} }, 'llama-server'),
+    () => check({ ...schema, properties: {} }, 'llama-server'),
     'unsupported_parameter',
     `${at}.$defs.name.prefixItems[0].minimum`,
   );
-  ask(schema, 'vllm');
+  check(schema, 'vllm');
   // Properties may have the names of keywords.
-  ask(
+  check(
     { type: 'object', properties: { pattern: { type: 'string' }, allOf: { type: 'null' } } },
     ...DIALECTS.slice(0, 4),
   );
 });
 
-test('every pattern is followed to its end, whatever it is', () => {
+test('every pattern is scanned to its end', () => {
   const pieces = fc.constantFrom(...'^$()[]{}|\\.*+?-,a0"/=!:<>pdbxu\n'.split(''), '😀');
   fc.assert(
     fc.property(fc.array(pieces, { maxLength: 20 }), (list) => {
       const text = list.join('');
       const features = patternFeatures(text);
-      // None that JavaScript refuses goes to a server as a plain one.
+      // A pattern that is invalid in JavaScript has at least one feature.
       if (!isExpression(text)) assert.notEqual(features.size, 0, text);
     }),
     { numRuns: 2000 },

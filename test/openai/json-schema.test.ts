@@ -14,7 +14,7 @@ import { chat, refuses } from './samples.ts';
 
 const check = (schema: unknown) => checkJsonSchema(schema, 'schema');
 
-test('what generators write of common types passes unchanged', () => {
+test('schemas that libraries generate are returned unchanged', () => {
   const schema = {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
     title: 'Person',
@@ -46,7 +46,7 @@ test('what generators write of common types passes unchanged', () => {
 
 const properties = (a: unknown) => ({ type: 'object', properties: { a } });
 
-test('bounds that no number satisfies are refused at the upper one', () => {
+test('bounds that no number satisfies are refused at the upper bound', () => {
   for (const [bounds, keyword] of [
     [{ type: 'integer', minimum: 12, maximum: 10 }, 'maximum'],
     [{ type: 'number', minimum: 12, maximum: 10 }, 'maximum'],
@@ -62,7 +62,7 @@ test('bounds that no number satisfies are refused at the upper one', () => {
   check({ type: ['integer', 'string'], minimum: 0, exclusiveMinimum: -1, maximum: 0 });
 });
 
-test('a keyword that is not supported is refused at its path, and so is a wrong value', () => {
+test('unsupported keywords and wrong values are refused with their path', () => {
   refuses(() => check(properties({ not: {} })), 'unsupported_parameter', 'schema.properties.a.not');
   refuses(
     () => check(properties({ uniqueItems: true })),
@@ -100,7 +100,7 @@ test('a keyword that is not supported is refused at its path, and so is a wrong 
   refuses(() => check(false), 'unsupported_parameter', 'schema');
 });
 
-test('the path in a request is the whole path', () => {
+test('the path in a request starts at the body', () => {
   const schema = { type: 'object', properties: { a: { type: 'string', pattern: 'x'.repeat(1001) } } };
   refuses(
     () => chat({ response_format: { type: 'json_schema', json_schema: { name: 'n', schema } } }),
@@ -111,7 +111,7 @@ test('the path in a request is the whole path', () => {
 
 const wide = (count: number) => ({ anyOf: Array.from({ length: count }, () => ({ maxLength: 10_000 })) });
 
-test('counts are bounded one by one and together', () => {
+test('counts are bounded one by one and in sum', () => {
   refuses(() => check({ maxLength: 10_001 }), 'invalid_value', 'schema.maxLength');
   refuses(() => check({ minItems: -1 }), 'invalid_value', 'schema.minItems');
   refuses(() => check({ minItems: 1.5 }), 'invalid_type', 'schema.minItems');
@@ -137,14 +137,14 @@ test('depth, number and size of schemas are bounded', () => {
   refuses(() => check({ description: 'x'.repeat(MAX_SCHEMA_CHARACTERS) }), 'invalid_value', 'schema');
 });
 
-test('the deepest schema fits into the deepest body', () => {
+test('the deepest allowed schema fits into a body', () => {
   let schema: object = {};
   for (let depth = 0; depth < MAX_SCHEMA_DEPTH; depth++) schema = { properties: { a: schema } };
   const body = { response_format: { type: 'json_schema', json_schema: { name: 'n', schema } } };
   assert.ok(chat(parseJsonBody(Buffer.from(JSON.stringify(body)))));
 });
 
-test('references lead to what is there, and never in a circle without text', () => {
+test('references need a target and must not form a cycle without text', () => {
   check({ $ref: '#/$defs/a', $defs: { a: { type: 'object', properties: { next: { $ref: '#/$defs/a' } } } } });
   check({ $ref: '#/definitions/a~1b', definitions: { 'a/b': {} } });
   refuses(() => check({ $ref: '#/$defs/b', $defs: {} }), 'invalid_value', 'schema.$ref');
@@ -153,22 +153,22 @@ test('references lead to what is there, and never in a circle without text', () 
   refuses(() => check({ $ref: '#/properties/a' }), 'unsupported_parameter', 'schema.$ref');
   refuses(() => check({ $ref: 1 }), 'invalid_type', 'schema.$ref');
   refuses(() => check({ $ref: '#' }), 'invalid_value', 'schema.$ref');
-  const circle = { a: { $ref: '#/$defs/b' }, b: { anyOf: [{ type: 'null' }, { $ref: '#/$defs/a' }] } };
+  const cycle = { a: { $ref: '#/$defs/b' }, b: { anyOf: [{ type: 'null' }, { $ref: '#/$defs/a' }] } };
   refuses(
-    () => check({ items: { $ref: '#/$defs/a' }, $defs: circle }),
+    () => check({ items: { $ref: '#/$defs/a' }, $defs: cycle }),
     'invalid_value',
     'schema.$defs.a.$ref',
   );
 });
 
-test('a lone surrogate anywhere is refused, an escaped backslash before "ud800" is not', () => {
+test('lone surrogates are refused, but not an escaped backslash before "ud800"', () => {
   refuses(() => check({ const: 'a\ud800' }), 'invalid_value', 'schema');
   refuses(() => check({ properties: { '\udfff': {} } }), 'invalid_value', 'schema');
   check({ const: String.raw`\ud800` });
   check({ const: '😀' });
 });
 
-test('every keyword that passes here is one that the embedded engine has a grammar for', () => {
+test('the embedded engine has a grammar for every accepted keyword', () => {
   for (const keyword of [...SUPPORTED_KEYWORDS, ...ANNOTATIONS])
     assert.ok(GRAMMAR_KEYWORDS.has(keyword), keyword);
 });

@@ -19,7 +19,7 @@ const to = (dialect: Dialect, request: GenerationRequest, cacheOff = false) =>
 const PLAIN = { temperature: 1, top_p: 1, min_p: 0, presence_penalty: 0, frequency_penalty: 0 };
 const HEAD = { model: 'm', messages: [{ role: 'user', content: 'Hi' }], stream: false };
 
-test('a plain chat, to each dialect: what the server would choose otherwise is said', () => {
+test('a plain chat includes all sampling parameters that the dialect supports', () => {
   const { request } = chat();
   assert.deepEqual(to('sluice', request), { ...HEAD, ...PLAIN, repetition_penalty: 1 });
   assert.deepEqual(to('vllm', request), { ...HEAD, ...PLAIN, top_k: -1, repetition_penalty: 1 });
@@ -28,7 +28,7 @@ test('a plain chat, to each dialect: what the server would choose otherwise is s
   assert.deepEqual(to('tgi', request), { ...HEAD, temperature: 1 });
 });
 
-test('streams always ask for usage, and for usage so far where it adds up to that of the request', () => {
+test('streams request usage, and continuous usage where it covers the whole request', () => {
   const one = chat({ stream: true }).request;
   const two = text({ stream: true, prompt: ['a', 'b'] }).request;
   const choices = chat({ stream: true, n: 2 }).request;
@@ -50,7 +50,7 @@ test('streams always ask for usage, and for usage so far where it adds up to tha
   }
 });
 
-test('names and forms that differ', () => {
+test('fields are renamed and converted for each dialect', () => {
   const { request } = chat({
     repetition_penalty: 1.1,
     logit_bias: { 5: 1 },
@@ -73,13 +73,13 @@ test('names and forms that differ', () => {
   assert.equal(to('tgi', chat({ top_p: 0.5 }).request).top_p, 0.5);
 });
 
-test('one prompt goes as a string, more as an array; `max_tokens` is never null', () => {
+test('one prompt is sent as a string, several as an array; `max_tokens` is never null', () => {
   assert.equal(to('vllm', text().request).prompt, 'Once');
   assert.deepEqual(to('vllm', text({ prompt: ['a', 'b'] }).request).prompt, ['a', 'b']);
   for (const dialect of DIALECTS) assert.ok(!('max_tokens' in to(dialect, text().request)));
 });
 
-test('vLLM is asked for one alternative more, up to its own bound, because the sampled token takes a place', () => {
+test('vLLM requests include one more alternative, up to the maximum, because the sampled token may replace one', () => {
   const chatOf = (top_logprobs: number) => to('vllm', chat({ logprobs: true, top_logprobs }).request);
   assert.deepEqual(
     [0, 1, 5, 19, 20].map((count) => chatOf(count).top_logprobs),
@@ -92,7 +92,7 @@ test('vLLM is asked for one alternative more, up to its own bound, because the s
   assert.equal(to('sluice', chat({ logprobs: true, top_logprobs: 5 }).request).top_logprobs, 5);
 });
 
-test('accounts are kept apart by a salt, or the cache is off where it can be', () => {
+test('accounts are separated by a salt, or the cache is disabled', () => {
   const request = { ...chat().request, cacheScope: 'scope' };
   assert.deepEqual(
     DIALECTS.map((dialect) => to(dialect, request, true).cache_salt),
@@ -102,7 +102,7 @@ test('accounts are kept apart by a salt, or the cache is off where it can be', (
   assert.ok(!('cache_prompt' in to('llama-server', request, false)));
 });
 
-test('formats go where the server looks for them', () => {
+test('response formats are sent in the field that the server reads', () => {
   const schema = { type: 'object' };
   const response_format = { type: 'json_schema', json_schema: { name: 'n', schema, strict: true } };
   assert.deepEqual(to('vllm', chat({ response_format }).request).response_format, response_format);
@@ -118,7 +118,7 @@ test('formats go where the server looks for them', () => {
   });
 });
 
-test('an engine of ours reads the request that the service has read', () => {
+test('a Sluice engine parses the same request as the service', () => {
   const fields = fc.record(
     {
       temperature: fc.double({ min: 0, max: 2, noNaN: true }).map((value) => value + 0),
@@ -159,7 +159,7 @@ test('an engine of ours reads the request that the service has read', () => {
         ...request,
         model: 'm',
         cacheScope: 's',
-        // What the service itself asks of its engines.
+        // Set by the service for its engines.
         includeUsage: request.stream ? true : null,
         continuousUsage: request.stream,
       });

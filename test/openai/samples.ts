@@ -5,8 +5,6 @@ import type { ParsedRequest, ParseOptions } from '../../src/openai/request-body.
 import { ServiceError, type ErrorCode } from '../../src/errors.ts';
 import type { ChatRequest, GenerationEvent, GenerationRequest, TextRequest } from '../../src/generation.ts';
 
-/** Requests and events that several tests start from. */
-
 export const CALLER: ParseOptions = { maxChoices: 128, internal: false };
 
 export const CHAT_BODY = { model: 'ns/m', messages: [{ role: 'user', content: 'Hi' }] };
@@ -66,7 +64,7 @@ export const finish = (reason: 'stop' | 'length', choice = 0): GenerationEvent =
 
 export const end: GenerationEvent = { type: 'end', usage: USAGE, usageSource: 'engine' };
 
-/** Asserts that `action` throws this error of the table, with this `param`. */
+/** Asserts that `action` throws a `ServiceError` with this code and `param`. */
 export function refuses(action: () => unknown, code: ErrorCode, param: string | null): void {
   assert.throws(action, (error: unknown) => {
     assert.ok(error instanceof ServiceError, String(error));

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ServiceError } from '../../src/errors.ts';
 import type { GenerationEvent } from '../../src/generation.ts';
-import { readAnswer } from '../../src/openai/answer-reader.ts';
+import { readResponse } from '../../src/openai/response-reader.ts';
 import { MAX_LINE_BYTES } from '../../src/openai/sse.ts';
 import { StreamReader } from '../../src/openai/stream-reader.ts';
 import { finish, reasoning, refuses, started, token } from './samples.ts';
 
-/** Reads a stream whose frames are given one a line; `[DONE]` only where it is said. */
+/** Reads a stream of these frames. Does not add `[DONE]`. */
 function read(kind: 'chat' | 'text', ...frames: (object | string)[]): GenerationEvent[] {
   const reader = new StreamReader(kind);
   const wire = frames.map(
@@ -21,14 +21,14 @@ const delta = (content: string, more: object = {}) => ({
 });
 const stop = { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] };
 const usage = { prompt_tokens: 9, completion_tokens: 3, prompt_tokens_details: { cached_tokens: 4 } };
-const told: GenerationEvent = {
+const end: GenerationEvent = {
   type: 'end',
   usage: { promptTokens: 9, completionTokens: 3, cachedTokens: 4 },
   usageSource: 'engine',
 };
 
-test('usage on the finish chunk, or in a chunk of its own', () => {
-  const expected = [started(), token('a'), finish('stop'), told];
+test('usage may be in the finish chunk or in a separate chunk', () => {
+  const expected = [started(), token('a'), finish('stop'), end];
   assert.deepEqual(read('chat', delta('a'), { ...stop, usage }, '[DONE]'), expected);
   assert.deepEqual(read('chat', delta('a'), stop, { choices: [], usage }, '[DONE]'), expected);
   assert.deepEqual(read('chat', delta('a'), stop, { choices: null, usage }, '[DONE]'), expected);
@@ -36,7 +36,7 @@ test('usage on the finish chunk, or in a chunk of its own', () => {
 
 const at = (completion_tokens: number) => ({ usage: { prompt_tokens: 9, completion_tokens } });
 
-test('usage on every chunk tells the count at each token', () => {
+test('usage in every chunk sets the count of each token', () => {
   const events = read(
     'chat',
     { ...delta(''), ...at(0) },
@@ -44,10 +44,10 @@ test('usage on every chunk tells the count at each token', () => {
     { ...stop, usage },
     '[DONE]',
   );
-  assert.deepEqual(events, [started(9, 0), token('a', 0, 2), finish('stop'), told]);
+  assert.deepEqual(events, [started(9, 0), token('a', 0, 2), finish('stop'), end]);
 });
 
-test('no usage at all: deltas are counted and the source says so', () => {
+test('without usage, deltas are counted and the source is estimated', () => {
   const events = read('chat', delta('a'), delta('b'), stop, '[DONE]');
   assert.deepEqual(events.at(-1), {
     type: 'end',
@@ -56,7 +56,7 @@ test('no usage at all: deltas are counted and the source says so', () => {
   });
 });
 
-test('usage that stops before the end is carried on by counting', () => {
+test('tokens after the last usage are counted', () => {
   const events = read(
     'chat',
     { ...delta('a'), usage: { ...usage, completion_tokens: 5 } },
@@ -71,24 +71,24 @@ test('usage that stops before the end is carried on by counting', () => {
   });
 });
 
-test('[DONE] may be missing once every choice has finished, and so may the last blank line', () => {
+test('after every choice has finished, [DONE] and the last blank line may be missing', () => {
   assert.deepEqual(read('chat', delta('a'), { ...stop, usage }), [
     started(),
     token('a'),
     finish('stop'),
-    told,
+    end,
   ]);
   const reader = new StreamReader('chat');
   const wire = Buffer.from(`data: ${JSON.stringify({ ...delta('a', { finish_reason: 'stop' }), usage })}`);
   assert.deepEqual(reader.push(wire), []);
-  assert.deepEqual(reader.end(), [started(9, 4), token('a', 0, 3), finish('stop'), told]);
+  assert.deepEqual(reader.end(), [started(9, 4), token('a', 0, 3), finish('stop'), end]);
 });
 
-test('what follows [DONE] is left alone', () => {
+test('events after [DONE] are ignored', () => {
   assert.equal(read('chat', delta('a'), stop, '[DONE]', delta('b'), 'garbage', '[DONE]').length, 4);
 });
 
-test('comments, other fields, an empty data line and data over two lines are read as SSE has it', () => {
+test('comments, other fields, empty data and data of two lines are parsed as in the SSE standard', () => {
   const reader = new StreamReader('chat');
   const wire = `: ping\n\nevent: message\nid: 1\nretry: 5\ndata:{"choices":[{"delta":{"content":"a"},\ndata: "finish_reason":"stop"}]}\n\ndata:\n\ndata: [DONE]\n\n`;
   assert.deepEqual(
@@ -101,12 +101,12 @@ const chunk = (text: string, finish_reason: string) => ({
   choices: [{ index: 0, text, finish_reason, logprobs: null }],
 });
 
-test('TGI: a role in every chunk, an empty finish_reason, its own words for the end', () => {
+test('TGI: an empty finish_reason, and its own finish reasons', () => {
   const events = read('text', chunk('a', ''), chunk('b', 'eos_token'), { choices: [], usage }, '[DONE]');
-  assert.deepEqual(events, [started(), token('a'), token('b', 0, 2), finish('stop'), told]);
+  assert.deepEqual(events, [started(), token('a'), token('b', 0, 2), finish('stop'), end]);
 });
 
-test('vLLM: text and reason in one chunk, the reason said twice', () => {
+test('vLLM: text and finish reason in one chunk, and the finish reason twice', () => {
   const last = delta('b', { finish_reason: 'length', stop_reason: null });
   assert.deepEqual(read('chat', delta(''), last, last, { choices: [], usage }, '[DONE]').slice(0, 3), [
     started(),
@@ -115,7 +115,7 @@ test('vLLM: text and reason in one chunk, the reason said twice', () => {
   ]);
 });
 
-test('log probabilities of either shape are read for a text', () => {
+test('log probabilities of a text are read in the chat and the text format', () => {
   const content = {
     content: [{ token: 'a', logprob: -1, bytes: [97], top_logprobs: [{ token: 'a', logprob: -1 }] }],
   };
@@ -132,7 +132,7 @@ test('log probabilities of either shape are read for a text', () => {
   }
 });
 
-test('alternatives are the likeliest, the likeliest first, wherever the server puts the sampled token', () => {
+test('alternatives are sorted by probability, wherever the server puts the sampled token', () => {
   const entry = (name: string, logprob: number) => ({ token: name, logprob, bytes: null });
   const sampled = { ...entry('z', -9), top_logprobs: [entry('z', -9), entry('b', -2), entry('a', -1)] };
   const lists = { tokens: ['z'], token_logprobs: [-9], top_logprobs: [{ z: -9, b: -2, a: -1 }] };
@@ -140,13 +140,16 @@ test('alternatives are the likeliest, the likeliest first, wherever the server p
     const [, event] = read('text', { choices: [{ text: 'z', logprobs, finish_reason: 'stop' }] });
     assert(event?.type === 'token' && event.logprobs);
     assert.deepEqual(
-      event.logprobs.map(({ logprob, top }) => [logprob, top.map((each) => each.token).join('')]),
+      event.logprobs.map(({ logprob, top }) => [
+        logprob,
+        top.map((alternative) => alternative.token).join(''),
+      ]),
       [[-9, 'abz']],
     );
   }
 });
 
-test('an error frame of any dialect is thrown, with a status where it tells one', () => {
+test('an error frame of any dialect is thrown, according to its status', () => {
   const frames: [object, string][] = [
     [{ error: { message: 'busy', code: 503 } }, 'engine_unavailable'],
     [
@@ -169,9 +172,9 @@ test('an error frame of any dialect is thrown, with a status where it tells one'
   });
 });
 
-test('what is no stream of chunks is engine_unavailable, and its text is in no message or cause', () => {
+test('an invalid stream is engine_unavailable, and its text is not in the message or cause', () => {
   const marker = 'marked-prompt';
-  const faults: (object | string)[][] = [
+  const streams: (object | string)[][] = [
     [`{"choices":[{"delta":{"content":"${marker}"`],
     [`"${marker}"`],
     [`<html>${marker}</html>`],
@@ -185,7 +188,7 @@ test('what is no stream of chunks is engine_unavailable, and its text is in no m
     ['[DONE]'],
     [],
   ];
-  for (const frames of faults) {
+  for (const frames of streams) {
     assert.throws(
       () => read('chat', ...frames),
       (error: unknown) => {
@@ -200,17 +203,17 @@ test('what is no stream of chunks is engine_unavailable, and its text is in no m
   }
 });
 
-const fault = (...pushes: Buffer[]) => {
+const readBytes = (...pushes: Buffer[]) => {
   const reader = new StreamReader('chat');
   return () => pushes.flatMap((bytes) => reader.push(bytes));
 };
 
-test('bytes that are not UTF-8, and lines and events without an end, are engine_unavailable', () => {
-  refuses(fault(Buffer.from([0x64, 0x61, 0x74, 0x61, 0x3a, 0xff, 0x0a])), 'engine_unavailable', null);
-  refuses(fault(Buffer.alloc(MAX_LINE_BYTES, 'x'), Buffer.from('x')), 'engine_unavailable', null);
-  refuses(fault(Buffer.alloc(MAX_LINE_BYTES + 1, 'x')), 'engine_unavailable', null);
-  refuses(fault(Buffer.from(`data: ${'x'.repeat(MAX_LINE_BYTES)}\n`)), 'engine_unavailable', null);
-  refuses(fault(Buffer.from('data: x\n'.repeat(MAX_LINE_BYTES / 4))), 'engine_unavailable', null);
+test('bytes that are not UTF-8, and lines and events that are too long, are engine_unavailable', () => {
+  refuses(readBytes(Buffer.from([0x64, 0x61, 0x74, 0x61, 0x3a, 0xff, 0x0a])), 'engine_unavailable', null);
+  refuses(readBytes(Buffer.alloc(MAX_LINE_BYTES, 'x'), Buffer.from('x')), 'engine_unavailable', null);
+  refuses(readBytes(Buffer.alloc(MAX_LINE_BYTES + 1, 'x')), 'engine_unavailable', null);
+  refuses(readBytes(Buffer.from(`data: ${'x'.repeat(MAX_LINE_BYTES)}\n`)), 'engine_unavailable', null);
+  refuses(readBytes(Buffer.from('data: x\n'.repeat(MAX_LINE_BYTES / 4))), 'engine_unavailable', null);
 });
 
 test('reasoning is read from `reasoning_content` and from `reasoning`, and counted', () => {
@@ -235,22 +238,24 @@ test('reasoning is read from `reasoning_content` and from `reasoning`, and count
     assert.deepEqual(events.at(-1), { type: 'end', usage, usageSource: 'estimated' });
     const message = { role: 'assistant', content: null, [name]: 'Hm.' };
     const whole = { choices: [{ index: 0, message, finish_reason: 'length' }] };
-    assert.deepEqual(readAnswer('chat', JSON.stringify(whole)).slice(1, -1), [
+    assert.deepEqual(readResponse('chat', JSON.stringify(whole)).slice(1, -1), [
       reasoning('Hm.'),
       finish('length'),
     ]);
   }
 });
 
-test('a whole answer without usage is estimated; without choices or an end it is refused', () => {
-  const answer = { choices: [{ message: { content: 'x'.repeat(10) }, finish_reason: 'stop' }] };
-  assert.deepEqual(readAnswer('chat', JSON.stringify(answer)).at(-1), {
+test('usage missing from a non-streaming response is estimated, and missing choices or finish reasons are an error', () => {
+  const response = { choices: [{ message: { content: 'x'.repeat(10) }, finish_reason: 'stop' }] };
+  assert.deepEqual(readResponse('chat', JSON.stringify(response)).at(-1), {
     type: 'end',
     usage: { promptTokens: 0, completionTokens: 3, cachedTokens: 0 },
     usageSource: 'estimated',
   });
   for (const body of ['', '[', 'null', '{}', '{"choices":[]}', '{"choices":[{"message":{"content":"a"}}]}']) {
-    refuses(() => readAnswer('chat', body), 'engine_unavailable', null);
+    refuses(() => readResponse('chat', body), 'engine_unavailable', null);
   }
-  assert.throws(() => readAnswer('chat', '{"error":{"code":400,"message":"no"}}'), { code: 'invalid_value' });
+  assert.throws(() => readResponse('chat', '{"error":{"code":400,"message":"no"}}'), {
+    code: 'invalid_value',
+  });
 });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ServiceError } from '../../src/errors.ts';
 import type { GenerationEvent, GenerationRequest, TokenLogprob } from '../../src/generation.ts';
-import { AnswerBuilder } from '../../src/openai/answer.ts';
+import { ResponseBuilder } from '../../src/openai/response.ts';
 import { KEEP_ALIVE } from '../../src/event-stream.ts';
 import { DONE, StreamFormatter } from '../../src/openai/stream.ts';
 import {
@@ -18,7 +18,7 @@ import {
   token,
 } from './samples.ts';
 
-/** Golden bytes: each line is one frame, without the blank line that ends it. */
+/** Returns the frames of a stream, without the blank lines. */
 function stream(request: GenerationRequest, events: readonly GenerationEvent[]): string[] {
   const formatter = new StreamFormatter(request.kind === 'chat' ? CHAT_IDENTITY : TEXT_IDENTITY, request);
   return frames(events.map((event) => formatter.format(event)).join('') + DONE);
@@ -29,8 +29,8 @@ function frames(wire: string): string[] {
   return wire.slice(0, -2).split('\n\n');
 }
 
-function answer(request: GenerationRequest, events: readonly GenerationEvent[]): string {
-  const builder = new AnswerBuilder(request.kind === 'chat' ? CHAT_IDENTITY : TEXT_IDENTITY, request);
+function respond(request: GenerationRequest, events: readonly GenerationEvent[]): string {
+  const builder = new ResponseBuilder(request.kind === 'chat' ? CHAT_IDENTITY : TEXT_IDENTITY, request);
   for (const event of events) builder.add(event);
   return builder.body();
 }
@@ -42,7 +42,7 @@ const TOTAL =
   '"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12,"prompt_tokens_details":{"cached_tokens":0}}';
 const HELLO = [started(), token('Hel'), token('lo"\n'), finish('stop'), end];
 
-const MARS: TokenLogprob = {
+const LOGPROB: TokenLogprob = {
   token: 'é😀',
   logprob: -0.5,
   bytes: [195, 169],
@@ -56,10 +56,10 @@ const withLogprobs = (value: string): GenerationEvent => ({
   choice: 0,
   text: value,
   completionTokens: 1,
-  logprobs: [MARS],
+  logprobs: [LOGPROB],
 });
 
-test('chat stream: role, text, then finish and usage on one chunk', () => {
+test('chat stream: role, text, then finish and usage in one chunk', () => {
   assert.deepEqual(stream(chat({ stream: true }).request, HELLO), [
     `${CHAT}{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`,
     `${CHAT}{"index":0,"delta":{"content":"Hel"},"finish_reason":null}]}`,
@@ -69,12 +69,12 @@ test('chat stream: role, text, then finish and usage on one chunk', () => {
   ]);
 });
 
-test('include_usage false is the default shape', () => {
+test('include_usage: false is the default', () => {
   const { request } = chat({ stream: true, stream_options: { include_usage: false } });
   assert.deepEqual(stream(request, HELLO), stream(chat({ stream: true }).request, HELLO));
 });
 
-test('include_usage true: usage null on every chunk, then a chunk of its own', () => {
+test('include_usage: true sends null usage in every chunk, then a separate chunk', () => {
   const { request } = chat({ stream: true, stream_options: { include_usage: true } });
   assert.deepEqual(stream(request, HELLO), [
     `${CHAT}{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}],"usage":null}`,
@@ -86,7 +86,7 @@ test('include_usage true: usage null on every chunk, then a chunk of its own', (
   ]);
 });
 
-test('n choices: a role chunk each, and only the last finish waits for the usage', () => {
+test('every choice has a role chunk, and only the last finish waits for the usage', () => {
   const { request } = chat({ stream: true, n: 2 });
   const events = [started(), token('a', 1), finish('length', 1), token('b', 0), finish('stop', 0), end];
   assert.deepEqual(stream(request, events), [
@@ -100,7 +100,7 @@ test('n choices: a role chunk each, and only the last finish waits for the usage
   ]);
 });
 
-test('text stream', () => {
+test('text stream: text, then finish and usage in one chunk', () => {
   const { request } = text({ stream: true });
   assert.deepEqual(stream(request, HELLO), [
     `${TEXT}{"index":0,"text":"Hel","logprobs":null,"finish_reason":null}]}`,
@@ -110,7 +110,7 @@ test('text stream', () => {
   ]);
 });
 
-test('text stream with a chunk for the usage', () => {
+test('text stream with a separate usage chunk', () => {
   const { request } = text({ stream: true, stream_options: { include_usage: true } });
   assert.deepEqual(stream(request, [started(), token('a'), finish('length'), end]), [
     `${TEXT}{"index":0,"text":"a","logprobs":null,"finish_reason":null}],"usage":null}`,
@@ -123,7 +123,7 @@ test('text stream with a chunk for the usage', () => {
 const usage = (count: number) =>
   `"usage":{"prompt_tokens":9,"completion_tokens":${count},"total_tokens":${9 + count},"prompt_tokens_details":{"cached_tokens":4}}`;
 
-test('an engine of ours tells the usage so far on every chunk', () => {
+test('a Sluice engine sends the usage so far in every chunk', () => {
   const fields = { stream: true, stream_options: { continuous_usage_stats: true } };
   const options = { ...CALLER, internal: true };
   const events = [started(9, 4), token('a', 0, 1), finish('stop'), end];
@@ -139,7 +139,7 @@ test('an engine of ours tells the usage so far on every chunk', () => {
   );
 });
 
-test('log probabilities in a stream: offsets of a text go on, alternatives are as many as asked for', () => {
+test('log probabilities in a stream have continuous text offsets and the requested number of alternatives', () => {
   const events = [started(), withLogprobs('é'), withLogprobs(''), finish('stop'), end];
   const entry = '{"token":"é😀","logprob":-0.5,"bytes":[195,169]';
   assert.equal(
@@ -152,7 +152,7 @@ test('log probabilities in a stream: offsets of a text go on, alternatives are a
   ]);
 });
 
-test('an error after the 200 has the usage so far, and a finish that was held comes before it', () => {
+test('an error in a stream has the usage so far, and a pending finish comes before it', () => {
   const formatter = new StreamFormatter(CHAT_IDENTITY, chat({ stream: true, n: 2 }).request);
   for (const event of [started(9, 4), token('a', 0, 1), finish('stop', 0)]) formatter.format(event);
   const error = new ServiceError('engine_unavailable', 'The engine is gone.', { cause: new Error('secret') });
@@ -162,7 +162,7 @@ test('an error after the 200 has the usage so far, and a finish that was held co
   ]);
 });
 
-test('reasoning is `reasoning_content`: deltas in a stream, a field of the message in a whole response', () => {
+test('reasoning is `reasoning_content` in deltas and in messages', () => {
   const events = [started(), reasoning('Hm'), reasoning('.'), token('Yes'), finish('stop'), end];
   assert.deepEqual(stream(chat({ stream: true }).request, events), [
     `${CHAT}{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`,
@@ -173,27 +173,27 @@ test('reasoning is `reasoning_content`: deltas in a stream, a field of the messa
     'data: [DONE]',
   ]);
   assert.equal(
-    answer(chat().request, events),
+    respond(chat().request, events),
     `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"ns/m","choices":[{"index":0,"message":{"role":"assistant","content":"Yes","reasoning_content":"Hm.","refusal":null},"logprobs":null,"finish_reason":"stop"}],${TOTAL}}`,
   );
 });
 
-test('a keep-alive is a comment and no event', () => {
+test('a keep-alive is a comment', () => {
   assert.equal(KEEP_ALIVE, ': keep-alive\n\n');
 });
 
-test('a whole chat answer', () => {
+test('a non-streaming chat response', () => {
   assert.equal(
-    answer(chat().request, HELLO),
+    respond(chat().request, HELLO),
     `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"ns/m","choices":[{"index":0,"message":{"role":"assistant","content":"Hello\\"\\n","refusal":null},"logprobs":null,"finish_reason":"stop"}],${TOTAL}}`,
   );
 });
 
-test('a whole text answer of two prompts', () => {
+test('a non-streaming text response to two prompts', () => {
   const { request } = text({ prompt: ['a', 'b'] });
   const events = [started(), token('y', 1), token('x', 0), finish('length', 1), finish('stop', 0), end];
   assert.equal(
-    answer(request, events),
+    respond(request, events),
     `{"id":"cmpl-1","object":"text_completion","created":1,"model":"ns/m","choices":[{"index":0,"text":"x","logprobs":null,"finish_reason":"stop"},{"index":1,"text":"y","logprobs":null,"finish_reason":"length"}],${TOTAL}}`,
   );
 });
@@ -201,17 +201,17 @@ test('a whole text answer of two prompts', () => {
 const logprobs = (body: string): unknown =>
   (JSON.parse(body) as { choices: { logprobs: unknown }[] }).choices[0]?.logprobs;
 
-test('log probabilities in whole answers', () => {
+test('log probabilities in non-streaming responses', () => {
   const events = [started(), withLogprobs('é'), withLogprobs('x'), finish('stop'), end];
   const entry = { token: 'é😀', logprob: -0.5, bytes: [195, 169] };
-  assert.deepEqual(logprobs(answer(chat({ logprobs: true }).request, events)), {
+  assert.deepEqual(logprobs(respond(chat({ logprobs: true }).request, events)), {
     content: [
       { ...entry, top_logprobs: [] },
       { ...entry, top_logprobs: [] },
     ],
     refusal: null,
   });
-  assert.deepEqual(logprobs(answer(text({ logprobs: 1 }).request, events)), {
+  assert.deepEqual(logprobs(respond(text({ logprobs: 1 }).request, events)), {
     tokens: ['é😀', 'é😀'],
     token_logprobs: [-0.5, -0.5],
     top_logprobs: [{ 'é😀': -0.5 }, { 'é😀': -0.5 }],

@@ -3,7 +3,7 @@ import type { ErrorCode } from '../../errors.ts';
 import { bodyBounds } from '../../openai/json-body.ts';
 import {
   BODY_ERRORS,
-  errorAnswers,
+  errorResponses,
   HTTP_ERRORS,
   JSON_ERRORS,
   KEY_ERRORS,
@@ -93,7 +93,7 @@ function operation(endpoint: Endpoint): Json {
     }),
     responses: {
       [status]: { description: 'The response.', ...(answer && json(answer)) },
-      ...errorAnswers(codes),
+      ...errorResponses(codes),
     },
   };
 }

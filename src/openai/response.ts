@@ -2,31 +2,31 @@ import type { FinishReason, GenerationEvent, GenerationRequest, TokenLogprob, Us
 import { chatLogprobs, textLogprobs } from './logprobs.ts';
 import { usageJson } from './usage.ts';
 
-/** What an answer is called: constant through it, in every chunk of a stream. */
-export interface AnswerIdentity {
+/** The fields that are the same in a response and in every chunk of a stream. */
+export interface ResponseIdentity {
   /** `chatcmpl-…` or `cmpl-…`. */
   id: string;
   /** Unix seconds. */
   created: number;
-  /** The id that the caller named. */
+  /** The model ID of the request. */
   model: string;
 }
 
-interface Choice {
+interface ResponseChoice {
   text: string;
   reasoning: string;
   logprobs: TokenLogprob[];
   reason: FinishReason;
 }
 
-/** Gathers the events of one generation into the whole JSON answer. */
-export class AnswerBuilder {
-  readonly #identity: AnswerIdentity;
+/** Builds a non-streaming JSON response from the events of one generation. */
+export class ResponseBuilder {
+  readonly #identity: ResponseIdentity;
   readonly #request: GenerationRequest;
-  readonly #choices: Choice[];
+  readonly #choices: ResponseChoice[];
   #usage: Usage = { promptTokens: 0, completionTokens: 0, cachedTokens: 0 };
 
-  constructor(identity: AnswerIdentity, request: GenerationRequest) {
+  constructor(identity: ResponseIdentity, request: GenerationRequest) {
     this.#identity = identity;
     this.#request = request;
     const prompts = request.kind === 'text' ? request.prompts.length : 1;
@@ -38,7 +38,7 @@ export class AnswerBuilder {
     }));
   }
 
-  /** Takes the next event. Events of a choice that was not asked for are left out. */
+  /** Adds the next event. Ignores events of choices that were not requested. */
   add(event: GenerationEvent): void {
     switch (event.type) {
       case 'started':
@@ -61,7 +61,7 @@ export class AnswerBuilder {
     }
   }
 
-  /** The body of the answer; complete once `end` was added. */
+  /** The JSON body, complete after the `end` event. */
   body(): string {
     const { id, created, model } = this.#identity;
     const chat = this.#request.kind === 'chat';
@@ -70,17 +70,17 @@ export class AnswerBuilder {
     return `${head.slice(0, -1)},"choices":[${choices}],"usage":${usageJson(this.#usage)}}`;
   }
 
-  #choice({ text, reasoning, logprobs, reason }: Choice, index: number): string {
-    const wanted = this.#request.logprobs;
+  #choice({ text, reasoning, logprobs, reason }: ResponseChoice, index: number): string {
+    const alternatives = this.#request.logprobs;
     const content = JSON.stringify(text);
     const end = `"finish_reason":"${reason}"}`;
     if (this.#request.kind === 'chat') {
-      const list = wanted === null ? null : JSON.stringify(chatLogprobs(logprobs, wanted));
-      const thought = reasoning === '' ? '' : `"reasoning_content":${JSON.stringify(reasoning)},`;
-      const message = `{"role":"assistant","content":${content},${thought}"refusal":null}`;
+      const list = alternatives === null ? null : JSON.stringify(chatLogprobs(logprobs, alternatives));
+      const reasoningField = reasoning === '' ? '' : `"reasoning_content":${JSON.stringify(reasoning)},`;
+      const message = `{"role":"assistant","content":${content},${reasoningField}"refusal":null}`;
       return `{"index":${index},"message":${message},"logprobs":${list},${end}`;
     }
-    const list = wanted === null ? null : JSON.stringify(textLogprobs(logprobs, wanted, 0));
+    const list = alternatives === null ? null : JSON.stringify(textLogprobs(logprobs, alternatives, 0));
     return `{"index":${index},"text":${content},"logprobs":${list},${end}`;
   }
 }

@@ -3,41 +3,41 @@ import type { FinishReason, GenerationEvent, TokenLogprob } from '../generation.
 import type { GenerationKind } from './field.ts';
 import { readLogprobs } from './logprobs.ts';
 
-/** What a replica sends that is no answer: 503, with what was wrong in `cause`. */
-export function unreadable(cause: unknown): ServiceError {
+/** The error for an invalid response of a replica. */
+export function invalidResponse(cause: unknown): ServiceError {
   return new ServiceError('engine_unavailable', 'The engine of this model sent an invalid response.', {
     cause,
   });
 }
 
-/** An answer that stopped before it was finished. */
-export function brokenOff(cause: string): ServiceError {
+/** The error for a response that ended early. */
+export function incompleteResponse(cause: string): ServiceError {
   return new ServiceError('engine_unavailable', 'The response of the engine of this model was cut off.', {
     cause: new Error(cause),
   });
 }
 
-/** One choice of a chunk or a whole answer, whatever the dialect. */
-export interface ReadChoice {
+/** One choice of a chunk or a response, in any dialect. */
+export interface ReplicaChoice {
   index: number;
   text: string;
-  /** Reasoning of a chat model; '' where there is none. */
+  /** Reasoning of a chat model, or ''. */
   reasoning: string;
   logprobs: readonly TokenLogprob[] | null;
   reason: FinishReason | null;
 }
 
-/** Reads the `choices` of a chunk or a whole answer. Throws `engine_unavailable`. */
-export function readChoices(kind: GenerationKind, value: unknown): ReadChoice[] {
+/** Reads the `choices` of a chunk or a response. Throws `engine_unavailable`. */
+export function readChoices(kind: GenerationKind, value: unknown): ReplicaChoice[] {
   if (value === undefined || value === null) return [];
-  if (!Array.isArray(value)) throw unreadable(new Error('`choices` is not an array'));
+  if (!Array.isArray(value)) throw invalidResponse(new Error('`choices` is not an array'));
   return value.map((choice) => readChoice(kind, choice));
 }
 
 interface WireMessage {
   content?: unknown;
   reasoning_content?: unknown;
-  /** The name that vLLM uses since 0.15. */
+  /** The name in vLLM since 0.15. */
   reasoning?: unknown;
 }
 
@@ -50,12 +50,13 @@ interface WireChoice {
   finish_reason?: unknown;
 }
 
-function readChoice(kind: GenerationKind, value: unknown): ReadChoice {
-  if (typeof value !== 'object' || value === null) throw unreadable(new Error('a choice is not an object'));
+function readChoice(kind: GenerationKind, value: unknown): ReplicaChoice {
+  if (typeof value !== 'object' || value === null)
+    throw invalidResponse(new Error('a choice is not an object'));
   const choice = value as WireChoice; // Each field is checked here.
   const index = choice.index ?? 0;
   if (typeof index !== 'number' || !Number.isSafeInteger(index) || index < 0) {
-    throw unreadable(new Error('the index of a choice is not a whole number'));
+    throw invalidResponse(new Error('the index of a choice is not a whole number'));
   }
   const message = kind === 'chat' ? (choice.delta ?? choice.message) : null;
   const text = kind === 'chat' ? message?.content : choice.text;
@@ -71,7 +72,7 @@ function readChoice(kind: GenerationKind, value: unknown): ReadChoice {
   };
 }
 
-/** Every dialect's word for the end of a choice; '' is what TGI writes before it. */
+/** Reads a `finish_reason` of any dialect. TGI sends '' before the end. */
 function readReason(value: unknown): FinishReason | null {
   if (typeof value !== 'string' || value === '') return null;
   switch (value) {
@@ -80,14 +81,14 @@ function readReason(value: unknown): FinishReason | null {
       return value;
     case 'abort':
     case 'error':
-      throw brokenOff(`finish_reason was ${value}`);
+      throw incompleteResponse(`finish_reason was ${value}`);
     default:
-      return 'stop'; // stop, eos_token, stop_sequence, content_filter: the text is over, and not for its length.
+      return 'stop'; // stop, eos_token, stop_sequence or content_filter.
   }
 }
 
-/** Tokens that the choices of a chunk bring: one for each text, unless log probabilities list them. */
-export function countTokens(choices: readonly ReadChoice[]): number {
+/** Counts the tokens of a chunk: the listed log probabilities, or else one per text. */
+export function countTokens(choices: readonly ReplicaChoice[]): number {
   let tokens = 0;
   for (const { text, reasoning, logprobs } of choices) {
     tokens += logprobs?.length ?? Number(reasoning !== '') + Number(text !== '');
@@ -95,23 +96,20 @@ export function countTokens(choices: readonly ReadChoice[]): number {
   return tokens;
 }
 
-/**
- * Adds the text of a choice to `events`: its reasoning, then its content. Log probabilities of both come in one
- * list, which goes with the content where there is any.
- */
-export function pushText(choice: ReadChoice, completionTokens: number, events: GenerationEvent[]): void {
+/** Adds the reasoning and then the text of a choice to `events`. Log probabilities go with the text if there is any. */
+export function pushText(choice: ReplicaChoice, completionTokens: number, events: GenerationEvent[]): void {
   const { index, text, reasoning, logprobs } = choice;
-  const reasoningAlone = reasoning !== '' && text === '';
+  const reasoningOnly = reasoning !== '' && text === '';
   if (reasoning !== '') {
     events.push({
       type: 'reasoning',
       choice: index,
       text: reasoning,
       completionTokens,
-      logprobs: reasoningAlone ? logprobs : null,
+      logprobs: reasoningOnly ? logprobs : null,
     });
   }
-  if (text !== '' || (logprobs !== null && !reasoningAlone)) {
+  if (text !== '' || (logprobs !== null && !reasoningOnly)) {
     events.push({ type: 'token', choice: index, text, completionTokens, logprobs });
   }
 }

@@ -1,7 +1,7 @@
 import type { ModelSource } from './source.ts';
 
 /** A model that can be pulled by its id. */
-export interface CatalogueModel {
+export interface CatalogModel {
   /** As callers name it: `<namespace>/<model_name>`. */
   id: string;
   /** What it is good for, in some words. */
@@ -29,14 +29,14 @@ const SERVICE_BYTES = 150_000_000;
  * Memory that a model needs with `slots` requests of `contextTokens` each, in GB (10^9 bytes): the file, the KV
  * cache of all slots, and what the engine needs besides.
  */
-export function memoryGb(model: CatalogueModel, slots = 8, contextTokens = 4096): number {
+export function memoryGb(model: CatalogModel, slots = 8, contextTokens = 4096): number {
   const kvBytes = model.kvBytesPerToken * slots * Math.min(contextTokens, model.contextTokens);
   return (model.sizeGb * 1e9 + kvBytes + SERVICE_BYTES) / 1e9;
 }
 
 /** The catalogue's entry of a model id; null: not in it. */
-export function findModel(id: string): CatalogueModel | null {
-  return CATALOGUE.find((model) => model.id === id) ?? null;
+export function findModel(id: string): CatalogModel | null {
+  return CATALOG.find((model) => model.id === id) ?? null;
 }
 
 const [apache, mit, llama, gemma] = ['Apache-2.0', 'MIT', 'Llama Community License', 'Gemma Terms of Use'];
@@ -45,7 +45,7 @@ const [apache, mit, llama, gemma] = ['Apache-2.0', 'MIT', 'Llama Community Licen
  * Open models that people ask for, small ones first. Q8_0 and Q4_0 files are preferred, because on a CPU
  * llama.cpp computes prompts in them 1.5 to 2 times as fast as in other quantizations of the same size.
  */
-export const CATALOGUE: readonly CatalogueModel[] = [
+export const CATALOG: readonly CatalogModel[] = [
   {
     id: 'HuggingFaceTB/SmolLM2-135M-Instruct',
     summary: 'default; tiny, for trying things out',
@@ -136,7 +136,7 @@ function entry(
   sizeGb: number,
   kvBytesPerToken: number,
   [repository, file]: readonly [repository: string, file: string],
-): CatalogueModel {
+): CatalogModel {
   return {
     id,
     summary,

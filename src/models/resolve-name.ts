@@ -1,5 +1,5 @@
 import { basename } from 'node:path';
-import { CATALOGUE, findModel } from './catalogue.ts';
+import { CATALOG, findModel } from './catalog.ts';
 import type { WantedFile } from './fetch-file.ts';
 import { sibling, type Layout } from './layout.ts';
 import { PullError } from './pull-error.ts';
@@ -40,7 +40,7 @@ export function findNamed(name: string, layout: Layout, baseFolder?: string): Na
 
 /** The catalogue's id of a file in the models folder; null: not of the catalogue. */
 export function catalogueId(file: string, layout: Layout): string | null {
-  return CATALOGUE.find((model) => layout.files(model.sources[0])[0] === file)?.id ?? null;
+  return CATALOG.find((model) => layout.files(model.sources[0])[0] === file)?.id ?? null;
 }
 
 function wantedFiles(

@@ -1,0 +1,67 @@
+import type { GenerationEvent } from '../generation.ts';
+import type { GenerationKind } from './field.ts';
+import {
+  incompleteResponse,
+  pushText,
+  readChoices,
+  invalidResponse,
+  type ReplicaChoice,
+} from './choice-reader.ts';
+import { readErrorFrame } from './error-body.ts';
+import { readUsage } from './usage.ts';
+import { UsageMeter } from './usage-meter.ts';
+
+/**
+ * Converts the non-streaming response of a replica into events, with one `token` per choice. Estimates usage that the
+ * replica does not report. Throws the error in the body, or `engine_unavailable`.
+ */
+export function readResponse(
+  kind: GenerationKind,
+  body: string,
+  meter = new UsageMeter(),
+): GenerationEvent[] {
+  const response = parse(body);
+  if (response.error !== undefined && response.error !== null) throw readErrorFrame(body);
+  const choices = readChoices(kind, response.choices);
+  if (choices.length === 0) throw invalidResponse(new Error('the response has no choices'));
+  meter.record(estimateTokens(choices), readUsage(response.usage), null);
+  const { promptTokens, cachedTokens, completionTokens } = meter;
+  const events: GenerationEvent[] = [{ type: 'started', promptTokens, cachedTokens }];
+  for (const choice of choices) {
+    pushText(choice, completionTokens, events);
+    if (choice.reason === null) throw incompleteResponse('a choice has no finish_reason');
+    events.push({ type: 'finish', choice: choice.index, reason: choice.reason });
+  }
+  events.push({ type: 'end', ...meter.total() });
+  return events;
+}
+
+interface WireResponse {
+  choices?: unknown;
+  usage?: unknown;
+  error?: unknown;
+}
+
+function parse(body: string): WireResponse {
+  let value: unknown;
+  try {
+    value = JSON.parse(body);
+  } catch {
+    // The parser's message quotes generated text, which must not be logged.
+    throw invalidResponse(new Error('the response is not JSON'));
+  }
+  if (typeof value !== 'object' || value === null)
+    throw invalidResponse(new Error('the response is not an object'));
+  return value; // The readers check every field.
+}
+
+/** Approximate bytes per token of prose with common tokenizers. */
+const BYTES_PER_TOKEN = 4;
+
+function estimateTokens(choices: readonly ReplicaChoice[]): number {
+  let tokens = 0;
+  for (const { text, reasoning, logprobs } of choices) {
+    tokens += logprobs?.length ?? Math.ceil(Buffer.byteLength(reasoning + text) / BYTES_PER_TOKEN);
+  }
+  return tokens;
+}
