@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from 'commander';
 import { OLDEST_NODE, VERSION } from './version.ts';
+import { nearest } from './nearest.ts';
 import { PROGRAM } from './program-name.ts';
 
 /**
@@ -76,8 +77,29 @@ interface Listed {
   load: () => Promise<{ register: (program: Command) => void }>;
 }
 
+/** Reports an unknown option before a missing one, which is often the same option mistyped. */
+class CommandLine extends Command {
+  override createCommand(name?: string): Command {
+    return new CommandLine(name);
+  }
+
+  override parseOptions(args: string[]): ReturnType<Command['parseOptions']> {
+    const parsed = super.parseOptions(args);
+    const [unknown] = parsed.unknown;
+    // With subcommands it may be an option of one of them, and `--help` is never among the known options.
+    if (unknown === undefined || this.commands.length > 0 || parsed.unknown.some(isHelp)) return parsed;
+    const known = this.options.flatMap(({ long, hidden }) => (long && !hidden ? [long] : []));
+    const near = nearest(unknown, known);
+    return this.error(
+      `error: unknown option '${unknown}'${near === null ? '' : `\n(Did you mean ${near}?)`}`,
+    );
+  }
+}
+
+const isHelp = (flag: string): boolean => flag === '--help' || flag === '-h';
+
 async function main(args: readonly string[]): Promise<void> {
-  const program = new Command('sluice')
+  const program = new CommandLine('sluice')
     .description('An OpenAI-compatible inference service with embedded llama.cpp.')
     .version(VERSION)
     .showHelpAfterError()
@@ -91,7 +113,9 @@ async function main(args: readonly string[]): Promise<void> {
     if (name === wanted) (await load()).register(program);
     else program.command(name).description(summary);
   }
-  await program.parseAsync(args, { from: 'user' });
+  // Commander prints the help, and no error, when it is asked for the help of an unknown command.
+  const known = wanted === undefined || wanted in COMMANDS || wanted.startsWith('-');
+  await program.parseAsync(known ? args : [wanted], { from: 'user' });
 }
 
 /** What a fault is worth: commander has printed its own; an operator's is its message; a defect needs its stack. */

@@ -40,6 +40,7 @@ const SHARED = new Set([
   'secret.ts',
   'version.ts',
   'program-name.ts',
+  'nearest.ts',
   'event-stream.ts',
   'deadline.ts',
   'connection-watch.ts',

@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { stringify } from 'yaml';
 import { loadConfig } from '../config/load.ts';
 import type { Config } from '../config/schema.ts';
+import { didYouMean } from '../nearest.ts';
 import { note, print } from './output.ts';
 import { PROGRAM } from '../program-name.ts';
 
@@ -12,26 +13,33 @@ export function register(program: Command): void {
     .description('Check or print the configuration.')
     .addHelpText(
       'after',
-      `\nSLUICE_CONFIG names the file; docs/configuration.md lists its fields.\n\nExample:\n  $ SLUICE_CONFIG=sluice.yaml ${PROGRAM} config check`,
+      `\ndocs/configuration.md lists the fields of the file.\n\nExample:\n  $ ${PROGRAM} config check sluice.yaml`,
     );
   config
     .command('check')
     .description(
       'Check the configuration. Lists every error and exits with 1 if the service would not start.',
     )
-    .addHelpText('after', `\nExample:\n  $ SLUICE_CONFIG=sluice.yaml ${PROGRAM} config check`)
+    .argument('[file]', FILE)
+    .addHelpText('after', `\nExample:\n  $ ${PROGRAM} config check sluice.yaml`)
     .action(check);
   config
     .command('print')
     .description(
       'Print the effective settings, including defaults, as a configuration file. Secrets are not shown.',
     )
+    .argument('[file]', FILE)
     .addHelpText('after', `\nExample:\n  $ ${PROGRAM} config print > sluice.yaml`)
-    .action(async () => print(format(await loadConfig(process.env))));
+    .action(async (file?: string) => print(format(await load(file))));
 }
 
-async function check(): Promise<void> {
-  const config = await loadConfig(process.env);
+const FILE = 'configuration file (default: the file that SLUICE_CONFIG names)';
+
+const load = (file: string | undefined): Promise<Config> =>
+  loadConfig(file === undefined ? process.env : { ...process.env, SLUICE_CONFIG: file });
+
+async function check(file?: string): Promise<void> {
+  const config = await load(file);
   const faults = await modelFaults(config);
   if (faults.length === 0) {
     note(
@@ -47,7 +55,7 @@ async function check(): Promise<void> {
 
 /** Embedded models whose file can be told from no source. Whether it is there is what `doctor` looks at. */
 async function modelFaults({ file }: Config): Promise<string[]> {
-  const [{ findModel }, { parseSource, SourceError }] = await Promise.all([
+  const [{ CATALOG, findModel }, { parseSource, SourceError }] = await Promise.all([
     import('../models/catalog.ts'),
     import('../models/source.ts'),
   ]);
@@ -55,7 +63,11 @@ async function modelFaults({ file }: Config): Promise<string[]> {
     if (engine === undefined || engine.file?.startsWith('scripted:')) return [];
     if (engine.file === undefined) {
       if (findModel(id) !== null) return [];
-      return `The model ${id} is not in the catalog. Set engine.file or replicas for it, or choose a model that \`${PROGRAM} models list --available\` lists.`;
+      const near = didYouMean(
+        id,
+        CATALOG.map((model) => model.id),
+      );
+      return `The model ${id} is not in the catalog.${near} Set engine.file or replicas for it, or choose a model that \`${PROGRAM} models list --available\` lists.`;
     }
     try {
       parseSource(engine.file);

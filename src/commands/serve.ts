@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import { InvalidArgumentError, Option, type Command } from 'commander';
 import { ConfigError } from '../config/errors.ts';
 import { HomeError, prepareHome } from '../config/home.ts';
 import { loadConfig, loadSecrets } from '../config/load.ts';
@@ -10,6 +10,7 @@ import { isReady } from '../routing/readiness.ts';
 import { Service } from '../service.ts';
 import { VERSION } from '../version.ts';
 import { ensureConsole } from './console-build.ts';
+import { isSluice, urlOf } from './port.ts';
 import { StartDisplay } from './start-display.ts';
 import { welcome } from './welcome.ts';
 
@@ -18,7 +19,7 @@ const REDRAW_MS = 100;
 
 /** `sluice serve`: starts the service and stays until it is told to stop. */
 export function register(program: Command): void {
-  program
+  const command = program
     .command('serve')
     .description('Start the service.')
     .addHelpText(
@@ -38,7 +39,22 @@ stops it immediately. SIGHUP reloads the configuration, as does a change to the 
 plans apply immediately.`,
     )
     .action(serve);
+  for (const [name, variable] of SETTINGS) {
+    command.addOption(
+      new Option(`--${name} <value>`).hideHelp().argParser(() => {
+        throw new InvalidArgumentError(`Set the environment variable ${variable} instead.`);
+      }),
+    );
+  }
 }
+
+/** Options that users expect, and the environment variables that do it. */
+const SETTINGS = [
+  ['host', 'SLUICE_HOST'],
+  ['port', 'SLUICE_PORT'],
+  ['home', 'SLUICE_HOME'],
+  ['config', 'SLUICE_CONFIG'],
+] as const;
 
 async function serve(): Promise<void> {
   const stop = watchSignals();
@@ -47,7 +63,7 @@ async function serve(): Promise<void> {
     await prepareHome(config.home);
     process.exitCode = await run(config, stop);
   } catch (error) {
-    console.error(explain(error));
+    console.error(await explain(error));
     process.exitCode = 1;
   }
 }
@@ -143,14 +159,19 @@ function watchSignals(): AbortSignal {
 }
 
 /** A fault at start in the words of those who can mend it. */
-function explain(error: unknown): string {
+async function explain(error: unknown): Promise<string> {
   if (error instanceof ConfigError || error instanceof HomeError || error instanceof DatabaseError) {
     return error.message;
   }
   if (!(error instanceof Error)) return String(error);
   const code = 'code' in error ? error.code : undefined;
   if (code === 'EADDRINUSE') {
-    return `${error.message}\nAnother program is using the port. Set SLUICE_PORT to a free port, or to 0 to pick one.`;
+    // Node names the address in the error.
+    const { address = '', port = 0 } = error as { address?: string; port?: number };
+    const found = (await isSluice(address, port))
+      ? `Sluice is already running on ${urlOf(address, port)}. Stop it, or set`
+      : `${error.message}\nAnother program is using the port. Set`;
+    return `${found} SLUICE_PORT to a free port, or to 0 to pick one.`;
   }
   if (code === 'EACCES' || code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {
     return `${error.message}\nCheck SLUICE_HOST and SLUICE_PORT.`;

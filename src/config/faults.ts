@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import type { ConfigIssue } from './errors.ts';
 import { configFields, fieldAt, fieldsBelow, writePath } from './fields.ts';
-import { nearMiss } from './near-miss.ts';
+import { nearest } from '../nearest.ts';
 import type { YamlFile } from './yaml.ts';
 
 /** What zod found, in the words and places of the file. */
@@ -29,13 +29,26 @@ function wrongField(issue: z.core.$ZodIssue, file: YamlFile): ConfigIssue {
 const wantsQuotes = (expected: string, found: unknown): boolean =>
   expected.startsWith('text') && (typeof found === 'number' || typeof found === 'boolean');
 
+/** Names that people look for in the file, and the environment variables that hold them. */
+const VARIABLES: ReadonlyMap<string, string> = new Map([
+  ['host', 'SLUICE_HOST'],
+  ['port', 'SLUICE_PORT'],
+  ['home', 'SLUICE_HOME'],
+  ['dataDirectory', 'SLUICE_HOME'],
+  ['databaseUrl', 'SLUICE_DATABASE_URL'],
+  ['valkeyUrl', 'SLUICE_VALKEY_URL'],
+  ['redisUrl', 'SLUICE_VALKEY_URL'],
+]);
+
 function unknownField(path: readonly PropertyKey[], file: YamlFile): ConfigIssue {
   const known = fieldsBelow(path.slice(0, -1));
   const name = String(path.at(-1));
-  const near = nearMiss(name, known);
+  const near = nearest(name, known);
+  const variable = path.length === 1 ? nearest(name, VARIABLES.keys()) : null;
   const elsewhere = configFields().find((field) => field.path.endsWith(`.${name}`) || field.path === name);
   let advice = `known fields: ${known.join(', ')}`;
   if (near !== null) advice = `did you mean ${near}?`;
+  else if (variable !== null) advice = `set the environment variable ${VARIABLES.get(variable)} instead`;
   else if (elsewhere !== undefined) advice = `the field is ${elsewhere.path}`;
   return {
     path: writePath(path),

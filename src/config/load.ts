@@ -131,22 +131,25 @@ async function readBounded(path: string, faults: ConfigIssue[]): Promise<Uint8Ar
     await using file = await open(path, 'r');
     const { size } = await file.stat();
     if (size <= MAX_FILE) return await file.readFile();
-    faults.push(
-      environmentFault('SLUICE_CONFIG', `a file of at most ${MAX_FILE} bytes`, `${path} has ${size} bytes`),
-    );
+    faults.push(fileFault(`a file of at most ${MAX_FILE} bytes`, `the file has ${size} bytes`));
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-    const reason = REASONS.get(code) ?? `is not readable (${code || String(error)})`;
-    faults.push(environmentFault('SLUICE_CONFIG', 'the path of a YAML file', `${path} ${reason}`));
+    faults.push(
+      fileFault('a readable file', REASONS.get(code) ?? `the file cannot be read (${code || String(error)})`),
+    );
   }
   return null;
 }
 
 const REASONS: ReadonlyMap<string, string> = new Map([
-  ['ENOENT', 'does not exist'],
-  ['EISDIR', 'is a directory'],
-  ['EACCES', 'is not readable by this user'],
+  ['ENOENT', 'the file does not exist'],
+  ['EISDIR', 'it is a directory'],
+  ['EACCES', 'this user may not read the file'],
 ]);
+
+function fileFault(expected: string, found: string): ConfigIssue {
+  return { path: '', line: null, column: null, expected, message: `expected ${expected}; ${found}` };
+}
 
 function readHost(text: string, faults: ConfigIssue[]): string {
   if (isIP(text) === 0 && !/^[A-Za-z0-9]([A-Za-z0-9.-]{0,252})$/.test(text)) {

@@ -29,7 +29,7 @@ function authenticate({ keys }: HttpContext, request: FastifyRequest, done: (err
   const decide = (caller: AuthenticatedKey | null) => {
     request.caller = caller;
     if (caller) noteCaller(request);
-    done(caller ? undefined : noValidKey());
+    done(caller ? undefined : invalidKey(request.headers.authorization));
   };
   try {
     const found = keys.authenticate(request.headers.authorization, request.ip);
@@ -41,11 +41,15 @@ function authenticate({ keys }: HttpContext, request: FastifyRequest, done: (err
   }
 }
 
-/** One message for every way in which a key can be wrong, so that it tells nothing of which. */
-function noValidKey(): ServiceError {
+/** Has one message for every key that is not valid, so that it reveals nothing about existing keys. */
+export function invalidKey(authorization: string | undefined): ServiceError {
+  // A client whose key is an empty variable sends the scheme alone.
+  const missing = /^(Bearer)?\s*$/i.test(authorization ?? '');
   return new ServiceError(
     'invalid_api_key',
-    'No valid API key was sent. Send one as `Authorization: Bearer sk-sluice-…`.',
+    missing
+      ? 'No API key was sent. Send one as `Authorization: Bearer sk-sluice-…`.'
+      : 'The API key is not valid: it is mistyped, revoked or expired. Send a valid one as `Authorization: Bearer sk-sluice-…`.',
   );
 }
 

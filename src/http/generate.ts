@@ -98,7 +98,7 @@ function parse(
   request.body = undefined;
   const options = { maxChoices: context.limits.choices, internal: false };
   const parsed = kind === 'chat' ? parseChatRequest(body, options) : parseTextRequest(body, options);
-  const model = context.router.model(parsed.request.model);
+  const model = context.router.model(parsed.request.model, caller.models);
   if (caller.models?.has(model.id) === false) throw notAllowed(model.id);
   refuseUnsupported(parsed, model.dialects);
   return { model, parsed: parsed.request };

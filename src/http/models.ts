@@ -14,7 +14,7 @@ export function registerModels(app: FastifyInstance, context: HttpContext): void
     answer(request, reply, formatModelList(cards));
   });
   app.get<{ Params: { '*': string } }>('/v1/models/*', { onRequest: admit }, (request, reply) => {
-    const model = context.router.model(request.params['*']);
+    const model = context.router.model(request.params['*'], request.caller?.models);
     if (!mayUse(request, model.id)) throw notAllowed(model.id);
     const card = model.card();
     if (!card) {

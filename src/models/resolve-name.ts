@@ -1,4 +1,5 @@
 import { basename } from 'node:path';
+import { didYouMean } from '../nearest.ts';
 import { CATALOG, findModel } from './catalog.ts';
 import type { WantedFile } from './fetch-file.ts';
 import { sibling, type Layout } from './layout.ts';
@@ -64,9 +65,13 @@ function parse(name: string, baseFolder?: string): ModelSource {
     return parseSource(name, baseFolder);
   } catch (error) {
     if (!(error instanceof SourceError) || !/^[\w.-]+\/[\w.:-]+$/.test(name)) throw error;
+    const near = didYouMean(
+      name,
+      CATALOG.map(({ id }) => id),
+    );
     throw new PullError(
       'unknown_model',
-      `The model ${name} is not in the catalog. Choose one that \`${PROGRAM} models list --available\` lists, or give the ` +
+      `The model ${name} is not in the catalog.${near} Choose one that \`${PROGRAM} models list --available\` lists, or give the ` +
         'source of the model: hf:owner/repo/file.gguf, https://host/file.gguf or the path of a .gguf file (in the configuration, as `engine.file`).',
       { cause: error },
     );

@@ -1,4 +1,5 @@
 import { ServiceError } from '../errors.ts';
+import { didYouMean } from '../nearest.ts';
 
 /** The error for a value of the wrong JSON type. `expected` continues "must be". */
 export function wrongType(path: string, expected: string, value: unknown): ServiceError {
@@ -44,16 +45,20 @@ export function asObject(value: unknown, path: string): Readonly<Record<string, 
   return value as Readonly<Record<string, unknown>>; // Parsed JSON has string keys.
 }
 
-/** Throws `unsupported_parameter` for the first field of `object` that is not in `known`, unless it is null. */
+/**
+ * Throws `unsupported_parameter` for the first field of `object` that is not in `known`, unless it is null, and
+ * suggests the nearest known one.
+ */
 export function refuseUnknown(
   object: Readonly<Record<string, unknown>>,
-  known: { has(name: string): boolean },
+  known: ReadonlySet<string> | ReadonlyMap<string, unknown>,
   parent = '',
 ): void {
   for (const name of Object.keys(object)) {
     if (!known.has(name) && object[name] !== null) {
       const param = parent + displayName(name);
-      throw new ServiceError('unsupported_parameter', `Unknown field: \`${param}\`.`, { param });
+      const message = `Unknown field: \`${param}\`.${didYouMean(name, known.keys())}`;
+      throw new ServiceError('unsupported_parameter', message, { param });
     }
   }
 }

@@ -1,5 +1,6 @@
 import { ServiceError } from '../errors.ts';
 import type { ModelCard } from '../generation.ts';
+import { byNearness, nearest } from '../nearest.ts';
 import type { ReplicaEntry } from './replica.ts';
 import {
   ServedModel,
@@ -23,13 +24,18 @@ export class Router {
     this.#models.set(terms.id, new ServedModel(terms, replicas, this.#options));
   }
 
-  /** Returns a model. Throws 404 `model_not_found`. */
-  model(id: string): ServedModel {
+  /**
+   * Returns a model. Throws 404 `model_not_found`, whose message lists models, the nearest names first; `allowed` are
+   * the models that the caller may use, null for all.
+   */
+  model(id: string, allowed: ReadonlySet<string> | null = null): ServedModel {
     const model = this.#models.get(id);
     if (model) return model;
+    const visible = [...this.#models.keys()].filter((known) => allowed?.has(known) !== false);
+    const name = id.slice(0, MAX_NAME).toWellFormed();
     throw new ServiceError(
       'model_not_found',
-      `The model \`${id.slice(0, 200).toWellFormed()}\` does not exist. \`GET /v1/models\` lists the available models.`,
+      `The model \`${name}\` does not exist. ${alternatives(name, visible)}`,
       { param: 'model' },
     );
   }
@@ -48,4 +54,21 @@ export class Router {
   reports(): ReplicaOverview[] {
     return [...this.#models.values()].flatMap((model) => model.reports());
   }
+}
+
+/** Longest part of an unknown name that the message repeats, in characters. */
+const MAX_NAME = 200;
+/** Most models that the message lists. */
+const MAX_LISTED = 5;
+
+function alternatives(name: string, visible: readonly string[]): string {
+  if (visible.length === 0) return 'No models are available to you.';
+  const sorted = byNearness(name, visible);
+  const near = nearest(name, visible);
+  const listed = sorted.slice(near === null ? 0 : 1, MAX_LISTED).map((id) => `\`${id}\``);
+  if (sorted.length > MAX_LISTED)
+    listed.push(`and ${sorted.length - MAX_LISTED} more (see \`GET /v1/models\`)`);
+  const list =
+    listed.length === 0 ? '' : `${near === null ? 'Available' : ' Other'} models: ${listed.join(', ')}.`;
+  return near === null ? list : `Did you mean \`${near}\`?${list}`;
 }

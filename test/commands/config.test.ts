@@ -19,6 +19,26 @@ test('config check says that a file is right, and exits 0 without making a home'
   assert.equal(existsSync(home), false);
 });
 
+test('config check and config print take the file as an argument, before SLUICE_CONFIG', async (t) => {
+  const at = folder(t);
+  const [file, other] = [join(at, 'sluice.yaml'), join(at, 'other.yaml')];
+  writeFileSync(file, 'drainMs: 1\n');
+  writeFileSync(other, 'drainMs: soon\n');
+  const env = { SLUICE_CONFIG: other };
+  const checked = await run(['config', 'check', file], env);
+  assert.deepEqual([checked.code, checked.stderr], [0, `${file} is valid.\n`]);
+  assert.match((await run(['config', 'print', file], env)).stdout, /^drainMs: 1$/m);
+  assert.equal((await run(['config', 'check'], env)).code, 1);
+  const missing = await run(['config', 'check', join(at, 'none.yaml')]);
+  assert.deepEqual(
+    [missing.code, missing.stderr],
+    [
+      1,
+      `The configuration ${at}/none.yaml is invalid:\n  expected a readable file; the file does not exist\n`,
+    ],
+  );
+});
+
 test('config check exits 1 with every fault', async (t) => {
   const file = join(folder(t), 'sluice.yaml');
   writeFileSync(file, 'drainMs: soon\nqueues: 1\n');
@@ -35,6 +55,17 @@ test('config check exits 1 for an embedded model that is in no catalogue and nam
   assert.match(
     stderr,
     /^The model nobody\/nothing is not in the catalog\. Set engine\.file or replicas for it, .*\n$/,
+  );
+});
+
+test('config check suggests the nearest model of the catalog', async (t) => {
+  const file = join(folder(t), 'sluice.yaml');
+  writeFileSync(file, 'models:\n  - id: Qwen/Qwen3-0.6\n');
+  const { code, stderr } = await run(['config', 'check', file]);
+  assert.equal(code, 1);
+  assert.match(
+    stderr,
+    /^The model Qwen\/Qwen3-0\.6 is not in the catalog\. Did you mean `Qwen\/Qwen3-0\.6B`\? /,
   );
 });
 

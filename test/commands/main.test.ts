@@ -40,7 +40,22 @@ test('exit 2, with the usage on standard error, when the command line is wrong',
   for (const [args, words] of [
     [[], /^Usage: sluice /],
     [['keys'], /^Usage: sluice keys /],
-    [['kyes'], /unknown command 'kyes'\n\(Did you mean keys\?\)/],
+    [['kyes'], /^error: unknown command 'kyes'\n\(Did you mean keys\?\)\n\nUsage: sluice /],
+    [['help', 'kyes'], /^error: unknown command 'kyes'\n\(Did you mean keys\?\)\n\nUsage: sluice /],
+    [
+      ['keys', 'craete'],
+      /^error: unknown command 'craete'\n\(Did you mean create\?\)\n\nUsage: sluice keys /,
+    ],
+    [['--prot', '80'], /^error: unknown option '--prot'\n\nUsage: sluice /],
+    [
+      ['serve', '--port', '80'],
+      /^error: .*--port.* Set the environment variable SLUICE_PORT instead\.\n\nUsage: sluice serve /,
+    ],
+    [
+      ['keys', 'create', '--nmae', 'a'],
+      /^error: unknown option '--nmae'\n\(Did you mean --name\?\)\n\nUsage: sluice keys create /,
+    ],
+    [['keys', 'create', '--json', '-x'], /^error: unknown option '-x'\n\nUsage: sluice keys create /],
     [['keys', 'create'], /required option '--name <name>' not specified/],
     [['keys', 'create', '--name', 'a', '--kind', 'root'], /Allowed choices are caller, admin/],
     [['keys', 'create', '--name', 'a', '--expires-in', '3x'], /Expected a duration such as 30d/],

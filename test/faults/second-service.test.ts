@@ -52,6 +52,22 @@ test('a second service on one data directory is refused, and commands work besid
   );
 });
 
+test('a second service on the same port with another data directory is refused, and says that Sluice runs there', async () => {
+  await using first = await spawnService();
+  const { port } = new URL(first.url);
+  await using folder = await temporaryFolder();
+  const { code, stderr } = await runCli(['serve'], {
+    ...first.env,
+    SLUICE_HOME: join(folder.path, 'home'),
+    SLUICE_PORT: port,
+  });
+  assert.equal(
+    stderr,
+    `Sluice is already running on ${first.url}. Stop it, or set SLUICE_PORT to a free port, or to 0 to pick one.\n`,
+  );
+  assert.equal(code, 1);
+});
+
 test('one of several services that start at once on one data directory runs', async () => {
   await using folder = await temporaryFolder();
   const env = { SLUICE_HOME: join(folder.path, 'home') };

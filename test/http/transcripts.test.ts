@@ -85,6 +85,8 @@ const cases: Cases = {
   ],
   options: ['OPTIONS /v1/models'],
   unauthorized: [CHAT, {}, chat(hello)],
+  'wrong-key': [CHAT, { Authorization: 'Bearer sk-sluice-wrong' }, chat(hello)],
+  'empty-key': [CHAT, { Authorization: 'Bearer ' }, chat(hello)],
   'unauthorized-from-a-page': [CHAT, browser, chat(hello)],
   'invalid-json': [CHAT, key, '{"model":'],
   'missing-parameter': [CHAT, key, { model: MODEL }],

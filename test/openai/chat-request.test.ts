@@ -189,6 +189,25 @@ test('logit_bias maps token IDs to numbers from -100 to 100', () => {
   refuses(() => chat({ logit_bias: many }), 'invalid_value', 'logit_bias');
 });
 
+test('an unknown field is refused with the nearest known name, at any depth', () => {
+  const ok = { role: 'user', content: 'x' };
+  for (const [body, message] of [
+    [{ max_token: 5 }, 'Unknown field: `max_token`. Did you mean `max_tokens`?'],
+    [{ topK: 5 }, 'Unknown field: `topK`. Did you mean `top_k`?'],
+    [
+      { stream_options: { includeUsage: true } },
+      'Unknown field: `stream_options.includeUsage`. Did you mean `include_usage`?',
+    ],
+    [
+      { messages: [{ ...ok, contnet: 'x' }] },
+      'Unknown field: `messages[0].contnet`. Did you mean `content`?',
+    ],
+    [{ conversation: 'x' }, 'Unknown field: `conversation`.'],
+  ] as const) {
+    assert.throws(() => chat(body), { code: 'unsupported_parameter', message });
+  }
+});
+
 test('top_logprobs requires logprobs', () => {
   assert.equal(chat({ logprobs: true }).request.logprobs, 0);
   assert.equal(chat({ logprobs: true, top_logprobs: 20 }).request.logprobs, 20);

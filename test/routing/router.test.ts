@@ -187,11 +187,57 @@ test('without a ready replica, retry-after is the time until the first may be re
   }
 });
 
-test('an unknown model is model_not_found, and a long name is truncated', () => {
+/** Returns a router that serves these models, of which none has a replica that is ready. */
+function routerOf(ids: readonly string[]): Router {
   const router = new Router({ queue: { maxRequests: 1, maxWaitMs: 1 }, log: SILENT, clock });
-  const refused = fault(() => router.model('x'));
+  for (const id of ids) {
+    router.serve(
+      { id, required: false, dialects: ['sluice'], price: { prompt: 1, completion: 2 }, card: () => null },
+      [{ engine: engineAt(0), state: () => READY, report: () => NOTHING_TOLD }],
+    );
+  }
+  return router;
+}
+
+test('an unknown model is model_not_found, and the message lists the models, the nearest name first', () => {
+  const router = routerOf(['acme/large', 'acme/small', 'other/tiny']);
+  const refused = fault(() => router.model('gpt-4o'));
   assert.deepEqual([refused.code, refused.param], ['model_not_found', 'model']);
-  assert.ok(fault(() => router.model('x'.repeat(10_000))).message.length < 300);
+  assert.equal(
+    refused.message,
+    'The model `gpt-4o` does not exist. Available models: `other/tiny`, `acme/large`, `acme/small`.',
+  );
+  assert.equal(
+    fault(() => router.model('acme/tinny')).message,
+    'The model `acme/tinny` does not exist. Did you mean `other/tiny`? Other models: `acme/large`, `acme/small`.',
+  );
+  assert.equal(
+    fault(() => router.model('small')).message,
+    'The model `small` does not exist. Did you mean `acme/small`? Other models: `acme/large`, `other/tiny`.',
+  );
+  assert.equal(
+    fault(() => routerOf(['acme/small']).model('acme/smal')).message,
+    'The model `acme/smal` does not exist. Did you mean `acme/small`?',
+  );
+});
+
+test('the message about an unknown model lists only models that the caller may use', () => {
+  const router = routerOf(['acme/large', 'acme/small']);
+  assert.equal(
+    fault(() => router.model('acme/smal', new Set(['acme/large', 'acme/removed']))).message,
+    'The model `acme/smal` does not exist. Available models: `acme/large`.',
+  );
+  assert.equal(
+    fault(() => router.model('acme/smal', new Set())).message,
+    'The model `acme/smal` does not exist. No models are available to you.',
+  );
+});
+
+test('the message about an unknown model is bounded', () => {
+  const ids = Array.from({ length: 40 }, (_, index) => `acme/${'long'.repeat(48)}${index}`);
+  const { message } = fault(() => routerOf(ids).model('x'.repeat(10_000)));
+  assert.match(message, /, and 35 more \(see `GET \/v1\/models`\)\.$/);
+  assert.ok(message.length < 1500, message);
 });
 
 const BROKEN = new ServiceError('internal_error', 'The engine failed to answer the request.');

@@ -5,6 +5,7 @@ import { dirname } from 'node:path';
 import { DatabaseError } from '../../database/errors.ts';
 import { assertInPlace } from '../../database/sqlite-files.ts';
 import { describeService, runningService } from '../../database/service-lock.ts';
+import { isSluice } from '../port.ts';
 import { readableBytes, type Finding } from './finding.ts';
 
 /** Room for the default model, its download beside it, and a database that grows. */
@@ -69,7 +70,7 @@ export async function lookAtPort(host: string, port: number): Promise<Finding> {
   const place = port === 0 ? `any free port of ${host}` : `port ${port} of ${host}`;
   const code = await listenCode(host, port);
   if (code === null) return { subject, status: 'good', found: `${place} is free`, advice: null };
-  if (code === 'EADDRINUSE' && (await answersHealthy(host, port))) {
+  if (code === 'EADDRINUSE' && (await isSluice(host, port))) {
     return {
       subject,
       status: 'note',
@@ -99,20 +100,4 @@ function listenCode(host: string, port: number): Promise<string | null> {
     server.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
     server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(null)));
   });
-}
-
-/** How long what has the port may take to say that it is a service, in milliseconds. */
-const ANSWER_MS = 1000;
-
-async function answersHealthy(host: string, port: number): Promise<boolean> {
-  const reachable =
-    host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '[::1]' : host.includes(':') ? `[${host}]` : host;
-  try {
-    const answer = await fetch(`http://${reachable}:${port}/healthz`, {
-      signal: AbortSignal.timeout(ANSWER_MS),
-    });
-    return answer.ok;
-  } catch {
-    return false;
-  }
 }

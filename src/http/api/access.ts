@@ -1,4 +1,5 @@
 import { ServiceError } from '../../errors.ts';
+import { invalidKey } from '../authenticate.ts';
 import type { Principal } from '../principal.ts';
 import type { Endpoint } from './endpoint.ts';
 
@@ -12,12 +13,7 @@ export function checkCaller({ access }: Endpoint, principal: Principal | null): 
     if (principal?.signedIn) return;
     throw new ServiceError('sign_in_required', 'You must be signed in.');
   }
-  if (principal === null) {
-    throw new ServiceError(
-      'invalid_api_key',
-      'No valid API key was sent. Send one as `Authorization: Bearer sk-sluice-…`.',
-    );
-  }
+  if (principal === null) throw invalidKey(undefined);
   const needed = principal.key ? access !== 'any' && access !== 'account' : access === 'operator';
   if (needed && !principal.operator) throw operatorsOnly('This endpoint');
 }

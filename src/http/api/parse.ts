@@ -1,5 +1,6 @@
-import type { z } from 'zod';
+import { z } from 'zod';
 import { ServiceError } from '../../errors.ts';
+import { didYouMean } from '../../nearest.ts';
 
 /** Most bytes of a body from a caller without a key or a session. */
 export const OPEN_BODY_BYTES = 16_384;
@@ -14,13 +15,15 @@ export function parse<T extends z.ZodType>(schema: T, value: unknown): z.output<
   if (error === undefined) return data;
   const [issue] = error.issues;
   if (issue === undefined) throw error;
-  throw faultOf(issue, value);
+  throw faultOf(issue, schema, value);
 }
 
-function faultOf(issue: z.core.$ZodIssue, value: unknown): ServiceError {
+function faultOf(issue: z.core.$ZodIssue, schema: z.core.$ZodType, value: unknown): ServiceError {
   if (issue.code === 'unrecognized_keys') {
-    const param = pathOf([...issue.path, issue.keys[0] ?? '']);
-    return new ServiceError('unsupported_parameter', `Unknown field: \`${param}\`.`, { param });
+    const name = issue.keys[0] ?? '';
+    const param = pathOf([...issue.path, name]);
+    const message = `Unknown field: \`${param}\`.${didYouMean(name, fieldsAt(schema, issue.path))}`;
+    return new ServiceError('unsupported_parameter', message, { param });
   }
   const param = pathOf(issue.path);
   if (issue.code === 'invalid_type' && valueAt(value, issue.path) === undefined) {
@@ -48,4 +51,16 @@ function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
     (inner, step) => (typeof inner === 'object' && inner !== null ? Reflect.get(inner, step) : undefined),
     value,
   );
+}
+
+/** Returns the names of the fields that a schema knows at a path. */
+function fieldsAt(schema: z.core.$ZodType | undefined, path: readonly PropertyKey[]): string[] {
+  if (schema instanceof z.ZodOptional || schema instanceof z.ZodNullable || schema instanceof z.ZodDefault) {
+    return fieldsAt(schema.unwrap(), path);
+  }
+  const [step, ...rest] = path;
+  if (schema instanceof z.ZodRecord) return fieldsAt(schema.valueType, rest);
+  if (schema instanceof z.ZodArray) return fieldsAt(schema.element, rest);
+  if (!(schema instanceof z.ZodObject)) return [];
+  return step === undefined ? Object.keys(schema.shape) : fieldsAt(schema.shape[String(step)], rest);
 }

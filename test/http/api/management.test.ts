@@ -419,6 +419,24 @@ for (const kind of testDatabases()) {
       assert.equal(next_cursor, '7');
     });
 
+    test('an unknown field of a query or a body suggests the nearest', async () => {
+      const limits = { models: { 'a/b': { request_per_minute: 1 } } };
+      for (const [method, path, body, message] of [
+        ['POST', '/api/accounts', { name: 'a', plans: 'x' }, 'Unknown field: `plans`. Did you mean `plan`?'],
+        ['GET', '/api/accounts?limits=1', undefined, 'Unknown field: `limits`. Did you mean `limit`?'],
+        [
+          'POST',
+          '/api/keys',
+          { name: 'a', limits },
+          'Unknown field: `limits.models.a/b.request_per_minute`. Did you mean `requests_per_minute`?',
+        ],
+      ] as const) {
+        const refused = await managed.call(method, path, { body });
+        const { error } = refused.body as { error: { message: string } };
+        assert.deepEqual([refused.status, error.message], [400, message]);
+      }
+    });
+
     test('every fault of a query or a body names its field', async () => {
       const { id } = await account();
       const { id: keyId } = await key({ account_id: id });

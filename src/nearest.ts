@@ -1,0 +1,66 @@
+/**
+ * Returns the known name that was probably meant: equal except for case and separators, one that contains the given
+ * name, or one at most two typing errors away (one if the name has fewer than five characters). Null: no name is near.
+ */
+export function nearest(name: string, known: Iterable<string>): string | null {
+  const [best] = ranked(name, known);
+  return best !== undefined && best.distance <= (name.length < 5 ? 1 : 2) ? best.candidate : null;
+}
+
+/** Returns ` Did you mean …?` to append to a sentence; empty if no name is near. */
+export function didYouMean(name: string, known: Iterable<string>): string {
+  const near = nearest(name, known);
+  return near === null ? '' : ` Did you mean \`${near}\`?`;
+}
+
+/** Returns the known names, nearest first. */
+export function byNearness(name: string, known: Iterable<string>): string[] {
+  return ranked(name, known).map(({ candidate }) => candidate);
+}
+
+/** Shortest name that may be an abbreviation or a typing error, in characters. */
+const SHORTEST = 3;
+/** Characters of each name that are compared, because the work grows with the product of the lengths. */
+const COMPARED = 64;
+
+function ranked(name: string, known: Iterable<string>): { candidate: string; distance: number }[] {
+  const given = flatten(name);
+  return Array.from(known, (candidate) => ({
+    candidate,
+    distance: distance(given, flatten(candidate)),
+  })).sort((a, b) => a.distance - b.distance);
+}
+
+const flatten = (name: string): string => name.toLowerCase().replaceAll(/[-_]/g, '').slice(0, COMPARED);
+
+function distance(given: string, candidate: string): number {
+  if (given === candidate) return 0;
+  if (given.length < SHORTEST) return Infinity;
+  // Less than one typing error; the shortest name that contains it first.
+  if (candidate.includes(given)) return 1 - 1 / candidate.length;
+  // A model of another namespace.
+  const slash = given.indexOf('/');
+  const renamed = slash === -1 ? Infinity : 1 + distance(given.slice(slash + 1), afterSlash(candidate));
+  return Math.min(renamed, editDistance(given, candidate));
+}
+
+const afterSlash = (name: string): string => name.slice(name.indexOf('/') + 1);
+
+/** Counts insertions, deletions, substitutions and exchanges of neighbors (optimal string alignment). */
+function editDistance(a: string, b: string): number {
+  const width = b.length + 1;
+  // Cell (i, j) is the distance between the first i characters of `a` and the first j of `b`.
+  const cells = new Uint8Array((a.length + 1) * width);
+  const at = (i: number, j: number): number => cells[i * width + j] ?? 0;
+  for (let i = 0; i <= a.length; i += 1) {
+    for (let j = 0; j <= b.length; j += 1) {
+      let least = i === 0 || j === 0 ? i + j : Math.min(at(i - 1, j), at(i, j - 1)) + 1;
+      if (i > 0 && j > 0) least = Math.min(least, at(i - 1, j - 1) + (a[i - 1] === b[j - 1] ? 0 : 1));
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) {
+        least = Math.min(least, at(i - 2, j - 2) + 1);
+      }
+      cells[i * width + j] = least;
+    }
+  }
+  return at(a.length, b.length);
+}

@@ -1,0 +1,38 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { byNearness, didYouMean, nearest } from '../src/nearest.ts';
+
+test('the nearest name differs by case, separators or two typing errors, or contains the given name', () => {
+  const known = ['slots', 'contextTokens', 'file', 'drainMs', 'n'];
+  for (const [name, meant] of [
+    ['context_tokens', 'contextTokens'],
+    ['CONTEXTTOKENS', 'contextTokens'],
+    ['contxtTokns', 'contextTokens'],
+    ['context', 'contextTokens'],
+    ['drian', null],
+    ['drianMs', 'drainMs'],
+    ['flie', 'file'],
+    ['fi', null],
+    ['N', 'n'],
+    ['m', null],
+    ['', null],
+    ['temperature', null],
+    ['x'.repeat(10_000), null],
+  ] as const) {
+    assert.equal(nearest(name, known), meant, name);
+  }
+  assert.equal(didYouMean('slot', known), ' Did you mean `slots`?');
+  assert.equal(didYouMean('temperature', known), '');
+});
+
+test('names are sorted by nearness, and the shortest that contains the given name comes before other names', () => {
+  const known = ['acme/large', 'acme/small-instruct', 'acme/small', 'other/smal'];
+  assert.deepEqual(byNearness('small', known), [
+    'acme/small',
+    'acme/small-instruct',
+    'other/smal',
+    'acme/large',
+  ]);
+  assert.equal(byNearness('acme/lage', known)[0], 'acme/large');
+  assert.equal(nearest('openai/Smal', known), 'other/smal');
+});
