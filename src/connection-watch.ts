@@ -2,13 +2,13 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { tickEvery } from './deadline.ts';
 
-/** How long the connections of a server may wait for their client, in milliseconds. */
+/** Timeouts of connections, in milliseconds. */
 export interface ConnectionLimits {
-  /** From the first byte of a request to its last. */
+  /** From the first byte of a request to the last. */
   requestMs: number;
-  /** With bytes of a response that the client does not read. */
+  /** While the client does not read the response. */
   stallMs: number;
-  /** Without a request. Clients learn it from `Keep-Alive: timeout=`. */
+  /** Without a request. Sent to clients as `Keep-Alive: timeout=`. */
   idleMs: number;
 }
 
@@ -16,13 +16,12 @@ export interface ConnectionLimits {
 const IDLE_GRACE_MS = 1000;
 
 /**
- * Enforces the time limits of all connections of a server, in place of Node's own timers. Those answer 408 on a
- * connection that has never carried a request, which a client that connected ahead of need reads as the response to its
- * first request; and they count time in which this process stood still. Limits are enforced up to two ticks late.
+ * Enforces the timeouts of all connections of a server, up to two ticks late. Replaces Node's timers, which send a 408
+ * on connections that never carried a request (a client that connected early takes it as the response to its first
+ * request), and which count time in which this process was suspended.
  *
- * `onLateRequest` is called for a connection whose request has begun and did not arrive whole in time; it must end the
- * connection. Idle connections are closed without a response, and those of clients that read nothing with a
- * `StalledError`, whatever the response is.
+ * `onLateRequest` must end the connection; it is called if a request does not arrive completely in time. Idle
+ * connections are closed without a response, and those whose client does not read with a `StalledError`.
  */
 export function watchConnections(
   server: Server,
@@ -33,7 +32,7 @@ export function watchConnections(
   const connections = new Map<Socket, Connection>();
   server.headersTimeout = 0;
   server.requestTimeout = 0;
-  // Node sends `Keep-Alive: timeout=` from this. A listener keeps it from closing the connection by its own timer.
+  // Node sends this as `Keep-Alive: timeout=`. The listener prevents Node's timer from closing the connection.
   server.keepAliveTimeout = idleMs;
   server.on('timeout', () => {});
   server.on('connection', (socket: Socket) => {
@@ -66,18 +65,18 @@ export class StalledError extends Error {
 }
 
 /**
- * What the server waits for: the first byte of a request (`idle`), the rest of it (`arriving`), nothing of the client
- * (`serving`), or that it reads (`sending`).
+ * The server waits for the first byte of a request (`idle`), for the rest of it (`arriving`), for its own handler
+ * (`serving`), or for the client to read (`sending`).
  */
-type State = 'idle' | 'arriving' | 'serving' | 'sending';
+type ConnectionState = 'idle' | 'arriving' | 'serving' | 'sending';
 
 class Connection {
   readonly socket: Socket;
-  /** To the latest request. */
+  /** The response to the latest request. */
   #response: ServerResponse | null = null;
-  /** What had been read when the latest response was complete: a byte more begins a request. */
+  /** Bytes read when the latest response ended. Any further byte begins a request. */
   #readBytes = 0;
-  #state: State = 'idle';
+  #state: ConnectionState = 'idle';
   /** Ticks spent in `#state` without progress. */
   #ticks = 0;
   #sentBytes = 0;
@@ -88,26 +87,26 @@ class Connection {
 
   serve(response: ServerResponse): void {
     this.#response = response;
-    response.once('close', this.#served);
+    response.once('close', this.#onResponseClosed);
   }
 
-  readonly #served = (): void => {
+  readonly #onResponseClosed = (): void => {
     this.#readBytes = this.socket.bytesRead;
     this.#ticks = 0;
   };
 
-  state(): State {
+  state(): ConnectionState {
     const response = this.#response;
     if (response === null || response.closed) {
       return this.socket.bytesRead > this.#readBytes ? 'arriving' : 'idle';
     }
-    // The request behind a response that has no socket yet was pipelined: Node may have stopped reading it.
+    // A response without a socket belongs to a pipelined request, which Node may have stopped reading.
     if (!response.req.complete && response.socket !== null) return 'arriving';
     return this.socket.writableLength > 0 ? 'sending' : 'serving';
   }
 
-  /** Counts one tick in a state; how many there were in a row without progress. */
-  tick(state: State): number {
+  /** Counts a tick in this state. Returns the number of consecutive ticks without progress. */
+  tick(state: ConnectionState): number {
     const sent = sentBytes(this.socket);
     const same = state === this.#state && (state !== 'sending' || sent === this.#sentBytes);
     this.#ticks = same ? this.#ticks + 1 : 1;
@@ -117,9 +116,9 @@ class Connection {
   }
 }
 
-/** Bytes that the system has taken. `Socket.bytesWritten` also counts those that wait in this process. */
+/** Returns the bytes passed to the operating system. `Socket.bytesWritten` also counts buffered bytes. */
 function sentBytes(socket: Socket): number {
-  // Node's own socket timeout looks at its handle too, since nothing public tells how far a large write has come.
+  // Node's socket timeout also reads the handle, because no public API shows the progress of a large write.
   const { _handle: handle } = socket as Socket & {
     _handle?: { bytesWritten: number; writeQueueSize: number } | null;
   };

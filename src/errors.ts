@@ -1,7 +1,4 @@
-/**
- * The one table of errors: what a caller sees of a fault, and nothing else about it.
- * `docs/errors.md` holds the same rows, and a test compares the two.
- */
+/** All errors that callers can receive. `docs/errors.md` has the same rows, which a test compares. */
 export const ERRORS = {
   invalid_json: [
     400,
@@ -108,24 +105,24 @@ export const ERRORS = {
   ],
 } as const satisfies Record<string, readonly [status: number, type: string, meaning: string]>;
 
-/** A word of the table above; the `code` field of an error body. */
+/** The `code` field of an error body. */
 export type ErrorCode = keyof typeof ERRORS;
 
-/** Every value that the `type` field of an error body can have. */
+/** The `type` field of an error body. */
 export type ErrorType = (typeof ERRORS)[ErrorCode][1];
 
 export interface ServiceErrorOptions {
-  /** Path of the field at fault, such as `messages[2].content`. */
+  /** Path of the invalid field, such as `messages[2].content`. */
   param?: string | null;
-  /** For the log only: what really happened. Never shown to a caller. */
+  /** The underlying error, for the log only. Never shown to callers. */
   cause?: unknown;
-  /** How long a caller should wait, in milliseconds; becomes `retry-after` and `retry-after-ms`. */
+  /** How long the caller should wait, in milliseconds; sent as `retry-after` and `retry-after-ms`. */
   retryAfterMs?: number;
 }
 
 /**
- * A fault with a place in the table. Its message is public: it holds no stack, path, key or host of a replica;
- * those belong in `cause`, which only the log reads.
+ * An error that callers can receive. Its message is public, so it must not contain a stack, path, key or replica host;
+ * those belong in `cause`.
  */
 export class ServiceError extends Error {
   readonly code: ErrorCode;

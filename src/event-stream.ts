@@ -7,7 +7,7 @@ export const KEEP_ALIVE = ': keep-alive\n\n';
 export interface EventStreamOptions {
   /** Sends the status after this many milliseconds even without an event; null waits for the first event. */
   holdMs: number | null;
-  /** Silence after which a keep-alive comment is sent, in milliseconds. */
+  /** Time without data after which a keep-alive comment is sent, in milliseconds. */
   keepAliveMs: number;
   /** Suppresses keep-alive comments while it returns false. */
   alive?: () => boolean;
@@ -22,13 +22,12 @@ const HEADERS = [
   'no',
 ];
 
-/** Frames of one turn of the event loop are sent early when they are longer than this, in characters. */
+/** Frames of one turn of the event loop are sent early if they are longer than this, in characters. */
 const PENDING_LIMIT = 65_536;
 
 /**
- * Flushes the streams of one server that were written to in this turn of the event loop, after the turn has read
- * all its input. This makes a token a tenth cheaper than alternating reads and writes, and the frames that a
- * stream wrote in one turn leave as one chunk.
+ * Flushes the streams of one server at the end of each turn of the event loop, after all input was read. This makes a
+ * token 10% cheaper than alternating reads and writes, and sends the frames of a stream in one turn as one chunk.
  */
 export class WriteQueue {
   #streams: EventStream[] = [];
@@ -47,12 +46,12 @@ export class WriteQueue {
 }
 
 /**
- * Sends server-sent events on one response. The status leaves with the first frame, or after `holdMs`; from then
- * on a comment follows each `keepAliveMs` of silence. Unread data is bounded by the high-water mark and the frames
- * of one turn; the connection watch closes a connection whose client reads nothing.
+ * Sends server-sent events on one response. The status is sent with the first frame, or after `holdMs`; then a comment
+ * is sent after each `keepAliveMs` without data. Unread data is bounded by the high-water mark and the frames of one
+ * turn; `watchConnections` closes connections whose client does not read.
  *
- * `ServerResponse.write` makes four buffers and a `writev` of each chunk, which is most of the cost of a token in a
- * proxy. So after the headers, each chunk is framed here and written to the socket in one write.
+ * `ServerResponse.write` creates four buffers and a `writev` for each chunk, which is most of the cost of a token in a
+ * proxy. After the headers, each chunk is therefore framed here and written directly to the socket.
  */
 export class EventStream implements Disposable {
   readonly #response: ServerResponse;
@@ -60,15 +59,15 @@ export class EventStream implements Disposable {
   readonly #options: EventStreamOptions;
   readonly #headers: () => string[];
   #opened = false;
-  /** Whether chunks may be written to the socket, past the response. */
+  /** Whether chunks are written directly to the socket. */
   #direct = false;
   /** Frames of this turn of the event loop. */
   #pending = '';
-  /** Runs out at the end of the hold, then at the end of each silence. */
+  /** For `holdMs`, then for `keepAliveMs`. */
   #timer: NodeJS.Timeout | undefined;
   #wroteAtMs = -Infinity;
 
-  /** `headers` returns further headers, as names and values in turn, when the status is sent. */
+  /** `headers` returns additional headers, as alternating names and values, when the status is sent. */
   constructor(
     response: ServerResponse,
     writes: WriteQueue,
@@ -82,14 +81,14 @@ export class EventStream implements Disposable {
     if (options.holdMs !== null) this.#timer = setTimeout(() => void this.write(KEEP_ALIVE), options.holdMs);
   }
 
-  /** Whether the 200 has been sent, so that an error can only be reported in a frame. */
+  /** Whether the status has been sent, so that errors can only be sent as frames. */
   get opened(): boolean {
     return this.#opened;
   }
 
   /**
-   * Writes whole frames, or the status alone when there are none. Returns a promise only if the client must read
-   * first; await it before the next write. It also resolves when the connection closes.
+   * Writes complete frames, or only the status for an empty string. Returns a promise if the buffer is full; await it
+   * before the next write. It also resolves when the connection closes.
    */
   write(frames: string): Promise<void> | null {
     if (frames === '') {
@@ -101,7 +100,7 @@ export class EventStream implements Disposable {
     if (this.#pending === '') this.#writes.add(this);
     this.#pending += frames;
     if (this.#pending.length > PENDING_LIMIT) this.flush();
-    const full = this.#full;
+    const full = this.#fullBuffer;
     return full && this.#drained(full);
   }
 
@@ -112,14 +111,14 @@ export class EventStream implements Disposable {
     this.#pending = '';
   }
 
-  /** Sends the frames of this turn. For the write queue. */
+  /** Sends the frames of this turn. Called by the write queue. */
   flush(): void {
     const frames = this.#pending;
     const response = this.#response;
     const { socket } = response;
     if (frames === '' || response.writableEnded || response.destroyed) return;
     this.#pending = '';
-    // A response is corked until the end of the tick in which it wrote a chunk.
+    // Node corks a response until the end of the tick in which it wrote a chunk.
     if (!this.#direct || socket === null || response.writableCorked > 0) {
       response.write(frames);
       this.#headersWritten();
@@ -141,41 +140,41 @@ export class EventStream implements Disposable {
     this.#headersWritten();
   }
 
-  /** Writes the status line and headers, which leave with the first bytes that follow. */
+  /** Writes the status line and headers, which are sent with the next bytes. */
   #writeHead(): void {
     this.#opened = true;
     this.#response.writeHead(200, [...HEADERS, ...this.#headers()]);
-    this.#awaitSilence(this.#options.keepAliveMs);
+    this.#scheduleKeepAlive(this.#options.keepAliveMs);
   }
 
   /**
-   * The response has no socket while an earlier response of a pipelining client uses it, HTTP/1.0 has no chunks, and
-   * the scripted engine replaces `write` to inject faults.
+   * Direct writes are not possible with pipelining (the response has no socket while an earlier one uses it), with
+   * HTTP/1.0 (no chunks), and with the scripted engine (which replaces `write` to inject faults).
    */
   #headersWritten(): void {
     const response = this.#response;
     this.#direct = response.socket !== null && response.chunkedEncoding && !Object.hasOwn(response, 'write');
   }
 
-  /** The one whose buffer is full, of the response and its socket. A corked response holds its chunks back. */
-  get #full(): Writable | null {
+  /** The response or its socket if its buffer is full. A corked response buffers its chunks. */
+  get #fullBuffer(): Writable | null {
     const response = this.#response;
     if (response.writableNeedDrain) return response;
     return response.socket?.writableNeedDrain ? response.socket : null;
   }
 
-  /** Reading the clock once per write is cheaper than postponing a timer. */
-  #awaitSilence(forMs: number): void {
+  /** Writes do not restart the timer, because reading the clock is cheaper. */
+  #scheduleKeepAlive(ms: number): void {
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#keepAlive(), forMs);
+    this.#timer = setTimeout(() => this.#keepAlive(), ms);
   }
 
   #keepAlive(): void {
     if (this.#response.writableEnded || this.#response.destroyed) return;
     const { keepAliveMs, alive } = this.#options;
     const leftMs = this.#wroteAtMs + keepAliveMs - performance.now();
-    if (leftMs <= 0 && this.#full === null && alive?.() !== false) void this.write(KEEP_ALIVE);
-    this.#awaitSilence(leftMs > 0 ? leftMs : keepAliveMs);
+    if (leftMs <= 0 && this.#fullBuffer === null && alive?.() !== false) void this.write(KEEP_ALIVE);
+    this.#scheduleKeepAlive(leftMs > 0 ? leftMs : keepAliveMs);
   }
 
   #drained(output: Writable): Promise<void> {

@@ -1,9 +1,9 @@
 import { DatabaseSync } from 'node:sqlite';
 
 /**
- * Takes an exclusive lock of the operating system on a file, which is created if it does not exist. Returns null while
- * someone else holds the lock, in this process or another. The operating system releases the lock when its owner ends,
- * however it ends, so no lock is ever stale, and process ids do not matter. Throws what `node:sqlite` throws.
+ * Takes an exclusive lock on a file, which is created if it does not exist. Returns null if the lock is held by this or
+ * another process. The operating system releases the lock when the process ends, so locks are never stale. Throws the
+ * errors of `node:sqlite`.
  */
 export function tryLock(path: string): Disposable | null {
   const database = new DatabaseSync(path, { timeout: 0 });
@@ -17,7 +17,7 @@ export function tryLock(path: string): Disposable | null {
   return { [Symbol.dispose]: () => database.close() };
 }
 
-/** Whether someone holds the lock that `tryLock` takes. A `tryLock` at the same moment may fail because of this call. */
+/** Returns whether the lock is held. A concurrent `tryLock` may fail because of this call. */
 export function isLocked(path: string): boolean {
   let database: DatabaseSync | undefined;
   try {

@@ -1,6 +1,6 @@
-/** The types that every side shares: what is asked of an engine, and what comes back. */
+/** The types of generation requests and of the events that engines return. */
 
-/** The kinds of server a replica can be. What each honours is in `openai/fields.ts`; how each differs, in `engine/dialects.ts`. */
+/** Types of replicas. `openai/fields.ts` has the fields that each supports, `engine/dialects.ts` the differences. */
 export const DIALECTS = ['sluice', 'vllm', 'sglang', 'llama-server', 'tgi'] as const;
 export type Dialect = (typeof DIALECTS)[number];
 
@@ -11,17 +11,17 @@ export interface Message {
   content: string;
 }
 
-/** Sampling as asked for; null where the caller said nothing and the engine's neutral value holds. */
+/** Sampling parameters. Null: not set by the caller, the engine's neutral value applies. */
 export interface Sampling {
   /** 0 to 2; 0 is greedy. */
   temperature: number;
   /** Above 0, up to 1. */
   topP: number;
-  /** Number of candidates kept; 0 or null: all. 0 given explicitly also lifts the engine's own bound. */
+  /** Number of candidates to keep; 0 or null: all. 0 also disables the engine's default. */
   topK: number | null;
-  /** 0 to 1, relative to the likeliest token; 0: off. */
+  /** 0 to 1, relative to the most likely token; 0: off. */
   minP: number;
-  /** Unsigned 32 bits; null: the engine draws one. */
+  /** Unsigned 32 bits; null: random. */
   seed: number | null;
   /** -2 to 2. */
   presencePenalty: number;
@@ -29,11 +29,11 @@ export interface Sampling {
   frequencyPenalty: number;
   /** Above 0; 1: off. */
   repetitionPenalty: number;
-  /** Token id to bias, -100 to 100. */
+  /** Biases of -100 to 100 by token ID. */
   logitBias: ReadonlyMap<number, number>;
 }
 
-/** A JSON Schema of the supported subset, already checked for keywords, size and depth by the codec. */
+/** A JSON Schema of the supported subset, with checked keywords, size and depth. */
 export type JsonSchema = boolean | { readonly [keyword: string]: unknown };
 
 export type ResponseFormat =
@@ -42,33 +42,33 @@ export type ResponseFormat =
   | { type: 'json_schema'; name: string; schema: JsonSchema; strict: boolean | null };
 
 interface GenerationRequestBase {
-  /** Model id as the caller named it. */
+  /** Model ID from the caller. */
   model: string;
-  /** Upper bound of completion tokens a choice, at least 1; null: what the model and the context leave. */
+  /** Maximum completion tokens per choice, at least 1; null: limited by the model and its context. */
   maxTokens: number | null;
   sampling: Sampling;
   /** Up to 4 sequences, none empty. */
   stop: readonly string[];
-  /** Choices for each prompt, at least 1. */
+  /** Choices per prompt, at least 1. */
   choices: number;
-  /** Alternatives listed beside each token (0 to 20); null: no log probabilities at all. */
+  /** Number of alternatives per token (0 to 20); null: no log probabilities. */
   logprobs: number | null;
   responseFormat: ResponseFormat;
   /** Whether the caller wants server-sent events. */
   stream: boolean;
-  /** `stream_options.include_usage` as it was given: true moves the usage to a chunk of its own; null: not given. */
+  /** `stream_options.include_usage`: true sends the usage in a separate chunk; null: not set. */
   includeUsage: boolean | null;
-  /** Whether each chunk tells the usage so far. Set by the service toward its engines, never by callers. */
+  /** Whether each chunk contains the usage so far. Set by the service for its engines, never by callers. */
   continuousUsage: boolean;
-  /** Prefixes are reused only between requests of the same scope; null: reuse with none but itself. */
+  /** Prefixes are only reused between requests of the same scope; null: never. */
   cacheScope: string | null;
-  /** The caller's opaque end-user name, kept out of logs; null: none. */
+  /** The caller's end-user identifier, which is not logged. */
   user: string | null;
 }
 
 export interface ChatRequest extends GenerationRequestBase {
   kind: 'chat';
-  /** Not empty, in order. `developer` has become `system`; parts have been joined. */
+  /** Not empty. The role `developer` was converted to `system`, and content parts were joined. */
   messages: readonly Message[];
 }
 
@@ -76,7 +76,7 @@ export interface TextRequest extends GenerationRequestBase {
   kind: 'text';
   /** Not empty. Choice `p * choices + i` belongs to prompt `p`. */
   prompts: readonly string[];
-  /** Whether the prompt comes before the completion in each choice's text. */
+  /** Whether the text of each choice begins with the prompt. */
   echo: boolean;
 }
 
@@ -88,21 +88,21 @@ export type GenerationRequest = ChatRequest | TextRequest;
  */
 export type UsageSource = 'engine' | 'estimated' | 'clamped';
 
-/** Token counts of a whole request, all its choices together. */
+/** Token counts of a request, over all choices. */
 export interface Usage {
   promptTokens: number;
   completionTokens: number;
-  /** Prompt tokens that were not computed anew, of `promptTokens`. */
+  /** Part of `promptTokens` from the prefix cache. */
   cachedTokens: number;
 }
 
 export type FinishReason = 'stop' | 'length' | 'tool_calls';
 
-/** One token with its log probability (natural logarithm) and, when asked for, the likeliest others. */
+/** A token with its log probability (natural logarithm) and the most likely alternatives, if requested. */
 export interface TokenLogprob {
   token: string;
   logprob: number;
-  /** The token's bytes, which need not be whole characters; null where a replica does not tell. */
+  /** The bytes of the token, which may be partial characters; null: not reported by the replica. */
   bytes: readonly number[] | null;
   top: readonly { token: string; logprob: number; bytes: readonly number[] | null }[];
 }
@@ -110,22 +110,22 @@ export interface TokenLogprob {
 /** Generated text of one choice. */
 interface TextDelta {
   choice: number;
-  /** Whole characters, never part of a stop sequence; may be empty when only log probabilities came. */
+  /** Complete characters, never part of a stop sequence; may be empty if there are only log probabilities. */
   text: string;
-  /** Completion tokens of the whole request so far, reasoning included: as reported, else as counted. */
+  /** Completion tokens of the request so far, including reasoning: reported by the engine, or counted. */
   completionTokens: number;
   logprobs: readonly TokenLogprob[] | null;
 }
 
 /**
- * What an engine answers with, in this order: `started` once; then `token`s and, for each choice, one `finish`
- * after its last token; then `end` once. `reasoning` is what a chat model thinks before it responds: its tokens
- * count as completion tokens. A stream that stops earlier threw a `ServiceError`.
+ * The events of a generation, in this order: one `started`; then `token`s and, for each choice, one `finish` after its
+ * last token; then one `end`. Tokens of `reasoning` count as completion tokens. A stream without `end` threw a
+ * `ServiceError`.
  */
 export type GenerationEvent =
   | {
       type: 'started';
-      /** Null where the replica tells no counts before the end. */
+      /** Null: the replica reports counts only at the end. */
       promptTokens: number | null;
       cachedTokens: number | null;
     }
@@ -141,20 +141,20 @@ export type GenerationEvent =
 /** An event with generated text. */
 export type TextEvent = Extract<GenerationEvent, { type: 'token' | 'reasoning' }>;
 
-/** Tokens of a request's prompts, at about four characters per token: for where no one counts them. */
+/** Estimates the tokens of the prompts, at four characters per token. Used if the engine reports no counts. */
 export function estimatedPromptTokens(request: GenerationRequest): number {
   const texts = request.kind === 'chat' ? request.messages.map(({ content }) => content) : request.prompts;
   return texts.reduce((sum, text) => sum + Math.ceil(text.length / 4), 0);
 }
 
-/** What is known of a model for `GET /v1/models`, in the words of the list response. */
+/** A model in the response of `GET /v1/models`. */
 export interface ModelCard {
   id: string;
   architecture: { instruct_type: string | null; modality: string; tokenizer: string };
-  /** Tokens that one request really gets. */
+  /** Tokens per request. */
   context_length: number;
   max_completion_tokens: number;
-  /** USD per million tokens, decimal strings as configured. */
+  /** USD per million tokens, as configured decimal strings. */
   pricing: { prompt: string; completion: string };
   quantization: string;
   /** Unix seconds. */

@@ -5,10 +5,10 @@ import { nearest } from './nearest.ts';
 import { PROGRAM } from './program-name.ts';
 
 /**
- * The program: parses the command line and runs one file of `commands/`. Exit codes: 0 done, 1 it failed, 2 the
- * command line was wrong. Only the file of the command that was asked for is loaded.
+ * Parses the command line, then loads and runs one file of `commands/`. Exit codes: 0 success, 1 failure, 2 invalid
+ * command line.
  */
-const COMMANDS: Readonly<Record<string, Listed>> = {
+const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   serve: {
     summary: 'Start the service.',
     load: () => import('./commands/serve.ts'),
@@ -71,8 +71,8 @@ const COMMANDS: Readonly<Record<string, Listed>> = {
   },
 };
 
-interface Listed {
-  /** One line for the list of commands, which is shown without loading them. */
+interface CommandEntry {
+  /** Shown in the list of commands, without loading them. */
   summary: string;
   load: () => Promise<{ register: (program: Command) => void }>;
 }
@@ -108,9 +108,9 @@ async function main(args: readonly string[]): Promise<void> {
       'after',
       `\nExamples:\n  $ ${PROGRAM} serve\n  $ ${PROGRAM} keys create --name laptop\n\nRun \`${PROGRAM} <command> --help\` for the options of a command.`,
     );
-  const wanted = args[0] === 'help' ? args[1] : args[0];
+  const requested = args[0] === 'help' ? args[1] : args[0];
   for (const [name, { summary, load }] of Object.entries(COMMANDS)) {
-    if (name === wanted) (await load()).register(program);
+    if (name === requested) (await load()).register(program);
     else program.command(name).description(summary);
   }
   // Commander prints the help, and no error, when it is asked for the help of an unknown command.
@@ -118,30 +118,30 @@ async function main(args: readonly string[]): Promise<void> {
   await program.parseAsync(known ? args : [wanted], { from: 'user' });
 }
 
-/** What a fault is worth: commander has printed its own; an operator's is its message; a defect needs its stack. */
-function fail(error: unknown): void {
+/** Prints the message of an expected error, or the stack of a bug. Commander has already printed its own errors. */
+function reportError(error: unknown): void {
   if (error instanceof CommanderError) {
     process.exitCode = error.exitCode === 0 ? 0 : 2;
     return;
   }
   process.exitCode = 1;
-  const text = error instanceof Error ? (isDefect(error) ? error.stack : error.message) : String(error);
+  const text = error instanceof Error ? (isBug(error) ? error.stack : error.message) : String(error);
   process.stderr.write(`${text}\n`);
 }
 
-/** Our faults are classes with names of their own; what the language or Node throws was foreseen by nobody. */
-function isDefect(error: Error): boolean {
+/** Returns whether the error is built into the language or Node. Expected errors have their own classes. */
+function isBug(error: Error): boolean {
   return error.name in globalThis || error.name === 'AssertionError';
 }
 
-/** A reader that closes the pipe, such as `head`, has read enough: that is no fault. */
+/** A reader that closes the pipe, such as `head`, is not an error. */
 for (const stream of [process.stdout, process.stderr]) {
   stream.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE') throw error;
   });
 }
 
-// An installed package runs on whatever Node there is: npm only warns, and an older one cannot parse the commands.
+// npm only warns about an old Node version, which cannot parse the commands.
 if (Number.parseInt(process.versions.node, 10) < OLDEST_NODE) {
   process.stderr.write(`Sluice needs Node ${OLDEST_NODE} or newer; this is ${process.versions.node}.\n`);
   process.exitCode = 1;
@@ -149,6 +149,6 @@ if (Number.parseInt(process.versions.node, 10) < OLDEST_NODE) {
   try {
     await main(process.argv.slice(2));
   } catch (error) {
-    fail(error);
+    reportError(error);
   }
 }

@@ -1,8 +1,8 @@
 import { inspect } from 'node:util';
 
 /**
- * A value that must never be printed. It turns into `[secret]` in templates, JSON and `console.log`, and the
- * log does not accept its type; `reveal()` is the one way to the text, so a search for it finds every use.
+ * A value that must never be printed. It becomes `[secret]` in templates, JSON and `console.log`, and the log does not
+ * accept its type. `reveal()` is the only access, so a search for it finds every use.
  */
 export class Secret {
   readonly #text: string;
@@ -11,7 +11,7 @@ export class Secret {
     this.#text = text;
   }
 
-  /** The text itself: for comparing, hashing, an `Authorization` header, or the one time that a key is shown. */
+  /** Returns the text, to compare or hash it, to send it to a server, or to show a new key once. */
   reveal(): string {
     return this.#text;
   }

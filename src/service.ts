@@ -38,28 +38,25 @@ import { Router } from './routing/router.ts';
 import { VERSION } from './version.ts';
 import { WriteQueue } from './event-stream.ts';
 
-/** Fields of the configuration that a running service takes anew. */
+/** Fields of the configuration that a running service reloads. */
 const RELOADED: ReadonlySet<string> = new Set(['plans', 'defaultPlan']);
 
-/** How long streams that `drainMs` did not suffice for have to send their last frame, in milliseconds. */
+/** How long streams may take to send their last frame after `drainMs`, in milliseconds. */
 const LAST_FRAME_MS = 1000;
 
 export interface ServiceOptions {
   config: Config;
   secrets: Secrets;
-  /** Where `HF_ENDPOINT`, `HF_TOKEN` and the proxies of downloads are looked up. */
+  /** For `HF_ENDPOINT`, `HF_TOKEN` and the proxies of downloads. */
   env: NodeJS.ProcessEnv;
   log: Log;
-  /** The clock of keys and of limits in this process; the machine's by default. */
+  /** The clock of keys and of limits in memory; by default, the system clock. */
   clock?: KeyClock;
-  /** How passwords are hashed; scrypt by default. */
+  /** By default, scrypt. */
   passwords?: PasswordHasher;
 }
 
-/**
- * The whole service: configuration in, every object made in order, and given back in the reverse. It listens
- * from the start, so that `/readyz` can tell how far the models are.
- */
+/** Creates every object of the service from the configuration, and disposes of them in reverse order. */
 export class Service implements AsyncDisposable {
   readonly router: Router;
   readonly keys: KeyStore;
@@ -72,7 +69,7 @@ export class Service implements AsyncDisposable {
   readonly #app: FastifyInstance;
   readonly #owned: AsyncDisposableStack;
 
-  private constructor(parts: Parts, owned: AsyncDisposableStack) {
+  private constructor(parts: ServiceParts, owned: AsyncDisposableStack) {
     this.router = parts.router;
     this.keys = parts.keys;
     this.models = parts.models;
@@ -86,20 +83,20 @@ export class Service implements AsyncDisposable {
   }
 
   /**
-   * Opens the database, starts every model and listens. Models may still be loading when it resolves.
-   * Rejects with a `DatabaseError`, also when another service runs on the same SQLite database, or with Node's error
-   * when it cannot listen on the address; nothing stays open.
+   * Opens the database, listens and starts every model. Models may still be loading when it resolves. Rejects with a
+   * `DatabaseError`, for example if another service uses the same SQLite database, or with Node's error if it cannot
+   * listen on the address.
    */
   static async open({ config, secrets, env, log, clock, passwords }: ServiceOptions): Promise<Service> {
     await using owned = new AsyncDisposableStack();
-    // Before the tables are migrated under another service. On PostgreSQL instances share the database.
+    // Taken before migrations, which would break another running service. On PostgreSQL, instances share the database.
     const lock = config.databaseUrl === null ? owned.use(await ServiceLock.take(config.home)) : null;
     const database = owned.use(
       await openDatabase({
         home: config.home,
         url: config.databaseUrl,
         threads: true,
-        onMigration: tellOfMigrations(log),
+        onMigration: logMigrations(log),
       }),
     );
     const activity = new Activity();
@@ -107,7 +104,7 @@ export class Service implements AsyncDisposable {
       await KeyStore.open(database, log, {
         maxStaleMs: config.file.keys.maxStaleMs,
         clock,
-        afterCheck: (known) => activity.abort(keyClosed(), (caller) => known.isLive(caller)),
+        afterCheck: (known) => activity.abort(keyInvalidated(), (caller) => known.isLive(caller)),
       }),
     );
     const router = new Router({ queue: config.file.queue, log, clock: SYSTEM_CLOCK });
@@ -171,83 +168,81 @@ export class Service implements AsyncDisposable {
     return new Service({ config, database, plans, log, router, keys, models, activity, app }, owned.move());
   }
 
-  /** Where callers reach it, without `/v1`: `publicUrl`, or the address it listens on. */
+  /** The URL for callers, without `/v1`: `publicUrl`, or the listening address. */
   get url(): string {
     return this.#config.file.publicUrl ?? this.localUrl;
   }
 
-  /** The address it listens on. */
+  /** The URL of the listening address. */
   get localUrl(): string {
     return addressOf(this.#app, this.#config.host);
   }
 
-  /** Whether the console is served. */
   get hasConsole(): boolean {
     return this.#config.file.console.enabled;
   }
 
-  /** Whether anybody may manage the service from the console. */
   async hasOperator(): Promise<boolean> {
     return await hasOperator(this.#database);
   }
 
-  /** The link with which the first operator signs up, once and within an hour; null: there is one already. */
+  /** Creates the setup link for the first operator, valid for an hour. Resolves with null if there is an operator. */
   async makeSetupLink(): Promise<string | null> {
     return await makeSetupLink(this.#database, this.url);
   }
 
   /**
-   * Takes the plans of another configuration; what else differs in it takes effect with the next start, and the
-   * log says which fields do. Requests that run keep what they were admitted with.
+   * Applies the plans of a changed configuration. Logs other changed fields, which apply after a restart. Running
+   * requests keep the limits that they were admitted with.
    */
   async reload(config: Config): Promise<void> {
-    const before = this.#config.file;
+    const previous = this.#config.file;
     const { file } = config;
     this.#plans.replace(file);
-    const waiting = Object.keys({ ...before, ...file }).filter((field) => {
+    const fields = Object.keys({ ...previous, ...file }).filter((field) => {
       const key = field as keyof typeof file;
-      return !RELOADED.has(key) && !isDeepStrictEqual(before[key], file[key]);
+      return !RELOADED.has(key) && !isDeepStrictEqual(previous[key], file[key]);
     });
     this.#log.info('configuration reloaded', { plans: Object.keys(file.plans) });
-    if (waiting.length > 0) this.#log.warn('restart the service to apply these fields', { fields: waiting });
+    if (fields.length > 0) this.#log.warn('restart the service to apply these fields', { fields });
     await recordPlans(this.#database, this.#plans);
     await warnOfLostPlans(this.#database, this.#plans, this.#log);
   }
 
-  /** Refuses new requests, lets the running ones finish for up to `drainMs`, then ends the rest framed. */
+  /** Refuses new requests, waits up to `drainMs` for the running ones, then ends the rest with `shutting_down`. */
   async drain(): Promise<void> {
     this.#activity.drain();
     const { drainMs } = this.#config.file;
     this.#log.info('stopping', { running: this.#activity.running, drainMs });
-    if (await finishes(this.#activity.idle(), drainMs)) return;
+    if (await resolvesWithin(this.#activity.idle(), drainMs)) return;
     this.#log.warn('ending the remaining requests', { running: this.#activity.running });
     this.#activity.abort(
       new ServiceError('shutting_down', 'The service stopped before the response was complete.'),
     );
-    await finishes(this.#activity.idle(), LAST_FRAME_MS);
+    await resolvesWithin(this.#activity.idle(), LAST_FRAME_MS);
   }
 
-  /** Kills the engines, for a process that exits now without disposing of the service. */
+  /** Kills the engines, for a process that exits without disposing of the service. */
   killEngines(): void {
     for (const model of this.models) model.kill();
   }
 
-  /** Ends everything at once: call `drain()` first to be polite. */
+  /** Stops everything immediately. Call `drain()` first to let requests finish. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#owned.disposeAsync();
   }
 }
 
-/** A long migration is no hang; a new database is made in no time, and nobody has to hear of it. */
-function tellOfMigrations(log: Log): (migration: string) => void {
-  let made = false;
+/** Logs migrations of an existing database, which can take minutes. */
+function logMigrations(log: Log): (migration: string) => void {
+  let isNew = false;
   return (migration) => {
-    made ||= migration === FIRST_MIGRATION;
-    if (!made) log.info('migrating the database', { migration });
+    isNew ||= migration === FIRST_MIGRATION;
+    if (!isNew) log.info('migrating the database', { migration });
   };
 }
 
-/** Limits are counted in this process, or together with all copies of the service in Valkey or Redis. */
+/** Opens limits in memory, or in Valkey or Redis, which all instances share. */
 async function openLimits(
   config: Config,
   database: Database,
@@ -257,13 +252,13 @@ async function openLimits(
   const history = openUsageHistory(database);
   const { reservedShare, whenStoreIsAway } = config.file.limits;
   if (config.valkeyUrl === null) return openMemoryLimits({ history, reservedShare, clock });
-  // Loaded only where it is used: a service by itself starts without it.
+  // Loaded only if used.
   const { openValkeyLimits } = await import('./accounts/limits/valkey.ts');
   const options = { url: config.valkeyUrl, history, log, whenStoreIsAway, reservedShare };
   return await openValkeyLimits({ ...options, instanceId: randomUUID() });
 }
 
-interface Parts {
+interface ServiceParts {
   config: Config;
   database: Database;
   plans: Plans;
@@ -275,7 +270,7 @@ interface Parts {
   app: FastifyInstance;
 }
 
-interface Making {
+interface ModelContext {
   config: Config;
   log: Log;
   router: Router;
@@ -284,7 +279,7 @@ interface Making {
 
 function serveEmbedded(
   model: ModelConfig,
-  { config, store, run, log, router, owned }: Making & { store: ModelStore; run: string },
+  { config, store, run, log, router, owned }: ModelContext & { store: ModelStore; run: string },
 ): EmbeddedReplica {
   const name = createHash('sha256').update(model.id).digest('hex').slice(0, 12);
   const engine = model.engine ?? { slots: 8, gpuLayers: 'auto' };
@@ -320,7 +315,7 @@ function serveEmbedded(
 function serveReplicas(
   model: ModelConfig,
   replicas: readonly ReplicaConfig[],
-  { config, secrets, log, router, owned }: Making & { secrets: Secrets },
+  { config, secrets, log, router, owned }: ModelContext & { secrets: Secrets },
 ): void {
   const created = Math.floor(Date.now() / 1000);
   const remotes = replicas.map((replica, index) =>
@@ -359,12 +354,12 @@ function priceOf({ pricing }: ModelConfig): TokenPrice {
   return { prompt: picoPerToken(pricing.prompt), completion: picoPerToken(pricing.completion) };
 }
 
-/** Ends a generation whose key was revoked or has expired, or whose account was suspended, while it ran. */
-function keyClosed(): ServiceError {
+/** The error of a running generation whose key was revoked or has expired, or whose account was suspended. */
+function keyInvalidated(): ServiceError {
   return new ServiceError('invalid_api_key', 'The key of this request is no longer valid.');
 }
 
-/** Ends a generation that another copy of the service has settled as interrupted, taking this one for dead. */
+/** The error of a running generation that another instance settled as interrupted, because this one lost its lease. */
 function fenced(): ServiceError {
   return new ServiceError('storage_unavailable', 'The usage of this request could not be saved.');
 }
@@ -375,11 +370,10 @@ function addressOf(app: FastifyInstance, host: string): string {
   return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
-/** Whether the promise resolves within the time. */
-async function finishes(promise: Promise<void>, withinMs: number): Promise<boolean> {
+async function resolvesWithin(promise: Promise<void>, ms: number): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<false>((resolve) => (timer = setTimeout(() => resolve(false), withinMs)));
-  const done = await Promise.race([promise.then(() => true), late]);
+  const timeout = new Promise<false>((resolve) => (timer = setTimeout(() => resolve(false), ms)));
+  const resolved = await Promise.race([promise.then(() => true), timeout]);
   clearTimeout(timer);
-  return done;
+  return resolved;
 }

@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 
-// Our own, and a test of the packed package reads both fields; it is one folder above both `src/` and `dist/`.
+// One folder above both `src/` and `dist/`. A test of the packed package reads both fields.
 const { version, engines } = createRequire(import.meta.url)('../package.json') as {
   version: string;
   engines: { node: string };
@@ -9,5 +9,5 @@ const { version, engines } = createRequire(import.meta.url)('../package.json') a
 /** The version in `package.json`. */
 export const VERSION: string = version;
 
-/** The oldest major version of Node that runs it: `engines.node` in `package.json`, which is `>=` and this. */
+/** The oldest supported major version of Node: `engines.node` in `package.json`, without `>=`. */
 export const OLDEST_NODE = Number(engines.node.slice('>='.length));

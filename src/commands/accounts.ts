@@ -13,11 +13,11 @@ import { listKeyPage } from '../accounts/key-table.ts';
 import { everyItem } from '../accounts/page.ts';
 import { listMembers } from '../accounts/people.ts';
 import type { Database } from '../database/database.ts';
-import { commandLineActor, openDatabaseHere, plansHere } from './open.ts';
+import { commandLineActor, openConfiguredDatabase, loadPlans } from './open.ts';
 import { isoTime, note, print, printJson, printTable, shortTime } from './output.ts';
 import { PROGRAM } from '../program-name.ts';
 
-/** `sluice accounts …`: works on the database itself, whether a service runs beside or not. */
+/** `sluice accounts …`: changes the database directly. A running service applies the changes within a second. */
 export function register(program: Command): void {
   const accounts = program.command('accounts').description('Create, list, suspend and close accounts.');
   accounts
@@ -52,7 +52,7 @@ function registerChanges(accounts: Command): void {
     .argument('[plan]', 'plan from the configuration (default: the default plan)')
     .addHelpText('after', `\nExample:\n  $ ${PROGRAM} accounts set-plan acct_0123456789abcdef01234567 free`)
     .action(async (id: string, plan?: string) => {
-      await change(id, { plan: plan === undefined ? null : findPlan(await plansHere(), plan) });
+      await change(id, { plan: plan === undefined ? null : findPlan(await loadPlans(), plan) });
     });
   for (const [name, status, description] of [
     ['suspend', 'suspended', 'Suspend an account: all of its keys are refused until it is resumed.'],
@@ -69,16 +69,16 @@ function registerChanges(accounts: Command): void {
 }
 
 async function create(flags: { name: string; plan?: string; json?: true }): Promise<void> {
-  const plan = flags.plan === undefined ? null : findPlan(await plansHere(), flags.plan);
-  await using database = await openDatabaseHere();
+  const plan = flags.plan === undefined ? null : findPlan(await loadPlans(), flags.plan);
+  await using database = await openConfiguredDatabase();
   const account = await createAccount(database, { name: flags.name, plan }, commandLineActor());
   if (flags.json) return printJson(accountJson(account));
-  note(`Created account ${account.name} on ${planWords(account)}. Its ID:`);
+  note(`Created account ${account.name} on ${describePlan(account)}. Its ID:`);
   print(account.id);
 }
 
 async function list(flags: { json?: true }): Promise<void> {
-  await using database = await openDatabaseHere();
+  await using database = await openConfiguredDatabase();
   const accounts = await Array.fromAsync(everyItem((page) => listAccounts(database, page)));
   if (flags.json) return printJson(accounts.map(accountJson));
   printTable(
@@ -94,9 +94,9 @@ async function list(flags: { json?: true }): Promise<void> {
 }
 
 async function show(id: string, flags: { json?: true }): Promise<void> {
-  await using database = await openDatabaseHere();
+  await using database = await openConfiguredDatabase();
   const account = await getAccount(database, id);
-  const { keys, members } = await belongings(database, id);
+  const { keys, members } = await listKeysAndMembers(database, id);
   const now = Date.now();
   if (flags.json) {
     return printJson({
@@ -111,27 +111,27 @@ async function show(id: string, flags: { json?: true }): Promise<void> {
     });
   }
   print(`${account.id}  ${account.name}`);
-  print(`${account.status}, on ${planWords(account)}, since ${shortTime(account.createdAt)}`);
+  print(`${account.status}, on ${describePlan(account)}, since ${shortTime(account.createdAt)}`);
   print(keys.length === 0 ? 'No keys' : 'Keys:');
   for (const key of keys) print(`  ${key.id}  ${key.name}  ${keyStatus(key, now)}`);
   print(members.length === 0 ? 'No members' : 'People:');
   for (const { person, role } of members) print(`  ${person.id}  ${person.name} <${person.email}>  ${role}`);
 }
 
-async function belongings(database: Database, accountId: string) {
+async function listKeysAndMembers(database: Database, accountId: string) {
   return {
     keys: await Array.fromAsync(everyItem((page) => listKeyPage(database, { accountId }, page))),
     members: await Array.fromAsync(everyItem((page) => listMembers(database, accountId, page))),
   };
 }
 
-async function change(id: string, wanted: AccountChange): Promise<void> {
-  await using database = await openDatabaseHere();
-  const account = await changeAccount(database, id, wanted, commandLineActor());
-  note(`Account ${account.id} (${account.name}) is ${account.status}, on ${planWords(account)}.`);
+async function change(id: string, changes: AccountChange): Promise<void> {
+  await using database = await openConfiguredDatabase();
+  const account = await changeAccount(database, id, changes, commandLineActor());
+  note(`Account ${account.id} (${account.name}) is ${account.status}, on ${describePlan(account)}.`);
 }
 
-function planWords({ plan }: AccountRecord): string {
+function describePlan({ plan }: AccountRecord): string {
   return plan === null ? 'the default plan' : `the plan ${plan}`;
 }
 

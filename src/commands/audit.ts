@@ -1,11 +1,11 @@
 import { InvalidArgumentError, type Command } from 'commander';
 import { listAudit, type AuditRecord } from '../accounts/audit.ts';
 import { DEFAULT_PAGE, MAX_PAGE } from '../accounts/bounds.ts';
-import { openDatabaseHere } from './open.ts';
+import { openConfiguredDatabase } from './open.ts';
 import { isoTime, note, printJson, printTable, shortTime } from './output.ts';
 import { PROGRAM } from '../program-name.ts';
 
-/** `sluice audit list`: who changed what. */
+/** `sluice audit list`: prints the audit log. */
 export function register(program: Command): void {
   program
     .command('audit')
@@ -20,7 +20,7 @@ export function register(program: Command): void {
 }
 
 async function list(flags: { account?: string; limit: number; json?: true }): Promise<void> {
-  await using database = await openDatabaseHere();
+  await using database = await openConfiguredDatabase();
   const { items } = await listAudit(database, { accountId: flags.account }, { limit: flags.limit });
   if (flags.json) return printJson(items.map(asJson));
   if (items.length === 0) return note('No changes yet.');

@@ -6,7 +6,7 @@ import { didYouMean } from '../nearest.ts';
 import { note, print } from './output.ts';
 import { PROGRAM } from '../program-name.ts';
 
-/** `sluice config check|print`: the settings, without starting anything. */
+/** `sluice config check|print`: checks or prints the settings without starting the service. */
 export function register(program: Command): void {
   const config = program
     .command('config')
@@ -40,8 +40,8 @@ const load = (file: string | undefined): Promise<Config> =>
 
 async function check(file?: string): Promise<void> {
   const config = await load(file);
-  const faults = await modelFaults(config);
-  if (faults.length === 0) {
+  const errors = await modelErrors(config);
+  if (errors.length === 0) {
     note(
       config.configPath === null
         ? 'No configuration file is set; the defaults apply.'
@@ -49,12 +49,12 @@ async function check(file?: string): Promise<void> {
     );
     return;
   }
-  for (const fault of faults) note(fault);
+  for (const error of errors) note(error);
   process.exitCode = 1;
 }
 
-/** Embedded models whose file can be told from no source. Whether it is there is what `doctor` looks at. */
-async function modelFaults({ file }: Config): Promise<string[]> {
+/** Returns errors about embedded models without a valid source. `doctor` checks whether the files exist. */
+async function modelErrors({ file }: Config): Promise<string[]> {
   const [{ CATALOG, findModel }, { parseSource, SourceError }] = await Promise.all([
     import('../models/catalog.ts'),
     import('../models/source.ts'),
@@ -79,7 +79,7 @@ async function modelFaults({ file }: Config): Promise<string[]> {
   });
 }
 
-/** A file that says the same, below what the environment says. Keys are not in it: it names their variables. */
+/** Returns an equivalent configuration file, with the environment variables as comments above it. */
 function format(config: Config): string {
   const environment = [
     `# SLUICE_CONFIG=${config.configPath ?? ''}`,
@@ -92,6 +92,6 @@ function format(config: Config): string {
   return `${environment.join('\n')}\n${withoutCredentials(stringify(config.file)).trimEnd()}`;
 }
 
-/** Addresses may carry a user and a password. */
+/** Removes users and passwords from URLs. */
 const withoutCredentials = (text: string): string =>
   text.replaceAll(/(https?:\/\/)[^/\s@]*@/g, '$1[secret]@');

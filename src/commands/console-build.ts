@@ -8,18 +8,18 @@ const ROOT = join(import.meta.dirname, '..', '..');
 const VITE = join(ROOT, 'node_modules', 'vite', 'bin', 'vite.js');
 
 /**
- * Builds the console where it is not built yet: in a clone whose packages were installed without their scripts.
- * False where that cannot be done, with the reason told; the service serves without it then.
+ * Builds the console if it is missing, as in a clone that was installed with `--ignore-scripts`. Prints the reason
+ * and resolves with false if the build fails; the service then runs without the console.
  */
-export async function ensureConsole(tell: (line: string) => void): Promise<boolean> {
+export async function buildConsoleIfMissing(print: (line: string) => void): Promise<boolean> {
   if (consoleIsBuilt()) return true;
   if (!existsSync(VITE)) {
-    tell(
+    print(
       'The console is not available: it is not built, and its build tools are not installed. The API works without it.',
     );
     return false;
   }
-  tell('Building the console (first start only)');
+  print('Building the console (first start only)');
   const args = [
     VITE,
     'build',
@@ -30,11 +30,11 @@ export async function ensureConsole(tell: (line: string) => void): Promise<boole
     'error',
   ];
   const builder = spawn(process.execPath, args, { cwd: ROOT, stdio: ['ignore', 'ignore', 'pipe'] });
-  let said = '';
-  builder.stderr.setEncoding('utf8').on('data', (text: string) => (said += text));
-  // Node's own: the code, or null where a signal ended it.
+  let errors = '';
+  builder.stderr.setEncoding('utf8').on('data', (text: string) => (errors += text));
+  // Node documents these arguments; the code is null after a signal.
   const [code] = (await once(builder, 'close')) as [number | null];
   if (code === 0) return true;
-  tell(`The console could not be built. The API works without it.\n${said.trim()}`);
+  print(`The console could not be built. The API works without it.\n${errors.trim()}`);
   return false;
 }

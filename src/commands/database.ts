@@ -8,7 +8,7 @@ import { openDatabase, sqlitePath } from '../database/database.ts';
 import { note } from './output.ts';
 import { PROGRAM } from '../program-name.ts';
 
-/** `sluice database migrate|backup`: work on the database itself, whether a service runs beside or not. */
+/** `sluice database migrate|backup`: migrates or copies the database, with or without a running service. */
 export function register(program: Command): void {
   const database = program.command('database').description('Migrate or back up the database.');
   database
@@ -27,15 +27,15 @@ export function register(program: Command): void {
 async function migrate(): Promise<void> {
   const place = databaseOf(process.env);
   if (place.url === null) await prepareHome(place.home);
-  let done = 0;
+  let applied = 0;
   await using _database = await openDatabase({
     ...place,
     onMigration(name) {
-      done += 1;
+      applied += 1;
       note(`Applying ${name} …`);
     },
   });
-  note(done === 0 ? 'The database is up to date.' : 'The database was migrated to this version.');
+  note(applied === 0 ? 'The database is up to date.' : 'The database was migrated to this version.');
 }
 
 async function backup(file: string): Promise<void> {
@@ -48,9 +48,9 @@ async function backup(file: string): Promise<void> {
   }
   const target = resolve(file);
   const stop = new AbortController();
-  // A copy that is not whole must not stay behind.
-  const interrupted = (signal: NodeJS.Signals) => stop.abort(signal);
-  for (const signal of SIGNALS) process.once(signal, interrupted);
+  // The abort removes the incomplete copy.
+  const interrupt = (signal: NodeJS.Signals) => stop.abort(signal);
+  for (const signal of SIGNALS) process.once(signal, interrupt);
   const bar = progressBar();
   try {
     await backupSqlite(sqlitePath(home), target, { signal: stop.signal, onProgress: bar.update });
@@ -62,14 +62,14 @@ async function backup(file: string): Promise<void> {
     return;
   } finally {
     bar.stop();
-    for (const signal of SIGNALS) process.off(signal, interrupted);
+    for (const signal of SIGNALS) process.off(signal, interrupt);
   }
   note(`Backup written to ${target}`);
 }
 
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 
-/** A bar on a terminal, nothing elsewhere. */
+/** Creates a progress bar that is shown only on a terminal. */
 function progressBar(): { update: (fraction: number) => void; stop: () => void } {
   if (!process.stderr.isTTY) return { update() {}, stop() {} };
   const format = 'Copying [{bar}] {percentage} %';

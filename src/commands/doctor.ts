@@ -4,14 +4,14 @@ import { homeOf } from '../config/home.ts';
 import { loadConfig } from '../config/load.ts';
 import type { Config } from '../config/schema.ts';
 import type { Finding } from './doctor/finding.ts';
-import { lookAtHome, lookAtPort, lookAtRunningService } from './doctor/places.ts';
-import { lookAtEngine, lookAtModels, lookAtPip } from './doctor/engine.ts';
-import { lookAtMachine } from './doctor/machine.ts';
-import { lookAtServers } from './doctor/servers.ts';
+import { checkHome, checkPort, checkRunningService } from './doctor/environment.ts';
+import { checkEngine, checkModels, checkPip } from './doctor/engine.ts';
+import { checkMachine } from './doctor/machine.ts';
+import { checkServers } from './doctor/servers.ts';
 import { note, print, printJson } from './output.ts';
 import { PROGRAM } from '../program-name.ts';
 
-/** `sluice doctor`: what this machine offers the service, and what to do about each fault. Changes nothing. */
+/** `sluice doctor`: checks the machine and the configuration, and suggests fixes. Changes nothing. */
 export function register(program: Command): void {
   program
     .command('doctor')
@@ -25,7 +25,7 @@ export function register(program: Command): void {
 }
 
 async function doctor(flags: { json?: true }): Promise<void> {
-  const findings = await examine(process.env);
+  const findings = await runChecks(process.env);
   if (flags.json) printJson(findings);
   else for (const finding of findings) show(finding);
   const faults = findings.filter((finding) => finding.status === 'fault').length;
@@ -38,23 +38,23 @@ async function doctor(flags: { json?: true }): Promise<void> {
     );
 }
 
-async function examine(env: NodeJS.ProcessEnv): Promise<readonly Finding[]> {
-  const config = await configOrFault(env);
-  if ('subject' in config) return [config, ...lookAtMachine(), lookAtEngine(), await lookAtHome(homeOf(env))];
+async function runChecks(env: NodeJS.ProcessEnv): Promise<readonly Finding[]> {
+  const config = await loadConfigOrFinding(env);
+  if ('subject' in config) return [config, ...checkMachine(), checkEngine(), await checkHome(homeOf(env))];
   const usesEngine = config.file.models.some((model) => model.engine !== undefined);
   return [
     { subject: 'configuration', status: 'good', found: config.configPath ?? 'defaults', advice: null },
-    ...lookAtMachine(),
-    ...(usesEngine ? [lookAtEngine(), await lookAtPip(env)] : []),
-    ...(await lookAtModels(config)),
-    await lookAtHome(config.home),
-    ...lookAtRunningService(config.home),
-    ...(await lookAtServers(config)),
-    await lookAtPort(config.host, config.port),
+    ...checkMachine(),
+    ...(usesEngine ? [checkEngine(), await checkPip(env)] : []),
+    ...(await checkModels(config)),
+    await checkHome(config.home),
+    ...checkRunningService(config.home),
+    ...(await checkServers(config)),
+    await checkPort(config.host, config.port),
   ];
 }
 
-async function configOrFault(env: NodeJS.ProcessEnv): Promise<Config | Finding> {
+async function loadConfigOrFinding(env: NodeJS.ProcessEnv): Promise<Config | Finding> {
   try {
     return await loadConfig(env);
   } catch (error) {
@@ -68,9 +68,9 @@ async function configOrFault(env: NodeJS.ProcessEnv): Promise<Config | Finding> 
   }
 }
 
-const MARKS = { good: 'ok  ', note: 'note', fault: 'FAIL' } as const;
+const LABELS = { good: 'ok  ', note: 'note', fault: 'FAIL' } as const;
 
 function show({ subject, status, found, advice }: Finding): void {
-  print(`${MARKS[status]}  ${subject.padEnd(15)}${found}`);
+  print(`${LABELS[status]}  ${subject.padEnd(15)}${found}`);
   if (advice !== null) print(`${' '.repeat(21)}${advice}`);
 }

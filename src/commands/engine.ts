@@ -9,12 +9,12 @@ interface ServeFlags {
   host: string;
   port: number;
   model: string;
-  /** The key itself: the option names the variable that holds it. */
+  /** The key. The option contains only the name of its environment variable. */
   apiKeyEnv?: Secret;
   choices: number;
 }
 
-/** `sluice engine scripted|llama`: one engine as a server of its own, to be a replica of a service elsewhere. */
+/** `sluice engine scripted|llama`: runs one engine as a replica for a service on this or another machine. */
 export function register(program: Command): void {
   const engine = program
     .command('engine')
@@ -97,12 +97,12 @@ function withServeOptions(command: Command): Command {
     .option(
       '--api-key-env <name>',
       'environment variable with the API key that requests must send (default: no key)',
-      keyFrom,
+      readKey,
     )
     .option('--choices <count>', 'maximum number of choices per request', countFromOne, 16);
 }
 
-/** Listens, says where, and ends with exit code 0 on SIGTERM or SIGINT, when the running requests are done. */
+/** Listens, prints the address, and exits with 0 after SIGTERM or SIGINT when the running requests have finished. */
 async function serve(
   engine: LocalEngine,
   flags: ServeFlags,
@@ -120,15 +120,15 @@ async function serve(
   process.stdout.write(`${flags.model} on ${server.address}\n`);
 }
 
-/** The address cannot be had: an operator's fault, told without a stack. */
+/** The server cannot listen on the address. Reported without a stack. */
 class ListenError extends Error {
-  constructor(what: string, cause: unknown) {
-    super(`${what}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+  constructor(message: string, cause: unknown) {
+    super(`${message}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
     this.name = 'ListenError';
   }
 }
 
-function keyFrom(name: string): Secret {
+function readKey(name: string): Secret {
   const value = process.env[name];
   if (!value) throw new InvalidArgumentError(`The environment variable ${name} is not set or is empty.`);
   return new Secret(value);

@@ -1,20 +1,27 @@
-import { InvalidArgumentError, Option, type Command } from 'commander';
+import { Option, type Command } from 'commander';
 import type { KeyChange } from '../accounts/key-fields.ts';
 import { keyStatus, type KeyKind, type KeyRecord } from '../accounts/key-record.ts';
 import { changeKey, createKey, listKeyPage, revokeKey } from '../accounts/key-table.ts';
 import { everyItem } from '../accounts/page.ts';
-import { modelId } from '../config/plan.ts';
 import { DEFAULT_ACCOUNT_ID } from '../database/schema.ts';
-import { parseDuration } from './duration.ts';
-import { editLimits, LIMIT_NAMES, parseBudget, parseLimit, type LimitEdit } from './limit-options.ts';
-import { commandLineActor, openDatabaseHere } from './open.ts';
+import {
+  editLimits,
+  LIMIT_NAMES,
+  parseBudget,
+  parseDuration,
+  parseExpiry,
+  parseLimit,
+  parseModels,
+  type LimitEdit,
+} from './key-options.ts';
+import { commandLineActor, openConfiguredDatabase } from './open.ts';
 import { isoTime, note, print, printJson, printTable, shortTime } from './output.ts';
 import { PROGRAM } from '../program-name.ts';
 
-/** `sluice keys …`: works on the database itself, whether a service runs beside or not. */
+/** `sluice keys …`: changes the database directly. A running service applies the changes within a second. */
 export function register(program: Command): void {
   const keys = program.command('keys').description('Create, list, update and revoke API keys.');
-  const made = keys
+  const createCommand = keys
     .command('create')
     .description('Create a key and print it. It cannot be shown again.')
     .requiredOption('--name <name>', 'display name')
@@ -25,7 +32,7 @@ export function register(program: Command): void {
         .default('caller'),
     )
     .option('--expires-in <duration>', 'such as 30d, 12h or 90m (default: never)', parseDuration);
-  restrictions(made, 'default: all')
+  addRestrictions(createCommand, 'default: all')
     .option('--json', 'print {"id","key","name","created_at"} as JSON, with an ISO 8601 time')
     .addHelpText(
       'after',
@@ -39,13 +46,13 @@ export function register(program: Command): void {
     .option('--json', 'print a JSON array, with ISO 8601 times')
     .addHelpText('after', `\nExample:\n  $ ${PROGRAM} keys list`)
     .action(list);
-  const changed = keys
+  const updateCommand = keys
     .command('update')
     .description('Change the given settings of a key. Applies within a second.')
     .argument('<key>', 'key ID, first characters as listed, or the key itself')
     .option('--name <name>', 'display name')
     .option('--expires-in <duration>', 'time from now, such as 30d, or "never"', parseExpiry);
-  restrictions(changed, '"all" for all models')
+  addRestrictions(updateCommand, '"all" for all models')
     .addHelpText(
       'after',
       `${LIMITS_HELP}\nExample:\n  $ ${PROGRAM} keys update key_0123456789abcdef01234567 --budget 25 --limit tokensPerDay=none`,
@@ -59,8 +66,8 @@ export function register(program: Command): void {
     .action(revoke);
 }
 
-/** The options that `create` and `update` share. */
-function restrictions(command: Command, models: string): Command {
+/** Adds the options that `create` and `update` share. */
+function addRestrictions(command: Command, models: string): Command {
   return command
     .option('--models <ids>', `comma-separated IDs of the models it may use; ${models}`, parseModels)
     .option('--limit <name=value>', 'limit of this key; can be repeated', parseLimit)
@@ -73,14 +80,14 @@ The limits of a key apply in addition to those of its account's plan. Limit name
 Use name@model=value to limit one model, and name=none to remove a limit.
 `;
 
-interface Restrictions {
-  /** None: all. */
+interface RestrictionFlags {
+  /** Empty: all. */
   models?: string[];
   limit?: LimitEdit[];
   budget?: LimitEdit;
 }
 
-interface CreateFlags extends Restrictions {
+interface CreateFlags extends RestrictionFlags {
   name: string;
   account: string;
   kind: KeyKind;
@@ -89,18 +96,17 @@ interface CreateFlags extends Restrictions {
 }
 
 async function create(flags: CreateFlags): Promise<void> {
-  await using database = await openDatabaseHere();
-  const wanted = {
+  await using database = await openConfiguredDatabase();
+  const settings = {
     name: flags.name,
     kind: flags.kind,
     accountId: flags.account,
     expiresAt: flags.expiresIn === undefined ? null : Date.now() + flags.expiresIn,
-    allowedModels: allowed(flags.models) ?? null,
+    allowedModels: toAllowedModels(flags.models) ?? null,
     limits: editLimits(null, editsOf(flags)),
   };
-  const { key, record } = await createKey(database, wanted, commandLineActor());
+  const { key, record } = await createKey(database, settings, commandLineActor());
   if (flags.json) {
-    // The one place, with the line below, where a key is meant to be seen.
     const created = isoTime(record.createdAt);
     printJson({ id: record.id, key: key.reveal(), name: record.name, created_at: created });
     return;
@@ -110,7 +116,7 @@ async function create(flags: CreateFlags): Promise<void> {
 }
 
 async function list(flags: { account?: string; json?: true }): Promise<void> {
-  await using database = await openDatabaseHere();
+  await using database = await openConfiguredDatabase();
   const filter = { accountId: flags.account };
   const keys = await Array.fromAsync(everyItem((page) => listKeyPage(database, filter, page)));
   const now = Date.now();
@@ -136,60 +142,46 @@ async function list(flags: { account?: string; json?: true }): Promise<void> {
   }
 }
 
-interface UpdateFlags extends Restrictions {
+interface UpdateFlags extends RestrictionFlags {
   name?: string;
   /** Infinity: never. */
   expiresIn?: number;
 }
 
-async function update(named: string, flags: UpdateFlags): Promise<void> {
-  await using database = await openDatabaseHere();
+async function update(keyOrId: string, flags: UpdateFlags): Promise<void> {
+  await using database = await openConfiguredDatabase();
   const { name, models, expiresIn } = flags;
   const expiresAt = expiresIn === Infinity ? null : expiresIn && Date.now() + expiresIn;
   const edits = editsOf(flags);
-  const wanted = ({ limits }: KeyRecord): KeyChange => ({
+  const changes = ({ limits }: KeyRecord): KeyChange => ({
     name,
     expiresAt,
-    allowedModels: allowed(models),
+    allowedModels: toAllowedModels(models),
     limits: edits.length === 0 ? undefined : editLimits(limits, edits),
   });
-  const key = await changeKey(database, named, wanted, commandLineActor());
-  if (key === null) return noSuchKey();
+  const key = await changeKey(database, keyOrId, changes, commandLineActor());
+  if (key === null) return failUnknownKey();
   note(`Updated key ${key.id} (${key.name}).`);
 }
 
-async function revoke(named: string): Promise<void> {
-  await using database = await openDatabaseHere();
-  const key = await revokeKey(database, named, commandLineActor());
-  if (key === null) return noSuchKey();
+async function revoke(keyOrId: string): Promise<void> {
+  await using database = await openConfiguredDatabase();
+  const key = await revokeKey(database, keyOrId, commandLineActor());
+  if (key === null) return failUnknownKey();
   note(`Revoked key ${key.id} (${key.name}).`);
 }
 
-function noSuchKey(): void {
+function failUnknownKey(): void {
   note(`No such key. Run \`${PROGRAM} keys list\` to see all keys.`);
   process.exitCode = 1;
 }
 
-function editsOf({ limit = [], budget }: Restrictions): LimitEdit[] {
+function editsOf({ limit = [], budget }: RestrictionFlags): LimitEdit[] {
   return budget === undefined ? limit : [...limit, budget];
 }
 
-function allowed(models: string[] | undefined): string[] | null | undefined {
+function toAllowedModels(models: string[] | undefined): string[] | null | undefined {
   return models?.length === 0 ? null : models;
-}
-
-/** For commander, which would make an empty text of null. */
-function parseExpiry(text: string): number {
-  return text === 'never' ? Infinity : parseDuration(text);
-}
-
-/** For commander, as `parseExpiry`. */
-function parseModels(text: string): string[] {
-  if (text === 'all') return [];
-  const ids = text.split(',').map((id) => id.trim());
-  const wrong = ids.find((id) => !modelId.safeParse(id).success);
-  if (wrong === undefined) return ids;
-  throw new InvalidArgumentError('Expected model IDs such as HuggingFaceTB/SmolLM2-135M-Instruct.');
 }
 
 function asJson(key: KeyRecord, now: number): Record<string, unknown> {

@@ -5,11 +5,11 @@ import type { LedgerRecord } from '../accounts/ledger/record.ts';
 import { exportRequests } from '../accounts/ledger/requests.ts';
 import { request } from '../http/api/contract/ledger.ts';
 import { requestJson, type RequestJson } from '../http/api/ledger-json.ts';
-import { csvLine } from './csv.ts';
-import { openDatabaseHere } from './open.ts';
+import { openConfiguredDatabase } from './open.ts';
+import { csvLine } from './output.ts';
 import { PROGRAM } from '../program-name.ts';
 
-/** `sluice ledger export`: every row of the ledger, streamed. */
+/** `sluice ledger export`: streams the rows of the ledger. */
 export function register(program: Command): void {
   program
     .command('ledger')
@@ -39,20 +39,20 @@ interface Flags {
 }
 
 async function exportLedger({ from, to, account, format }: Flags): Promise<void> {
-  await using database = await openDatabaseHere();
+  await using database = await openConfiguredDatabase();
   const rows = exportRequests(database, { fromMs: from, toMs: to, accountId: account });
   try {
-    await pipeline(Readable.from(chunks(rows, format)), process.stdout, { end: false });
+    await pipeline(Readable.from(formatRows(rows, format)), process.stdout, { end: false });
   } catch (error) {
-    // A reader such as `head` has read enough.
+    // A reader such as `head` closed the pipe.
     if (!(error instanceof Error && 'code' in error && error.code === 'EPIPE')) throw error;
   }
 }
 
-/** Characters that are written in one go. */
-const CHUNK = 65_536;
+/** Minimum length of a write, in characters. */
+const CHUNK_LENGTH = 65_536;
 
-async function* chunks(
+async function* formatRows(
   rows: AsyncIterable<LedgerRecord>,
   format: Flags['format'],
 ): AsyncGenerator<string, void> {
@@ -61,17 +61,17 @@ async function* chunks(
     const row = requestJson(record);
     text +=
       format === 'csv' ? csvLine(COLUMNS.map(([, valueOf]) => valueOf(row))) : `${JSON.stringify(row)}\n`;
-    if (text.length < CHUNK) continue;
+    if (text.length < CHUNK_LENGTH) continue;
     yield text;
     text = '';
   }
   if (text !== '') yield text;
 }
 
-type Column = readonly [name: string, valueOf: (row: RequestJson) => string | number | boolean | null];
+type CsvColumn = readonly [name: string, valueOf: (row: RequestJson) => string | number | boolean | null];
 
-/** The fields of a row in the order of its JSON, those of its price one by one. */
-const COLUMNS: readonly Column[] = request.keyof().options.flatMap((name): Column[] => {
+/** The fields of a row in the order of its JSON. Each price has its own column. */
+const COLUMNS: readonly CsvColumn[] = request.keyof().options.flatMap((name): CsvColumn[] => {
   if (name !== 'price') return [[name, (row) => row[name]]];
   return [
     ['price_prompt', ({ price }) => price.prompt],
@@ -79,7 +79,7 @@ const COLUMNS: readonly Column[] = request.keyof().options.flatMap((name): Colum
   ];
 });
 
-/** A day in UTC, or a moment with its time zone, as Unix milliseconds. For commander. */
+/** Converts a UTC day, or a time with its time zone, to Unix milliseconds. Throws commander's error. */
 function parseMoment(text: string): number {
   const day = /^\d{4}-\d\d-\d\d$/.test(text);
   const moment = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/.test(text);

@@ -15,7 +15,7 @@ Name a model by
   a URL                     https://host/file.gguf
   a path                    ./file.gguf`;
 
-/** `sluice models pull|list|remove|verify`: work on the models folder, whether a service runs beside or not. */
+/** `sluice models …`: manages the model files in the data directory, with or without a running service. */
 export function register(program: Command): void {
   const models = program.command('models').description('Download, list, verify and remove model files.');
   models
@@ -71,7 +71,7 @@ async function pull(name: string, flags: { json?: true }): Promise<void> {
 async function list(flags: { available?: true; json?: true }): Promise<void> {
   const models = await (await openStore()).list();
   if (flags.available) {
-    listCatalogue(new Set(models.map((model) => model.id)), flags.json === true);
+    listCatalog(new Set(models.map((model) => model.id)), flags.json === true);
   } else if (flags.json) {
     printJson(models.map(asJson));
   } else if (models.length === 0) {
@@ -87,9 +87,9 @@ async function list(flags: { available?: true; json?: true }): Promise<void> {
   }
 }
 
-function listCatalogue(here: ReadonlySet<string | null>, json: boolean): void {
+function listCatalog(pulled: ReadonlySet<string | null>, json: boolean): void {
   if (json) {
-    printJson(CATALOG.map((model) => ({ ...catalogJson(model), pulled: here.has(model.id) })));
+    printJson(CATALOG.map((model) => ({ ...catalogJson(model), pulled: pulled.has(model.id) })));
     return;
   }
   printTable(
@@ -101,7 +101,7 @@ function listCatalogue(here: ReadonlySet<string | null>, json: boolean): void {
       String(model.contextTokens),
       model.quantization,
       model.licence,
-      here.has(model.id) ? 'yes' : '-',
+      pulled.has(model.id) ? 'yes' : '-',
       model.summary,
     ]),
   );
@@ -127,14 +127,14 @@ async function verify(name: string | undefined, flags: { json?: true }): Promise
   });
 }
 
-/** Reads no configuration file: a fault in it must not keep anybody from fetching or removing a model. */
+/** Opens the store without reading the configuration file, so that an error in it does not matter. */
 async function openStore(): Promise<ModelStore> {
   const home = homeOf(process.env);
   await prepareHome(home);
   return new ModelStore({ home, log: SILENT, env: process.env });
 }
 
-/** Ends the work on the first signal, with what can be resumed on disk, and the process on the second. */
+/** Aborts the work on the first signal, keeping partial downloads, and exits on the second. */
 async function interruptible(work: (signal: AbortSignal) => Promise<void>): Promise<void> {
   const stop = new AbortController();
   const handlers = (
@@ -155,10 +155,10 @@ async function interruptible(work: (signal: AbortSignal) => Promise<void>): Prom
   } catch (error) {
     if (!(error instanceof Interrupted)) throw error;
     note('\nInterrupted. Run the same command again to resume.');
-    // A name look-up that hangs cannot be called back, and would keep the process.
+    // A pending DNS lookup cannot be canceled and would keep the process alive.
     process.exit(error.status);
   } finally {
-    for (const off of handlers) off();
+    for (const removeHandler of handlers) removeHandler();
   }
 }
 

@@ -6,37 +6,34 @@ import { databaseOf, loadConfig } from '../config/load.ts';
 import { openDatabase, type Database } from '../database/database.ts';
 
 /**
- * The database that the environment names, whether a service runs on it or not. Reads no configuration file: a
- * fault in it must not keep anybody from revoking a key.
+ * Opens the database that the environment variables name. Does not read the configuration file, so that keys can be
+ * revoked even if it is invalid.
  */
-export async function openDatabaseHere(): Promise<Database> {
+export async function openConfiguredDatabase(): Promise<Database> {
   const place = databaseOf(process.env);
   if (place.url === null) await prepareHome(place.home);
   return await openDatabase(place);
 }
 
-/** The plans of the configuration file. Rejects with a `ConfigError`. */
-export async function plansHere(): Promise<Plans> {
+/** Loads the plans from the configuration file. Rejects with a `ConfigError`. */
+export async function loadPlans(): Promise<Plans> {
   const { file } = await loadConfig(process.env);
   return new Plans(file);
 }
 
-/**
- * The address under which people reach the service: `given`, or what the configuration says, without a slash at its
- * end. Rejects with a `ConfigError`.
- */
-export async function publicUrlHere(given: string | undefined): Promise<string> {
-  if (given !== undefined) return given.replace(/\/+$/, '');
+/** Returns `option`, or else the configured public URL, without trailing slashes. Rejects with a `ConfigError`. */
+export async function loadPublicUrl(option: string | undefined): Promise<string> {
+  if (option !== undefined) return option.replace(/\/+$/, '');
   const { file, host, port } = await loadConfig(process.env);
   return file.publicUrl ?? `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
-/** Who runs this command, for the audit log. */
+/** Returns the operating system user as the actor of audit log entries. */
 export function commandLineActor(): Actor {
   return { id: `cli:${userName()}`, ip: null };
 }
 
-/** A user of a container may have a number and no name. */
+/** Falls back to the user ID, because users of containers may have no name. */
 function userName(): string {
   try {
     return userInfo().username;

@@ -1,24 +1,21 @@
-/**
- * What commands print. Listings go to standard output, as a table for people or as JSON for programs; everything
- * about how it went goes to standard error.
- */
+/** Output of commands: results go to standard output as tables or JSON, messages to standard error. */
 
-/** One line to standard output. */
+/** Writes a line to standard output. */
 export function print(text: string): void {
   process.stdout.write(`${text}\n`);
 }
 
-/** One line to standard error. */
+/** Writes a line to standard error. */
 export function note(text: string): void {
   process.stderr.write(`${text}\n`);
 }
 
-/** Any value as indented JSON. */
+/** Writes indented JSON to standard output. */
 export function printJson(value: unknown): void {
   print(JSON.stringify(value, null, 2));
 }
 
-/** Rows under their headings, columns as wide as what is in them. */
+/** Writes a table with aligned columns to standard output. */
 export function printTable(headings: readonly string[], rows: readonly (readonly string[])[]): void {
   const widths = headings.map((heading, column) =>
     Math.max(heading.length, ...rows.map((row) => row[column]?.length ?? 0)),
@@ -33,12 +30,21 @@ export function printTable(headings: readonly string[], rows: readonly (readonly
   }
 }
 
-/** Unix milliseconds as ISO 8601 in UTC, to the second; a dash for never. */
+/** Formats a line of CSV (RFC 4180), including its line end; null becomes an empty field. */
+export function csvLine(values: readonly (string | number | boolean | null)[]): string {
+  return `${values.map((value) => (value === null ? '' : quoted(String(value)))).join(',')}\n`;
+}
+
+function quoted(text: string): string {
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+/** Formats Unix milliseconds as ISO 8601 in UTC, to the second; null becomes a dash. */
 export function shortTime(unixMs: number | null): string {
   return unixMs === null ? '-' : new Date(unixMs).toISOString().replace(/\.\d{3}Z$/, 'Z');
 }
 
-/** Unix milliseconds as ISO 8601 in UTC; null stays null. */
+/** Formats Unix milliseconds as ISO 8601 in UTC; null stays null. */
 export function isoTime(unixMs: number | null): string | null {
   return unixMs === null ? null : new Date(unixMs).toISOString();
 }

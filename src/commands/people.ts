@@ -7,11 +7,11 @@ import { Identity } from '../identity/identity.ts';
 import { makeResetLink } from '../identity/reset.ts';
 import { resetSecondFactor } from '../identity/settings.ts';
 import { SILENT } from '../log.ts';
-import { commandLineActor, openDatabaseHere, publicUrlHere } from './open.ts';
+import { commandLineActor, openConfiguredDatabase, loadPublicUrl } from './open.ts';
 import { isoTime, note, print, printJson, printTable, shortTime } from './output.ts';
 import { PROGRAM } from '../program-name.ts';
 
-/** `sluice people …`: works on the database itself, whether a service runs beside or not. */
+/** `sluice people …`: changes the database directly, with or without a running service. */
 export function register(program: Command): void {
   const people = program
     .command('people')
@@ -23,12 +23,12 @@ export function register(program: Command): void {
     .addHelpText('after', `\nExample:\n  $ ${PROGRAM} people list`)
     .action(list);
   for (const [name, description, action] of [
-    ['make-operator', 'Make a user an operator, who can manage the whole service.', makeOperator(true)],
-    ['unmake-operator', 'Remove the operator role from a user.', makeOperator(false)],
+    ['make-operator', 'Make a user an operator, who can manage the whole service.', setOperatorRole(true)],
+    ['unmake-operator', 'Remove the operator role from a user.', setOperatorRole(false)],
     [
       'reset-second-factor',
       'Disable two-factor authentication for a user, and sign them out everywhere.',
-      withoutFactor,
+      disableSecondFactor,
     ],
   ] as const) {
     people
@@ -48,7 +48,7 @@ export function register(program: Command): void {
 }
 
 async function list(flags: { json?: true }): Promise<void> {
-  await using database = await openDatabaseHere();
+  await using database = await openConfiguredDatabase();
   const people = await Array.fromAsync(everyItem((page) => listPeople(database, page)));
   if (flags.json) return printJson(people.map(personJson));
   if (people.length === 0)
@@ -66,44 +66,46 @@ async function list(flags: { json?: true }): Promise<void> {
   );
 }
 
-function makeOperator(operator: boolean): (named: string) => Promise<void> {
-  return async (named) => {
-    await using database = await openDatabaseHere();
-    const person = await findPerson(database, named);
-    if (person === null) return nobody();
+function setOperatorRole(operator: boolean): (idOrEmail: string) => Promise<void> {
+  return async (idOrEmail) => {
+    await using database = await openConfiguredDatabase();
+    const person = await findPerson(database, idOrEmail);
+    if (person === null) return failUnknownUser();
     await setOperator(database, person.id, operator, commandLineActor());
     note(`${person.name} <${person.email}> is ${operator ? 'now' : 'no longer'} an operator.`);
   };
 }
 
-async function withoutFactor(named: string): Promise<void> {
-  await using database = await openDatabaseHere();
-  const person = await findPerson(database, named);
-  if (person === null) return nobody();
-  const had = await resetSecondFactor(database, person.id, commandLineActor());
-  const who = `${person.name} <${person.email}>`;
+async function disableSecondFactor(idOrEmail: string): Promise<void> {
+  await using database = await openConfiguredDatabase();
+  const person = await findPerson(database, idOrEmail);
+  if (person === null) return failUnknownUser();
+  const wasEnabled = await resetSecondFactor(database, person.id, commandLineActor());
+  const user = `${person.name} <${person.email}>`;
   note(
-    had ? `Disabled two-factor authentication for ${who}.` : `${who} does not use two-factor authentication.`,
+    wasEnabled
+      ? `Disabled two-factor authentication for ${user}.`
+      : `${user} does not use two-factor authentication.`,
   );
 }
 
-async function passwordLink(named: string, { url }: { url?: string }): Promise<void> {
-  const publicUrl = await publicUrlHere(url);
-  await using database = await openDatabaseHere();
-  const person = await findPerson(database, named);
-  if (person === null) return nobody();
+async function passwordLink(idOrEmail: string, { url }: { url?: string }): Promise<void> {
+  const publicUrl = await loadPublicUrl(url);
+  await using database = await openConfiguredDatabase();
+  const person = await findPerson(database, idOrEmail);
+  if (person === null) return failUnknownUser();
   await using identity = identityOf(database, publicUrl);
   note(`${person.name} <${person.email}> can set a new password with this link within an hour:`);
   print(await makeResetLink(identity, person.id, commandLineActor()));
 }
 
-/** For what needs neither a provider nor mail. */
+/** Creates an identity without sign-in providers and email. */
 function identityOf(database: Database, publicUrl: string): Identity {
   const config = { signIn: { providers: [], letInUnknown: false }, smtp: undefined };
   return new Identity({ database, config, secrets: new Map(), publicUrl: () => publicUrl, log: SILENT });
 }
 
-function nobody(): void {
+function failUnknownUser(): void {
   note(`No such user. Run \`${PROGRAM} people list\` to see all users.`);
   process.exitCode = 1;
 }

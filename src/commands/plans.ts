@@ -1,11 +1,11 @@
 import type { Command } from 'commander';
 import { listPlanUsage } from '../accounts/accounts.ts';
 import type { PlanLimits } from '../config/plan.ts';
-import { openDatabaseHere, plansHere } from './open.ts';
+import { openConfiguredDatabase, loadPlans } from './open.ts';
 import { printJson, printTable } from './output.ts';
 import { PROGRAM } from '../program-name.ts';
 
-/** `sluice plans list`: the plans of the configuration, and how many accounts are on each. */
+/** `sluice plans list`: lists the configured plans and the number of accounts on each. */
 export function register(program: Command): void {
   program
     .command('plans')
@@ -21,8 +21,8 @@ export function register(program: Command): void {
 }
 
 async function list(flags: { json?: true }): Promise<void> {
-  const plans = await plansHere();
-  await using database = await openDatabaseHere();
+  const plans = await loadPlans();
+  await using database = await openConfiguredDatabase();
   const rows = await listPlanUsage(database, plans);
   if (flags.json) return printJson(rows.map(({ isDefault, ...row }) => ({ default: isDefault, ...row })));
   printTable(
@@ -30,18 +30,20 @@ async function list(flags: { json?: true }): Promise<void> {
     rows.map(({ name, isDefault, accounts, limits }) => [
       isDefault ? `${name} (default)` : name,
       String(accounts),
-      limits === null ? 'not in the configuration; requests of its accounts are refused' : limitWords(limits),
+      limits === null
+        ? 'not in the configuration; requests of its accounts are refused'
+        : describeLimits(limits),
     ]),
   );
 }
 
-/** Limits in one line: `requestsPerMinute 20, usdPerMonth 5`, then those of single models by their ids. */
-export function limitWords({ models = {}, ...all }: PlanLimits): string {
-  const words = [limitsOf(all), ...Object.entries(models).map(([id, one]) => `${id}: ${limitsOf(one)}`)];
-  return words.filter((text) => text !== '').join('; ') || 'none';
+/** Formats limits as `requestsPerMinute 20, usdPerMonth 5; a/b: tokensPerDay 1000`. */
+function describeLimits({ models = {}, ...all }: PlanLimits): string {
+  const parts = [joinLimits(all), ...Object.entries(models).map(([id, own]) => `${id}: ${joinLimits(own)}`)];
+  return parts.filter((text) => text !== '').join('; ') || 'none';
 }
 
-function limitsOf({ burst = {}, ...limits }: Omit<PlanLimits, 'models'>): string {
-  const bursts = Object.entries(burst).map(([what, count]) => `burst of ${count} ${what}`);
+function joinLimits({ burst = {}, ...limits }: Omit<PlanLimits, 'models'>): string {
+  const bursts = Object.entries(burst).map(([unit, count]) => `burst of ${count} ${unit}`);
   return [...Object.entries(limits).map(([name, bound]) => `${name} ${bound}`), ...bursts].join(', ');
 }

@@ -12,8 +12,8 @@ const VERBS: Readonly<Record<PullPhase, string>> = {
 };
 
 /**
- * Shows a pull: on a terminal a bar with bytes, speed and time left; elsewhere a line when a tenth more is done or
- * ten seconds have passed. Disposing ends the bar and leaves the cursor on a line of its own.
+ * Shows the progress of a download: a bar on a terminal, else a line for each 10% and every ten seconds. Disposing
+ * ends the bar and its line.
  */
 export class ProgressBar implements Disposable {
   readonly #stream: NodeJS.WriteStream;
@@ -29,7 +29,7 @@ export class ProgressBar implements Disposable {
     this.#now = now;
   }
 
-  /** Takes the place of `onProgress`. */
+  /** For `onProgress`. */
   readonly update = (progress: PullProgress): void => {
     if (progress.note !== null && progress.note !== this.#note) {
       this.#endBar();
@@ -46,7 +46,7 @@ export class ProgressBar implements Disposable {
 
   #draw(progress: PullProgress): void {
     const total = progress.totalBytes ?? Math.max(1, progress.receivedBytes);
-    const payload = { what: `${VERBS[progress.phase]} ${progress.file}`, ...inWords(progress) };
+    const payload = { what: `${VERBS[progress.phase]} ${progress.file}`, ...formatAmounts(progress) };
     const key = `${progress.phase} ${progress.file} ${progress.source}`;
     if (this.#bar === null || key !== this.#lineKey) {
       this.#endBar();
@@ -85,16 +85,15 @@ export class ProgressBar implements Disposable {
   }
 }
 
-/** A pull's state in one line. */
 function describeProgress(progress: PullProgress): string {
-  const { bytes, speed, left } = inWords(progress);
+  const { bytes, speed, left } = formatAmounts(progress);
   const from = progress.receivedBytes === 0 ? ` from ${progress.source}` : '';
   return [`${VERBS[progress.phase]} ${progress.file}${from}`, bytes, speed, left]
     .filter((part) => part !== '')
     .join(', ');
 }
 
-/** Bytes in the largest unit that leaves at least one: `98.4 MB`, `1.32 GB`. Units of 1000. */
+/** Formats bytes in decimal units, such as `98.4 MB` or `1.32 GB`. */
 export function formatBytes(bytes: number): string {
   if (bytes >= 1e9) return `${(bytes / 1e9).toFixed(2)} GB`;
   if (bytes >= 1e6) return `${(bytes / 1e6).toFixed(1)} MB`;
@@ -102,7 +101,7 @@ export function formatBytes(bytes: number): string {
   return `${bytes} bytes`;
 }
 
-function inWords(progress: PullProgress): { bytes: string; speed: string; left: string } {
+function formatAmounts(progress: PullProgress): { bytes: string; speed: string; left: string } {
   const { receivedBytes, totalBytes, bytesPerSecond, secondsLeft } = progress;
   const total = totalBytes === null ? '' : ` of ${formatBytes(totalBytes)}`;
   return {

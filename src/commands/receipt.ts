@@ -1,11 +1,11 @@
 import type { Command } from 'commander';
 import { readReceipt } from '../accounts/ledger/receipt.ts';
 import { receiptJson, type ReceiptJson, type RequestJson } from '../http/api/ledger-json.ts';
-import { openDatabaseHere } from './open.ts';
+import { openConfiguredDatabase } from './open.ts';
 import { note, print, printJson, printTable } from './output.ts';
 import { PROGRAM } from '../program-name.ts';
 
-/** `sluice receipt`: all that is known of one request. */
+/** `sluice receipt`: shows one request in detail. */
 export function register(program: Command): void {
   program
     .command('receipt')
@@ -17,7 +17,7 @@ export function register(program: Command): void {
 }
 
 async function receipt(id: string, flags: { json?: true }): Promise<void> {
-  await using database = await openDatabaseHere();
+  await using database = await openConfiguredDatabase();
   const found = await readReceipt(database, id, null);
   if (found === null) {
     note(
@@ -26,11 +26,11 @@ async function receipt(id: string, flags: { json?: true }): Promise<void> {
     process.exitCode = 1;
     return;
   }
-  const told = receiptJson(found);
-  if (flags.json) return printJson(told);
-  printRequest(told);
-  printCost(told);
-  printLimits(told);
+  const json = receiptJson(found);
+  if (flags.json) return printJson(json);
+  printRequest(json);
+  printCost(json);
+  printLimits(json);
 }
 
 function printRequest({ request, stages, retries, interrupted }: ReceiptJson): void {
@@ -40,13 +40,13 @@ function printRequest({ request, stages, retries, interrupted }: ReceiptJson): v
     ['account, key', `${request.account_id}, ${request.key_id}`],
     ['model', `${request.model}${request.replica === null ? '' : ` on ${request.replica}`}`],
     ['endpoint', `${request.endpoint}, ${request.streamed ? 'streaming' : 'not streaming'}`],
-    ['state', stateWords(request)],
+    ['state', describeState(request)],
     ['started, ended', `${request.started_at}, ${request.ended_at ?? 'unknown'}`],
     [
       'stages',
-      `queue ${ms(stages.queue_ms)}, prefill ${ms(stages.prefill_ms)}, decode ${ms(stages.decode_ms)}`,
+      `queue ${formatMs(stages.queue_ms)}, prefill ${formatMs(stages.prefill_ms)}, decode ${formatMs(stages.decode_ms)}`,
     ],
-    ['tokens', tokenWords(request)],
+    ['tokens', describeTokens(request)],
     ['delivered', { true: 'yes', false: 'no', null: 'unknown' }[`${request.delivered}`]],
     [
       'retried',
@@ -62,16 +62,16 @@ function printRequest({ request, stages, retries, interrupted }: ReceiptJson): v
   for (const [name, text] of fields) if (text !== null) print(`  ${name.padEnd(17)}  ${text}`);
 }
 
-function stateWords({
+function describeState({
   state,
   http_status: status,
   error_code: error,
   finish_reason: reason,
 }: RequestJson): string {
-  return [state, status, error ?? reason].filter((word) => word !== null).join(', ');
+  return [state, status, error ?? reason].filter((part) => part !== null).join(', ');
 }
 
-function tokenWords(request: RequestJson): string {
+function describeTokens(request: RequestJson): string {
   const source = {
     engine: 'counted by the engine',
     estimated: 'estimated',
@@ -82,8 +82,8 @@ function tokenWords(request: RequestJson): string {
   return `${prompt}, completion ${request.completion_tokens}, ${source[`${request.usage_source}`]}`;
 }
 
-function ms(time: number | null): string {
-  return time === null ? '-' : `${time} ms`;
+function formatMs(duration: number | null): string {
+  return duration === null ? '-' : `${duration} ms`;
 }
 
 function printCost({ request, cost }: ReceiptJson): void {

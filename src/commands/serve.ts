@@ -9,15 +9,15 @@ import { openLog, type Log } from '../log.ts';
 import { isReady } from '../routing/readiness.ts';
 import { Service } from '../service.ts';
 import { VERSION } from '../version.ts';
-import { ensureConsole } from './console-build.ts';
+import { buildConsoleIfMissing } from './console-build.ts';
 import { isSluice, urlOf } from './port.ts';
 import { StartDisplay } from './start-display.ts';
 import { welcome } from './welcome.ts';
 
-/** How often the display is drawn anew while models load, in milliseconds. */
+/** Interval at which the progress of loading models is redrawn, in milliseconds. */
 const REDRAW_MS = 100;
 
-/** `sluice serve`: starts the service and stays until it is told to stop. */
+/** `sluice serve`: runs the service until a signal stops it. */
 export function register(program: Command): void {
   const command = program
     .command('serve')
@@ -70,7 +70,7 @@ async function serve(): Promise<void> {
 
 async function run(config: Config, stop: AbortSignal): Promise<number> {
   const log = openLog(config.file.logLevel);
-  if (config.file.console.enabled) await ensureConsole((line) => console.log(line));
+  if (config.file.console.enabled) await buildConsoleIfMissing((line) => console.log(line));
   await using service = await Service.open({
     config,
     secrets: loadSecrets(config, process.env),
@@ -78,9 +78,9 @@ async function run(config: Config, stop: AbortSignal): Promise<number> {
     log,
   });
   process.once('exit', () => service.killEngines());
-  using _watching = reloadOnChange(service, config, log);
+  using _reloading = reloadOnChange(service, config, log);
   console.log(`Sluice ${VERSION} is listening on ${service.localUrl}`);
-  if (!(await getReady(service, stop))) return stop.aborted ? 0 : 1;
+  if (!(await waitUntilReady(service, stop))) return stop.aborted ? 0 : 1;
   if (!stop.aborted) {
     log.info('ready', { url: service.url });
     console.log(await welcome(service));
@@ -90,7 +90,7 @@ async function run(config: Config, stop: AbortSignal): Promise<number> {
   return 0;
 }
 
-/** Reads the configuration again on SIGHUP and when its file changes. A file with a fault changes nothing. */
+/** Reloads the configuration on SIGHUP and when its file changes. An invalid file changes nothing. */
 function reloadOnChange(service: Service, { configPath }: Config, log: Log): Disposable {
   const reload = async () => {
     try {
@@ -100,33 +100,33 @@ function reloadOnChange(service: Service, { configPath }: Config, log: Log): Dis
       log.error('configuration not reloaded', { error: error.message });
     }
   };
-  // One after the other: of two that overlap, the one that read the older file could be the last.
+  // Reloads run one at a time, so that the newest file is applied last.
   let last = Promise.resolve();
-  const again = () => void (last = last.then(reload));
-  process.on('SIGHUP', again);
-  const watcher = configPath === null ? null : watchFile(configPath, again);
+  const onChange = () => void (last = last.then(reload));
+  process.on('SIGHUP', onChange);
+  const watcher = configPath === null ? null : watchFile(configPath, onChange);
   return {
     [Symbol.dispose]() {
-      process.off('SIGHUP', again);
+      process.off('SIGHUP', onChange);
       watcher?.[Symbol.dispose]();
     },
   };
 }
 
-/** Waits until the service can generate. False when it never will, with the reasons printed, or was told to stop. */
-async function getReady(service: Service, stop: AbortSignal): Promise<boolean> {
+/** Waits until the service is ready. Resolves with false if it is stopped or no model can load; prints the reasons. */
+async function waitUntilReady(service: Service, stop: AbortSignal): Promise<boolean> {
   using display = new StartDisplay(process.stdout);
   for (;;) {
     const models = service.router.overview();
     if (isReady(models)) return true;
     if (stop.aborted) return false;
     const replicas = models.flatMap((model) => model.replicas.map(({ state }) => ({ id: model.id, state })));
-    const lost = replicas.flatMap(({ id, state }) =>
+    const failed = replicas.flatMap(({ id, state }) =>
       state.state === 'down' && state.retryInMs === null ? [{ id, reason: state.reason }] : [],
     );
-    if (lost.length === replicas.length) {
+    if (failed.length === replicas.length) {
       display[Symbol.dispose]();
-      for (const { id, reason } of lost) console.error(`\nCannot serve ${id}: ${reason}`);
+      for (const { id, reason } of failed) console.error(`\nCannot serve ${id}: ${reason}`);
       return false;
     }
     display.draw(replicas);
@@ -135,12 +135,12 @@ async function getReady(service: Service, stop: AbortSignal): Promise<boolean> {
 }
 
 /**
- * How soon after the first a signal is not a second one, in milliseconds: npm passes on what a terminal or a process
- * manager has sent to the whole group already.
+ * A signal this soon after the first one is the same signal, in milliseconds: npm forwards signals that a terminal has
+ * already sent to the whole process group.
  */
 const SAME_SIGNAL_MS = 250;
 
-/** The first signal aborts; the second ends the process, and the engines with it, at once. */
+/** Aborts the returned signal on the first SIGINT or SIGTERM, and exits on the second. */
 function watchSignals(): AbortSignal {
   const stop = new AbortController();
   let firstMs = Infinity;
@@ -158,7 +158,7 @@ function watchSignals(): AbortSignal {
   return stop.signal;
 }
 
-/** A fault at start in the words of those who can mend it. */
+/** Returns the message of a startup error, with advice, or its stack if it is unexpected. */
 async function explain(error: unknown): Promise<string> {
   if (error instanceof ConfigError || error instanceof HomeError || error instanceof DatabaseError) {
     return error.message;

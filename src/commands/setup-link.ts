@@ -1,10 +1,10 @@
 import type { Command } from 'commander';
 import { makeSetupLink } from '../identity/setup.ts';
-import { openDatabaseHere, publicUrlHere } from './open.ts';
+import { openConfiguredDatabase, loadPublicUrl } from './open.ts';
 import { note, print } from './output.ts';
 import { PROGRAM } from '../program-name.ts';
 
-/** `sluice setup-link`: works on the database itself, whether a service runs beside or not. */
+/** `sluice setup-link`: prints the link that creates the first operator, with or without a running service. */
 export function register(program: Command): void {
   program
     .command('setup-link')
@@ -22,8 +22,8 @@ Example:
 }
 
 async function setupLink({ url }: { url?: string }): Promise<void> {
-  const publicUrl = await publicUrlHere(url);
-  await using database = await openDatabaseHere();
+  const publicUrl = await loadPublicUrl(url);
+  await using database = await openConfiguredDatabase();
   const link = await makeSetupLink(database, publicUrl);
   if (link === null) {
     note(

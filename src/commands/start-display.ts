@@ -1,13 +1,11 @@
 import type { ReplicaState } from '../routing/replica.ts';
 import { ProgressBar } from './progress-bar.ts';
 
-/**
- * Shows how far the models of a starting service are: a bar for the file that is being fetched, a line for each
- * that begins to load or does not come up.
- */
+/** Shows the progress of a starting service: a bar for a download, and a line for each change of a model's state. */
 export class StartDisplay implements Disposable {
   readonly #stream: NodeJS.WriteStream;
-  readonly #said = new Map<string, string>();
+  /** The last printed state of each model. */
+  readonly #printed = new Map<string, string>();
   #bar: ProgressBar | null = null;
 
   constructor(stream: NodeJS.WriteStream) {
@@ -15,25 +13,25 @@ export class StartDisplay implements Disposable {
   }
 
   draw(replicas: readonly { id: string; state: ReplicaState }[]): void {
-    // One bar at a time: the others' turn comes when this one is done.
-    const fetching = replicas.find(({ state }) => state.state === 'downloading' && state.pull !== null);
-    if (fetching?.state.state === 'downloading' && fetching.state.pull) {
+    // One bar at a time.
+    const downloading = replicas.find(({ state }) => state.state === 'downloading' && state.pull !== null);
+    if (downloading?.state.state === 'downloading' && downloading.state.pull) {
       this.#bar ??= new ProgressBar(this.#stream);
-      this.#bar.update(fetching.state.pull);
+      this.#bar.update(downloading.state.pull);
     } else this.#endBar();
-    for (const { id, state } of replicas) this.#say(id, state);
+    for (const { id, state } of replicas) this.#printState(id, state);
   }
 
   [Symbol.dispose](): void {
     this.#endBar();
   }
 
-  #say(id: string, state: ReplicaState): void {
-    const words = inWords(state);
-    if (words === null || this.#said.get(id) === words) return;
-    this.#said.set(id, words);
+  #printState(id: string, state: ReplicaState): void {
+    const text = describeState(state);
+    if (text === null || this.#printed.get(id) === text) return;
+    this.#printed.set(id, text);
     this.#endBar();
-    this.#stream.write(`${words} ${id}\n`);
+    this.#stream.write(`${text} ${id}\n`);
   }
 
   #endBar(): void {
@@ -42,7 +40,7 @@ export class StartDisplay implements Disposable {
   }
 }
 
-function inWords(state: ReplicaState): string | null {
+function describeState(state: ReplicaState): string | null {
   switch (state.state) {
     case 'downloading':
       return null;

@@ -4,12 +4,11 @@ import { readUsagePage } from '../accounts/ledger/usage.ts';
 import { USAGE_DIMENSIONS, type UsageDimension } from '../accounts/ledger/dimensions.ts';
 import { parseUsageQuery } from '../accounts/usage-query.ts';
 import { usageJson, type UsageJson } from '../http/api/ledger-json.ts';
-import { csvLine } from './csv.ts';
-import { openDatabaseHere } from './open.ts';
-import { note, printJson, printTable } from './output.ts';
+import { openConfiguredDatabase } from './open.ts';
+import { csvLine, note, printJson, printTable } from './output.ts';
 import { PROGRAM } from '../program-name.ts';
 
-/** `sluice usage`: what was used, from the sums of days. */
+/** `sluice usage`: prints usage from the roll-ups. */
 export function register(program: Command): void {
   program
     .command('usage')
@@ -27,7 +26,7 @@ export function register(program: Command): void {
     .action(usage);
 }
 
-interface Flags {
+interface UsageFlags {
   by: string;
   from?: string;
   to?: string;
@@ -36,10 +35,10 @@ interface Flags {
   csv?: true;
 }
 
-async function usage(flags: Flags): Promise<void> {
-  const question = parseUsageQuery(flags, Date.now());
-  await using database = await openDatabaseHere();
-  const page = await readUsagePage(database, { ...question, accountId: flags.account });
+async function usage(flags: UsageFlags): Promise<void> {
+  const query = parseUsageQuery(flags, Date.now());
+  await using database = await openConfiguredDatabase();
+  const page = await readUsagePage(database, { ...query, accountId: flags.account });
   if (page.nextDay !== null) {
     throw new Error(`Hours are shown of at most ${MAX_HOURLY_DAYS} days: choose fewer with --from and --to.`);
   }
@@ -48,16 +47,16 @@ async function usage(flags: Flags): Promise<void> {
   if (flags.csv) return printCsv(rows);
   if (rows.length === 0) return note('No usage in this period.');
   printTable(
-    [...question.by.map((dimension) => dimension.toUpperCase()), ...HEADINGS],
-    rows.map((row) => [...question.by.map((dimension) => named(row, dimension)), ...cells(row)]),
+    [...query.by.map((dimension) => dimension.toUpperCase()), ...HEADINGS],
+    rows.map((row) => [...query.by.map((dimension) => dimensionOf(row, dimension)), ...cells(row)]),
   );
 }
 
-function named(row: UsageJson, dimension: UsageDimension): string {
-  const name = { hour: row.hour, day: row.day, model: row.model, key: row.key_id, account: row.account_id }[
+function dimensionOf(row: UsageJson, dimension: UsageDimension): string {
+  const value = { hour: row.hour, day: row.day, model: row.model, key: row.key_id, account: row.account_id }[
     dimension
   ];
-  return name ?? '-';
+  return value ?? '-';
 }
 
 const HEADINGS = [

@@ -2,8 +2,8 @@ import { PROGRAM } from '../program-name.ts';
 import type { Service } from '../service.ts';
 
 /**
- * What to do next, once the service can generate. While there is no operator, a terminal gets the link that makes
- * one; what else reads along, such as a log, gets the command that prints it, since the link is a secret.
+ * Returns the text printed when the service is ready. Without an operator, it contains the setup link on a terminal,
+ * and elsewhere the command that prints it, because the link is a secret and output may be logged.
  */
 export async function welcome(service: Service): Promise<string> {
   const card = service.router.cards()[0];

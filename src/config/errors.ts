@@ -1,17 +1,17 @@
-/** One fault of the configuration. */
+/** An error in the configuration. */
 export interface ConfigIssue {
-  /** Where in the file, such as `models[0].engine.slots`; or the name of an environment variable. */
+  /** Path in the file, such as `models[0].engine.slots`, or the name of an environment variable. */
   path: string;
-  /** Counted from 1; null where the fault has no place in the file. */
+  /** Counted from 1; null if the issue has no position in the file. */
   line: number | null;
   column: number | null;
-  /** What should stand there, as a noun phrase. */
+  /** The accepted values, as a noun phrase. */
   expected: string;
-  /** One sentence about the fault without its place: for people. */
+  /** Describes the issue without its position. */
   message: string;
 }
 
-/** The configuration cannot be used. Its message lists every fault with its place, one a line. */
+/** The configuration is invalid. The message lists every issue with its position, one per line. */
 export class ConfigError extends Error {
   readonly issues: readonly ConfigIssue[];
 
@@ -27,7 +27,7 @@ export class ConfigError extends Error {
 }
 
 function describe(issue: ConfigIssue): string {
-  const place = issue.line === null ? [] : [`line ${issue.line}, column ${issue.column ?? 1}`];
+  const position = issue.line === null ? [] : [`line ${issue.line}, column ${issue.column ?? 1}`];
   const path = issue.path === '' ? [] : [issue.path];
-  return [...place, ...path, issue.message].join(': ');
+  return [...position, ...path, issue.message].join(': ');
 }

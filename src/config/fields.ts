@@ -1,30 +1,30 @@
 import { z } from 'zod';
 import { configSchema } from './schema.ts';
 
-/** One field of the configuration file as people read of it. */
+/** A field of the configuration file, for error messages and documentation. */
 export interface ConfigField {
-  /** Such as `models[].engine.slots`; `*` stands for names that people choose, as in `plans.*.burst`. */
+  /** Such as `models[].engine.slots`; `*` is a name chosen by the operator, as in `plans.*.burst`. */
   path: string;
-  /** What may stand there, as a noun phrase with its bounds: `a whole number from 1 to 64`. */
+  /** The accepted values, such as `a whole number from 1 to 64`. */
   type: string;
   required: boolean;
-  /** The value when it is left out; undefined: none, or one that depends on other things, told in `description`. */
+  /** Undefined: none, or one that depends on other settings (see `description`). */
   default: unknown;
   description: string;
 }
 
-/** Every field of the file, parents before children, in the order of the schema. */
+/** Returns all fields in the order of the schema, parents before children. */
 export function configFields(): readonly ConfigField[] {
   fields ??= childrenOf('', z.toJSONSchema(configSchema, { io: 'input' }));
   return fields;
 }
 
-/** The field at a path of keys and list positions; undefined: there is none. */
+/** Returns the field at a path of keys and list indices. */
 export function fieldAt(path: readonly PropertyKey[]): ConfigField | undefined {
   return configFields().find((field) => matches(segmentsOf(field), path));
 }
 
-/** The names of the fields that may stand at a path. */
+/** Returns the names of the fields below a path. */
 export function fieldsBelow(path: readonly PropertyKey[]): string[] {
   return configFields().flatMap((field) => {
     const segments = segmentsOf(field);
@@ -48,8 +48,8 @@ function matches(segments: readonly string[], path: readonly PropertyKey[]): boo
   );
 }
 
-/** A path as people write it: `models[0].engine.slots`. */
-export function writePath(path: readonly PropertyKey[]): string {
+/** Formats a path as `models[0].engine.slots`. */
+export function formatPath(path: readonly PropertyKey[]): string {
   return path.reduce<string>((text, segment) => {
     if (typeof segment === 'number') return `${text}[${segment}]`;
     if (segment === '[]') return `${text}[]`;
@@ -59,7 +59,7 @@ export function writePath(path: readonly PropertyKey[]): string {
 
 type Json = z.core.JSONSchema.BaseSchema;
 
-/** The walk costs some milliseconds, which only faults and documents need. */
+/** Computed on first use, because it takes some milliseconds and only error messages need it. */
 let fields: readonly ConfigField[] | undefined;
 
 function childrenOf(path: string, schema: Json): ConfigField[] {
@@ -85,7 +85,7 @@ function childrenOf(path: string, schema: Json): ConfigField[] {
 }
 
 function typeOf(schema: Json): string {
-  if (schema.anyOf !== undefined) return schema.anyOf.map((one) => typeOf(one)).join(' or ');
+  if (schema.anyOf !== undefined) return schema.anyOf.map((option) => typeOf(option)).join(' or ');
   if (Array.isArray(schema.type)) return schema.type.map((type) => typeOf({ ...schema, type })).join(' or ');
   if (schema.const !== undefined) return JSON.stringify(schema.const);
   if (schema.enum !== undefined)
@@ -115,7 +115,7 @@ function text(schema: Json): string {
   return schema.minLength === undefined ? 'text' : 'text (not empty)';
 }
 
-/** The largest safe integer is the bound zod writes where the schema sets none. */
+/** zod sets the largest safe integer if the schema has no maximum. */
 function bounds({ minimum, maximum }: Json): string {
   if (maximum === undefined || maximum === Number.MAX_SAFE_INTEGER) {
     return minimum === undefined ? '' : `, at least ${minimum}`;

@@ -3,7 +3,7 @@ import { access, chmod, mkdir, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, join, parse, resolve } from 'node:path';
 
-/** The folder of the service cannot be used; the message says which, why, and what to do. */
+/** The data directory cannot be used. The message contains the path, the reason and advice. */
 export class HomeError extends Error {
   constructor(home: string, reason: string, cause?: unknown) {
     super(`Cannot use the data directory ${home}: ${reason}. Set SLUICE_HOME to another directory.`, {
@@ -13,33 +13,33 @@ export class HomeError extends Error {
   }
 }
 
-/** The service's folder as an absolute path: `SLUICE_HOME`, or where the platform keeps a user's data. */
+/** Returns the absolute path of the data directory: `SLUICE_HOME`, or the default of the platform. */
 export function homeOf(env: NodeJS.ProcessEnv): string {
   return resolve(env.SLUICE_HOME || defaultHome(env));
 }
 
-/** Where a user's data belong on this platform, when `SLUICE_HOME` does not say otherwise. */
+/** Returns the platform's directory for user data. */
 export function defaultHome(env: NodeJS.ProcessEnv, platform: NodeJS.Platform = process.platform): string {
   const user = env.HOME || homedir();
   if (platform === 'darwin') return join(user, 'Library', 'Application Support', 'Sluice');
-  // The XDG Base Directory Specification has a relative path ignored.
+  // The XDG Base Directory Specification requires relative paths to be ignored.
   const data = env.XDG_DATA_HOME?.startsWith('/') ? env.XDG_DATA_HOME : join(user, '.local', 'share');
   return join(data, 'sluice');
 }
 
 /**
- * Makes the folder where it is not there yet, closes it to everyone but its owner (mode 0700), and sees that it can
- * be written. Rejects with a `HomeError`.
+ * Creates the data directory if necessary, restricts it to its owner (mode 0700) and checks that it is writable.
+ * Rejects with a `HomeError`.
  */
 export async function prepareHome(home: string): Promise<void> {
   try {
-    await makeFolder(home);
+    await createDirectory(home);
   } catch (error) {
     throw new HomeError(home, `it cannot be created (${reasonOf(error)})`, error);
   }
   const { mode } = await stat(home);
   if ((mode & 0o077) !== 0) {
-    // Closing a folder that others live in would break more than it protects.
+    // Changing the mode of a shared directory would break other programs.
     if ((mode & 0o1000) !== 0 || home === parse(home).root || home === homedir()) {
       throw new HomeError(home, 'it is shared with other programs, and Sluice needs one of its own');
     }
@@ -60,16 +60,16 @@ export async function prepareHome(home: string): Promise<void> {
   }
 }
 
-/** Makes a folder and those above it. Node's `recursive` goes round for ever where none can be made, as in `/proc`. */
-async function makeFolder(path: string, parentIsThere = false): Promise<void> {
+/** Creates a directory and its parents. Node's `recursive` option never returns in `/proc`. */
+async function createDirectory(path: string, parentExists = false): Promise<void> {
   try {
     await mkdir(path, { mode: 0o700 });
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? error.code : undefined;
     if (code === 'EEXIST' && (await stat(path)).isDirectory()) return;
-    if (code !== 'ENOENT' || parentIsThere) throw error;
-    await makeFolder(dirname(path));
-    await makeFolder(path, true);
+    if (code !== 'ENOENT' || parentExists) throw error;
+    await createDirectory(dirname(path));
+    await createDirectory(path, true);
   }
 }
 

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** What the id of a model looks like. */
+/** The format of model IDs. */
 export const modelId = z
   .string()
   .max(200)
@@ -9,7 +9,7 @@ export const modelId = z
     'expected <namespace>/<model_name>, of letters, digits, ".", "_", "-" and ":"',
   );
 
-/** Of a minute; buckets count finer than in whole numbers, and stay exact up to here. */
+/** Per minute. Token buckets count fractions, which are exact up to this maximum. */
 const rate = z.int().min(1).max(100_000_000_000);
 const count = z.int().min(1).max(1_000_000_000_000);
 
@@ -35,7 +35,7 @@ const limitFields = {
     .describe('How much can be used at once.'),
 };
 
-/** Limits of a plan or of a key: for all models together, and for single ones beside that. */
+/** Limits of a plan or a key: for all models together, and for individual models. */
 export const planSchema = z.strictObject({
   ...limitFields,
   models: z

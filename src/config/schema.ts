@@ -5,10 +5,7 @@ import type { Secret } from '../secret.ts';
 import { consoleSchema, signInSchema, smtpSchema, variableName } from './sign-in.ts';
 import { modelId, planSchema } from './plan.ts';
 
-/**
- * The configuration file, field by field. Each field carries its description, from which
- * `docs/configuration.md` is checked and `sluice config print --help` speaks; units stand last in the names.
- */
+/** The schema of the configuration file. `docs/configuration.md` repeats the descriptions. Names end with the unit. */
 
 const decimal = z
   .string()
@@ -143,14 +140,14 @@ const model = z
     error: 'expected either `engine` or `replicas`, not both',
     path: ['replicas'],
   })
-  // A model that says nothing of how is one of the catalogue.
+  // A model without either is embedded, from the catalog.
   .transform((value) =>
     value.engine === undefined && value.replicas === undefined
       ? { ...value, engine: engine.parse({}) }
       : value,
   );
 
-/** The plans where the configuration has none. Generous: they are for one's own machine. */
+/** The plans if the configuration has none. They are generous, for use on a personal machine. */
 const EXAMPLE_PLANS = {
   free: {
     requestsPerMinute: 20,
@@ -163,7 +160,7 @@ const EXAMPLE_PLANS = {
   unlimited: {},
 };
 
-/** The default model: small, openly licensed, good enough to see that everything works. */
+/** The default model: small and openly licensed. */
 export const DEFAULT_MODEL_ID = 'HuggingFaceTB/SmolLM2-135M-Instruct';
 
 const configFields = z.strictObject({
@@ -373,7 +370,7 @@ export const configSchema = configFields.refine((file) => file.defaultPlan in fi
   path: ['defaultPlan'],
 });
 
-/** The file as parsed, with every default filled in. */
+/** The parsed file, with defaults. */
 export type ConfigFile = z.output<typeof configSchema>;
 export type ModelConfig = ConfigFile['models'][number];
 export type EngineConfig = NonNullable<ModelConfig['engine']>;
@@ -381,18 +378,18 @@ export type ProviderConfig = ConfigFile['signIn']['providers'][number];
 export type SmtpConfig = NonNullable<ConfigFile['smtp']>;
 export type ReplicaConfig = NonNullable<ModelConfig['replicas']>[number];
 
-/** All settings of the service: the file, and what the environment says beside it. */
+/** All settings of the service, from the file and the environment. */
 export interface Config {
   file: ConfigFile;
-  /** Path of the configuration file; null: none was given and the defaults hold. */
+  /** Path of the configuration file; null: none, the defaults apply. */
   configPath: string | null;
   host: string;
   /** 0: any free port. */
   port: number;
-  /** Absolute path of the folder of database, models and run files. */
+  /** Absolute path of the data directory. */
   home: string;
-  /** `SLUICE_DATABASE_URL`: PostgreSQL; null: SQLite in the home. It may hold a password. */
+  /** PostgreSQL; null: SQLite in the data directory. May contain a password. */
   databaseUrl: Secret | null;
-  /** `SLUICE_VALKEY_URL`: Valkey or Redis for limits; null: in this process. It may hold a password. */
+  /** Valkey or Redis for limits; null: in memory. May contain a password. */
   valkeyUrl: Secret | null;
 }

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 
-/** Settings of the console: how people sign in, and how the service writes to them. */
+/** Settings of the console, sign-in and email. */
 
-/** The name of an environment variable that holds a secret: the file holds none. */
+/** The name of an environment variable with a secret. The file itself contains no secrets. */
 export const variableName = z
   .string()
   .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'expected the name of an environment variable');
@@ -46,7 +46,7 @@ export const smtpSchema = z
     'Mail server for invitations and password resets. Default: none; invitations are shared as links, and users cannot request a password reset.',
   );
 
-/** Providers whose addresses are known: they need no `issuer`. */
+/** Providers that need no `issuer`. */
 const KNOWN = ['google', 'github'];
 
 const provider = z

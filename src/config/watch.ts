@@ -1,25 +1,25 @@
 import { watch } from 'node:fs';
 import { basename, dirname } from 'node:path';
 
-/** Editors write a file in several steps; the last of them counts. In milliseconds. */
+/** Delay that combines the steps in which editors write a file, in milliseconds. */
 const SETTLE_MS = 200;
 
 /**
- * Calls back when a file was changed, replaced or came back, until disposed of. Watches the folder, because editors
- * and orchestrators put a new file (or a link to one) in the place of the old.
+ * Calls `onChange` when a file is changed, replaced or recreated, until disposed. Watches the directory, because
+ * editors and orchestrators replace the file or a symbolic link.
  */
-export function watchFile(path: string, changed: () => void): Disposable {
+export function watchFile(path: string, onChange: () => void): Disposable {
   let timer: NodeJS.Timeout | undefined;
-  const soon = () => {
+  const schedule = () => {
     clearTimeout(timer);
-    timer = setTimeout(changed, SETTLE_MS);
+    timer = setTimeout(onChange, SETTLE_MS);
   };
   const name = basename(path);
   const watcher = watch(dirname(path), { persistent: false }, (_event, file) => {
-    // Mounted settings are links to a folder beside them that is exchanged (`..data`).
-    if (file === null || file === name || file.startsWith('..')) soon();
+    // Kubernetes replaces the directory `..data` that the links of a mounted configuration point to.
+    if (file === null || file === name || file.startsWith('..')) schedule();
   });
-  // Where a folder cannot be watched any more there is still the signal.
+  // SIGHUP still reloads the configuration.
   watcher.on('error', () => watcher.close());
   return {
     [Symbol.dispose]() {

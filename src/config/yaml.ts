@@ -18,19 +18,19 @@ interface Position {
   column: number;
 }
 
-/** A YAML file as values, and where each stands. */
+/** The value of a YAML file, and the positions of its parts. */
 export interface YamlFile {
   value: unknown;
-  /** Where the value of a path begins, or its key where `key` is asked for, or the nearest parent that is there. */
+  /** Returns the position of the value or key at a path, or of its nearest existing parent. */
   locate(path: readonly PropertyKey[], want?: 'value' | 'key'): Position;
 }
 
-/** Aliases that one file may resolve: nested ones multiply, and a few lines could fill the memory. */
+/** Maximum number of resolved aliases. Nested aliases multiply, so that a few lines could exhaust the memory. */
 const MAX_ALIASES = 100;
 
 /**
- * Reads one YAML 1.2 document. Throws a `ConfigError` with every fault of its syntax: bytes that are not UTF-8,
- * duplicate keys, unknown tags and aliases, more than one document.
+ * Parses one YAML 1.2 document. Throws a `ConfigError` with all syntax errors: invalid UTF-8, duplicate keys, unknown
+ * tags and aliases, more than one document.
  */
 export function parseYaml(bytes: Uint8Array, configPath: string): YamlFile {
   const lines = new LineCounter();
@@ -38,39 +38,38 @@ export function parseYaml(bytes: Uint8Array, configPath: string): YamlFile {
     lineCounter: lines,
     prettyErrors: false,
     stringKeys: true,
-    // Silent would also keep quiet about a second document.
+    // `silent` would also hide the error about a second document.
     logLevel: 'error',
   });
   const positionOf = (offset: number): Position => {
     const { line, col } = lines.linePos(offset);
     return { line: Math.max(line, 1), column: Math.max(col, 1) };
   };
-  const faults = [...document.errors, ...document.warnings].map((error) =>
-    fault(WORDS.get(error.code) ?? error.message, positionOf(error.pos[0])),
+  const issues = [...document.errors, ...document.warnings].map((error) =>
+    syntaxIssue(MESSAGES.get(error.code) ?? error.message, positionOf(error.pos[0])),
   );
   visit(document, {
     Alias(_, alias) {
       if (alias.resolve(document) !== undefined) return;
-      faults.push(
-        fault(`there is no anchor &${alias.source} before this alias`, positionOf(alias.range?.[0] ?? 0)),
-      );
+      const message = `there is no anchor &${alias.source} before this alias`;
+      issues.push(syntaxIssue(message, positionOf(alias.range?.[0] ?? 0)));
     },
   });
-  if (faults.length > 0) throw new ConfigError(configPath, faults);
+  if (issues.length > 0) throw new ConfigError(configPath, issues);
   return {
     value: toValue(document, configPath),
     locate: (path, want = 'value') => positionOf(offsetOf(document, path, want)),
   };
 }
 
-/** Where the library's own words speak to programmers. */
-const WORDS: ReadonlyMap<string, string> = new Map([
+/** Replacements for messages of the library that address programmers. */
+const MESSAGES: ReadonlyMap<string, string> = new Map([
   ['DUPLICATE_KEY', 'duplicate key'],
   ['MULTIPLE_DOCS', 'the file must contain only one YAML document; a second one starts here'],
   ['NON_STRING_KEY', 'keys must be text'],
 ]);
 
-function fault(message: string, at: Position | null): ConfigIssue {
+function syntaxIssue(message: string, at: Position | null): ConfigIssue {
   return { path: '', line: at?.line ?? null, column: at?.column ?? null, expected: 'valid YAML', message };
 }
 
@@ -78,7 +77,7 @@ function decode(bytes: Uint8Array, configPath: string): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch {
-    throw new ConfigError(configPath, [fault('the file is not valid UTF-8', null)]);
+    throw new ConfigError(configPath, [syntaxIssue('the file is not valid UTF-8', null)]);
   }
 }
 
@@ -87,7 +86,8 @@ function toValue(document: Document, configPath: string): unknown {
     return document.toJS({ maxAliasCount: MAX_ALIASES });
   } catch (error) {
     if (!(error instanceof ReferenceError)) throw error;
-    throw new ConfigError(configPath, [fault(`aliases expand to more than ${MAX_ALIASES} values`, null)]);
+    const message = `aliases expand to more than ${MAX_ALIASES} values`;
+    throw new ConfigError(configPath, [syntaxIssue(message, null)]);
   }
 }
 

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import type { Finding } from '../../src/commands/doctor/finding.ts';
 import { cpuQuota, memoryLimit, physicalCores, type ReadLimit } from '../../src/commands/doctor/machine.ts';
-import { lookAtHome, lookAtPort } from '../../src/commands/doctor/places.ts';
+import { checkHome, checkPort } from '../../src/commands/doctor/environment.ts';
 import { testDatabases, valkeyUrl, withoutValkey } from '../servers.ts';
 import { folder, run } from './program.ts';
 
@@ -109,20 +109,20 @@ test('doctor tells a model that is here, one to be fetched, and one that cannot 
 test('a port that another program has is a fault, one where a service answers is a note, a free one is good', async (t) => {
   const other = createServer((socket) => socket.destroy());
   const port = await listening(other);
-  assert.equal((await lookAtPort('127.0.0.1', port)).status, 'fault');
+  assert.equal((await checkPort('127.0.0.1', port)).status, 'fault');
   other.close();
   await once(other, 'close');
-  assert.equal((await lookAtPort('127.0.0.1', port)).status, 'good');
+  assert.equal((await checkPort('127.0.0.1', port)).status, 'good');
   const service = createHttpServer((_, response) => response.end('{}'));
   t.after(() => service.close());
-  assert.equal((await lookAtPort('127.0.0.1', await listening(service))).status, 'note');
-  assert.match((await lookAtPort('192.0.2.1', 0)).found, /this machine has no such address/);
+  assert.equal((await checkPort('127.0.0.1', await listening(service))).status, 'note');
+  assert.match((await checkPort('192.0.2.1', 0)).found, /this machine has no such address/);
 });
 
 test('a home is good where it can be made, and says where it is', async (t) => {
   const home = folder(t);
   mkdirSync(join(home, 'a'));
-  const finding = await lookAtHome(join(home, 'a', 'b', 'c'));
+  const finding = await checkHome(join(home, 'a', 'b', 'c'));
   assert.match(finding.found, /c \(will be created\), [\d.]+ [MG]iB free$/);
   assert.equal(existsSync(join(home, 'a', 'b')), false);
 });

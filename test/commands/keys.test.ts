@@ -6,14 +6,14 @@ import { test } from 'node:test';
 import { InvalidArgumentError } from 'commander';
 import * as fc from 'fast-check';
 import { KeyStore } from '../../src/accounts/keys.ts';
-import { parseDuration } from '../../src/commands/duration.ts';
 import {
   editLimits,
   LIMIT_NAMES,
   parseBudget,
+  parseDuration,
   parseLimit,
   type LimitEdit,
-} from '../../src/commands/limit-options.ts';
+} from '../../src/commands/key-options.ts';
 import { openDatabase } from '../../src/database/database.ts';
 import { SILENT } from '../../src/log.ts';
 import { folder, run, start } from './program.ts';

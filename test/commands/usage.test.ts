@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, before, describe, test } from 'node:test';
 import * as fc from 'fast-check';
-import { csvLine } from '../../src/commands/csv.ts';
+import { csvLine } from '../../src/commands/output.ts';
 import { MODEL, until } from '../harness.ts';
 import { startManaged, type Managed } from '../http/api/manager.ts';
 import { testDatabases } from '../servers.ts';

@@ -6,7 +6,7 @@ import { after, test } from 'node:test';
 import * as fc from 'fast-check';
 import { stringify } from 'yaml';
 import { ConfigError, type ConfigIssue } from '../../src/config/errors.ts';
-import { configFields, fieldAt, writePath } from '../../src/config/fields.ts';
+import { configFields, fieldAt, formatPath } from '../../src/config/fields.ts';
 import { loadConfig, loadSecrets } from '../../src/config/load.ts';
 import { configSchema, DEFAULT_MODEL_ID } from '../../src/config/schema.ts';
 
@@ -398,7 +398,7 @@ test('the addresses of servers are checked, kept as secrets, and not repeated wh
 });
 
 test('paths are written and found as people write them', () => {
-  assert.equal(writePath(['models', 0, 'engine', 'slots']), 'models[0].engine.slots');
+  assert.equal(formatPath(['models', 0, 'engine', 'slots']), 'models[0].engine.slots');
   assert.equal(fieldAt(['models', 3, 'replicas', 1, 'url'])?.required, true);
   assert.equal(fieldAt(['models', 'x']), undefined);
   assert.equal(fieldAt(['plans', 'any', 'models', 'a/b.c', 'burst', 'tokens'])?.required, false);

