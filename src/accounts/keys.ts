@@ -69,7 +69,9 @@ export class KeyStore implements AsyncDisposable {
   /** When the live keys were last up to date, on the monotonic clock. */
   #confirmedAt = -Infinity;
   #polling: Promise<void> | null = null;
-  #writing: Promise<void> | null = null;
+  #writing = Promise.resolve();
+  /** When the last use of keys was last written, on the monotonic clock. */
+  #writtenAt = -Infinity;
   #failing = false;
   /** Keys used since the last write, with the IP address of the last use. */
   #used = new Map<string, string | null>();
@@ -85,9 +87,7 @@ export class KeyStore implements AsyncDisposable {
       setInterval(() => {
         this.#polling ??= this.#poll().finally(() => (this.#polling = null));
       }, POLL_MS).unref(),
-      setInterval(() => {
-        this.#writing = this.writeLastUsed();
-      }, LAST_USED_MS).unref(),
+      setInterval(() => void this.writeLastUsed(), LAST_USED_MS).unref(),
     ];
   }
 
@@ -176,7 +176,21 @@ export class KeyStore implements AsyncDisposable {
   }
 
   /** Writes the last use of keys between other writes. Failed writes are retried the next time. */
-  async writeLastUsed(): Promise<void> {
+  writeLastUsed(): Promise<void> {
+    this.#writing = this.#writing.then(() => this.#writeLastUsed());
+    return this.#writing;
+  }
+
+  /**
+   * As `writeLastUsed`, at most once a second. Call before reading keys that are shown beside their requests, which are
+   * in the ledger immediately.
+   */
+  async refreshLastUsed(): Promise<void> {
+    if (this.#clock.elapsed() - this.#writtenAt >= REFRESH_MS) await this.writeLastUsed();
+  }
+
+  async #writeLastUsed(): Promise<void> {
+    this.#writtenAt = this.#clock.elapsed();
     const used = [...this.#used];
     this.#used.clear();
     try {
@@ -211,7 +225,6 @@ export class KeyStore implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop();
     await this.#polling;
-    await this.#writing;
     await this.writeLastUsed();
   }
 
@@ -297,6 +310,8 @@ type LiveRow = Pick<
 /** Interval of polls. */
 const POLL_MS = 250;
 const LAST_USED_MS = 60_000;
+/** Shortest interval of writes that reading keys causes. */
+const REFRESH_MS = 1000;
 /** Keys per statement: SQLite limits its parameters. */
 const LAST_USED_BATCH = 500;
 

@@ -84,7 +84,7 @@ function printCsv(rows: readonly UsageJson[]): void {
     ttft_ms_p50: ttft?.p50 ?? null,
     ttft_ms_p95: ttft?.p95 ?? null,
     tokens_per_second_p50: speed?.p50 ?? null,
-    tokens_per_second_p95: speed?.p95 ?? null,
+    tokens_per_second_p5: speed?.p5 ?? null,
   }));
   const [first] = lines;
   if (first === undefined) return note('No usage in this period.');

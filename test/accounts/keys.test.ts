@@ -313,6 +313,26 @@ test('503 after the database could not be read for 5 s, until it can be read', a
   assert.notEqual(await keys.authenticate(header), null);
 });
 
+test('the last use is current when keys are read, with at most one write per second', async (t) => {
+  const clock = new Clock();
+  await using database = await openDatabase({ home: folder(t), url: null });
+  await using keys = await KeyStore.open(database, SILENT, { maxStaleMs: 5000, clock });
+  const { key } = await keys.create({ name: 'a' });
+  const lastUse = async () => {
+    await keys.refreshLastUsed();
+    return (await keys.list())[0]?.lastUsedAt;
+  };
+  await keys.authenticate(`Bearer ${key.reveal()}`);
+  const first = clock.unix;
+  assert.equal(await lastUse(), first);
+  clock.unix += 999;
+  clock.up += 999;
+  await keys.authenticate(`Bearer ${key.reveal()}`);
+  assert.equal(await lastUse(), first);
+  clock.up += 1;
+  assert.equal(await lastUse(), clock.unix);
+});
+
 test('the last use is written in batches and at the end; a locked database only delays it', async (t) => {
   const home = folder(t);
   const clock = new Clock();

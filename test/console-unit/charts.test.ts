@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { isMeasured, isolated, painted, type Series } from '../../console/src/charts/series.ts';
+import { isAboveZero, isMeasured, isolated, painted, type Series } from '../../console/src/charts/series.ts';
 import { ticks } from '../../console/src/charts/ticks.ts';
+import { tickLabels, valueTicks, type Unit } from '../../console/src/charts/value-axis.ts';
 
 const HOUR = 3600;
 const DAY = 86_400;
@@ -56,7 +57,14 @@ describe('series', () => {
     assert.deepEqual(isolated([null, null]), []);
   });
 
-  test('detects charts without data', () => {
+  test('zeros of a sparse line are not drawn, except next to other values', () => {
+    const errors = { ...series('errors', 'line', [0, 0, 0, 2, 0, 0, null]), sparse: true };
+    assert.deepEqual(painted([errors])[0]?.values, [null, null, 0, 2, 0, null, null]);
+  });
+
+  test('detects charts without data, and without values above zero', () => {
+    assert.equal(isAboveZero([series('a', 'line', [null, 0])]), false);
+    assert.equal(isAboveZero([series('a', 'line', [0]), series('b', 'bar', [0, 1])]), true);
     assert.equal(isMeasured([]), false);
     assert.equal(isMeasured([series('a', 'line', [null, null])]), false);
     assert.equal(isMeasured([series('a', 'line', [null, 0])]), true);
@@ -96,4 +104,63 @@ describe('ticks', () => {
     assert.deepEqual(ticks([MIDNIGHT + 12], 5), [0]);
     assert.deepEqual(ticks([], 5), []);
   });
+});
+
+describe('values at the axis', () => {
+  const labels = (unit: Unit, top: number, most = 5) => tickLabels(unit, valueTicks(unit, top, most));
+
+  test('are exact, in one unit and with the same number of decimals', () => {
+    assert.deepEqual(labels('rate', 1.08), ['0.0', '0.2', '0.4', '0.6', '0.8', '1.0']);
+    assert.deepEqual(labels('rate', 0.3), ['0.0', '0.1', '0.2', '0.3']);
+    assert.deepEqual(labels('ms', 1.4), ['0.0 ms', '0.5 ms', '1.0 ms']);
+    assert.deepEqual(labels('ms', 1900), ['0.0 s', '0.5 s', '1.0 s', '1.5 s']);
+    assert.deepEqual(labels('ms', 70_000), ['0 s', '15 s', '30 s', '45 s', '60 s']);
+    assert.deepEqual(labels('ms', 400_000), ['0 min', '2 min', '4 min', '6 min']);
+    assert.deepEqual(labels('usd', 0.0011, 3), ['$0.0000', '$0.0005', '$0.0010']);
+    assert.deepEqual(labels('usd', 1.7), ['$0.00', '$0.50', '$1.00', '$1.50']);
+    assert.deepEqual(labels('count', 1_300_000, 3), ['0.0M', '0.5M', '1.0M']);
+    assert.deepEqual(labels('count', 7000), ['0', '2,000', '4,000', '6,000']);
+  });
+
+  test('counts have no fractions', () => {
+    assert.deepEqual(labels('count', 1.08), ['0', '1']);
+    assert.deepEqual(labels('count', 3.2), ['0', '1', '2', '3']);
+  });
+
+  test('never repeat, fit, and are the value that they label', () => {
+    const units: readonly Unit[] = ['count', 'rate', 'speed', 'usd', 'ms'];
+    for (const unit of units) {
+      for (let top = unit === 'count' ? 1 : 0.001; top < 3e8; top *= 1.37) {
+        for (const most of [2, 3, 5]) {
+          const ticks = valueTicks(unit, top, most);
+          const texts = tickLabels(unit, ticks);
+          const seen = `${unit} up to ${top}: ${texts.join(', ')}`;
+          assert.equal(new Set(texts).size, texts.length, seen);
+          assert.ok(ticks.length >= 2 && ticks.length <= Math.max(3, most + 1), seen);
+          assert.ok((ticks.at(-1) ?? 0) <= top * (1 + 1e-8), seen);
+          for (const [index, text] of texts.entries()) assertIs(text, ticks[index] ?? 0, seen);
+        }
+      }
+    }
+  });
+
+  test('a chart of zeros has only the zero', () => {
+    assert.deepEqual(valueTicks('ms', 0, 5), [0]);
+    assert.deepEqual(tickLabels('rate', [0]), ['0']);
+  });
+
+  const SIZES: Readonly<Record<string, number>> = {
+    K: 1e3,
+    M: 1e6,
+    B: 1e9,
+    s: 1e3,
+    min: 60_000,
+    h: 3_600_000,
+  };
+
+  function assertIs(text: string, value: number, seen: string): void {
+    const [, digits = '', suffix = ''] = /^\$?([\d,.]+) ?(\w*)$/.exec(text) ?? [];
+    const read = Number(digits.replaceAll(',', '')) * (SIZES[suffix] ?? 1);
+    assert.ok(Math.abs(read - value) <= value * 1e-9, seen);
+  }
 });

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { MODEL, scriptedYaml, until } from '../harness.ts';
-import { axe, WITH_BROWSER } from './browser.ts';
+import { axe, sidewaysScroll, WITH_BROWSER } from './browser.ts';
 import { newKey, openStage, type Stage } from './stage.ts';
 
 const DAY = /[?&]from=\d{4}-\d\d-\d\d&to=\d{4}-\d\d-\d\d(?:&|$)/;
@@ -98,6 +98,19 @@ describe('charts and the live log', WITH_BROWSER, () => {
     await page.emulateMedia({ colorScheme: 'dark' });
     await until(async () => ((await pixels()) ?? light) !== light);
     await page.emulateMedia({ colorScheme: 'light' });
+  });
+
+  test('charts follow the width of the window, in both directions', async () => {
+    await page.goto('/usage');
+    const chart = page.locator('canvas').first();
+    await chart.waitFor();
+    const width = async () => (await chart.boundingBox())?.width ?? 0;
+    const wide = await width();
+    await page.setViewportSize({ width: 768, height: 1024 });
+    await until(async () => (await width()) < 768);
+    assert.equal(await sidewaysScroll(page), 0);
+    await page.setViewportSize({ width: 1440, height: 900 });
+    await until(async () => (await width()) === wide);
   });
 
   test('days are selected in a calendar without axe violations', async () => {

@@ -95,7 +95,6 @@ describe('the keys page', WITH_BROWSER, () => {
   });
 
   test('revoking a key shows its recent use first, and then the key is refused', async () => {
-    await stage.service.service.keys.writeLastUsed();
     await page.reload();
     await choose('shop window', 'Revoke');
     const question = page.getByRole('alertdialog', { name: 'Revoke shop window?' });

@@ -1,5 +1,6 @@
 import { TextLink } from '../shell/link.tsx';
 import type { Series } from './series.ts';
+import { exactValue, type Unit } from './value-axis.ts';
 
 interface ChartTableProps {
   /** Table caption. */
@@ -7,14 +8,14 @@ interface ChartTableProps {
   /** Unix seconds. */
   times: readonly number[];
   series: readonly Series[];
-  format: (value: number) => string;
+  unit: Unit;
   formatTime: (unixSeconds: number) => string;
   /** Link of a time. */
   linkOf?: ((index: number) => string) | undefined;
 }
 
 /** The data of a chart as a table. */
-export function ChartTable({ label, times, series, format, formatTime, linkOf }: ChartTableProps) {
+export function ChartTable({ label, times, series, unit, formatTime, linkOf }: ChartTableProps) {
   const cell = 'px-3 py-1.5 first:pl-0 last:pr-0';
   return (
     <table className="w-full text-xs">
@@ -41,7 +42,7 @@ export function ChartTable({ label, times, series, format, formatTime, linkOf }:
               const value = values[index];
               return (
                 <td key={label} className={`${cell} text-right whitespace-nowrap tabular-nums`}>
-                  {value === null || value === undefined ? '—' : format(value)}
+                  {value === null || value === undefined ? '—' : exactValue(unit, value)}
                 </td>
               );
             })}

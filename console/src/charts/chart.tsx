@@ -5,6 +5,7 @@ import { plotInto, type Plot } from './plot.ts';
 import { ReadOut } from './read-out.tsx';
 import { isMeasured, type Series } from './series.ts';
 import { Swatch } from './swatch.tsx';
+import type { Unit } from './value-axis.ts';
 
 interface ChartProps {
   /** Caption of the table for screen readers. */
@@ -12,16 +13,11 @@ interface ChartProps {
   /** Unix seconds, ascending, at even intervals. */
   times: readonly number[];
   series: readonly Series[];
-  /** Formats axis values briefly. */
-  format: (value: number) => string;
-  /** Formats values in the tooltip and the table; default: as at the axis. */
-  formatExact?: ((value: number) => string) | undefined;
+  unit: Unit;
   /** Formats times in the tooltip. */
   formatTime: (unixSeconds: number) => string;
   /** Formats times at the axis; default: as in the tooltip. */
   formatTick?: ((unixSeconds: number) => string) | undefined;
-  /** Values are counts: no fractions at the axis. */
-  counts?: boolean | undefined;
   /** Called when a point is clicked. Keyboard users need another way. */
   onOpen?: ((index: number) => void) | undefined;
   /** In pixels. */
@@ -33,14 +29,14 @@ interface ChartProps {
  * the second one opens the point.
  */
 export default function Chart(props: ChartProps) {
-  const { series, counts, height } = props;
+  const { series, height } = props;
   // These cannot change in an existing plot, so they are part of the key.
-  const look = series.map(({ shape, color, faint }) => [shape, color, faint]);
-  return <ChartPlot key={JSON.stringify([look, counts, height, useScheme()])} {...props} />;
+  const look = series.map(({ shape, color, faint, tail }) => [shape, color, faint, tail]);
+  return <ChartPlot key={JSON.stringify([look, height, useScheme()])} {...props} />;
 }
 
 function ChartPlot(props: ChartProps) {
-  const { label, times, series, format, formatExact = format, formatTime, height = 220, onOpen } = props;
+  const { label, times, series, unit, formatTime, height = 220, onOpen } = props;
   const place = useRef<HTMLDivElement>(null);
   const plot = usePlot(place, props);
   const [pointed, setPointed] = useState<Pointed | null>(null);
@@ -55,7 +51,8 @@ function ChartPlot(props: ChartProps) {
       <div className="relative" style={{ height }} aria-hidden="true">
         <div
           ref={place}
-          className={`h-full w-full touch-pan-y overflow-hidden ${onOpen ? 'cursor-pointer' : ''}`}
+          // Out of the flow: a canvas must not keep its container wide when the window shrinks.
+          className={`absolute inset-0 touch-pan-y overflow-hidden ${onOpen ? 'cursor-pointer' : ''}`}
           onPointerMove={(event) => setPointed(point(event))}
           onPointerLeave={(event) => event.pointerType === 'mouse' && setPointed(null)}
           onPointerUp={(event) => {
@@ -71,7 +68,7 @@ function ChartPlot(props: ChartProps) {
             {...at}
             time={formatTime(times[at.index] ?? 0)}
             series={series}
-            format={formatExact}
+            unit={unit}
             of={times.length}
           />
         )}
@@ -83,7 +80,7 @@ function ChartPlot(props: ChartProps) {
       </div>
       <Legend series={series} />
       <div className="sr-only">
-        <ChartTable {...{ label, times, series, formatTime }} format={formatExact} />
+        <ChartTable {...{ label, times, series, unit, formatTime }} />
       </div>
     </figure>
   );
@@ -98,10 +95,10 @@ interface Pointed {
 
 /** Draws a plot into an element and keeps its width in sync. */
 function usePlot(place: RefObject<HTMLDivElement | null>, props: ChartProps): RefObject<Plot | null> {
-  const { times, series, format, formatTime, formatTick = formatTime, counts = false, height = 220 } = props;
+  const { times, series, unit, formatTime, formatTick = formatTime, height = 220 } = props;
   const plotted = useMemo(
-    () => ({ times, series, format, formatTick, counts, height }),
-    [times, series, format, formatTick, counts, height],
+    () => ({ times, series, unit, formatTick, height }),
+    [times, series, unit, formatTick, height],
   );
   const latest = useRef(plotted);
   const plot = useRef<Plot | null>(null);

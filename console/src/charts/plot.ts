@@ -1,18 +1,16 @@
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
-import { isolated, painted, type Series } from './series.ts';
+import { isAboveZero, isMeasured, isolated, painted, type Series } from './series.ts';
 import { ticks } from './ticks.ts';
+import { tickLabels, valueTicks, type Unit } from './value-axis.ts';
 
 /** The data of a plot. */
 export interface Plotted {
   times: readonly number[];
   series: readonly Series[];
-  /** Formats axis values. */
-  format: (value: number) => string;
+  unit: Unit;
   /** Formats axis times. */
   formatTick: (unixSeconds: number) => string;
-  /** Values are counts: no fractions at the axis. */
-  counts: boolean;
   height: number;
 }
 
@@ -29,11 +27,17 @@ export interface Plot {
 }
 
 const FONT = '11px "Geist Variable", sans-serif';
+/** Opacity of a tail; its swatch has the same. */
+const TAIL_OPACITY = '60%';
 /** Width of a time at the axis, in CSS pixels. */
 const TICK_WIDTH = 76;
 /** Right padding and approximate width of the y axis, in CSS pixels. */
 const PADDING = 8;
 const Y_AXIS = 48;
+/** Space above the plot, height of the x axis, and least distance of values at the y axis, in CSS pixels. */
+const TOP = 10;
+const X_AXIS = 24;
+const VALUE_SPACE = 36;
 
 /** Draws a plot into an element, in the colors of the current theme. */
 export function plotInto(element: HTMLElement, first: Plotted): Plot {
@@ -65,16 +69,15 @@ function dataOf({ times, series }: Plotted): uPlot.AlignedData {
 }
 
 function optionsOf(now: { plotted: Plotted }, width: number): uPlot.Options {
-  const { series, height, counts } = now.plotted;
+  const { series, height } = now.plotted;
   const style = getComputedStyle(document.documentElement);
   const color = (name: string) => style.getPropertyValue(`--${name}`).trim();
-  const whole = (_: uPlot, splits: number[]) =>
-    splits.map((value) => (counts && !Number.isInteger(value) ? null : value));
+  const most = Math.floor((height - TOP - X_AXIS) / VALUE_SPACE);
   const text = { stroke: color('ink-3'), font: FONT, gap: 6, ticks: { show: false } };
   return {
     width,
     height,
-    padding: [10, PADDING, 0, 0],
+    padding: [TOP, PADDING, 0, 0],
     legend: { show: false },
     cursor: { show: false },
     scales: {
@@ -85,8 +88,11 @@ function optionsOf(now: { plotted: Plotted }, width: number): uPlot.Options {
       {
         ...text,
         grid: { show: false },
-        size: 24,
-        splits: ({ width }) => ticks(now.plotted.times, Math.max(1, Math.floor(width / TICK_WIDTH))),
+        size: X_AXIS,
+        splits: ({ width }) =>
+          isMeasured(now.plotted.series)
+            ? ticks(now.plotted.times, Math.max(1, Math.floor(width / TICK_WIDTH)))
+            : [],
         values: (plot, places) =>
           places.map((place) => {
             const { times, formatTick } = now.plotted;
@@ -96,13 +102,15 @@ function optionsOf(now: { plotted: Plotted }, width: number): uPlot.Options {
       },
       {
         ...text,
-        filter: whole,
-        grid: { stroke: color('line'), width: 1, filter: whole },
+        grid: { stroke: color('line'), width: 1 },
         size: axisWidth,
-        space: 36,
-        // A filter returns null for values without a label, which the types do not allow.
-        values: (_, values: (number | null)[]) =>
-          values.map((value) => (value === null ? '' : now.plotted.format(value))),
+        splits: (_, __, ___, top) => {
+          const { series, unit } = now.plotted;
+          if (!isMeasured(series)) return [];
+          // Without values above 0, the top of the scale is arbitrary.
+          return isAboveZero(series) ? valueTicks(unit, top, most) : [0];
+        },
+        values: (_, values) => tickLabels(now.plotted.unit, values),
       },
     ],
     series: [{}, ...painted(series).map(({ series: one }) => look(one, series, color))],
@@ -128,7 +136,8 @@ function axisWidth({ ctx }: uPlot, values: string[] | null): number {
 }
 
 function look(one: Series, all: readonly Series[], color: (name: string) => string): uPlot.Series {
-  const stroke = color(one.faint ? 'ink-3' : `series-${one.color}`);
+  const full = color(one.faint ? 'ink-3' : `series-${one.color}`);
+  const stroke = one.tail ? `color-mix(in oklch, ${full} ${TAIL_OPACITY}, transparent)` : full;
   if (one.shape === 'bar') {
     // Rounded bars inside a stack would show the bar behind them.
     const radius = all.filter(({ shape }) => shape === 'bar').length > 1 ? 0 : 0.12;
@@ -137,7 +146,7 @@ function look(one: Series, all: readonly Series[], color: (name: string) => stri
   }
   return {
     stroke,
-    width: one.faint ? 1.25 : 1.75,
+    width: one.faint || one.tail ? 1.25 : 1.75,
     ...(one.faint && { dash: [4, 4] }),
     spanGaps: false,
     points: {

@@ -1,6 +1,7 @@
 import type { ReactNode } from 'react';
 import type { Series } from './series.ts';
 import { Swatch } from './swatch.tsx';
+import { exactValue, type Unit } from './value-axis.ts';
 
 interface ReadOutProps {
   time: string;
@@ -11,11 +12,11 @@ interface ReadOutProps {
   /** Its column, in pixels from the left of the chart. */
   left: number;
   width: number;
-  format: (value: number) => string;
+  unit: Unit;
 }
 
 /** The tooltip of a chart: highlights a column and lists its values. */
-export function ReadOut({ time, series, index, of, left, width, format }: ReadOutProps) {
+export function ReadOut({ time, series, index, of, left, width, unit }: ReadOutProps) {
   const bars = series.filter(({ shape }) => shape === 'bar');
   const sum = bars.reduce((total, { values }) => total + (values[index] ?? 0), 0);
   const isLeft = index < of / 2;
@@ -29,13 +30,13 @@ export function ReadOut({ time, series, index, of, left, width, format }: ReadOu
         <p className="mb-1 font-medium text-ink">{time}</p>
         {/* In the order of the stack, from the top. */}
         {series.toReversed().map((one) => (
-          <Line key={one.label} label={one.label} value={one.values[index]} format={format}>
+          <Line key={one.label} label={one.label} value={one.values[index]} unit={unit}>
             <Swatch series={one} />
           </Line>
         ))}
         {bars.length > 1 && (
           <div className="mt-1 border-t border-line pt-1">
-            <Line label="Total" value={sum} format={format} />
+            <Line label="Total" value={sum} unit={unit} />
           </div>
         )}
       </div>
@@ -46,12 +47,12 @@ export function ReadOut({ time, series, index, of, left, width, format }: ReadOu
 function Line({
   label,
   value,
-  format,
+  unit,
   children,
 }: {
   label: string;
   value: number | null | undefined;
-  format: (value: number) => string;
+  unit: Unit;
   children?: ReactNode;
 }) {
   return (
@@ -59,7 +60,7 @@ function Line({
       {children}
       <span className="min-w-0 truncate">{label}</span>
       <span className="ml-auto pl-3 font-medium text-ink tabular-nums">
-        {value === null || value === undefined ? '—' : format(value)}
+        {value === null || value === undefined ? '—' : exactValue(unit, value)}
       </span>
     </p>
   );

@@ -9,6 +9,10 @@ export interface Series {
   color: number;
   /** A dashed gray line, for the previous period. */
   faint?: boolean;
+  /** A thin line in the same color as the line that it belongs to, such as its p95. */
+  tail?: boolean;
+  /** Zeros of a line are not drawn, so that rare events such as errors are invisible without events. */
+  sparse?: boolean;
 }
 
 /** A series with stacked values, as painted. */
@@ -27,7 +31,8 @@ export function painted(series: readonly Series[]): Painted[] {
   const lines: Painted[] = [];
   let below: readonly number[] = [];
   for (const one of series) {
-    if (one.shape !== 'bar') lines.push({ series: one, values: [...one.values] });
+    if (one.shape !== 'bar')
+      lines.push({ series: one, values: one.sparse ? withoutZeros(one.values) : [...one.values] });
     else {
       const values = one.values.map((value, index) => (value ?? 0) + (below[index] ?? 0));
       bars.unshift({ series: one, values });
@@ -37,6 +42,14 @@ export function painted(series: readonly Series[]): Painted[] {
   lines.sort((a, b) => Number(b.series.faint ?? false) - Number(a.series.faint ?? false));
   return [...bars, ...lines];
 }
+
+/** Removes zeros, except those next to other values: the line still starts and ends at the axis. */
+const withoutZeros = (values: Series['values']): (number | null)[] =>
+  values.map((value, at) => (value === 0 && !values[at - 1] && !values[at + 1] ? null : value));
+
+/** Returns whether any series has a value above 0. */
+export const isAboveZero = (series: readonly Series[]): boolean =>
+  series.some(({ values }) => values.some((value) => value !== null && value > 0));
 
 /** Returns whether any series has data. */
 export const isMeasured = (series: readonly Series[]): boolean =>

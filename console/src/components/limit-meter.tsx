@@ -1,27 +1,61 @@
+import type { ReactNode } from 'react';
 import type { ItemOf } from '../api/client.ts';
 import { limitAmount, limitLabel, limitLeft } from '../format/limits.ts';
+import { whole } from '../format/number.ts';
+import { localTime } from '../format/time.ts';
 import { Meter } from './meter.tsx';
 import { Time } from './time.tsx';
 
+interface LimitMeterProps {
+  limitStatus: ItemOf<'readLimits'>;
+  /** What the limit applies to, unless the context says so. */
+  scope?: ReactNode;
+}
+
 /** Shows how much of a limit is used, how much is left, and when it resets. */
-export function LimitMeter({ limitStatus }: { limitStatus: ItemOf<'readLimits'> }) {
-  const { limit, bound, used, resets_at: resetsAt } = limitStatus;
+export function LimitMeter({ limitStatus, scope }: LimitMeterProps) {
+  const { limit, bound, used, last_minute: lastMinute } = limitStatus;
+  const label = limitLabel(limit);
   return (
     <>
-      <Meter
-        label={limitLabel(limit)}
-        used={Number(used)}
-        bound={Number(bound)}
-        text={`${limitAmount(limit, used)} of ${limitAmount(limit, bound)}`}
-      />
-      <p className="mt-1 flex justify-between gap-3 text-2xs text-ink-3 tabular-nums">
-        <span>{limitLeft(limitStatus)} left</span>
-        {resetsAt !== null && Number(used) > 0 && (
-          <span>
-            Resets <Time at={resetsAt} relative />
-          </span>
+      {lastMinute === null ? (
+        <Meter
+          label={label}
+          used={Number(used)}
+          bound={Number(bound)}
+          text={`${limitAmount(limit, used)} of ${limitAmount(limit, bound)}`}
+        />
+      ) : (
+        <Meter
+          label={label}
+          {...lastMinute}
+          text={`${whole(lastMinute.used)} of ${whole(lastMinute.bound)}`}
+        />
+      )}
+      <p className="mt-1 flex flex-wrap justify-between gap-x-3 text-2xs text-ink-3 tabular-nums">
+        {scope}
+        {lastMinute === null ? (
+          <>
+            <span>{limitLeft(limitStatus)} left</span>
+            <Reset limitStatus={limitStatus} />
+          </>
+        ) : (
+          <>
+            <span>Last 60 seconds</span>
+            {/* The bucket may be larger or smaller than the limit of a minute. */}
+            <span>{limitLeft(limitStatus)} available now</span>
+          </>
         )}
       </p>
     </>
+  );
+}
+
+function Reset({ limitStatus: { used, resets_at: at } }: LimitMeterProps) {
+  if (at === null || Number(used) === 0) return null;
+  return (
+    <span>
+      Resets <Time at={at} relative /> ({localTime(at)})
+    </span>
   );
 }

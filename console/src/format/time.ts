@@ -21,6 +21,16 @@ const LOG = new Intl.DateTimeFormat(undefined, {
 /** Formats a recent time for a log: no year, to the second. */
 export const logTime = (at: string): string => LOG.format(new Date(at));
 
+const LOCAL = new Intl.DateTimeFormat(undefined, {
+  day: 'numeric',
+  month: 'short',
+  hour: '2-digit',
+  minute: '2-digit',
+});
+
+/** Formats a time in the user's time zone for places where days are in UTC, such as `1 Dec, 01:00 local time`. */
+export const localTime = (at: string): string => `${LOCAL.format(new Date(at))} local time`;
+
 /** Formats a time in UTC, such as `2026-11-21 16:00:00 UTC`. */
 export const utc = (at: string): string => `${new Date(at).toISOString().slice(0, 19).replace('T', ' ')} UTC`;
 

@@ -52,13 +52,37 @@ async function read(
       and started_at >= ${fromMs} and started_at < ${toMs}
     group by key_id, model
     union all
-    select 'recent', key_id, model, count(*),
-      cast(sum(case when state = 'open' then reserved_tokens else prompt_tokens + completion_tokens end) as bigint),
-      0, '0', '0'
-    from ledger
-    where account_id = ${accountId} and id >= ${firstIdAt(atMs - recentMs)} and (state = 'open' or billed = 1)
-    group by key_id, model`.execute(database.kysely);
+    ${recent(accountId, atMs - recentMs)}`.execute(database.kysely);
   return merged(rows);
+}
+
+/** Usage of a key and model; `tokens` are reserved if the request is running, otherwise billed. */
+export interface RecentUsage {
+  key_id: string;
+  model: string;
+  requests: number;
+  tokens: number;
+}
+
+/** Returns the usage of an account by requests that started since `sinceMs`, in Unix milliseconds. */
+export async function readRecentUsage(
+  database: Database,
+  accountId: string,
+  sinceMs: number,
+): Promise<RecentUsage[]> {
+  const { rows } = await recent(accountId, sinceMs).execute(database.reports);
+  return rows;
+}
+
+function recent(accountId: string, sinceMs: number) {
+  return sql<UsageSourceRow>`
+    select 'recent' as source, key_id, model, count(*) as requests,
+      cast(sum(case when state = 'open' then reserved_tokens else prompt_tokens + completion_tokens end) as bigint)
+        as tokens,
+      0 as month_tokens, '0' as high_pico, '0' as low_pico
+    from ledger
+    where account_id = ${accountId} and id >= ${firstIdAt(sinceMs)} and (state = 'open' or billed = 1)
+    group by key_id, model`;
 }
 
 function merged(rows: readonly UsageSourceRow[]): HistoryEntry[] {

@@ -20,10 +20,7 @@ export interface UsageQuery {
 }
 
 /** Each at most 2% off. */
-export interface Percentiles {
-  p50: number;
-  p95: number;
-}
+export type Percentiles<Name extends string> = Readonly<Record<Name, number>>;
 
 export interface UsageRow {
   /** Hours since 1970-01-01 in UTC. Dimensions that were not requested are null. */
@@ -46,9 +43,9 @@ export interface UsageRow {
   billedTokens: number;
   costPico: bigint;
   /** Time to first token in milliseconds; null: no response had a token. */
-  ttftMs: Percentiles | null;
-  /** Tokens per second after the first token; null: no response had two. */
-  tokensPerSecond: Percentiles | null;
+  ttftMs: Percentiles<'p50' | 'p95'> | null;
+  /** Tokens per second after the first token; null: no response had two. The slow end is p5. */
+  tokensPerSecond: Percentiles<'p50' | 'p5'> | null;
 }
 
 const COLUMNS = { hour: 'hour', day: 'day', model: 'model', key: 'key_id', account: 'account_id' } as const;
@@ -117,8 +114,8 @@ export async function readUsage(database: Database, query: UsageQuery): Promise<
       completionTokens: row.completion_tokens,
       billedTokens: row.billed_tokens,
       costPico: wholeSum(row),
-      ttftMs: await percentiles(ttft),
-      tokensPerSecond: await percentiles(speed),
+      ttftMs: await percentiles(ttft, { p50: 0.5, p95: 0.95 }),
+      tokensPerSecond: await percentiles(speed, { p50: 0.5, p5: 0.05 }),
     });
   }
   return rows;
@@ -202,7 +199,11 @@ function selectBuckets(measure: keyof Histograms) {
 const CHARACTERS_PER_TURN = 200_000;
 let charactersLeft = CHARACTERS_PER_TURN;
 
-async function percentiles(texts: readonly string[]): Promise<Percentiles | null> {
+/** Returns the percentiles of these shares; null without values. */
+async function percentiles<Name extends string>(
+  texts: readonly string[],
+  shares: Readonly<Record<Name, number>>,
+): Promise<Percentiles<Name> | null> {
   const counts = new Map<number, number>();
   for (const text of texts) {
     addBuckets(counts, text);
@@ -214,8 +215,10 @@ async function percentiles(texts: readonly string[]): Promise<Percentiles | null
   const ascending = [...counts]
     .map(([bucket, count]) => ({ bucket, count }))
     .sort((a, b) => a.bucket - b.bucket);
-  const [p50, p95] = [percentile(ascending, 0.5), percentile(ascending, 0.95)];
-  return p50 === null || p95 === null ? null : { p50, p95 };
+  if (ascending.length === 0) return null;
+  const values = Object.entries<number>(shares).map(([name, share]) => [name, percentile(ascending, share)]);
+  // The names of `shares`, and a percentile of values is never null.
+  return Object.fromEntries(values) as Percentiles<Name>;
 }
 
 const MINUS = 45;

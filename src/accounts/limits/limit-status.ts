@@ -121,12 +121,13 @@ function scopeStatuses(limits: ScopeLimits, counts: ScopeCounts, nowMs: number):
     bound: number,
     used: number,
     resetsAt: number | null,
+    perMinute: number | null = null,
   ): void => {
-    statuses.push({ scope, model, limit: LIMIT_NAMES[name], bound, used, resetsAt });
+    statuses.push({ scope, model, limit: LIMIT_NAMES[name], bound, used, resetsAt, perMinute });
   };
   const addBucket = (name: 'requests' | 'tokens', bucket: TokenBucket, spent: number): void => {
     const used = bucket.capacity - bucketLeft(bucket, spent);
-    add(name, bucket.capacity, used, nowMs + bucketResetMs(bucket, spent));
+    add(name, bucket.capacity, used, nowMs + bucketResetMs(bucket, spent), bucket.perMinute);
   };
   if (requests !== null) addBucket('requests', requests, counts.requestsSpent);
   if (tokens !== null) addBucket('tokens', tokens, counts.tokensSpent);

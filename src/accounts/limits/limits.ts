@@ -90,6 +90,8 @@ export interface LimitStatus {
   used: number;
   /** When the limit is fully available again, in Unix milliseconds; null for requests in flight. */
   resetsAt: number | null;
+  /** The limit per minute, of which `bound` is the bucket; null for other limits. */
+  perMinute: number | null;
 }
 
 export type LimitName =

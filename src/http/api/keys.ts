@@ -24,7 +24,8 @@ const PLAYGROUND_MS = 3_600_000;
 export const keyEndpoints = endpoints(keyOperations, {
   listKeys: {
     account: inQuery,
-    handle: async ({ database, accountId, query }) => {
+    handle: async ({ database, context, accountId, query }) => {
+      await context.keys.refreshLastUsed();
       const filter = { accountId: accountId ?? undefined, purpose: query.purpose };
       return pageJson(await listKeyPage(database, filter, query), keyJson);
     },
@@ -40,7 +41,10 @@ export const keyEndpoints = endpoints(keyOperations, {
   },
   getKey: {
     account: ofKey,
-    handle: async ({ database, params }) => keyJson(await getKey(database, params.id)),
+    handle: async ({ database, context, params }) => {
+      await context.keys.refreshLastUsed();
+      return keyJson(await getKey(database, params.id));
+    },
   },
   changeKey: {
     account: ofKey,

@@ -3,7 +3,7 @@ import { usdText, type CostLine } from '../../accounts/ledger/cost.ts';
 import { DAY_MS } from '../../accounts/ledger/days.ts';
 import type { Receipt } from '../../accounts/ledger/receipt.ts';
 import type { LedgerRecord } from '../../accounts/ledger/record.ts';
-import type { Percentiles, UsageRow } from '../../accounts/ledger/usage.ts';
+import type { UsageRow } from '../../accounts/ledger/usage.ts';
 import { HOUR_MS } from '../../accounts/ledger/usage-hours.ts';
 import type { receipt, request, usageRow } from './contract/ledger.ts';
 import { LIMIT_WORDS } from './contract/limits.ts';
@@ -95,8 +95,11 @@ function dayText(day: number): string {
   return new Date(day * DAY_MS).toISOString().slice(0, 10);
 }
 
-/** Digits beyond the fifth mean nothing in what is 2% off, and the fifth adds nothing to that. */
-function percentilesJson(values: Percentiles | null): UsageJson['ttft_ms'] {
-  const round = (value: number) => Number(value.toPrecision(5));
-  return values && { p50: round(values.p50), p95: round(values.p95) };
+/** Rounds percentiles, which are accurate to 2%, to five digits. */
+function percentilesJson<Values extends Readonly<Record<string, number>>>(
+  values: Values | null,
+): Values | null {
+  if (values === null) return null;
+  const rounded = Object.entries(values).map(([name, value]) => [name, Number(value.toPrecision(5))]);
+  return Object.fromEntries(rounded) as Values; // With the same names.
 }

@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import { getAccount } from '../../accounts/accounts.ts';
 import { getKey, noSuchKey } from '../../accounts/key-table.ts';
 import { usdText } from '../../accounts/ledger/cost.ts';
+import { readRecentUsage, type RecentUsage } from '../../accounts/ledger/history.ts';
 import { readUsagePage } from '../../accounts/ledger/usage.ts';
 import type { LimitStatus } from '../../accounts/limits/limits.ts';
 import { parseUsageQuery } from '../../accounts/usage-query.ts';
@@ -49,12 +50,38 @@ export const usageEndpoints = endpoints(usageOperations, {
         planLimits: plan.limits,
         keyLimits: key?.limits ?? null,
       });
-      return pageJson({ items, nextCursor: null }, standingJson);
+      const recent = items.some(({ perMinute }) => perMinute !== null)
+        ? await readRecentUsage(database, account.id, Date.now() - MINUTE_MS)
+        : [];
+      return pageJson({ items, nextCursor: null }, (status) =>
+        standingJson(status, lastMinute(status, recent, key?.id)),
+      );
     },
   },
 });
 
-function standingJson({ scope, model, limit, bound, used, resetsAt }: LimitStatus): z.input<typeof standing> {
+const MINUTE_MS = 60_000;
+
+type LimitStatusJson = z.input<typeof standing>;
+
+/** Returns the usage of the last minute that counts towards a limit; null: it is not a limit per minute. */
+function lastMinute(
+  { scope, model, limit, perMinute }: LimitStatus,
+  recent: readonly RecentUsage[],
+  keyId: string | undefined,
+): LimitStatusJson['last_minute'] {
+  if (perMinute === null) return null;
+  const used = recent
+    .filter((usage) => scope === 'account' || usage.key_id === keyId)
+    .filter((usage) => model === null || usage.model === model)
+    .reduce((sum, { requests, tokens }) => sum + (limit === 'requestsPerMinute' ? requests : tokens), 0);
+  return { used, bound: perMinute };
+}
+
+function standingJson(
+  { scope, model, limit, bound, used, resetsAt }: LimitStatus,
+  last_minute: LimitStatusJson['last_minute'],
+): LimitStatusJson {
   // Limits hold money in micro-dollars.
   const amount = (value: number) => (limit === 'usdPerMonth' ? usdText(BigInt(value) * 1_000_000n) : value);
   return {
@@ -64,5 +91,6 @@ function standingJson({ scope, model, limit, bound, used, resetsAt }: LimitStatu
     bound: amount(bound),
     used: amount(used),
     resets_at: iso(resetsAt),
+    last_minute,
   };
 }

@@ -275,6 +275,8 @@ for (const kind of testDatabases()) {
       );
       assert.match(of('key', 'tokens_per_month').resets_at, /^\d{4}-\d\d-01T00:00:00\.000Z$/);
       assert.equal(of('account', 'requests_per_minute').bound, 1000);
+      assert.deepEqual(of('account', 'requests_per_minute').last_minute, { used: 1, bound: 1000 });
+      assert.equal(of('key', 'tokens_per_month').last_minute, null);
     });
 
     test('a request that runs is told as far as it is, and its receipt charges nothing yet', async () => {

@@ -30,6 +30,7 @@ export interface Told extends Readonly<Record<TextField, string>>, Readonly<Reco
   ttft_ms: { p50: number; p95: number };
   bound: number | string;
   used: number | string;
+  last_minute: { used: number; bound: number } | null;
 }
 
 type TextField =

@@ -108,10 +108,8 @@ function Days({ days, readAt }: { days: readonly Usage[]; readAt: number }) {
         label="Tokens per day"
         times={times}
         series={series}
-        format={compact}
-        formatExact={whole}
+        unit="count"
         formatTime={(unixSeconds) => DAY.format(unixSeconds * 1000)}
-        counts
         height={HEIGHT}
       />
     </Suspense>

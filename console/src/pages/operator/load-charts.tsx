@@ -2,8 +2,6 @@ import { lazy, Suspense, useMemo } from 'react';
 import type { ResponseOf } from '../../api/client.ts';
 import { Card } from '../../components/card.tsx';
 import { Skeleton } from '../../components/states.tsx';
-import { duration } from '../../format/time.ts';
-import { compact, oneDigit } from '../../format/number.ts';
 import { smooth } from './load-figures.ts';
 import { clock } from './words.ts';
 
@@ -20,6 +18,8 @@ export function LoadCharts({ seconds }: { seconds: ResponseOf<'readLoad'>['secon
       label,
       color,
       shape,
+      // A line of no errors would look like a line of errors.
+      sparse: label === 'Errors',
       values: smooth(values, SPAN),
     });
     return {
@@ -67,22 +67,17 @@ export function LoadCharts({ seconds }: { seconds: ResponseOf<'readLoad'>['secon
     <div className="grid gap-4 lg:grid-cols-2">
       <Card title="Requests per second" hint="Finished requests and errors" className="lg:col-span-2">
         <Suspense fallback={<ChartSpace />}>
-          <Chart {...shared} label="Requests and errors per second" series={requests} format={oneDigit} />
+          <Chart {...shared} label="Requests and errors per second" series={requests} unit="rate" />
         </Suspense>
       </Card>
       <Card title="Tokens per second" hint="Counted when a request finishes">
         <Suspense fallback={<ChartSpace />}>
-          <Chart
-            {...shared}
-            label="Prompt and completion tokens per second"
-            series={tokens}
-            format={compact}
-          />
+          <Chart {...shared} label="Prompt and completion tokens per second" series={tokens} unit="rate" />
         </Suspense>
       </Card>
       <Card title="Time to first token" hint="Median of each second">
         <Suspense fallback={<ChartSpace />}>
-          <Chart {...shared} label="Median time to first token" series={ttft} format={duration} />
+          <Chart {...shared} label="Median time to first token" series={ttft} unit="ms" />
         </Suspense>
       </Card>
     </div>

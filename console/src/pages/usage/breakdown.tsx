@@ -4,7 +4,7 @@ import { Segmented } from '../../components/choices.tsx';
 import { ErrorState, SkeletonRows } from '../../components/states.tsx';
 import { Table, type Column } from '../../components/table.tsx';
 import { money } from '../../format/money.ts';
-import { compact, percent, whole } from '../../format/number.ts';
+import { compact, oneDigit, percent, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import { TextLink } from '../../shell/link.tsx';
 import type { Scope } from '../../shell/scope.tsx';
@@ -177,6 +177,8 @@ function partColumns(
       from: 'lg',
       cell: (row) => (row.ttft_ms === null ? '—' : duration(row.ttft_ms.p50)),
     },
+    // A percentile over several models is meaningless.
+    ...(by === 'model' ? SPEED : []),
     {
       name: 'cost',
       heading: 'Cost',
@@ -185,6 +187,14 @@ function partColumns(
     },
   ];
 }
+
+const SPEED: readonly Column<Sums>[] = (['p50', 'p5'] as const).map((share) => ({
+  name: `speed-${share}`,
+  heading: `Tokens/s (${share})`,
+  numeric: true,
+  from: 'xl',
+  cell: ({ tokens_per_second: speed }) => (speed === null ? '—' : oneDigit(speed[share])),
+}));
 
 /** A share as a number and as a bar. */
 function Share({ part, of }: { part: number; of: number }) {

@@ -73,12 +73,13 @@ export const rest = (all: readonly number[], parts: readonly (readonly number[])
     ),
   );
 
-/** Returns a percentile per time; null: no data. */
-export const percentileAt = (
-  over: OverTime,
-  what: 'ttft_ms' | 'tokens_per_second',
-  share: 'p50' | 'p95',
-): (number | null)[] => over.map((sums) => sums?.[what]?.[share] ?? null);
+/** Returns a percentile of the time to first token per time; null: no data. */
+export const ttftAt = (over: OverTime, share: 'p50' | 'p95'): (number | null)[] =>
+  over.map((sums) => sums?.ttft_ms?.[share] ?? null);
+
+/** Returns a percentile of the tokens per second per time; null: no data. */
+export const speedAt = (over: OverTime, share: 'p50' | 'p5'): (number | null)[] =>
+  over.map((sums) => sums?.tokens_per_second?.[share] ?? null);
 
 /** Sorts by tokens, then requests, descending. */
 export const ranked = (rows: readonly Sums[]): Sums[] =>

@@ -39,8 +39,9 @@ export function ChartCard({
   className,
 }: ChartCardProps) {
   const [asTable, setAsTable] = useState(false);
-  const { title, hint, hintOfParts, format, formatExact, counts } = definition;
+  const { title, hint, hintOfParts } = definition;
   const label = `${title} by ${unit}`;
+  const data = { label, times, unit: definition.unit, formatTime: timeOf(unit) };
   return (
     <Card
       title={title}
@@ -69,16 +70,11 @@ export function ChartCard({
           className="overflow-auto"
           style={{ height: HEIGHT + 28 }}
         >
-          <ChartTable {...{ label, times, series, linkOf }} format={formatExact} formatTime={timeOf(unit)} />
+          <ChartTable {...data} series={series} linkOf={linkOf} />
         </div>
       ) : (
         <Suspense fallback={<Waiting />}>
-          <Chart
-            {...{ label, times, series, format, formatExact, counts, onOpen }}
-            formatTime={timeOf(unit)}
-            formatTick={tickOf(unit)}
-            height={HEIGHT}
-          />
+          <Chart {...data} {...{ series, onOpen }} formatTick={tickOf(unit)} height={HEIGHT} />
         </Suspense>
       )}
     </Card>

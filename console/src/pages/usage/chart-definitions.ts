@@ -1,8 +1,6 @@
 import type { Series } from '../../charts/series.ts';
-import { money } from '../../format/money.ts';
-import { compact, oneDigit, whole } from '../../format/number.ts';
-import { duration } from '../../format/time.ts';
-import { percentileAt, rest, valuesOf, type Measure, type OverTime } from './buckets.ts';
+import type { Unit } from '../../charts/value-axis.ts';
+import { rest, speedAt, ttftAt, valuesOf, type Measure, type OverTime } from './buckets.ts';
 import type { Part } from './use-usage.ts';
 
 /** The data of a chart. */
@@ -12,6 +10,8 @@ interface ChartData {
   before: OverTime | null;
   /** Null: not grouped. */
   parts: readonly Part[] | null;
+  /** The models with the most usage. */
+  models: readonly Part[];
 }
 
 /** One chart of the page. */
@@ -21,18 +21,11 @@ export interface ChartDefinition {
   hint: string;
   /** Hint for grouped charts, if it differs. */
   hintOfParts?: string;
-  /** `format` is for the axis, `formatExact` for the tooltip and table. */
-  format: (value: number) => string;
-  formatExact: (value: number) => string;
-  counts: boolean;
+  unit: Unit;
+  /** Always grouped by model, because a sum over models is meaningless. */
+  byModel?: boolean;
   seriesOf: (data: ChartData) => Series[];
 }
-
-/** Charted amounts are floats, so only their exact digits are shown. */
-const dollars = (value: number): string => money(value.toFixed(12));
-const roundDollars = (value: number): string =>
-  `$${value >= 1000 ? compact(value) : Number(value.toPrecision(3))}`;
-const perSecond = (value: number): string => `${oneDigit(value)} tokens/s`;
 
 /** All charts, in order. */
 export const CHARTS: readonly ChartDefinition[] = [
@@ -40,9 +33,7 @@ export const CHARTS: readonly ChartDefinition[] = [
     name: 'tokens',
     title: 'Tokens',
     hint: 'Prompt and completion tokens',
-    format: compact,
-    formatExact: whole,
-    counts: true,
+    unit: 'count',
     seriesOf: stacked('tokens', [
       ['Prompt (uncached)', 'uncached', 1],
       ['Prompt (cached)', 'cached', 6],
@@ -53,9 +44,7 @@ export const CHARTS: readonly ChartDefinition[] = [
     name: 'requests',
     title: 'Requests',
     hint: 'By start time. Running requests are not included.',
-    format: compact,
-    formatExact: whole,
-    counts: true,
+    unit: 'count',
     seriesOf: stacked('requests', [
       ['Completed', 'completed', 4],
       ['Errors', 'errors', 5],
@@ -67,9 +56,7 @@ export const CHARTS: readonly ChartDefinition[] = [
     name: 'cost',
     title: 'Cost',
     hint: 'In USD, at the prices when each request started',
-    format: roundDollars,
-    formatExact: dollars,
-    counts: false,
+    unit: 'usd',
     seriesOf: stacked('cost', [['Cost', 'cost', 1]]),
   },
   {
@@ -77,20 +64,16 @@ export const CHARTS: readonly ChartDefinition[] = [
     title: 'Time to first token',
     hint: 'From the request to the first token (TTFT)',
     hintOfParts: 'From the request to the first token (TTFT), p50',
-    format: duration,
-    formatExact: duration,
-    counts: false,
-    seriesOf: lines('ttft_ms'),
+    unit: 'ms',
+    seriesOf: ttft,
   },
   {
     name: 'speed',
     title: 'Throughput',
-    hint: 'Tokens per second after the first token of a request',
-    hintOfParts: 'Tokens per second after the first token of a request, p50',
-    format: compact,
-    formatExact: perSecond,
-    counts: false,
-    seriesOf: lines('tokens_per_second'),
+    hint: 'Tokens per second after the first token of a request, by model. 5% of the requests are slower than p5.',
+    byModel: true,
+    unit: 'speed',
+    seriesOf: speed,
   },
 ];
 
@@ -124,23 +107,27 @@ function barsOfParts(over: OverTime, parts: readonly Part[], measure: Measure): 
 }
 
 /** Returns lines for p50 and p95; only p50 per group, to limit their number. */
-function lines(what: 'ttft_ms' | 'tokens_per_second') {
-  return ({ over, before, parts }: ChartData): Series[] => {
-    const series: Series[] = parts
-      ? parts.map(({ label, over }, index) => ({
-          label,
-          values: percentileAt(over, what, 'p50'),
-          shape: 'line',
-          color: index + 1,
-        }))
-      : [
-          { label: 'p50', values: percentileAt(over, what, 'p50'), shape: 'line', color: 1 },
-          { label: 'p95', values: percentileAt(over, what, 'p95'), shape: 'line', color: 2 },
-        ];
-    return before === null
-      ? series
-      : [...series, faint('p50, previous period', percentileAt(before, what, 'p50'))];
-  };
+function ttft({ over, before, parts }: ChartData): Series[] {
+  const series: Series[] = parts
+    ? parts.map(({ label, over }, index) => ({
+        label,
+        values: ttftAt(over, 'p50'),
+        shape: 'line',
+        color: index + 1,
+      }))
+    : [
+        { label: 'p50', values: ttftAt(over, 'p50'), shape: 'line', color: 1 },
+        { label: 'p95', values: ttftAt(over, 'p95'), shape: 'line', color: 1, tail: true },
+      ];
+  return before === null ? series : [...series, faint('p50, previous period', ttftAt(before, 'p50'))];
+}
+
+/** Returns lines for p50 and p5, the slow end, of each model. */
+function speed({ models }: ChartData): Series[] {
+  return models.flatMap(({ label, over }, index): Series[] => [
+    { label: `${label}, p50`, values: speedAt(over, 'p50'), shape: 'line', color: index + 1 },
+    { label: `${label}, p5`, values: speedAt(over, 'p5'), shape: 'line', color: index + 1, tail: true },
+  ]);
 }
 
 const faint = (label: string, values: readonly (number | null)[]): Series => ({

@@ -16,7 +16,7 @@ const COLUMNS: readonly (readonly [name: string, of: (sums: Sums) => Cell])[] = 
   ['ttft_ms_p50', (sums) => sums.ttft_ms?.p50 ?? null],
   ['ttft_ms_p95', (sums) => sums.ttft_ms?.p95 ?? null],
   ['tokens_per_second_p50', (sums) => sums.tokens_per_second?.p50 ?? null],
-  ['tokens_per_second_p95', (sums) => sums.tokens_per_second?.p95 ?? null],
+  ['tokens_per_second_p5', (sums) => sums.tokens_per_second?.p5 ?? null],
 ];
 
 /** Columns per dimension: one, or id and name. */

@@ -2,7 +2,7 @@ import { ArrowDownRight, ArrowRight, ArrowUpRight } from 'lucide-react';
 import { Card, Figure } from '../../components/card.tsx';
 import { Skeleton } from '../../components/states.tsx';
 import { inexact, money } from '../../format/money.ts';
-import { compact, oneDigit, percent, whole } from '../../format/number.ts';
+import { compact, percent, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import type { Sums } from './buckets.ts';
 import { changeOf, type Change } from './change.ts';
@@ -12,7 +12,6 @@ interface FigureDefinition {
   label: string;
   of: (sums: Sums) => number | null;
   text: (value: number, sums: Sums) => string;
-  unit?: string;
   /** Exact value, shown on hover. */
   exact?: (value: number, sums: Sums) => string;
   /** Whether an increase is good; default: neither. */
@@ -46,19 +45,7 @@ const FIGURES: readonly FigureDefinition[] = [
   },
   { label: 'TTFT (p50)', of: (sums) => sums.ttft_ms?.p50 ?? null, text: duration, more: 'bad' },
   { label: 'TTFT (p95)', of: (sums) => sums.ttft_ms?.p95 ?? null, text: duration, more: 'bad' },
-  speed('Throughput (p50)', 'p50'),
-  speed('Throughput (p95)', 'p95'),
 ];
-
-function speed(label: string, share: 'p50' | 'p95'): FigureDefinition {
-  return {
-    label,
-    of: (sums) => sums.tokens_per_second?.[share] ?? null,
-    text: oneDigit,
-    unit: 'tokens/s',
-    more: 'good',
-  };
-}
 
 interface FiguresProps {
   /** Undefined: loading. */
@@ -72,7 +59,7 @@ interface FiguresProps {
 export function Figures({ now, before, beforeText }: FiguresProps) {
   return (
     <Card>
-      <dl className="grid grid-cols-2 gap-x-4 gap-y-5 md:grid-cols-5">
+      <dl className="grid grid-cols-2 gap-x-4 gap-y-5 md:grid-cols-4">
         {FIGURES.map((kind) => (
           <UsageFigure key={kind.label} kind={kind} now={now} before={before} />
         ))}
@@ -91,7 +78,7 @@ function UsageFigure({
   now: Sums | undefined;
   before: Sums | undefined;
 }) {
-  const { label, of, text, unit, exact } = kind;
+  const { label, of, text, exact } = kind;
   if (now === undefined) {
     return <Figure label={label} value={<Skeleton className="h-7 w-20" />} note={<Skeleton />} />;
   }
@@ -102,7 +89,6 @@ function UsageFigure({
     <Figure
       label={label}
       value={value === null ? '—' : <span title={exact?.(value, now)}>{text(value, now)}</span>}
-      {...(unit !== undefined && value !== null && { unit })}
       note={
         change === null ? (
           <span>{before === undefined ? ' ' : '—'}</span>

@@ -2,13 +2,9 @@ import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
 import { Card } from '../../components/card.tsx';
-import { Meter } from '../../components/meter.tsx';
+import { LimitMeter } from '../../components/limit-meter.tsx';
 import { ErrorState, Skeleton } from '../../components/states.tsx';
-import { Time } from '../../components/time.tsx';
-import { limitAmount, limitLabel } from '../../format/limits.ts';
 import type { Selection } from './selection.ts';
-
-type LimitStatus = ItemOf<'readLimits'>;
 
 const EVERY_MS = 5000;
 
@@ -47,7 +43,7 @@ export function LimitsCard({ accountId, selection: { key, model } }: LimitsCardP
         <ul className="grid gap-x-8 gap-y-5 sm:grid-cols-2 lg:grid-cols-3">
           {limits.data.data.map((limitStatus) => (
             <li key={`${limitStatus.scope} ${limitStatus.model ?? ''} ${limitStatus.limit}`}>
-              <LimitRow limitStatus={limitStatus} />
+              <LimitMeter limitStatus={limitStatus} scope={<AppliesTo limitStatus={limitStatus} />} />
             </li>
           ))}
         </ul>
@@ -56,29 +52,13 @@ export function LimitsCard({ accountId, selection: { key, model } }: LimitsCardP
   );
 }
 
-function LimitRow({ limitStatus }: { limitStatus: LimitStatus }) {
-  const { scope, model, limit, bound, used, resets_at } = limitStatus;
-  const text = `${limitAmount(limit, used)} of ${limitAmount(limit, bound)}`;
+/** What a limit applies to, if not to all requests of the account. */
+function AppliesTo({ limitStatus: { scope, model } }: { limitStatus: ItemOf<'readLimits'> }) {
+  if (scope === 'account' && model === null) return null;
   return (
-    <>
-      <Meter label={limitLabel(limit)} used={Number(used)} bound={Number(bound)} text={text} />
-      <p className="mt-1.5 flex flex-wrap items-center gap-x-2 gap-y-1 text-xs text-ink-3">
-        {scope === 'key' && <Badge>This key</Badge>}
-        {model !== null && <span className="truncate">{model}</span>}
-        <Reset limit={limit} at={resets_at} />
-      </p>
-    </>
-  );
-}
-
-function Reset({ limit, at }: { limit: LimitStatus['limit']; at: string | null }) {
-  if (limit === 'requests_in_flight') return <span>Freed when requests finish</span>;
-  if (limit === 'requests_per_minute' || limit === 'tokens_per_minute') {
-    return <span>Refills within a minute</span>;
-  }
-  return at === null ? null : (
-    <span>
-      Resets <Time at={at} />
+    <span className="flex w-full items-center gap-2">
+      {scope === 'key' && <Badge>This key</Badge>}
+      {model !== null && <span className="truncate">{model}</span>}
     </span>
   );
 }

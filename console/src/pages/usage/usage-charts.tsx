@@ -14,19 +14,26 @@ interface UsageChartsProps {
   before: OverTime | undefined;
   /** Null: loading, or not grouped. */
   parts: readonly Part[] | null;
+  /** Null: loading. */
+  models: readonly Part[] | null;
   /** Returns the path of the requests of a time. */
   linkOf: (index: number) => string;
 }
 
 /** The usage charts. The first one has the full width. */
-export function UsageCharts({ selection, times, over, before, parts, linkOf }: UsageChartsProps) {
+export function UsageCharts({ selection, times, over, before, parts, models, linkOf }: UsageChartsProps) {
   const { unit, split, compare } = selection;
   const [, navigate] = useLocation();
   const href = useHrefWithAccount();
   const seriesOf = (definition: ChartDefinition) =>
-    over === undefined || (split !== 'status' && parts === null)
+    over === undefined || (definition.byModel ? models === null : split !== 'status' && parts === null)
       ? null
-      : definition.seriesOf({ over, before: compare ? (before ?? null) : null, parts });
+      : definition.seriesOf({
+          over,
+          before: compare ? (before ?? null) : null,
+          parts,
+          models: models ?? [],
+        });
   return (
     <div className="grid gap-4 lg:grid-cols-2">
       {CHARTS.map((definition, index) => (

@@ -74,6 +74,7 @@ const splitsOf = ({ all }: Scope): Split[] =>
 function Usage({ scope, selection }: { scope: Scope; selection: Selection }) {
   const usage = useUsage(scope, selection);
   const parts = useParts(scope, selection, usage.times);
+  const models = useParts(scope, { ...selection, split: 'model' }, usage.times);
   const [, change] = useQueryState();
   const hour = useHour();
   const { unit, days, model, key } = selection;
@@ -105,7 +106,7 @@ function Usage({ scope, selection }: { scope: Scope; selection: Selection }) {
       ) : (
         <>
           <UsageCharts
-            {...{ selection, times, over, parts }}
+            {...{ selection, times, over, parts, models }}
             before={overBefore}
             linkOf={(index) => {
               const time = times[index] ?? 0;

@@ -84,8 +84,6 @@ export const receipt = component(
   }),
 );
 
-const percentiles = z.object({ p50: z.number(), p95: z.number() }).nullable();
-
 /** Sums over days or hours. */
 export const usageRow = component(
   'UsageRow',
@@ -108,7 +106,15 @@ export const usageRow = component(
     completion_tokens: tokens,
     billed_tokens: tokens.describe('Prompt and completion tokens that are charged.'),
     cost_usd: usd,
-    ttft_ms: percentiles.describe('Time to first token, accurate to 2%; null: no response had a token.'),
-    tokens_per_second: percentiles.describe('Generation speed after the first token, accurate to 2%.'),
+    ttft_ms: z
+      .object({ p50: z.number(), p95: z.number() })
+      .nullable()
+      .describe('Time to first token, accurate to 2%; null: no response had a token.'),
+    tokens_per_second: z
+      .object({ p50: z.number(), p5: z.number().describe('5% of the responses were slower.') })
+      .nullable()
+      .describe(
+        'Generation speed after the first token, accurate to 2%; null: no response had two tokens. Group by model to compare: models differ in speed.',
+      ),
   }),
 );

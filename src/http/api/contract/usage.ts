@@ -15,6 +15,13 @@ export const standing = component(
     resets_at: time
       .nullable()
       .describe('When the limit is fully available again; null for concurrent requests.'),
+    last_minute: z
+      .object({
+        used: z.int().describe('Requests that started in the last 60 seconds, or their tokens.'),
+        bound: z.int().describe('The limit per minute. `bound` beside it is the capacity of the bucket.'),
+      })
+      .nullable()
+      .describe('Usage of a limit per minute over the last 60 seconds; null for other limits.'),
   }),
 );
 
