@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import {
+  indexNow,
+  isFree,
   overTime,
   rest,
   sumsUntil,
@@ -56,6 +58,19 @@ describe('usage over time', () => {
       [5, 0, 0],
     );
     assert.deepEqual(rest([0.3], [[0.1], [0.2000001]]), [0]);
+  });
+
+  test('the current hour or day is found, if it is in the range', () => {
+    const now = '2026-11-21T16:00:00Z';
+    assert.equal(indexNow(timesOf(days, 'day'), 'day', now), 1);
+    assert.equal(indexNow(timesOf(days, 'hour'), 'hour', now), 40);
+    assert.equal(indexNow(timesOf({ from: '2026-10-01', to: '2026-11-01' }, 'day'), 'day', now), undefined);
+  });
+
+  test('a period without charges is free', () => {
+    assert.equal(isFree([null, { ...SUMS, cost_usd: '0' }]), true);
+    assert.equal(isFree([null, SUMS]), false);
+    assert.equal(isFree(undefined), false);
   });
 
   test('an incomplete day is compared to the same number of hours', () => {

@@ -1,5 +1,5 @@
 import { TextLink } from '../shell/link.tsx';
-import type { Series } from './series.ts';
+import { timeText, type Series } from './series.ts';
 import { exactValue, type Unit } from './value-axis.ts';
 
 interface ChartTableProps {
@@ -9,13 +9,15 @@ interface ChartTableProps {
   times: readonly number[];
   series: readonly Series[];
   unit: Unit;
+  /** Index of the time that is not over yet. */
+  partial?: number | undefined;
   formatTime: (unixSeconds: number) => string;
   /** Link of a time. */
   linkOf?: ((index: number) => string) | undefined;
 }
 
 /** The data of a chart as a table. */
-export function ChartTable({ label, times, series, unit, formatTime, linkOf }: ChartTableProps) {
+export function ChartTable({ label, times, series, unit, partial, formatTime, linkOf }: ChartTableProps) {
   const cell = 'px-3 py-1.5 first:pl-0 last:pr-0';
   return (
     <table className="w-full text-xs">
@@ -33,21 +35,24 @@ export function ChartTable({ label, times, series, unit, formatTime, linkOf }: C
         </tr>
       </thead>
       <tbody>
-        {times.map((time, index) => (
-          <tr key={time} className="border-b border-line last:border-0">
-            <th scope="row" className={`${cell} text-left font-normal whitespace-nowrap`}>
-              {linkOf ? <TextLink to={linkOf(index)}>{formatTime(time)}</TextLink> : formatTime(time)}
-            </th>
-            {series.map(({ label, values }) => {
-              const value = values[index];
-              return (
-                <td key={label} className={`${cell} text-right whitespace-nowrap tabular-nums`}>
-                  {value === null || value === undefined ? '—' : exactValue(unit, value)}
-                </td>
-              );
-            })}
-          </tr>
-        ))}
+        {times.map((time, index) => {
+          const text = timeText(formatTime(time), index === partial);
+          return (
+            <tr key={time} className="border-b border-line last:border-0">
+              <th scope="row" className={`${cell} text-left font-normal whitespace-nowrap`}>
+                {linkOf ? <TextLink to={linkOf(index)}>{text}</TextLink> : text}
+              </th>
+              {series.map(({ label, values }) => {
+                const value = values[index];
+                return (
+                  <td key={label} className={`${cell} text-right whitespace-nowrap tabular-nums`}>
+                    {value === null || value === undefined ? '—' : exactValue(unit, value)}
+                  </td>
+                );
+              })}
+            </tr>
+          );
+        })}
       </tbody>
     </table>
   );

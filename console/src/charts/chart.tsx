@@ -3,7 +3,7 @@ import { useScheme } from '../shell/appearance.ts';
 import { ChartTable } from './chart-table.tsx';
 import { plotInto, type Plot } from './plot.ts';
 import { ReadOut } from './read-out.tsx';
-import { isMeasured, type Series } from './series.ts';
+import { isMeasured, timeText, type Series } from './series.ts';
 import { Swatch } from './swatch.tsx';
 import type { Unit } from './value-axis.ts';
 
@@ -18,6 +18,8 @@ interface ChartProps {
   formatTime: (unixSeconds: number) => string;
   /** Formats times at the axis; default: as in the tooltip. */
   formatTick?: ((unixSeconds: number) => string) | undefined;
+  /** Index of the time that is not over yet, such as today. */
+  partial?: number | undefined;
   /** Called when a point is clicked. Keyboard users need another way. */
   onOpen?: ((index: number) => void) | undefined;
   /** In pixels. */
@@ -36,7 +38,7 @@ export default function Chart(props: ChartProps) {
 }
 
 function ChartPlot(props: ChartProps) {
-  const { label, times, series, unit, formatTime, height = 220, onOpen } = props;
+  const { label, times, series, unit, partial, formatTime, height = 220, onOpen } = props;
   const place = useRef<HTMLDivElement>(null);
   const plot = usePlot(place, props);
   const [pointed, setPointed] = useState<Pointed | null>(null);
@@ -66,7 +68,7 @@ function ChartPlot(props: ChartProps) {
         {at !== null && (
           <ReadOut
             {...at}
-            time={formatTime(times[at.index] ?? 0)}
+            time={timeText(formatTime(times[at.index] ?? 0), at.index === partial)}
             series={series}
             unit={unit}
             of={times.length}
@@ -78,9 +80,9 @@ function ChartPlot(props: ChartProps) {
           </p>
         )}
       </div>
-      <Legend series={series} />
+      <Legend series={series} isPartial={partial !== undefined} />
       <div className="sr-only">
-        <ChartTable {...{ label, times, series, unit, formatTime }} />
+        <ChartTable {...{ label, times, series, unit, partial, formatTime }} />
       </div>
     </figure>
   );
@@ -95,10 +97,10 @@ interface Pointed {
 
 /** Draws a plot into an element and keeps its width in sync. */
 function usePlot(place: RefObject<HTMLDivElement | null>, props: ChartProps): RefObject<Plot | null> {
-  const { times, series, unit, formatTime, formatTick = formatTime, height = 220 } = props;
+  const { times, series, unit, partial, formatTime, formatTick = formatTime, height = 220 } = props;
   const plotted = useMemo(
-    () => ({ times, series, unit, formatTick, height }),
-    [times, series, unit, formatTick, height],
+    () => ({ times, series, unit, partial, formatTick, height }),
+    [times, series, unit, partial, formatTick, height],
   );
   const latest = useRef(plotted);
   const plot = useRef<Plot | null>(null);
@@ -123,7 +125,7 @@ function usePlot(place: RefObject<HTMLDivElement | null>, props: ChartProps): Re
 }
 
 /** The names and colors of the series. */
-function Legend({ series }: { series: readonly Series[] }) {
+function Legend({ series, isPartial }: { series: readonly Series[]; isPartial: boolean }) {
   return (
     <figcaption
       className="mt-2 flex min-h-5 flex-wrap items-center gap-x-4 gap-y-1 text-xs text-ink-3"
@@ -135,6 +137,9 @@ function Legend({ series }: { series: readonly Series[] }) {
           <span className="truncate">{one.label}</span>
         </span>
       ))}
+      {isPartial && series.some(({ shape }) => shape === 'bar') && (
+        <span className="ml-auto">Striped: not over yet</span>
+      )}
     </figcaption>
   );
 }

@@ -9,6 +9,8 @@ export interface Plotted {
   times: readonly number[];
   series: readonly Series[];
   unit: Unit;
+  /** Index of the time that is not over yet; its bars are striped. */
+  partial: number | undefined;
   /** Formats axis times. */
   formatTick: (unixSeconds: number) => string;
   height: number;
@@ -114,7 +116,34 @@ function optionsOf(now: { plotted: Plotted }, width: number): uPlot.Options {
       },
     ],
     series: [{}, ...painted(series).map(({ series: one }) => look(one, series, color))],
+    hooks: { draw: [(plot) => stripe(plot, now.plotted, color('surface'))] },
   };
+}
+
+/** Distance and width of the stripes of a partial bar, in CSS pixels. */
+const STRIPES = 5;
+const STRIPE = 1.5;
+
+/** Draws stripes in the color of the background over the column of the partial time. */
+function stripe(plot: uPlot, { partial, series }: Plotted, background: string): void {
+  if (partial === undefined || !series.some(({ shape }) => shape === 'bar')) return;
+  const { ctx } = plot;
+  const { top, height } = plot.bbox;
+  const left = plot.valToPos(partial - 0.5, 'x', true);
+  const right = plot.valToPos(partial + 0.5, 'x', true);
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(left, top, right - left, height);
+  ctx.clip();
+  ctx.strokeStyle = background;
+  ctx.lineWidth = STRIPE * devicePixelRatio;
+  ctx.beginPath();
+  for (let at = left - height; at < right; at += STRIPES * devicePixelRatio) {
+    ctx.moveTo(at, top + height);
+    ctx.lineTo(at + height, top);
+  }
+  ctx.stroke();
+  ctx.restore();
 }
 
 /** Returns whether a centered tick label stays inside the chart; `toTheRight`: share of the width to its right. */

@@ -43,6 +43,9 @@ export function painted(series: readonly Series[]): Painted[] {
   return [...bars, ...lines];
 }
 
+/** Marks the text of a time that is not over yet. */
+export const timeText = (text: string, isPartial: boolean): string => (isPartial ? `${text}, so far` : text);
+
 /** Removes zeros, except those next to other values: the line still starts and ends at the axis. */
 const withoutZeros = (values: Series['values']): (number | null)[] =>
   values.map((value, at) => (value === 0 && !values[at - 1] && !values[at + 1] ? null : value));

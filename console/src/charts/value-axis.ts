@@ -1,5 +1,5 @@
 import { money } from '../format/money.ts';
-import { oneDigit, whole } from '../format/number.ts';
+import { fixed, oneDigit, whole } from '../format/number.ts';
 import { duration } from '../format/time.ts';
 
 /** The unit of the values of a chart. `rate` is any number per second. */
@@ -60,11 +60,7 @@ export function tickLabels(unit: Unit, ticks: readonly number[]): string[] {
   const { size, suffix } = unit === 'ms' ? timeScale(top, step) : countScale(top);
   const decimals = decimalsOf(step / size);
   const digits = unit === 'usd' && decimals > 0 ? Math.max(2, decimals) : decimals;
-  const format = new Intl.NumberFormat('en-US', {
-    minimumFractionDigits: digits,
-    maximumFractionDigits: digits,
-  });
-  return ticks.map((tick) => `${unit === 'usd' ? '$' : ''}${format.format(tick / size)}${suffix}`);
+  return ticks.map((tick) => `${unit === 'usd' ? '$' : ''}${fixed(tick / size, digits)}${suffix}`);
 }
 
 interface TickScale {

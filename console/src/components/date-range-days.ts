@@ -1,3 +1,5 @@
+import { utcDays } from '../format/time.ts';
+
 /** A range of UTC days as ISO dates; `to` is not included. */
 export interface Days {
   from: string;
@@ -69,13 +71,6 @@ export function daysBefore(days: Days, range: NamedRange | null): Days {
   return { from: addDays(days.from, -countDays(days)), to: days.from };
 }
 
-const DAY = new Intl.DateTimeFormat(undefined, {
-  day: 'numeric',
-  month: 'short',
-  year: 'numeric',
-  timeZone: 'UTC',
-});
-
 /** Formats days, such as "24 Oct – 22 Nov 2026". */
 export const daysText = ({ from, to }: Days): string =>
-  DAY.formatRange(Date.parse(from), Date.parse(addDays(to, -1)));
+  utcDays(Date.parse(from), Date.parse(addDays(to, -1)));

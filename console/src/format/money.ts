@@ -1,24 +1,51 @@
 /**
- * Formats an amount in USD with cents; amounts below $1 get three significant digits. `usd` is a decimal string and is
- * never converted to a float.
+ * Formats a single amount in USD with cents; amounts below $1 get three significant digits. `usd` is a decimal string
+ * and is never converted to a float. Use `moneyColumn` for several amounts below each other.
  */
 export function money(usd: string): string {
-  const [whole = '0', fraction = ''] = usd.replace('-', '').split('.');
-  const sign = usd.startsWith('-') ? '−' : '';
-  const grouped = whole.replaceAll(/\B(?=(\d{3})+$)/g, ',');
+  const { whole, fraction } = partsOf(usd);
   const zeros = /^0*/.exec(fraction)?.[0].length ?? 0;
   const digits = whole === '0' && zeros < fraction.length ? Math.max(2, zeros + 3) : 2;
-  const kept = fraction.slice(0, digits).replace(/0+$/, '').padEnd(2, '0');
-  return `${sign}$${grouped}.${kept}`;
+  return written(usd, fraction.slice(0, digits).replace(/0+$/, '').padEnd(2, '0'));
 }
 
-/** Formats an amount in whole cents for table columns: rounded down, `<$0.01` for smaller amounts. */
-export function cents(usd: string): string {
-  const [whole = '0', fraction = ''] = usd.replace('-', '').split('.');
-  const kept = fraction.slice(0, 2).padEnd(2, '0');
-  if (/^0*$/.test(whole + kept) && /[1-9]/.test(fraction)) return '<$0.01';
-  return money(`${usd.startsWith('-') ? '-' : ''}${whole}.${kept}`);
+/** Formats an amount in USD with all of its digits. */
+export const exactMoney = (usd: string): string =>
+  written(usd, partsOf(usd).fraction.replace(/0+$/, '').padEnd(2, '0'));
+
+/** Returns a formatter for a column with these amounts: all with the same decimals, 2 to 6 by the largest one. */
+export function moneyColumn(amounts: Iterable<string>): (usd: string) => string {
+  const largest = Math.max(0, ...[...amounts].map((usd) => Math.abs(inexact(usd))));
+  const decimals = largest === 0 || largest >= 1 ? 2 : largest >= 0.01 ? 4 : 6;
+  return (usd) => rounded(usd, decimals);
+}
+
+/** As `moneyColumn`, with all digits of the amount that has the most. */
+export function exactMoneyColumn(amounts: Iterable<string>): (usd: string) => string {
+  const decimals = Math.max(2, ...[...amounts].map((usd) => partsOf(usd).fraction.replace(/0+$/, '').length));
+  return (usd) => written(usd, partsOf(usd).fraction.padEnd(decimals, '0').slice(0, decimals));
 }
 
 /** Converts an amount to a float, for charts and sorting only. */
 export const inexact = (usd: string): number => Number(usd);
+
+/** Rounds half up; amounts that would become 0 are shown as `<$0.01`. */
+function rounded(usd: string, decimals: number): string {
+  const { whole, fraction } = partsOf(usd);
+  const digits = BigInt(whole + fraction.padEnd(decimals + 1, '0').slice(0, decimals + 1));
+  const units = (digits + 5n) / 10n;
+  if (units === 0n && /[1-9]/.test(fraction)) return `<${written('0', '1'.padStart(decimals, '0'))}`;
+  const text = units.toString().padStart(decimals + 1, '0');
+  return written(`${usd.startsWith('-') ? '-' : ''}${text.slice(0, -decimals)}`, text.slice(-decimals));
+}
+
+function partsOf(usd: string): { whole: string; fraction: string } {
+  const [whole = '0', fraction = ''] = usd.replace('-', '').split('.');
+  return { whole, fraction };
+}
+
+/** Writes the sign and the dollars of an amount, grouped, with this fraction. */
+function written(usd: string, fraction: string): string {
+  const grouped = partsOf(usd).whole.replaceAll(/\B(?=(\d{3})+$)/g, ',');
+  return `${usd.startsWith('-') ? '−' : ''}$${grouped}.${fraction}`;
+}

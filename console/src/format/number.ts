@@ -2,6 +2,11 @@ const WHOLE = new Intl.NumberFormat(undefined);
 // Some English locales write a million as `m`, which reads as milli.
 const COMPACT = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 });
 const PERCENT = new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 1 });
+const PERCENT_COLUMN = new Intl.NumberFormat(undefined, {
+  style: 'percent',
+  minimumFractionDigits: 1,
+  maximumFractionDigits: 1,
+});
 const ONE = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
 
 /** Formats a count, such as `1,234,567`. */
@@ -10,11 +15,27 @@ export const whole = (value: number): string => WHOLE.format(value);
 /** Formats a count briefly, such as `1.2M`. Show the exact number next to it or on hover. */
 export const compact = (value: number): string => COMPACT.format(value);
 
-/** Formats a share from 0 to 1, such as `12.5%`. */
+/** Formats a single share from 0 to 1, such as `12.5%`. */
 export const percent = (share: number): string => PERCENT.format(share);
+
+/** Formats a share for table columns: always with one decimal. Only 0 is `0.0%`, and only 1 is `100.0%`. */
+export function percentColumn(share: number): string {
+  if (share > 0 && share < 0.0005) return `<${PERCENT_COLUMN.format(0.001)}`;
+  if (share < 1 && share >= 0.9995) return `>${PERCENT_COLUMN.format(0.999)}`;
+  return PERCENT_COLUMN.format(share);
+}
 
 /** Formats with at most one decimal, such as `41.3`. */
 export const oneDigit = (value: number): string => ONE.format(value);
+
+const FIXED = Array.from(
+  { length: 13 },
+  (_, digits) =>
+    new Intl.NumberFormat(undefined, { minimumFractionDigits: digits, maximumFractionDigits: digits }),
+);
+
+/** Formats with exactly this number of decimals, up to 12. */
+export const fixed = (value: number, decimals: number): string => (FIXED[decimals] ?? WHOLE).format(value);
 
 /** Formats bytes in units of 1024, such as `93.8 MiB`. */
 export function bytes(count: number): string {

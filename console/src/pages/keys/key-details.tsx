@@ -8,7 +8,7 @@ import { Figure } from '../../components/card.tsx';
 import { CopyButton } from '../../components/copy.tsx';
 import { ErrorState, Skeleton } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
-import { money } from '../../format/money.ts';
+import { exactMoney, money } from '../../format/money.ts';
 import { compact, whole } from '../../format/number.ts';
 import { KeyLimits } from './key-limits.tsx';
 import { KeyState, MaskedKey } from './key-state.tsx';
@@ -123,13 +123,15 @@ function KeyUsage({ of: { id, account_id } }: { of: Key }) {
   }
   const sum = read.data?.data[0];
   const tokens = (sum?.prompt_tokens ?? 0) + (sum?.completion_tokens ?? 0);
-  const value = (text: string) => (read.isPending ? <Skeleton className="h-6 w-14" /> : text);
+  const cost = sum?.cost_usd ?? '0';
+  const value = (text: string, exact?: string) =>
+    read.isPending ? <Skeleton className="h-6 w-14" /> : <span title={exact}>{text}</span>;
   return (
     <>
       <dl className="grid grid-cols-2 gap-4 rounded-lg border border-line p-4 sm:grid-cols-4">
-        <Figure label="Cost" value={value(money(sum?.cost_usd ?? '0'))} />
-        <Figure label="Requests" value={value(compact(sum?.requests ?? 0))} />
-        <Figure label="Tokens" value={value(compact(tokens))} />
+        <Figure label="Cost" value={value(money(cost), exactMoney(cost))} />
+        <Figure label="Requests" value={value(compact(sum?.requests ?? 0), whole(sum?.requests ?? 0))} />
+        <Figure label="Tokens" value={value(compact(tokens), whole(tokens))} />
         <Figure label="Errors" value={value(whole(sum?.errors ?? 0))} />
       </dl>
       <div className="mt-3 flex flex-wrap gap-2">

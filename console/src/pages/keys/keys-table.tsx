@@ -6,7 +6,7 @@ import { Menu, MenuItem, MenuSeparator } from '../../components/menu.tsx';
 import { Skeleton } from '../../components/states.tsx';
 import { Table, type Column } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
-import { cents } from '../../format/money.ts';
+import { exactMoney, moneyColumn } from '../../format/money.ts';
 import { Link } from '../../shell/link.tsx';
 import { KeyState, MaskedKey } from './key-state.tsx';
 
@@ -40,8 +40,12 @@ export function KeysTable(props: KeysTableProps) {
 }
 
 function columnsOf({ spend, hrefOf, onOpen, onEdit, onRevoke }: KeysTableProps): Column<Key>[] {
-  const spent = ({ id }: Key) =>
-    spend === undefined ? <Skeleton className="ml-auto h-4 w-12" /> : cents(spend.get(id) ?? '0');
+  const amount = moneyColumn(spend?.values() ?? []);
+  const spent = ({ id }: Key) => {
+    if (spend === undefined) return <Skeleton className="ml-auto h-4 w-12" />;
+    const usd = spend.get(id) ?? '0';
+    return <span title={exactMoney(usd)}>{amount(usd)}</span>;
+  };
   return [
     {
       name: 'name',

@@ -4,14 +4,14 @@ import { useRead } from '../../api/queries.ts';
 import { ButtonLink } from '../../components/button.tsx';
 import { Card, Figure } from '../../components/card.tsx';
 import { ErrorState, Skeleton } from '../../components/states.tsx';
-import { money } from '../../format/money.ts';
+import { exactMoney, money } from '../../format/money.ts';
 import { compact, percent, whole } from '../../format/number.ts';
+import { utcSpan, utcTick } from '../../format/time.ts';
 
 const Chart = lazy(() => import('../../charts/chart.tsx'));
 
 type Usage = ItemOf<'readUsage'>;
 
-const DAY = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', timeZone: 'UTC' });
 const HEIGHT = 140;
 
 /** Usage of an account this month. */
@@ -60,10 +60,11 @@ function Sums({ usage }: { usage: Usage | undefined }) {
     errors = 0,
     prompt_tokens: prompt = 0,
     completion_tokens: completion = 0,
+    cost_usd: cost = '0',
   } = usage ?? {};
   return (
     <dl className="grid grid-cols-2 content-start gap-x-4 gap-y-5">
-      <Figure label="Cost" value={money(usage?.cost_usd ?? '0')} />
+      <Figure label="Cost" value={<span title={exactMoney(cost)}>{money(cost)}</span>} />
       <Figure label="Requests" value={whole(requests)} />
       <Figure
         label="Tokens"
@@ -109,7 +110,9 @@ function Days({ days, readAt }: { days: readonly Usage[]; readAt: number }) {
         times={times}
         series={series}
         unit="count"
-        formatTime={(unixSeconds) => DAY.format(unixSeconds * 1000)}
+        partial={times.length - 1}
+        formatTime={utcSpan('day')}
+        formatTick={utcTick('day')}
         height={HEIGHT}
       />
     </Suspense>

@@ -3,7 +3,7 @@ import type { ItemOf } from '../../api/client.ts';
 import { Skeleton } from '../../components/states.tsx';
 import type { Column } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
-import { cents, money } from '../../format/money.ts';
+import { exactMoney, moneyColumn } from '../../format/money.ts';
 import { compact, whole } from '../../format/number.ts';
 import { Link } from '../../shell/link.tsx';
 import { AccountState, PlanName, type Account } from './account-words.tsx';
@@ -20,6 +20,8 @@ interface ColumnData {
 
 /** The columns of the list of accounts. */
 export function accountColumns({ used, isLoaded, defaultPlan }: ColumnData): Column<Account>[] {
+  const amount = moneyColumn([...used.values()].map((usage) => usage.cost_usd));
+  const cost = (usd: string) => <span title={exactMoney(usd)}>{amount(usd)}</span>;
   const figure = (account: Account, write: (usage: Usage | undefined) => ReactNode): ReactNode =>
     isLoaded ? write(used.get(account.id)) : <Skeleton className="ml-auto h-4 w-12" />;
   return [
@@ -55,7 +57,7 @@ export function accountColumns({ used, isLoaded, defaultPlan }: ColumnData): Col
       name: 'cost',
       heading: 'Cost this month',
       numeric: true,
-      cell: (account) => figure(account, cost),
+      cell: (account) => figure(account, (usage) => cost(usage?.cost_usd ?? '0')),
     },
   ];
 }
@@ -63,11 +65,6 @@ export function accountColumns({ used, isLoaded, defaultPlan }: ColumnData): Col
 function tokens(usage: Usage | undefined): ReactNode {
   const count = usage === undefined ? 0 : usage.prompt_tokens + usage.completion_tokens;
   return <span title={whole(count)}>{compact(count)}</span>;
-}
-
-function cost(usage: Usage | undefined): ReactNode {
-  const usd = usage?.cost_usd ?? '0';
-  return <span title={money(usd)}>{cents(usd)}</span>;
 }
 
 function Name({ account: { id, name, status } }: { account: Account }) {

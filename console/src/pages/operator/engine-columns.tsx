@@ -1,10 +1,9 @@
 import type { ReactNode } from 'react';
 import type { ItemOf } from '../../api/client.ts';
 import type { Column } from '../../components/table.tsx';
-import { bytes, oneDigit, percent, whole } from '../../format/number.ts';
+import { bytes, oneDigit, percentColumn, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import { EngineStatus } from '../../components/engine-status.tsx';
-import { UNKNOWN } from './words.ts';
 
 export type Engine = ItemOf<'listEngines'>;
 
@@ -13,12 +12,19 @@ export const keyOfEngine = ({ model, name }: Engine): string => `${model} ${name
 
 /** Formats a value; null, which means that the engine does not report it, becomes a dash. */
 export function orUnknown<Value>(value: Value | null, write: (value: Value) => ReactNode): ReactNode {
-  return value === null ? <span className="text-ink-3">{UNKNOWN}</span> : write(value);
+  return value === null ? <span className="text-ink-3">—</span> : write(value);
 }
 
 /** Returns the share of prompt tokens found in the prefix cache, 0 to 1; null: not reported, or no prompt yet. */
 export function cacheShare({ prompt_tokens: prompt, cached_tokens: cached }: Engine): number | null {
   return prompt === null || cached === null || prompt === 0 ? null : cached / prompt;
+}
+
+/** Returns the counts behind the share of `cacheShare`. */
+function cacheCounts({ prompt_tokens: prompt, cached_tokens: cached }: Engine): string | undefined {
+  return prompt === null || cached === null
+    ? undefined
+    : `${whole(cached)} of ${whole(prompt)} prompt tokens`;
 }
 
 /** Returns the time since the replica became ready, in milliseconds; null: not reported. */
@@ -63,7 +69,9 @@ export function engineColumns(onOpen: (engine: Engine) => void): Column<Engine>[
       heading: 'Cache hit rate',
       numeric: true,
       from: 'lg',
-      cell: (engine) => orUnknown(cacheShare(engine), percent),
+      cell: (engine) => (
+        <span title={cacheCounts(engine)}>{orUnknown(cacheShare(engine), percentColumn)}</span>
+      ),
     },
     { name: 'uptime', heading: 'Uptime', from: 'xl', cell: (engine) => <Uptime engine={engine} /> },
     { name: 'backend', heading: 'Backend', from: 'xl', cell: (engine) => <Backend engine={engine} /> },

@@ -9,7 +9,6 @@ import { bytes, oneDigit, percent, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import { cacheShare, orUnknown, placeOf, uptimeMs, type Engine } from './engine-columns.tsx';
 import { EngineStatus } from '../../components/engine-status.tsx';
-import { UNKNOWN } from './words.ts';
 
 /** The details of one replica; null: closed. */
 export function EngineDialog({ engine, onClose }: { engine: Engine | null; onClose: () => void }) {
@@ -58,7 +57,7 @@ function Details({ engine }: { engine: Engine }) {
           { label: 'Completion tokens since start', value: orUnknown(engine.completion_tokens, whole) },
           { label: 'Process memory', value: orUnknown(engine.memory_bytes, bytes) },
           { label: 'Restarts', value: orUnknown(engine.restarts, whole) },
-          { label: 'Ready since', value: <Time at={engine.started_at} never={UNKNOWN} /> },
+          { label: 'Ready since', value: <Time at={engine.started_at} never="—" /> },
           { label: 'Uptime', value: orUnknown(uptimeMs(engine), duration) },
           { label: 'Backend', value: orUnknown(engine.backend, String) },
           { label: 'Dialect', value: engine.dialect },

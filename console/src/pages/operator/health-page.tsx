@@ -8,7 +8,6 @@ import { Time } from '../../components/time.tsx';
 import { duration } from '../../format/time.ts';
 import { checksOf, type Check } from './health-checks.ts';
 import { Live } from './live.tsx';
-import { UNKNOWN } from './words.ts';
 
 const EVERY_MS = 5000;
 
@@ -91,7 +90,7 @@ function About({ health, now }: { health: ResponseOf<'readHealth'>; now: number 
         />
         <Figure
           label="Instances"
-          value={health.copies ?? UNKNOWN}
+          value={health.copies ?? '—'}
           note={<span className="block truncate">this instance: {health.copy}</span>}
         />
         <Figure label="Node.js" value={health.node_version} />

@@ -2,8 +2,8 @@ import { lazy, Suspense, useMemo } from 'react';
 import type { ResponseOf } from '../../api/client.ts';
 import { Card } from '../../components/card.tsx';
 import { Skeleton } from '../../components/states.tsx';
+import { clock } from '../../format/time.ts';
 import { smooth } from './load-figures.ts';
-import { clock } from './words.ts';
 
 const Chart = lazy(() => import('../../charts/chart.tsx'));
 

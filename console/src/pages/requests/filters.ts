@@ -8,6 +8,7 @@ import {
   type Days,
   type NamedRange,
 } from '../../components/date-range-days.ts';
+import { localRange } from '../../format/time.ts';
 
 /** Filters of the request log, as set in the URL; null: all. */
 export interface Filters {
@@ -83,24 +84,11 @@ export function toQuery(filters: Filters, today: string): Query {
   };
 }
 
-const MOMENT = new Intl.DateTimeFormat(undefined, {
-  day: 'numeric',
-  month: 'short',
-  hour: '2-digit',
-  minute: '2-digit',
-});
-
 /** Formats the time range. */
 export function rangeText({ range, from, to }: Filters): string {
   if (range !== null) return NAMED_RANGES[range];
-  if (from === null && to === null) return 'Any time';
-  if (from !== null && to !== null) {
-    if (isDay(from) && isDay(to)) return daysText({ from, to });
-    return MOMENT.formatRange(Date.parse(asMoment(from)), Date.parse(asMoment(to)));
-  }
-  return from === null
-    ? `Until ${MOMENT.format(Date.parse(asMoment(to ?? '')))}`
-    : `From ${MOMENT.format(Date.parse(asMoment(from)))}`;
+  if (from !== null && to !== null && isDay(from) && isDay(to)) return daysText({ from, to });
+  return localRange(from && asMoment(from), to && asMoment(to));
 }
 
 const asMoment = (text: string): string => (isDay(text) ? `${text}T00:00:00Z` : text);

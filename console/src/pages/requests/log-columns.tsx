@@ -1,5 +1,5 @@
 import type { Column } from '../../components/table.tsx';
-import { money } from '../../format/money.ts';
+import { exactMoney, moneyColumn } from '../../format/money.ts';
 import { whole } from '../../format/number.ts';
 import { dateTime, duration, logTime, utc } from '../../format/time.ts';
 import { Link } from '../../shell/link.tsx';
@@ -21,10 +21,13 @@ function Length({ ms }: { ms: number | null }) {
   return <span className="inline-block min-w-16">{ms === null ? '—' : duration(ms)}</span>;
 }
 
-const cost = ({ state, cost_usd }: Request): string => (state === 'open' ? '—' : money(cost_usd));
-
 /** The columns of the request log. On narrow windows the first one includes the most important of the others. */
-export function logColumns({ key, account, receipt }: Names): Column<Request>[] {
+export function logColumns(
+  requests: readonly Request[],
+  { key, account, receipt }: Names,
+): Column<Request>[] {
+  const amount = moneyColumn(requests.map(({ cost_usd }) => cost_usd));
+  const cost = ({ state, cost_usd }: Request): string => (state === 'open' ? '—' : amount(cost_usd));
   const columns: Column<Request>[] = [
     {
       name: 'time',
@@ -95,7 +98,7 @@ export function logColumns({ key, account, receipt }: Names): Column<Request>[] 
       from: 'sm',
       cell: (row) => (
         <>
-          <span className="inline-block min-w-24" title={`${row.cost_usd} USD`}>
+          <span className="inline-block min-w-24" title={exactMoney(row.cost_usd)}>
             {cost(row)}
           </span>
           <span className="block text-xs text-ink-3 xl:hidden">{tokens(row)}</span>

@@ -3,6 +3,7 @@ import type { ResponseOf } from '../../api/client.ts';
 import { CopyButton } from '../../components/copy.tsx';
 import { Meter } from '../../components/meter.tsx';
 import { limitAmount, limitLabel } from '../../format/limits.ts';
+import { exactMoneyColumn } from '../../format/money.ts';
 import { whole } from '../../format/number.ts';
 import type { Request } from './outcome.tsx';
 
@@ -21,9 +22,6 @@ export function Part({ title, aside, children }: { title: string; aside?: ReactN
   );
 }
 
-/** Formats an exact amount in USD with all digits. */
-const exact = (usd: string): string => (usd.startsWith('-') ? `−$${usd.slice(1)}` : `$${usd}`);
-
 const WHAT = { prompt: 'Prompt', completion: 'Completion', waived: 'Waived due to error' } as const;
 
 /** The cost breakdown, as computed by the service. */
@@ -35,6 +33,8 @@ export function CostLines({ request, cost }: { request: Request; cost: Receipt['
       </Part>
     );
   }
+  const amount = exactMoneyColumn([...cost.map(({ usd }) => usd), request.cost_usd]);
+  const price = exactMoneyColumn(cost.map(({ usd_per_million }) => usd_per_million));
   const cell = 'py-2 pl-3 text-right tabular-nums first:pl-0 first:text-left';
   return (
     <Part title="Cost">
@@ -56,8 +56,8 @@ export function CostLines({ request, cost }: { request: Request; cost: Receipt['
                 {WHAT[line.what]}
               </th>
               <td className={cell}>{whole(line.tokens)}</td>
-              <td className={cell}>{line.what === 'waived' ? '' : line.usd_per_million}</td>
-              <td className={cell}>{exact(line.usd)}</td>
+              <td className={cell}>{line.what === 'waived' ? '' : price(line.usd_per_million)}</td>
+              <td className={cell}>{amount(line.usd)}</td>
             </tr>
           ))}
         </tbody>
@@ -66,7 +66,7 @@ export function CostLines({ request, cost }: { request: Request; cost: Receipt['
             <th scope="row" colSpan={3} className={`${cell} font-medium`}>
               Total
             </th>
-            <td className={cell}>{exact(request.cost_usd)}</td>
+            <td className={cell}>{amount(request.cost_usd)}</td>
           </tr>
         </tfoot>
       </table>

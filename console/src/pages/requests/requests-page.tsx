@@ -188,7 +188,7 @@ function Rows({ scope, requests, openId, receiptOf }: RowsProps) {
   return (
     <Table
       label="Requests"
-      columns={logColumns({ key, account: scope.all ? account : null, receipt: receiptOf })}
+      columns={logColumns(requests, { key, account: scope.all ? account : null, receipt: receiptOf })}
       rows={requests}
       keyOf={({ id }) => id}
       onOpen={({ id }) => navigate(href(receiptOf(id)))}

@@ -3,8 +3,8 @@ import { Card } from '../../components/card.tsx';
 import { Segmented } from '../../components/choices.tsx';
 import { ErrorState, SkeletonRows } from '../../components/states.tsx';
 import { Table, type Column } from '../../components/table.tsx';
-import { money } from '../../format/money.ts';
-import { compact, oneDigit, percent, whole } from '../../format/number.ts';
+import { exactMoney, moneyColumn } from '../../format/money.ts';
+import { compact, oneDigit, percentColumn, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import { TextLink } from '../../shell/link.tsx';
 import type { Scope } from '../../shell/scope.tsx';
@@ -112,7 +112,7 @@ function ByPart({ scope, selection, all, by, linkOf }: BreakdownProps & { by: Ex
   return (
     <Table
       label={`Usage by ${SPLITS[by].toLowerCase()}`}
-      columns={partColumns(all, by, nameOf, link)}
+      columns={partColumns(all, by, rows, nameOf, link)}
       rows={rows}
       keyOf={(row) => partOf(row, by)}
     />
@@ -122,10 +122,12 @@ function ByPart({ scope, selection, all, by, linkOf }: BreakdownProps & { by: Ex
 function partColumns(
   all: Sums,
   by: Exclude<Split, 'status'>,
+  rows: readonly Sums[],
   nameOf: (id: string) => string,
   linkOf: (id: string) => string,
 ): Column<Sums>[] {
   const tokens = MEASURES.tokens;
+  const cost = moneyColumn(rows.map((row) => row.cost_usd));
   return [
     {
       name: 'part',
@@ -154,7 +156,7 @@ function partColumns(
       heading: 'Error rate',
       numeric: true,
       from: 'lg',
-      cell: (row) => (row.requests === 0 ? '—' : percent(row.errors / row.requests)),
+      cell: (row) => <Part part={row.errors} of={row.requests} />,
     },
     {
       name: 'tokens',
@@ -183,7 +185,7 @@ function partColumns(
       name: 'cost',
       heading: 'Cost',
       numeric: true,
-      cell: (row) => <span title={`${row.cost_usd} USD`}>{money(row.cost_usd)}</span>,
+      cell: (row) => <span title={exactMoney(row.cost_usd)}>{cost(row.cost_usd)}</span>,
     },
   ];
 }
@@ -204,7 +206,15 @@ function Share({ part, of }: { part: number; of: number }) {
       <span className="hidden h-1.5 w-16 overflow-hidden rounded-full bg-sunken sm:block" aria-hidden="true">
         <span className="block h-full rounded-full bg-accent" style={{ width: `${share * 100}%` }} />
       </span>
-      <span className="w-12">{percent(share)}</span>
+      <span className="w-14">
+        <Part part={part} of={of} />
+      </span>
     </span>
   );
+}
+
+/** A share as a percentage, exact on hover. */
+function Part({ part, of }: { part: number; of: number }) {
+  if (of === 0) return '—';
+  return <span title={`${whole(part)} of ${whole(of)}`}>{percentColumn(part / of)}</span>;
 }

@@ -20,6 +20,17 @@ export function timesOf({ from, to }: Days, unit: 'hour' | 'day'): number[] {
 /** Returns the end of the hour or day that starts at `time`, in Unix seconds. */
 export const endOf = (time: number, unit: 'hour' | 'day'): number => time + LENGTH[unit];
 
+/** Returns the index of the hour or day of a time (ISO 8601); undefined: it is not among them. */
+export function indexNow(times: readonly number[], unit: 'hour' | 'day', now: string): number | undefined {
+  const seconds = Date.parse(now) / 1000;
+  const index = times.findIndex((time) => time <= seconds && seconds < endOf(time, unit));
+  return index === -1 ? undefined : index;
+}
+
+/** Returns whether nothing was charged. */
+export const isFree = (over: OverTime | undefined): boolean =>
+  over !== undefined && over.every((sums) => sums === null || inexact(sums.cost_usd) === 0);
+
 /** Assigns rows by hour or day to their times. */
 export function overTime(times: readonly number[], rows: readonly Sums[]): OverTime {
   const byTime = new Map(rows.map((row) => [Date.parse(row.hour ?? row.day ?? '') / 1000, row]));

@@ -5,8 +5,8 @@ import type { Series } from '../../charts/series.ts';
 import { IconButton } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Skeleton } from '../../components/states.tsx';
+import { utcSpan, utcTick } from '../../format/time.ts';
 import type { ChartDefinition } from './chart-definitions.ts';
-import { tickOf, timeOf } from './times.ts';
 
 // The chart library is a third of the page's script, so it loads in parallel with the data.
 const Chart = lazy(() => import('../../charts/chart.tsx'));
@@ -15,6 +15,8 @@ interface ChartCardProps {
   definition: ChartDefinition;
   times: readonly number[];
   unit: 'hour' | 'day';
+  /** Index of the hour or day that is not over yet. */
+  partial: number | undefined;
   /** Whether usage is grouped. */
   ofParts: boolean;
   /** Null: loading. */
@@ -32,6 +34,7 @@ export function ChartCard({
   definition,
   times,
   unit,
+  partial,
   ofParts,
   series,
   linkOf,
@@ -41,7 +44,7 @@ export function ChartCard({
   const [asTable, setAsTable] = useState(false);
   const { title, hint, hintOfParts } = definition;
   const label = `${title} by ${unit}`;
-  const data = { label, times, unit: definition.unit, formatTime: timeOf(unit) };
+  const data = { label, times, partial, unit: definition.unit, formatTime: utcSpan(unit) };
   return (
     <Card
       title={title}
@@ -74,7 +77,7 @@ export function ChartCard({
         </div>
       ) : (
         <Suspense fallback={<Waiting />}>
-          <Chart {...data} {...{ series, onOpen }} formatTick={tickOf(unit)} height={HEIGHT} />
+          <Chart {...data} {...{ series, onOpen }} formatTick={utcTick(unit)} height={HEIGHT} />
         </Suspense>
       )}
     </Card>

@@ -1,7 +1,7 @@
 import { ArrowDownRight, ArrowRight, ArrowUpRight } from 'lucide-react';
 import { Card, Figure } from '../../components/card.tsx';
 import { Skeleton } from '../../components/states.tsx';
-import { inexact, money } from '../../format/money.ts';
+import { exactMoney, inexact, money } from '../../format/money.ts';
 import { compact, percent, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import type { Sums } from './buckets.ts';
@@ -34,7 +34,7 @@ const FIGURES: readonly FigureDefinition[] = [
     label: 'Cost',
     of: (sums) => inexact(sums.cost_usd),
     text: (_, sums) => money(sums.cost_usd),
-    exact: (_, sums) => `${sums.cost_usd} USD`,
+    exact: (_, sums) => exactMoney(sums.cost_usd),
   },
   {
     label: 'Error rate',

@@ -1,6 +1,7 @@
 import { useLocation } from 'wouter';
+import { useHour } from '../../components/date-range-now.ts';
 import { useHrefWithAccount } from '../../shell/account.ts';
-import type { OverTime } from './buckets.ts';
+import { indexNow, isFree, type OverTime } from './buckets.ts';
 import { ChartCard } from './chart-card.tsx';
 import { CHARTS, type ChartDefinition } from './chart-definitions.ts';
 import type { Selection } from './selection.ts';
@@ -20,9 +21,13 @@ interface UsageChartsProps {
   linkOf: (index: number) => string;
 }
 
-/** The usage charts. The first one has the full width. */
+/** The usage charts, without cost if all models are free. */
 export function UsageCharts({ selection, times, over, before, parts, models, linkOf }: UsageChartsProps) {
   const { unit, split, compare } = selection;
+  const partial = indexNow(times, unit, useHour());
+  const charts = CHARTS.filter(
+    ({ name }) => name !== 'cost' || !isFree(over) || (compare && !isFree(before)),
+  );
   const [, navigate] = useLocation();
   const href = useHrefWithAccount();
   const seriesOf = (definition: ChartDefinition) =>
@@ -36,16 +41,20 @@ export function UsageCharts({ selection, times, over, before, parts, models, lin
         });
   return (
     <div className="grid gap-4 lg:grid-cols-2">
-      {CHARTS.map((definition, index) => (
+      {charts.map((definition, index) => (
         <ChartCard
           key={definition.name}
-          {...{ definition, times, unit, linkOf }}
+          {...{ definition, times, unit, partial, linkOf }}
           ofParts={split !== 'status'}
           series={seriesOf(definition)}
           onOpen={(at) => navigate(href(linkOf(at)))}
-          className={index === 0 ? 'lg:col-span-2' : ''}
+          className={isWide(index, charts.length) ? 'lg:col-span-2' : ''}
         />
       ))}
     </div>
   );
 }
+
+/** The first chart has the full width, and the last one if it would be alone in its row. */
+const isWide = (index: number, count: number): boolean =>
+  index === 0 || (index === count - 1 && count % 2 === 0);

@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict';
+import { glob, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { exactMoney, exactMoneyColumn, money, moneyColumn } from '../../console/src/format/money.ts';
+import { percentColumn } from '../../console/src/format/number.ts';
+import { duration, localTime, utcSpan } from '../../console/src/format/time.ts';
+import { ROOT } from '../docs/markdown.ts';
+
+describe('money', () => {
+  test('of a single amount has cents, or three significant digits below a dollar', () => {
+    assert.deepEqual(['0', '1234567.8', '0.5', '0.000123456', '-2.5'].map(money), [
+      '$0.00',
+      '$1,234,567.80',
+      '$0.50',
+      '$0.000123',
+      '−$2.50',
+    ]);
+  });
+
+  test('in a column has the same decimals in each row, by the largest amount', () => {
+    const column = (...amounts: string[]) => amounts.map(moneyColumn(amounts));
+    assert.deepEqual(column('1234.567', '0.1', '0.001', '0'), ['$1,234.57', '$0.10', '<$0.01', '$0.00']);
+    assert.deepEqual(column('0.05', '0.00123', '0'), ['$0.0500', '$0.0012', '$0.0000']);
+    assert.deepEqual(column('0.00043', '0.0000004'), ['$0.000430', '<$0.000001']);
+    assert.deepEqual(column('0', '0'), ['$0.00', '$0.00']);
+    assert.deepEqual(column('-1.005', '0.995'), ['−$1.01', '$1.00']);
+  });
+
+  test('is exact on hover, and in receipts with aligned decimals', () => {
+    assert.equal(exactMoney('1234.500000000001'), '$1,234.500000000001');
+    assert.equal(exactMoney('3'), '$3.00');
+    const amounts = ['0.0001', '12', '-0.25'];
+    assert.deepEqual(amounts.map(exactMoneyColumn(amounts)), ['$0.0001', '$12.0000', '−$0.2500']);
+  });
+});
+
+describe('percentages', () => {
+  test('in a column have one decimal, and only 0 and 1 look like it', () => {
+    const shares = [0, 0.0001, 0.125, 0.5, 0.9999, 1].map((share) => percentColumn(share).replace(/\s/, ''));
+    assert.deepEqual(shares, ['0.0%', '<0.1%', '12.5%', '50.0%', '>99.9%', '100.0%']);
+  });
+});
+
+describe('times', () => {
+  test('durations do not round up to the next unit', () => {
+    assert.deepEqual([0, 0.42, 9.96, 999.6, 9996, 59_960, 3_599_600, 7_500_000, 200_000_000].map(duration), [
+      '0 ms',
+      '0.4 ms',
+      '10 ms',
+      '1.00 s',
+      '10.0 s',
+      '1 min 0 s',
+      '1 h 0 min',
+      '2 h 5 min',
+      '2 d 7 h',
+    ]);
+  });
+
+  test('UTC days and local times say which they are', () => {
+    assert.match(utcSpan('day')(Date.parse('2026-11-22') / 1000), /22.* UTC$/);
+    assert.match(utcSpan('hour')(Date.parse('2026-11-22T23:00:00Z') / 1000), /22.*23.* UTC$/);
+    assert.match(localTime('2026-12-01T00:00:00.000Z'), / local time$/);
+  });
+
+  test('numbers and times are formatted in one folder', async () => {
+    const source = join(ROOT, 'console', 'src');
+    for await (const path of glob('**/*.{ts,tsx}', { cwd: source })) {
+      if (path.startsWith('format')) continue;
+      assert.doesNotMatch(await readFile(join(source, path), 'utf8'), /\bIntl\.|\.toLocale/, path);
+    }
+  });
+});
