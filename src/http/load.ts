@@ -1,12 +1,15 @@
-/** Seconds that are told: five minutes. */
+/** Length of the history: five minutes. */
 const SECONDS = 300;
 
-/** Times to the first token of one second that its median is taken of: the newest. */
+/** Seconds over which percentiles are computed, so that they are not a comb at low load. */
+const WINDOW = 10;
+
+/** Times to first token kept per second: the latest ones. */
 const SAMPLES = 64;
 
-/** How a generation ended, for those who watch the load. */
+/** How a generation ended. */
 export interface Ended {
-  /** It ended with an error; a caller who hung up is none. */
+  /** Whether it ended with an error. A client that disconnected is not an error. */
   failed: boolean;
   promptTokens: number;
   completionTokens: number;
@@ -14,21 +17,26 @@ export interface Ended {
   ttftMs: number | null;
 }
 
-/** Requests that ended in one second. */
+interface TtftPercentiles {
+  p50: number;
+  p95: number;
+}
+
+/** The requests that ended in one second. */
 export interface LoadSecond {
-  /** When it began, in Unix milliseconds. */
+  /** Start of the second, in Unix milliseconds. */
   atMs: number;
   requests: number;
   errors: number;
   promptTokens: number;
   completionTokens: number;
-  /** The median; null: none of them had a first token. */
-  ttftMs: number | null;
+  /** Of the 10 seconds that end with this one; null: none of their requests had a first token. */
+  ttftMs: TtftPercentiles | null;
 }
 
-/** One place of the ring. */
+/** One second of the ring. */
 class Bucket {
-  /** Unix seconds of which it tells. */
+  /** Unix seconds; -1: never used. */
   second = -1;
   requests = 0;
   errors = 0;
@@ -36,6 +44,8 @@ class Bucket {
   completionTokens = 0;
   firstTokens = 0;
   readonly ttftMs = new Float32Array(SAMPLES);
+  /** The percentiles of the window that ends with this second; undefined: not computed yet. */
+  percentiles: TtftPercentiles | null | undefined;
 
   begin(second: number): void {
     this.second = second;
@@ -44,32 +54,29 @@ class Bucket {
     this.promptTokens = 0;
     this.completionTokens = 0;
     this.firstTokens = 0;
+    this.percentiles = undefined;
   }
 
-  get median(): number | null {
-    const count = Math.min(this.firstTokens, SAMPLES);
-    if (count === 0) return null;
-    return this.ttftMs.subarray(0, count).toSorted()[(count - 1) >> 1] ?? null;
+  get samples(): Float32Array {
+    return this.ttftMs.subarray(0, Math.min(this.firstTokens, SAMPLES));
   }
 }
 
 /**
- * What this copy of the service did in the last minutes, second by second: a ring that is written where requests
- * end, at the cost of some additions each, and never grows.
+ * The load of this instance in the last minutes, by second: a ring of fixed size that is written when requests end, at
+ * the cost of a few additions each.
  */
 export class Load {
-  readonly #ring = Array.from({ length: SECONDS + 1 }, () => new Bucket());
+  readonly #ring = Array.from({ length: SECONDS + WINDOW }, () => new Bucket());
   readonly #now: () => number;
 
-  /** `now` tells Unix milliseconds. */
+  /** `now` returns Unix milliseconds. */
   constructor(now: () => number = Date.now) {
     this.#now = now;
   }
 
   ended({ failed, promptTokens, completionTokens, ttftMs }: Ended): void {
-    const second = Math.floor(this.#now() / 1000);
-    const bucket = this.#at(second);
-    if (bucket.second !== second) bucket.begin(second);
+    const bucket = this.#bucket(Math.floor(this.#now() / 1000));
     bucket.requests++;
     if (failed) bucket.errors++;
     bucket.promptTokens += promptTokens;
@@ -77,26 +84,36 @@ export class Load {
     if (ttftMs !== null) bucket.ttftMs[bucket.firstTokens++ % SAMPLES] = ttftMs;
   }
 
-  /** The last 300 seconds that are over, the oldest first; those in which nothing ended are there too. */
+  /** Returns the last 300 full seconds, oldest first, including those without requests. */
   lastSeconds(): LoadSecond[] {
     const current = Math.floor(this.#now() / 1000);
     return Array.from({ length: SECONDS }, (_, index) => {
-      const second = current - SECONDS + index;
-      const bucket = this.#at(second);
-      const told = bucket.second === second;
+      const bucket = this.#bucket(current - SECONDS + index);
       return {
-        atMs: second * 1000,
-        requests: told ? bucket.requests : 0,
-        errors: told ? bucket.errors : 0,
-        promptTokens: told ? bucket.promptTokens : 0,
-        completionTokens: told ? bucket.completionTokens : 0,
-        ttftMs: told ? bucket.median : null,
+        atMs: bucket.second * 1000,
+        requests: bucket.requests,
+        errors: bucket.errors,
+        promptTokens: bucket.promptTokens,
+        completionTokens: bucket.completionTokens,
+        // A full second does not change anymore, so each window is sorted once.
+        ttftMs: (bucket.percentiles ??= this.#percentiles(bucket.second)),
       };
     });
   }
 
-  #at(second: number): Bucket {
-    // The ring has every place, and seconds are whole and positive.
-    return this.#ring[second % this.#ring.length] as Bucket;
+  #percentiles(second: number): TtftPercentiles | null {
+    const samples = Array.from({ length: WINDOW }, (_, before) => this.#bucket(second - before).samples);
+    const sorted = Float32Array.from(samples.flatMap((some) => [...some])).sort();
+    const at = (share: number) => sorted[Math.ceil(share * sorted.length) - 1];
+    const [p50, p95] = [at(0.5), at(0.95)];
+    return p50 === undefined || p95 === undefined ? null : { p50, p95 };
+  }
+
+  /** Returns the bucket of a second, emptied if it had an older one. */
+  #bucket(second: number): Bucket {
+    // Seconds are positive integers, so the index is in the ring.
+    const bucket = this.#ring[second % this.#ring.length] as Bucket;
+    if (bucket.second !== second) bucket.begin(second);
+    return bucket;
   }
 }

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
+import { glob, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { isAboveZero, isMeasured, isolated, painted, type Series } from '../../console/src/charts/series.ts';
 import { ticks } from '../../console/src/charts/ticks.ts';
 import { tickLabels, valueTicks, type Unit } from '../../console/src/charts/value-axis.ts';
+import { ROOT } from '../docs/markdown.ts';
 
 const HOUR = 3600;
 const DAY = 86_400;
@@ -162,5 +165,12 @@ describe('values at the axis', () => {
     const [, digits = '', suffix = ''] = /^\$?([\d,.]+) ?(\w*)$/.exec(text) ?? [];
     const read = Number(digits.replaceAll(',', '')) * (SIZES[suffix] ?? 1);
     assert.ok(Math.abs(read - value) <= value * 1e-9, seen);
+  }
+});
+
+test('colors of measures are set in one table', async () => {
+  const source = join(ROOT, 'console', 'src');
+  for await (const path of glob('{pages,components}/**/*.{ts,tsx}', { cwd: source })) {
+    assert.doesNotMatch(await readFile(join(source, path), 'utf8'), /color: \d|series-\d/, path);
   }
 });

@@ -4,30 +4,30 @@ import { Load, type Ended } from '../../src/http/load.ts';
 
 const ENDED: Ended = { failed: false, promptTokens: 10, completionTokens: 5, ttftMs: null };
 
-test('seconds that are over are told, the oldest first, each with what ended in it', () => {
+test('lists full seconds, oldest first, with the requests that ended in each', () => {
   let now = 1_800_000_000_500;
   const load = new Load(() => now);
   for (const ttftMs of [30, 10, 20]) load.ended({ ...ENDED, ttftMs });
   load.ended({ ...ENDED, failed: true });
-  assert.equal(load.lastSeconds().at(-1)?.requests, 0, 'this second is not over');
+  assert.equal(load.lastSeconds().at(-1)?.requests, 0, 'the current second is not full');
   now += 1000;
   load.ended({ ...ENDED, ttftMs: 7 });
-  const told = load.lastSeconds();
-  assert.equal(told.length, 300);
-  assert.deepEqual(told.at(-1), {
+  const seconds = load.lastSeconds();
+  assert.equal(seconds.length, 300);
+  assert.deepEqual(seconds.at(-1), {
     atMs: 1_800_000_000_000,
     requests: 4,
     errors: 1,
     promptTokens: 40,
     completionTokens: 20,
-    ttftMs: 20,
+    ttftMs: { p50: 20, p95: 30 },
   });
-  const [first, second] = told;
+  const [first, second] = seconds;
   assert.deepEqual([first?.atMs, (second?.atMs ?? 0) - (first?.atMs ?? 0)], [1_799_999_701_000, 1000]);
   assert.deepEqual([first?.requests, first?.ttftMs], [0, null]);
 });
 
-test('a second is forgotten after five minutes, and not taken for the one that has its place', () => {
+test('a second is dropped after five minutes, and its place is reused', () => {
   let now = 1_800_000_000_000;
   const load = new Load(() => now);
   load.ended(ENDED);
@@ -42,10 +42,40 @@ test('a second is forgotten after five minutes, and not taken for the one that h
   assert.equal(requests(), 2);
 });
 
-test('the median of a busy second is that of its newest answers', () => {
+test('percentiles are over ten seconds, so that single requests do not jump', () => {
+  let now = 1_800_000_000_000;
+  const load = new Load(() => now);
+  for (let second = 1; second <= 20; second++) {
+    load.ended({ ...ENDED, ttftMs: 10 * second });
+    now += 1000;
+  }
+  const ofLast = (count: number) =>
+    load
+      .lastSeconds()
+      .slice(-count)
+      .map(({ ttftMs }) => ttftMs);
+  assert.deepEqual(ofLast(2), [
+    { p50: 140, p95: 190 },
+    { p50: 150, p95: 200 },
+  ]);
+  now += 9000;
+  assert.deepEqual(ofLast(1), [{ p50: 200, p95: 200 }]);
+  now += 1000;
+  assert.deepEqual(ofLast(2), [{ p50: 200, p95: 200 }, null]);
+});
+
+test('the window of the oldest second is complete', () => {
+  let now = 1_800_000_000_000;
+  const load = new Load(() => now);
+  load.ended({ ...ENDED, ttftMs: 30 });
+  now += 309_000;
+  assert.deepEqual(load.lastSeconds()[0]?.ttftMs, { p50: 30, p95: 30 });
+});
+
+test('the percentiles of a busy second are those of its latest requests', () => {
   let now = 1_800_000_000_000;
   const load = new Load(() => now);
   for (let index = 0; index < 1000; index++) load.ended({ ...ENDED, ttftMs: index < 900 ? 1000 : 50 });
   now += 1000;
-  assert.equal(load.lastSeconds().at(-1)?.ttftMs, 50);
+  assert.deepEqual(load.lastSeconds().at(-1)?.ttftMs, { p50: 50, p95: 50 });
 });

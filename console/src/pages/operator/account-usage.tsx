@@ -1,6 +1,7 @@
 import { lazy, Suspense, useMemo } from 'react';
 import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
+import { COLORS } from '../../charts/colors.ts';
 import { ButtonLink } from '../../components/button.tsx';
 import { Card, Figure } from '../../components/card.tsx';
 import { ErrorState, Skeleton } from '../../components/states.tsx';
@@ -90,13 +91,13 @@ function Days({ days, readAt }: { days: readonly Usage[]; readAt: number }) {
       series: [
         {
           label: 'Prompt tokens',
-          color: 3,
+          color: COLORS.prompt,
           shape: 'bar' as const,
           values: month.map((day) => byDay.get(day)?.prompt_tokens ?? 0),
         },
         {
           label: 'Completion tokens',
-          color: 1,
+          color: COLORS.completion,
           shape: 'bar' as const,
           values: month.map((day) => byDay.get(day)?.completion_tokens ?? 0),
         },

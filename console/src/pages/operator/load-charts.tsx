@@ -1,5 +1,7 @@
 import { lazy, Suspense, useMemo } from 'react';
 import type { ResponseOf } from '../../api/client.ts';
+import { COLORS } from '../../charts/colors.ts';
+import type { Series } from '../../charts/series.ts';
 import { Card } from '../../components/card.tsx';
 import { Skeleton } from '../../components/states.tsx';
 import { clock } from '../../format/time.ts';
@@ -7,61 +9,15 @@ import { smooth } from './load-figures.ts';
 
 const Chart = lazy(() => import('../../charts/chart.tsx'));
 
+type Second = ResponseOf<'readLoad'>['seconds'][number];
+
 /** Seconds over which rates are averaged. */
 const SPAN = 5;
 const HEIGHT = 180;
 
 /** Charts of the last five minutes. */
-export function LoadCharts({ seconds }: { seconds: ResponseOf<'readLoad'>['seconds'] }) {
-  const { times, requests, tokens, ttft } = useMemo(() => {
-    const rate = (label: string, color: number, values: number[], shape: 'line' | 'area') => ({
-      label,
-      color,
-      shape,
-      // A line of no errors would look like a line of errors.
-      sparse: label === 'Errors',
-      values: smooth(values, SPAN),
-    });
-    return {
-      times: seconds.map(({ at }) => Date.parse(at) / 1000),
-      requests: [
-        rate(
-          'Requests',
-          1,
-          seconds.map(({ requests }) => requests),
-          'area',
-        ),
-        rate(
-          'Errors',
-          5,
-          seconds.map(({ errors }) => errors),
-          'line',
-        ),
-      ],
-      tokens: [
-        rate(
-          'Prompt',
-          3,
-          seconds.map(({ prompt_tokens }) => prompt_tokens),
-          'line',
-        ),
-        rate(
-          'Completion',
-          1,
-          seconds.map(({ completion_tokens }) => completion_tokens),
-          'area',
-        ),
-      ],
-      ttft: [
-        {
-          label: 'Median',
-          color: 2,
-          shape: 'line' as const,
-          values: seconds.map(({ ttft_ms: ttftMs }) => ttftMs),
-        },
-      ],
-    };
-  }, [seconds]);
+export function LoadCharts({ seconds }: { seconds: readonly Second[] }) {
+  const { times, requests, tokens, ttft } = useMemo(() => seriesOf(seconds), [seconds]);
   const shared = { times, formatTime: (unixSeconds: number) => clock(unixSeconds * 1000), height: HEIGHT };
   return (
     <div className="grid gap-4 lg:grid-cols-2">
@@ -75,13 +31,53 @@ export function LoadCharts({ seconds }: { seconds: ResponseOf<'readLoad'>['secon
           <Chart {...shared} label="Prompt and completion tokens per second" series={tokens} unit="rate" />
         </Suspense>
       </Card>
-      <Card title="Time to first token" hint="Median of each second">
+      <Card title="Time to first token" hint="p50 and p95 over 10 seconds">
         <Suspense fallback={<ChartSpace />}>
-          <Chart {...shared} label="Median time to first token" series={ttft} unit="ms" />
+          <Chart {...shared} label="Time to first token, p50 and p95" series={ttft} unit="ms" />
         </Suspense>
       </Card>
     </div>
   );
+}
+
+function seriesOf(
+  seconds: readonly Second[],
+): { times: number[] } & Record<'requests' | 'tokens' | 'ttft', Series[]> {
+  const rate = (of: (second: Second) => number) => smooth(seconds.map(of), SPAN);
+  const ttft = (share: 'p50' | 'p95') =>
+    seconds.map(({ ttft_ms: percentiles }) => percentiles?.[share] ?? null);
+  return {
+    times: seconds.map(({ at }) => Date.parse(at) / 1000),
+    requests: [
+      { label: 'Requests', color: COLORS.requests, shape: 'area', values: rate(({ requests }) => requests) },
+      // A line of no errors would look like a line of errors.
+      {
+        label: 'Errors',
+        color: COLORS.errors,
+        shape: 'line',
+        sparse: true,
+        values: rate(({ errors }) => errors),
+      },
+    ],
+    tokens: [
+      {
+        label: 'Prompt',
+        color: COLORS.prompt,
+        shape: 'line',
+        values: rate((second) => second.prompt_tokens),
+      },
+      {
+        label: 'Completion',
+        color: COLORS.completion,
+        shape: 'area',
+        values: rate((second) => second.completion_tokens),
+      },
+    ],
+    ttft: [
+      { label: 'p50', color: COLORS.ttft, shape: 'line', values: ttft('p50') },
+      { label: 'p95', color: COLORS.ttft, shape: 'line', tail: true, values: ttft('p95') },
+    ],
+  };
 }
 
 /** Has the height of a chart with its legend. */

@@ -8,8 +8,6 @@ interface Recent {
   tokensPerSecond: number;
   /** Share of finished requests with an error, 0 to 1; null: none finished. */
   errorShare: number | null;
-  /** Median of the medians of each second, in milliseconds; null: no first token. */
-  ttftMs: number | null;
 }
 
 /** Aggregates the last `span` seconds. */
@@ -17,12 +15,10 @@ export function recent(seconds: readonly Second[], span: number): Recent {
   const last = seconds.slice(-span);
   const requests = sum(last, ({ requests }) => requests);
   const tokens = sum(last, ({ prompt_tokens: prompt, completion_tokens: completion }) => prompt + completion);
-  const times = last.flatMap(({ ttft_ms: ttftMs }) => ttftMs ?? []).toSorted((a, b) => a - b);
   return {
     requestsPerSecond: last.length > 0 ? requests / last.length : 0,
     tokensPerSecond: last.length > 0 ? tokens / last.length : 0,
     errorShare: requests > 0 ? sum(last, ({ errors }) => errors) / requests : null,
-    ttftMs: times[Math.floor(times.length / 2)] ?? null,
   };
 }
 

@@ -13,7 +13,7 @@ import { LoadModels } from './load-models.tsx';
 
 const EVERY_MS = 1000;
 
-/** Seconds over which rates, and shares and medians, are computed. */
+/** Seconds over which rates (and the percentiles of the API), and shares are computed. */
 const RATE_SPAN = 10;
 const SHARE_SPAN = 60;
 
@@ -43,6 +43,7 @@ export default function LoadPage() {
 function Now({ load }: { load: ResponseOf<'readLoad'> }) {
   const rates = recent(load.seconds, RATE_SPAN);
   const shares = recent(load.seconds, SHARE_SPAN);
+  const ttft = load.seconds.at(-1)?.ttft_ms ?? null;
   return (
     <>
       {load.copies !== null && load.copies > 1 && (
@@ -77,8 +78,12 @@ function Now({ load }: { load: ResponseOf<'readLoad'> }) {
         />
         <Figure
           label="Time to first token"
-          value={shares.ttftMs === null ? '—' : duration(shares.ttftMs)}
-          note={shares.ttftMs === null ? 'no requests' : 'median, last minute'}
+          value={ttft === null ? '—' : duration(ttft.p50)}
+          note={
+            ttft === null
+              ? `no requests in ${RATE_SPAN} s`
+              : `p50; p95 ${duration(ttft.p95)}, last ${RATE_SPAN} s`
+          }
         />
       </Figures>
       <LoadCharts seconds={load.seconds} />

@@ -1,4 +1,5 @@
 import type { ResponseOf } from '../../api/client.ts';
+import { COLORS } from '../../charts/colors.ts';
 import { oneDigit } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import { between } from './outcome.tsx';
@@ -14,8 +15,8 @@ interface Stage {
   ms: number | null;
   /** Duration, or why it is unknown. */
   text: string;
-  /** Background class of the bar. */
-  color: string;
+  /** Series color of the bar. */
+  color: number;
 }
 
 /** A timeline of the stages of a request. */
@@ -43,9 +44,9 @@ export function Waterfall({ receipt }: { receipt: Receipt }) {
 }
 
 const STAGES = [
-  { name: 'Queue', meaning: 'waiting for a slot', color: 'bg-series-6' },
-  { name: 'Prefill', meaning: 'processing the prompt until the first token', color: 'bg-series-2' },
-  { name: 'Decode', meaning: 'generating the completion', color: 'bg-series-1' },
+  { name: 'Queue', meaning: 'waiting for a slot', color: COLORS.queue },
+  { name: 'Prefill', meaning: 'processing the prompt until the first token', color: COLORS.prefill },
+  { name: 'Decode', meaning: 'generating the completion', color: COLORS.decode },
 ] as const;
 
 /** Returns the stages. The time after the last finished stage belongs to the stage that did not finish. */
@@ -83,8 +84,12 @@ function Bar({ stage: { name, meaning, ms, text, color }, before, share }: BarPr
       <span className="block h-3 overflow-hidden rounded bg-sunken" aria-hidden="true">
         {ms !== null && (
           <span
-            className={`block h-full min-w-0.5 rounded-[3px] ${color}`}
-            style={{ width: `${share * 100}%`, marginLeft: `min(${before * 100}%, calc(100% - 2px))` }}
+            className="block h-full min-w-0.5 rounded-[3px]"
+            style={{
+              background: `var(--series-${color})`,
+              width: `${share * 100}%`,
+              marginLeft: `min(${before * 100}%, calc(100% - 2px))`,
+            }}
           />
         )}
       </span>

@@ -1,3 +1,4 @@
+import { COLORS, groupColor, OTHER_COLOR } from '../../charts/colors.ts';
 import type { Series } from '../../charts/series.ts';
 import type { Unit } from '../../charts/value-axis.ts';
 import { rest, speedAt, ttftAt, valuesOf, type Measure, type OverTime } from './buckets.ts';
@@ -35,9 +36,9 @@ export const CHARTS: readonly ChartDefinition[] = [
     hint: 'Prompt and completion tokens',
     unit: 'count',
     seriesOf: stacked('tokens', [
-      ['Prompt (uncached)', 'uncached', 1],
-      ['Prompt (cached)', 'cached', 6],
-      ['Completion', 'completion', 2],
+      ['Prompt (uncached)', 'uncached'],
+      ['Prompt (cached)', 'cached'],
+      ['Completion', 'completion'],
     ]),
   },
   {
@@ -46,10 +47,10 @@ export const CHARTS: readonly ChartDefinition[] = [
     hint: 'By start time. Running requests are not included.',
     unit: 'count',
     seriesOf: stacked('requests', [
-      ['Completed', 'completed', 4],
-      ['Errors', 'errors', 5],
-      ['Client disconnected', 'disconnected', 2],
-      ['Interrupted', 'interrupted', 6],
+      ['Completed', 'completed'],
+      ['Errors', 'errors'],
+      ['Client disconnected', 'disconnected'],
+      ['Interrupted', 'interrupted'],
     ]),
   },
   {
@@ -57,7 +58,7 @@ export const CHARTS: readonly ChartDefinition[] = [
     title: 'Cost',
     hint: 'In USD, at the prices when each request started',
     unit: 'usd',
-    seriesOf: stacked('cost', [['Cost', 'cost', 1]]),
+    seriesOf: stacked('cost', [['Cost', 'cost']]),
   },
   {
     name: 'ttft',
@@ -78,15 +79,15 @@ export const CHARTS: readonly ChartDefinition[] = [
 ];
 
 /** Returns stacked bars: one per group, or one per component of the measure. */
-function stacked(measure: Measure, madeOf: readonly (readonly [string, Measure, number])[]) {
+function stacked(measure: Measure, madeOf: readonly (readonly [string, Measure & keyof typeof COLORS])[]) {
   return ({ over, before, parts }: ChartData): Series[] => {
     const bars = parts
       ? barsOfParts(over, parts, measure)
-      : madeOf.map(([label, part, color]): Series => ({
+      : madeOf.map(([label, part]): Series => ({
           label,
           values: valuesOf(over, part),
           shape: 'bar',
-          color,
+          color: COLORS[part],
         }));
     return before === null ? bars : [...bars, faint('Previous period', valuesOf(before, measure))];
   };
@@ -98,12 +99,12 @@ function barsOfParts(over: OverTime, parts: readonly Part[], measure: Measure): 
     label,
     values: all[index] ?? [],
     shape: 'bar',
-    color: index + 1,
+    color: groupColor(index),
   }));
   const others = rest(valuesOf(over, measure), all);
   // The rounding remainder is not assigned to any series.
   const isNothing = others.every((value) => value < 1e-9);
-  return isNothing ? bars : [...bars, { label: 'Other', values: others, shape: 'bar', color: 6 }];
+  return isNothing ? bars : [...bars, { label: 'Other', values: others, shape: 'bar', color: OTHER_COLOR }];
 }
 
 /** Returns lines for p50 and p95; only p50 per group, to limit their number. */
@@ -113,11 +114,11 @@ function ttft({ over, before, parts }: ChartData): Series[] {
         label,
         values: ttftAt(over, 'p50'),
         shape: 'line',
-        color: index + 1,
+        color: groupColor(index),
       }))
     : [
-        { label: 'p50', values: ttftAt(over, 'p50'), shape: 'line', color: 1 },
-        { label: 'p95', values: ttftAt(over, 'p95'), shape: 'line', color: 1, tail: true },
+        { label: 'p50', values: ttftAt(over, 'p50'), shape: 'line', color: COLORS.ttft },
+        { label: 'p95', values: ttftAt(over, 'p95'), shape: 'line', color: COLORS.ttft, tail: true },
       ];
   return before === null ? series : [...series, faint('p50, previous period', ttftAt(before, 'p50'))];
 }
@@ -125,8 +126,14 @@ function ttft({ over, before, parts }: ChartData): Series[] {
 /** Returns lines for p50 and p5, the slow end, of each model. */
 function speed({ models }: ChartData): Series[] {
   return models.flatMap(({ label, over }, index): Series[] => [
-    { label: `${label}, p50`, values: speedAt(over, 'p50'), shape: 'line', color: index + 1 },
-    { label: `${label}, p5`, values: speedAt(over, 'p5'), shape: 'line', color: index + 1, tail: true },
+    { label: `${label}, p50`, values: speedAt(over, 'p50'), shape: 'line', color: groupColor(index) },
+    {
+      label: `${label}, p5`,
+      values: speedAt(over, 'p5'),
+      shape: 'line',
+      color: groupColor(index),
+      tail: true,
+    },
   ]);
 }
 
@@ -134,6 +141,6 @@ const faint = (label: string, values: readonly (number | null)[]): Series => ({
   label,
   values,
   shape: 'line',
-  color: 6,
+  color: OTHER_COLOR,
   faint: true,
 });

@@ -91,9 +91,11 @@ const second = z.object({
   prompt_tokens: count,
   completion_tokens: count,
   ttft_ms: z
-    .number()
+    .object({ p50: z.number(), p95: z.number() })
     .nullable()
-    .describe('Median time to first token; null: no request of this second had a token.'),
+    .describe(
+      'Time to first token of the requests that ended in the 10 seconds up to the end of this one; null: none had a token.',
+    ),
 });
 
 const copies = z.int().nullable().describe('Number of running instances; null: unknown.');
