@@ -11,7 +11,7 @@ import * as fc from 'fast-check';
 import { loadBackend } from '../src/engine/llama/backend.ts';
 import { NativeModel } from '../src/engine/llama/binding.ts';
 import { TokenSample } from '../src/engine/llama/grammar-work.ts';
-import { grammarOf } from '../src/engine/llama/grammar.ts';
+import { toGbnf } from '../src/engine/llama/grammar.ts';
 import { ServiceError } from '../src/errors.ts';
 import { SILENT } from '../src/log.ts';
 import { checkJsonSchema } from '../src/openai/json-schema.ts';
@@ -65,7 +65,7 @@ async function measure(schema: unknown): Promise<Times | { refusedMs: number; er
   let gbnf: string;
   try {
     const checked = checkJsonSchema(schema, 'response_format.json_schema.schema');
-    gbnf = grammarOf({ type: 'json_schema', name: 'bench', schema: checked, strict: null }, tokens);
+    gbnf = toGbnf({ type: 'json_schema', name: 'bench', schema: checked, strict: null }, tokens);
   } catch (error) {
     if (error instanceof ServiceError) return { refusedMs: cpuMs(began), error };
     throw error;

@@ -6,7 +6,7 @@ import type { OnProgress } from '../models/progress.ts';
 import type { ChildSettings } from './child.ts';
 import { openReplica } from './client.ts';
 import type { Engine, EngineDescription, EngineState } from './engine.ts';
-import type { LlamaOptions } from './llama/engine.ts';
+import type { LlamaOptions } from './llama/load-model.ts';
 import { SCRIPTED_DEFAULTS, type ScriptedOptions } from './scripted/options.ts';
 import { EMPTY_REPORT, type ReplicaReport } from './replica-report.ts';
 import { Supervisor } from './supervisor.ts';

@@ -10,7 +10,7 @@ import { NO_END } from '../default-model.ts';
 
 const file = process.env.SLUICE_TEST_MODEL;
 
-test('a GPU package comes before the plain one, and each platform has its own', () => {
+test('GPU packages are preferred, and each platform has its own packages', () => {
   assert.deepEqual(packagesOf('linux', 'x64'), [
     '@node-llama-cpp/linux-x64-cuda',
     '@node-llama-cpp/linux-x64-vulkan',
@@ -20,12 +20,12 @@ test('a GPU package comes before the plain one, and each platform has its own', 
   assert.deepEqual(packagesOf('sunos', 'x64'), []);
 });
 
-/** What the engine relies on, and each of the addon's traps, at the version that is pinned. */
+/** The behavior of the pinned addon version that the engine relies on. */
 describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is not set' }, () => {
   let backend: Backend;
   let model: NativeModel;
   let context: NativeContext;
-  let passing: object;
+  let garbage: object;
 
   before(async () => {
     backend = await loadBackend(SILENT);
@@ -49,7 +49,7 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
 
   const tokens = (text: string): Uint32Array => model.tokenize(text, false);
 
-  /** Computes `text` in a sequence, from this position on, and returns the logits of the next token. */
+  /** Computes `text` from a position on, and returns the logits of the next token. */
   async function nextLogits(sequence: number, text: Uint32Array, from = 0): Promise<Float32Array> {
     const sampler = model.sampler({ temperature: 0, seed: 1 });
     const rest = text.subarray(from);
@@ -61,11 +61,11 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
     return logits;
   }
 
-  /** The largest difference between two rows of logits. */
+  /** Returns the largest difference between two rows of logits. */
   const distance = (one: Float32Array, other: Float32Array): number =>
-    one.reduce((most, logit, token) => Math.max(most, Math.abs(logit - (other[token] ?? NaN))), 0);
+    one.reduce((max, logit, token) => Math.max(max, Math.abs(logit - (other[token] ?? NaN))), 0);
 
-  test('an addon of another version is refused by what it lacks', () => {
+  test('an incompatible version of the addon is refused with what is missing', () => {
     assert.equal(checkAddon(backend.addon), backend.addon);
     class AddonContext {
       initBatch() {}
@@ -74,17 +74,17 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
     assert.throws(() => checkAddon({}), /incompatible version/);
   });
 
-  test('a slot has at least what was asked for, and the binding knows how much', () => {
+  test('a slot has at least the requested tokens, and the binding reports how many', () => {
     assert.equal(context.slotTokens, 256);
     assert.equal(context.slots, 3);
   });
 
-  test('control tokens are read from trusted text only', () => {
+  test('control tokens are only recognized in trusted text', () => {
     assert.equal(model.tokenize('<|im_end|>', true).length, 1);
     assert(model.tokenize('<|im_end|>', false).length > 1);
   });
 
-  test('a sequence id out of range, which would end the process, is an assertion', async () => {
+  test('a sequence ID out of range, which would crash the process, is an assertion error', async () => {
     for (const sequence of [-1, 3, 0.5, Number.NaN]) {
       assert.throws(() => context.clear(sequence), /sequence id/);
       assert.throws(() => context.trim(sequence, 1), /sequence id/);
@@ -93,12 +93,12 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
     }
   });
 
-  test('a position past the slot, which would fail every request of the batch, is an assertion', () => {
+  test('a position past the slot, which would fail every request of the batch, is an assertion error', () => {
     context.begin(2);
     assert.throws(() => context.add(0, 255, Uint32Array.of(1, 2), true), /position/);
   });
 
-  test('a batch that is too large, overfull or not full is an assertion', async () => {
+  test('a batch that is too large, overfull or not full is an assertion error', async () => {
     assert.throws(() => context.begin(65), /batch size/);
     context.begin(2);
     assert.throws(() => context.add(0, 0, Uint32Array.of(1, 2, 3), true), /more tokens/);
@@ -106,7 +106,7 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
     await assert.rejects(context.decode(), /not full/);
   });
 
-  test('logits that were not asked for, which the addon answers with -1, are an assertion', async () => {
+  test('reading logits that were not requested, for which the addon returns -1, is an assertion error', async () => {
     const sampler = model.sampler({ temperature: 0, seed: 1 });
     context.begin(2);
     assert.equal(context.add(0, 0, Uint32Array.of(1, 2), false), -1);
@@ -117,7 +117,7 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
     sampler.dispose();
   });
 
-  test('nothing touches the context while it decodes, which would corrupt its memory', async () => {
+  test('using the context during a decode, which would corrupt memory, is an assertion error', async () => {
     context.begin(1);
     context.add(0, 0, Uint32Array.of(1), true);
     const decoding = context.decode();
@@ -129,15 +129,15 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
     context.clear(0);
   });
 
-  test('a copied and trimmed sequence continues as the one it came from', async () => {
+  test('a copied and trimmed sequence has the logits of its source', async () => {
     const text = tokens('The capital of France is');
     const expected = await nextLogits(0, text);
     await context.copy(1, 0);
     assert(context.trim(1, text.length - 1));
     const copied = await nextLogits(1, text, text.length - 1);
-    // A batch of another size may compute in another order: the rows agree, though not to the last bit.
+    // The order of arithmetic depends on the batch size, so the logits differ slightly.
     assert(distance(copied, expected) < 0.5, String(distance(copied, expected)));
-    // The source may go in the same step: a copy of a copy, its source cleared and refilled.
+    // The source can be cleared and refilled in the same step.
     await context.copy(2, 1);
     context.clear(1);
     assert(context.trim(2, text.length - 1));
@@ -149,7 +149,7 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
     for (const sequence of [0, 1, 2]) context.clear(sequence);
   });
 
-  test('log probabilities agree with the whole row of logits', async () => {
+  test('log probabilities match the logits of all tokens', async () => {
     const reader = new LogprobReader(model);
     const sampler = model.sampler({ temperature: 0, seed: 1 });
     const text = tokens('The weather today is');
@@ -158,19 +158,19 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
     await context.decode();
     const row = await context.logits(index, sampler);
     const vocabulary = new Vocabulary(model, row.length);
-    const max = row.reduce((most, logit) => Math.max(most, logit));
-    const zero = max + Math.log(row.reduce((sum, logit) => sum + Math.exp(logit - max), 0));
-    const ranked = Array.from(row, (logit, token) => ({ token, logprob: logit - zero })).sort(
+    const max = row.reduce((max, logit) => Math.max(max, logit));
+    const logTotal = max + Math.log(row.reduce((sum, logit) => sum + Math.exp(logit - max), 0));
+    const ranked = Array.from(row, (logit, token) => ({ token, logprob: logit - logTotal })).sort(
       (a, b) => b.logprob - a.logprob,
     );
     for (const token of [ranked[0]?.token ?? 0, 300, row.length - 1]) {
       const read = await reader.read(context, index, token, 20, vocabulary);
-      assert(Math.abs(read.logprob - ((row[token] ?? 0) - zero)) < 1e-3);
+      assert(Math.abs(read.logprob - ((row[token] ?? 0) - logTotal)) < 1e-3);
       assert.equal(read.token, vocabulary.tokenText(token));
       assert.equal(read.top.length, 20);
       for (const [i, listed] of read.top.entries()) {
         assert(Math.abs(listed.logprob - (ranked[i]?.logprob ?? 0)) < 1e-3);
-        // Tokens that are equally likely may stand in either order.
+        // Equally likely tokens can be in any order.
         const equal = ranked.filter((other) => Math.abs(other.logprob - listed.logprob) < 1e-3);
         assert(equal.some((other) => vocabulary.tokenText(other.token) === listed.token));
       }
@@ -180,14 +180,14 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
     context.clear(0);
   });
 
-  test('the bias that keeps a text from ending forbids every token that ends one, and no other', async () => {
+  test('NO_END forbids exactly the tokens that end a text', async () => {
     const logits = await nextLogits(0, tokens('Hello'));
     context.clear(0);
     const ends = Array.from(logits.keys()).filter((token) => model.token(token).ends);
     assert.deepEqual(ends, Object.keys(NO_END).map(Number));
   });
 
-  test('text from the bytes of tokens is what llama.cpp makes of them', async () => {
+  test('the vocabulary decodes tokens like llama.cpp', async () => {
     const sampler = model.sampler({ temperature: 0, seed: 1 });
     context.begin(1);
     const index = context.add(0, 0, Uint32Array.of(1), true);
@@ -195,18 +195,18 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
     const vocabulary = new Vocabulary(model, (await context.logits(index, sampler)).length);
     sampler.dispose();
     context.clear(0);
-    const said = 'Grüße, 日本語 and 👩‍👩‍👧! \uFEFF\n\tdone';
-    const ids = tokens(said);
-    assert.equal(vocabulary.text(ids), said);
+    const text = 'Grüße, 日本語 and 👩‍👩‍👧! \uFEFF\n\tdone';
+    const ids = tokens(text);
+    assert.equal(vocabulary.text(ids), text);
     const bytes = Array.from(ids, (id) => vocabulary.tokenBytes(id) ?? assert.fail('no bytes'));
-    assert.equal(Buffer.concat(bytes).toString(), said);
+    assert.equal(Buffer.concat(bytes).toString(), text);
     const end = model.tokenize('<|im_end|>', true)[0] ?? -1;
     assert(vocabulary.ends(end));
     assert.equal(vocabulary.tokenText(end), '');
     assert(vocabulary.controls?.test('<|im_start|>'));
   });
 
-  test('a sampler that is disposed samples no more', async () => {
+  test('a disposed sampler is refused', async () => {
     const sampler = model.sampler({ temperature: 0, seed: 1 });
     context.begin(1);
     const index = context.add(0, 0, Uint32Array.of(1), true);
@@ -217,28 +217,28 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
     context.clear(0);
   });
 
-  test('the memory of samplers comes back, which V8 knows nothing of', async () => {
+  test('the native memory of disposed samplers is freed', async () => {
     const before = process.memoryUsage.rss();
     for (let round = 0; round < 30; round++) {
-      const held = Array.from({ length: 16 }, () => model.sampler({ temperature: 0, seed: 1 }));
-      // What is held through some quick collections is old, and no prey of theirs any more.
+      const samplers = Array.from({ length: 16 }, () => model.sampler({ temperature: 0, seed: 1 }));
+      // After some minor collections, the samplers are in the old generation.
       for (let turn = 0; turn < 6; turn++) {
-        for (let i = 0; i < 20_000; i++) passing = { i, list: [i] };
+        for (let i = 0; i < 20_000; i++) garbage = { i, list: [i] };
         await new Promise(setImmediate);
       }
-      for (const sampler of held) sampler.dispose();
+      for (const sampler of samplers) sampler.dispose();
     }
     const grown = process.memoryUsage.rss() - before;
-    assert(passing && grown < 100_000_000, `${grown} bytes more, of 280 MB that 480 samplers had`);
+    assert(garbage && grown < 100_000_000, `${grown} bytes of the 280 MB of 480 samplers remain`);
   });
 
-  test('a grammar that does not parse is null, and a copy of one goes its own way', async () => {
+  test('an invalid grammar is null, and copies of a grammar are independent', async () => {
     assert.equal(model.grammar('root ::= nothing-there'), null);
     assert.equal(model.grammar('this is no grammar'), null);
-    const pristine = model.grammar('root ::= "yes"');
-    assert(pristine);
+    const grammar = model.grammar('root ::= "yes"');
+    assert(grammar);
     for (let round = 0; round < 2; round++) {
-      const sampler = model.sampler({ temperature: 0, seed: 1 }, model.copyGrammar(pristine));
+      const sampler = model.sampler({ temperature: 0, seed: 1 }, model.copyGrammar(grammar));
       let text = '';
       let next = tokens('Is water wet?');
       let position = 0;
@@ -256,14 +256,14 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
       await context.decode();
       assert(
         model.token(await context.sample(index, sampler)).ends,
-        'a finished grammar leaves only the end',
+        'a completed grammar only allows the end',
       );
       sampler.dispose();
       context.clear(0);
     }
   });
 
-  test('a file that is no model is an error in the words of llama.cpp, not a crash', async () => {
+  test('an invalid model file is an error with the message of llama.cpp', async () => {
     await assert.rejects(
       NativeModel.load(backend, import.meta.filename, { gpuLayers: 0, onProgress() {} }),
       (error) =>
@@ -272,7 +272,7 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
     );
   });
 
-  test('a model and a context that are disposed are not used again', async () => {
+  test('a disposed context is refused', async () => {
     const other = await model.context({ slots: 1, slotTokens: 256, batchTokens: 8, threads: 1 });
     await other.dispose();
     await other.dispose();

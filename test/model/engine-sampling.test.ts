@@ -4,27 +4,27 @@ import type { LlamaEngine } from '../../src/engine/llama/engine.ts';
 import type { ServiceError } from '../../src/errors.ts';
 import type { GenerationRequest, Sampling } from '../../src/generation.ts';
 import {
-  type Answer,
+  type Completion,
   always,
-  answerOf,
+  complete,
   chat,
   ENDLESS,
   exactly,
   FLAT,
   GREEDY,
   loadEngine,
-  refusalOf,
+  assertRefused,
   SKIP,
   text,
-} from './engine-answers.ts';
+} from './embedded-engine.ts';
 
-/** The number of tokens in the default model's vocabulary. */
+/** Of the default model. */
 const VOCABULARY_SIZE = 49_152;
 
 /** Two ordinary tokens of the default model. */
 const [TOKEN, OTHER_TOKEN] = [260, 261] as const;
 
-// llama.cpp chooses its kernels by the CPU, so the model's text differs between machines: no test here knows it.
+// llama.cpp selects its kernels by the CPU, so generated texts differ between machines. These tests do not expect any.
 describe('sampling in the embedded engine', SKIP, () => {
   let engine: LlamaEngine;
 
@@ -36,60 +36,60 @@ describe('sampling in the embedded engine', SKIP, () => {
     await engine[Symbol.asyncDispose]();
   });
 
-  const answer = (request: GenerationRequest, signal?: AbortSignal): Promise<Answer> =>
-    answerOf(engine, request, signal);
+  const generate = (request: GenerationRequest, signal?: AbortSignal): Promise<Completion> =>
+    complete(engine, request, signal);
   const textOf = async (request: GenerationRequest): Promise<string> =>
-    (await answer(request)).texts[0] ?? '';
+    (await generate(request)).texts[0] ?? '';
   const refused = (request: GenerationRequest, code: string, param: string): Promise<ServiceError> =>
-    refusalOf(engine, request, code, param);
+    assertRefused(engine, request, code, param);
 
   const draw = (seed: number | null, sampling: Sampling): Promise<string> =>
     textOf(chat('Tell me a story.', { sampling: { ...sampling, seed } }));
   const WARM: Sampling = { ...GREEDY, temperature: 1.5 };
 
-  test('a seed makes a draw reproducible, and another seed gives another draw', async () => {
+  test('a completion is reproducible with its seed and differs with another', async () => {
     assert.equal(await draw(7, WARM), await draw(7, WARM));
     assert.equal(await draw(0xffff_ffff, WARM), await draw(0xffff_ffff, WARM), 'the largest seed is valid');
     assert.notEqual(await draw(7, FLAT), await draw(8, FLAT));
     assert.notEqual(await draw(null, FLAT), await draw(null, FLAT));
   });
 
-  test('top_k, min_p and top_p that leave one candidate make every draw the likeliest', async () => {
+  test('top_k, min_p and top_p with one remaining candidate are greedy', async () => {
     const greedy = await draw(7, GREEDY);
     for (const cut of [{ topK: 1 }, { minP: 1 }, { topP: 0.0001 }, { topP: 0.0001, topK: 0 }])
       assert.equal(await draw(7, { ...WARM, ...cut }), greedy, JSON.stringify(cut));
     assert.notEqual(await draw(7, FLAT), greedy);
   });
 
-  test('gives as many choices as asked for, more than it has slots, computing the prompt once', async () => {
+  test('generates more choices than it has slots, and counts the prompt once', async () => {
     const request = chat('Tell me a story.', {
       choices: 6,
       maxTokens: 8,
       sampling: { ...FLAT, seed: 3 },
     });
-    const { texts, reasons, usage } = await answer(request);
+    const { texts, reasons, usage } = await generate(request);
     assert.equal(new Set(texts).size, 6, 'choices differ');
     assert.deepEqual(
       reasons,
       Array.from({ length: 6 }, () => 'length'),
     );
     assert.equal(usage.completionTokens, 48);
-    const one = await answer({ ...request, choices: 1 });
+    const one = await generate({ ...request, choices: 1 });
     assert.equal(usage.promptTokens, one.usage.promptTokens, 'the prompt counts once');
   });
 
-  test('several prompts get a choice each, in order, with the prompt before it where echo is on', async () => {
+  test('several prompts have one choice each, in order, after the prompt with echo', async () => {
     const sampling = always(TOKEN);
     const generated = await textOf(text('Hello', { maxTokens: 3, sampling }));
-    const { texts, usage } = await answer(
+    const { texts, usage } = await generate(
       text('', { prompts: ['1, 2, 3,', 'A, B, C,'], echo: true, maxTokens: 3, sampling }),
     );
     assert.deepEqual(texts, [`1, 2, 3,${generated}`, `A, B, C,${generated}`]);
     assert.equal(usage.completionTokens, 6);
   });
 
-  test('log probabilities are those of the model, to a thousandth', async () => {
-    const { logprobs, texts } = await answer(
+  test('log probabilities are those of the model', async () => {
+    const { logprobs, texts } = await generate(
       text('The capital of France is', {
         maxTokens: 3,
         logprobs: 5,
@@ -111,7 +111,7 @@ describe('sampling in the embedded engine', SKIP, () => {
     }
     const mass = logprobs[0]?.top.reduce((sum, each) => sum + Math.exp(each.logprob), 0) ?? 0;
     assert(mass > 0 && mass <= 1 + 1e-6, String(mass));
-    const zero = await answer(
+    const zero = await generate(
       text('The capital of France is', { maxTokens: 1, logprobs: 0, sampling: ENDLESS }),
     );
     assert.deepEqual(zero.logprobs[0]?.top, []);
@@ -125,18 +125,18 @@ describe('sampling in the embedded engine', SKIP, () => {
       logprobs: 0,
       responseFormat: exactly('one two three four'),
     });
-    const whole = await answer(request);
+    const whole = await generate(request);
     assert.equal(whole.texts[0], '"one two three four"');
-    const { texts, logprobs } = await answer({ ...request, stop: [' three'] });
+    const { texts, logprobs } = await generate({ ...request, stop: [' three'] });
     assert.equal(texts[0], '"one two');
     const tokens = logprobs.map((each) => each.token).join('');
     assert(tokens.startsWith('"one two') && !tokens.includes('four'), tokens);
     assert(logprobs.length < whole.logprobs.length);
   });
 
-  test('json_object gives JSON, and json_schema what the schema says', async () => {
+  test('json_object generates JSON, and json_schema an instance of the schema', async () => {
     const sampling = { ...GREEDY, temperature: 0.8, seed: 4 };
-    const anyJson = await answer(
+    const anyJson = await generate(
       chat('Give me a JSON object with a name.', {
         maxTokens: 200,
         responseFormat: { type: 'json_object' },
@@ -151,9 +151,9 @@ describe('sampling in the embedded engine', SKIP, () => {
       required: ['color', 'count'],
       additionalProperties: false,
     };
-    const shaped = await answer(
+    const shaped = await generate(
       chat('Describe a ball.', {
-        // The grammar allows 20 blanks between any two parts.
+        // The grammar allows up to 20 spaces between tokens.
         maxTokens: 200,
         responseFormat: { type: 'json_schema', name: 'ball', schema, strict: true },
         sampling,
@@ -168,17 +168,17 @@ describe('sampling in the embedded engine', SKIP, () => {
   });
 
   test('a logit bias forces a token, and forbids one', async () => {
-    const forced = await answer(text('Hello', { maxTokens: 3, sampling: always(TOKEN), logprobs: 0 }));
+    const forced = await generate(text('Hello', { maxTokens: 3, sampling: always(TOKEN), logprobs: 0 }));
     assert.equal(forced.logprobs.length, 3);
     assert.equal(new Set(forced.logprobs.map((each) => each.token)).size, 1);
-    const other = await answer(text('Hello', { maxTokens: 3, sampling: always(OTHER_TOKEN) }));
+    const other = await generate(text('Hello', { maxTokens: 3, sampling: always(OTHER_TOKEN) }));
     assert.notEqual(other.texts[0], forced.texts[0]);
     const allOthers = Array.from({ length: VOCABULARY_SIZE }, (_, token) => token).filter(
       (id) => id !== TOKEN,
     );
     const logitBias = new Map(allOthers.map((token) => [token, -100]));
     const left = await textOf(text('Hello', { maxTokens: 3, sampling: { ...GREEDY, logitBias } }));
-    assert.equal(left, forced.texts[0], 'what is forbidden is not drawn');
+    assert.equal(left, forced.texts[0], 'forbidden tokens are not sampled');
     await refused(
       text('x', { sampling: { ...GREEDY, logitBias: new Map([[VOCABULARY_SIZE, 1]]) } }),
       'invalid_value',
@@ -186,16 +186,16 @@ describe('sampling in the embedded engine', SKIP, () => {
     );
   });
 
-  test('each penalty makes a token that was generated less likely', async () => {
-    // The first token leads the second by more than any logits differ, and the second all others.
+  test('each penalty makes a generated token less likely', async () => {
+    // The biases exceed all differences between logits.
     const logitBias = new Map([
       [TOKEN, 100],
       [OTHER_TOKEN, 60],
     ]);
     const firstTwo = async (changed: Partial<Sampling>): Promise<string | undefined> =>
-      (await answer(text('la', { maxTokens: 2, sampling: { ...GREEDY, logitBias, ...changed } }))).texts[0];
-    const first = (await answer(text('la', { maxTokens: 1, sampling: always(TOKEN) }))).texts[0];
-    const other = (await answer(text('la', { maxTokens: 1, sampling: always(OTHER_TOKEN) }))).texts[0];
+      (await generate(text('la', { maxTokens: 2, sampling: { ...GREEDY, logitBias, ...changed } }))).texts[0];
+    const first = (await generate(text('la', { maxTokens: 1, sampling: always(TOKEN) }))).texts[0];
+    const other = (await generate(text('la', { maxTokens: 1, sampling: always(OTHER_TOKEN) }))).texts[0];
     assert.equal(await firstTwo({}), `${first}${first}`);
     for (const penalty of [{ frequencyPenalty: 80 }, { presencePenalty: 80 }, { repetitionPenalty: 5 }])
       assert.equal(await firstTwo(penalty), `${first}${other}`, JSON.stringify(penalty));
@@ -203,22 +203,19 @@ describe('sampling in the embedded engine', SKIP, () => {
       assert.equal(await firstTwo(reward), `${first}${first}`, JSON.stringify(reward));
   });
 
-  test('whole characters only, whatever the tokens', async () => {
-    const said = '😀 日本語 한국어 👩‍👩‍👧';
-    const { events, texts, usage } = await answer(
-      chat('Write.', { maxTokens: 200, responseFormat: exactly(said) }),
+  test('events contain only whole characters', async () => {
+    const content = '😀 日本語 한국어 👩‍👩‍👧';
+    const { events, texts, usage } = await generate(
+      chat('Write.', { maxTokens: 200, responseFormat: exactly(content) }),
     );
-    assert.equal(texts[0], JSON.stringify(said));
+    assert.equal(texts[0], JSON.stringify(content));
     const parts = events.flatMap((event) => (event.type === 'token' ? [event.text] : []));
     assert(parts.length > 1);
-    assert(
-      usage.completionTokens > said.length,
-      'a character takes several tokens: there is something to put together',
-    );
+    assert(usage.completionTokens > content.length, 'some characters consist of several tokens');
     assert(parts.every((part) => part.isWellFormed() && !part.includes('\uFFFD')));
   });
 
-  test('refuses what it would otherwise pass over in silence', async () => {
+  test('refuses echo with logprobs', async () => {
     await refused(text('x', { echo: true, logprobs: 1 }), 'unsupported_parameter', 'echo');
   });
 });

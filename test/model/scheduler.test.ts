@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import type { NativeSampler } from '../../src/engine/llama/binding.ts';
-import { Choice, Job } from '../../src/engine/llama/choice.ts';
-import { type LoadedModel, loadModel } from '../../src/engine/llama/load.ts';
+import { JobChoice, Job } from '../../src/engine/llama/job.ts';
+import { type LoadedModel, loadModel } from '../../src/engine/llama/load-model.ts';
 import { Scheduler } from '../../src/engine/llama/scheduler.ts';
 import { TextStream } from '../../src/engine/llama/text-stream.ts';
 import { ServiceError } from '../../src/errors.ts';
@@ -12,7 +12,7 @@ import { NO_END } from '../default-model.ts';
 const file = process.env.SLUICE_TEST_MODEL;
 const SLOTS = 2;
 
-/** Greedy, and the text goes on to the choice's limit whatever the model's logits are. */
+/** Greedy, with texts that always reach the limit. */
 const ENDLESS = {
   temperature: 0,
   seed: 0,
@@ -20,15 +20,15 @@ const ENDLESS = {
   tokenBiasValues: Float32Array.from(Object.values(NO_END)),
 };
 
-/** One decode: how many tokens of each sequence it had. */
+/** The number of tokens of each sequence in a decode. */
 type Batch = Map<number, number>;
 
-/** The step loop on the real model, with every batch written down and, where a test asks for it, one that fails. */
+/** The step loop with the real model. Records every batch. */
 describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is not set' }, () => {
   let loaded: LoadedModel;
   let scheduler: Scheduler;
   let batches: Batch[];
-  /** Called after each decode; what it throws is what the decode fails of. */
+  /** Called after each decode. If it throws, the decode fails. */
   let afterDecode: () => void;
 
   before(async () => {
@@ -44,9 +44,9 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
       return add(sequence, position, tokens, wantLogits);
     };
     context.decode = async () => {
-      const made = batch;
+      const current = batch;
       batch = new Map();
-      batches.push(made);
+      batches.push(current);
       await decode();
       afterDecode();
     };
@@ -69,11 +69,16 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
     for (let slot = 0; slot < SLOTS; slot++) loaded.context.clear(slot);
   });
 
-  function submit(words: number, limit: number, makeSampler?: () => NativeSampler, constrained = false): Job {
+  function submit(
+    words: number,
+    limit: number,
+    createSampler?: () => NativeSampler,
+    constrained = false,
+  ): Job {
     const { model, vocabulary } = loaded;
     const prompt = model.tokenize('word '.repeat(words), false);
     const job = new Job({ scope: Symbol('alone'), logprobs: null, promptTokens: prompt.length, choices: 1 });
-    const choice = new Choice({
+    const choice = new JobChoice({
       job,
       index: 0,
       prompt,
@@ -82,14 +87,14 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
       echo: '',
       text: new TextStream({ detokenize: (tokens) => vocabulary.text(tokens), stop: [] }),
       constrained,
-      makeSampler: makeSampler ?? (() => model.sampler(ENDLESS)),
+      createSampler: createSampler ?? (() => model.sampler(ENDLESS)),
     });
     scheduler.submit([choice]);
     return job;
   }
 
-  /** Reads the answer to its end: its text, or what it failed of. */
-  async function answer(job: Job): Promise<string> {
+  /** Returns the text of a job. Rejects if it fails. */
+  async function textOf(job: Job): Promise<string> {
     let text = '';
     for (;;) {
       const event = await job.outbox.next();
@@ -102,32 +107,32 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
     while ((await job.outbox.next())?.type !== 'token');
   };
 
-  test('a long prompt is computed in pieces, and whoever decodes has a token beside each', async () => {
+  test('a long prompt is computed in chunks, with the tokens of decoding requests', async () => {
     const short = submit(5, 40);
     await firstToken(short);
     const from = batches.length;
-    await answer(submit(400, 1));
+    await textOf(submit(400, 1));
     const pieces = batches.slice(from).filter((batch) => [...batch.values()].some((tokens) => tokens > 1));
     assert(pieces.length >= 4, 'batches of at most 128 tokens');
     for (const batch of pieces) assert.equal([...batch.values()].filter((tokens) => tokens === 1).length, 1);
-    await answer(short);
+    await textOf(short);
   });
 
-  test('who leaves is in no step that begins after', async () => {
+  test('a canceled request is not part of later steps', async () => {
     const long = submit(400, 1);
     afterDecode = () => scheduler.cancel(long);
-    await answer(submit(5, 3));
-    assert((batches[0]?.get(0) ?? 0) > 20, 'it was in the first');
+    await textOf(submit(5, 3));
+    assert((batches[0]?.get(0) ?? 0) > 20, 'it was in the first step');
     assert(batches.length > 1 && batches.slice(1).every((batch) => !batch.has(0)));
   });
 
-  test('a decode that fails ends the requests in it, and no others', async () => {
+  test('a failed decode only ends its own requests', async () => {
     let failures = 1;
     afterDecode = () => {
       if (failures-- > 0) throw new Error('Eval has failed');
     };
     const jobs = [submit(5, 3), submit(6, 3), submit(7, 3)];
-    const ends = await Promise.allSettled(jobs.map(answer));
+    const ends = await Promise.allSettled(jobs.map(textOf));
     assert.deepEqual(
       ends.map((end) => end.status),
       ['rejected', 'rejected', 'fulfilled'],
@@ -138,37 +143,37 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
     assert.equal(scheduler.health().slotsInUse, 0);
   });
 
-  test('a sampler that fails ends its own request', async () => {
+  test('a failed sampler only ends its own request', async () => {
     const failing = submit(5, 3, () => {
       throw new Error('no sampler');
     });
     const other = submit(6, 3);
-    await assert.rejects(answer(failing), { code: 'internal_error' });
-    assert.notEqual(await answer(other), '');
+    await assert.rejects(textOf(failing), { code: 'internal_error' });
+    assert.notEqual(await textOf(other), '');
     assert.equal(scheduler.health().slotsInUse, 0);
   });
 
-  test('a request whose grammar takes too long at a token fails, and the others continue', async () => {
+  test('a request whose grammar takes too long for a token fails, and others continue', async () => {
     const { model } = loaded;
     const gbnf = model.grammar('root ::= [a-z ]*\n');
     assert(gbnf !== null);
     const byGrammar = (): NativeSampler => model.sampler(ENDLESS, model.copyGrammar(gbnf));
-    assert.notEqual(await answer(submit(5, 3, byGrammar, true)), '');
+    assert.notEqual(await textOf(submit(5, 3, byGrammar, true)), '');
     await scheduler.stop(new Error('another bound'));
     loaded.context.clear(0);
     scheduler = new Scheduler({ ...loaded, maxSamplingMs: 0, log: SILENT });
     void scheduler.start();
     const slow = submit(5, 3, byGrammar, true);
     const other = submit(6, 8);
-    await assert.rejects(answer(slow), { code: 'schema_too_slow', param: 'response_format', status: 400 });
-    assert.notEqual(await answer(other), '');
+    await assert.rejects(textOf(slow), { code: 'schema_too_slow', param: 'response_format', status: 400 });
+    assert.notEqual(await textOf(other), '');
     assert.equal(scheduler.health().slotsInUse, 0);
   });
 
-  test('stopping ends what runs and what waits with the reason given', async () => {
+  test('stopping ends running and waiting requests with the reason', async () => {
     const jobs = [submit(5, 400), submit(5, 400), submit(5, 400)];
     const reason = new Error('enough');
-    const ends = jobs.map((job) => assert.rejects(answer(job), reason));
+    const ends = jobs.map((job) => assert.rejects(textOf(job), reason));
     await scheduler.stop(reason);
     await Promise.all(ends);
   });

@@ -1,7 +1,4 @@
-/**
- * The part of the native addon that `binding.ts` uses, as its authors type it (version 3.22.1). Nothing but
- * `backend.ts`, which loads it, and `binding.ts`, which guards it, may import this file.
- */
+/** The part of the native addon's types (version 3.22.1) that `backend.ts` and `binding.ts` use. */
 
 export interface Addon {
   AddonModel: new (
@@ -28,7 +25,7 @@ export interface Addon {
   AddonGrammar: new (gbnf: string, options: { addonExports: Addon }) => AddonGrammar;
   AddonGrammarEvaluationState: {
     new (model: AddonModel, grammar: AddonGrammar): AddonGrammarState;
-    /** A copy that goes its own way. */
+    /** Copies a state. */
     new (existing: AddonGrammarState): AddonGrammarState;
   };
   markLoaded(): boolean;
@@ -38,7 +35,7 @@ export interface Addon {
   getGpuType(): 'cuda' | 'vulkan' | 'metal' | false | undefined;
   ensureGpuDeviceIsSupported(): void;
   getGpuVramInfo(): { total: number; used: number };
-  /** Cores that are worth a thread each: physical, and the fast ones where there are two kinds. */
+  /** Physical cores, without efficiency cores. */
   getMathCores(): number;
   init(): Promise<void>;
 }
@@ -88,7 +85,7 @@ export interface AddonContext {
   copySequenceStateFromOtherSequence(target: number, source: number): Promise<number>;
 }
 
-/** `logits` is flat: token, value, token, value… */
+/** `logits`: pairs of token and value. */
 type AddonSample = [
   token: number,
   probabilities: number[] | undefined,
@@ -97,7 +94,6 @@ type AddonSample = [
   totalLogitWeight: number | undefined,
 ];
 
-/** Opaque: what a sampler holds of a grammar in progress. */
 export type AddonGrammarState = object;
 type AddonGrammar = object;
 
@@ -107,8 +103,8 @@ export interface AddonSampler {
 }
 
 /**
- * One request's sampling, in the addon's words. A key that is there must have a value: `undefined` throws.
- * Order of the chain: bias, penalties, then greedy (temperature 0), or topK, topP, minP, temperature, draw.
+ * Sampling settings. A key with the value `undefined` throws. Order of application: bias, penalties, then greedy for
+ * temperature 0; otherwise topK, topP, minP, temperature.
  */
 export interface SamplerConfig {
   temperature: number;

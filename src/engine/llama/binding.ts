@@ -1,21 +1,21 @@
 import assert from 'node:assert/strict';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { ModelFileError } from '../../models/model-file-error.ts';
 import type { AddonContext, AddonGrammarState, AddonModel, AddonSampler, SamplerConfig } from './addon.ts';
 import type { Backend } from './backend.ts';
-import { NativeGarbage } from './native-garbage.ts';
 
 /**
- * The one module that calls the native addon. It turns each of the addon's traps (a crash, a silent wrong
- * answer) into an assertion: sequence ids out of range, positions past a slot, the context touched during a
- * decode, logits that were not asked for, use after disposal. `test/model/engine-binding.test.ts` holds it.
+ * The only module that calls the native addon. Asserts the conditions under which the addon would crash or return
+ * wrong results: sequence IDs, positions, concurrent use of the context, logits of the batch, use after disposal.
  */
 
-/** A loaded model file. Disposed after every context of it. */
+/** A loaded model file. Dispose of its contexts first. */
 export class NativeModel {
   readonly #backend: Backend;
   readonly #native: AddonModel;
-  readonly #garbage = new NativeGarbage();
+  readonly #garbageTrigger = new GarbageTrigger();
   #disposed = false;
 
   private constructor(backend: Backend, native: AddonModel) {
@@ -23,7 +23,7 @@ export class NativeModel {
     this.#native = native;
   }
 
-  /** Loads `file`. `onProgress` gets fractions, 0 to 1, in order. Rejects with a `ModelFileError` in llama.cpp's own words. */
+  /** Loads `file`. `onProgress` receives ascending fractions, 0 to 1. Rejects with a `ModelFileError`. */
   static async load(
     backend: Backend,
     file: string,
@@ -42,30 +42,30 @@ export class NativeModel {
     backend.errors.length = 0;
     try {
       const loaded = await native.init();
-      // What llama.cpp's thread has said meanwhile, progress and log, arrives with the next turn.
+      // Progress and log messages of llama.cpp's thread arrive in the next turn.
       await nextTurn();
       options.signal?.throwIfAborted();
-      // Going on with a model whose `init` answered false is a segmentation fault.
-      if (!loaded) throw refused(backend, file);
+      // Using a model whose `init` returned false is a segmentation fault.
+      if (!loaded) throw loadError(backend, file);
       return new NativeModel(backend, native);
     } finally {
       options.signal?.removeEventListener('abort', abort);
     }
   }
 
-  /** Tokens of `text`; with `special`, the text of a control token becomes that token. Adds no BOS. Synchronous: about 1 ms a kilobyte. */
+  /** Tokenizes without BOS; with `special`, also control tokens. Synchronous: about 1 ms per kilobyte. */
   tokenize(text: string, special: boolean): Uint32Array {
-    return this.#live().tokenize(text, special);
+    return this.#model().tokenize(text, special);
   }
 
-  /** The tokens' text as llama.cpp sees it; with `special`, control tokens show. */
+  /** With `special`, control tokens have text. */
   detokenize(tokens: Uint32Array, special: boolean): string {
-    return this.#live().detokenize(tokens, special);
+    return this.#model().detokenize(tokens, special);
   }
 
-  /** What the vocabulary says of a token: its stored text, its attribute bits, whether it ends a text. `token` must be in it. */
+  /** Returns a token's stored text, its attribute bits, and whether it ends a text. `token` must exist. */
   token(token: number): { text: string; attributes: number; ends: boolean } {
-    const native = this.#live();
+    const native = this.#model();
     return {
       text: native.getTokenString(token),
       attributes: native.getTokenAttributes(token),
@@ -73,63 +73,59 @@ export class NativeModel {
     };
   }
 
-  /** llama.cpp's number of the tokenizer's kind. */
+  /** llama.cpp's number of the tokenizer type. */
   get vocabularyType(): number {
-    return this.#live().getVocabularyType();
+    return this.#model().getVocabularyType();
   }
 
-  /** The tokens that begin and end a text; null: it has none. */
   get bosToken(): number | null {
-    return existing(this.#live().tokenBos());
+    return tokenOrNull(this.#model().tokenBos());
   }
 
   get eosToken(): number | null {
-    return existing(this.#live().tokenEos());
+    return tokenOrNull(this.#model().tokenEos());
   }
 
-  /** Whether every prompt is to begin with the begin token, whatever a chat template says. */
+  /** Whether every prompt starts with BOS, regardless of the chat template. */
   get addsBos(): boolean {
-    return this.#live().shouldPrependBosToken();
+    return this.#model().shouldPrependBosToken();
   }
 
   get trainContextTokens(): number {
-    return this.#live().getTrainContextSize();
+    return this.#model().getTrainContextSize();
   }
 
-  /**
-   * A grammar in progress, from GBNF; null where the GBNF does not parse. Synchronous. Each request needs a
-   * copy of its own (`copyGrammar`).
-   */
+  /** Parses GBNF, synchronously; null: invalid. Each choice needs its own copy (`copyGrammar`). */
   grammar(gbnf: string): NativeGrammar | null {
     const { addon } = this.#backend;
     let parsed;
     try {
       parsed = new addon.AddonGrammar(gbnf, { addonExports: addon });
     } catch {
-      return null; // The one thing that the constructor throws for.
+      return null; // The constructor throws only for invalid GBNF.
     }
-    return { state: new addon.AddonGrammarEvaluationState(this.#live(), parsed) };
+    return { state: new addon.AddonGrammarEvaluationState(this.#model(), parsed) };
   }
 
   copyGrammar(grammar: NativeGrammar): NativeGrammar {
     return { state: new this.#backend.addon.AddonGrammarEvaluationState(grammar.state) };
   }
 
-  /** A sampler for one choice of one request, used by one `sample` at a time. It keeps penalties, grammar and its generator from token to token. */
+  /** Creates a sampler for one choice, with the state of penalties, grammar and random numbers. */
   sampler(config: SamplerConfig, grammar: NativeGrammar | null = null): NativeSampler {
-    const native = new this.#backend.addon.AddonSampler(this.#live());
+    const native = new this.#backend.addon.AddonSampler(this.#model());
     native.applyConfig(grammar === null ? config : { ...config, grammarEvaluationState: grammar.state });
-    return new NativeSampler(native, this.#garbage);
+    return new NativeSampler(native, this.#garbageTrigger);
   }
 
-  /** Room for `slots` sequences of `slotTokens` each, or a little more: see `NativeContext.slotTokens`. */
+  /** Creates a context for `slots` sequences of at least `slotTokens` each. */
   async context(options: {
     slots: number;
     slotTokens: number;
     batchTokens: number;
     threads: number;
   }): Promise<NativeContext> {
-    const native = new this.#backend.addon.AddonContext(this.#live(), {
+    const native = new this.#backend.addon.AddonContext(this.#model(), {
       contextSize: options.slotTokens * options.slots,
       batchSize: options.batchTokens,
       sequences: options.slots,
@@ -147,35 +143,35 @@ export class NativeModel {
     await this.#native.dispose();
   }
 
-  #live(): AddonModel {
+  #model(): AddonModel {
     assert(!this.#disposed, 'the model is disposed');
     return this.#native;
   }
 }
 
-/** Why a load failed: of what llama.cpp logs then, the first line says most. */
-function refused(backend: Backend, file: string): ModelFileError {
+/** Uses the first error that llama.cpp logged, which is the most specific. */
+function loadError(backend: Backend, file: string): ModelFileError {
   const [reason = 'no reason reported'] = backend.errors;
   return new ModelFileError('unsupported', file, `llama.cpp cannot load the file: ${reason}`);
 }
 
-function existing(token: number): number | null {
+function tokenOrNull(token: number): number | null {
   return token >= 0 ? token : null;
 }
 
-/** A parsed grammar and how far a text has come in it. */
+/** A parsed grammar and its state. */
 export interface NativeGrammar {
   readonly state: AddonGrammarState;
 }
 
 export class NativeSampler {
   readonly #native: AddonSampler;
-  readonly #garbage: NativeGarbage;
+  readonly #garbageTrigger: GarbageTrigger;
   #disposed = false;
 
-  constructor(native: AddonSampler, garbage: NativeGarbage) {
+  constructor(native: AddonSampler, garbageTrigger: GarbageTrigger) {
     this.#native = native;
-    this.#garbage = garbage;
+    this.#garbageTrigger = garbageTrigger;
   }
 
   /** For `NativeContext` only. */
@@ -188,11 +184,30 @@ export class NativeSampler {
     if (this.#disposed) return;
     this.#disposed = true;
     this.#native.dispose();
-    this.#garbage.add();
+    this.#garbageTrigger.disposed();
   }
 }
 
-/** What was read beside a sample: pairs of token and logit, the likeliest token, and the sum of exp(logit - max). */
+/**
+ * Starts a garbage collection for every 32 disposed objects, whose native memory (a sampler has 12 bytes per token of
+ * the vocabulary, a grammar up to 2 MB) V8 does not know.
+ */
+class GarbageTrigger {
+  #objects = 0;
+
+  disposed(): void {
+    if (++this.#objects < 32) return;
+    this.#objects = 0;
+    // Runs for some milliseconds, but as a separate task, after the next decode has started.
+    void collectGarbage({ type: 'major', execution: 'async' });
+  }
+}
+
+// Only contexts that are created after this flag have `gc`.
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as NodeJS.GCFunction;
+
+/** `logits`: pairs of token and logit. `totalWeight`: the sum of exp(logit - max). */
 export interface NativeReading {
   likeliest: number;
   logits: readonly number[];
@@ -200,16 +215,16 @@ export interface NativeReading {
 }
 
 const NO_LOGITS = new Uint32Array(0);
-const FIRST = new Uint32Array([0]);
+const FIRST_TOKEN = new Uint32Array([0]);
 
-/** Sequences and their keys and values. Nothing may touch it between `decode()` and its settling. */
+/** Sequences with their KV cache. Must not be used while `decode()` is pending. */
 export class NativeContext {
   readonly slots: number;
-  /** Positions of each sequence: llama.cpp rounds up what was asked for. */
+  /** Positions of each sequence; llama.cpp may round up the requested number. */
   readonly slotTokens: number;
   readonly batchTokens: number;
   readonly #native: AddonContext;
-  /** Which batch positions have logits, since the last decode. */
+  /** Whether each batch position has logits. */
   readonly #logits: Uint8Array;
   #added = 0;
   #batch = 0;
@@ -225,9 +240,9 @@ export class NativeContext {
     this.#logits = new Uint8Array(batchTokens);
   }
 
-  /** Begins a batch of exactly `tokens`, at most `batchTokens`. */
+  /** Starts a batch of exactly `tokens`, at most `batchTokens`. */
   begin(tokens: number): void {
-    this.#free();
+    this.#assertIdle();
     assert(tokens > 0 && tokens <= this.batchTokens, 'batch size');
     this.#native.initBatch(tokens);
     this.#logits.fill(0);
@@ -235,11 +250,11 @@ export class NativeContext {
     this.#added = 0;
   }
 
-  /** Adds a sequence's next tokens, the first at `position`. Returns the index to sample the last one's logits with, or -1 where they were not wanted. */
+  /** Adds a sequence's next tokens. Returns the logit index of the last one, or -1 without `wantLogits`. */
   add(sequence: number, position: number, tokens: Uint32Array, wantLogits: boolean): number {
-    this.#free();
-    this.#check(sequence);
-    // llama.cpp would fail the whole batch, every other request in it too.
+    this.#assertIdle();
+    this.#assertSequence(sequence);
+    // llama.cpp would fail the whole batch with its other requests.
     assert(position >= 0 && position + tokens.length <= this.slotTokens, 'position past the slot');
     assert(tokens.length > 0 && this.#added + tokens.length <= this.#batch, 'more tokens than the batch has');
     this.#added += tokens.length;
@@ -247,16 +262,16 @@ export class NativeContext {
       this.#native.addToBatch(sequence, position, tokens, NO_LOGITS);
       return -1;
     }
-    const wanted = tokens.length === 1 ? FIRST : Uint32Array.of(tokens.length - 1);
-    const index = this.#native.addToBatch(sequence, position, tokens, wanted)[0];
+    const indexes = tokens.length === 1 ? FIRST_TOKEN : Uint32Array.of(tokens.length - 1);
+    const index = this.#native.addToBatch(sequence, position, tokens, indexes)[0];
     assert(index !== undefined && index < this.#batch, 'logit index');
     this.#logits[index] = 1;
     return index;
   }
 
-  /** Computes the batch. A rejection leaves every sequence of it in an unknown state: `clear` them. */
+  /** Computes the batch. If it rejects, the state of its sequences is unknown: `clear` them. */
   async decode(): Promise<void> {
-    this.#free();
+    this.#assertIdle();
     assert(this.#added === this.#batch && this.#batch > 0, 'the batch is not full');
     this.#decoding = true;
     this.#batch = 0;
@@ -267,9 +282,9 @@ export class NativeContext {
     }
   }
 
-  /** The next token at a logit index of the last decode. The sampler takes note of it, so a sequence's positions go in order. */
+  /** Samples the next token at a logit index of the last decode, and updates the sampler's state. */
   async sample(index: number, sampler: NativeSampler): Promise<number> {
-    this.#readable(index);
+    this.#assertReadable(index);
     this.#sampling++;
     try {
       const token = await this.#native.sampleToken(index, sampler.native);
@@ -280,21 +295,18 @@ export class NativeContext {
     }
   }
 
-  /**
-   * Reads logits of `tokens`, of the sampler's own choice and of its `top` likeliest. Of a sampler that cuts
-   * (topK), `totalWeight` counts what it kept.
-   */
+  /** Reads the logits of `tokens` and of the sampler's `top` likeliest. With topK, `totalWeight` covers only those. */
   async read(
     index: number,
     sampler: NativeSampler,
     tokens: readonly number[],
     top: number,
   ): Promise<NativeReading> {
-    this.#readable(index);
+    this.#assertReadable(index);
     this.#sampling++;
     try {
       const selected = top === 0;
-      const answer = await this.#native.sampleToken(
+      const sample = await this.#native.sampleToken(
         index,
         sampler.native,
         false,
@@ -302,7 +314,7 @@ export class NativeContext {
         [tokens, false, false, selected, top],
         true,
       );
-      const [likeliest, , , logits, totalWeight] = answer;
+      const [likeliest, , , logits, totalWeight] = sample;
       if (likeliest < 0 || logits === undefined || totalWeight === undefined)
         throw new Error('no logits could be read');
       return { likeliest, logits, totalWeight };
@@ -311,9 +323,9 @@ export class NativeContext {
     }
   }
 
-  /** A whole row of logits, by token: slow, and the one way to learn how many tokens the vocabulary has. */
+  /** Returns the logits of all tokens. Slow, but the only way to determine the size of the vocabulary. */
   async logits(index: number, sampler: NativeSampler): Promise<Float32Array> {
-    this.#readable(index);
+    this.#assertReadable(index);
     const [, , , pairs] = await this.#native.sampleToken(index, sampler.native, false, false, true, false);
     assert(pairs !== undefined && pairs.length > 0, 'no logits');
     const row = new Float32Array(pairs.length / 2);
@@ -321,11 +333,11 @@ export class NativeContext {
     return row;
   }
 
-  /** Makes `target` hold what `source` holds. The bytes move in the next decode. */
+  /** Copies a sequence. The data is copied in the next decode. */
   async copy(target: number, source: number): Promise<void> {
-    this.#free();
-    this.#check(target);
-    this.#check(source);
+    this.#assertIdle();
+    this.#assertSequence(target);
+    this.#assertSequence(source);
     assert(target !== source, 'a sequence cannot be copied to itself');
     this.#decoding = true;
     try {
@@ -335,41 +347,40 @@ export class NativeContext {
     }
   }
 
-  /** Forgets a sequence's positions from `keep` on. False where this model cannot (the sequence is then unchanged): `clear` it. */
+  /** Removes a sequence's positions from `keep` on. Returns false if the model does not support it: `clear` it. */
   trim(sequence: number, keep: number): boolean {
-    this.#free();
-    this.#check(sequence);
+    this.#assertIdle();
+    this.#assertSequence(sequence);
     assert(Number.isInteger(keep) && keep > 0 && keep <= this.slotTokens, 'tokens to keep');
     return this.#native.removeTokenCellsFromSequence(sequence, keep, -1);
   }
 
   clear(sequence: number): void {
-    this.#free();
-    this.#check(sequence);
+    this.#assertIdle();
+    this.#assertSequence(sequence);
     this.#native.disposeSequence(sequence);
   }
 
-  /** Only when nothing decodes or samples. */
   async dispose(): Promise<void> {
     if (this.#disposed) return;
-    this.#free();
+    this.#assertIdle();
     this.#disposed = true;
     await this.#native.dispose();
   }
 
-  #free(): void {
+  #assertIdle(): void {
     assert(!this.#disposed, 'the context is disposed');
     assert(!this.#decoding && this.#sampling === 0, 'the context is in use');
   }
 
-  #readable(index: number): void {
+  #assertReadable(index: number): void {
     assert(!this.#disposed, 'the context is disposed');
     assert(!this.#decoding, 'the context is decoding');
     assert(this.#logits[index] === 1, 'logits that were not asked for');
   }
 
-  /** -1 would mean every sequence, and one out of range ends the process. */
-  #check(sequence: number): void {
+  /** The addon interprets -1 as all sequences, and crashes for IDs out of range. */
+  #assertSequence(sequence: number): void {
     assert(Number.isInteger(sequence) && sequence >= 0 && sequence < this.slots, 'sequence id');
   }
 }

@@ -3,38 +3,27 @@ import { ServiceError } from '../../errors.ts';
 import type { GenerationEvent, GenerationRequest } from '../../generation.ts';
 import type { Log } from '../../log.ts';
 import type { EngineDescription, LocalEngine, LocalEngineHealth } from '../engine.ts';
-import { Choice, Job } from './choice.ts';
-import { GrammarCache } from './grammar-cache.ts';
-import { loadModel, type LlamaOptions, type LoadedModel } from './load.ts';
-import { PromptReader } from './prompt.ts';
+import { JobChoice, Job } from './job.ts';
+import { GrammarCache } from './grammar.ts';
+import { loadModel, type LlamaOptions, type LoadedModel, type LoadHooks } from './load-model.ts';
+import { PromptTokenizer } from './prompt-tokenizer.ts';
 import { checkLogitBias, samplerConfig } from './sampling.ts';
 import { Scheduler } from './scheduler.ts';
 import { TextStream } from './text-stream.ts';
 
-export type { LlamaOptions } from './load.ts';
-
-/** What is told while an engine loads. */
-export interface LoadHooks {
-  /** Fractions of the model loaded, 0 to 1, in order. */
-  onProgress(fraction: number): void;
-  log: Log;
-  /** Gives up loading. */
-  signal?: AbortSignal;
-}
-
 /**
- * llama.cpp in this process: one model, one context, a slot for each choice that generates. `UV_THREADPOOL_SIZE`
- * should be 1 in its environment: decodes then stay on one thread, which is a quarter faster.
+ * llama.cpp in this process: one model, one context, one slot per running choice. Set `UV_THREADPOOL_SIZE` to 1, so that
+ * all decodes run on one thread, which is a quarter faster.
  */
 export class LlamaEngine implements LocalEngine, AsyncDisposable {
-  /** What it computes with: `cuda`, `metal`, `vulkan` or `cpu`, and how many threads. */
+  /** `cuda`, `metal`, `vulkan` or `cpu`, with layers or threads. */
   readonly backend: string;
   readonly slots: number;
-  /** Rejects if the step loop ever fails, which leaves nothing to do but to end the process. */
+  /** Rejects if the step loop fails; the process must end then. */
   readonly failed: Promise<void>;
   readonly #loaded: LoadedModel;
   readonly #scheduler: Scheduler;
-  readonly #prompts: PromptReader;
+  readonly #prompts: PromptTokenizer;
   readonly #grammars: GrammarCache;
 
   private constructor(loaded: LoadedModel, log: Log) {
@@ -42,13 +31,13 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
     this.#loaded = loaded;
     this.backend = loaded.backend;
     this.slots = context.slots;
-    this.#prompts = new PromptReader(model, vocabulary, template, context.slotTokens);
+    this.#prompts = new PromptTokenizer(model, vocabulary, template, context.slotTokens);
     this.#grammars = new GrammarCache(model, vocabulary);
     this.#scheduler = new Scheduler({
       model,
       context,
       vocabulary,
-      partial: loaded.partial,
+      canTrim: loaded.canTrim,
       maxSamplingMs: MAX_SAMPLING_MS,
       log,
     });
@@ -56,17 +45,16 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
   }
 
   /**
-   * Loads and warms up. Rejects with `ModelFileError`, `NotEnoughMemory` and `BackendError`, of which none goes
-   * away by itself, and with `Error` for what llama.cpp refuses.
+   * Loads the model and warms up. Rejects with `ModelFileError`, `NotEnoughMemory` and `BackendError`, which are
+   * permanent, and with `Error` for other failures.
    */
   static async load(options: LlamaOptions, hooks: LoadHooks): Promise<LlamaEngine> {
     return new LlamaEngine(await loadModel(options, hooks), hooks.log);
   }
 
   /**
-   * Waits for slots in the order of calls. `started` comes with the first slot; choices that find none then take
-   * theirs as they become free, so the cached tokens are final only in `end`. Reading slowly keeps nobody waiting:
-   * text that was not read comes joined.
+   * Requests get slots in the order of calls. Emits `started` with the first slot; other choices may wait for theirs, so
+   * the cached tokens are final only in `end`. A slow reader delays no other request: unread text is joined.
    */
   async *generate(
     request: GenerationRequest,
@@ -110,18 +98,18 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
     };
   }
 
-  /** Ends what still runs with 503 `shutting_down` and frees the model. */
+  /** Ends running requests with 503 `shutting_down` and frees the model. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#scheduler.stop(new ServiceError('shutting_down', 'The engine is stopping.'));
     await this.#loaded.context.dispose();
     await this.#loaded.model.dispose();
   }
 
-  /** Checks all that can be wrong with a request before it takes a place in the queue. */
-  async #choices(request: GenerationRequest): Promise<Choice[]> {
+  /** Validates the request before it enters the queue. */
+  async #choices(request: GenerationRequest): Promise<JobChoice[]> {
     const { model, context, vocabulary } = this.#loaded;
     const { sampling } = request;
-    if (this.#scheduler.queuedChoices >= MOST_QUEUED)
+    if (this.#scheduler.queuedChoices >= MAX_QUEUED)
       throw new ServiceError('queue_full', 'The queue of this model is full. Try again later.', {
         retryAfterMs: 1000,
       });
@@ -135,9 +123,9 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
       );
     checkLogitBias(sampling.logitBias, vocabulary.size);
     const grammar = this.#grammars.grammar(request.responseFormat);
-    const prompts = await this.#prompts.read(request);
+    const prompts = await this.#prompts.tokenize(request);
     const job = new Job({
-      scope: request.cacheScope ?? Symbol('shared with nobody'),
+      scope: request.cacheScope ?? Symbol('not shared'),
       logprobs: request.logprobs,
       promptTokens: prompts.reduce((sum, prompt) => sum + prompt.length, 0),
       choices: prompts.length * request.choices,
@@ -147,7 +135,7 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
     return prompts.flatMap((prompt, p) =>
       Array.from({ length: request.choices }, (_, i) => {
         const index = p * request.choices + i;
-        return new Choice({
+        return new JobChoice({
           job,
           index,
           prompt,
@@ -156,8 +144,8 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
           echo: request.kind === 'text' && request.echo ? (request.prompts[p] ?? '') : '',
           text: new TextStream({ detokenize, stop: request.stop }),
           constrained: grammar !== null,
-          makeSampler: () => {
-            // Choices of one request must differ, and a request sent again must not.
+          createSampler: () => {
+            // Choices of one request differ; those of a repeated request do not.
             const config = samplerConfig(sampling, (firstSeed + index) >>> 0, prompt, context.slotTokens);
             return model.sampler(config, grammar === null ? null : model.copyGrammar(grammar));
           },
@@ -167,8 +155,8 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
   }
 }
 
-/** Schemas are refused that are expected to take a quarter of this: see `grammar-work.ts`. */
+/** Schemas with an estimate of a quarter of this are refused in advance: see `grammar-work.ts`. */
 const MAX_SAMPLING_MS = 1000;
 
-/** Choices that may wait inside the engine. The service's own queue is shorter; this bounds whoever calls without it. */
-const MOST_QUEUED = 4096;
+/** Maximum choices in the engine's queue. Only matters without the service, whose queue is shorter. */
+const MAX_QUEUED = 4096;

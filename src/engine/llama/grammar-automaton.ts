@@ -1,29 +1,29 @@
-import { refuseSchema } from './grammar-keywords.ts';
+import { schemaError } from './grammar-keywords.ts';
 import { type GrammarRules, literal } from './grammar-rules.ts';
 import type { CodePoints, PatternNode } from './pattern-parser.ts';
 
-/** A deterministic automaton of JSON text. Its first state is the start. */
+/** A deterministic automaton for JSON text. The first state is the start. */
 export interface Automaton {
   readonly states: readonly AutomatonState[];
 }
 
 interface AutomatonState {
-  /** The sets of one state have no character in common, and no two lead to the same state. */
+  /** The sets are disjoint and lead to different states. */
   readonly transitions: readonly { readonly points: CodePoints; readonly to: number }[];
-  /** Whether the text may end here. */
+  /** Whether the text can end here. */
   readonly accepts: boolean;
 }
 
 /**
- * Makes an expression deterministic. llama.cpp follows each way of reading a text separately, so an expression that
- * can read one text in many ways would take it many times the work, up to exponentially many. Throws 400
- * `invalid_value` at `path` where the automaton takes more work than `rules` has left.
+ * Converts an expression into a deterministic automaton. llama.cpp follows each parse of a text separately, and an
+ * ambiguous expression can have exponentially many. Throws 400 `invalid_value` at `path` if the budget of `rules` is
+ * exhausted.
  */
 export function determinize(node: PatternNode, path: string, rules: GrammarRules): Automaton {
   return new Determinizer(path, rules).automaton(node);
 }
 
-/** Adds one rule for each state that needs one, and returns the name of the first. */
+/** Adds the rules of an automaton and returns the name of the first. */
 export function automatonRule({ states }: Automaton, rules: GrammarRules): string {
   const arrivals = new Map<number, number>([[0, 2]]);
   for (const { to } of states.flatMap((state) => state.transitions))
@@ -36,8 +36,8 @@ export function automatonRule({ states }: Automaton, rules: GrammarRules): strin
     names.set(index, name);
     return name;
   };
-  const at = (index: number): AutomatonState => states[index] as AutomatonState; // A state's own number.
-  /** What follows a transition: the characters of states that lead on in one way, then the name of one that does not. */
+  const at = (index: number): AutomatonState => states[index] as AutomatonState;
+  /** Returns the characters of states without branches, and the name of the next state with one. */
   const pathFrom = (points: CodePoints, first: number): string => {
     const parts = [points];
     let next = first;
@@ -51,7 +51,7 @@ export function automatonRule({ states }: Automaton, rules: GrammarRules): strin
     return `${charactersOf(parts, rules)}${ends ? '' : ` ${nameOf(next)}`}`;
   };
   const start = nameOf(0);
-  // Reached states get their names while others are written.
+  // `names` grows in this loop.
   for (const [index, name] of names) {
     const { transitions, accepts } = at(index);
     const paths = transitions.map(({ points, to }) => pathFrom(points, to));
@@ -60,23 +60,23 @@ export function automatonRule({ states }: Automaton, rules: GrammarRules): strin
   return start;
 }
 
-/** A state of the automaton before it is deterministic: reads one of `points` and continues, or splits. */
-interface Step {
+/** A state of the nondeterministic automaton. `points` is null for an epsilon transition. */
+interface NfaState {
   readonly points: CodePoints | null;
-  readonly next: Step[];
+  readonly next: NfaState[];
 }
 
-/** Characters that are in just these sets. */
+/** The characters that are in exactly these sets. */
 interface Part {
   readonly points: CodePoints;
   readonly sets: readonly CodePoints[];
 }
 
+/** Subset construction. */
 class Determinizer {
   readonly #path: string;
   readonly #rules: GrammarRules;
-  /** The end of the text. */
-  readonly #end: Step = { points: null, next: [] };
+  readonly #end: NfaState = { points: null, next: [] };
   readonly #numbers = new Map<object, number>();
   readonly #partitions = new Map<string, readonly Part[]>();
   readonly #sets = new Map<string, CodePoints>();
@@ -89,68 +89,67 @@ class Determinizer {
 
   automaton(node: PatternNode): Automaton {
     const found = new Map<string, number>();
-    const open: Step[][] = [];
+    const queue: NfaState[][] = [];
     const states: AutomatonState[] = [];
-    const stateOf = (steps: Step[]): number => {
-      const key = this.#keyOf(steps);
+    const indexOf = (closure: NfaState[]): number => {
+      const key = this.#keyOf(closure);
       const known = found.get(key);
       if (known !== undefined) return known;
       found.set(key, found.size);
-      open.push(steps);
+      queue.push(closure);
       return found.size - 1;
     };
-    stateOf(this.#reached([this.#steps(node, this.#end)]));
-    for (const steps of open) {
-      const transitions = this.#transitions(steps, stateOf);
-      states.push({ transitions, accepts: steps.includes(this.#end) });
+    indexOf(this.#closure([this.#compile(node, this.#end)]));
+    for (const closure of queue) {
+      const transitions = this.#transitions(closure, indexOf);
+      states.push({ transitions, accepts: closure.includes(this.#end) });
     }
     return { states };
   }
 
-  /** The steps that read `node` and continue with `then`. */
-  #steps(node: PatternNode, then: Step): Step {
+  /** Returns the state that reads `node` and continues with `end`. */
+  #compile(node: PatternNode, end: NfaState): NfaState {
     this.#spend(1);
     switch (node.kind) {
       case 'set':
-        return { points: this.#canonicalSet(node.points), next: [then] };
+        return { points: this.#canonicalSet(node.points), next: [end] };
       case 'sequence':
-        return node.nodes.reduceRight((next, part) => this.#steps(part, next), then);
+        return node.nodes.reduceRight((next, part) => this.#compile(part, next), end);
       case 'choice':
-        return { points: null, next: node.nodes.map((part) => this.#steps(part, then)) };
+        return { points: null, next: node.nodes.map((part) => this.#compile(part, end)) };
       default: {
-        let next = then;
+        let next = end;
         if (node.max === null) {
-          next = { points: null, next: [then] };
-          next.next.push(this.#steps(node.node, next));
+          next = { points: null, next: [end] };
+          next.next.push(this.#compile(node.node, next));
         } else {
           for (let times = node.min; times < node.max; times += 1)
-            next = { points: null, next: [this.#steps(node.node, next), then] };
+            next = { points: null, next: [this.#compile(node.node, next), end] };
         }
-        for (let times = 0; times < node.min; times += 1) next = this.#steps(node.node, next);
+        for (let times = 0; times < node.min; times += 1) next = this.#compile(node.node, next);
         return next;
       }
     }
   }
 
-  /** The state that each character leads to. */
   #transitions(
-    steps: readonly Step[],
-    stateOf: (steps: Step[]) => number,
+    closure: readonly NfaState[],
+    indexOf: (closure: NfaState[]) => number,
   ): { points: CodePoints; to: number }[] {
     const bySet = Map.groupBy(
-      steps.filter((step) => step !== this.#end),
-      (step) => step.points ?? [],
+      closure.filter((state) => state !== this.#end),
+      (state) => state.points ?? [],
     );
     const byTarget = new Map<number, CodePoints[]>();
     for (const { points, sets } of this.#partition([...bySet.keys()])) {
-      const next = sets.flatMap((set) => (bySet.get(set) ?? []).flatMap((step) => step.next));
-      const target = stateOf(this.#reached(next));
+      const next = sets.flatMap((set) => (bySet.get(set) ?? []).flatMap((state) => state.next));
+      const target = indexOf(this.#closure(next));
       byTarget.set(target, [...(byTarget.get(target) ?? []), points]);
     }
-    return Array.from(byTarget, ([to, parts]) => ({ points: joined(parts), to }));
+    return Array.from(byTarget, ([to, parts]) => ({ points: union(parts), to }));
   }
 
-  /** Splits characters by which of the sets they are in. */
+  /** Groups characters by the sets that contain them. */
   #partition(sets: readonly CodePoints[]): readonly Part[] {
     const name = sets.map((set) => numberOf(set, this.#numbers)).join();
     const known = this.#partitions.get(name);
@@ -186,17 +185,17 @@ class Determinizer {
     return partition;
   }
 
-  /** The steps, one of these or after them, that can be next without reading anything. */
-  #reached(steps: readonly Step[]): Step[] {
-    const seen = new Set<Step>();
-    const open = [...steps];
-    for (let step = open.pop(); step !== undefined; step = open.pop()) {
-      if (seen.has(step)) continue;
-      seen.add(step);
-      if (step.points === null) open.push(...step.next);
+  /** Returns the epsilon closure, without the states that have only epsilon transitions. */
+  #closure(states: readonly NfaState[]): NfaState[] {
+    const seen = new Set<NfaState>();
+    const stack = [...states];
+    for (let state = stack.pop(); state !== undefined; state = stack.pop()) {
+      if (seen.has(state)) continue;
+      seen.add(state);
+      if (state.points === null) stack.push(...state.next);
     }
-    this.#spend(seen.size + steps.length);
-    return [...seen].filter((step) => step.points !== null || step === this.#end);
+    this.#spend(seen.size + states.length);
+    return [...seen].filter((state) => state.points !== null || state === this.#end);
   }
 
   #keyOf(objects: readonly object[]): string {
@@ -207,7 +206,7 @@ class Determinizer {
       .join();
   }
 
-  /** One object for all equal sets. */
+  /** Returns the same object for equal sets. */
   #canonicalSet(points: CodePoints): CodePoints {
     const known = this.#canonical.get(points);
     if (known !== undefined) return known;
@@ -221,7 +220,7 @@ class Determinizer {
   #spend(steps: number): void {
     if (this.#rules.spend(steps)) return;
     const message = 'This is too ambiguous. Shorten its repetitions, or use fewer of them.';
-    throw refuseSchema('invalid_value', this.#path, message);
+    throw schemaError('invalid_value', this.#path, message);
   }
 }
 
@@ -231,8 +230,8 @@ function numberOf(object: object, numbers: Map<object, number>): number {
   return number;
 }
 
-/** The union of sets that have no character in common. */
-function joined(parts: readonly CodePoints[]): CodePoints {
+/** Returns the union of disjoint sets. */
+function union(parts: readonly CodePoints[]): CodePoints {
   const ranges: [number, number][] = [];
   for (const [from, to] of parts.flat().sort((a, b) => a[0] - b[0])) {
     const last = ranges.at(-1);
@@ -242,17 +241,16 @@ function joined(parts: readonly CodePoints[]): CodePoints {
   return ranges;
 }
 
-/** Whether the character is in the set. */
 export function contains(points: CodePoints, code: number): boolean {
   return points.some(([from, to]) => from <= code && code <= to);
 }
 
-/** Sets of characters in a row, in the notation of the grammar. */
+/** Formats a sequence of sets in GBNF. */
 function charactersOf(parts: readonly CodePoints[], rules: GrammarRules): string {
-  const written: string[] = [];
+  const expressions: string[] = [];
   let text = '';
   const flush = (): void => {
-    if (text !== '') written.push(literal(text));
+    if (text !== '') expressions.push(literal(text));
     text = '';
   };
   for (const points of parts) {
@@ -263,16 +261,16 @@ function charactersOf(parts: readonly CodePoints[], rules: GrammarRules): string
     }
     flush();
     const set = `[${points.map(([from, to]) => (from === to ? inClass(from) : `${inClass(from)}-${inClass(to)}`)).join('')}]`;
-    written.push(set.length > SHARED_FROM ? rules.share(set) : set);
+    expressions.push(set.length > MAX_INLINE_SET ? rules.share(set) : set);
   }
   flush();
-  return written.join(' ');
+  return expressions.join(' ');
 }
 
-/** Characters of a set from which on it has a rule, so that it is written once. */
-const SHARED_FROM = 24;
+/** Maximum length of a set without its own rule, in characters. */
+const MAX_INLINE_SET = 24;
 
-/** A character inside of brackets in the notation of the grammar. */
+/** Formats a character inside brackets in GBNF. */
 function inClass(code: number): string {
   const character = String.fromCodePoint(code);
   if (/[a-zA-Z0-9]/.test(character)) return character;

@@ -1,22 +1,21 @@
 import {
-  bound,
+  repetitionBound,
   MAX_BRANCHES,
-  nothingMatches,
-  refuseSchema,
+  unsatisfiable,
+  schemaError,
   schemaList,
   schemaObject,
   type SchemaObject,
 } from './grammar-keywords.ts';
 import { type GrammarRules, literal } from './grammar-rules.ts';
 
-/** Where the rules of a container's members come from. */
+/** Creates the rules of a container's members. */
 export interface MemberRules {
   readonly rules: GrammarRules;
-  /** The name of the rule for a schema at `path`; null where nothing can match it. */
+  /** Returns the name of the rule for a schema; null: no value can match. */
   rule(schema: unknown, path: string): string | null;
 }
 
-/** A container as an expression of the grammar. */
 export interface ContainerRule {
   expression: string;
   /** See `Container`. */
@@ -24,8 +23,8 @@ export interface ContainerRule {
 }
 
 /**
- * Objects: the properties in the order of the schema, those not required left out at will, then the extras. One rule
- * a property says what may follow from there, so the grammar is as long as the list.
+ * Objects have the properties in the order of the schema, then additional ones. One rule per property covers the rest of
+ * the object, so the length of the grammar is linear.
  */
 export function objectRule(schema: SchemaObject, path: string, grammar: MemberRules): ContainerRule {
   const members = membersOf(schema, path, grammar);
@@ -43,7 +42,7 @@ export function objectRule(schema: SchemaObject, path: string, grammar: MemberRu
   return { expression, width: objectWidth(members, extra !== null) };
 }
 
-/** The longest run of properties any of which may be next, with the one after it, the white space and the end. */
+/** Returns the longest run of possible next properties, plus white space and the end. */
 function objectWidth(members: readonly Member[], extra: boolean): number {
   let longest = 0;
   let run = 0;
@@ -55,32 +54,32 @@ function objectWidth(members: readonly Member[], extra: boolean): number {
   return Math.max(longest, run + (extra ? 1 : 0)) + (run === 0 ? 2 : 3);
 }
 
-/** Arrays: `prefixItems` in order, then `items`, from `minItems` to `maxItems` in all. */
+/** Arrays have the `prefixItems`, then `items`, from `minItems` to `maxItems` in total. */
 export function arrayRule(schema: SchemaObject, path: string, grammar: MemberRules): ContainerRule {
   return { expression: arrayExpression(schema, path, grammar), width: ARRAY_WIDTH };
 }
 
-/** White space in two ways, a value or the end. */
+/** Two forms of white space, a value and the end. */
 const ARRAY_WIDTH = 4;
 
 function arrayExpression(schema: SchemaObject, path: string, grammar: MemberRules): string {
   const prefix = prefixRules(schema, path, grammar);
   const item = grammar.rule(schema['items'] ?? schema['prefixItems'] === undefined, `${path}.items`);
-  const min = bound(schema['minItems'], `${path}.minItems`) ?? 0;
-  const asked = bound(schema['maxItems'], `${path}.maxItems`);
-  const max = item === null ? Math.min(asked ?? prefix.length, prefix.length) : asked;
-  if (max !== null && max < min) throw nothingMatches(path);
+  const min = repetitionBound(schema['minItems'], `${path}.minItems`) ?? 0;
+  const maxItems = repetitionBound(schema['maxItems'], `${path}.maxItems`);
+  const max = item === null ? Math.min(maxItems ?? prefix.length, prefix.length) : maxItems;
+  if (max !== null && max < min) throw unsatisfiable(path);
 
-  // The first item stands without a comma, so it is written as those of `prefixItems` are.
+  // The first item has no comma, like the first of `prefixItems`.
   const single = prefix.length === 0 && item !== null ? [item] : prefix;
-  const written = max === null ? single : single.slice(0, max);
+  const leading = max === null ? single : single.slice(0, max);
   let rest = '';
-  if (item !== null && (max === null || max > written.length)) {
+  if (item !== null && (max === null || max > leading.length)) {
     const more = grammar.rules.share(`"," ws ${item}`);
-    const fewest = Math.max(0, min - written.length);
-    rest = grammar.rules.repeat(more, fewest, max === null ? null : max - written.length);
+    const minRest = Math.max(0, min - leading.length);
+    rest = grammar.rules.repeat(more, minRest, max === null ? null : max - leading.length);
   }
-  for (const [index, rule] of [...written.entries()].toReversed()) {
+  for (const [index, rule] of [...leading.entries()].toReversed()) {
     if (index === 0) return `"[" ws ${rule} ${rest} ws "]"${min === 0 ? ' | "[]"' : ''}`;
     const element = grammar.rules.share(`"," ws ${rule} ${rest}`);
     rest = index < min ? element : `${element}?`;
@@ -89,7 +88,7 @@ function arrayExpression(schema: SchemaObject, path: string, grammar: MemberRule
 }
 
 /** UTF-16 code units. */
-const LONGEST_NAME = 256;
+const MAX_NAME_LENGTH = 256;
 
 interface Member {
   name: string;
@@ -106,7 +105,7 @@ function membersOf(schema: SchemaObject, path: string, grammar: MemberRules): Me
     schema: value,
     at: `${path}.properties.${name}`,
   }));
-  // A name that is required and not declared is an extra that must be there; one of an enumeration may be.
+  // Names that are required or enumerated, but not declared, are additional properties.
   const extras = [...new Set([...(allowed ?? []), ...required])]
     .filter((name) => !Object.hasOwn(properties, name))
     .map((name) => ({
@@ -117,31 +116,31 @@ function membersOf(schema: SchemaObject, path: string, grammar: MemberRules): Me
   const all = [...declared, ...extras];
   if (all.length > MAX_BRANCHES) {
     const message = `An object can have at most ${MAX_BRANCHES} properties here.`;
-    throw refuseSchema('invalid_value', `${path}.properties`, message);
+    throw schemaError('invalid_value', `${path}.properties`, message);
   }
   return all.flatMap(({ name, schema, at }) => {
-    if (name.length > LONGEST_NAME) {
-      throw refuseSchema(
+    if (name.length > MAX_NAME_LENGTH) {
+      throw schemaError(
         'invalid_value',
         at,
-        `A property name can have at most ${LONGEST_NAME} characters here.`,
+        `A property name can have at most ${MAX_NAME_LENGTH} characters here.`,
       );
     }
     const rule = allowed !== null && !allowed.has(name) ? null : grammar.rule(schema, at);
     if (rule !== null) return [{ name, rule, required: required.has(name) }];
-    if (required.has(name)) throw nothingMatches(at);
+    if (required.has(name)) throw unsatisfiable(at);
     return [];
   });
 }
 
-/** The rule of a property that the schema does not name; null where there can be none. */
+/** Returns the rule of additional properties; null: none are allowed. */
 function extraMember(
   schema: SchemaObject,
   path: string,
   members: readonly Member[],
   grammar: MemberRules,
 ): string | null {
-  // Those of an enumeration are members already.
+  // Enumerated names are members.
   if (allowedNames(schema, path) !== null) return null;
   const rule = grammar.rule(extraSchema(schema), `${path}.additionalProperties`);
   if (rule === null) return null;
@@ -152,25 +151,25 @@ function extraMember(
 }
 
 /**
- * A string that is none of `names`: else an extra could overwrite a property that was checked. It has no escapes,
- * with which a name could be spelled in other ways.
+ * Returns the rule of a string that is none of `names`, so that additional properties cannot overwrite others. Without
+ * escapes, because a name could be spelled differently with them.
  */
 function nameOtherThan(names: readonly string[], grammar: MemberRules): string {
-  const unlike = (rests: readonly string[]): string => {
+  const otherThan = (rests: readonly string[]): string => {
     const byFirst = Map.groupBy(
       rests.filter((rest) => rest !== ''),
       (rest) => String.fromCodePoint(rest.codePointAt(0) ?? 0),
     );
-    const ways = [`[^"\\\\\\x00-\\x1F${[...byFirst.keys()].map(inClass).join('')}] plain*`];
+    const alternatives = [`[^"\\\\\\x00-\\x1F${[...byFirst.keys()].map(inClass).join('')}] plain*`];
     for (const [first, group] of byFirst) {
-      // A name with a character that needs an escape cannot be spelled here at all.
+      // Names with characters that must be escaped cannot occur.
       if (JSON.stringify(first) !== `"${first}"`) continue;
-      ways.push(`${literal(first)} ${unlike(group.map((rest) => rest.slice(first.length)))}`);
+      alternatives.push(`${literal(first)} ${otherThan(group.map((rest) => rest.slice(first.length)))}`);
     }
-    const name = grammar.rules.share(ways.join(' | '));
+    const name = grammar.rules.share(alternatives.join(' | '));
     return rests.includes('') ? name : `${name}?`;
   };
-  return grammar.rules.share(`"\\"" ${unlike(names)} "\\""`);
+  return grammar.rules.share(`"\\"" ${otherThan(names)} "\\""`);
 }
 
 function inClass(character: string): string {
@@ -184,18 +183,18 @@ function prefixRules(schema: SchemaObject, path: string, grammar: MemberRules): 
   const rules: string[] = [];
   for (const [index, member] of schemas.entries()) {
     const rule = grammar.rule(member, `${path}.prefixItems[${index}]`);
-    if (rule === null) throw nothingMatches(`${path}.prefixItems[${index}]`);
+    if (rule === null) throw unsatisfiable(`${path}.prefixItems[${index}]`);
     rules.push(rule);
   }
   return rules;
 }
 
-/** Of a property that the schema does not name. */
+/** Returns the schema of additional properties. */
 function extraSchema(schema: SchemaObject): unknown {
   return schema['additionalProperties'] ?? schema['properties'] === undefined;
 }
 
-/** The names that properties may have at most; null: any. */
+/** Returns the allowed names of properties; null: any. */
 function allowedNames(schema: SchemaObject, path: string): Set<string> | null {
   const names = schema['propertyNames'];
   if (names === undefined || names === true) return null;
@@ -205,5 +204,5 @@ function allowedNames(schema: SchemaObject, path: string): Set<string> | null {
 
 function nameList(value: unknown, path: string): Set<string> {
   if (Array.isArray(value) && value.every((name) => typeof name === 'string')) return new Set(value);
-  throw refuseSchema('invalid_type', path, 'The value must be a list of names.');
+  throw schemaError('invalid_type', path, 'The value must be a list of names.');
 }

@@ -1,20 +1,19 @@
 import { type ErrorCode, ServiceError } from '../../errors.ts';
 import type { JsonSchema } from '../../generation.ts';
-import { ANNOTATIONS as WORDS, MAX_REPETITIONS } from '../../openai/json-schema.ts';
+import { ANNOTATIONS as STANDARD_ANNOTATIONS, MAX_REPETITIONS } from '../../openai/json-schema.ts';
 
-/** A schema that is neither true nor false. */
 export type SchemaObject = Exclude<JsonSchema, boolean>;
 
 export const JSON_TYPES = ['object', 'array', 'string', 'number', 'integer', 'boolean', 'null'] as const;
 export type JsonType = (typeof JSON_TYPES)[number];
 
-/** Keywords whose schema only points at other schemas. */
-export const COMBINING = ['$ref', 'anyOf', 'oneOf', 'allOf'] as const;
+/** Keywords that refer to other schemas. */
+export const COMBINING_KEYWORDS = ['$ref', 'anyOf', 'oneOf', 'allOf'] as const;
 
-/** Keywords that say nothing about values here: definitions are read where they are referred to. */
-export const ANNOTATIONS: ReadonlySet<string> = new Set([...WORDS, '$defs', 'definitions']);
+/** Keywords that do not constrain values. Definitions are processed where they are referenced. */
+export const ANNOTATIONS: ReadonlySet<string> = new Set([...STANDARD_ANNOTATIONS, '$defs', 'definitions']);
 
-/** The keywords that speak of one type; a schema without `type` is about the types that its keywords speak of. */
+/** The keywords of each type. They determine the types of a schema without `type`. */
 export const KEYWORDS_OF_TYPE: Readonly<Partial<Record<JsonType, readonly string[]>>> = {
   object: ['properties', 'required', 'additionalProperties', 'propertyNames'],
   array: ['items', 'prefixItems', 'minItems', 'maxItems'],
@@ -22,52 +21,50 @@ export const KEYWORDS_OF_TYPE: Readonly<Partial<Record<JsonType, readonly string
   number: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'],
 };
 
-/** Every keyword that the grammars hold, or that says nothing about values. */
+/** All supported keywords. */
 export const GRAMMAR_KEYWORDS: ReadonlySet<string> = new Set([
   ...ANNOTATIONS,
-  ...COMBINING,
+  ...COMBINING_KEYWORDS,
   'type',
   'enum',
   'const',
   ...Object.values(KEYWORDS_OF_TYPE).flat(),
 ]);
 
-/** Ways to go on from one point: members of a union, values of an `enum`, properties. Each costs time at every token there. */
+/** Maximum members of a union, values of an `enum` or properties, because each costs time per token. */
 export const MAX_BRANCHES = 250;
 
-/** Asserts that a member of a schema is a schema. */
+/** Throws 400 if the value is not a schema object. */
 export function schemaObject(schema: unknown, path: string): SchemaObject {
   if (typeof schema === 'object' && schema !== null && !Array.isArray(schema)) return schema as SchemaObject;
-  throw refuseSchema('invalid_type', path, 'A schema must be an object, true or false.');
+  throw schemaError('invalid_type', path, 'A schema must be an object, true or false.');
 }
 
-/** Asserts that a keyword's value is a list of schemas, one at least. */
+/** Throws 400 if the value is not a list with at least one schema. */
 export function schemaList(value: unknown, path: string): readonly unknown[] {
   if (Array.isArray(value) && value.length > 0) return value;
-  throw refuseSchema('invalid_type', path, 'The value must be a list with at least one schema.');
+  throw schemaError('invalid_type', path, 'The value must be a list with at least one schema.');
 }
 
-/** The error for a schema that no value satisfies. */
-export function nothingMatches(path: string) {
-  return refuseSchema('invalid_value', path, 'No value can satisfy this schema.');
+export function unsatisfiable(path: string) {
+  return schemaError('invalid_value', path, 'No value can satisfy this schema.');
 }
 
-/** Reads a bound on a number of repetitions; null where it is absent. */
-export function bound(value: unknown, path: string): number | null {
+/** Validates a bound such as `minItems`; null: not set. */
+export function repetitionBound(value: unknown, path: string): number | null {
   if (value === undefined) return null;
   if (typeof value !== 'number' || !Number.isInteger(value) || value < 0) {
-    throw refuseSchema('invalid_value', path, 'The value must be a whole number, 0 or more.');
+    throw schemaError('invalid_value', path, 'The value must be a whole number, 0 or more.');
   }
   if (value > MAX_REPETITIONS) {
-    throw refuseSchema('invalid_value', path, `The value must be at most ${MAX_REPETITIONS}.`);
+    throw schemaError('invalid_value', path, `The value must be at most ${MAX_REPETITIONS}.`);
   }
   return value;
 }
 
-/** The error for a part of a schema that cannot be honoured. */
-export function refuseSchema(code: ErrorCode, path: string, message: string): ServiceError {
-  return new ServiceError(code, message, { param: path.slice(0, LONGEST_PATH) });
+export function schemaError(code: ErrorCode, path: string, message: string): ServiceError {
+  return new ServiceError(code, message, { param: path.slice(0, MAX_PATH_LENGTH) });
 }
 
-/** Property names in a path are the caller's own and may be long; UTF-16 code units. */
-const LONGEST_PATH = 300;
+/** In UTF-16 code units. Paths contain property names of the caller. */
+const MAX_PATH_LENGTH = 300;

@@ -1,8 +1,8 @@
-import { nothingMatches, refuseSchema, type SchemaObject } from './grammar-keywords.ts';
+import { unsatisfiable, schemaError, type SchemaObject } from './grammar-keywords.ts';
 
 /**
- * A regular expression for the numbers within `minimum`, `maximum`, `exclusiveMinimum` and `exclusiveMaximum`, without
- * exponents; null where there is no bound. The bounds of integers may be any numbers, those of other numbers are whole.
+ * Returns a regular expression for the numbers within `minimum`, `maximum`, `exclusiveMinimum` and `exclusiveMaximum`,
+ * without exponents; null: no bounds. Only bounds of integers may have fractions.
  */
 export function numberExpression(
   type: 'integer' | 'number',
@@ -12,9 +12,10 @@ export function numberExpression(
   const lower = tightest(schema, path, 'minimum', 'exclusiveMinimum');
   const upper = tightest(schema, path, 'maximum', 'exclusiveMaximum');
   if (lower === null && upper === null) return null;
-  const ways = type === 'integer' ? integerWays(lower, upper) : numberWays(lower, upper, path);
-  if (ways.length === 0) throw nothingMatches(path);
-  return ways.join('|');
+  const expressions =
+    type === 'integer' ? integerExpressions(lower, upper) : numberExpressions(lower, upper, path);
+  if (expressions.length === 0) throw unsatisfiable(path);
+  return expressions.join('|');
 }
 
 interface Bound {
@@ -22,7 +23,7 @@ interface Bound {
   exclusive: boolean;
 }
 
-/** The stricter of an inclusive and an exclusive bound; null where there is none. */
+/** Returns the stricter of an inclusive and an exclusive bound; null: neither exists. */
 function tightest(
   schema: SchemaObject,
   path: string,
@@ -33,7 +34,7 @@ function tightest(
     const value = schema[keyword];
     if (value === undefined) return null;
     if (typeof value === 'number' && Number.isFinite(value)) return value;
-    throw refuseSchema('invalid_type', `${path}.${keyword}`, 'The value must be a number.');
+    throw schemaError('invalid_type', `${path}.${keyword}`, 'The value must be a number.');
   };
   const [loose, strict] = [read(inclusive), read(exclusive)];
   if (strict === null) return loose === null ? null : { value: loose, exclusive: false };
@@ -41,7 +42,7 @@ function tightest(
   return looseIsTighter ? { value: loose, exclusive: false } : { value: strict, exclusive: true };
 }
 
-function integerWays(lower: Bound | null, upper: Bound | null): string[] {
+function integerExpressions(lower: Bound | null, upper: Bound | null): string[] {
   const limit = Number.MAX_SAFE_INTEGER;
   const from =
     lower === null ? -limit : lower.exclusive ? Math.floor(lower.value) + 1 : Math.ceil(lower.value);
@@ -49,54 +50,54 @@ function integerWays(lower: Bound | null, upper: Bound | null): string[] {
   const low = Math.max(from, -limit);
   const high = Math.min(to, limit);
   return [
-    ...wholeNumbers(Math.max(1, -high), -low).map((way) => `-${way}`),
+    ...wholeNumbers(Math.max(1, -high), -low).map((expression) => `-${expression}`),
     ...wholeNumbers(Math.max(0, low), high),
   ];
 }
 
-/** What lies beyond has no number in these grammars: they write 15 digits before the point. */
-const BEYOND = 1e15;
+/** Numbers have at most 15 digits before the point. */
+const NUMBER_LIMIT = 1e15;
 
-function numberWays(lower: Bound | null, upper: Bound | null, path: string): string[] {
+function numberExpressions(lower: Bound | null, upper: Bound | null, path: string): string[] {
   for (const bound of [lower, upper]) {
     if (bound !== null && !Number.isInteger(bound.value)) {
-      throw refuseSchema('unsupported_parameter', path, 'Bounds of the type `number` must be whole numbers.');
+      throw schemaError('unsupported_parameter', path, 'Bounds of the type `number` must be whole numbers.');
     }
   }
-  const low = lower ?? { value: -BEYOND, exclusive: true };
-  const high = upper ?? { value: BEYOND, exclusive: true };
+  const low = lower ?? { value: -NUMBER_LIMIT, exclusive: true };
+  const high = upper ?? { value: NUMBER_LIMIT, exclusive: true };
   const negative = low.value < 0 ? magnitudes(negated(high), negated(low)) : [];
-  return [...negative.map((way) => `-${way}`), ...magnitudes(low, high)];
+  return [...negative.map((expression) => `-${expression}`), ...magnitudes(low, high)];
 }
 
 function negated({ value, exclusive }: Bound): Bound {
   return { value: -value, exclusive };
 }
 
-/** The numbers without a sign between two whole bounds. */
+/** Returns expressions for the numbers without a sign between two whole bounds. */
 function magnitudes(low: Bound, high: Bound): string[] {
   const from = low.value < 0 ? { value: 0, exclusive: false } : low;
-  const to = high.value > BEYOND ? { value: BEYOND, exclusive: true } : high;
-  const ways: string[] = [];
-  if (from.exclusive && from.value < to.value) ways.push(`${from.value}\\.[0-9]{0,14}[1-9]`);
+  const to = high.value > NUMBER_LIMIT ? { value: NUMBER_LIMIT, exclusive: true } : high;
+  const expressions: string[] = [];
+  if (from.exclusive && from.value < to.value) expressions.push(`${from.value}\\.[0-9]{0,14}[1-9]`);
   const whole = wholeNumbers(from.exclusive ? from.value + 1 : from.value, to.value - 1);
-  ways.push(...whole.map((way) => `${way}(?:\\.[0-9]{1,15})?`));
+  expressions.push(...whole.map((expression) => `${expression}(?:\\.[0-9]{1,15})?`));
   const reaches = from.value < to.value || (from.value === to.value && !from.exclusive);
-  if (!to.exclusive && reaches) ways.push(`${to.value}(?:\\.0{1,15})?`);
-  return ways;
+  if (!to.exclusive && reaches) expressions.push(`${to.value}(?:\\.0{1,15})?`);
+  return expressions;
 }
 
-/** The whole numbers from `low` (0 or more) to `high`, without leading zeros, as one expression a length. */
+/** Returns one expression per length for the whole numbers from `low` (0 or more) to `high`. */
 function wholeNumbers(low: number, high: number): string[] {
-  const ways: string[] = [];
+  const expressions: string[] = [];
   const last = String(high);
   for (let first = String(low); Number(first) <= high; first = `1${'0'.repeat(first.length)}`) {
-    ways.push(digitsBetween(first, first.length < last.length ? '9'.repeat(first.length) : last));
+    expressions.push(digitsBetween(first, first.length < last.length ? '9'.repeat(first.length) : last));
   }
-  return ways;
+  return expressions;
 }
 
-/** The digit strings between two of the same length. */
+/** Returns an expression for the digit strings between two of the same length. */
 function digitsBetween(first: string, last: string): string {
   const count = first.length - 1;
   const [low, high] = [Number(first[0]), Number(last[0])];
@@ -104,13 +105,13 @@ function digitsBetween(first: string, last: string): string {
   const [firstRest, lastRest] = [first.slice(1), last.slice(1)];
   const [zeros, nines] = ['0'.repeat(count), '9'.repeat(count)];
   if (low === high) return `${low}${digitsBetween(firstRest, lastRest)}`;
-  const ways: string[] = [];
+  const expressions: string[] = [];
   const from = firstRest === zeros ? low : low + 1;
   const to = lastRest === nines ? high : high - 1;
-  if (from > low) ways.push(`${low}${digitsBetween(firstRest, nines)}`);
-  if (from <= to) ways.push(`${digit(from, to)}[0-9]{${count}}`);
-  if (to < high) ways.push(`${high}${digitsBetween(zeros, lastRest)}`);
-  return ways.length === 1 ? ways.join('') : `(?:${ways.join('|')})`;
+  if (from > low) expressions.push(`${low}${digitsBetween(firstRest, nines)}`);
+  if (from <= to) expressions.push(`${digit(from, to)}[0-9]{${count}}`);
+  if (to < high) expressions.push(`${high}${digitsBetween(zeros, lastRest)}`);
+  return expressions.length === 1 ? expressions.join('') : `(?:${expressions.join('|')})`;
 }
 
 function digit(low: number, high: number): string {

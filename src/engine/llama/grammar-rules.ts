@@ -1,29 +1,24 @@
-import { refuseSchema } from './grammar-keywords.ts';
+import { schemaError } from './grammar-keywords.ts';
 
-/**
- * Bytes of one grammar. llama.cpp parses it twice, 40 to 80 ms for this much, beside a decode, whose end then waits.
- */
+/** Maximum size of a grammar in bytes. llama.cpp parses it twice, which takes 40 to 80 ms and delays the step. */
 const MAX_GRAMMAR_BYTES = 192 * 1024;
 
-/** llama.cpp writes bounded repetitions out, and refuses to from 2,000 on; longer ones are built of blocks this long. */
-const BLOCK = 250;
+/** llama.cpp expands bounded repetitions, up to 2,000 elements. Longer ones consist of blocks of this size. */
+const BLOCK_SIZE = 250;
 
-/** Elements that all repetitions of one grammar may be written out to. */
-const MAX_WRITTEN_OUT = 50_000;
+/** Maximum expanded elements of all repetitions of a grammar. */
+const MAX_EXPANDED_ELEMENTS = 50_000;
 
-/** Steps in which all expressions of one grammar become deterministic and are measured; about 0.3 µs each. */
+/** Budget for the automata of a grammar, in steps of about 0.3 µs. */
 const MAX_STEPS = 300_000;
 
-/**
- * The rules of a grammar under construction, with those of plain JSON always among them. It bounds what
- * llama.cpp has to parse and keep, and throws 400 `invalid_value` with param `path` beyond.
- */
+/** Builds the rules of a grammar, including those of JSON. Throws 400 `invalid_value` if it exceeds the limits above. */
 export class GrammarRules {
   readonly #path: string;
   readonly #lines: string[] = [...JSON_RULES];
   readonly #shared = new Map<string, string>();
   #bytes = JSON_RULES.reduce((bytes, line) => bytes + line.length, 0);
-  #writtenOut = 0;
+  #expandedElements = 0;
   #count = 0;
   #steps = MAX_STEPS;
 
@@ -31,7 +26,7 @@ export class GrammarRules {
     this.#path = path;
   }
 
-  /** A name to be defined later; what refers to itself needs it early. */
+  /** Returns a name to be defined later, for recursive rules. */
   reserve(): string {
     this.#count += 1;
     return `r${this.#count}`;
@@ -41,12 +36,12 @@ export class GrammarRules {
     const line = `${name} ::= ${expression}`;
     this.#bytes += Buffer.byteLength(line) + 1;
     if (this.#bytes > MAX_GRAMMAR_BYTES) {
-      throw refuseSchema('invalid_value', this.#path, 'The schema is too large for constrained generation.');
+      throw schemaError('invalid_value', this.#path, 'The schema is too large for constrained generation.');
     }
     this.#lines.push(line);
   }
 
-  /** The name of a rule with this expression. Equal expressions share one rule. */
+  /** Returns the name of the rule with this expression. Equal expressions share a rule. */
   share(expression: string): string {
     const known = this.#shared.get(expression);
     if (known !== undefined) return known;
@@ -56,52 +51,52 @@ export class GrammarRules {
     return name;
   }
 
-  /** `name` from `min` to `max` times, null for no upper bound; an expression, '' for never. */
+  /** Returns an expression for `min` to `max` times `name`. `max` null: unbounded. */
   repeat(name: string, min: number, max: number | null): string {
     const exactly = this.#exactly(name, min);
     if (max === null) return `${exactly} ${name}*`.trim();
     return `${exactly} ${this.#upTo(name, max - min)}`.trim();
   }
 
-  /** Takes from the work that expressions may take to become deterministic; false where it is used up. */
+  /** Uses the budget for automata. Returns false if it is exhausted. */
   spend(steps: number): boolean {
     this.#steps -= steps;
     return this.#steps >= 0;
   }
 
-  /** The grammar as text. `root` is a rule's name. */
+  /** Returns the grammar in GBNF, with `root` as the start rule. */
   render(root: string): string {
     return `${[`root ::= ${root}`, ...this.#lines].join('\n')}\n`;
   }
 
   #exactly(name: string, count: number): string {
     if (count === 0) return '';
-    if (count <= BLOCK) return this.#writeOut(name, `{${count}}`, count);
-    const blocks = Math.floor(count / BLOCK);
-    const block = this.share(this.#exactly(name, BLOCK));
-    return `${this.#exactly(block, blocks)} ${this.#exactly(name, count % BLOCK)}`.trim();
+    if (count <= BLOCK_SIZE) return this.#expand(name, `{${count}}`, count);
+    const blocks = Math.floor(count / BLOCK_SIZE);
+    const block = this.share(this.#exactly(name, BLOCK_SIZE));
+    return `${this.#exactly(block, blocks)} ${this.#exactly(name, count % BLOCK_SIZE)}`.trim();
   }
 
-  /** Longer ones nest, so that there is one way to read them: those of a whole number of blocks are shared. */
+  /** Nests long repetitions, so that they are not ambiguous, and shares those of whole blocks. */
   #upTo(name: string, count: number): string {
     if (count === 0) return '';
-    if (count <= BLOCK) return this.#writeOut(name, `{0,${count}}`, count);
-    const outer = count % BLOCK || BLOCK;
+    if (count <= BLOCK_SIZE) return this.#expand(name, `{0,${count}}`, count);
+    const outer = count % BLOCK_SIZE || BLOCK_SIZE;
     const inner = this.share(this.#upTo(name, count - outer));
-    this.#writeOut(name, '', outer);
+    this.#expand(name, '', outer);
     return `${`(${name}`.repeat(outer)} ${inner}${')?'.repeat(outer)}`;
   }
 
-  #writeOut(name: string, times: string, count: number): string {
-    this.#writtenOut += count;
-    if (this.#writtenOut > MAX_WRITTEN_OUT) {
-      throw refuseSchema('invalid_value', this.#path, 'The schema has too many long bounded repetitions.');
+  #expand(name: string, times: string, count: number): string {
+    this.#expandedElements += count;
+    if (this.#expandedElements > MAX_EXPANDED_ELEMENTS) {
+      throw schemaError('invalid_value', this.#path, 'The schema has too many long bounded repetitions.');
     }
     return `${name}${times}`;
   }
 }
 
-/** `text` as a terminal of the grammar. */
+/** Formats `text` as a GBNF terminal. */
 export function literal(text: string): string {
   return `"${text.replace(/["\\\n\r\t]/g, (character) => ESCAPES[character] ?? character)}"`;
 }
@@ -114,17 +109,14 @@ const ESCAPES: Readonly<Record<string, string>> = {
   '\t': '\\t',
 };
 
-/**
- * Plain JSON (RFC 8259). A `c` is one code point, so lengths are counted as JSON Schema counts them: an escaped
- * surrogate comes with its other half or not at all.
- */
+/** JSON (RFC 8259). `c` is one code point, as JSON Schema counts lengths, so escaped surrogates occur only in pairs. */
 const JSON_RULES: readonly string[] = [
   String.raw`value ::= object | array | string | number | boolean | null`,
   String.raw`object ::= "{" ws member ("," ws member)* ws "}" | "{}"`,
   String.raw`member ::= string ":" sp value`,
   String.raw`array ::= "[" ws value ("," ws value)* ws "]" | "[]"`,
   String.raw`string ::= "\"" c* "\""`,
-  // Long repetitions write this name out.
+  // A short name, because long repetitions repeat it.
   String.raw`c ::= plain | "\\" (["\\/bfnrt] | "u" unit)`,
   String.raw`plain ::= [^"\\\x00-\x1F]`,
   String.raw`unit ::= [0-9abcefABCEF] hex{3} | [dD] [0-7] hex{2} | [dD] [89abAB] hex{2} "\\u" [dD] [c-fC-F] hex{2}`,

@@ -1,44 +1,41 @@
-import { bound, nothingMatches, refuseSchema, type SchemaObject } from './grammar-keywords.ts';
-import { patternText, regularText } from './grammar-pattern.ts';
+import { repetitionBound, unsatisfiable, schemaError, type SchemaObject } from './grammar-keywords.ts';
+import { patternNode, regexNode } from './grammar-pattern.ts';
 import type { GrammarRules } from './grammar-rules.ts';
 import type { PatternNode } from './pattern-parser.ts';
 
-/**
- * Strings of a `format`, of a `pattern`, or from `minLength` to `maxLength` code points; one of the three at a time.
- * Returns an expression for the first two, and the name of a rule otherwise.
- */
+/** Returns an expression for a `format` or `pattern`, and the name of a rule for `minLength` and `maxLength`. */
 export function stringForm(schema: SchemaObject, path: string, rules: GrammarRules): PatternNode | string {
   const { format, pattern } = schema;
-  const min = bound(schema['minLength'], `${path}.minLength`);
-  const max = bound(schema['maxLength'], `${path}.maxLength`);
-  const kinds = [format, pattern, min ?? max ?? undefined].filter((given) => given !== undefined);
+  const min = repetitionBound(schema['minLength'], `${path}.minLength`);
+  const max = repetitionBound(schema['maxLength'], `${path}.maxLength`);
+  const kinds = [format, pattern, min ?? max ?? undefined].filter((kind) => kind !== undefined);
   if (kinds.length === 0) return 'string';
   if (kinds.length > 1) {
     const message = '`format`, `pattern` and length bounds cannot be combined on one string.';
-    throw refuseSchema('unsupported_parameter', path, message);
+    throw schemaError('unsupported_parameter', path, message);
   }
-  if (format !== undefined) return formatText(format, `${path}.format`);
-  if (pattern !== undefined) return patternText(pattern, `${path}.pattern`);
-  if (max !== null && max < (min ?? 0)) throw nothingMatches(path);
+  if (format !== undefined) return formatNode(format, `${path}.format`);
+  if (pattern !== undefined) return patternNode(pattern, `${path}.pattern`);
+  if (max !== null && max < (min ?? 0)) throw unsatisfiable(path);
   return rules.share(String.raw`"\"" ${rules.repeat('c', min ?? 0, max)} "\""`);
 }
 
-function formatText(format: unknown, path: string): PatternNode {
+function formatNode(format: unknown, path: string): PatternNode {
   switch (format) {
     case 'date':
-      return regularText(`"(?:${DATE})"`);
+      return regexNode(`"(?:${DATE})"`);
     case 'time':
-      return regularText(`"${TIME}"`);
+      return regexNode(`"${TIME}"`);
     case 'date-time':
-      return regularText(`"(?:${DATE})T${TIME}"`);
+      return regexNode(`"(?:${DATE})T${TIME}"`);
     case 'uuid':
-      return regularText('"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"');
+      return regexNode('"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"');
     default:
-      throw refuseSchema('unsupported_parameter', path, '`format` must be date, time, date-time or uuid.');
+      throw schemaError('unsupported_parameter', path, '`format` must be date, time, date-time or uuid.');
   }
 }
 
-/** RFC 3339 dates that exist: the 29th of February in leap years only. */
+/** RFC 3339 dates, with February 29 only in leap years. */
 const DATE = [
   '[0-9]{4}-(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])',
   '[0-9]{4}-(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)',

@@ -1,147 +1,147 @@
 import { type Automaton, contains } from './grammar-automaton.ts';
-import { refuseSchema, type SchemaObject } from './grammar-keywords.ts';
+import { schemaError, type SchemaObject } from './grammar-keywords.ts';
 import type { GrammarRules } from './grammar-rules.ts';
 
 /**
- * Estimates how long llama.cpp takes to sample one token by a grammar, before it is given one: a call into it cannot
- * be interrupted. llama.cpp keeps a stack for each way in which the text so far can be read. It tries every token of
- * the vocabulary with each of them, and follows the token's characters along all ways that these allow. The unit is
- * about a microsecond of one core.
+ * Maximum estimated work of llama.cpp to sample one token with a grammar, in about microseconds of one core. Grammars
+ * must be checked in advance, because sampling cannot be interrupted. llama.cpp has a stack for each parse of the text so
+ * far, tries every token with every stack, and follows the token's characters along all paths.
  */
 export const MAX_WORK = 250_000;
 
 /** Trying a token with one stack. */
 const STACK_WORK = 0.006;
-/** Comparing the first character of a token with one range of characters. */
+/** Comparing the first character of a token with one range. */
 const RANGE_WORK = 0.0007;
-/** A string that only its length bounds: it takes all tokens that are text. */
+/** A string without a pattern, which accepts all tokens. */
 export const STRING_WORK = 2000;
 /** A number without bounds, a boolean or null. */
 export const SCALAR_WORK = 1000;
 /** Any JSON value. */
 export const VALUE_WORK = 3000;
 
-/** A position in a schema where a value is; with the objects and arrays that it may be. */
-export interface Place {
+/** A position of a value in a schema, with the objects and arrays that it can be. */
+export interface SchemaPosition {
   readonly path: string;
   readonly containers: Set<Container>;
-  /** Of the other values that may be here. */
+  /** Work of the other values that are possible here. */
   work: number;
 }
 
-/** An object or array type with the places of its members. */
+/** An object or array type with the positions of its members. */
 export interface Container {
   readonly type: 'object' | 'array';
   readonly schema: SchemaObject;
-  readonly members: Set<Place>;
-  /** The most ways in which it can continue at one point, each of which is a stack. */
+  readonly members: Set<SchemaPosition>;
+  /** Maximum number of continuations at one point, each of which is a stack. */
   width: number;
 }
 
 /**
- * Refuses schemas whose grammar can take llama.cpp too much work at one token. The work at a place is that of its
- * containers added up: of all those of one type, which begin alike, and of the members of those that cannot be told
- * apart before something nests in them. It is solved by raising the numbers until they hold; in a circle that adds,
- * they rise past the bound. Throws 400 `invalid_value`.
+ * Throws 400 `invalid_value` for schemas whose grammar can exceed `MAX_WORK`. The work at a position is the sum over
+ * all containers of a type, because they start the same way, or over the members of those that cannot be distinguished
+ * before a value nests. Iterates until the estimates no longer rise; those of unbounded recursion exceed the limit.
  */
-export function refuseWork(places: readonly Place[], tokens: TokenSample): void {
-  const works = new Map<Place, number>();
-  const least = (container: Container): number => container.width * tokens.size * STACK_WORK;
-  const within = (container: Container): number =>
-    Math.max(least(container), ...Array.from(container.members, (place) => works.get(place) ?? 0));
-  // The innermost were met last, so one round is enough unless the schema is recursive.
-  const inward = places
-    .map((place) => ({ place, sets: rivals(place), first: firstWork(place, least) }))
+export function checkWork(positions: readonly SchemaPosition[], tokens: TokenSample): void {
+  const works = new Map<SchemaPosition, number>();
+  const ownWork = (container: Container): number => container.width * tokens.size * STACK_WORK;
+  const memberWork = (container: Container): number =>
+    Math.max(ownWork(container), ...Array.from(container.members, (position) => works.get(position) ?? 0));
+  // Innermost positions are last. Without recursion, one round is enough.
+  const innermostFirst = positions
+    .map((position) => ({ position, sets: ambiguousSets(position), first: initialWork(position, ownWork) }))
     .reverse();
-  for (let rising = true; rising;) {
-    rising = false;
-    for (const { place, sets, first } of inward) {
+  for (let changed = true; changed;) {
+    changed = false;
+    for (const { position, sets, first } of innermostFirst) {
       const work = Math.max(
         first,
-        ...sets.map((set) => set.reduce((sum, container) => sum + within(container), 0)),
+        ...sets.map((set) => set.reduce((sum, container) => sum + memberWork(container), 0)),
       );
-      if (work <= (works.get(place) ?? 0)) continue;
-      if (work > MAX_WORK) throw tooMuch(place);
-      works.set(place, work);
-      rising = true;
+      if (work <= (works.get(position) ?? 0)) continue;
+      if (work > MAX_WORK) throw workError(position);
+      works.set(position, work);
+      changed = true;
     }
   }
 }
 
-/** The work at the beginning of a place's value, where objects and arrays have not been told apart. */
-function firstWork({ work, containers }: Place, least: (container: Container) => number): number {
+/** Returns the work at the start of a value, before its type is known. */
+function initialWork(
+  { work, containers }: SchemaPosition,
+  ownWork: (container: Container) => number,
+): number {
   const ofType = (type: Container['type']): number =>
-    [...containers].reduce((sum, each) => sum + (each.type === type ? least(each) : 0), 0);
+    [...containers].reduce((sum, each) => sum + (each.type === type ? ownWork(each) : 0), 0);
   return Math.max(work, ofType('object'), ofType('array'));
 }
 
-function tooMuch({ path, containers }: Place) {
+function workError({ path, containers }: SchemaPosition) {
   const message =
     containers.size > 1
       ? 'Too many alternatives start the same way. Start each with a different required property, or with one that has a different `const`, or use fewer alternatives.'
       : 'The text can continue in too many ways here. Use fewer optional properties in a row.';
-  return refuseSchema('invalid_value', path, message);
+  return schemaError('invalid_value', path, message);
 }
 
 /**
- * The work of an automaton in its costliest state. The number of paths as long as a token bounds what llama.cpp follows
- * from a state. Where that is too many, the paths that a vocabulary's tokens really take are counted. Null where
- * counting them is itself more work than `rules` has left.
+ * Returns the work of an automaton in its most expensive state: the number of paths of a token's length, or if that is
+ * high, those that the vocabulary's tokens take. Null: counting them exceeds the budget of `rules`.
  */
 export function automatonWork(
   { states }: Automaton,
   tokens: TokenSample,
   rules: GrammarRules,
 ): number | null {
-  const widths = states.map(({ transitions, accepts }) => transitions.length + (accepts ? AFTER : 0));
-  // Arriving in a state makes its stacks, each of which is compared with the others.
+  const widths = states.map(({ transitions, accepts }) => transitions.length + (accepts ? FOLLOW_STACKS : 0));
+  // Reaching a state creates its stacks, and compares each with the others.
   const arrivals = widths.map((width) => 1 + 0.3 * width + 0.003 * width * width);
-  const onward = (of: readonly number[]): number[] =>
+  const propagate = (of: readonly number[]): number[] =>
     states.map(({ transitions }) => transitions.reduce((sum, { to }) => sum + (of[to] ?? 0), 0));
-  const steps = onward(arrivals);
+  const steps = propagate(arrivals);
   let paths = steps;
-  for (let length = 1; length < TOKEN_CHARACTERS; length += 1)
-    paths = onward(paths).map((work, i) => Math.min(MAX_WORK, work + (steps[i] ?? 0)));
-  let most = 0;
+  for (let length = 1; length < MAX_TOKEN_LENGTH; length += 1)
+    paths = propagate(paths).map((work, i) => Math.min(MAX_WORK, work + (steps[i] ?? 0)));
+  let highest = 0;
   for (const [index, { transitions }] of states.entries()) {
     const ranges = transitions.reduce((sum, { points }) => sum + points.length, 0);
     const first = tokens.size * ((widths[index] ?? 0) * STACK_WORK + ranges * RANGE_WORK);
-    let onwards = paths[index] ?? 0;
-    if (onwards > MAX_PATHS) {
+    let pathWork = paths[index] ?? 0;
+    if (pathWork > MAX_UNCHECKED_WORK) {
       const walk = tokens.walk(states, index, arrivals);
       if (!rules.spend(Math.ceil(walk.steps / 10))) return null;
-      onwards = Math.min(onwards, walk.work);
+      pathWork = Math.min(pathWork, walk.work);
     }
-    most = Math.max(most, first + onwards);
+    highest = Math.max(highest, first + pathWork);
   }
-  return most;
+  return highest;
 }
 
-/** Characters of nearly all tokens, at most. */
-const TOKEN_CHARACTERS = 16;
+/** Nearly all tokens have at most this length, in characters. */
+const MAX_TOKEN_LENGTH = 16;
 
-/** Work that is little enough not to be looked at more closely. */
-const MAX_PATHS = 20_000;
+/** Work below which paths are not counted exactly. */
+const MAX_UNCHECKED_WORK = 20_000;
 
-/** Stacks of what may follow a value. */
-const AFTER = 4;
+/** Stacks of the text after a value. */
+const FOLLOW_STACKS = 4;
 
-/** The tokens of a vocabulary: how many there are, and some of them. */
+/** The size of a vocabulary and a sample of its tokens. */
 export class TokenSample {
   readonly size: number;
-  /** Evenly chosen, as code points. */
+  /** Evenly spaced, as code points. */
   readonly #tokens: readonly (readonly number[])[];
 
   /** `textOf` returns a token's text. */
   constructor(size: number, textOf: (token: number) => string) {
     this.size = size;
-    const count = Math.min(size, SAMPLED);
+    const count = Math.min(size, SAMPLE_SIZE);
     this.#tokens = Array.from({ length: count }, (_, i) =>
       Array.from(textOf(Math.floor((i * size) / count)), (character) => character.codePointAt(0) ?? 0),
     );
   }
 
-  /** Follows all tokens from a state of an automaton as llama.cpp does; `arrivals` is the work of reaching each state. */
+  /** Follows the tokens from a state as llama.cpp does. `arrivals`: the work of reaching each state. */
   walk(
     states: Automaton['states'],
     start: number,
@@ -168,16 +168,15 @@ export class TokenSample {
   }
 }
 
-/** Tokens that are followed. */
-const SAMPLED = 500;
+const SAMPLE_SIZE = 500;
 
-/** For each container of a place all those, itself included, that a text may still be while members nest in it. */
-function rivals({ containers }: Place): Container[][] {
+/** Returns for each container the set of containers, including itself, that may still match while its members nest. */
+function ambiguousSets({ containers }: SchemaPosition): Container[][] {
   const all = [...containers];
-  return all.map((one) => all.filter((other) => one === other || !toldApart(one, other)));
+  return all.map((one) => all.filter((other) => one === other || !isDistinguishable(one, other)));
 }
 
-function toldApart(one: Container, other: Container): boolean {
+function isDistinguishable(one: Container, other: Container): boolean {
   if (one.type !== other.type) return true;
   if (one.type === 'array') return false;
   const [first, second] = [firstNames(one.schema), firstNames(other.schema)];
@@ -199,7 +198,7 @@ function toldApart(one: Container, other: Container): boolean {
   return false;
 }
 
-/** The names that an object's first property may have; null: any. */
+/** Returns the possible names of an object's first property; null: any. */
 function firstNames({
   required,
   properties,
@@ -215,7 +214,7 @@ function firstNames({
   return closed ? new Set(names) : null;
 }
 
-/** The properties that an object has to begin with. `values` are those of a `const` or `enum`; `flat`: nothing nests. */
+/** Returns the required properties at the start of an object. `values`: of a `const` or `enum`. `flat`: not nested. */
 function leadingMembers(schema: SchemaObject): { name: string; values: string[] | null; flat: boolean }[] {
   const { required, properties } = schema;
   if (!Array.isArray(required) || typeof properties !== 'object' || properties === null) return [];

@@ -3,10 +3,9 @@ import type { Log } from '../../log.ts';
 import { runEngineChild, type LoadedEngine } from '../child.ts';
 import { BackendError } from './backend.ts';
 import { LlamaEngine } from './engine.ts';
-import type { LlamaOptions } from './load.ts';
+import type { LlamaOptions } from './load-model.ts';
 import { NotEnoughMemory } from './memory.ts';
 
-/** The embedded engine as a child program. */
 await runEngineChild<LlamaOptions>({ load, mayRetry });
 
 async function load(
@@ -27,7 +26,7 @@ async function load(
   };
 }
 
-/** A file that is no model stays none, and memory or a processor does not come by itself. */
+/** Whether the error may be temporary. */
 function mayRetry(error: unknown): boolean {
   return !(
     error instanceof ModelFileError ||
@@ -36,13 +35,13 @@ function mayRetry(error: unknown): boolean {
   );
 }
 
-/** llama.cpp tells of every tensor; a line for each hundredth is enough. */
+/** llama.cpp reports every tensor; this passes on whole percents. */
 function throttled(onProgress: (fraction: number) => void): (fraction: number) => void {
-  let told = -1;
+  let reported = -1;
   return (fraction) => {
     const hundredth = Math.floor(fraction * 100);
-    if (hundredth <= told) return;
-    told = hundredth;
+    if (hundredth <= reported) return;
+    reported = hundredth;
     onProgress(fraction);
   };
 }

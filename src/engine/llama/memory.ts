@@ -2,24 +2,23 @@ import { readFileSync } from 'node:fs';
 import { freemem, totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
 
-/** What a model needs to be served, in bytes. */
+/** The memory that an engine needs, in bytes. */
 export interface MemoryNeed {
-  /** The model file, all parts. */
+  /** All parts of the model file. */
   fileBytes: number;
-  /** Keys and values: slots x tokens a slot x bytes a token. */
+  /** KV cache: slots x tokens per slot x bytes per token. */
   kvBytes: number;
-  /** The process, its buffers and its samplers. */
+  /** Process, buffers and samplers. */
   overheadBytes: number;
 }
 
-/** What is there for it. */
 export interface MemoryAvailable {
   bytes: number;
-  /** What sets the bound. */
+  /** The source of the limit. */
   limit: 'machine' | 'cgroup';
 }
 
-/** The model does not fit; the message has the numbers and what to change. Starting again does not help. */
+/** The model does not fit into memory. */
 export class NotEnoughMemory extends Error {
   constructor(message: string) {
     super(message);
@@ -27,7 +26,7 @@ export class NotEnoughMemory extends Error {
   }
 }
 
-/** Memory for `slots` sequences of `slotTokens`; llama.cpp rounds a slot up to 256 tokens. */
+/** llama.cpp rounds the tokens of a slot up to a multiple of 256. */
 export function memoryNeed(
   model: { sizeBytes: number; kvBytesPerToken: number },
   slots: number,
@@ -39,7 +38,7 @@ export function memoryNeed(
 
 const OVERHEAD_BYTES = 150 * 1024 * 1024;
 
-/** Throws `NotEnoughMemory` where the need is larger than what is available. */
+/** Throws `NotEnoughMemory`. */
 export function checkMemory(need: MemoryNeed, available: MemoryAvailable = availableMemory()): void {
   const total = need.fileBytes + need.kvBytes + need.overheadBytes;
   if (total <= available.bytes) return;
@@ -54,7 +53,7 @@ export function checkMemory(need: MemoryNeed, available: MemoryAvailable = avail
   );
 }
 
-/** The smaller of what the machine has free and what the process's cgroups (v1 or v2) leave it. `root` is the root of the file system. */
+/** Returns the memory available on the machine and in the process's cgroups (v1 or v2). `root`: of the file system. */
 export function availableMemory(root = '/'): MemoryAvailable {
   const machine = machineBytes(root);
   const cgroup = cgroupBytes(root);
@@ -66,25 +65,25 @@ export function availableMemory(root = '/'): MemoryAvailable {
 function machineBytes(root: string): number {
   const kilobytes = /^MemAvailable:\s+(\d+) kB$/m.exec(read(join(root, 'proc/meminfo')) ?? '')?.[1];
   if (kilobytes !== undefined) return Number(kilobytes) * 1024;
-  // macOS counts its file cache as used, and gives it back when asked: half the memory is a fair guess.
+  // macOS counts its file cache as used, but frees it on demand: half the memory is an estimate.
   return process.platform === 'darwin' ? Math.max(freemem(), totalmem() / 2) : freemem();
 }
 
-/** The least that any of the process's cgroups leaves; null: none has a limit. A limit holds for all groups below it. */
+/** Returns the smallest remainder of the process's cgroups and their parents; null: no limit. */
 function cgroupBytes(root: string): number | null {
-  let least: number | null = null;
+  let smallest: number | null = null;
   for (const line of (read(join(root, 'proc/self/cgroup')) ?? '').split('\n')) {
     const [id, controllers, path] = line.split(':', 3);
     if (path === undefined) continue;
-    const kind = id === '0' ? V2 : controllers?.split(',').includes('memory') ? V1 : null;
-    if (kind === null) continue;
+    const version = id === '0' ? V2 : controllers?.split(',').includes('memory') ? V1 : null;
+    if (version === null) continue;
     for (let group = path; ; group = dirname(group)) {
-      const left = leftIn(join(root, 'sys/fs/cgroup', kind.folder, group), kind);
-      if (left !== null && (least === null || left < least)) least = left;
+      const remaining = remainingIn(join(root, 'sys/fs/cgroup', version.folder, group), version);
+      if (remaining !== null && (smallest === null || remaining < smallest)) smallest = remaining;
       if (group === dirname(group)) break;
     }
   }
-  return least;
+  return smallest;
 }
 
 const V2 = { folder: '', limit: 'memory.max', usage: 'memory.current', cache: 'inactive_file' };
@@ -95,13 +94,15 @@ const V1 = {
   cache: 'total_inactive_file',
 };
 
-function leftIn(folder: string, kind: typeof V2): number | null {
-  const limit = Number(read(join(folder, kind.limit))?.trim());
-  // "max" in v2; in v1 a number near 2^63.
+function remainingIn(folder: string, version: typeof V2): number | null {
+  const limit = Number(read(join(folder, version.limit))?.trim());
+  // No limit is "max" in v2, and a number near 2^63 in v1.
   if (!Number.isFinite(limit) || limit >= Number.MAX_SAFE_INTEGER || limit === 0) return null;
-  const usage = Number(read(join(folder, kind.usage))?.trim() ?? 0);
-  // A file that was read, such as a model just downloaded, counts as used and can be dropped at once.
-  const cache = new RegExp(`^${kind.cache} (\\d+)$`, 'm').exec(read(join(folder, 'memory.stat')) ?? '')?.[1];
+  const usage = Number(read(join(folder, version.usage))?.trim() ?? 0);
+  // The file cache counts as used, for example after a download, but can be freed immediately.
+  const cache = new RegExp(`^${version.cache} (\\d+)$`, 'm').exec(
+    read(join(folder, 'memory.stat')) ?? '',
+  )?.[1];
   return Math.max(0, limit - Math.max(0, usage - Number(cache ?? 0)));
 }
 
@@ -109,7 +110,7 @@ function read(path: string): string | null {
   try {
     return readFileSync(path, 'utf8');
   } catch {
-    return null; // Not this kind of system.
+    return null; // Another operating system.
   }
 }
 

@@ -3,13 +3,13 @@ import type { GenerationEvent, TokenLogprob } from '../../generation.ts';
 type TokenEvent = Extract<GenerationEvent, { type: 'token' }>;
 
 /**
- * Events of one request on their way from the step loop to their reader. Writing never waits. Unread text of a choice
- * is joined into one event, so the memory held is bounded by the text that the request's slots can hold. One reader.
+ * The event queue of one request, from the step loop to a single reader. Writing never waits: unread text of a choice is
+ * joined into one event, so the context length bounds the memory.
  */
 export class Outbox {
-  /** In the order of their reading. That of a choice's text is its number; others have keys of their own. */
+  /** In reading order. The key of a choice's text is its index. */
   readonly #unread = new Map<number | symbol, GenerationEvent>();
-  /** Log probabilities of text that was joined, which may be added to. */
+  /** The mutable log probabilities of joined events. */
   readonly #joined = new WeakMap<TokenEvent, TokenLogprob[]>();
   #waiting: { resolve: (event: GenerationEvent | null) => void; reject: (reason: unknown) => void } | null =
     null;
@@ -29,19 +29,18 @@ export class Outbox {
       return;
     }
     const unread = this.#unread.get(event.choice);
-    // It moves to the end, because its count of tokens is that of all choices.
+    // Moves to the end, because its token count includes all choices.
     this.#unread.delete(event.choice);
     this.#unread.set(event.choice, unread?.type === 'token' ? this.#join(unread, event) : event);
   }
 
-  /** Nothing follows. */
   close(): void {
     this.#closed = true;
     this.#waiting?.resolve(null);
     this.#waiting = null;
   }
 
-  /** The reader gets `reason` after what it has not read yet. */
+  /** Ends the events with an error, which the reader receives after the unread events. */
   fail(reason: unknown): void {
     if (this.#closed) return;
     this.#closed = true;
@@ -50,7 +49,7 @@ export class Outbox {
     this.#waiting = null;
   }
 
-  /** The next event; null after the last. Rejects with what the request failed of. */
+  /** Returns the next event; null after the last. Rejects with the reason of `fail`. */
   async next(): Promise<GenerationEvent | null> {
     for (const [key, event] of this.#unread) {
       this.#unread.delete(key);

@@ -1,38 +1,37 @@
-import { refuseSchema } from './grammar-keywords.ts';
+import { schemaError } from './grammar-keywords.ts';
 
-/** Code points as ranges, both ends included, in order and apart. */
+/** Code points as sorted, disjoint ranges, both ends inclusive. */
 export type CodePoints = readonly (readonly [from: number, to: number])[];
 
-/** A regular expression as a tree. */
+/** The syntax tree of a regular expression. */
 export type PatternNode =
   | { kind: 'set'; points: CodePoints }
   | { kind: 'sequence'; nodes: readonly PatternNode[] }
   | { kind: 'choice'; nodes: readonly PatternNode[] }
   | { kind: 'repeat'; node: PatternNode; min: number; max: number | null };
 
-/** One of the alternatives at the top of a pattern, with its anchors. */
-export interface PatternWay {
+/** An alternative at the top level of a pattern, with its anchors. */
+export interface PatternAlternative {
   node: PatternNode;
   fromStart: boolean;
   toEnd: boolean;
 }
 
 /**
- * Reads the part of ECMAScript's regular expressions that names regular languages: characters, `.`, classes,
- * `\d \w \s` and their opposites, groups, `|`, and the quantifiers; `^` and `$` at the ends of the top alternatives.
- * What looks around or back, `\b`, `\p{…}` and other anchors are 400 `unsupported_parameter` with param `path`;
- * what is no expression at all is 400 `invalid_value`.
+ * Parses the regular part of ECMAScript's regular expressions: characters, `.`, classes, `\d \w \s` and their
+ * complements, groups, `|` and quantifiers, and `^` and `$` at the ends of the top alternatives. Throws 400
+ * `unsupported_parameter` at `path` for other syntax, and 400 `invalid_value` for invalid expressions.
  */
-export function parsePattern(pattern: string, path: string): PatternWay[] {
+export function parsePattern(pattern: string, path: string): PatternAlternative[] {
   try {
     void new RegExp(pattern, 'u');
   } catch {
-    throw refuseSchema('invalid_value', path, '`pattern` is not a valid regular expression.');
+    throw schemaError('invalid_value', path, '`pattern` is not a valid regular expression.');
   }
-  return new PatternParser(pattern, path).ways();
+  return new PatternParser(pattern, path).alternatives();
 }
 
-const LAST = 0x10ffff;
+const LAST_CODE_POINT = 0x10ffff;
 const LINE_ENDS: CodePoints = [
   [0x0a, 0x0a],
   [0x0d, 0x0d],
@@ -61,7 +60,7 @@ const CLASSES: Readonly<Record<string, CodePoints>> = {
 };
 const CONTROLS: Readonly<Record<string, number>> = { t: 0x09, n: 0x0a, v: 0x0b, f: 0x0c, r: 0x0d, '0': 0x00 };
 
-/** Reads a pattern that `RegExp` has already found well-formed, so it only has to tell what is supported. */
+/** Expects a valid pattern. */
 class PatternParser {
   readonly #characters: readonly string[];
   readonly #path: string;
@@ -73,15 +72,15 @@ class PatternParser {
     this.#path = path;
   }
 
-  ways(): PatternWay[] {
-    const ways: PatternWay[] = [];
+  alternatives(): PatternAlternative[] {
+    const alternatives: PatternAlternative[] = [];
     do {
       const fromStart = this.#take('^');
       const node = this.#sequence();
-      ways.push({ node, fromStart, toEnd: this.#take('$') });
+      alternatives.push({ node, fromStart, toEnd: this.#take('$') });
     } while (this.#take('|'));
     if (this.#at < this.#characters.length) throw this.#unsupported();
-    return ways;
+    return alternatives;
   }
 
   #sequence(): PatternNode {
@@ -97,7 +96,7 @@ class PatternParser {
   #quantified(node: PatternNode): PatternNode {
     const times = this.#times();
     if (times === null) return node;
-    // A lazy quantifier matches the same texts.
+    // Lazy quantifiers match the same texts.
     this.#take('?');
     return { kind: 'repeat', node, ...times };
   }
@@ -110,15 +109,15 @@ class PatternParser {
     const end = this.#characters.indexOf('}', this.#at);
     const [min, max] = this.#characters.slice(this.#at, end).join('').split(',');
     this.#at = end + 1;
-    const least = Number(min);
-    return { min: least, max: max === undefined ? least : max === '' ? null : Number(max) };
+    const minimum = Number(min);
+    return { min: minimum, max: max === undefined ? minimum : max === '' ? null : Number(max) };
   }
 
   #atom(): PatternNode {
     const character = this.#next();
     switch (character) {
       case '.':
-        return { kind: 'set', points: inverse(LINE_ENDS) };
+        return { kind: 'set', points: complement(LINE_ENDS) };
       case '[':
         return { kind: 'set', points: this.#class() };
       case '(':
@@ -148,7 +147,7 @@ class PatternParser {
     do nodes.push(this.#sequence());
     while (this.#take('|'));
     this.#depth -= 1;
-    // Anything but the closing parenthesis is an anchor inside of a group.
+    // Only an anchor can precede the closing parenthesis.
     if (!this.#take(')')) throw this.#unsupported();
     return { kind: 'choice', nodes };
   }
@@ -159,7 +158,7 @@ class PatternParser {
     while (!this.#take(']')) {
       const from = this.#classMember();
       const low = from[0]?.[0] ?? 0;
-      // A dash between two single characters makes a range; at either end of the class it is itself.
+      // A dash is a range, except at both ends of the class.
       if (this.#characters[this.#at] === '-' && this.#characters[this.#at + 1] !== ']') {
         this.#at += 1;
         const high = this.#classMember().at(-1)?.[1] ?? low;
@@ -168,7 +167,7 @@ class PatternParser {
         points.push(...from);
       }
     }
-    return negated ? inverse(normal(points)) : normal(points);
+    return negated ? complement(normalize(points)) : normalize(points);
   }
 
   #classMember(): CodePoints {
@@ -179,7 +178,7 @@ class PatternParser {
   #escape(inClass = false): CodePoints {
     const character = this.#next();
     const named = CLASSES[character.toLowerCase()];
-    if (named !== undefined) return character === character.toLowerCase() ? named : inverse(named);
+    if (named !== undefined) return character === character.toLowerCase() ? named : complement(named);
     const control = CONTROLS[character];
     if (control !== undefined) return [[control, control]];
     if (character === 'x' || character === 'u') return this.#hexadecimal(character === 'x' ? 2 : 4);
@@ -217,11 +216,11 @@ class PatternParser {
 
   #unsupported() {
     const message = `\`pattern\` uses unsupported syntax near character ${this.#at + 1}.`;
-    return refuseSchema('unsupported_parameter', this.#path, message);
+    return schemaError('unsupported_parameter', this.#path, message);
   }
 }
 
-/** Groups in each other. */
+/** Maximum nesting depth of groups. */
 const MAX_DEPTH = 50;
 
 function single(character: string): CodePoints {
@@ -229,7 +228,7 @@ function single(character: string): CodePoints {
   return [[code, code]];
 }
 
-function normal(points: CodePoints): CodePoints {
+function normalize(points: CodePoints): CodePoints {
   const joined: [number, number][] = [];
   for (const [from, to] of [...points].sort((a, b) => a[0] - b[0])) {
     const last = joined.at(-1);
@@ -239,13 +238,13 @@ function normal(points: CodePoints): CodePoints {
   return joined;
 }
 
-function inverse(points: CodePoints): CodePoints {
+function complement(points: CodePoints): CodePoints {
   const gaps: [number, number][] = [];
   let next = 0;
   for (const [from, to] of points) {
     if (from > next) gaps.push([next, from - 1]);
     next = to + 1;
   }
-  if (next <= LAST) gaps.push([next, LAST]);
+  if (next <= LAST_CODE_POINT) gaps.push([next, LAST_CODE_POINT]);
   return gaps;
 }

@@ -3,12 +3,10 @@ import type { Sampling } from '../../generation.ts';
 import type { SamplerConfig } from './addon.ts';
 
 /**
- * One choice's sampling in the addon's words. `seed` is the request's (drawn where the caller gave none);
- * choices of one request differ by it.
+ * Converts the sampling of a choice to the addon's settings.
  *
- * Presence and frequency penalties count what the choice has generated, as OpenAI defines them. The addon
- * keeps one history for all three penalties, so the prompt belongs to the repetition penalty's (its
- * definition elsewhere) only where the other two are off.
+ * Presence and frequency penalties only count generated tokens, as with OpenAI; the repetition penalty also counts the
+ * prompt. The addon has one history for all three, so it includes the prompt only if the first two are off.
  */
 export function samplerConfig(
   sampling: Sampling,
@@ -18,19 +16,19 @@ export function samplerConfig(
 ): SamplerConfig {
   const config: SamplerConfig = { temperature: sampling.temperature, seed: usableSeed(seed) };
   if (sampling.temperature > 0) {
-    const topK = sampling.topK ?? (sampling.topP < 1 ? WIDE_TOP_K : 0);
+    const topK = sampling.topK ?? (sampling.topP < 1 ? DEFAULT_TOP_K : 0);
     if (topK > 0) config.topK = topK;
     if (sampling.topP < 1) config.topP = sampling.topP;
     if (sampling.minP > 0) config.minP = sampling.minP;
   }
   const { presencePenalty, frequencyPenalty, repetitionPenalty } = sampling;
-  const counted = presencePenalty !== 0 || frequencyPenalty !== 0;
-  if (counted || repetitionPenalty !== 1) {
+  const hasCountPenalty = presencePenalty !== 0 || frequencyPenalty !== 0;
+  if (hasCountPenalty || repetitionPenalty !== 1) {
     config.repeatPenalty = repetitionPenalty;
     config.repeatPenaltyPresencePenalty = presencePenalty;
     config.repeatPenaltyFrequencyPenalty = frequencyPenalty;
     config.repeatPenaltyMaxTokens = slotTokens;
-    config.repeatPenaltyTokens = counted ? new Uint32Array(0) : prompt;
+    config.repeatPenaltyTokens = hasCountPenalty ? new Uint32Array(0) : prompt;
   }
   if (sampling.logitBias.size > 0) {
     config.tokenBiasKeys = Uint32Array.from(sampling.logitBias.keys());
@@ -39,7 +37,7 @@ export function samplerConfig(
   return config;
 }
 
-/** Refuses a bias on a token that the model does not have: 400 `invalid_value` at `logit_bias.<id>`. */
+/** Throws 400 `invalid_value` at `logit_bias.<id>` for unknown tokens. */
 export function checkLogitBias(bias: Sampling['logitBias'], vocabularySize: number): void {
   for (const token of bias.keys()) {
     if (token < vocabularySize) continue;
@@ -52,13 +50,12 @@ export function checkLogitBias(bias: Sampling['logitBias'], vocabularySize: numb
 }
 
 /**
- * `top_p` sorts its candidates, which over a whole vocabulary costs ten times as much as the rest of the step's
- * sampling. The likeliest thousand hold the nucleus in all but the flattest distributions; a caller who wants it
- * exact there says `top_k: 0`.
+ * `top_p` sorts its candidates; sorting the whole vocabulary costs ten times the rest of sampling. The likeliest 1000
+ * contain the nucleus except in very flat distributions; `top_k: 0` makes it exact.
  */
-const WIDE_TOP_K = 1000;
+const DEFAULT_TOP_K = 1000;
 
-/** llama.cpp takes the largest seed for "draw one". */
+/** llama.cpp interprets the largest seed as "random". */
 function usableSeed(seed: number): number {
   return seed >= 0xffff_ffff ? 0xffff_fffe : seed;
 }

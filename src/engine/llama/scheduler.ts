@@ -2,72 +2,69 @@ import { ServiceError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 import type { LocalEngineHealth } from '../engine.ts';
 import type { NativeContext, NativeModel } from './binding.ts';
-import type { Choice, Job } from './choice.ts';
+import type { JobChoice, Job } from './job.ts';
 import { LogprobReader } from './logprobs.ts';
-import { place } from './prefix-cache.ts';
-import { Slot } from './slots.ts';
+import { choosePlacement } from './prefix-cache.ts';
+import { Slot } from './slot.ts';
 import { ChunkSize, planBatch, StepClock, WorkTimer } from './step.ts';
 import type { Vocabulary } from './vocabulary.ts';
 
-export interface SchedulerParts {
+export interface SchedulerOptions {
   model: NativeModel;
   context: NativeContext;
   vocabulary: Vocabulary;
-  /** Whether this model's sequences can be cut in the middle. */
-  partial: boolean;
-  /** The longest that sampling one token by a grammar may take before its request fails, in milliseconds. */
+  /** Whether the model's sequences can be trimmed. */
+  canTrim: boolean;
+  /** Maximum time to sample one token with a grammar, in milliseconds. */
   maxSamplingMs: number;
   log: Log;
 }
 
 /**
- * The step loop, the only user of the context: admit, decode one batch of all running choices, sample, publish;
- * again. Everything else only leaves word (`submit`, `cancel`) for the moment between two decodes, because
- * touching the context during one corrupts memory.
+ * The step loop: admits choices, decodes one batch, samples and emits events. Only the loop uses the context; `submit`
+ * and `cancel` take effect between decodes, because using the context during a decode corrupts memory.
  */
 export class Scheduler {
-  readonly #parts: SchedulerParts;
+  readonly #options: SchedulerOptions;
   readonly #slots: Slot[];
   readonly #readers: (LogprobReader | undefined)[] = [];
   readonly #chunk: ChunkSize;
   readonly #clock = new StepClock();
-  #queue: Choice[] = [];
+  #queue: JobChoice[] = [];
   readonly #batch: Slot[] = [];
   #admissions = 0;
-  /** Since the start; prompts as they are seated, each once however many choices share it. */
+  /** Token counts since the start. A prompt counts once, when its first choice gets a slot. */
   readonly #tokens = { promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
-  #cancels = false;
+  #hasCancelled = false;
   #stopping = false;
   #wake: (() => void) | null = null;
   #running: Promise<void> | null = null;
 
-  constructor(parts: SchedulerParts) {
-    this.#parts = parts;
-    const { slots, slotTokens, batchTokens } = parts.context;
+  constructor(options: SchedulerOptions) {
+    this.#options = options;
+    const { slots, slotTokens, batchTokens } = options.context;
     this.#slots = Array.from({ length: slots }, (_, id) => new Slot(id, slotTokens));
     this.#chunk = new ChunkSize(batchTokens);
   }
 
-  /** Starts the loop. It ends with `stop`; a fault of its own rejects `failed`, after which nothing is generated. */
+  /** Runs the loop until `stop`. Rejects if the loop fails; no request is processed after that. */
   start(): Promise<void> {
     return (this.#running ??= this.#run());
   }
 
-  /** Puts the choices at the end of the queue. */
-  submit(choices: readonly Choice[]): void {
+  submit(choices: readonly JobChoice[]): void {
     this.#queue.push(...choices);
-    this.#clock.begin(performance.now());
+    this.#clock.workStarted(performance.now());
     this.#wake?.();
   }
 
-  /** Frees what the request has before the next step. Of a request that has ended it does nothing. */
+  /** Frees the request's slots before the next step. Ignores requests that have ended. */
   cancel(job: Job): void {
     job.cancelled = true;
-    this.#cancels = true;
+    this.#hasCancelled = true;
     this.#wake?.();
   }
 
-  /** Choices that wait for a slot. */
   get queuedChoices(): number {
     return this.#queue.length;
   }
@@ -84,7 +81,7 @@ export class Scheduler {
     };
   }
 
-  /** Ends the loop after the step at hand; requests that have not ended get `reason`. */
+  /** Ends the loop after the current step. Unfinished requests fail with `reason`. */
   async stop(reason: unknown): Promise<void> {
     this.#stopping = true;
     this.#wake?.();
@@ -99,10 +96,10 @@ export class Scheduler {
 
   async #run(): Promise<void> {
     while (!this.#stopping) {
-      this.#dropCancelled();
+      this.#removeCancelled();
       await this.#admit();
-      this.#dropCancelled();
-      const { batchTokens } = this.#parts.context;
+      this.#removeCancelled();
+      const { batchTokens } = this.#options.context;
       const tokens = planBatch(this.#slots, this.#batch, batchTokens, this.#chunk.tokens);
       if (tokens > 0) await this.#step(tokens);
       else if (this.#queue.length === 0 && !this.#stopping) await this.#idle();
@@ -117,48 +114,45 @@ export class Scheduler {
     this.#wake = null;
   }
 
-  #dropCancelled(): void {
-    if (!this.#cancels) return;
-    this.#cancels = false;
+  #removeCancelled(): void {
+    if (!this.#hasCancelled) return;
+    this.#hasCancelled = false;
     this.#queue = this.#queue.filter((choice) => !choice.job.cancelled);
     for (const slot of this.#slots) if (slot.choice?.job.cancelled) this.#free(slot);
   }
 
-  /**
-   * Gives idle slots to the queue, first come first served. A choice that waits for a prefix keeps its place:
-   * those behind it get only slots that it leaves.
-   */
+  /** Assigns idle slots in queue order. One slot is reserved for each choice that waits for a prefix. */
   async #admit(): Promise<void> {
     let idle = 0;
     for (const slot of this.#slots) if (slot.choice === null) idle++;
-    const seated: Choice[] = [];
+    const assigned: JobChoice[] = [];
     for (let i = 0; i < this.#queue.length && idle > 0; idle--) {
-      const choice = this.#queue[i] as Choice; // i is within the queue, which nothing else shortens.
-      if (choice.waiting) {
+      const choice = this.#queue[i] as JobChoice; // Only this loop shortens the queue.
+      if (choice.isWaiting) {
         i++;
         continue;
       }
-      const placement = place(choice.prompt, choice.job.scope, this.#slots, this.#parts.partial);
+      const placement = choosePlacement(choice.prompt, choice.job.scope, this.#slots, this.#options.canTrim);
       if (placement.kind === 'none') break;
       if (placement.kind === 'wait') {
         const { leader, until } = placement;
-        // Whoever is waited for is busy: `place` says so.
-        choice.waitsFor = { leader, choice: leader.choice as Choice, until };
+        // `choosePlacement` returns a busy leader.
+        choice.prefixWait = { leader, choice: leader.choice as JobChoice, until };
         i++;
         continue;
       }
       this.#queue.splice(i, 1);
-      await this.#seat(choice, placement.slot, placement.keep, placement.copyFrom);
-      seated.push(choice);
+      await this.#assign(choice, placement.slot, placement.keep, placement.copyFrom);
+      assigned.push(choice);
     }
-    for (const choice of seated) {
+    for (const choice of assigned) {
       choice.job.start();
       choice.begin();
     }
   }
 
-  async #seat(choice: Choice, slot: Slot, keep: number, copyFrom: Slot | null): Promise<void> {
-    const { context } = this.#parts;
+  async #assign(choice: JobChoice, slot: Slot, keep: number, copyFrom: Slot | null): Promise<void> {
+    const { context } = this.#options;
     if (copyFrom !== null) {
       await context.copy(slot.id, copyFrom.id);
       slot.computed = copyFrom.computed;
@@ -168,7 +162,7 @@ export class Scheduler {
       context.clear(slot.id);
       kept = 0;
     }
-    slot.seat(choice, kept, ++this.#admissions);
+    slot.assign(choice, kept, ++this.#admissions);
     if (!choice.first) return;
     choice.job.cachedTokens += kept;
     this.#tokens.promptTokens += choice.prompt.length;
@@ -176,48 +170,48 @@ export class Scheduler {
   }
 
   async #step(tokens: number): Promise<void> {
-    const { context } = this.#parts;
-    const began = performance.now();
+    const { context } = this.#options;
+    const startedAt = performance.now();
     context.begin(tokens);
     let prefilled = 0;
     for (const slot of this.#batch) {
-      if (slot.taken > 1) prefilled += slot.taken;
-      const next = slot.tokens.subarray(slot.computed, slot.computed + slot.taken);
-      slot.logitIndex = context.add(slot.id, slot.computed, next, slot.taken === slot.pending);
+      if (slot.scheduled > 1) prefilled += slot.scheduled;
+      const next = slot.tokens.subarray(slot.computed, slot.computed + slot.scheduled);
+      slot.logitIndex = context.add(slot.id, slot.computed, next, slot.scheduled === slot.pending);
     }
     try {
-      // What the last step published is read by its readers while this one computes.
+      // Meanwhile, the readers process the events of the last step.
       await context.decode();
     } catch (error) {
       this.#failBatch(error);
       return;
     }
     const samples: Promise<void>[] = [];
-    const constrained: { slot: Slot; choice: Choice }[] = [];
+    const constrained: { slot: Slot; choice: JobChoice }[] = [];
     for (const slot of this.#batch) {
-      slot.computed += slot.taken;
+      slot.computed += slot.scheduled;
       const { choice } = slot;
       if (slot.logitIndex < 0 || choice === null || choice.job.cancelled) continue;
       if (choice.constrained) constrained.push({ slot, choice });
       else samples.push(this.#sample(slot, choice));
     }
     await Promise.all(samples);
-    // One at a time, so that the time each takes is its own.
+    // One at a time, to measure the time of each.
     for (const { slot, choice } of constrained) await this.#sample(slot, choice);
     this.#tokens.completionTokens += samples.length + constrained.length;
     const now = performance.now();
-    this.#clock.ended(now, now - began);
-    this.#chunk.observe(now - began, prefilled);
+    this.#clock.stepEnded(now, now - startedAt);
+    this.#chunk.observe(now - startedAt, prefilled);
   }
 
-  /** Samples one choice's next token. A fault here, such as a grammar's, is that request's alone. */
-  async #sample(slot: Slot, choice: Choice): Promise<void> {
-    const { context, vocabulary } = this.#parts;
+  /** Samples a choice's next token. An error, such as that of a grammar, only fails its own request. */
+  async #sample(slot: Slot, choice: JobChoice): Promise<void> {
+    const { context, vocabulary } = this.#options;
     const { job } = choice;
     try {
       const timer = choice.constrained ? new WorkTimer() : null;
       const token = await context.sample(slot.logitIndex, choice.sampler);
-      if (timer !== null && timer.elapsedMs() > this.#parts.maxSamplingMs) throw tooSlow();
+      if (timer !== null && timer.elapsedMs() > this.#options.maxSamplingMs) throw tooSlow();
       const logprob =
         job.logprobs === null
           ? null
@@ -226,14 +220,14 @@ export class Scheduler {
       if (choice.accept(token, logprob, vocabulary) === null) slot.append(token);
       else this.#free(slot);
     } catch (error) {
-      this.#parts.log.error('sampling failed', { error: asError(error) });
+      this.#options.log.error('sampling failed', { error: asError(error) });
       job.fail(error);
-      this.#cancels = true;
+      this.#hasCancelled = true;
     }
   }
 
   #reader(slot: Slot): LogprobReader {
-    return (this.#readers[slot.id] ??= new LogprobReader(this.#parts.model));
+    return (this.#readers[slot.id] ??= new LogprobReader(this.#options.model));
   }
 
   #free(slot: Slot): void {
@@ -241,16 +235,16 @@ export class Scheduler {
     slot.release(++this.#admissions);
   }
 
-  /** What a failed decode left of its sequences is unknown: its requests end, the others go on. */
+  /** Fails the requests of the batch and clears their sequences, whose state is unknown. */
   #failBatch(error: unknown): void {
-    this.#parts.log.error('a decode failed', { error: asError(error), slots: this.#batch.length });
+    this.#options.log.error('a decode failed', { error: asError(error), slots: this.#batch.length });
     for (const slot of this.#batch) {
       slot.choice?.job.fail(error);
       this.#free(slot);
-      this.#parts.context.clear(slot.id);
-      slot.forget();
+      this.#options.context.clear(slot.id);
+      slot.clear();
     }
-    this.#cancels = true;
+    this.#hasCancelled = true;
   }
 }
 

@@ -1,28 +1,27 @@
-/** A stretch of a prompt. Where it is not trusted, no special token may be read from it. */
+/** A part of a prompt. */
 export interface TemplateSegment {
   text: string;
-  /** True: the template's own words, tokenized with special tokens on. False: what a user wrote, tokenized with them off. */
+  /** Whether it is text of the template, in which special tokens are recognized, and not of a message. */
   trusted: boolean;
 }
 
 /**
- * The contents of one chat, each replaced by markers for the template and found again in its output.
+ * Replaces the contents of one chat by markers for the template, and the markers in its output by the contents.
  *
- * A content is cut into pieces around the strings that the template looks for; each piece becomes a marker of
- * private-use characters, and between markers stand those strings and the white space that a template may trim:
- * `"  <think>a</think>\nb "` goes in as `"  ①<think>②</think>\n③ "`. Nothing else that a user wrote goes in, so
- * markers cannot be forged, and need not be secret.
+ * Each content is cut around the strings that the template searches for. Each piece becomes a marker of private-use
+ * characters; the searched strings and white space stay as they are: `"  <think>a</think>\nb "` becomes
+ * `"  ①<think>②</think>\n③ "`. No other text of a user is passed to the template, so users cannot forge markers.
  */
 export class MarkedContents {
   readonly #literals: RegExp | null;
   readonly #pieces: Piece[] = [];
 
-  /** `literals` matches what stays visible, as `probedLiterals` tells; null: nothing does. */
+  /** `literals` matches the strings that stay visible, from `searchedLiterals`. */
   constructor(literals: RegExp | null) {
     this.#literals = literals;
   }
 
-  /** What the template sees in place of `content`. A blank one is passed as it is: templates ask whether it is empty. */
+  /** Returns `content` with markers. Blank contents are unchanged, because templates check whether they are empty. */
   mark(content: string): string {
     const start = content.length - content.trimStart().length;
     if (start === content.length) return content;
@@ -35,7 +34,7 @@ export class MarkedContents {
     return marked;
   }
 
-  /** The template's output as segments, or null where it tore a marker. Contents it dropped or doubled stay so. */
+  /** Splits the template's output into segments; null: it split a marker. The template may omit or repeat contents. */
   split(output: string): TemplateSegment[] | null {
     const segments = new SegmentList();
     let at = 0;
@@ -44,10 +43,10 @@ export class MarkedContents {
       const piece = this.#pieces[Number.parseInt(output.slice(open + 1, close), 10)];
       const between = output.slice(at, open);
       if (close === -1 || piece === undefined || between.includes(CLOSE)) return null;
-      // White space goes with the content it precedes, as the two make tokens together.
-      const words = between.trimEnd();
-      segments.add(words, true);
-      segments.add(between.slice(words.length), false);
+      // White space belongs to the content after it, because they form common tokens.
+      const trimmed = between.trimEnd();
+      segments.add(trimmed, true);
+      segments.add(between.slice(trimmed.length), false);
       segments.add(piece.text, false);
       at = close + 1;
       if (output.startsWith(piece.after, at)) {
@@ -61,44 +60,44 @@ export class MarkedContents {
     return segments.list;
   }
 
-  /** Cuts `content` from `start` to `end` at the literals; white space around a literal stays visible with it. */
+  /** Cuts `content` at the literals. White space around a literal stays visible. */
   #cut(content: string, start: number, end: number): Piece[] {
     const pieces: Piece[] = [];
     let from = start;
     for (const { 0: literal, index } of this.#literals === null ? [] : content.matchAll(this.#literals)) {
       const text = content.slice(from, index).trimEnd();
-      const resume = Math.min(end, endOfSpace(content, index + literal.length));
+      const resume = Math.min(end, endOfWhiteSpace(content, index + literal.length));
       pieces.push({ text, after: content.slice(from + text.length, resume) });
       from = resume;
-      if (pieces.length === MOST_LITERALS) break;
+      if (pieces.length === MAX_LITERALS) break;
     }
     pieces.push({ text: content.slice(from, end), after: content.slice(end) });
     return pieces;
   }
 }
 
-/** Strings of the template that stay visible in one content. With more it is noise, made to cost time; they are hidden. */
-const MOST_LITERALS = 1000;
+/** Maximum literals that stay visible in one content, to bound the time of the template. */
+const MAX_LITERALS = 1000;
 
-/** Part of a content. */
+/** A part of a content. */
 interface Piece {
-  /** What the marker stands for; may be empty. */
+  /** Replaced by the marker; may be empty. */
   text: string;
-  /** What followed it in the content, up to the next marker or the end: visible to the template. */
+  /** The visible text up to the next marker or the end. */
   after: string;
 }
 
-/** Two characters that have no meaning anywhere; a template would have to print them itself to be misread. */
+/** Private-use characters. */
 const OPEN = '\uE0F0';
 const CLOSE = '\uE0F1';
 
-function endOfSpace(text: string, from: number): number {
+function endOfWhiteSpace(text: string, from: number): number {
   const space = /\s*/y;
   space.lastIndex = from;
   return from + (space.exec(text)?.[0].length ?? 0);
 }
 
-/** Segments, with neighbours of the same kind joined. */
+/** Joins adjacent segments of the same kind. */
 class SegmentList {
   readonly list: TemplateSegment[] = [];
 
@@ -111,11 +110,10 @@ class SegmentList {
 }
 
 /**
- * The strings that a template looks for in other strings: the left side of `in`, and what it passes to `split`,
- * `startswith` and the like; as one expression, the longest first, or null for none. White space alone is not
- * among them: it is visible anyway.
+ * Returns an expression for the strings that a template searches for: the left operand of `in` and arguments of methods
+ * such as `split`. Longest first; null: none. Does not include blank strings, which are visible anyway.
  */
-export function probedLiterals(program: object): RegExp | null {
+export function searchedLiterals(program: object): RegExp | null {
   const literals = new Set<string>();
   const visit = (node: unknown): void => {
     if (Array.isArray(node)) return node.forEach(visit);
@@ -129,17 +127,9 @@ export function probedLiterals(program: object): RegExp | null {
   return new RegExp(longestFirst.map((literal) => RegExp.escape(literal)).join('|'), 'g');
 }
 
-const PROBING_METHODS = new Set([
-  'split',
-  'rsplit',
-  'startswith',
-  'endswith',
-  'replace',
-  'partition',
-  'find',
-]);
+const SEARCH_METHODS = new Set(['split', 'rsplit', 'startswith', 'endswith', 'replace', 'partition', 'find']);
 
-/** A node of the parsed template, of which only these fields matter here. */
+/** The relevant fields of a node of the parsed template. */
 interface TemplateNode {
   type?: string;
   value?: unknown;
@@ -157,7 +147,7 @@ function literalsOf(node: TemplateNode): string[] {
     operands.push(node.left);
   }
   const method = node.type === 'CallExpression' ? node.callee?.property?.value : undefined;
-  if (typeof method === 'string' && PROBING_METHODS.has(method)) operands.push(...(node.args ?? []));
+  if (typeof method === 'string' && SEARCH_METHODS.has(method)) operands.push(...(node.args ?? []));
   return operands.flatMap(({ type, value }) =>
     type === 'StringLiteral' && typeof value === 'string' ? [value] : [],
   );

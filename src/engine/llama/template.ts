@@ -1,86 +1,79 @@
 import { Environment, Interpreter, Template } from '@huggingface/jinja';
 import { ServiceError } from '../../errors.ts';
 import type { Message } from '../../generation.ts';
-import { instructTypeOf } from './instruct-type.ts';
-import { MarkedContents, probedLiterals, type TemplateSegment } from './template-markers.ts';
+import { MarkedContents, searchedLiterals, type TemplateSegment } from './template-markers.ts';
 
-/** A chat as the model wants to read it. */
 export interface RenderedPrompt {
-  /**
-   * Whether the template asked for the beginning-of-sequence token. Its text is not in `segments`: whoever
-   * tokenizes puts exactly one before them, if this is true or if the model says so.
-   */
+  /** Whether the template starts with BOS, which is not in `segments`. */
   bos: boolean;
-  /** Trusted and untrusted by turns, none empty. */
+  /** Not empty, alternately trusted and untrusted. */
   segments: readonly TemplateSegment[];
 }
 
-/** A template that this build cannot use: it does not parse, or cannot render the plainest chat. For operators. */
+/** The template is invalid, or cannot render a simple chat. */
 export class ChatTemplateError extends Error {
   override readonly name = 'ChatTemplateError';
 }
 
 /**
- * A model's own chat template (Jinja, from `tokenizer.chat_template`), parsed once.
+ * A model's chat template (Jinja, from `tokenizer.chat_template`).
  *
- * What users write never passes through the template: it sees a marker in place of each content, and the output
- * is split at the markers. So no content can forge a turn of another role, whatever tokens the model has. What
- * templates do with contents still works: they may trim (white space at either end stays outside the marker) and
- * look for strings of their own (`'</think>' in content`; these stay visible between two markers). A template that
- * cuts a marker to pieces is refused rather than guessed at.
+ * Message contents do not pass through the template: it renders markers, and the output is split at the markers, so no
+ * content can forge a turn of another role. Templates can still trim contents (white space at both ends is outside the
+ * marker) and search for strings (`'</think>' in content`; these stay visible between markers). A request whose markers
+ * the template splits is refused.
  */
 export class ChatTemplate {
-  /** The family of the template in the words of `architecture.instruct_type`; null where it is none that is known. */
+  /** The template's family, as in `architecture.instruct_type`; null: unknown. */
   readonly instructType: string | null;
   readonly #template: Template;
   readonly #special: { bos: string; eos: string };
   readonly #literals: RegExp | null;
   readonly #now: () => Date;
 
-  /**
-   * `special` are the texts of the model's tokens, empty where it has none. `now` is what `strftime_now` tells.
-   * Throws `ChatTemplateError` where the template does not parse, or fails on a single user message or drops it.
-   */
+  /** `special`: texts of the model's tokens; empty: none. `now`: for `strftime_now`. Throws `ChatTemplateError`. */
   constructor(source: string, special: { bos: string; eos: string }, now: () => Date = () => new Date()) {
     try {
       this.#template = new Template(source);
     } catch (error) {
-      throw new ChatTemplateError(`The chat template is invalid: ${reasonOf(error)}`, { cause: error });
+      throw new ChatTemplateError(`The chat template is invalid: ${messageOf(error)}`, { cause: error });
     }
-    this.instructType = instructTypeOf(source);
+    this.instructType =
+      TEMPLATE_FAMILIES.find(({ marks }) => marks.every((mark) => source.includes(mark)))?.name ?? null;
     this.#special = special;
-    this.#literals = probedLiterals(this.#template.parsed);
+    this.#literals = searchedLiterals(this.#template.parsed);
     this.#now = now;
-    this.#tryOut();
+    this.#checkSimpleMessage();
   }
 
   /**
-   * The prompt for these messages, up to where the assistant's answer begins. Throws 400 `invalid_value` with param
-   * `messages` where the template refuses them (such as a system message, or two users' in a row).
+   * Renders the messages and the start of the assistant's turn. Throws 400 `invalid_value` at `messages` if the template
+   * refuses them, for example a system message or two user messages in a row.
    */
   render(messages: readonly Message[]): RenderedPrompt {
     const contents = new MarkedContents(this.#literals);
     const marked = messages.map(({ role, content }) => ({ role, content: contents.mark(content) }));
-    const output = this.#run(marked);
+    const output = this.#execute(marked);
     const { bos } = this.#special;
     const startsWithBos = bos !== '' && output.startsWith(bos);
     const segments = contents.split(startsWithBos ? output.slice(bos.length) : output);
-    if (segments === null) throw refusal('The chat template of this model cannot separate these messages.');
+    if (segments === null)
+      throw invalidMessages('The chat template of this model cannot separate these messages.');
     return { bos: startsWithBos, segments };
   }
 
-  #run(messages: readonly Message[]): string {
+  #execute(messages: readonly Message[]): string {
     try {
-      // What a template prints is always one string.
+      // The value of a template is a string.
       return new Interpreter(this.#environment(messages)).run(this.#template.parsed).value as string;
     } catch (error) {
-      if (error instanceof TemplateRefusal) throw refusal(error.message);
-      // The template rendered a plain chat when it was loaded, so it is these messages that it cannot take.
-      throw refusal('The chat template of this model cannot render these messages.', error);
+      if (error instanceof TemplateRefusal) throw invalidMessages(error.message);
+      // The template rendered a simple chat at load, so these messages are the cause.
+      throw invalidMessages('The chat template of this model cannot render these messages.', error);
     }
   }
 
-  /** The names that Hugging Face's own renderer gives to templates. */
+  /** The names that Hugging Face's renderer provides. */
   #environment(messages: readonly Message[]): Environment {
     const environment = new Environment();
     const names: Record<string, unknown> = {
@@ -101,35 +94,61 @@ export class ChatTemplate {
     return environment;
   }
 
-  /** Tells at load, not at the first request, that a template needs what this build does not have. */
-  #tryOut(): void {
+  /** Finds unsupported templates at load, before the first request. */
+  #checkSimpleMessage(): void {
     try {
       const { segments } = this.render([{ role: 'user', content: 'Hello' }]);
       if (!segments.some(({ text, trusted }) => !trusted && text.endsWith('Hello'))) {
-        throw refusal('it omits the user message');
+        throw invalidMessages('it omits the user message');
       }
     } catch (error) {
       const cause = error instanceof ServiceError ? (error.cause ?? error) : error;
-      throw new ChatTemplateError(`The chat template fails to render a simple message: ${reasonOf(cause)}`, {
+      throw new ChatTemplateError(`The chat template fails to render a simple message: ${messageOf(cause)}`, {
         cause: error,
       });
     }
   }
 }
 
-/** `raise_exception` of a template: its author's word that these messages do not fit the model. */
+/** Thrown by a template with `raise_exception`. */
 class TemplateRefusal extends Error {}
 
-/** Longest message of a template's author that is passed on, in UTF-16 code units. */
-const REFUSAL_LENGTH = 300;
+/** Maximum length of a template's error message in a response, in UTF-16 code units. */
+const MAX_MESSAGE_LENGTH = 300;
 
-function refusal(message: string, cause?: unknown): ServiceError {
-  return new ServiceError('invalid_value', message.slice(0, REFUSAL_LENGTH), { param: 'messages', cause });
+function invalidMessages(message: string, cause?: unknown): ServiceError {
+  return new ServiceError('invalid_value', message.slice(0, MAX_MESSAGE_LENGTH), {
+    param: 'messages',
+    cause,
+  });
 }
 
-function reasonOf(error: unknown): string {
+function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
+
+/** Identified by the strings in their templates. Newer families first, because they share strings with older ones. */
+const TEMPLATE_FAMILIES: readonly { name: string; marks: readonly string[] }[] = [
+  { name: 'gpt-oss', marks: ['<|start|>', '<|channel|>'] },
+  { name: 'phi4', marks: ['<|im_start|>', '<|im_sep|>'] },
+  { name: 'qwen3', marks: ['<|im_start|>', 'last_query_index'] },
+  { name: 'chatml', marks: ['<|im_start|>'] },
+  { name: 'llama4', marks: ['<|header_start|>'] },
+  { name: 'llama3', marks: ['<|start_header_id|>'] },
+  { name: 'llama2', marks: ['[INST]', '<<SYS>>'] },
+  { name: 'mistral', marks: ['[INST]'] },
+  { name: 'gemma', marks: ['<start_of_turn>'] },
+  { name: 'deepseek-r1', marks: ['<｜User｜>', '</think>'] },
+  { name: 'deepseek', marks: ['<｜User｜>'] },
+  { name: 'command-r', marks: ['<|START_OF_TURN_TOKEN|>'] },
+  { name: 'phi3', marks: ['<|user|>', '<|end|>'] },
+  { name: 'phi3', marks: ["'<|' + message['role'] + '|>'", '<|end|>'] },
+  { name: 'zephyr', marks: ['<|user|>', '<|assistant|>'] },
+  { name: 'granite', marks: ['<|start_of_role|>'] },
+  { name: 'openchat', marks: ['GPT4 Correct'] },
+  { name: 'vicuna', marks: ['USER: ', 'ASSISTANT:'] },
+  { name: 'alpaca', marks: ['### Instruction:'] },
+];
 
 const CONSTANTS = { true: true, false: false, none: null, True: true, False: false, None: null };
 
@@ -142,7 +161,7 @@ function pythonRange(first: number, second?: number, step = 1): number[] {
   return numbers;
 }
 
-/** Python's `strftime` in English, whatever the machine's language, for the directives that templates use. */
+/** Python's `strftime` in English, for the directives that templates use. */
 function strftime(date: Date, format: string): string {
   return format.replace(/%[a-zA-Z%]/g, (directive) => DIRECTIVES[directive]?.(date) ?? directive);
 }

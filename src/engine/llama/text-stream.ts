@@ -1,33 +1,26 @@
-/**
- * Tokens in, text out: whole characters only, never part of a stop sequence, and nothing held longer than
- * these two rules ask. One object a choice; it lives as long as the choice is generated.
- */
+/** Decodes the tokens of a choice into text without incomplete characters and stop sequences, as early as possible. */
 export class TextStream {
   readonly #characters: CharacterAssembler;
   readonly #stop: StopMatcher;
 
-  /**
-   * `detokenize` gives the text of tokens as it stands in the middle of a text (see `midText`). `stop` are the
-   * sequences that end the text; they are not part of it. An empty one is ignored, and so is one with half a
-   * surrogate pair, which no text can hold.
-   */
+  /** `detokenize`: see `midText`. Empty stop sequences and those with half a surrogate pair are ignored. */
   constructor(options: { detokenize: Detokenize; stop: readonly string[] }) {
     this.#characters = new CharacterAssembler(options.detokenize);
     this.#stop = new StopMatcher(options.stop.filter((stop) => stop !== '' && stop.isWellFormed()));
   }
 
-  /** Whether a stop sequence has matched. From then on nothing comes out any more. */
+  /** Whether a stop sequence has matched. No more text is returned then. */
   get stopped(): boolean {
     return this.#stop.matched;
   }
 
-  /** Takes the next token and returns the text that may leave now, often empty. */
+  /** Adds a token. Returns the text that is final now, often empty. */
   push(token: number): string {
     if (this.stopped) return '';
     return this.#stop.push(this.#characters.push(token));
   }
 
-  /** Returns what was held back. Call it once, when no token follows. */
+  /** Returns the text that was held back. Call it after the last token. */
   flush(): string {
     if (this.stopped) return '';
     return this.#stop.push(this.#characters.flush()) + this.#stop.flush();
@@ -37,9 +30,8 @@ export class TextStream {
 export type Detokenize = (tokens: Uint32Array) => string;
 
 /**
- * Makes a detokenizer position-independent. SentencePiece vocabularies drop the space before the first token of
- * a call, so each call starts with `anchor`, a token with whole characters or no text (BOS serves, control
- * tokens have none), and its text is cut off again.
+ * Makes a detokenizer independent of the position in the text. SentencePiece vocabularies remove the space before the
+ * first token, so each call starts with `anchor`, a token with whole characters or no text, such as BOS.
  */
 export function midText(detokenize: Detokenize, anchor: number): Detokenize {
   const anchorLength = detokenize(Uint32Array.of(anchor)).length;
@@ -51,22 +43,20 @@ export function midText(detokenize: Detokenize, anchor: number): Detokenize {
   };
 }
 
-/** What a decoder of UTF-8 puts where bytes make no character, or not yet. */
 const REPLACEMENT = '\uFFFD';
 
-/** An unfinished character has at most 3 bytes, so at most the last 3 tokens with bytes belong to it. */
+/** An incomplete character has at most 3 bytes, so at most 3 tokens. */
 const UNFINISHED_TOKENS = 3;
 
 /**
- * Joins tokens that end in the middle of a character. Bytes that end unfinished decode to one replacement
- * character at the end of the text; that one is held, all before it is final. Usually a token is whole and
- * costs one call with one token.
+ * Joins tokens that end in the middle of a character. Incomplete bytes are decoded as one replacement character at the
+ * end, which is held back. Most tokens are complete and need one call.
  */
 class CharacterAssembler {
   readonly #detokenize: Detokenize;
   readonly #one = new Uint32Array(1);
   #pending: number[] = [];
-  /** Code units of the pending tokens' text that have left already. */
+  /** Code units of the pending tokens' text that were already returned. */
   #released = 0;
 
   constructor(detokenize: Detokenize) {
@@ -94,7 +84,7 @@ class CharacterAssembler {
     return fresh.slice(0, -1);
   }
 
-  /** The end of the text: what is unfinished now stays so. */
+  /** Returns the pending text, with incomplete characters replaced. */
   flush(): string {
     if (this.#pending.length === 0) return '';
     const text = this.#text(this.#pending).slice(this.#released);
@@ -103,7 +93,7 @@ class CharacterAssembler {
     return text;
   }
 
-  /** Keeps `#pending` bounded. Returns what the tokens that stay do not explain, so that it can leave. */
+  /** Bounds `#pending`. Returns the rest of the text if the remaining tokens do not end in the middle of a character. */
   #forgetOldest(): string {
     const kept = this.#pending.slice(-UNFINISHED_TOKENS);
     const text = this.#text(kept);
@@ -119,14 +109,13 @@ class CharacterAssembler {
 }
 
 /**
- * Finds the stop sequence that is complete first (of several complete at once the longest) and cuts the text
- * before it. Each sequence is a Knuth-Morris-Pratt automaton, so the cost is linear in the text whatever the
- * sequences are, and the result does not depend on how the text comes in pieces.
+ * Cuts the text before the stop sequence that ends first; of several with the same end, the longest. Uses a
+ * Knuth-Morris-Pratt automaton per sequence, so that the time is linear and independent of the pieces.
  */
 class StopMatcher {
   matched = false;
   readonly #automata: readonly Automaton[];
-  /** The longest suffix of the text so far that is the beginning of a stop sequence. */
+  /** The longest suffix of the text that starts a stop sequence. */
   #held = '';
 
   constructor(stop: readonly string[]) {
@@ -157,7 +146,7 @@ class StopMatcher {
     return held;
   }
 
-  /** Feeds one code unit to every automaton; returns the length of the longest sequence it completes, or 0. */
+  /** Advances every automaton. Returns the length of the longest completed sequence, or 0. */
   #advance(unit: number): number {
     let complete = 0;
     for (const automaton of this.#automata) {

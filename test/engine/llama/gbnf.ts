@@ -1,14 +1,14 @@
-/** A small interpreter of llama.cpp's grammar notation (GBNF), to see what a grammar accepts and what it makes. */
+/** An interpreter of llama.cpp's grammar notation (GBNF). */
 export class Gbnf {
-  readonly rules = new Map<string, Choice>();
-  /** For each rule, in how many steps of rules it can end: the way out when a sample grows too deep. */
+  readonly rules = new Map<string, Alternatives>();
+  /** The minimum nesting depth of each rule, to end samples that are too deep. */
   readonly #depths = new Map<string, number>();
 
   constructor(source: string) {
     for (const line of source.split('\n')) {
       if (line === '') continue;
       const [name = '', expression = ''] = line.split(/ ::= (.*)/s);
-      this.rules.set(name, new Reader(expression).whole());
+      this.rules.set(name, new Parser(expression).whole());
     }
     for (let changed = true; changed;) {
       changed = false;
@@ -22,7 +22,7 @@ export class Gbnf {
     }
   }
 
-  /** Whether `text` as a whole is a string of the grammar. */
+  /** Whether the whole text matches. */
   accepts(text: string): boolean {
     const characters = Array.from(text, (character) => character.codePointAt(0) ?? 0);
     const known = new Map<string, ReadonlySet<number>>();
@@ -44,7 +44,7 @@ export class Gbnf {
         }
       }
     };
-    const endsOfChoice = (choice: Choice, at: number): ReadonlySet<number> => {
+    const endsOfChoice = (choice: Alternatives, at: number): ReadonlySet<number> => {
       const ends = new Set<number>();
       for (const sequence of choice) {
         let reached: ReadonlySet<number> = new Set([at]);
@@ -67,7 +67,7 @@ export class Gbnf {
     return endsOfChoice(this.#rule('root'), 0).has(characters.length);
   }
 
-  /** A string of the grammar. `random` gives numbers from 0 up to 1; `depth` is how deep rules may nest before they hurry. */
+  /** Returns a string of the grammar. `random` returns numbers from 0 to 1. Beyond `depth`, the shortest rules are used. */
   sample(random: () => number, depth = 30): string {
     const pick = <T>(list: readonly T[]): T => {
       const picked = list[Math.floor(random() * list.length)];
@@ -86,10 +86,11 @@ export class Gbnf {
           return ofChoice(this.#rule(part.name), left - 1);
       }
     };
-    const ofChoice = (choice: Choice, left: number): string => {
+    const ofChoice = (choice: Alternatives, left: number): string => {
       const shortest = Math.min(...choice.map((sequence) => this.#depthOf([sequence])));
-      const ways = left > 0 ? choice : choice.filter((sequence) => this.#depthOf([sequence]) === shortest);
-      return pick(ways)
+      const candidates =
+        left > 0 ? choice : choice.filter((sequence) => this.#depthOf([sequence]) === shortest);
+      return pick(candidates)
         .map(({ part, min, max }) => {
           const times = left > 0 ? Math.min(max, min + Math.floor(random() * 3)) : min;
           return Array.from({ length: times }, () => ofPart(part, left)).join('');
@@ -99,13 +100,13 @@ export class Gbnf {
     return ofChoice(this.#rule('root'), depth);
   }
 
-  #rule(name: string): Choice {
+  #rule(name: string): Alternatives {
     const rule = this.rules.get(name);
     if (rule === undefined) throw new Error(`no rule ${name}`);
     return rule;
   }
 
-  #depthOf(choice: Choice): number {
+  #depthOf(choice: Alternatives): number {
     const ofItem = ({ part, min }: Item): number => {
       if (min === 0) return 0;
       if (part.kind === 'group') return this.#depthOf(part.choice);
@@ -115,7 +116,7 @@ export class Gbnf {
   }
 }
 
-export type Choice = readonly (readonly Item[])[];
+export type Alternatives = readonly (readonly Item[])[];
 
 export interface Item {
   part: Part;
@@ -132,18 +133,18 @@ interface SetPart {
 export type Part =
   | SetPart
   | { kind: 'text'; text: readonly number[] }
-  | { kind: 'group'; choice: Choice }
+  | { kind: 'group'; choice: Alternatives }
   | { kind: 'rule'; name: string };
 
 export function inSet({ negated, ranges }: SetPart, code: number): boolean {
   return ranges.some(([from, to]) => from <= code && code <= to) !== negated;
 }
 
-/** Some characters of a set: its borders, and for what is left a few that lie all over Unicode. */
+/** Returns some characters of a set: its bounds and a sample of Unicode. */
 function membersOf(set: SetPart): number[] {
-  const some = Array.from('aZ5 é€😀-/"\\\n', (character) => character.codePointAt(0) ?? 0);
-  const borders = set.ranges.flatMap(([from, to]) => [from, Math.floor((from + to) / 2), to]);
-  return [...new Set([...some, ...borders])].filter(
+  const sample = Array.from('aZ5 é€😀-/"\\\n', (character) => character.codePointAt(0) ?? 0);
+  const bounds = set.ranges.flatMap(([from, to]) => [from, Math.floor((from + to) / 2), to]);
+  return [...new Set([...sample, ...bounds])].filter(
     (code) => (code < 0xd800 || code > 0xdfff) && inSet(set, code),
   );
 }
@@ -151,7 +152,7 @@ function membersOf(set: SetPart): number[] {
 const ESCAPES: Readonly<Record<string, number>> = { n: 10, r: 13, t: 9 };
 const HEX: Readonly<Record<string, number>> = { x: 2, u: 4, U: 8 };
 
-class Reader {
+class Parser {
   readonly #source: readonly string[];
   #at = 0;
 
@@ -159,13 +160,13 @@ class Reader {
     this.#source = Array.from(source);
   }
 
-  whole(): Choice {
+  whole(): Alternatives {
     const choice = this.#choice();
     if (this.#at < this.#source.length) throw new Error(`unexpected '${this.#source[this.#at]}'`);
     return choice;
   }
 
-  #choice(): Choice {
+  #choice(): Alternatives {
     const sequences: Item[][] = [];
     do sequences.push(this.#sequence());
     while (this.#take('|'));
@@ -191,7 +192,7 @@ class Reader {
     if (this.#take('[')) return this.#set();
     if (this.#take('(')) {
       const choice = this.#choice();
-      if (!this.#take(')')) throw new Error('a group does not end');
+      if (!this.#take(')')) throw new Error('unclosed group');
       return { kind: 'group', choice };
     }
     let name = '';

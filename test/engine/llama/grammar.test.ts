@@ -5,7 +5,7 @@ import { hostile } from '../../../bench/grammar/schemas.ts';
 import { loadBackend } from '../../../src/engine/llama/backend.ts';
 import type { Addon } from '../../../src/engine/llama/addon.ts';
 import { GRAMMAR_KEYWORDS, MAX_BRANCHES } from '../../../src/engine/llama/grammar-keywords.ts';
-import { grammarOf } from '../../../src/engine/llama/grammar.ts';
+import { toGbnf } from '../../../src/engine/llama/grammar.ts';
 import { ServiceError } from '../../../src/errors.ts';
 import { SILENT } from '../../../src/log.ts';
 import { ANNOTATIONS, SUPPORTED_KEYWORDS } from '../../../src/openai/json-schema.ts';
@@ -17,7 +17,7 @@ import { LITERAL, satisfies, type Schema, schemas } from './json-schema.ts';
 const PATH = 'response_format.json_schema.schema';
 
 function gbnfOf(schema: Schema): string {
-  return grammarOf({ type: 'json_schema', name: 'test', schema, strict: null }, VOCABULARY);
+  return toGbnf({ type: 'json_schema', name: 'test', schema, strict: null }, VOCABULARY);
 }
 
 function grammarOrRefusal(schema: Schema): string | ServiceError {
@@ -48,7 +48,7 @@ function maybeGbnf(schema: Schema): string | null {
   }
 }
 
-/** Numbers from 0 up to 1 that repeat with the seed (mulberry32). */
+/** Returns a generator of numbers from 0 to 1 (mulberry32). */
 function randomFrom(seed: number): () => number {
   let state = seed;
   return () => {
@@ -59,7 +59,7 @@ function randomFrom(seed: number): () => number {
   };
 }
 
-/** Changes one node of a JSON value, so that it may or may not satisfy its schema still. */
+/** Returns a copy of a JSON value with one change. */
 function changed(value: unknown, other: unknown, random: () => number): unknown {
   if (random() < 0.3) return other;
   if (Array.isArray(value) && value.length > 0) {
@@ -79,7 +79,7 @@ function changed(value: unknown, other: unknown, random: () => number): unknown 
   return other;
 }
 
-/** Whether its numbers have few enough digits for the grammars, and its names stay in order (JavaScript moves those that are digits). */
+/** Whether the numbers have few enough digits for the grammars, and no name is a number, which JavaScript reorders. */
 function isPlain(value: unknown): boolean {
   if (typeof value === 'number') return /^-?\d{1,15}(\.\d{1,15})?$/.test(String(value));
   if (typeof value !== 'object' || value === null) return true;
@@ -105,11 +105,11 @@ const USUAL_PATTERNS = [
   'foo.*bar',
 ];
 
-/** More than any grammar here needs, and much fewer than one that can be read in many ways. */
-const MOST_VISITS = 4000;
+/** More than these grammars need, and much fewer than ambiguous ones need. */
+const MAX_VISITS = 4000;
 
-/** More than any schema that is not refused needs, however hostile. */
-const MOST_HOSTILE_VISITS = 40_000;
+/** More than any accepted schema needs. */
+const MAX_HOSTILE_VISITS = 40_000;
 
 function codesOf(text: string): number[] {
   return Array.from(text, (character) => character.codePointAt(0) ?? 0);
@@ -119,8 +119,8 @@ function nest(depth: number, outer: (inner: Schema, level: number) => Schema): S
   return Array.from({ length: depth }, (_, i) => i).reduce<Schema>(outer, true);
 }
 
-/** An object that begins with a constant `name`. */
-function named(name: string, more: Record<string, Schema>): Schema {
+/** An object that starts with a constant `name`. */
+function objectWithName(name: string, more: Record<string, Schema>): Schema {
   return {
     type: 'object',
     properties: { name: { const: name }, ...more },
@@ -131,7 +131,7 @@ function named(name: string, more: Record<string, Schema>): Schema {
 const seeds = fc.integer();
 
 describe('the grammar of a JSON schema', () => {
-  it('makes nothing but instances of the schema', () => {
+  it('generates only instances of the schema', () => {
     fc.assert(
       fc.property(schemas, seeds, (schema, seed) => {
         const gbnf = maybeGbnf(schema);
@@ -151,7 +151,7 @@ describe('the grammar of a JSON schema', () => {
     assert.ok(refused.length <= 5, JSON.stringify(refused));
   });
 
-  it('accepts an instance, compact or indented, and what becomes of it by a change exactly if that is one too', () => {
+  it('accepts instances, compact or indented, and changed values only if they are instances', () => {
     fc.assert(
       fc.property(schemas, seeds, LITERAL, (schema, seed, other) => {
         const gbnf = maybeGbnf(schema);
@@ -164,7 +164,7 @@ describe('the grammar of a JSON schema', () => {
           const expected = satisfies(candidate, schema, schema, true);
           const text = JSON.stringify(candidate);
           assert.equal(grammar.accepts(text), expected, text);
-          // Literal objects and arrays are compact; all else may be indented.
+          // Literal objects and arrays are always compact.
           if (expected && !/\[1,"a"\]|\{"a":1\}/.test(JSON.stringify(schema))) {
             assert.ok(grammar.accepts(JSON.stringify(candidate, null, 2)), 'indented');
           }
@@ -174,11 +174,11 @@ describe('the grammar of a JSON schema', () => {
     );
   });
 
-  it('knows the keywords that requests may have, and no others', () => {
+  it('supports exactly the keywords that requests may have', () => {
     assert.deepEqual(new Set(GRAMMAR_KEYWORDS), new Set([...SUPPORTED_KEYWORDS, ...ANNOTATIONS]));
   });
 
-  it('takes properties in the order of the schema, those not required or not', () => {
+  it('accepts properties in the order of the schema, including optional ones', () => {
     const grammar = new Gbnf(
       gbnfOf({
         properties: { a: { type: 'null' }, b: { type: 'null' }, c: { type: 'null' } },
@@ -199,7 +199,7 @@ describe('the grammar of a JSON schema', () => {
     }
   });
 
-  it('lets no extra overwrite a property, however it is spelled', () => {
+  it('prevents additional properties from overwriting others, even with escapes', () => {
     const grammar = new Gbnf(
       gbnfOf({ properties: { ab: { type: 'null' } }, additionalProperties: { type: 'integer' } }),
     );
@@ -227,7 +227,7 @@ describe('the grammar of a JSON schema', () => {
     }
   });
 
-  it('takes exactly the numbers within bounds', () => {
+  it('accepts exactly the numbers within bounds', () => {
     for (const [low, high] of [
       [0, 9],
       [-5, 105],
@@ -251,14 +251,14 @@ describe('the grammar of a JSON schema', () => {
     for (const text of ['0', '9007199254740992', '-1']) assert.ok(!counts.accepts(text), text);
   });
 
-  it('holds white space within bounds', () => {
+  it('bounds white space', () => {
     const grammar = new Gbnf(gbnfOf({ type: 'array', items: { type: 'null' } }));
     assert.ok(grammar.accepts('[\n    null,\n    null\n]'));
     for (const text of ['[  null]', '[\n\nnull]', ' []', '[] ', `[\n${' '.repeat(21)}null]`])
       assert.ok(!grammar.accepts(text));
   });
 
-  it('follows references around, and takes those that lead nowhere for nothing', () => {
+  it('supports recursive references and refuses those without an end', () => {
     const circle = {
       $defs: { a: { anyOf: [{ $ref: '#/$defs/b' }, { type: 'null' }] }, b: { $ref: '#/$defs/a' } },
       $ref: '#/$defs/b',
@@ -301,15 +301,15 @@ describe('the grammar of a JSON schema', () => {
     [false, 'invalid_value', ''],
   ];
   for (const [schema, code, path] of refused) {
-    it(`refuses ${JSON.stringify(schema)} by its path`, () => {
+    it(`refuses ${JSON.stringify(schema)} with its path`, () => {
       const error = refusalOf(schema);
       assert.deepEqual([error.status, error.code, error.param], [400, code, PATH + path]);
     });
   }
 
-  it('refuses schemas that would cost too much', () => {
+  it('refuses schemas that are too expensive', () => {
     const names = Array.from({ length: MAX_BRANCHES + 1 }, (_, i) => `name${i}`);
-    const tooDear: Schema[] = [
+    const tooExpensive: Schema[] = [
       { properties: Object.fromEntries(names.map((name) => [name, true])) },
       { enum: names },
       { anyOf: names.map((name) => ({ const: name })) },
@@ -329,10 +329,10 @@ describe('the grammar of a JSON schema', () => {
         $ref: '#/$defs/d0',
       },
     ];
-    for (const schema of tooDear) assert.equal(refusalOf(schema).code, 'invalid_value');
+    for (const schema of tooExpensive) assert.equal(refusalOf(schema).code, 'invalid_value');
   });
 
-  it('repeats what may be empty', () => {
+  it('supports repetitions of expressions that can be empty', () => {
     const grammar = new Gbnf(gbnfOf({ pattern: '^(a*b?)*c$' }));
     for (const text of ['"c"', '"aabac"', '"bbc"']) assert.ok(grammar.accepts(text), text);
     for (const text of ['""', '"a"', '"cc"']) assert.ok(!grammar.accepts(text), text);
@@ -356,20 +356,20 @@ describe('the grammar of a JSON schema', () => {
     ],
   ];
   for (const [name, schema] of bombs) {
-    it(`has llama.cpp follow few ways at once: ${name}`, () => {
+    it(`needs few stacks in llama.cpp: ${name}`, () => {
       const stacks = new Stacks(gbnfOf(schema));
       const tokens = [...TOKENS, 'aab', 'abba', 'aaac', 'xx', 'xxyz', 'xyx', '12', '345', ']]', '],['].map(
         codesOf,
       );
       for (const code of codesOf('"[[12aabxbaxxabcdef')) {
-        assert.ok(stacks.visits(tokens, MOST_VISITS) < MOST_VISITS);
+        assert.ok(stacks.visits(tokens, MAX_VISITS) < MAX_VISITS);
         const before = stacks.size;
         if (before > 0) stacks.accept(code);
       }
     });
   }
 
-  it('has llama.cpp follow few ways at once by schemas made to stall it, or refuses them', () => {
+  it('needs few stacks in llama.cpp for hostile schemas, or refuses them', () => {
     const tokens = TOKENS.map(codesOf);
     fc.assert(
       fc.property(hostile, seeds, (schema, seed) => {
@@ -377,7 +377,7 @@ describe('the grammar of a JSON schema', () => {
         if (gbnf instanceof ServiceError) return assert.equal(gbnf.status, 400);
         const stacks = new Stacks(gbnf);
         for (const code of codesOf(new Gbnf(gbnf).sample(randomFrom(seed), 10)).slice(0, 8)) {
-          assert.ok(stacks.visits(tokens, MOST_HOSTILE_VISITS) < MOST_HOSTILE_VISITS);
+          assert.ok(stacks.visits(tokens, MAX_HOSTILE_VISITS) < MAX_HOSTILE_VISITS);
           stacks.accept(code);
         }
       }),
@@ -385,11 +385,11 @@ describe('the grammar of a JSON schema', () => {
     );
   });
 
-  it('reads no surrogates, which UTF-8 cannot carry', () => {
+  it('excludes surrogates, which UTF-8 cannot encode', () => {
     for (const pattern of ['[^a]a$', '.b', '^[^b]*$']) assert.doesNotMatch(gbnfOf({ pattern }), /d800-/i);
   });
 
-  it('refuses more different patterns in one place than can be read as one', () => {
+  it('refuses patterns whose union is too ambiguous', () => {
     const pattern = (i: number): string =>
       `^${`[${LETTERS[i % 52]}${LETTERS[(i * 7 + 1) % 52]}]?`.repeat(40)}$`;
     const error = refusalOf({
@@ -398,7 +398,7 @@ describe('the grammar of a JSON schema', () => {
     assert.deepEqual([error.code, error.param], ['invalid_value', `${PATH}.properties.a`]);
   });
 
-  it('takes the schemas and patterns that programs have', () => {
+  it('accepts common schemas and patterns', () => {
     const text = { type: 'string' };
     const names = Array.from({ length: 200 }, (_, i) => `name${i}`);
     const usual: Schema[] = [
@@ -408,7 +408,7 @@ describe('the grammar of a JSON schema', () => {
         properties: Object.fromEntries(names.map((name) => [name, { type: ['number', 'null'] }])),
       },
       { type: 'array', items: { enum: names }, maxItems: 10_000 },
-      { anyOf: names.slice(0, 100).map((name) => named(name, { arguments: { type: 'object' } })) },
+      { anyOf: names.slice(0, 100).map((name) => objectWithName(name, { arguments: { type: 'object' } })) },
       { type: 'object', additionalProperties: { type: 'string', minLength: 1, maxLength: 10_000 } },
       ...USUAL_PATTERNS.map((pattern) => ({ type: 'string', pattern })),
     ];
@@ -418,13 +418,15 @@ describe('the grammar of a JSON schema', () => {
     );
   });
 
-  it('refuses alternatives that begin alike and nest, which would double the work with each bracket', () => {
+  it('refuses nesting alternatives that start the same way, which double the work with each bracket', () => {
     const self = { $ref: '#/$defs/node' };
     const recursive = (...anyOf: Schema[]): Schema => ({ $defs: { node: { anyOf } }, ...self });
     const list = { type: 'array', items: self };
     const twins: Schema[] = [
       recursive(list, { ...list, minItems: 1 }, { type: 'null' }),
-      recursive(named('a', { of: self }), named('a', { of: self, more: true }), { type: 'null' }),
+      recursive(objectWithName('a', { of: self }), objectWithName('a', { of: self, more: true }), {
+        type: 'null',
+      }),
       recursive({ properties: { a: self } }, { properties: { a: self, b: self } }),
       Array.from({ length: 12 }).reduce<Schema>(
         (inner) => ({ anyOf: [{ items: inner }, { items: inner, minItems: 1 }] }),
@@ -435,7 +437,7 @@ describe('the grammar of a JSON schema', () => {
     const distinct: Schema[] = [
       recursive(list, { type: 'object', additionalProperties: self }, { type: 'null' }),
       recursive({ properties: { a: self } }, { properties: { b: self } }),
-      recursive(named('a', { of: self }), named('b', { of: self }), { type: 'null' }),
+      recursive(objectWithName('a', { of: self }), objectWithName('b', { of: self }), { type: 'null' }),
       recursive(
         {
           type: 'object',
@@ -457,8 +459,8 @@ describe('the grammar of a JSON schema', () => {
 });
 
 describe('the grammar of a JSON object', () => {
-  it('takes any object and nothing else', () => {
-    const gbnf = grammarOf({ type: 'json_object' }, VOCABULARY);
+  it('accepts all objects and nothing else', () => {
+    const gbnf = toGbnf({ type: 'json_object' }, VOCABULARY);
     const grammar = new Gbnf(gbnf);
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 3 }), (value) => {
@@ -479,7 +481,7 @@ describe('llama.cpp', () => {
     );
   });
 
-  it('parses the grammars and reads them as the interpreter of these tests does', (test) => {
+  it('interprets the grammars like the interpreter of these tests', (test) => {
     if (addon === undefined) return test.skip('no engine package is installed for this platform');
     const { AddonGrammar } = addon;
     fc.assert(
@@ -488,7 +490,7 @@ describe('llama.cpp', () => {
         if (gbnf === null) return;
         const random = randomFrom(seed);
         const grammar = new Gbnf(gbnf);
-        // The addon has this method beside what the engine uses; it asks for the whole text to match.
+        // The engine does not use this method of the addon. It matches the whole text.
         const native = new AddonGrammar(gbnf, { addonExports: addon as Addon }) as {
           isTextCompatible(text: string): boolean;
         };

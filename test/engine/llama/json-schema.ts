@@ -1,12 +1,11 @@
 import * as fc from 'fast-check';
 
-/** A schema as tests write it. */
 export type Schema = boolean | { [keyword: string]: unknown };
 
 /**
- * Whether `value` satisfies `schema`. With `closed` it does so as the grammars read schemas: extras that a schema does
- * not mention beside its `properties` or `prefixItems` are not allowed, properties come in order, extras after them
- * and under names without escapes, and a schema without `type` is about the types that its keywords speak of.
+ * Whether `value` satisfies `schema`. `closed`: as the grammars interpret schemas. `properties` and `prefixItems` exclude
+ * others by default, properties are in order, additional ones follow and have names without escapes, and keywords
+ * determine the type of a schema without `type`.
  */
 export function satisfies(value: unknown, schema: Schema, root: Schema, closed: boolean): boolean {
   if (typeof schema === 'boolean') return schema;
@@ -42,7 +41,7 @@ export function satisfies(value: unknown, schema: Schema, root: Schema, closed: 
     const order = [...new Set([...Object.keys(properties), ...(names ?? []), ...required])];
     if (closed && !inOrder(Object.keys(value), order)) return false;
     return Object.entries(value).every(([name, inner]) =>
-      // A required name that is not declared is there whatever is said of extras left unmentioned.
+      // Required names that are not declared are allowed by default.
       holds(
         inner,
         properties[name] ?? (required.includes(name) ? (schema['additionalProperties'] ?? true) : extras),
@@ -53,7 +52,7 @@ export function satisfies(value: unknown, schema: Schema, root: Schema, closed: 
 }
 
 const NAMES = ['a', 'ab', 'b', 'say "x"', 'é'];
-/** Values that enumerations have, and that samples are changed with. */
+/** Values for enumerations and for changes of samples. */
 export const LITERAL = fc.constantFrom<unknown>(
   '',
   'a',
@@ -79,7 +78,7 @@ const PATTERNS = [
   '\\\\"',
 ];
 
-/** Schemas of the supported subset, most of which some value satisfies, with values to change samples with. */
+/** Schemas of the supported subset, most of them satisfiable. */
 export const schemas: fc.Arbitrary<Schema> = fc
   .letrec<{ schema: Schema }>((tie) => ({
     schema: fc.oneof(
@@ -184,11 +183,11 @@ function objects(member: fc.Arbitrary<Schema>): fc.Arbitrary<Schema> {
 }
 
 function inOrder(names: readonly string[], declared: readonly string[]): boolean {
-  const places = names.map((name) => (declared.includes(name) ? declared.indexOf(name) : declared.length));
+  const positions = names.map((name) => (declared.includes(name) ? declared.indexOf(name) : declared.length));
   const plain = (name: string): boolean => JSON.stringify(name) === `"${name}"`;
   return names.every((name, i) => {
-    const isExtra = places[i] === declared.length && declared.length > 0;
-    return (places[i] ?? 0) >= (places[i - 1] ?? 0) && (!isExtra || plain(name));
+    const isExtra = positions[i] === declared.length && declared.length > 0;
+    return (positions[i] ?? 0) >= (positions[i - 1] ?? 0) && (!isExtra || plain(name));
   });
 }
 

@@ -12,7 +12,7 @@ import {
 
 const MB = 1024 * 1024;
 
-/** A file system with these files, for the time of `use`. */
+/** Creates a temporary directory with these files. */
 function withFiles(files: Record<string, string>, use: (root: string) => void): void {
   const root = mkdtempSync(join(tmpdir(), 'sluice-memory-'));
   try {
@@ -28,7 +28,7 @@ function withFiles(files: Record<string, string>, use: (root: string) => void): 
 
 const MEMINFO = `MemTotal:  8000000 kB\nMemAvailable:  ${4096 * 1024} kB\n`;
 
-test('without a cgroup limit the machine sets the bound', () => {
+test('without a cgroup limit, the machine sets the limit', () => {
   const files = {
     'proc/meminfo': MEMINFO,
     'proc/self/cgroup': '0::/user.slice\n',
@@ -39,7 +39,7 @@ test('without a cgroup limit the machine sets the bound', () => {
   });
 });
 
-test('a cgroup v2 limit holds for the groups below it, and its file cache counts as free', () => {
+test('a cgroup v2 limit applies to child groups, and its file cache counts as free', () => {
   const files = {
     'proc/meminfo': MEMINFO,
     'proc/self/cgroup': '0::/pod/container\n',
@@ -53,7 +53,7 @@ test('a cgroup v2 limit holds for the groups below it, and its file cache counts
   });
 });
 
-test('a cgroup v1 limit is found in the memory controller', () => {
+test('a cgroup v1 limit is read from the memory controller', () => {
   const files = {
     'proc/meminfo': MEMINFO,
     'proc/self/cgroup': '9:cpu,cpuacct:/x\n4:memory:/docker/abc\n',

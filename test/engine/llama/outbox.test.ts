@@ -17,7 +17,7 @@ const token = (
   logprobs,
 });
 
-test('a reader that waits gets each event as it comes', async () => {
+test('a waiting reader receives each event immediately', async () => {
   const outbox = new Outbox();
   const first = outbox.next();
   outbox.push(token(0, 'a'));
@@ -26,7 +26,7 @@ test('a reader that waits gets each event as it comes', async () => {
   assert.deepEqual(await outbox.next(), token(0, 'b'));
 });
 
-test('what a slow reader left unread comes joined, with nothing lost and the order of choices kept', async () => {
+test('a slow reader receives joined events with the complete text of each choice', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.record({ choice: fc.nat(2), text: fc.string(), read: fc.boolean() })),
@@ -92,7 +92,7 @@ test('unread tokens of several choices are one event for each, in the order of t
   ]);
 });
 
-test('a failure comes after what was said before it, and ends a reader that waits', async () => {
+test('a failure follows the unread events, and rejects a waiting reader', async () => {
   const outbox = new Outbox();
   outbox.push(token(0, 'a'));
   outbox.fail(new Error('gone'));

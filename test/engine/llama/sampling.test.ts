@@ -20,35 +20,35 @@ const PROMPT = Uint32Array.of(5, 6, 7);
 const config = (changed: Partial<Sampling>, seed = 1) =>
   samplerConfig({ ...NEUTRAL, ...changed }, seed, PROMPT, 100);
 
-test('neutral sampling is a draw from the whole distribution', () => {
+test('neutral sampling uses the whole distribution', () => {
   assert.deepEqual(config({}), { temperature: 1, seed: 1 });
 });
 
-test('temperature 0 is greedy, whatever the other cuts', () => {
+test('temperature 0 is greedy regardless of top_p, top_k and min_p', () => {
   assert.deepEqual(config({ temperature: 0, topP: 0.5, topK: 3, minP: 0.2 }), { temperature: 0, seed: 1 });
 });
 
-test('top_p runs behind a wide top_k unless the caller names one; 0 lifts it', () => {
+test('top_p is applied after a large default top_k, which 0 disables', () => {
   assert.deepEqual(config({ topP: 0.9 }), { temperature: 1, seed: 1, topK: 1000, topP: 0.9 });
   assert.deepEqual(config({ topP: 0.9, topK: 40 }), { temperature: 1, seed: 1, topK: 40, topP: 0.9 });
   assert.deepEqual(config({ topP: 0.9, topK: 0 }), { temperature: 1, seed: 1, topP: 0.9 });
 });
 
-test('presence and frequency penalties count the answer; the repetition penalty alone counts the prompt too', () => {
-  const counted = config({ presencePenalty: 1, frequencyPenalty: -0.5, repetitionPenalty: 1.2 });
-  assert.deepEqual(counted.repeatPenaltyTokens, new Uint32Array(0));
-  assert.equal(counted.repeatPenaltyPresencePenalty, 1);
-  assert.equal(counted.repeatPenaltyFrequencyPenalty, -0.5);
-  assert.equal(counted.repeatPenalty, 1.2);
-  assert.equal(counted.repeatPenaltyMaxTokens, 100, 'the whole slot, not the last 64');
+test('presence and frequency penalties count the completion; the repetition penalty alone also counts the prompt', () => {
+  const penalized = config({ presencePenalty: 1, frequencyPenalty: -0.5, repetitionPenalty: 1.2 });
+  assert.deepEqual(penalized.repeatPenaltyTokens, new Uint32Array(0));
+  assert.equal(penalized.repeatPenaltyPresencePenalty, 1);
+  assert.equal(penalized.repeatPenaltyFrequencyPenalty, -0.5);
+  assert.equal(penalized.repeatPenalty, 1.2);
+  assert.equal(penalized.repeatPenaltyMaxTokens, 100, 'the whole slot, not the last 64');
   assert.deepEqual(config({ repetitionPenalty: 1.2 }).repeatPenaltyTokens, PROMPT);
 });
 
-test('the seed that llama.cpp reads as "draw one" is not passed on', () => {
+test('the seed that llama.cpp interprets as "random" is replaced', () => {
   assert.equal(config({}, 0xffff_ffff).seed, 0xffff_fffe);
 });
 
-test('a bias on a token that the model does not have names the token', () => {
+test('a bias on an unknown token is refused with the token', () => {
   checkLogitBias(new Map([[9, 1]]), 10);
   assert.throws(
     () =>

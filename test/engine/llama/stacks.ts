@@ -1,8 +1,8 @@
-import { type Choice, Gbnf, inSet, type Part } from './gbnf.ts';
+import { type Alternatives, Gbnf, inSet, type Part } from './gbnf.ts';
 
 /**
- * Counts what llama.cpp does to check tokens by a grammar (its `llama-grammar.cpp`): it has a stack for each way in
- * which the text so far can be read, tries all tokens with each, and follows those that fit by one character.
+ * Simulates how llama.cpp checks tokens with a grammar (`llama-grammar.cpp`): it has a stack for each parse of the text,
+ * and tries all tokens with each stack, one character at a time.
  */
 export class Stacks {
   readonly #gbnf: Gbnf;
@@ -15,27 +15,27 @@ export class Stacks {
     this.#stacks = this.#advance([this.#rest({ kind: 'rule', name: 'root' }, 1, 1, null)]);
   }
 
-  /** How often a stack is tried to find which of `tokens` can be next; `most` where it would be more. */
-  visits(tokens: readonly (readonly number[])[], most: number): number {
+  /** Counts the tries of stacks to find which of `tokens` can be next, at most `max`. */
+  visits(tokens: readonly (readonly number[])[], max: number): number {
     let visits = 0;
     const rejected = (stacks: readonly Stack[], tokens: readonly Token[]): readonly Token[] => {
-      let left = tokens;
+      let remaining = tokens;
       for (const stack of tokens.length === 0 ? [] : stacks) {
         visits += 1;
-        if (visits >= most) return [];
+        if (visits >= max) return [];
         if (stack === null) {
-          left = left.filter(({ token, at }) => at < token.length);
+          remaining = remaining.filter(({ token, at }) => at < token.length);
           continue;
         }
         const fits = ({ token, at }: Token): boolean => at < token.length && stack.takes(token[at] ?? 0);
-        const next = left.filter(fits).map(({ token, at }) => ({ token, at: at + 1 }));
+        const next = remaining.filter(fits).map(({ token, at }) => ({ token, at: at + 1 }));
         const failed = rejected(this.#advance([stack.rest]), next);
-        left = [
-          ...left.filter((token) => token.at < token.token.length && !fits(token)),
+        remaining = [
+          ...remaining.filter((token) => token.at < token.token.length && !fits(token)),
           ...failed.map(({ token, at }) => ({ token, at: at - 1 })),
         ];
       }
-      return left;
+      return remaining;
     };
     rejected(
       this.#stacks,
@@ -44,19 +44,18 @@ export class Stacks {
     return visits;
   }
 
-  /** How many stacks there are. */
   get size(): number {
     return this.#stacks.length;
   }
 
-  /** Takes the next character of the text. */
+  /** Advances by the next character. */
   accept(code: number): void {
     this.#stacks = this.#advance(
       this.#stacks.flatMap((stack) => (stack?.takes(code) === true ? [stack.rest] : [])),
     );
   }
 
-  /** The stacks with a character on top into which these can be expanded, each once. */
+  /** Expands rules until each stack has a character on top. */
   #advance(rests: readonly Rest[]): readonly Stack[] {
     const seen = new Set<Rest>();
     const stacks = new Map<string, Stack>();
@@ -89,7 +88,8 @@ export class Stacks {
   }
 
   #expand(part: Part & { kind: 'group' | 'rule' }, after: Rest): Rest[] {
-    const choice: Choice = part.kind === 'group' ? part.choice : (this.#gbnf.rules.get(part.name) ?? []);
+    const choice: Alternatives =
+      part.kind === 'group' ? part.choice : (this.#gbnf.rules.get(part.name) ?? []);
     return choice.map((sequence) =>
       sequence.reduceRight<Rest>((next, item) => this.#rest(item.part, item.min, item.max, next), after),
     );
@@ -103,7 +103,7 @@ export class Stacks {
     return tail;
   }
 
-  /** One object for all that are equal. */
+  /** Returns the same object for equal arguments. */
   #rest(part: Part, min: number, max: number, next: Rest): Rest {
     const key = `${this.#number(part)} ${min} ${max} ${next?.id}`;
     const rest = this.#rests.get(key) ?? { id: this.#rests.size, part, min, max, next };
@@ -118,13 +118,13 @@ export class Stacks {
   }
 }
 
-/** What is still to be read; null: nothing. */
+/** The rest of the grammar to match; null: nothing. */
 type Rest = { id: number; part: Part; min: number; max: number; next: Rest } | null;
 
-/** A stack with a set of characters on top; null: the text may end. */
+/** A stack with a set of characters on top; null: the text can end. */
 type Stack = { takes(code: number): boolean; rest: Rest } | null;
 
-/** A token and how many of its characters were read. */
+/** A token and the number of its matched characters. */
 interface Token {
   token: readonly number[];
   at: number;

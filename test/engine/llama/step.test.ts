@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import type { Choice } from '../../../src/engine/llama/choice.ts';
-import { Slot } from '../../../src/engine/llama/slots.ts';
+import type { JobChoice } from '../../../src/engine/llama/job.ts';
+import { Slot } from '../../../src/engine/llama/slot.ts';
 import { ChunkSize, planBatch, StepClock } from '../../../src/engine/llama/step.ts';
 
 function slots(pending: readonly number[]): Slot[] {
@@ -10,37 +10,37 @@ function slots(pending: readonly number[]): Slot[] {
     const slot = new Slot(id, 1000);
     slot.filled = count;
     slot.lastUsed = id;
-    // Only its presence counts here; a slot with nothing pending is idle.
-    if (count > 0) slot.choice = {} as Choice;
+    // Only its presence matters. A slot without pending tokens is idle.
+    if (count > 0) slot.choice = {} as JobChoice;
     return slot;
   });
 }
 
-const taken = (all: readonly Slot[]): number[] => all.map((slot) => slot.taken);
+const scheduled = (all: readonly Slot[]): number[] => all.map((slot) => slot.scheduled);
 
-test('slots that decode have their token before any prompt gets the rest of the batch', () => {
+test('decoding slots get their token before prompts get the rest of the batch', () => {
   const all = slots([200, 1, 0, 1]);
   const batch: Slot[] = [];
   assert.equal(planBatch(all, batch, 128, 128), 128);
-  assert.deepEqual(taken(all), [126, 1, 0, 1]);
+  assert.deepEqual(scheduled(all), [126, 1, 0, 1]);
 });
 
-test('the prompt that was seated first has three quarters, the shortest of the others the rest', () => {
+test('the oldest prompt gets three quarters, the shortest others the rest', () => {
   const all = slots([400, 300, 20]);
   assert.equal(planBatch(all, [], 128, 128), 128);
-  assert.deepEqual(taken(all), [96, 12, 20]);
+  assert.deepEqual(scheduled(all), [96, 12, 20]);
   for (const slot of all) slot.lastUsed = 9 - slot.lastUsed;
   assert.equal(planBatch(all, [], 128, 128), 128);
-  assert.deepEqual(taken(all), [0, 108, 20], 'what the first does not need is for the others');
+  assert.deepEqual(scheduled(all), [0, 108, 20], 'the others get what the first does not need');
 });
 
-test('what the others do not need is for the first', () => {
+test('the oldest prompt gets what the others do not need', () => {
   const all = slots([400, 10]);
   assert.equal(planBatch(all, [], 128, 100), 100);
-  assert.deepEqual(taken(all), [90, 10]);
+  assert.deepEqual(scheduled(all), [90, 10]);
 });
 
-test('a batch never has more than its tokens, nor a slot more than it has pending', () => {
+test('a batch and its slots never exceed their tokens', () => {
   fc.assert(
     fc.property(
       fc.array(fc.oneof(fc.constant(1), fc.nat(300)), { minLength: 1, maxLength: 32, size: 'max' }),
@@ -52,49 +52,49 @@ test('a batch never has more than its tokens, nor a slot more than it has pendin
         const total = planBatch(all, batch, batchTokens, prefillTokens);
         assert.equal(
           total,
-          all.reduce((sum, slot) => sum + slot.taken, 0),
+          all.reduce((sum, slot) => sum + slot.scheduled, 0),
         );
         assert(total <= batchTokens);
-        assert(all.every((slot) => slot.taken <= slot.pending));
-        assert(batch.every((slot) => slot.taken > 0) && new Set(batch).size === batch.length);
+        assert(all.every((slot) => slot.scheduled <= slot.pending));
+        assert(batch.every((slot) => slot.scheduled > 0) && new Set(batch).size === batch.length);
         assert(total > 0 || pending.every((count) => count === 0));
         assert(
-          all.every((slot) => slot.pending !== 1 || slot.taken === 1),
-          'every slot that decodes has a token',
+          all.every((slot) => slot.pending !== 1 || slot.scheduled === 1),
+          'every decoding slot has a token',
         );
       },
     ),
   );
 });
 
-test('of more decoding slots than a batch has tokens, the first are in it', () => {
+test('the first decoding slots are used if the batch is too small', () => {
   const all = slots([1, 1, 1]);
   assert.equal(planBatch(all, [], 2, 2), 2);
-  assert.deepEqual(taken(all), [1, 1, 0]);
+  assert.deepEqual(scheduled(all), [1, 1, 0]);
 });
 
-test('chunks shrink while steps are too long, and grow back', () => {
+test('chunks shrink while steps take too long, and grow again', () => {
   const chunk = new ChunkSize(128);
   for (let i = 0; i < 20; i++) chunk.observe(900, chunk.tokens);
   assert.equal(chunk.tokens, 32);
   for (let i = 0; i < 20; i++) chunk.observe(10, chunk.tokens);
   assert.equal(chunk.tokens, 128);
   chunk.observe(900, 3);
-  assert.equal(chunk.tokens, 128, 'a step without a prompt says nothing about chunks');
+  assert.equal(chunk.tokens, 128, 'steps without prompts do not affect chunks');
 });
 
-test('the clock tells the age of the last step only while there is work', () => {
+test('the age of the last step is only known while there is work', () => {
   const clock = new StepClock();
   assert.equal(clock.ageMs(5), null);
   assert.equal(clock.medianMs(), 0);
-  clock.begin(10);
-  clock.begin(12);
+  clock.workStarted(10);
+  clock.workStarted(12);
   assert.equal(clock.ageMs(15), 5);
-  for (const stepMs of [3, 1, 2]) clock.ended(20, stepMs);
+  for (const stepMs of [3, 1, 2]) clock.stepEnded(20, stepMs);
   assert.equal(clock.ageMs(21), 1);
   assert.equal(clock.medianMs(), 2);
   clock.idle();
   assert.equal(clock.ageMs(30), null);
-  for (let i = 0; i < 100; i++) clock.ended(30, 7);
-  assert.equal(clock.medianMs(), 7, 'only the last hundred count');
+  for (let i = 0; i < 100; i++) clock.stepEnded(30, 7);
+  assert.equal(clock.medianMs(), 7, 'only the last 100 steps count');
 });

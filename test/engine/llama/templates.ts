@@ -1,7 +1,4 @@
-/**
- * Chat templates of model families that people run, shortened to what they do with plain chats: the tricks with
- * contents, roles and begin tokens are those of the originals.
- */
+/** Chat templates of common model families, without tools, but with their handling of contents, roles and BOS. */
 export interface Fixture {
   source: string;
   bos: string;
@@ -9,7 +6,7 @@ export interface Fixture {
   instructType: string | null;
 }
 
-/** Says something first where no system message does. */
+/** Adds a default system message. */
 export const SMOLLM2: Fixture = {
   source: `{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system
 You are a helpful assistant.<|im_end|>
@@ -22,7 +19,7 @@ You are a helpful assistant.<|im_end|>
   instructType: 'chatml',
 };
 
-/** Folds the system message into the first user's, strips contents, repeats the begin token, wants roles by turns. */
+/** Adds the system message to the first user message, strips contents, repeats BOS, requires alternating roles. */
 export const LLAMA2: Fixture = {
   source: `{% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}{% set system_message = messages[0]['content'] %}{% else %}{% set loop_messages = messages %}{% set system_message = false %}{% endif %}{% for message in loop_messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}{% if loop.index0 == 0 and system_message != false %}{% set content = '<<SYS>>\\n' + system_message + '\\n<</SYS>>\\n\\n' + message['content'] %}{% else %}{% set content = message['content'] %}{% endif %}{% if message['role'] == 'user' %}{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}{% elif message['role'] == 'assistant' %}{{ ' '  + content.strip() + ' ' + eos_token }}{% endif %}{% endfor %}`,
   bos: '<s>',
@@ -30,7 +27,7 @@ export const LLAMA2: Fixture = {
   instructType: 'llama2',
 };
 
-/** Tells the date, trims contents, puts the begin token before the first turn by itself. */
+/** Adds the date, trims contents, starts with BOS. */
 export const LLAMA3: Fixture = {
   source: `{{- bos_token }}
 {%- if not tools is defined %}
@@ -65,7 +62,7 @@ export const LLAMA3: Fixture = {
   instructType: 'llama3',
 };
 
-/** Puts the system message into the last user's, refuses roles out of turn. */
+/** Adds the system message to the last user message, requires alternating roles. */
 export const MISTRAL: Fixture = {
   source: `{%- if messages[0]["role"] == "system" %}
     {%- set system_message = messages[0]["content"] %}
@@ -99,7 +96,7 @@ export const MISTRAL: Fixture = {
   instructType: 'mistral',
 };
 
-/** Has no system role; calls the assistant "model". */
+/** Has no system role, and names the assistant "model". */
 export const GEMMA: Fixture = {
   source: `{{ bos_token }}{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}{% for message in messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}{% if (message['role'] == 'assistant') %}{% set role = 'model' %}{% else %}{% set role = message['role'] %}{% endif %}{{ '<start_of_turn>' + role + '
 ' + message['content'] | trim + '<end_of_turn>
@@ -110,7 +107,7 @@ export const GEMMA: Fixture = {
   instructType: 'gemma',
 };
 
-/** Looks into contents: thoughts of earlier answers are left out, of those since the last question kept. */
+/** Searches contents: removes reasoning before the last user message. */
 export const QWEN3: Fixture = {
   source: `{%- if messages[0].role == 'system' %}
     {{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}
@@ -164,7 +161,7 @@ export const QWEN3: Fixture = {
   instructType: 'qwen3',
 };
 
-/** Builds its marks of the role's name. */
+/** Builds its markers from role names. */
 export const PHI3: Fixture = {
   source: `{% for message in messages %}{% if message['role'] == 'system' and message['content'] %}{{'<|system|>
 ' + message['content'] + '<|end|>
@@ -186,7 +183,7 @@ export const PHI4: Fixture = {
   instructType: 'phi4',
 };
 
-/** Gathers the system messages in front, cuts thoughts out, begins the answer with one. */
+/** Moves system messages to the start, removes reasoning, starts the assistant's turn with reasoning. */
 export const DEEPSEEK_R1: Fixture = {
   source: `{% if not add_generation_prompt is defined %}{% set add_generation_prompt = false %}{% endif %}{% set ns = namespace(is_first=false, is_tool=false, system_prompt='') %}{%- for message in messages %}{%- if message['role'] == 'system' %}{% set ns.system_prompt = message['content'] %}{%- endif %}{%- endfor %}{{bos_token}}{{ns.system_prompt}}{%- for message in messages %}{%- if message['role'] == 'user' %}{%- set ns.is_tool = false -%}{{'<｜User｜>' + message['content']}}{%- endif %}{%- if message['role'] == 'assistant' and message['content'] is not none %}{% set content = message['content'] %}{% if '</think>' in content %}{% set content = content.split('</think>')[-1] %}{% endif %}{{'<｜Assistant｜>' + content + '<｜end▁of▁sentence｜>'}}{%- endif %}{%- endfor -%}{% if add_generation_prompt and not ns.is_tool %}{{'<｜Assistant｜><think>\\n'}}{% endif %}`,
   bos: '<｜begin▁of▁sentence｜>',

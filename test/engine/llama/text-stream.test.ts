@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import * as fc from 'fast-check';
 import { midText, TextStream } from '../../../src/engine/llama/text-stream.ts';
 
-/** A vocabulary whose tokens are the given pieces of bytes, in order. */
+/** Creates a vocabulary whose tokens are these pieces. */
 function vocabulary(pieces: readonly Uint8Array[]): (tokens: Uint32Array) => string {
   return (tokens) => decode(Array.from(tokens, (token) => pieces[token] ?? new Uint8Array()));
 }
@@ -20,8 +20,8 @@ function cutAtFirstStop(text: string, stops: readonly string[]): { text: string;
   return { text, stopped: false };
 }
 
-/** The longest end of `text` that a stop sequence may begin with. */
-function begun(text: string, stops: readonly string[]): number {
+/** Returns the length of the longest suffix of `text` that starts a stop sequence. */
+function heldBackLength(text: string, stops: readonly string[]): number {
   const starts = stops.flatMap((stop) => Array.from({ length: stop.length }, (_, end) => stop.slice(0, end)));
   return Math.max(0, ...starts.filter((start) => text.endsWith(start)).map((start) => start.length));
 }
@@ -35,7 +35,7 @@ function bytes(...texts: string[]): Uint8Array[] {
   return texts.map((text) => Buffer.from(text));
 }
 
-/** Texts of few characters, so that stop sequences meet, overlap and repeat; one to four bytes each. */
+/** Few different characters, of one to four bytes, so that stop sequences match, overlap and repeat. */
 const text = fc
   .array(fc.constantFrom('a', 'b', 'c', 'é', '€', '😀', '\uFFFD'))
   .map((characters) => characters.join(''));
@@ -46,17 +46,17 @@ const stops = fc.array(
   { maxLength: 4 },
 );
 
-function cutInPieces(whole: Uint8Array): fc.Arbitrary<Uint8Array[]> {
+function splitRandomly(whole: Uint8Array): fc.Arbitrary<Uint8Array[]> {
   return fc.array(fc.nat({ max: whole.length })).map((cuts) => {
     const ends = [...cuts.sort((a, b) => a - b), whole.length];
     return ends.map((end, i) => whole.subarray(ends[i - 1] ?? 0, end)).filter((piece) => piece.length > 0);
   });
 }
 
-const pieces = text.chain((whole) => cutInPieces(Buffer.from(whole)));
+const pieces = text.chain((whole) => splitRandomly(Buffer.from(whole)));
 
 describe('a text stream', () => {
-  it('gives the whole text up to the stop sequence that is complete first, however tokens cut it', () => {
+  it('returns the text before the first complete stop sequence, for any tokens', () => {
     fc.assert(
       fc.property(pieces, stops, (tokens, stop) => {
         const stream = new TextStream({ detokenize: vocabulary(tokens), stop });
@@ -68,7 +68,7 @@ describe('a text stream', () => {
     );
   });
 
-  it('holds back the start of a stop sequence and an unfinished character, and nothing more', () => {
+  it('only holds back the start of a stop sequence and an incomplete character', () => {
     fc.assert(
       fc.property(pieces, stops, (tokens, stop) => {
         const stream = new TextStream({ detokenize: vocabulary(tokens), stop });
@@ -76,19 +76,19 @@ describe('a text stream', () => {
         for (const token of tokens.keys()) {
           out += stream.push(token);
           if (stream.stopped) return;
-          const so = decode(tokens.slice(0, token + 1)).replace(/\uFFFD$/, '');
-          assert.equal(out, so.slice(0, so.length - begun(so, stop)));
+          const decoded = decode(tokens.slice(0, token + 1)).replace(/\uFFFD$/, '');
+          assert.equal(out, decoded.slice(0, decoded.length - heldBackLength(decoded, stop)));
         }
       }),
       { numRuns: 2000 },
     );
   });
 
-  it('gives bytes that are no text as a decoder of UTF-8 does, wherever tokens cut them', () => {
+  it('decodes invalid bytes like a UTF-8 decoder, for any tokens', () => {
     const junk = fc.array(fc.constantFrom(0x61, 0xc3, 0xa9, 0xe2, 0x82, 0xac, 0xf0, 0x9f, 0x98, 0x80, 0xff));
     fc.assert(
       fc.property(
-        junk.chain((whole) => cutInPieces(Uint8Array.from(whole))),
+        junk.chain((whole) => splitRandomly(Uint8Array.from(whole))),
         (tokens) => {
           assert.equal(pushAll(tokens, []).join(''), decode(tokens));
         },
@@ -97,38 +97,31 @@ describe('a text stream', () => {
     );
   });
 
-  it('shows a character of four tokens with its last, among tokens without text', () => {
+  it('returns a character of four tokens with the last one', () => {
     const [a, b, c, d] = Array.from(Buffer.from('😀'), (byte) => Uint8Array.of(byte));
     assert.ok(a && b && c && d);
     assert.deepEqual(pushAll([a, b, c, d], []), ['', '', '', '😀', '']);
-    // It is given up rather than held for ever.
-    const nothing = new Uint8Array();
-    assert.deepEqual(pushAll([a, nothing, nothing, nothing, ...bytes('x')], []), [
-      '',
-      '',
-      '',
-      '\uFFFD',
-      'x',
-      '',
-    ]);
+    // An incomplete character is not held back forever.
+    const empty = new Uint8Array();
+    assert.deepEqual(pushAll([a, empty, empty, empty, ...bytes('x')], []), ['', '', '', '\uFFFD', 'x', '']);
   });
 
-  it('finds a stop sequence in the middle of one token and across many', () => {
+  it('finds a stop sequence inside a token and across tokens', () => {
     assert.deepEqual(pushAll(bytes('one</s>two', 'three'), ['</s>']), ['one', '', '']);
     assert.deepEqual(pushAll(bytes('one<', '/', 's', '>', 'two'), ['</s>']), ['one', '', '', '', '', '']);
     assert.deepEqual(pushAll(bytes('one<', '/', 'p>'), ['</s>']), ['one', '', '</p>', '']);
   });
 
-  it('lets go of what was held when the text ends', () => {
+  it('returns held back text at the end', () => {
     assert.deepEqual(pushAll(bytes('ab', 'a'), ['abac']), ['', '', 'aba']);
     assert.deepEqual(pushAll([Uint8Array.of(0x61, 0xc3)], []), ['a', '\uFFFD']);
   });
 
-  it('ignores stop sequences that are empty or half a character', () => {
+  it('ignores stop sequences that are empty or have half a surrogate pair', () => {
     assert.deepEqual(pushAll(bytes('a😀b'), ['', '\ude00', 'a\ud83d']), ['a😀b', '']);
   });
 
-  it('takes time in proportion to the text where text and stop sequences repeat themselves', () => {
+  it('takes linear time for repetitive texts and stop sequences', () => {
     const stop = `${'a'.repeat(20_000)}b`;
     const out = pushAll(bytes(...Array.from({ length: 2000 }, () => 'a'.repeat(50))), [stop]);
     assert.equal(out.join('').length, 100_000);
@@ -137,7 +130,7 @@ describe('a text stream', () => {
 });
 
 describe('the text of tokens in the middle of a text', () => {
-  it('keeps the leading space that SentencePiece drops at the start of a call', () => {
+  it('keeps the leading space that SentencePiece removes at the start of a call', () => {
     const words = ['', '▁Hello', '▁world', '!'];
     const sentencePiece = (tokens: Uint32Array) => {
       const text = Array.from(tokens, (token) => words[token] ?? '');

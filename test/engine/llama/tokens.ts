@@ -4,10 +4,10 @@ import { TokenSample } from '../../../src/engine/llama/grammar-work.ts';
 const DOCUMENT = readFileSync(new URL('../../../CONTRIBUTING.md', import.meta.url), 'utf8');
 const PIECE = / ?[a-zA-Z]{1,9}|\d{1,2}| ?[^\sa-zA-Z\d]{1,3}|\s+/g;
 
-/** Tokens as a small model has them: words, parts of words, numbers and punctuation of a document. */
+/** The tokens of a small model: words, parts of words, numbers and punctuation. */
 export const TOKENS: readonly string[] = [...new Set(DOCUMENT.match(PIECE) ?? [])];
 
-/** A vocabulary of 50,000 like these. */
+/** A vocabulary of 50,000 tokens. */
 export const VOCABULARY: TokenSample = new TokenSample(
   50_000,
   (token) => TOKENS[token % TOKENS.length] ?? '',

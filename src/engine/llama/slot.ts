@@ -1,9 +1,8 @@
-import type { CacheScope, Choice } from './choice.ts';
+import type { CacheScope, JobChoice } from './job.ts';
 
 /**
- * One sequence of the context, and the one record of what its keys and values hold. `tokens[0, computed)` are in
- * the context, `tokens[computed, filled)` are known and wait to be computed. It keeps its tokens when its choice
- * has ended, as a prefix for the next.
+ * One sequence of the context. `tokens[0, computed)` are in the KV cache; `tokens[computed, filled)` are not computed
+ * yet. Keeps its tokens when its choice ends, as a prefix for later requests.
  */
 export class Slot {
   readonly id: number;
@@ -11,12 +10,12 @@ export class Slot {
   computed = 0;
   filled = 0;
   scope: CacheScope | null = null;
-  choice: Choice | null = null;
-  /** Order of use, of admission while it is busy; 0: holds nothing that anybody can use. */
+  choice: JobChoice | null = null;
+  /** Order of the last admission or release; 0: nothing to reuse. */
   lastUsed = 0;
-  /** Tokens of this slot in the batch at hand. */
-  taken = 0;
-  /** Where the batch at hand has this slot's logits; -1: nowhere. */
+  /** Tokens in the current batch. */
+  scheduled = 0;
+  /** Logit index in the current batch; -1: none. */
   logitIndex = -1;
 
   constructor(id: number, slotTokens: number) {
@@ -28,8 +27,8 @@ export class Slot {
     return this.filled - this.computed;
   }
 
-  /** Seats a choice whose first `keep` prompt tokens are in the context already. */
-  seat(choice: Choice, keep: number, now: number): void {
+  /** Assigns a choice whose first `keep` prompt tokens are in the KV cache. */
+  assign(choice: JobChoice, keep: number, now: number): void {
     this.tokens.set(choice.prompt);
     this.computed = keep;
     this.filled = choice.prompt.length;
@@ -42,15 +41,15 @@ export class Slot {
     this.tokens[this.filled++] = token;
   }
 
-  /** Ends the choice's stay. What was computed stays, unless nobody could ever use it. */
+  /** Removes the choice. The computed tokens remain as a prefix, unless their scope is unique. */
   release(now: number): void {
     this.choice = null;
     this.filled = this.computed;
     this.lastUsed = typeof this.scope === 'symbol' ? 0 : now;
   }
 
-  /** After the context's sequence was cleared. */
-  forget(): void {
+  /** Call after the context's sequence was cleared. */
+  clear(): void {
     this.computed = 0;
     this.filled = 0;
     this.scope = null;

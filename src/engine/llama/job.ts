@@ -5,22 +5,22 @@ import { Outbox } from './outbox.ts';
 import type { TextStream } from './text-stream.ts';
 import type { Vocabulary } from './vocabulary.ts';
 
-/** Who may share a prefix: the caller's scope, or a symbol of its own for a request that shares with none. */
+/** Requests of one scope share prefixes. A symbol: not shared with any other request. */
 export type CacheScope = string | symbol;
 
-/** A request in the engine: its choices, its counts, and where its events go. */
+/** A request in the engine, with its token counts and events. */
 export class Job {
   readonly outbox = new Outbox();
   readonly scope: CacheScope;
-  /** Alternatives listed beside each token; null: no log probabilities. */
+  /** Number of top log probabilities per token; null: none. */
   readonly logprobs: number | null;
-  /** Of each prompt once, however many choices it has. */
+  /** Each prompt counts once, regardless of its choices. */
   readonly promptTokens: number;
-  /** Prompt tokens that were not computed anew, of `promptTokens`. */
+  /** Prompt tokens that were reused from a prefix. */
   cachedTokens = 0;
   /** Tokens sampled so far, of all choices. */
   completionTokens = 0;
-  /** Nobody wants the rest: set by whoever left, or by a failure. Its slots are freed before the next step. */
+  /** Aborted or failed. Its slots are freed before the next step. */
   cancelled = false;
   #started = false;
   #unfinished: number;
@@ -41,7 +41,7 @@ export class Job {
     return this.#started;
   }
 
-  /** Tells, once, that the request has a slot. */
+  /** Emits `started` when the first choice gets a slot. */
   start(): void {
     if (this.#started) return;
     this.#started = true;
@@ -61,7 +61,7 @@ export class Job {
     this.outbox.close();
   }
 
-  /** Ends the whole request: with `cause` where the caller may know it, else with `internal_error`. */
+  /** Ends the request with `cause` if it is a `ServiceError`, otherwise with `internal_error`. */
   fail(cause: unknown): void {
     this.cancelled = true;
     const message = 'The engine failed while generating this response.';
@@ -71,46 +71,45 @@ export class Job {
   }
 }
 
-/** What a choice needs to be generated. */
-export interface ChoiceOptions {
+export interface JobChoiceOptions {
   job: Job;
   index: number;
   prompt: Uint32Array;
-  /** Whether its cached tokens count: true for the first choice of each prompt. */
+  /** Whether it is the first choice of its prompt: only its cached tokens count. */
   first: boolean;
-  /** Most tokens to sample, at least 1: what was asked for, and what the slot leaves. */
+  /** Maximum tokens to sample, at least 1. */
   limit: number;
-  /** Text to put before the completion; empty: none. */
+  /** Text before the completion; empty: none. */
   echo: string;
   text: TextStream;
   /** Whether a grammar constrains it. */
   constrained: boolean;
-  makeSampler(): NativeSampler;
+  createSampler(): NativeSampler;
 }
 
-/**
- * One choice of a request. Every token sampled for it counts as a completion token, that which ends the text
- * included.
- */
-export class Choice {
+/** One choice of a request. Every sampled token counts as a completion token, including the one that ends the text. */
+export class JobChoice {
   readonly job: Job;
   readonly index: number;
   readonly prompt: Uint32Array;
   readonly first: boolean;
   readonly limit: number;
   readonly constrained: boolean;
-  /** Set while it waits for a prefix that another request computes: see `prefix-cache.ts`. */
-  waitsFor: { leader: { choice: Choice | null; computed: number }; choice: Choice; until: number } | null =
-    null;
-  readonly #options: ChoiceOptions;
+  /** The prefix that another slot is computing for this choice: see `prefix-cache.ts`. */
+  prefixWait: {
+    leader: { choice: JobChoice | null; computed: number };
+    choice: JobChoice;
+    until: number;
+  } | null = null;
+  readonly #options: JobChoiceOptions;
   #sampler: NativeSampler | null = null;
   #sampled = 0;
-  /** Log probabilities of tokens whose text has not left, with where that text begins. */
-  #held: { from: number; logprob: TokenLogprob }[] = [];
-  #heldUntil = 0;
-  #shown = 0;
+  /** Log probabilities of tokens whose text is held back, with the position of that text. */
+  #pendingLogprobs: { from: number; logprob: TokenLogprob }[] = [];
+  #pendingEnd = 0;
+  #releasedLength = 0;
 
-  constructor(options: ChoiceOptions) {
+  constructor(options: JobChoiceOptions) {
     this.#options = options;
     this.job = options.job;
     this.index = options.index;
@@ -120,31 +119,31 @@ export class Choice {
     this.constrained = options.constrained;
   }
 
-  /** Whether the request whose prefix it waits for is still computing it. */
-  get waiting(): boolean {
-    const wait = this.waitsFor;
+  /** Whether the prefix that it waits for is still being computed. */
+  get isWaiting(): boolean {
+    const wait = this.prefixWait;
     return wait !== null && wait.leader.choice === wait.choice && wait.leader.computed < wait.until;
   }
 
-  /** Its sampler, which exists from the first token on. */
+  /** Created at the first token. */
   get sampler(): NativeSampler {
-    return (this.#sampler ??= this.#options.makeSampler());
+    return (this.#sampler ??= this.#options.createSampler());
   }
 
-  /** Writes what comes before the completion. */
+  /** Emits the echoed prompt. */
   begin(): void {
     this.#emit(this.#options.echo, null);
   }
 
-  /** Takes the next token, publishes what text may leave, and says whether, and why, the choice has ended. */
+  /** Processes the next token and emits the text that is complete. Returns why the choice has ended; null: it has not. */
   accept(token: number, logprob: TokenLogprob | null, vocabulary: Vocabulary): FinishReason | null {
     const { text } = this.#options;
     this.#sampled++;
     this.job.completionTokens++;
     if (vocabulary.ends(token)) return this.#end(text.flush(), 'stop');
     if (logprob !== null) {
-      this.#held.push({ from: this.#heldUntil, logprob });
-      this.#heldUntil += vocabulary.tokenText(token).length;
+      this.#pendingLogprobs.push({ from: this.#pendingEnd, logprob });
+      this.#pendingEnd += vocabulary.tokenText(token).length;
     }
     const ready = text.push(token);
     if (text.stopped) return this.#end(ready, 'stop');
@@ -162,8 +161,8 @@ export class Choice {
   }
 
   #end(text: string, reason: FinishReason): FinishReason {
-    // A stop sequence takes the tokens that only it was made of; any other end shows all.
-    if (!this.#options.text.stopped) this.#shown = Number.POSITIVE_INFINITY;
+    // Tokens that belong only to a stop sequence are omitted.
+    if (!this.#options.text.stopped) this.#releasedLength = Number.POSITIVE_INFINITY;
     this.#publish(text);
     this.job.finish(this.index, reason);
     return reason;
@@ -171,12 +170,12 @@ export class Choice {
 
   #publish(text: string): void {
     if (this.job.logprobs === null) return this.#emit(text, null);
-    this.#shown += text.length;
-    const due = this.#held.filter((held) => held.from < this.#shown);
-    if (due.length > 0) this.#held = this.#held.slice(due.length);
+    this.#releasedLength += text.length;
+    const due = this.#pendingLogprobs.filter((pending) => pending.from < this.#releasedLength);
+    if (due.length > 0) this.#pendingLogprobs = this.#pendingLogprobs.slice(due.length);
     this.#emit(
       text,
-      due.map((held) => held.logprob),
+      due.map((pending) => pending.logprob),
     );
   }
 

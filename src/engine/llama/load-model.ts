@@ -6,17 +6,16 @@ import { availableMemory, checkMemory, memoryNeed, type MemoryNeed } from './mem
 import { ChatTemplate, ChatTemplateError } from './template.ts';
 import { Vocabulary } from './vocabulary.ts';
 
-/** How a model is to be served; null and `'auto'`: as the engine thinks best. */
 export interface LlamaOptions {
-  /** Path of the GGUF file; of a split model, its first. */
+  /** Path of the GGUF file; for a split model, of the first. */
   file: string;
-  /** Choices that generate at once, 1 to 64. */
+  /** Maximum concurrent choices, 1 to 64. */
   slots: number;
-  /** Tokens a slot, prompt and completion together; null: what the model was trained with, at most 4096. */
+  /** Tokens per slot, prompt and completion together; null: the model's context length, at most 4096. */
   contextTokens: number | null;
   /** Threads of a decode; null: see `defaultThreads`. */
   threads: number | null;
-  /** Layers on the GPU. `'auto'`: as many as its memory has room for. */
+  /** Layers on the GPU; `'auto'`: as many as fit into its memory. */
   gpuLayers: number | 'auto';
 }
 
@@ -26,22 +25,24 @@ export interface LoadedModel {
   model: NativeModel;
   context: NativeContext;
   vocabulary: Vocabulary;
-  /** Null: the model takes no chats. */
+  /** Null: no chat completions. */
   template: ChatTemplate | null;
-  /** Whether its sequences can be cut in the middle; recurrent models' cannot. */
-  partial: boolean;
-  /** What computes, for the log. */
+  /** Whether its sequences can be trimmed; those of recurrent models cannot. */
+  canTrim: boolean;
+  /** For the log. */
   backend: string;
 }
 
-interface Hooks {
+export interface LoadHooks {
+  /** Receives ascending fractions, 0 to 1. */
   onProgress(fraction: number): void;
   log: Log;
+  /** Cancels loading. */
   signal?: AbortSignal;
 }
 
-/** Reads the file, checks the memory, loads, and warms up: see `LlamaEngine.load`. */
-export async function loadModel(options: LlamaOptions, hooks: Hooks): Promise<LoadedModel> {
+/** See `LlamaEngine.load`. */
+export async function loadModel(options: LlamaOptions, hooks: LoadHooks): Promise<LoadedModel> {
   const { log } = hooks;
   const info = await readGguf(options.file);
   const slotTokens = slotTokensOf(options, info);
@@ -54,11 +55,10 @@ export async function loadModel(options: LlamaOptions, hooks: Hooks): Promise<Lo
       },
     );
   const need = memoryNeed(info, options.slots, slotTokens);
-  // A GPU has memory of its own; whether it is enough is known only once it can be asked.
   const available = availableMemory();
   const backend = await loadBackend(log);
   const gpuLayers = gpuLayersOf(options.gpuLayers, backend, info, need);
-  checkMemory(scaled(need, backend, 1 - gpuLayers / (info.layerCount + 1)), available);
+  checkMemory(hostMemoryNeed(need, backend, 1 - gpuLayers / (info.layerCount + 1)), available);
 
   const template = openTemplate(info, log);
   const model = await NativeModel.load(backend, options.file, {
@@ -72,31 +72,30 @@ export async function loadModel(options: LlamaOptions, hooks: Hooks): Promise<Lo
   const warm = await warmUp(model, context);
   const vocabulary = new Vocabulary(model, warm.vocabularySize);
   const name = backend.kind === 'cpu' ? `cpu, ${threads} threads` : `${backend.kind}, ${gpuLayers} layers`;
-  return { info, model, context, vocabulary, template, partial: warm.partial, backend: name };
+  return { info, model, context, vocabulary, template, canTrim: warm.canTrim, backend: name };
 }
 
-/** Tokens a slot is asked to hold; llama.cpp may round it up. */
 function slotTokensOf(options: Pick<LlamaOptions, 'contextTokens'>, info: GgufInfo): number {
   return options.contextTokens ?? Math.min(info.contextTokens, DEFAULT_SLOT_TOKENS);
 }
 
 const DEFAULT_SLOT_TOKENS = 4096;
 
-/** 128 keeps 97% of a CPU's prefill speed and lets a newcomer, or a cancel, wait a third as long as 512. */
+/** 128 has 97% of the prefill speed of 512 on a CPU, and a third of the delay for new requests and cancellations. */
 const CPU_BATCH = 128;
 const GPU_BATCH = 512;
 
-function gpuLayersOf(wanted: number | 'auto', backend: Backend, info: GgufInfo, need: MemoryNeed): number {
+function gpuLayersOf(requested: number | 'auto', backend: Backend, info: GgufInfo, need: MemoryNeed): number {
   if (backend.kind === 'cpu') return 0;
   const all = info.layerCount + 1; // The output layer counts as one.
-  if (wanted !== 'auto') return Math.min(wanted, all);
+  if (requested !== 'auto') return Math.min(requested, all);
   const { total, used } = backend.addon.getGpuVramInfo();
   const bytes = need.fileBytes + need.kvBytes + need.overheadBytes;
   return Math.max(0, Math.min(all, Math.floor((all * (total - used)) / bytes)));
 }
 
-/** What is left for the machine's own memory. Apple's is one for both. */
-function scaled(need: MemoryNeed, backend: Backend, share: number): MemoryNeed {
+/** Returns the need without the share on the GPU. Apple's GPUs share the machine's memory. */
+function hostMemoryNeed(need: MemoryNeed, backend: Backend, share: number): MemoryNeed {
   if (backend.kind === 'cpu' || backend.kind === 'metal') return need;
   return { ...need, fileBytes: need.fileBytes * share, kvBytes: need.kvBytes * share };
 }
@@ -113,13 +112,13 @@ function openTemplate(info: GgufInfo, log: Log): ChatTemplate | null {
 }
 
 /**
- * A small prefill and two decodes, so that the first request finds everything in place. What they tell besides:
- * how many tokens the vocabulary has, and whether a sequence can be cut.
+ * Runs a small prefill and two decodes, so that the first request is not slower. Determines the size of the vocabulary
+ * and whether sequences can be trimmed.
  */
 async function warmUp(
   model: NativeModel,
   context: NativeContext,
-): Promise<{ vocabularySize: number; partial: boolean }> {
+): Promise<{ vocabularySize: number; canTrim: boolean }> {
   const sampler = model.sampler({ temperature: 0, seed: 0 });
   let tokens = new Uint32Array(WARM_UP_TOKENS).fill(model.bosToken ?? model.eosToken ?? 0);
   let position = 0;
@@ -132,10 +131,10 @@ async function warmUp(
     tokens = Uint32Array.of(await context.sample(logits, sampler));
   }
   const vocabularySize = (await context.logits(logits, sampler)).length;
-  const partial = context.trim(0, WARM_UP_TOKENS / 2);
+  const canTrim = context.trim(0, WARM_UP_TOKENS / 2);
   context.clear(0);
   sampler.dispose();
-  return { vocabularySize, partial };
+  return { vocabularySize, canTrim };
 }
 
 const WARM_UP_TOKENS = 16;

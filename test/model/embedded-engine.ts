@@ -16,7 +16,7 @@ import { NO_END } from '../default-model.ts';
 
 const file = process.env.SLUICE_TEST_MODEL;
 
-/** For `describe`: why the tests that need a model cannot run here. */
+/** Options of `describe` that skip tests without a model. */
 export const SKIP = { skip: file === undefined && 'SLUICE_TEST_MODEL is not set' };
 
 export const SLOTS = 4;
@@ -34,21 +34,21 @@ export const GREEDY: Sampling = {
   logitBias: new Map(),
 };
 
-/** Greedy, and the text goes on to `max_tokens` whatever the model's logits are. */
+/** Greedy, with completions that always reach `max_tokens`. */
 export const ENDLESS: Sampling = {
   ...GREEDY,
   logitBias: new Map(Object.entries(NO_END).map(([token, bias]) => [Number(token), bias])),
 };
 
-/** So hot that the model's logits hardly matter: every token but the ends is about as likely as any other. */
+/** At this temperature, all tokens have about the same probability. */
 export const FLAT: Sampling = { ...ENDLESS, temperature: 20 };
 
-/** Greedy, of one token: its bias outweighs any difference between logits. */
+/** Always generates this token. */
 export function always(token: number): Sampling {
   return { ...GREEDY, logitBias: new Map([[token, 100]]) };
 }
 
-/** A schema that one text alone fulfills: the model writes `JSON.stringify(value)`, in whichever tokens it likes. */
+/** Returns a schema that only `JSON.stringify(value)` satisfies, in any tokens. */
 export function exactly(value: string): ChatRequest['responseFormat'] {
   return { type: 'json_schema', name: 'exactly', schema: { const: value }, strict: true };
 }
@@ -76,7 +76,7 @@ export function text(prompt: string, changed: Partial<TextRequest> = {}): TextRe
   return { ...BASE, kind: 'text', prompts: [prompt], echo: false, ...changed };
 }
 
-export interface Answer {
+export interface Completion {
   texts: string[];
   reasons: (FinishReason | undefined)[];
   logprobs: TokenLogprob[];
@@ -90,12 +90,12 @@ function usageOf(events: readonly GenerationEvent[]): Usage {
   return end.usage;
 }
 
-/** Waits, a turn of the event loop at a time, until the engine is so. */
-export async function until(holds: () => boolean): Promise<void> {
-  while (!holds()) await new Promise(setImmediate);
+/** Waits until the condition holds, checking once per turn of the event loop. */
+export async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await new Promise(setImmediate);
 }
 
-/** The real model in this process. One thread: with more, any other program on the machine makes them wait for each other. */
+/** Loads the real model. With several threads, they would wait for each other on a busy machine. */
 export async function loadEngine(): Promise<LlamaEngine> {
   return await LlamaEngine.load(
     { file: file ?? '', slots: SLOTS, contextTokens: SLOT_TOKENS, threads: 1, gpuLayers: 'auto' },
@@ -103,15 +103,15 @@ export async function loadEngine(): Promise<LlamaEngine> {
   );
 }
 
-/** Generates, and checks the order of events that every answer has. */
-export async function answerOf(
+/** Generates a completion and checks the order of events. */
+export async function complete(
   engine: LlamaEngine,
   request: GenerationRequest,
   signal = new AbortController().signal,
-): Promise<Answer> {
+): Promise<Completion> {
   const events: GenerationEvent[] = [];
   for await (const event of engine.generate(request, signal)) events.push(event);
-  const result: Answer = { texts: [], reasons: [], logprobs: [], usage: usageOf(events), events };
+  const result: Completion = { texts: [], reasons: [], logprobs: [], usage: usageOf(events), events };
   assert.equal(events[0]?.type, 'started');
   for (const event of events) {
     if (event.type === 'token') {
@@ -124,15 +124,15 @@ export async function answerOf(
   return result;
 }
 
-/** Expects the request to be refused with this error, before anything else. */
-export async function refusalOf(
+/** Asserts that the request is refused with this error. Returns it. */
+export async function assertRefused(
   engine: LlamaEngine,
   request: GenerationRequest,
   code: string,
   param: string,
 ): Promise<ServiceError> {
-  const error = await answerOf(engine, request).then(
-    () => assert.fail('it was answered'),
+  const error = await complete(engine, request).then(
+    () => assert.fail('the request was not refused'),
     (reason: unknown) => reason,
   );
   assert(error instanceof ServiceError);
