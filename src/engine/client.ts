@@ -51,14 +51,14 @@ export interface ReplicaOptions {
 
 /** Creates the client of one replica. It connects at the first request; dispose it to close its connections. */
 export function openReplica(options: ReplicaOptions): Engine {
-  return new Replica(options);
+  return new ReplicaClient(options);
 }
 
 /** Bounds of requests for health and model information. */
 const METADATA_TIMEOUT_MS = 5000;
 const MAX_METADATA_CHARACTERS = 1024 * 1024;
 
-class Replica implements Engine {
+class ReplicaClient implements Engine {
   readonly name: string;
   readonly dialect: Dialect;
   readonly #options: ReplicaOptions;

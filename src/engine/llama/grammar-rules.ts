@@ -10,7 +10,7 @@ const BLOCK_SIZE = 250;
 const MAX_EXPANDED_ELEMENTS = 50_000;
 
 /** Budget for the automata of a grammar, in steps of about 0.3 µs. */
-const MAX_STEPS = 300_000;
+const AUTOMATON_BUDGET = 300_000;
 
 /** Builds the rules of a grammar, including those of JSON. Throws 400 `invalid_value` if it exceeds the limits above. */
 export class GrammarRules {
@@ -20,7 +20,7 @@ export class GrammarRules {
   #bytes = JSON_RULES.reduce((bytes, line) => bytes + line.length, 0);
   #expandedElements = 0;
   #count = 0;
-  #steps = MAX_STEPS;
+  #automatonBudget = AUTOMATON_BUDGET;
 
   constructor(path: string) {
     this.#path = path;
@@ -60,8 +60,8 @@ export class GrammarRules {
 
   /** Uses the budget for automata. Returns false if it is exhausted. */
   spend(steps: number): boolean {
-    this.#steps -= steps;
-    return this.#steps >= 0;
+    this.#automatonBudget -= steps;
+    return this.#automatonBudget >= 0;
   }
 
   /** Returns the grammar in GBNF, with `root` as the start rule. */

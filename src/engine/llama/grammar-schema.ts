@@ -192,7 +192,7 @@ export class SchemaGrammar {
     const object = schemaObject(schema, path);
     if (seen.has(object)) return [];
     seen.add(object);
-    if (seen.size > MAX_STEPS)
+    if (seen.size > MAX_VISITED_SCHEMAS)
       throw schemaError('invalid_value', path, 'Too many schemas refer to each other here.');
     checkKeywords(object, path);
     const alternatives = this.#union(object, path, seen) ?? valuesOf(object, path) ?? typesOf(object, path);
@@ -258,7 +258,7 @@ export class SchemaGrammar {
 const MAX_DEPTH = 100;
 
 /** Maximum schemas visited for the alternatives of one position. */
-const MAX_STEPS = 1000;
+const MAX_VISITED_SCHEMAS = 1000;
 
 type NamedContainer = Container & { readonly name: string };
 

@@ -42,14 +42,14 @@ const OVERHEAD_BYTES = 150 * 1024 * 1024;
 export function checkMemory(need: MemoryNeed, available: MemoryAvailable = availableMemory()): void {
   const total = need.fileBytes + need.kvBytes + need.overheadBytes;
   if (total <= available.bytes) return;
-  const where =
+  const location =
     available.limit === 'cgroup'
       ? "available within the container's memory limit (cgroup)"
       : 'available on this machine';
   throw new NotEnoughMemory(
     `Not enough memory: the model needs ${megabytes(total)} (file ${megabytes(need.fileBytes)}, ` +
       `context of all slots ${megabytes(need.kvBytes)}, process ${megabytes(need.overheadBytes)}), but only ` +
-      `${megabytes(available.bytes)} are ${where}. Use fewer slots, a smaller contextTokens or a smaller model.`,
+      `${megabytes(available.bytes)} are ${location}. Use fewer slots, a smaller contextTokens or a smaller model.`,
   );
 }
 

@@ -23,32 +23,34 @@ export function choosePlacement(
   slots: readonly Slot[],
   canTrim: boolean,
 ): Placement {
-  const enough = prompt.length / 10;
+  const minLength = prompt.length / 10;
   let oldest: Slot | null = null;
-  let idle: Match | null = null;
-  let any: Match | null = null;
-  let coming: Match | null = null;
+  let idleMatch: Match | null = null;
+  let bestMatch: Match | null = null;
+  let computing: Match | null = null;
   for (const slot of slots) {
     if (slot.choice === null && (oldest === null || slot.lastUsed < oldest.lastUsed)) oldest = slot;
     if (slot.scope !== scope) continue;
     const common = commonPrefix(slot.tokens, slot.filled, prompt);
-    const held = usable(slot, Math.min(common, slot.computed, prompt.length - 1), canTrim);
-    if (better(held, slot, any)) any = { slot, length: held };
-    if (slot.choice === null && better(held, slot, idle)) idle = { slot, length: held };
-    if (canTrim && slot.choice !== null && common > (coming?.length ?? 0)) coming = { slot, length: common };
+    const length = usable(slot, Math.min(common, slot.computed, prompt.length - 1), canTrim);
+    if (better(length, slot, bestMatch)) bestMatch = { slot, length };
+    if (slot.choice === null && better(length, slot, idleMatch)) idleMatch = { slot, length };
+    if (canTrim && slot.choice !== null && common > (computing?.length ?? 0))
+      computing = { slot, length: common };
   }
-  const best = any?.length ?? 0;
-  if (coming !== null && Math.min(coming.length, prompt.length - 1) > best + enough)
-    return { kind: 'wait', leader: coming.slot, until: coming.length };
+  const best = bestMatch?.length ?? 0;
+  if (computing !== null && Math.min(computing.length, prompt.length - 1) > best + minLength)
+    return { kind: 'wait', leader: computing.slot, until: computing.length };
   if (oldest === null) return { kind: 'none' };
-  if (any === null || best <= enough) {
-    const own = idle?.slot === oldest ? idle.length : 0;
+  if (bestMatch === null || best <= minLength) {
+    const own = idleMatch?.slot === oldest ? idleMatch.length : 0;
     return { kind: 'assign', slot: oldest, keep: own, copyFrom: null };
   }
-  if (idle !== null && idle.length + enough >= best && !isLonger(idle, oldest))
-    return { kind: 'assign', slot: idle.slot, keep: idle.length, copyFrom: null };
-  if (!canTrim && any.slot !== idle?.slot) return { kind: 'assign', slot: oldest, keep: 0, copyFrom: null };
-  return { kind: 'assign', slot: oldest, keep: best, copyFrom: any.slot };
+  if (idleMatch !== null && idleMatch.length + minLength >= best && !isLonger(idleMatch, oldest))
+    return { kind: 'assign', slot: idleMatch.slot, keep: idleMatch.length, copyFrom: null };
+  if (!canTrim && bestMatch.slot !== idleMatch?.slot)
+    return { kind: 'assign', slot: oldest, keep: 0, copyFrom: null };
+  return { kind: 'assign', slot: oldest, keep: best, copyFrom: bestMatch.slot };
 }
 
 /** Returns the length of the common prefix of `prompt` and the first `length` of `tokens`. */

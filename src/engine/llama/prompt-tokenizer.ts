@@ -110,11 +110,11 @@ export class PromptTokenizer {
   }
 
   #tooLong(amount: string, param: 'messages' | 'prompt'): ServiceError {
-    const what = param === 'messages' ? 'the messages have' : 'the prompt has';
+    const subject = param === 'messages' ? 'the messages have' : 'the prompt has';
     return new ServiceError(
       'context_length_exceeded',
       // Client libraries detect this error by the start of OpenAI's message.
-      `This model's maximum context length is ${this.#slotTokens} tokens; ${what} ${amount}, which leaves no room for a completion.`,
+      `This model's maximum context length is ${this.#slotTokens} tokens; ${subject} ${amount}, which leaves no room for a completion.`,
       { param },
     );
   }

@@ -114,9 +114,9 @@ class CharacterAssembler {
  */
 class StopMatcher {
   matched = false;
-  readonly #automata: readonly Automaton[];
+  readonly #automata: readonly StopAutomaton[];
   /** The longest suffix of the text that starts a stop sequence. */
-  #held = '';
+  #heldBack = '';
 
   constructor(stop: readonly string[]) {
     this.#automata = stop.map((sequence) => ({ sequence, fallback: fallbackTable(sequence), length: 0 }));
@@ -128,22 +128,22 @@ class StopMatcher {
       const complete = this.#advance(text.charCodeAt(at));
       if (complete > 0) {
         this.matched = true;
-        const whole = this.#held + text.slice(0, at + 1);
-        this.#held = '';
+        const whole = this.#heldBack + text.slice(0, at + 1);
+        this.#heldBack = '';
         return whole.slice(0, whole.length - complete);
       }
     }
     let begun = 0;
     for (const { length } of this.#automata) begun = Math.max(begun, length);
-    const whole = this.#held + text;
-    this.#held = whole.slice(whole.length - begun);
+    const whole = this.#heldBack + text;
+    this.#heldBack = whole.slice(whole.length - begun);
     return whole.slice(0, whole.length - begun);
   }
 
   flush(): string {
-    const held = this.#held;
-    this.#held = '';
-    return held;
+    const heldBack = this.#heldBack;
+    this.#heldBack = '';
+    return heldBack;
   }
 
   /** Advances every automaton. Returns the length of the longest completed sequence, or 0. */
@@ -161,7 +161,7 @@ class StopMatcher {
   }
 }
 
-interface Automaton {
+interface StopAutomaton {
   sequence: string;
   /** For each prefix, the length of its longest proper prefix that is also its suffix. */
   fallback: Uint32Array;
