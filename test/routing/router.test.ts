@@ -193,7 +193,7 @@ function routerOf(ids: readonly string[]): Router {
   for (const id of ids) {
     router.serve(
       { id, required: false, dialects: ['sluice'], price: { prompt: 1, completion: 2 }, card: () => null },
-      [{ engine: engineAt(0), state: () => READY, report: () => NOTHING_TOLD }],
+      [{ engine: engineAt(0), state: () => READY, report: () => EMPTY_REPORT }],
     );
   }
   return router;
