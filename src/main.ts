@@ -114,8 +114,8 @@ async function main(args: readonly string[]): Promise<void> {
     else program.command(name).description(summary);
   }
   // Commander prints the help, and no error, when it is asked for the help of an unknown command.
-  const known = wanted === undefined || wanted in COMMANDS || wanted.startsWith('-');
-  await program.parseAsync(known ? args : [wanted], { from: 'user' });
+  const known = requested === undefined || requested in COMMANDS || requested.startsWith('-');
+  await program.parseAsync(known ? args : [requested], { from: 'user' });
 }
 
 /** Prints the message of an expected error, or the stack of a bug. Commander has already printed its own errors. */
