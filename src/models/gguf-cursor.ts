@@ -1,22 +1,22 @@
 import type { FileHandle } from 'node:fs/promises';
 import { ModelFileError } from './model-file-error.ts';
 
-/** Bytes read from the file at once; also the most that one `need` may ask for. */
+/** Buffer size, and maximum of one `#load`. */
 const CHUNK_BYTES = 1 << 18;
 
 /**
- * Reads a GGUF header front to back through one buffer of 256 KiB, whatever the size of the file. Every length
- * is compared with what the file still has before anything is read, so a false length costs no memory.
+ * Reads a GGUF header through a buffer of 256 KiB. Checks every length against the rest of the file before reading, so
+ * that a wrong length costs no memory.
  */
 export class GgufCursor {
   readonly #file: FileHandle;
   readonly #path: string;
   readonly #sizeBytes: number;
   #buffer = Buffer.alloc(0);
-  /** Place of the buffer's first byte in the file. */
-  #base = 0;
-  /** Place of the next byte within the buffer; beyond its end after a long skip. */
-  #next = 0;
+  /** Position of the buffer in the file. */
+  #bufferStart = 0;
+  /** Position of the next byte in the buffer. After a long skip, this is beyond its end. */
+  #offset = 0;
 
   constructor(file: FileHandle, path: string, sizeBytes: number) {
     this.#file = file;
@@ -24,45 +24,44 @@ export class GgufCursor {
     this.#sizeBytes = sizeBytes;
   }
 
-  /** Place of the next byte in the file. */
+  /** Position of the next byte in the file. */
   get position(): number {
-    return this.#base + this.#next;
+    return this.#bufferStart + this.#offset;
   }
 
-  /** Goes to a place in the file, forward or back. */
   seek(position: number): void {
-    this.#next = position - this.#base;
-    if (this.#next < 0) {
-      this.#base = position;
-      this.#next = 0;
+    this.#offset = position - this.#bufferStart;
+    if (this.#offset < 0) {
+      this.#bufferStart = position;
+      this.#offset = 0;
       this.#buffer = Buffer.alloc(0);
     }
   }
 
   async u32(): Promise<number> {
-    await this.#need(4);
+    await this.#load(4);
     return this.#buffer.readUInt32LE(this.#advance(4));
   }
 
-  /** An unsigned 64-bit number; refused above 2^53, which no true count or length reaches. */
+  /** Reads an unsigned 64-bit number. Throws above 2^53. `what` names it in the error. */
   async u64(what: string): Promise<number> {
-    await this.#need(8);
+    await this.#load(8);
     const value = this.#buffer.readBigUInt64LE(this.#advance(8));
     if (value > BigInt(Number.MAX_SAFE_INTEGER)) throw this.damaged(`${what} is ${value}`);
     return Number(value);
   }
 
-  /** The next bytes, at most 256 KiB of them; valid until the next call. */
+  /** Reads at most 256 KiB. The buffer is valid until the next call. */
   async bytes(count: number): Promise<Buffer> {
-    await this.#need(count);
+    await this.#load(count);
     const start = this.#advance(count);
     return this.#buffer.subarray(start, start + count);
   }
 
-  /** A length and that many bytes of UTF-8; longer than `maxBytes` is damage. */
+  /** Reads a length and a string of UTF-8. Throws above `maxBytes`. */
   async string(what: string, maxBytes: number): Promise<string> {
     const length = await this.u64(`the length of ${what}`);
-    this.#mustHold(length);
+    this.#checkRemaining(length);
     if (length > maxBytes) throw this.damaged(`${what} is ${length} bytes long; the maximum is ${maxBytes}`);
     const parts: Buffer[] = [];
     for (let left = length; left > 0;) {
@@ -74,18 +73,18 @@ export class GgufCursor {
   }
 
   skip(count: number): void {
-    this.#mustHold(count);
-    this.#next += count;
+    this.#checkRemaining(count);
+    this.#offset += count;
   }
 
-  /** Skips strings without decoding them: a vocabulary has several hundred thousand. */
+  /** Skips strings without decoding them, because vocabularies have several hundred thousand. */
   async skipStrings(count: number): Promise<void> {
-    this.#mustHold(count * 8);
+    this.#checkRemaining(count * 8);
     for (let left = count; left > 0; left--) {
-      if (this.#next + 8 > this.#buffer.length) await this.#need(8);
+      if (this.#offset + 8 > this.#buffer.length) await this.#load(8);
       const length =
-        this.#buffer.readUInt32LE(this.#next) + this.#buffer.readUInt32LE(this.#next + 4) * 2 ** 32;
-      this.#next += 8;
+        this.#buffer.readUInt32LE(this.#offset) + this.#buffer.readUInt32LE(this.#offset + 4) * 2 ** 32;
+      this.#offset += 8;
       this.skip(length);
     }
   }
@@ -95,12 +94,12 @@ export class GgufCursor {
   }
 
   #advance(count: number): number {
-    const start = this.#next;
-    this.#next += count;
+    const start = this.#offset;
+    this.#offset += count;
     return start;
   }
 
-  #mustHold(count: number): void {
+  #checkRemaining(count: number): void {
     const needed = this.position + count;
     if (needed <= this.#sizeBytes) return;
     throw new ModelFileError(
@@ -110,9 +109,9 @@ export class GgufCursor {
     );
   }
 
-  async #need(count: number): Promise<void> {
-    if (this.#next + count <= this.#buffer.length) return;
-    this.#mustHold(count);
+  async #load(count: number): Promise<void> {
+    if (this.#offset + count <= this.#buffer.length) return;
+    this.#checkRemaining(count);
     const position = this.position;
     const target = Buffer.alloc(Math.min(CHUNK_BYTES, this.#sizeBytes - position));
     let filled = 0;
@@ -122,7 +121,7 @@ export class GgufCursor {
       filled += bytesRead;
     }
     this.#buffer = target.subarray(0, filled);
-    this.#base = position;
-    this.#next = 0;
+    this.#bufferStart = position;
+    this.#offset = 0;
   }
 }

@@ -3,24 +3,24 @@ import { GgufCursor } from './gguf-cursor.ts';
 import { ARRAY_TYPE, NUMBER_BYTES, readNumber, STRING_TYPE, TENSOR_TYPES } from './gguf-types.ts';
 import { ModelFileError } from './model-file-error.ts';
 
-/** The header of one GGUF file, structure checked: what its metadata says and what its tensors add up to. */
+/** The checked header of a GGUF file: metadata, and totals of its tensors. */
 export interface GgufScan {
   version: number;
   sizeBytes: number;
-  /** Numbers and short texts by key; vocabularies and other long arrays are left out. */
+  /** Numbers, strings and short numeric arrays by key. */
   metadata: ReadonlyMap<string, GgufValue>;
   tensorCount: number;
-  /** Elements of all tensors together. */
+  /** Elements of all tensors. */
   elements: number;
   /** Elements by tensor type name. */
   elementsByType: ReadonlyMap<string, number>;
-  /** Texts of the vocabulary's tokens that were asked for, by the key that names the token's id. */
+  /** Texts of the special tokens, by the metadata key of the token ID. */
   tokenTexts: ReadonlyMap<string, string>;
 }
 
 export type GgufValue = string | number | readonly number[];
 
-/** Bounds of a header: far above every known model, far below what could hurt. */
+/** Bounds of a header, far above those of all known models. */
 const MAX_KEYS = 10_000;
 const MAX_KEY_BYTES = 1024;
 const MAX_TENSORS = 200_000;
@@ -34,31 +34,31 @@ const VOCABULARY_KEY = 'tokenizer.ggml.tokens';
 const TOKEN_ID_KEYS = ['tokenizer.ggml.bos_token_id', 'tokenizer.ggml.eos_token_id'];
 
 /**
- * Reads the header of a GGUF file (version 2 or 3, little endian) and checks that the file is as long as its
- * tensors say. Reads the header only: some megabytes, whatever the file's size.
- * @throws ModelFileError `missing`, `not_a_gguf`, `unsupported`, `truncated` or `damaged`.
+ * Reads the header of a GGUF file (version 2 or 3, little endian), which has a few megabytes, and checks that the file is
+ * long enough for its tensors.
+ * @throws ModelFileError `missing`, `not_a_gguf`, `unsupported`, `truncated` or `damaged`
  */
 export async function scanGguf(path: string): Promise<GgufScan> {
   await using file = await openModel(path);
   const { size } = await file.stat();
   const cursor = new GgufCursor(file, path, size);
-  const version = await readStart(cursor, path, size);
+  const version = await readVersion(cursor, path, size);
   const tensorCount = await cursor.u64('the number of tensors');
   const keyCount = await cursor.u64('the number of metadata keys');
   if (tensorCount > MAX_TENSORS) throw cursor.damaged(`it claims ${tensorCount} tensors`);
   if (keyCount > MAX_KEYS) throw cursor.damaged(`it claims ${keyCount} metadata keys`);
 
   const metadata = new Map<string, GgufValue>();
-  let vocabulary: Vocabulary | null = null;
+  let vocabulary: VocabularyLocation | null = null;
   for (let index = 0; index < keyCount; index++) {
     const key = await cursor.string('a metadata key', MAX_KEY_BYTES);
     const type = await cursor.u32();
-    if (key === VOCABULARY_KEY) vocabulary = await readVocabularyPlace(cursor, type);
+    if (key === VOCABULARY_KEY) vocabulary = await skipVocabulary(cursor, type);
     else await readValue(cursor, key, type, metadata);
   }
   const tensors = await readTensors(cursor, tensorCount);
   checkLength(cursor, path, size, tensors.endOffset, metadata);
-  const tokenTexts = vocabulary === null ? new Map() : await readTokens(cursor, vocabulary, metadata);
+  const tokenTexts = vocabulary === null ? new Map() : await readSpecialTokens(cursor, vocabulary, metadata);
   return { version, sizeBytes: size, metadata, tensorCount, ...tensors, tokenTexts };
 }
 
@@ -72,7 +72,7 @@ async function openModel(path: string): Promise<FileHandle> {
   }
 }
 
-async function readStart(cursor: GgufCursor, path: string, size: number): Promise<number> {
+async function readVersion(cursor: GgufCursor, path: string, size: number): Promise<number> {
   if (size < 4) throw new ModelFileError('not_a_gguf', path, `not a GGUF file: it has ${size} bytes`);
   const magic = Buffer.from(await cursor.bytes(4));
   if (magic.toString('latin1') !== 'GGUF') {
@@ -80,7 +80,7 @@ async function readStart(cursor: GgufCursor, path: string, size: number): Promis
     throw new ModelFileError('not_a_gguf', path, `not a GGUF file: it starts with "${found}", not "GGUF"`);
   }
   const version = await cursor.u32();
-  // A version whose low half is empty is a small number written the other way round.
+  // A small big-endian number.
   if ((version & 0xffff) === 0) {
     throw new ModelFileError('unsupported', path, 'a big-endian GGUF file; expected little-endian');
   }
@@ -110,7 +110,7 @@ async function readValue(
   into.set(key, readNumber(type, await cursor.bytes(width)));
 }
 
-/** The numbers of a short numeric array; null for any other, which is skipped. */
+/** Reads a short numeric array. Skips any other and returns null. */
 async function readArray(cursor: GgufCursor, key: string, depth: number): Promise<readonly number[] | null> {
   if (depth > MAX_ARRAY_DEPTH) throw cursor.damaged(`${key} is nested deeper than ${MAX_ARRAY_DEPTH} arrays`);
   const type = await cursor.u32();
@@ -134,13 +134,13 @@ async function readArray(cursor: GgufCursor, key: string, depth: number): Promis
   return Array.from({ length: count }, (_, index) => readNumber(type, bytes, index * width));
 }
 
-interface Vocabulary {
-  /** Place of the first token's length in the file. */
+interface VocabularyLocation {
+  /** Position of the first token in the file. */
   position: number;
   count: number;
 }
 
-async function readVocabularyPlace(cursor: GgufCursor, type: number): Promise<Vocabulary> {
+async function skipVocabulary(cursor: GgufCursor, type: number): Promise<VocabularyLocation> {
   if (type !== ARRAY_TYPE || (await cursor.u32()) !== STRING_TYPE) {
     throw cursor.damaged(`${VOCABULARY_KEY} is not an array of strings`);
   }
@@ -150,10 +150,10 @@ async function readVocabularyPlace(cursor: GgufCursor, type: number): Promise<Vo
   return { position, count };
 }
 
-/** The ids of special tokens may stand after the vocabulary, so their texts are looked up in a second walk. */
-async function readTokens(
+/** Reads the texts of special tokens in a second pass, because their IDs may come after the vocabulary. */
+async function readSpecialTokens(
   cursor: GgufCursor,
-  vocabulary: Vocabulary,
+  vocabulary: VocabularyLocation,
   metadata: ReadonlyMap<string, GgufValue>,
 ): Promise<ReadonlyMap<string, string>> {
   const texts = new Map<string, string>();
@@ -167,15 +167,15 @@ async function readTokens(
   return texts;
 }
 
-interface TensorSums {
+interface TensorTotals {
   elements: number;
   elementsByType: Map<string, number>;
   /** Bytes from the start of the tensor data to the end of the last tensor. */
   endOffset: number;
 }
 
-async function readTensors(cursor: GgufCursor, count: number): Promise<TensorSums> {
-  const sums: TensorSums = { elements: 0, elementsByType: new Map(), endOffset: 0 };
+async function readTensors(cursor: GgufCursor, count: number): Promise<TensorTotals> {
+  const totals: TensorTotals = { elements: 0, elementsByType: new Map(), endOffset: 0 };
   for (let index = 0; index < count; index++) {
     await cursor.skipStrings(1);
     const dimensions = await cursor.u32();
@@ -190,11 +190,11 @@ async function readTensors(cursor: GgufCursor, count: number): Promise<TensorSum
     if (!Number.isSafeInteger(elements) || !Number.isSafeInteger(end)) {
       throw cursor.damaged(`tensor ${index} claims ${elements} elements`);
     }
-    sums.elements += elements;
-    sums.elementsByType.set(name, (sums.elementsByType.get(name) ?? 0) + elements);
-    sums.endOffset = Math.max(sums.endOffset, end);
+    totals.elements += elements;
+    totals.elementsByType.set(name, (totals.elementsByType.get(name) ?? 0) + elements);
+    totals.endOffset = Math.max(totals.endOffset, end);
   }
-  return sums;
+  return totals;
 }
 
 function checkLength(

@@ -1,9 +1,9 @@
 /**
- * Tables of the GGUF format, as the reference implementation has them:
- * https://github.com/ggml-org/ggml/blob/master/docs/gguf.md and `include/ggml.h`, `include/llama.h` beside it.
+ * Constants of the GGUF format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, `include/ggml.h` and
+ * `include/llama.h`.
  */
 
-/** Tensor type -> its name, elements a block, bytes a block. */
+/** Tensor type -> name, elements per block, bytes per block. */
 export const TENSOR_TYPES: ReadonlyMap<number, readonly [name: string, elements: number, bytes: number]> =
   new Map([
     [0, ['F32', 1, 4]],
@@ -40,7 +40,7 @@ export const TENSOR_TYPES: ReadonlyMap<number, readonly [name: string, elements:
     [39, ['MXFP4', 32, 17]],
   ]);
 
-/** `general.file_type` -> the quantization's usual name. */
+/** `general.file_type` -> name of the quantization. */
 export const FILE_TYPES: ReadonlyMap<number, string> = new Map([
   [0, 'F32'],
   [1, 'F16'],
@@ -77,7 +77,7 @@ export const FILE_TYPES: ReadonlyMap<number, string> = new Map([
   [38, 'MXFP4'],
 ]);
 
-/** Numeric value types of metadata -> bytes of one. 8 is a string, 9 an array. */
+/** Numeric type of metadata -> size in bytes. */
 export const NUMBER_BYTES: ReadonlyMap<number, number> = new Map([
   [0, 1],
   [1, 1],
@@ -95,7 +95,7 @@ export const NUMBER_BYTES: ReadonlyMap<number, number> = new Map([
 export const STRING_TYPE = 8;
 export const ARRAY_TYPE = 9;
 
-/** One value of a numeric type at the start of `bytes`; a bool as 0 or 1, 64-bit integers to the nearest double. */
+/** Reads a number at `offset`. Booleans are 0 or 1, and 64-bit integers are rounded to doubles. */
 export function readNumber(type: number, bytes: Buffer, offset = 0): number {
   switch (type) {
     case 0:

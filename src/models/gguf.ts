@@ -5,90 +5,90 @@ import { splitFiles } from './layout.ts';
 import { ModelFileError } from './model-file-error.ts';
 import { tokenizerFamily } from './tokenizer-family.ts';
 
-/** What a GGUF model file says of itself. Of a split model: all its files together. */
+/** Metadata of a model, from its GGUF file or all files of a split model. */
 export interface GgufInfo {
-  /** Absolute or relative as given: the first file of a split model. */
+  /** As given. The first file of a split model. */
   path: string;
   /** Such as `llama` or `qwen3`. */
   architecture: string;
-  /** `general.name`; null: not given. */
+  /** `general.name`. */
   name: string | null;
-  /** Tokens that the model was trained to see at once. */
+  /** Context length that the model was trained with. */
   contextTokens: number;
-  /** The Jinja source of `tokenizer.chat_template`; null: a base model without one. */
+  /** Jinja source in `tokenizer.chat_template`; null for base models. */
   chatTemplate: string | null;
-  /** As model lists name it, such as `Llama3` or `Qwen`. */
+  /** Such as `Llama3` or `Qwen`. */
   tokenizerFamily: string;
-  /** Text of the token that begins, and of that which ends, a text; null: the file names none. */
+  /** Text of the beginning-of-sequence and the end-of-sequence token. */
   bosToken: string | null;
   eosToken: string | null;
-  /** Whether the file asks for the begin token before a prompt; null: it leaves that to the tokenizer's kind. */
+  /** Whether prompts start with `bosToken`; null: the default of the tokenizer. */
   addBosToken: boolean | null;
-  /** The file type in words, such as `Q4_1`; where the file gives none, the type of most of its weights. */
+  /** Name of the file type, such as `Q4_1`, or else of the type of most weights. */
   quantization: string;
-  /** `general.file_type` as it stands; null: not given. */
+  /** `general.file_type`. */
   fileType: number | null;
-  /** Null: neither given nor to be counted. */
+  /** From the metadata, or else the number of weights; null: unknown. */
   parameterCount: number | null;
   /**
-   * Bytes of KV cache a token in F16, all layers together. Sliding windows are not taken off, so it is an upper
-   * bound; 0 where the file names no attention heads, as for purely recurrent models.
+   * Bytes of KV cache per token in F16, for all layers. An upper bound, because it ignores sliding windows. 0 without
+   * attention heads, as in recurrent models.
    */
   kvBytesPerToken: number;
   layerCount: number;
-  /** Files the model is split into; 1: not split. */
+  /** Number of files of a split model; 1: not split. */
   splitCount: number;
-  /** Every file, absolute or relative as `path` is, in order. */
+  /** All files in order, absolute or relative as `path` is. */
   files: readonly string[];
   /** Bytes of all files. */
   sizeBytes: number;
 }
 
 /**
- * Reads what the model file says of itself, and checks its structure; of a split model `path` is its first file
- * and the others lie beside it. The weights are not read.
- * @throws ModelFileError `missing`, `not_a_gguf`, `unsupported`, `truncated` or `damaged`.
+ * Reads the metadata of a model and checks its structure, without reading the weights. `path` is the first file of a
+ * split model; the others must be in the same folder.
+ * @throws ModelFileError `missing`, `not_a_gguf`, `unsupported`, `truncated` or `damaged`
  */
 export async function readGguf(path: string): Promise<GgufInfo> {
   const first = await scanGguf(path);
-  const fields = new Fields(path, first.metadata);
-  const files = fileNames(path, fields);
+  const metadata = new MetadataReader(path, first.metadata);
+  const files = fileNames(path, metadata);
   const scans = [first];
   for (const file of files.slice(1)) scans.push(await scanGguf(file));
 
-  const architecture = fields.requiredText('general.architecture');
-  const fileType = fields.number('general.file_type');
+  const architecture = metadata.requiredText('general.architecture');
+  const fileType = metadata.number('general.file_type');
   const elements = scans.reduce((sum, scan) => sum + scan.elements, 0);
   return {
     path,
     architecture,
-    name: fields.text('general.name'),
-    contextTokens: fields.requiredNumber(`${architecture}.context_length`),
-    chatTemplate: fields.text('tokenizer.chat_template'),
+    name: metadata.text('general.name'),
+    contextTokens: metadata.requiredNumber(`${architecture}.context_length`),
+    chatTemplate: metadata.text('tokenizer.chat_template'),
     tokenizerFamily: tokenizerFamily(
-      fields.text('tokenizer.ggml.model'),
-      fields.text('tokenizer.ggml.pre'),
+      metadata.text('tokenizer.ggml.model'),
+      metadata.text('tokenizer.ggml.pre'),
       architecture,
     ),
     bosToken: first.tokenTexts.get('tokenizer.ggml.bos_token_id') ?? null,
     eosToken: first.tokenTexts.get('tokenizer.ggml.eos_token_id') ?? null,
-    addBosToken: fields.flag('tokenizer.ggml.add_bos_token'),
-    quantization: (fileType === null ? undefined : FILE_TYPES.get(fileType)) ?? commonestType(scans),
+    addBosToken: metadata.flag('tokenizer.ggml.add_bos_token'),
+    quantization: (fileType === null ? undefined : FILE_TYPES.get(fileType)) ?? mostCommonType(scans),
     fileType,
-    parameterCount: fields.number('general.parameter_count') ?? (elements === 0 ? null : elements),
-    kvBytesPerToken: kvBytesPerToken(fields, architecture),
-    layerCount: fields.number(`${architecture}.block_count`) ?? 0,
+    parameterCount: metadata.number('general.parameter_count') ?? (elements === 0 ? null : elements),
+    kvBytesPerToken: kvBytesPerToken(metadata, architecture),
+    layerCount: metadata.number(`${architecture}.block_count`) ?? 0,
     splitCount: files.length,
     files,
     sizeBytes: scans.reduce((sum, scan) => sum + scan.sizeBytes, 0),
   };
 }
 
-function fileNames(path: string, fields: Fields): readonly string[] {
-  const count = fields.number('split.count') ?? 1;
+function fileNames(path: string, metadata: MetadataReader): readonly string[] {
+  const count = metadata.number('split.count') ?? 1;
   if (count <= 1) return [path];
   const names = splitFiles(basename(path));
-  const number = (fields.number('split.no') ?? 0) + 1;
+  const number = (metadata.number('split.no') ?? 0) + 1;
   if (number !== 1) {
     throw new ModelFileError(
       'unsupported',
@@ -108,17 +108,17 @@ function fileNames(path: string, fields: Fields): readonly string[] {
   );
 }
 
-/** Keys and values of every layer at two bytes a number; heads may differ by layer. */
-function kvBytesPerToken(fields: Fields, architecture: string): number {
-  const layers = fields.number(`${architecture}.block_count`) ?? 0;
-  const heads = fields.numbers(`${architecture}.attention.head_count`);
-  const kvHeads = fields.numbers(`${architecture}.attention.head_count_kv`) ?? heads;
+/** Two bytes for each number in the keys and values of all layers. */
+function kvBytesPerToken(metadata: MetadataReader, architecture: string): number {
+  const layers = metadata.number(`${architecture}.block_count`) ?? 0;
+  const heads = metadata.numbers(`${architecture}.attention.head_count`);
+  const kvHeads = metadata.numbers(`${architecture}.attention.head_count_kv`) ?? heads;
   if (kvHeads === null) return 0;
-  const embedding = fields.number(`${architecture}.embedding_length`) ?? 0;
-  const widest = Math.max(1, ...(heads ?? [1]));
-  const keyLength = fields.number(`${architecture}.attention.key_length`) ?? embedding / widest;
-  const valueLength = fields.number(`${architecture}.attention.value_length`) ?? embedding / widest;
-  // One number holds for all layers; the list of a model that differs by layer may be longer than its layers.
+  const embedding = metadata.number(`${architecture}.embedding_length`) ?? 0;
+  const maxHeads = Math.max(1, ...(heads ?? [1]));
+  const keyLength = metadata.number(`${architecture}.attention.key_length`) ?? embedding / maxHeads;
+  const valueLength = metadata.number(`${architecture}.attention.value_length`) ?? embedding / maxHeads;
+  // One number applies to all layers. A list by layer may be longer than the number of layers.
   const [only] = kvHeads;
   const total =
     kvHeads.length === 1
@@ -127,7 +127,7 @@ function kvBytesPerToken(fields: Fields, architecture: string): number {
   return Math.ceil(total * (keyLength + valueLength) * 2);
 }
 
-function commonestType(scans: readonly GgufScan[]): string {
+function mostCommonType(scans: readonly GgufScan[]): string {
   const totals = new Map<string, number>();
   for (const scan of scans) {
     for (const [name, elements] of scan.elementsByType) totals.set(name, (totals.get(name) ?? 0) + elements);
@@ -136,8 +136,8 @@ function commonestType(scans: readonly GgufScan[]): string {
   return first?.[0] ?? 'unknown';
 }
 
-/** Typed access to metadata; a value of another type than the format's reads as absent. */
-class Fields {
+/** Typed access to metadata. A value of another type is treated as missing. */
+class MetadataReader {
   readonly #path: string;
   readonly #metadata: ReadonlyMap<string, GgufValue>;
 
@@ -161,7 +161,7 @@ class Fields {
     return value === null ? null : value !== 0;
   }
 
-  /** One number for all layers, or one for each. */
+  /** Reads one number for all layers, or one per layer. */
   numbers(key: string): readonly number[] | null {
     const value = this.#metadata.get(key);
     if (typeof value === 'number') return [value];
@@ -169,14 +169,14 @@ class Fields {
   }
 
   requiredText(key: string): string {
-    return this.text(key) ?? this.#absent(key);
+    return this.text(key) ?? this.#throwMissing(key);
   }
 
   requiredNumber(key: string): number {
-    return this.number(key) ?? this.#absent(key);
+    return this.number(key) ?? this.#throwMissing(key);
   }
 
-  #absent(key: string): never {
+  #throwMissing(key: string): never {
     throw new ModelFileError(
       'unsupported',
       this.#path,

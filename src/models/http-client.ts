@@ -3,65 +3,65 @@ import type { Secret } from '../secret.ts';
 import { PullError, reasonOf } from './pull-error.ts';
 import { isLoopback } from './source.ts';
 
-/** A token and the one origin that may see it. */
+/** A token and the only origin that it is sent to. */
 export interface Credentials {
   token: Secret;
-  /** Scheme, host and port, as `URL.origin` writes them. */
+  /** As in `URL.origin`. */
   origin: string;
 }
 
-export interface HttpAnswer {
+export interface HttpResponse {
   status: number;
   headers: Readonly<Record<string, string | undefined>>;
   body: Dispatcher.ResponseData['body'];
-  /** After redirects. */
+  /** The URL after redirects. */
   url: URL;
 }
 
-export interface HttpTimes {
-  /** Name look-up, connection and TLS together. Small: an unreachable host must not hold up the next source. */
+/** Timeouts, in milliseconds. */
+export interface HttpTimeouts {
+  /** DNS, TCP and TLS. Short, because an unreachable host delays the next source. */
   connectMs: number;
-  /** From the request to its headers. */
-  answerMs: number;
-  /** Silence in the middle of a body. */
-  silenceMs: number;
+  /** From the request to the response headers. */
+  responseMs: number;
+  /** Between two parts of a body. */
+  idleMs: number;
 }
 
-const TIMES: HttpTimes = { connectMs: 3000, answerMs: 10_000, silenceMs: 30_000 };
+const DEFAULT_TIMEOUTS: HttpTimeouts = { connectMs: 3000, responseMs: 10_000, idleMs: 30_000 };
 const MAX_REDIRECTS = 5;
 
 /**
- * Requests for model files, through the proxy that the environment names (`HTTPS_PROXY`, `HTTP_PROXY`,
- * `NO_PROXY`). Follows redirects itself, so that a token goes to its own origin and to no other, and plain HTTP
- * stays on this machine.
+ * Requests model files, through the proxy in `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`. Follows redirects itself, so
+ * that a token is only sent to its origin, and that plain HTTP is only used on this machine.
  */
 export class HttpClient {
   readonly #dispatcher: EnvHttpProxyAgent;
-  readonly #times: HttpTimes;
+  readonly #timeouts: HttpTimeouts;
 
-  constructor(env: NodeJS.ProcessEnv, times: Partial<HttpTimes> = {}) {
-    this.#times = { ...TIMES, ...times };
+  constructor(env: NodeJS.ProcessEnv, timeouts: Partial<HttpTimeouts> = {}) {
+    this.#timeouts = { ...DEFAULT_TIMEOUTS, ...timeouts };
     this.#dispatcher = new EnvHttpProxyAgent({
       httpProxy: env['http_proxy'] ?? env['HTTP_PROXY'] ?? '',
       httpsProxy: env['https_proxy'] ?? env['HTTPS_PROXY'] ?? '',
       noProxy: env['no_proxy'] ?? env['NO_PROXY'] ?? '',
-      connect: { timeout: this.#times.connectMs },
-      headersTimeout: this.#times.answerMs,
-      bodyTimeout: this.#times.silenceMs,
+      connect: { timeout: this.#timeouts.connectMs },
+      headersTimeout: this.#timeouts.responseMs,
+      bodyTimeout: this.#timeouts.idleMs,
     });
   }
 
-  /** Asks and follows redirects. The caller reads or destroys the body. @throws PullError `source_failed`. */
+  /** Follows redirects. The caller must read or destroy the body. @throws PullError `source_failed` */
   async get(url: URL, headers: Record<string, string>, credentials: Credentials | null, signal: AbortSignal) {
     return this.#follow('GET', url, headers, credentials, signal, () => true);
   }
 
   /**
-   * The headers of the first answer that is no redirect within the same origin: a hub says what the file is
-   * on the way to the host that stores it. @throws PullError `source_failed`.
+   * Follows redirects within the same origin only, because a hub sends the metadata of a file with the redirect to the
+   * file. @throws PullError `source_failed`
    */
-  async head(url: URL, credentials: Credentials | null, signal: AbortSignal): Promise<HttpAnswer> {
-    const answer = await this.#follow(
+  async head(url: URL, credentials: Credentials | null, signal: AbortSignal): Promise<HttpResponse> {
+    const response = await this.#follow(
       'HEAD',
       url,
       {},
@@ -69,8 +69,8 @@ export class HttpClient {
       signal,
       (next) => next.origin === url.origin,
     );
-    await answer.body.dump();
-    return answer;
+    await response.body.dump();
+    return response;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -84,13 +84,13 @@ export class HttpClient {
     credentials: Credentials | null,
     signal: AbortSignal,
     mayFollow: (next: URL) => boolean,
-  ): Promise<HttpAnswer> {
+  ): Promise<HttpResponse> {
     let url = start;
     for (let redirects = 0; redirects <= MAX_REDIRECTS; redirects++) {
-      const answer = await this.#ask(method, url, headers, credentials, signal);
-      const next = redirectTarget(answer);
-      if (next === null || !mayFollow(next)) return answer;
-      await answer.body.dump();
+      const response = await this.#send(method, url, headers, credentials, signal);
+      const next = redirectTarget(response);
+      if (next === null || !mayFollow(next)) return response;
+      await response.body.dump();
       if (next.protocol !== 'https:' && !(next.protocol === 'http:' && isLoopback(next.hostname))) {
         throw new PullError(
           'source_failed',
@@ -102,35 +102,35 @@ export class HttpClient {
     throw new PullError('source_failed', `${start.host} redirects more than ${MAX_REDIRECTS} times`);
   }
 
-  async #ask(
+  async #send(
     method: 'GET' | 'HEAD',
     url: URL,
     headers: Record<string, string>,
     credentials: Credentials | null,
     signal: AbortSignal,
-  ): Promise<HttpAnswer> {
-    const sent: Record<string, string> = {
+  ): Promise<HttpResponse> {
+    const requestHeaders: Record<string, string> = {
       ...headers,
       'accept-encoding': 'identity',
       'user-agent': 'sluice',
     };
     if (credentials !== null && credentials.origin === url.origin) {
-      sent['authorization'] = `Bearer ${credentials.token.reveal()}`;
+      requestHeaders['authorization'] = `Bearer ${credentials.token.reveal()}`;
     }
-    // The dispatcher's own timers tick once a second and do not see every proxy's connection; this one does.
-    const late = new AbortController();
-    const timer = setTimeout(() => late.abort(), this.#times.connectMs + this.#times.answerMs);
+    // The dispatcher's timeouts have a resolution of a second, and do not cover connections to every proxy.
+    const timeout = new AbortController();
+    const timer = setTimeout(() => timeout.abort(), this.#timeouts.connectMs + this.#timeouts.responseMs);
     try {
       const { statusCode, headers, body } = await request(url, {
         method,
-        headers: sent,
+        headers: requestHeaders,
         dispatcher: this.#dispatcher,
-        signal: AbortSignal.any([signal, late.signal]),
+        signal: AbortSignal.any([signal, timeout.signal]),
       });
-      return { status: statusCode, headers: single(headers), body, url };
+      return { status: statusCode, headers: firstValues(headers), body, url };
     } catch (error) {
       signal.throwIfAborted();
-      const reason = late.signal.aborted ? 'no response in time' : reasonOf(error);
+      const reason = timeout.signal.aborted ? 'no response in time' : reasonOf(error);
       throw new PullError('source_failed', `${url.host} cannot be reached: ${reason}`, { cause: error });
     } finally {
       clearTimeout(timer);
@@ -138,14 +138,16 @@ export class HttpClient {
   }
 }
 
-function redirectTarget(answer: HttpAnswer): URL | null {
-  const location = answer.headers['location'];
-  if (![301, 302, 303, 307, 308].includes(answer.status) || location === undefined) return null;
-  if (!URL.canParse(location, answer.url)) return null;
-  return new URL(location, answer.url);
+function redirectTarget(response: HttpResponse): URL | null {
+  const location = response.headers['location'];
+  if (![301, 302, 303, 307, 308].includes(response.status) || location === undefined) return null;
+  if (!URL.canParse(location, response.url)) return null;
+  return new URL(location, response.url);
 }
 
-function single(headers: Record<string, string | string[] | undefined>): Record<string, string | undefined> {
+function firstValues(
+  headers: Record<string, string | string[] | undefined>,
+): Record<string, string | undefined> {
   const entries = Object.entries(headers).map(([name, value]) => [
     name,
     Array.isArray(value) ? value[0] : value,

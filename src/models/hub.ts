@@ -7,9 +7,8 @@ import { isLoopback, type HubSource } from './source.ts';
 const DEFAULT_ENDPOINT = 'https://huggingface.co';
 
 /**
- * Asks the Hub what a file is: the address it is fetched from, its length and, for files kept in large file
- * storage, as all models are, its SHA-256. Honours `HF_ENDPOINT` and `HF_TOKEN`; the token goes to the endpoint
- * only, and over plain HTTP only to this machine itself.
+ * Requests the URL, the size and the SHA-256 of a file from the Hub. Files outside large file storage have no SHA-256, but
+ * models are stored there. Uses `HF_ENDPOINT`, and `HF_TOKEN`, which is only sent to the endpoint.
  * @throws PullError `source_failed`
  */
 export async function findHubFile(
@@ -28,11 +27,11 @@ export async function findHubFile(
   const url = new URL(`${endpoint.pathname.replace(/\/+$/, '')}/${path.join('/')}`, endpoint);
   const credentials = hubCredentials(endpoint, env);
 
-  const answer = await client.head(url, credentials, signal);
-  if (answer.status >= 400)
-    throw new PullError('source_failed', refusal(answer.status, url.host, credentials));
-  const linkedEtag = unquoted(answer.headers['x-linked-etag']);
-  const size = Number(answer.headers['x-linked-size'] ?? Number.NaN);
+  const response = await client.head(url, credentials, signal);
+  if (response.status >= 400)
+    throw new PullError('source_failed', refusalMessage(response.status, url.host, credentials));
+  const linkedEtag = unquoted(response.headers['x-linked-etag']);
+  const size = Number(response.headers['x-linked-size'] ?? Number.NaN);
   return {
     url,
     credentials,
@@ -59,7 +58,7 @@ function hubCredentials(endpoint: URL, env: NodeJS.ProcessEnv): Credentials | nu
   return token === '' ? null : { token: new Secret(token), origin: endpoint.origin };
 }
 
-function refusal(status: number, host: string, credentials: Credentials | null): string {
+function refusalMessage(status: number, host: string, credentials: Credentials | null): string {
   if (status === 404) return `${host} has no such repository, revision or file (404)`;
   if (status !== 401 && status !== 403) return `${host} responded with status ${status}`;
   const advice =

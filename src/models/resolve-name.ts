@@ -1,28 +1,28 @@
 import { basename } from 'node:path';
 import { didYouMean } from '../nearest.ts';
 import { CATALOG, findModel } from './catalog.ts';
-import type { WantedFile } from './fetch-file.ts';
-import { sibling, type Layout } from './layout.ts';
+import type { DownloadTarget } from './fetch-file.ts';
+import { siblingSource, type Layout } from './layout.ts';
 import { PullError } from './pull-error.ts';
 import { parseSource, SourceError, type ModelSource } from './source.ts';
 import { PROGRAM } from '../program-name.ts';
 
-/** A model by the name it was asked for, and the files it consists of. */
-export interface NamedModel {
+/** The model and the files that a name refers to. */
+export interface ResolvedModel {
   name: string;
-  /** Its id in the catalogue; null: it is not in it. */
+  /** Its ID in the catalog; null: not in the catalog. */
   id: string | null;
   /** Absolute paths, in order. */
   files: readonly string[];
-  /** The files to fetch; empty: a local path, used where it lies. */
-  wanted: readonly WantedFile[];
+  /** The files to download; empty for a local path. */
+  targets: readonly DownloadTarget[];
 }
 
 /**
- * Reads a name as a catalogue id, else as a source.
- * @throws PullError `unknown_model` for what looks like an id, SourceError for anything else that is neither
+ * Resolves an ID in the catalog, a source or a path.
+ * @throws PullError `unknown_model` if the name looks like an ID, otherwise SourceError
  */
-export function findNamed(name: string, layout: Layout, baseFolder?: string): NamedModel {
+export function resolveName(name: string, layout: Layout, baseFolder?: string): ResolvedModel {
   const model = findModel(name);
   if (model !== null) {
     const files = layout.files(model.sources[0]);
@@ -30,37 +30,37 @@ export function findNamed(name: string, layout: Layout, baseFolder?: string): Na
       name,
       id: model.id,
       files,
-      wanted: wantedFiles(files, model.sources, model.sha256, model.sizeBytes),
+      targets: createTargets(files, model.sources, model.sha256, model.sizeBytes),
     };
   }
-  const source = parse(name, baseFolder);
+  const source = parseName(name, baseFolder);
   const files = layout.files(source);
-  const wanted = source.kind === 'path' ? [] : wantedFiles(files, [source], null, null);
-  return { name, id: catalogueId(files[0] ?? '', layout), files, wanted };
+  const targets = source.kind === 'path' ? [] : createTargets(files, [source], null, null);
+  return { name, id: catalogId(files[0] ?? '', layout), files, targets };
 }
 
-/** The catalogue's id of a file in the models folder; null: not of the catalogue. */
-export function catalogueId(file: string, layout: Layout): string | null {
+/** Returns the catalog ID of a file in the models folder, or null. */
+export function catalogId(file: string, layout: Layout): string | null {
   return CATALOG.find((model) => layout.files(model.sources[0])[0] === file)?.id ?? null;
 }
 
-function wantedFiles(
+function createTargets(
   files: readonly string[],
   sources: readonly ModelSource[],
   sha256: string | null,
   sizeBytes: number | null,
-): readonly WantedFile[] {
+): readonly DownloadTarget[] {
   const [only] = files;
   if (files.length === 1 && only !== undefined) return [{ file: only, sources, sha256, sizeBytes }];
   return files.map((file) => ({
     file,
-    sources: sources.map((source) => sibling(source, basename(file))),
+    sources: sources.map((source) => siblingSource(source, basename(file))),
     sha256: null,
     sizeBytes: null,
   }));
 }
 
-function parse(name: string, baseFolder?: string): ModelSource {
+function parseName(name: string, baseFolder?: string): ModelSource {
   try {
     return parseSource(name, baseFolder);
   } catch (error) {

@@ -1,6 +1,5 @@
 import { isAbsolute, resolve } from 'node:path';
 
-/** Where a model file comes from. */
 export type ModelSource = HubSource | UrlSource | PathSource | PipSource;
 
 /** A file of a repository on the Hugging Face Hub. */
@@ -8,15 +7,15 @@ export interface HubSource {
   kind: 'hub';
   /** `owner/name`. */
   repository: string;
-  /** Path within the repository, `/` between folders. */
+  /** Path in the repository. */
   file: string;
-  /** Branch, tag or commit; `main` where none was given. */
+  /** Branch, tag or commit. Defaults to `main`. */
   revision: string;
 }
 
 interface UrlSource {
   kind: 'url';
-  /** May hold a signed query, so it is shown only through `describeSource`. */
+  /** May have a signed query. Use `describeSource` to display it. */
   url: URL;
 }
 
@@ -26,18 +25,18 @@ interface PathSource {
   path: string;
 }
 
-/** A file inside a Python package's wheel. Comes from the catalogue only; it cannot be written in text. */
+/** A file in the wheel of a Python package. Only in the catalog: it has no text form. */
 export interface PipSource {
   kind: 'pip';
   package: string;
   version: string;
-  /** Path of the file within the wheel. */
+  /** Path of the file in the wheel. */
   member: string;
-  /** Bytes of the wheel; for progress and the check of free disk. */
+  /** Size of the wheel, for progress and the check of disk space. */
   wheelBytes: number;
 }
 
-/** A text that names no source; the message says what was expected. */
+/** A text that is not a source. */
 export class SourceError extends Error {
   constructor(text: string, expected: string) {
     super(`"${text}" is not a valid model source: expected ${expected}`);
@@ -53,8 +52,8 @@ const SCHEME = /^[A-Za-z][A-Za-z0-9+.-]+:/;
 const MAX_TEXT = 2048;
 
 /**
- * Reads what an operator wrote for a model file: `hf:owner/repo/path/file.gguf[@revision]`, an `https://` address
- * (`http://` for this machine itself only), or a path, which is taken relative to `baseFolder`.
+ * Parses the source of a model file: `hf:owner/repo/path/file.gguf[@revision]`, an `https://` URL (`http://` only for this
+ * machine), or a path, relative to `baseFolder`.
  * @throws SourceError
  */
 export function parseSource(text: string, baseFolder: string = process.cwd()): ModelSource {
@@ -64,13 +63,13 @@ export function parseSource(text: string, baseFolder: string = process.cwd()): M
   if (text.startsWith('hf:')) return parseHub(text);
   if (/^https?:/i.test(text)) return parseUrl(text);
   if (SCHEME.test(text)) throw new SourceError(text, FORMS);
-  // `a/b` alone is refused rather than taken for a path: it is far likelier a model id that is not known.
+  // `a/b` is more likely an unknown model ID than a path.
   if (!text.endsWith('.gguf') && !/^\.{1,2}\//.test(text) && !isAbsolute(text))
     throw new SourceError(text, FORMS);
   return { kind: 'path', path: resolve(baseFolder, text) };
 }
 
-/** The source in one line for people, logs and the record beside the file: no query, no secret. */
+/** Describes a source in one line, without query and secrets. */
 export function describeSource(source: ModelSource): string {
   switch (source.kind) {
     case 'hub':
@@ -84,14 +83,14 @@ export function describeSource(source: ModelSource): string {
   }
 }
 
-/** Whether a host name means this machine, where plain `http://` gives nothing away. */
+/** Whether a host name is this machine, where plain `http://` is safe. */
 export function isLoopback(hostname: string): boolean {
   return hostname === 'localhost' || hostname === '[::1]' || /^127\.\d+\.\d+\.\d+$/.test(hostname);
 }
 
 function parseHub(text: string): HubSource {
   const body = text.slice('hf:'.length);
-  // A file name may hold no "@", so the last one begins the revision.
+  // File names cannot have "@".
   const at = body.lastIndexOf('@');
   const path = at < 0 ? body : body.slice(0, at);
   const revision = at < 0 ? 'main' : body.slice(at + 1);
@@ -111,18 +110,18 @@ function parseHub(text: string): HubSource {
 function parseUrl(text: string): UrlSource {
   if (!URL.canParse(text)) throw new SourceError(text, 'a URL such as https://host/file.gguf');
   const url = new URL(text);
-  const shown = `${url.origin}${url.pathname}`;
+  const displayUrl = `${url.origin}${url.pathname}`;
   if (url.username !== '' || url.password !== '')
-    throw new SourceError(shown, 'a URL without a user name or password');
+    throw new SourceError(displayUrl, 'a URL without a user name or password');
   if (url.protocol === 'http:' && !isLoopback(url.hostname)) {
-    throw new SourceError(shown, 'https:// (http:// is only allowed for this machine)');
+    throw new SourceError(displayUrl, 'https:// (http:// is only allowed for this machine)');
   }
   const segments = url.pathname.split('/').slice(1);
   if (segments.length > 16 || segments.some((part) => part === '' || part.length > 200)) {
-    throw new SourceError(shown, 'a path of at most 16 segments, each 1 to 200 characters long');
+    throw new SourceError(displayUrl, 'a path of at most 16 segments, each 1 to 200 characters long');
   }
   if (!url.pathname.endsWith('.gguf') || segments.at(-1) === '.gguf') {
-    throw new SourceError(shown, 'the URL of a .gguf file');
+    throw new SourceError(displayUrl, 'the URL of a .gguf file');
   }
   url.hash = '';
   return { kind: 'url', url };

@@ -4,31 +4,31 @@ import { tryLock } from '../file-lock.ts';
 import type { Log } from '../log.ts';
 import type { FreeBytes } from './disk.ts';
 import {
-  allMustFit,
+  checkTotalDiskSpace,
   fetchFile,
   hashFile,
   installedRecord,
-  makeFolder,
-  type FetchTools,
+  createFolder,
+  type FetchContext,
 } from './fetch-file.ts';
 import { readGguf } from './gguf.ts';
-import { HttpClient, type HttpTimes } from './http-client.ts';
+import { HttpClient, type HttpTimeouts } from './http-client.ts';
 import { Layout, partPath, pipFolder, readRecord, recordPath, splitFiles } from './layout.ts';
 import { ModelFileError } from './model-file-error.ts';
-import { catalogueId, findNamed, type NamedModel } from './resolve-name.ts';
+import { catalogId, resolveName, type ResolvedModel } from './resolve-name.ts';
 import { ProgressMeter, type OnProgress } from './progress.ts';
 import { PullError, systemCode } from './pull-error.ts';
 import { SharedPulls } from './shared-pulls.ts';
 
 export interface ModelStoreOptions {
-  /** Absolute path of the service's home; models lie in `<home>/models`. */
+  /** Absolute path of the data directory. Models are in `<home>/models`. */
   home: string;
   log: Log;
-  /** `HF_ENDPOINT`, `HF_TOKEN`, the proxy variables and `PATH` are read from it. */
+  /** Source of `HF_ENDPOINT`, `HF_TOKEN`, the proxy variables and `PATH`. */
   env: NodeJS.ProcessEnv;
-  /** Folder that relative paths of files start from; by default the process's own. */
+  /** Base of relative paths. Defaults to the working directory. */
   baseFolder?: string;
-  times?: Partial<HttpTimes>;
+  timeouts?: Partial<HttpTimeouts>;
   freeBytes?: FreeBytes;
 }
 
@@ -37,32 +37,31 @@ export interface PullOptions {
   onProgress?: OnProgress;
 }
 
-/** A model whose files are all here. */
+/** A model whose files all exist on this machine. */
 export interface LocalModel {
-  /** Its id in the catalogue; null: it is not in it. */
+  /** Its ID in the catalog; null: not in the catalog. */
   id: string | null;
-  /** Absolute path of its file, or of the first of a split model. */
+  /** Absolute path of the file, or of the first file of a split model. */
   file: string;
-  /** All its files, in order. */
+  /** All files, in order. */
   files: readonly string[];
   sizeBytes: number;
-  /** Of the first file; null: a local path, which nobody summed. */
+  /** SHA-256 of the first file; null for a local path. */
   sha256: string | null;
   source: string;
-  /** ISO 8601, UTC; null: a local path. */
+  /** ISO 8601, UTC; null for a local path. */
   pulledAt: string | null;
 }
 
-export interface Verified {
+export interface VerificationResult {
   file: string;
-  /** Null: the file is as it was pulled; else what is wrong with it. */
+  /** What is wrong with the file, or null. */
   fault: string | null;
 }
 
 /**
- * The models folder: fetches model files and keeps them. Every method can run beside a service and beside other
- * processes that use the same folder. A model is named by its catalogue id, by its source as `parseSource` reads
- * it, or by the path of its file.
+ * The models folder. Several processes may use the same folder at the same time. The name of a model is its ID in the
+ * catalog, a source for `parseSource`, or the path of a file.
  */
 export class ModelStore {
   readonly #options: ModelStoreOptions;
@@ -75,33 +74,32 @@ export class ModelStore {
   }
 
   /**
-   * Absolute path of the file that a configured model generates with, when it is here: `engineFile` as the
-   * configuration has it, else the catalogue's file of the id. Null: it has to be pulled first. No network, and no
-   * hashing: what was pulled is known by its record and size; the header of a local path is read.
-   * @throws PullError `unknown_model`; SourceError; ModelFileError for a local path that cannot be served
+   * Returns the absolute path of the file of a configured model: `engineFile`, or else the catalog file of the ID.
+   * Returns null if the file must be downloaded first. Does not use the network or hash files: checks the record and the
+   * size of downloaded files, and the header of local paths.
+   * @throws PullError `unknown_model`; SourceError; ModelFileError for a local path that cannot be loaded
    */
   async resolve(id: string, engineFile?: string): Promise<string | null> {
-    const model = await this.#here(this.#find(engineFile ?? id));
+    const model = await this.#findLocal(this.#resolveName(engineFile ?? id));
     return model?.file ?? null;
   }
 
   /**
-   * Fetches a model, all parts of a split one, and resolves when it can be loaded; at once when it is here. Two
-   * at once for the same file, in one process or in two, make one download. Rejects with the signal's reason
-   * when aborted, leaving what can be resumed.
+   * Downloads a model, with all files of a split model, unless it is already here. Concurrent pulls of the same file, also
+   * in other processes, share one download. When aborted, rejects with the signal's reason and keeps what can be resumed.
    * @throws PullError, SourceError, ModelFileError
    */
   async pull(name: string, options: PullOptions = {}): Promise<LocalModel> {
-    const model = this.#find(name);
-    const here = await this.#here(model);
-    if (here !== null) return here;
+    const model = this.#resolveName(name);
+    const local = await this.#findLocal(model);
+    if (local !== null) return local;
     const signal = options.signal ?? new AbortController().signal;
     return this.#pulls.join(model.files[0] ?? '', signal, options.onProgress, (shared, onProgress) =>
       this.#fetch(model, shared, onProgress),
     );
   }
 
-  /** The models that are here, by path. Files whose download has not ended are not among them. */
+  /** Lists the completely downloaded models, by path. */
   async list(): Promise<readonly LocalModel[]> {
     const names = await readdir(this.#layout.folder, { recursive: true }).catch((error: unknown) => {
       if (systemCode(error) === 'ENOENT') return [];
@@ -113,54 +111,55 @@ export class ModelStore {
       const names = splitFiles(basename(file));
       if (names[0] !== basename(file)) continue;
       const files = names.map((part) => join(dirname(file), part));
-      const model = await this.#installed(catalogueId(file, this.#layout), files);
+      const model = await this.#installed(catalogId(file, this.#layout), files);
       if (model !== null) models.push(model);
     }
     return models;
   }
 
   /**
-   * Removes a model's files from the models folder, unfinished ones too. A service that has the file open keeps
-   * it until it stops: the system frees the bytes only then. Resolves to the files that were removed.
-   * @throws PullError `busy` while it is being fetched, `not_here`
+   * Deletes the files of a model from the models folder, including unfinished downloads. Resolves to the deleted files.
+   * A running service can still use a deleted file, and the disk space is free when it stops.
+   * @throws PullError `busy` during a download, `not_downloaded`
    */
   async remove(name: string): Promise<readonly string[]> {
-    const model = this.#find(name);
+    const model = this.#resolveName(name);
     const removed: string[] = [];
     for (const file of model.files) {
-      if (!this.#isOurs(file))
-        throw new PullError('not_here', `${file} is not in ${this.#layout.folder} and was not removed`);
+      if (!this.#isInFolder(file))
+        throw new PullError('not_downloaded', `${file} is not in ${this.#layout.folder} and was not removed`);
       if (!(await exists(file)) && !(await exists(recordPath(file))) && !(await exists(partPath(file))))
         continue;
-      using lock = tryLock(this.#layout.lockOf(file));
+      using lock = tryLock(this.#layout.lockPath(file));
       if (lock === null) throw new PullError('busy', `${basename(file)} is being downloaded`);
       for (const path of [file, recordPath(file), partPath(file), recordPath(partPath(file))]) {
         await rm(path, { force: true });
       }
       await rm(pipFolder(file), { recursive: true, force: true });
       removed.push(file);
-      await this.#dropEmptyFolders(dirname(file));
+      await this.#removeEmptyFolders(dirname(file));
     }
-    if (removed.length === 0) throw new PullError('not_here', `${name} is not downloaded`);
+    if (removed.length === 0) throw new PullError('not_downloaded', `${name} is not downloaded`);
     return removed;
   }
 
-  /** Hashes the files of one model, or of all, and compares them with what was pulled. */
-  async verify(name: string | null, options: PullOptions = {}): Promise<readonly Verified[]> {
+  /** Hashes the files of a model, or of all models, and compares them with their records. */
+  async verify(name: string | null, options: PullOptions = {}): Promise<readonly VerificationResult[]> {
     const signal = options.signal ?? new AbortController().signal;
-    const files = name === null ? await this.#recorded() : this.#find(name).files;
-    const results: Verified[] = [];
+    const files =
+      name === null ? (await this.list()).flatMap((model) => model.files) : this.#resolveName(name).files;
+    const results: VerificationResult[] = [];
     for (const file of files) {
-      results.push({ file, fault: await this.#fault(file, signal, options.onProgress ?? (() => {})) });
+      results.push({ file, fault: await this.#findFault(file, signal, options.onProgress ?? (() => {})) });
     }
     return results;
   }
 
-  async #fault(file: string, signal: AbortSignal, onProgress: OnProgress): Promise<string | null> {
+  async #findFault(file: string, signal: AbortSignal, onProgress: OnProgress): Promise<string | null> {
     const record = await readRecord(file);
     if (record === null) return 'no download record: the file was not downloaded by Sluice, or is incomplete';
     const size = await stat(file)
-      .then((at) => at.size)
+      .then((stats) => stats.size)
       .catch(() => null);
     if (size === null) return 'the file is missing';
     if (size !== record.sizeBytes) return `the size is ${size} bytes, expected ${record.sizeBytes}`;
@@ -170,21 +169,21 @@ export class ModelStore {
     return sha256 === record.sha256 ? null : `the SHA-256 is ${sha256}, expected ${record.sha256}`;
   }
 
-  async #fetch(model: NamedModel, signal: AbortSignal, onProgress: OnProgress): Promise<LocalModel> {
-    const { env, log, times, freeBytes } = this.#options;
-    await using client = new HttpClient(env, times);
-    const tools: FetchTools = { layout: this.#layout, client, env, log, signal, onProgress, freeBytes };
-    await makeFolder(this.#layout.folder);
-    await allMustFit(model.wanted, tools);
-    for (const wanted of model.wanted) await fetchFile(wanted, tools);
-    const fetched = await this.#here(model);
+  async #fetch(model: ResolvedModel, signal: AbortSignal, onProgress: OnProgress): Promise<LocalModel> {
+    const { env, log, timeouts, freeBytes } = this.#options;
+    await using client = new HttpClient(env, timeouts);
+    const context: FetchContext = { layout: this.#layout, client, env, log, signal, onProgress, freeBytes };
+    await createFolder(this.#layout.folder);
+    await checkTotalDiskSpace(model.targets, context);
+    for (const target of model.targets) await fetchFile(target, context);
+    const fetched = await this.#findLocal(model);
     if (fetched === null)
       throw new PullError('all_failed', `${model.name} was removed right after it was downloaded`);
     return fetched;
   }
 
-  async #here(model: NamedModel): Promise<LocalModel | null> {
-    if (model.wanted.length > 0) return this.#installed(model.id, model.files);
+  async #findLocal(model: ResolvedModel): Promise<LocalModel | null> {
+    if (model.targets.length > 0) return this.#installed(model.id, model.files);
     const [file = ''] = model.files;
     if (!(await exists(file))) throw new ModelFileError('missing', file, 'no such file');
     const info = await readGguf(file);
@@ -220,26 +219,21 @@ export class ModelStore {
     };
   }
 
-  #find(name: string): NamedModel {
-    return findNamed(name, this.#layout, this.#options.baseFolder);
+  #resolveName(name: string): ResolvedModel {
+    return resolveName(name, this.#layout, this.#options.baseFolder);
   }
 
-  async #recorded(): Promise<readonly string[]> {
-    return (await this.list()).flatMap((model) => model.files);
-  }
-
-  #isOurs(file: string): boolean {
+  #isInFolder(file: string): boolean {
     const path = relative(this.#layout.folder, file);
     return path !== '' && !path.startsWith(`..${sep}`) && !isAbsolute(path);
   }
 
-  async #dropEmptyFolders(from: string): Promise<void> {
-    for (let folder = from; this.#isOurs(folder); folder = dirname(folder)) {
+  async #removeEmptyFolders(from: string): Promise<void> {
+    for (let folder = from; this.#isInFolder(folder); folder = dirname(folder)) {
       try {
         await rmdir(folder);
       } catch {
-        // Not empty: other models lie in it.
-        return;
+        return; // Not empty.
       }
     }
   }

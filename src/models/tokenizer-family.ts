@@ -1,6 +1,6 @@
 /**
- * Names of tokenizer families as public model lists write them, by `tokenizer.ggml.pre`, the way text is cut
- * before it is encoded; it tells families apart that share one encoder.
+ * Tokenizer families as named in public model lists, by the pre-tokenizer in `tokenizer.ggml.pre`. Families that share an
+ * encoder differ in it.
  */
 const BY_PRE: readonly (readonly [pre: RegExp, family: string])[] = [
   [/^(llama-bpe|llama-v3|llama3|falcon3)$/, 'Llama3'],
@@ -18,7 +18,7 @@ const BY_PRE: readonly (readonly [pre: RegExp, family: string])[] = [
   [/^(gemma4|gemma)/, 'Gemma'],
 ];
 
-/** By architecture, where the encoder alone is shared by many; the first that begins so. */
+/** By prefix of the architecture, for encoders that several families share. */
 const BY_ARCHITECTURE: readonly (readonly [architecture: string, family: string])[] = [
   ['gemma', 'Gemma'],
   ['qwen3', 'Qwen3'],
@@ -38,15 +38,15 @@ const BY_MODEL: Readonly<Record<string, string>> = {
 };
 
 /**
- * The tokenizer family of `GET /v1/models`, from the GGUF's `tokenizer.ggml.model`, `tokenizer.ggml.pre` and
- * architecture. An unknown one is named by its own word, so that two unknown families stay apart.
+ * Returns the tokenizer family for `GET /v1/models`, from `tokenizer.ggml.model`, `tokenizer.ggml.pre` and the
+ * architecture. Unknown families get the name in the file.
  */
 export function tokenizerFamily(model: string | null, pre: string | null, architecture: string): string {
   const byPre = pre === null ? undefined : BY_PRE.find(([pattern]) => pattern.test(pre))?.[1];
-  // Qwen3 kept the way of its predecessor to cut text.
+  // Qwen3 has the pre-tokenizer of Qwen2.
   if (byPre === 'Qwen' && architecture.startsWith('qwen3')) return 'Qwen3';
   if (byPre !== undefined) return byPre;
-  const byArchitecture = BY_ARCHITECTURE.find(([start]) => architecture.startsWith(start))?.[1];
+  const byArchitecture = BY_ARCHITECTURE.find(([prefix]) => architecture.startsWith(prefix))?.[1];
   if (byArchitecture !== undefined) return byArchitecture;
   if (pre !== null && pre !== '' && pre !== 'default') return pre;
   return (model === null ? undefined : BY_MODEL[model]) ?? model ?? 'unknown';

@@ -10,15 +10,15 @@ import {
   FOREVER,
   killEngine,
   limitedKeys,
-  MORTAL,
+  KILLABLE,
   REAL,
   SCRIPTED,
-  slotsFree,
+  waitForFreeSlots,
   startForClients,
   TOO_LARGE,
   TOO_LONG,
-  waitAsTold,
-  watchedFetch,
+  advanceByRetryAfter,
+  recordingFetch,
   WITH_MODEL,
 } from './fixture.ts';
 
@@ -41,24 +41,24 @@ const sluice = provider();
 const model = sluice(SCRIPTED);
 const ONCE = { maxRetries: 0 };
 
-// It warns of each field that a text completion has not.
+// Disables warnings about fields that text completions do not have.
 globalThis.AI_SDK_LOG_WARNINGS = false;
 
 describe('the AI SDK, with the real model', WITH_MODEL, () => {
-  const asked = {
+  const request = {
     model: sluice(REAL),
-    prompt: 'Name three colours.',
+    prompt: 'Name three colors.',
     temperature: 0,
     maxOutputTokens: 8,
     providerOptions: { sluice: { logit_bias: ONE_WORD } },
   };
 
-  test('a chat, and the same as a stream with the usage', async () => {
-    const whole = await generateText(asked);
+  test('a chat and its stream are equal and have usage', async () => {
+    const whole = await generateText(request);
     assert.equal(whole.text, ' the'.repeat(8));
     assert.equal(whole.finishReason, 'length');
     assert.equal(whole.usage.outputTokens, 8);
-    const stream = streamText(asked);
+    const stream = streamText(request);
     let text = '';
     for await (const part of stream.textStream) text += part;
     assert.equal(text, whole.text);
@@ -69,7 +69,7 @@ describe('the AI SDK, with the real model', WITH_MODEL, () => {
   });
 
   test('a text completion', async () => {
-    // The library writes the prompt as a dialogue, so that the answer is another than to the bare words.
+    // The library formats the prompt as a dialog.
     const { text, usage } = await generateText({
       model: sluice.completionModel(REAL),
       prompt: 'The capital of France is',
@@ -81,7 +81,7 @@ describe('the AI SDK, with the real model', WITH_MODEL, () => {
     assert.equal(usage.outputTokens, 4);
   });
 
-  test('an answer by a schema is parsed by the library', async () => {
+  test('structured output is parsed by the library', async () => {
     const schema = z.object({ size: z.enum(['small', 'large']), capital: z.boolean() });
     const { output } = await generateText({
       model: sluice(REAL),
@@ -93,8 +93,8 @@ describe('the AI SDK, with the real model', WITH_MODEL, () => {
   });
 });
 
-describe('the AI SDK, stopped', () => {
-  test('an abort in mid-stream frees the slot', async () => {
+describe('the AI SDK, when a request is aborted', () => {
+  test('an abort during the stream frees the slot', async () => {
     const stop = new AbortController();
     const { fullStream } = streamText({
       model,
@@ -109,22 +109,22 @@ describe('the AI SDK, stopped', () => {
     }
     assert.ok(types.includes('text-delta'));
     assert.equal(types.at(-1), 'abort');
-    await slotsFree(service);
+    await waitForFreeSlots(service);
   });
 
-  test('the timeout of the library rejects, and frees the slot', async () => {
+  test('a timeout of the library frees the slot', async () => {
     const prompt = scripted({ prefillMs: FOREVER });
     await assert.rejects(generateText({ model, prompt, timeout: 200, ...ONCE }), { name: 'TimeoutError' });
-    await slotsFree(service);
+    await waitForFreeSlots(service);
   });
 });
 
-/** What the service says no to, and what a caller of the library sees: status, code, field, and whether to try again. */
+/** Requests that are refused, with the status, code and param of the error, and whether the library may retry. */
 const REFUSALS: readonly [object, readonly [number, string, string | null, boolean]][] = [
   [{ temperature: 3 }, [400, 'invalid_value', 'temperature', false]],
   [{ prompt: TOO_LONG }, [400, 'context_length_exceeded', 'messages', false]],
   [{ model: provider({ apiKey: 'sk-sluice-no' })(SCRIPTED) }, [401, 'invalid_api_key', null, false]],
-  [{ model: provider({ apiKey: keys.elsewhere })(SCRIPTED) }, [403, 'model_not_allowed', 'model', false]],
+  [{ model: provider({ apiKey: keys.otherModel })(SCRIPTED) }, [403, 'model_not_allowed', 'model', false]],
   [{ model: provider({ apiKey: keys.spent })(SCRIPTED) }, [429, 'insufficient_quota', null, true]],
   [{ model: sluice('acme/missing') }, [404, 'model_not_found', 'model', false]],
   [{ prompt: TOO_LARGE }, [413, 'request_too_large', null, false]],
@@ -132,25 +132,24 @@ const REFUSALS: readonly [object, readonly [number, string, string | null, boole
   [{ prompt: scripted({ error: 'engine_unavailable' }) }, [503, 'engine_unavailable', null, true]],
 ];
 
-describe('the AI SDK, refused', () => {
+describe('the AI SDK, when a request is refused', () => {
   for (const [fields, expected] of REFUSALS) {
     test(expected[1], async () => {
       const request = { model, prompt: 'Hi', ...ONCE, ...fields };
       const stream = streamText({ ...request, onError() {} });
       const parts = await Array.fromAsync(stream.fullStream);
-      const framed = parts.find(({ type }) => type === 'error');
-      const streamed = framed?.type === 'error' ? framed.error : undefined;
-      for (const error of [await rejection(generateText(request)), streamed]) {
+      const part = parts.find(({ type }) => type === 'error');
+      const streamed = part?.type === 'error' ? part.error : undefined;
+      for (const error of [await catchError(generateText(request)), streamed]) {
         assert.ok(APICallError.isInstance(error), String(error));
-        // The body of an error of the service, as the library keeps it.
-        const { error: told } = JSON.parse(error.responseBody ?? '{}') as ErrorBody;
-        assert.deepEqual([error.statusCode, told.code, told.param, error.isRetryable], expected);
-        assert.equal(error.message, told.message);
+        const body = JSON.parse(error.responseBody ?? '{}') as ErrorBody;
+        assert.deepEqual([error.statusCode, body.error.code, body.error.param, error.isRetryable], expected);
+        assert.equal(error.message, body.error.message);
       }
     });
   }
 
-  test('an error in mid-stream is a part of the stream', async () => {
+  test('an error during the stream is a part of the stream', async () => {
     const stream = streamText({
       model,
       prompt: scripted({ tokens: 10, errorAfter: 3 }),
@@ -163,21 +162,24 @@ describe('the AI SDK, refused', () => {
     assert.match(JSON.stringify(error) + String(error), /The service failed\. The request ID is/);
   });
 
-  test('more than its plan allows a minute, with the headers that say what is left', async () => {
+  test('requests_per_minute, with headers for the remaining requests', async () => {
     const brief = provider({ apiKey: await keys.brief() })(SCRIPTED);
     await generateText({ model: brief, prompt: 'Hi', ...ONCE });
-    const error = await rejection(generateText({ model: brief, prompt: 'Hi', ...ONCE }));
+    const error = await catchError(generateText({ model: brief, prompt: 'Hi', ...ONCE }));
     assert.ok(APICallError.isInstance(error), String(error));
-    const { error: told } = JSON.parse(error.responseBody ?? '{}') as ErrorBody;
-    assert.deepEqual([error.statusCode, told.code, error.isRetryable], [429, 'requests_per_minute', true]);
+    const body = JSON.parse(error.responseBody ?? '{}') as ErrorBody;
+    assert.deepEqual(
+      [error.statusCode, body.error.code, error.isRetryable],
+      [429, 'requests_per_minute', true],
+    );
     assert.equal(error.responseHeaders?.['x-ratelimit-remaining-requests'], '0');
     assert.equal(error.responseHeaders?.['retry-after-ms'], '100');
   });
 
-  test('gives up after its own number of tries', async () => {
-    const { fetch, statuses } = watchedFetch();
+  test('fails after the maximum number of retries', async () => {
+    const { fetch, statuses } = recordingFetch();
     const prompt = scripted({ error: 'engine_unavailable' });
-    const error = await rejection(
+    const error = await catchError(
       generateText({ model: provider({ fetch })(SCRIPTED), prompt, maxRetries: 1 }),
     );
     assert.ok(RetryError.isInstance(error));
@@ -185,19 +187,19 @@ describe('the AI SDK, refused', () => {
   });
 });
 
-describe('the AI SDK tries again by itself', () => {
-  test('when the queue is full', async () => {
+describe('the AI SDK retries', () => {
+  test('if the queue is full', async () => {
     const full = await fillQueue(service);
-    const { fetch, statuses } = watchedFetch(async () => full[Symbol.asyncDispose]());
+    const { fetch, statuses } = recordingFetch(async () => full[Symbol.asyncDispose]());
     const prompt = scripted({ text: 'at last' });
     const { text } = await generateText({ model: provider({ fetch })(SCRIPTED), prompt });
     assert.equal(text, 'at last');
     assert.deepEqual(statuses, [503, 200]);
   });
 
-  test('when its plan allows no more for a moment, and is answered when it has waited as told', async () => {
+  test('if a limit is exceeded, and succeeds after the time in the headers', async () => {
     const apiKey = await keys.brief();
-    const { fetch, statuses } = watchedFetch(waitAsTold(service));
+    const { fetch, statuses } = recordingFetch(advanceByRetryAfter(service));
     const brief = provider({ apiKey, fetch })(SCRIPTED);
     await generateText({ model: brief, prompt: 'Hi' });
     const { text } = await generateText({ model: brief, prompt: scripted({ text: 'at last' }) });
@@ -205,11 +207,11 @@ describe('the AI SDK tries again by itself', () => {
     assert.deepEqual(statuses, [200, 429, 200]);
   });
 
-  test('when the engine has died', async () => {
+  test('if the engine has crashed', async () => {
     await killEngine(service);
-    const { fetch, statuses } = watchedFetch();
+    const { fetch, statuses } = recordingFetch();
     const prompt = scripted({ text: 'back again' });
-    const { text } = await generateText({ model: provider({ fetch })(MORTAL), prompt, maxRetries: 10 });
+    const { text } = await generateText({ model: provider({ fetch })(KILLABLE), prompt, maxRetries: 10 });
     assert.equal(text, 'back again');
     assert.equal(statuses[0], 503);
     assert.equal(statuses.at(-1), 200);
@@ -220,12 +222,12 @@ interface ErrorBody {
   error: { message: string; code: string; param: string | null };
 }
 
-/** What a call of the library is rejected with. */
-async function rejection(asked: Promise<unknown>): Promise<unknown> {
+/** Resolves to the error of a rejected promise. */
+async function catchError(call: Promise<unknown>): Promise<unknown> {
   try {
-    await asked;
+    await call;
   } catch (error) {
     return error;
   }
-  throw new assert.AssertionError({ message: 'it was answered' });
+  throw new assert.AssertionError({ message: 'the request succeeded' });
 }

@@ -3,27 +3,27 @@ import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
 import { HeldClock, startService, until, type TestService } from '../harness.ts';
 import { Management } from '../management.ts';
 
-/** The model that follows directives. It has one slot, and one request may wait for it. */
+/** A scripted model with one slot and a queue of one request. */
 export const SCRIPTED = 'test/scripted';
 
-/** A scripted model whose engine a test may kill: it takes a while to come back. */
-export const MORTAL = 'test/mortal';
+/** A scripted model whose engine tests kill. Restarting takes a while. */
+export const KILLABLE = 'test/killable';
 
-/** The real one. */
+/** The real model. */
 export const REAL = DEFAULT_MODEL_ID;
 
-/** For tests of text: why they cannot run here. */
+/** Options of tests that need the real model. */
 export const WITH_MODEL = {
   skip: process.env.SLUICE_TEST_MODEL === undefined && 'SLUICE_TEST_MODEL is not set',
 };
 
-/** Longer than any test, in milliseconds: what is told to wait for so long ends by something else. */
+/** Longer than any test, in milliseconds. */
 export const FOREVER = 1_000_000;
 
-/** More than the service takes of one body, in characters. */
+/** Larger than the maximum body. */
 export const TOO_LARGE = 'x'.repeat(70_000);
 
-/** More than the scripted model's context. */
+/** Longer than the scripted model's context. */
 export const TOO_LONG = 'word '.repeat(5000);
 
 const LIMITS = `queue: {maxRequests: 1}
@@ -35,14 +35,14 @@ plans:
 defaultPlan: open
 `;
 
-/** Keys that may use less than that of the service. */
+/** API keys with limits. */
 export interface LimitedKeys {
-  /** One request, then the next after 100 ms of the service's clock. It has not been used. */
+  /** Creates a key that allows one request per 100 ms of the service's clock. */
   brief: () => Promise<string>;
-  /** Nothing, today or any day. */
+  /** Allows no request. */
   spent: string;
-  /** Another model than those there are. */
-  elsewhere: string;
+  /** Allows only a model that does not exist. */
+  otherModel: string;
 }
 
 export async function limitedKeys(test: TestService): Promise<LimitedKeys> {
@@ -50,21 +50,21 @@ export async function limitedKeys(test: TestService): Promise<LimitedKeys> {
   return {
     brief: async () => (await manager.caller('brief')).key,
     spent: (await manager.caller('spent')).key,
-    elsewhere: (await manager.caller(null, { allowed_models: ['acme/other'] })).key,
+    otherModel: (await manager.caller(null, { allowed_models: ['acme/other'] })).key,
   };
 }
 
 export interface ServiceForClients extends TestService {
-  /** By which limits refill: a bucket that is empty stays empty until a test moves it. */
+  /** The clock of the limits, which only tests advance. */
   clock: HeldClock;
 }
 
-/** A service with these models, for the client libraries to call. */
+/** Starts a service with these models. */
 export async function startForClients(): Promise<ServiceForClients> {
   const file = process.env.SLUICE_TEST_MODEL;
   const models = [
     model(SCRIPTED, { file: 'scripted:{"slots":1}' }),
-    model(MORTAL, { file: 'scripted:{"loadMs":300}' }),
+    model(KILLABLE, { file: 'scripted:{"loadMs":300}' }),
     ...(file === undefined ? [] : [model(REAL, { file, slots: 2, contextTokens: 512, threads: 1 })]),
   ];
   const clock = new HeldClock();
@@ -76,13 +76,13 @@ function model(id: string, engine: object): string {
   return `  - {id: ${id}, required: true, engine: ${JSON.stringify(engine)}}\n`;
 }
 
-/** Messages of one user who says this, or directs the scripted engine. */
-export function says(what: string | Directive): [{ role: 'user'; content: string }] {
-  return [{ role: 'user', content: typeof what === 'string' ? what : scripted(what) }];
+/** Returns a user message with this text, or with a directive to the scripted engine. */
+export function userMessage(content: string | Directive): [{ role: 'user'; content: string }] {
+  return [{ role: 'user', content: typeof content === 'string' ? content : scripted(content) }];
 }
 
-/** Resolves when no request runs or waits: every slot is free again. */
-export async function slotsFree({ service }: TestService): Promise<void> {
+/** Waits until no request is running or waiting. */
+export async function waitForFreeSlots({ service }: TestService): Promise<void> {
   await until(async () => {
     const healths = await Promise.all(
       service.models.map(({ engine }) => engine.health(AbortSignal.timeout(5000))),
@@ -95,39 +95,39 @@ export async function slotsFree({ service }: TestService): Promise<void> {
   });
 }
 
-/** Takes the one slot of the scripted model and the one place in its queue, so that the next request is refused. */
+/** Occupies the slot and the queue of the scripted model, so that the next request is refused. */
 export async function fillQueue(test: TestService): Promise<AsyncDisposable> {
   const stop = new AbortController();
   const overview = () => test.service.router.overview().find(({ id }) => id === SCRIPTED);
-  const occupy = () =>
+  const start = () =>
     fetch(`${test.url}/v1/chat/completions`, {
       method: 'POST',
       headers: { authorization: `Bearer ${test.key}` },
-      body: JSON.stringify({ model: SCRIPTED, stream: true, messages: says({ tokenMs: FOREVER }) }),
+      body: JSON.stringify({ model: SCRIPTED, stream: true, messages: userMessage({ tokenMs: FOREVER }) }),
       signal: stop.signal,
     });
-  const holding = occupy();
-  await holding;
-  const waiting = occupy();
-  waiting.catch(() => {}); // Ended by the signal.
+  const running = start();
+  await running;
+  const waiting = start();
+  waiting.catch(() => {}); // Aborted by the signal.
   await until(() => overview()?.waiting === 1);
   return {
     async [Symbol.asyncDispose]() {
       stop.abort();
-      // Kept until here: a response that nobody can read any more is cancelled by the garbage collector.
-      await Promise.allSettled([holding, waiting]);
-      await slotsFree(test);
+      // The reference to the response prevents that the garbage collector cancels it.
+      await Promise.allSettled([running, waiting]);
+      await waitForFreeSlots(test);
     },
   };
 }
 
-/** Moves the clock of limits by as long as a 429 says, so that the next request is admitted. */
-export function waitAsTold({ clock }: ServiceForClients): (refused: Response) => Promise<void> {
-  return async (refused) => clock.advance(Number(refused.headers.get('retry-after-ms')));
+/** Advances the clock of the limits by the `retry-after-ms` of a 429, so that the next request is admitted. */
+export function advanceByRetryAfter({ clock }: ServiceForClients): (response: Response) => Promise<void> {
+  return async (response) => clock.advance(Number(response.headers.get('retry-after-ms')));
 }
 
-/** `fetch` for a client library that notes every status, and runs `onRefusal` before the library sees a 429 or 503. */
-export function watchedFetch(onRefusal: (refused: Response) => Promise<void> = async () => {}): {
+/** Returns a `fetch` that records every status, and calls `onRefusal` before it returns a 429 or 503. */
+export function recordingFetch(onRefusal: (response: Response) => Promise<void> = async () => {}): {
   fetch: typeof fetch;
   statuses: number[];
 } {
@@ -143,12 +143,12 @@ export function watchedFetch(onRefusal: (refused: Response) => Promise<void> = a
   };
 }
 
-/** Kills the engine of the mortal model by way of a request, and resolves when that was answered. */
+/** Kills an engine with a request, and resolves after the response. */
 export async function killEngine(test: TestService): Promise<void> {
-  const answer = await fetch(`${test.url}/v1/chat/completions`, {
+  const response = await fetch(`${test.url}/v1/chat/completions`, {
     method: 'POST',
     headers: { authorization: `Bearer ${test.key}` },
-    body: JSON.stringify({ model: MORTAL, messages: says({ dieAfter: 0 }) }),
+    body: JSON.stringify({ model: KILLABLE, messages: userMessage({ dieAfter: 0 }) }),
   });
-  await answer.text();
+  await response.text();
 }

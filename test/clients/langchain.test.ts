@@ -11,15 +11,15 @@ import {
   FOREVER,
   killEngine,
   limitedKeys,
-  MORTAL,
+  KILLABLE,
   REAL,
   SCRIPTED,
-  slotsFree,
+  waitForFreeSlots,
   startForClients,
   TOO_LARGE,
   TOO_LONG,
-  waitAsTold,
-  watchedFetch,
+  advanceByRetryAfter,
+  recordingFetch,
   WITH_MODEL,
 } from './fixture.ts';
 
@@ -40,10 +40,10 @@ describe('LangChain, with the real model', WITH_MODEL, () => {
   const modelKwargs = { logit_bias: ONE_WORD };
   const real = () => open({ model: REAL, temperature: 0, maxTokens: 8, modelKwargs });
 
-  test('a chat, and the same as a stream with the usage', async () => {
+  test('a chat and its stream are equal and have usage', async () => {
     const messages: [string, string][] = [
       ['system', 'You answer in one short sentence.'],
-      ['user', 'Name three colours.'],
+      ['user', 'Name three colors.'],
     ];
     const whole = await real().invoke(messages);
     assert.equal(whole.text, ' the'.repeat(8));
@@ -68,7 +68,7 @@ describe('LangChain, with the real model', WITH_MODEL, () => {
     assert.equal(await text.invoke('The capital of France is'), ' the the the the');
   });
 
-  test('an answer by a schema is parsed by the library', async () => {
+  test('structured output is parsed by the library', async () => {
     const schema = z.object({ size: z.enum(['small', 'large']), capital: z.boolean() });
     const describer = open({ model: REAL, temperature: 0 }).withStructuredOutput(schema, {
       name: 'city',
@@ -79,8 +79,8 @@ describe('LangChain, with the real model', WITH_MODEL, () => {
   });
 });
 
-describe('LangChain, stopped', () => {
-  test('an abort in mid-stream frees the slot', async () => {
+describe('LangChain, when a request is aborted', () => {
+  test('an abort during the stream frees the slot', async () => {
     const stop = new AbortController();
     const stream = await chat.stream(scripted({ tokens: 1000, tokenMs: 5 }), { signal: stop.signal });
     let text = '';
@@ -92,28 +92,28 @@ describe('LangChain, stopped', () => {
     };
     await assert.rejects(read(), /abort/i);
     assert.notEqual(text, '');
-    await slotsFree(service);
+    await waitForFreeSlots(service);
   });
 
   test('leaving the loop frees the slot', async () => {
     for await (const { content } of await chat.stream(scripted({ tokens: 1000, tokenMs: 5 }))) {
       if (content !== '') break;
     }
-    await slotsFree(service);
+    await waitForFreeSlots(service);
   });
 
-  test('the timeout of the library rejects, and frees the slot', async () => {
-    const asked = open({ timeout: 200 }).invoke(scripted({ prefillMs: FOREVER }));
-    await assert.rejects(asked, { name: 'TimeoutError' });
-    await slotsFree(service);
+  test('a timeout of the library frees the slot', async () => {
+    const call = open({ timeout: 200 }).invoke(scripted({ prefillMs: FOREVER }));
+    await assert.rejects(call, { name: 'TimeoutError' });
+    await waitForFreeSlots(service);
   });
 });
 
-/** What the service says no to, and the status, code and field that a caller of the library sees. */
+/** Requests that are refused, with the status, code and param of the error. */
 const REFUSALS: readonly [Fields, string, readonly [number, string, string | null]][] = [
   [{ temperature: 3 }, 'Hi', [400, 'invalid_value', 'temperature']],
   [{ apiKey: 'sk-sluice-no' }, 'Hi', [401, 'invalid_api_key', null]],
-  [{ apiKey: keys.elsewhere }, 'Hi', [403, 'model_not_allowed', 'model']],
+  [{ apiKey: keys.otherModel }, 'Hi', [403, 'model_not_allowed', 'model']],
   [{ apiKey: keys.spent }, 'Hi', [429, 'insufficient_quota', null]],
   [{ model: 'acme/missing' }, 'Hi', [404, 'model_not_found', 'model']],
   [{}, TOO_LARGE, [413, 'request_too_large', null]],
@@ -121,89 +121,89 @@ const REFUSALS: readonly [Fields, string, readonly [number, string, string | nul
   [{}, scripted({ error: 'engine_unavailable' }), [503, 'engine_unavailable', null]],
 ];
 
-describe('LangChain, refused', () => {
+describe('LangChain, when a request is refused', () => {
   for (const [fields, prompt, expected] of REFUSALS) {
     test(expected[1], async () => {
-      const whole = await rejection(open(fields).invoke(prompt));
-      const streamed = await rejection(open(fields).stream(prompt));
+      const whole = await catchError(open(fields).invoke(prompt));
+      const streamed = await catchError(open(fields).stream(prompt));
       for (const { status, code, param } of [whole, streamed])
         assert.deepEqual([status, code, param], expected);
     });
   }
 
-  test('more than its plan allows a minute', async () => {
+  test('requests_per_minute', async () => {
     const brief = open({ apiKey: await keys.brief() });
     await brief.invoke('Hi');
-    const { status, code, headers } = await rejection(brief.invoke('Hi'));
+    const { status, code, headers } = await catchError(brief.invoke('Hi'));
     assert.deepEqual([status, code], [429, 'requests_per_minute']);
     assert.equal(headers?.get('retry-after-ms'), '100');
   });
 
-  test('more than its plan allows at all, which it does not try again', async () => {
-    const { fetch, statuses } = watchedFetch();
-    const { code } = await rejection(open({ apiKey: keys.spent, maxRetries: 2 }, { fetch }).invoke('Hi'));
+  test('insufficient_quota, which it does not retry', async () => {
+    const { fetch, statuses } = recordingFetch();
+    const { code } = await catchError(open({ apiKey: keys.spent, maxRetries: 2 }, { fetch }).invoke('Hi'));
     assert.deepEqual([code, statuses], ['insufficient_quota', [429]]);
   });
 
-  test('a prompt that is too long is an error of LangChain’s own', async () => {
+  test('a prompt that is too long is a ContextOverflowError', async () => {
     await assert.rejects(chat.invoke(TOO_LONG), (error) => ContextOverflowError.isInstance(error));
   });
 
-  test('an error in mid-stream is thrown after the text that came before it', async () => {
+  test('an error during the stream is thrown after the text before it', async () => {
     let chunks = 0;
     const read = async () => {
       for await (const { content } of await chat.stream(scripted({ tokens: 10, errorAfter: 3 }))) {
         if (content !== '') chunks++;
       }
     };
-    const { code } = await rejection(read());
+    const { code } = await catchError(read());
     assert.equal(code, 'internal_error');
     assert.equal(chunks, 3);
   });
 });
 
-describe('LangChain tries again by itself', () => {
-  test('when the queue is full', async () => {
+describe('LangChain retries', () => {
+  test('if the queue is full', async () => {
     const full = await fillQueue(service);
-    const { fetch, statuses } = watchedFetch(async () => full[Symbol.asyncDispose]());
-    const answer = await open({ maxRetries: 2 }, { fetch }).invoke(scripted({ text: 'at last' }));
-    assert.equal(answer.content, 'at last');
+    const { fetch, statuses } = recordingFetch(async () => full[Symbol.asyncDispose]());
+    const message = await open({ maxRetries: 2 }, { fetch }).invoke(scripted({ text: 'at last' }));
+    assert.equal(message.content, 'at last');
     assert.deepEqual(statuses, [503, 200]);
   });
 
-  test('when its plan allows no more for a moment', async () => {
-    const { fetch, statuses } = watchedFetch(waitAsTold(service));
+  test('if a limit is exceeded', async () => {
+    const { fetch, statuses } = recordingFetch(advanceByRetryAfter(service));
     const brief = open({ apiKey: await keys.brief(), maxRetries: 5 }, { fetch });
     await brief.invoke('Hi');
-    const answer = await brief.invoke(scripted({ text: 'at last' }));
-    assert.equal(answer.content, 'at last');
+    const message = await brief.invoke(scripted({ text: 'at last' }));
+    assert.equal(message.content, 'at last');
     assert.deepEqual(statuses, [200, 429, 200]);
   });
 
-  test('when the engine has died', async () => {
+  test('if the engine has crashed', async () => {
     await killEngine(service);
-    const { fetch, statuses } = watchedFetch();
-    const patient = open({ model: MORTAL, maxRetries: 10 }, { fetch });
-    const answer = await patient.invoke(scripted({ text: 'back again' }));
-    assert.equal(answer.content, 'back again');
+    const { fetch, statuses } = recordingFetch();
+    const patient = open({ model: KILLABLE, maxRetries: 10 }, { fetch });
+    const message = await patient.invoke(scripted({ text: 'back again' }));
+    assert.equal(message.content, 'back again');
     assert.equal(statuses[0], 503);
     assert.equal(statuses.at(-1), 200);
   });
 });
 
-interface Refusal {
+interface OpenAIError {
   status?: number;
   code?: string;
   param?: string | null;
   headers?: Headers;
 }
 
-/** What a call of the library is rejected with: the error of the openai library, which LangChain passes on. */
-async function rejection(asked: Promise<unknown>): Promise<Refusal> {
+/** Resolves to the error of a rejected promise, which is an error of the openai library. */
+async function catchError(call: Promise<unknown>): Promise<OpenAIError> {
   try {
-    await asked;
+    await call;
   } catch (error) {
-    return error as Refusal;
+    return error as OpenAIError;
   }
-  throw new assert.AssertionError({ message: 'it was answered' });
+  throw new assert.AssertionError({ message: 'the request succeeded' });
 }

@@ -20,16 +20,16 @@ import {
   FOREVER,
   killEngine,
   limitedKeys,
-  MORTAL,
+  KILLABLE,
   REAL,
-  says,
+  userMessage,
   SCRIPTED,
-  slotsFree,
+  waitForFreeSlots,
   startForClients,
   TOO_LARGE,
   TOO_LONG,
-  waitAsTold,
-  watchedFetch,
+  advanceByRetryAfter,
+  recordingFetch,
   WITH_MODEL,
 } from './fixture.ts';
 
@@ -46,26 +46,32 @@ function open(options: ClientOptions = {}): OpenAI {
 const client = open();
 const keys = await limitedKeys(service);
 
-/** A whole answer of the scripted model. */
-function ask(fields: ChatFields, by = client): Promise<OpenAI.ChatCompletion> {
-  return by.chat.completions.create({ model: SCRIPTED, messages: says({}), ...fields });
+/** Creates a non-streaming chat completion, by default with the scripted model. */
+function createChat(fields: ChatFields, by = client): Promise<OpenAI.ChatCompletion> {
+  return by.chat.completions.create({ model: SCRIPTED, messages: userMessage({}), ...fields });
 }
 
 describe('openai for Node, with the real model', WITH_MODEL, () => {
   test('a chat', async () => {
-    const messages = says('Name a river.');
-    const answer = await ask({ model: REAL, messages, temperature: 0, max_tokens: 4, logit_bias: ONE_WORD });
-    assert.equal(answer.choices[0]?.message.content, ' the the the the');
-    assert.equal(answer.choices[0]?.finish_reason, 'length');
-    assert.equal(answer.model, REAL);
-    const usage = answer.usage;
+    const messages = userMessage('Name a river.');
+    const completion = await createChat({
+      model: REAL,
+      messages,
+      temperature: 0,
+      max_tokens: 4,
+      logit_bias: ONE_WORD,
+    });
+    assert.equal(completion.choices[0]?.message.content, ' the the the the');
+    assert.equal(completion.choices[0]?.finish_reason, 'length');
+    assert.equal(completion.model, REAL);
+    const usage = completion.usage;
     assert.ok(usage && usage.prompt_tokens > 0);
     assert.equal(usage.completion_tokens, 4);
     assert.equal(usage.total_tokens, usage.prompt_tokens + usage.completion_tokens);
   });
 
-  test('a stream says the same as the whole answer, and ends with the usage', async () => {
-    const messages = says('Name three colours.');
+  test('a stream is equal to the non-streaming response, and ends with usage', async () => {
+    const messages = userMessage('Name three colors.');
     const request = { model: REAL, messages, temperature: 0, max_tokens: 40, logit_bias: ONE_WORD };
     const whole = await client.chat.completions.create(request);
     const stream = client.chat.completions.stream({ ...request, stream_options: { include_usage: true } });
@@ -78,7 +84,7 @@ describe('openai for Node, with the real model', WITH_MODEL, () => {
     assert.equal(collected.usage?.completion_tokens, whole.usage?.completion_tokens);
   });
 
-  test('a text completion, whole and as a stream', async () => {
+  test('a text completion and its stream are equal', async () => {
     const prompt = 'The capital of France is';
     const request = { model: REAL, prompt, max_tokens: 4, temperature: 0, logit_bias: ONE_WORD };
     const whole = await client.completions.create(request);
@@ -92,10 +98,10 @@ describe('openai for Node, with the real model', WITH_MODEL, () => {
     assert.equal(text, whole.choices[0]?.text);
   });
 
-  test('the models, as a list and one by one', async () => {
+  test('models can be listed and retrieved', async () => {
     const listed: string[] = [];
     for await (const model of client.models.list()) listed.push(model.id);
-    assert.deepEqual(listed, [SCRIPTED, MORTAL, REAL]);
+    assert.deepEqual(listed, [SCRIPTED, KILLABLE, REAL]);
     const one = await client.models.retrieve(REAL);
     assert.deepEqual(
       { ...one, created: typeof one.created },
@@ -113,18 +119,18 @@ describe('openai for Node, with the real model', WITH_MODEL, () => {
     );
   });
 
-  test('an answer by a schema is parsed by the library', async () => {
+  test('structured output is parsed by the library', async () => {
     const City = z.object({
       size: z.enum(['small', 'large']),
       capital: z.boolean(),
     });
-    const answer = await client.chat.completions.parse({
+    const completion = await client.chat.completions.parse({
       model: REAL,
-      messages: says('Describe Paris as JSON.'),
+      messages: userMessage('Describe Paris as JSON.'),
       temperature: 0,
       response_format: zodResponseFormat(City, 'city'),
     });
-    const parsed = answer.choices[0]?.message.parsed;
+    const parsed = completion.choices[0]?.message.parsed;
     assert.ok(parsed);
     assert.deepEqual(City.parse(parsed), parsed);
   });
@@ -132,18 +138,22 @@ describe('openai for Node, with the real model', WITH_MODEL, () => {
   test('leaving a stream frees the slot', async () => {
     const stream = await client.chat.completions.create({
       model: REAL,
-      messages: says('Count from one to a thousand, in words.'),
+      messages: userMessage('Count from one to a thousand, in words.'),
       stream: true,
     });
     for await (const chunk of stream) if (chunk.choices[0]?.delta.content) break;
-    await slotsFree(service);
+    await waitForFreeSlots(service);
   });
 });
 
-describe('openai for Node, stopped', () => {
-  test('an abort in mid-stream frees the slot', async () => {
+describe('openai for Node, when a request is aborted', () => {
+  test('an abort during the stream frees the slot', async () => {
     const stop = new AbortController();
-    const request = { model: SCRIPTED, messages: says({ tokens: 1000, tokenMs: 5 }), stream: true as const };
+    const request = {
+      model: SCRIPTED,
+      messages: userMessage({ tokens: 1000, tokenMs: 5 }),
+      stream: true as const,
+    };
     const stream = await client.chat.completions.create(request, { signal: stop.signal });
     let text = '';
     for await (const chunk of stream) {
@@ -151,31 +161,31 @@ describe('openai for Node, stopped', () => {
       if (text !== '') stop.abort();
     }
     assert.notEqual(text, '');
-    await slotsFree(service);
+    await waitForFreeSlots(service);
   });
 
-  test('an abort before the first byte rejects, and frees the slot', async () => {
+  test('an abort before the first byte frees the slot', async () => {
     const stop = new AbortController();
-    const asked = client.chat.completions.create(
-      { model: SCRIPTED, messages: says({ prefillMs: FOREVER }) },
+    const call = client.chat.completions.create(
+      { model: SCRIPTED, messages: userMessage({ prefillMs: FOREVER }) },
       { signal: stop.signal },
     );
     stop.abort();
-    await assert.rejects(asked, APIUserAbortError);
-    await slotsFree(service);
+    await assert.rejects(call, APIUserAbortError);
+    await waitForFreeSlots(service);
   });
 
-  test('the timeout of the library rejects, and frees the slot', async () => {
-    const impatient = open({ timeout: 200 });
+  test('a timeout of the library frees the slot', async () => {
+    const withTimeout = open({ timeout: 200 });
     await assert.rejects(
-      ask({ messages: says({ prefillMs: FOREVER }) }, impatient),
+      createChat({ messages: userMessage({ prefillMs: FOREVER }) }, withTimeout),
       APIConnectionTimeoutError,
     );
-    await slotsFree(service);
+    await waitForFreeSlots(service);
   });
 });
 
-/** What the service says no to, and the class, status, code and field that a caller of the library sees. */
+/** Requests that are refused, with the class, status, code and param of the error. */
 const REFUSALS: readonly [
   ChatFields | { top_q: number },
   readonly [unknown, number, string, string | null],
@@ -184,22 +194,25 @@ const REFUSALS: readonly [
   [{ stop: 5 as unknown as string }, [BadRequestError, 400, 'invalid_type', 'stop']],
   [{ messages: undefined }, [BadRequestError, 400, 'missing_required_parameter', 'messages']],
   [{ top_q: 1 }, [BadRequestError, 400, 'unsupported_parameter', 'top_q']],
-  [{ messages: says(TOO_LONG) }, [BadRequestError, 400, 'context_length_exceeded', 'messages']],
+  [{ messages: userMessage(TOO_LONG) }, [BadRequestError, 400, 'context_length_exceeded', 'messages']],
   [{ model: 'acme/missing' }, [NotFoundError, 404, 'model_not_found', 'model']],
-  [{ messages: says(TOO_LARGE) }, [APIError, 413, 'request_too_large', null]],
-  [{ messages: says({ error: 'internal_error' }) }, [InternalServerError, 500, 'internal_error', null]],
+  [{ messages: userMessage(TOO_LARGE) }, [APIError, 413, 'request_too_large', null]],
   [
-    { messages: says({ error: 'engine_unavailable' }) },
+    { messages: userMessage({ error: 'internal_error' }) },
+    [InternalServerError, 500, 'internal_error', null],
+  ],
+  [
+    { messages: userMessage({ error: 'engine_unavailable' }) },
     [InternalServerError, 503, 'engine_unavailable', null],
   ],
 ];
 
-describe('openai for Node, refused', () => {
+describe('openai for Node, when a request is refused', () => {
   for (const [fields, expected] of REFUSALS) {
     const [, , code] = expected;
     for (const stream of [false, true]) {
-      test(`${code}, ${stream ? 'asked for a stream' : 'asked for a whole answer'}`, async () => {
-        const error = await refusal(ask({ ...fields, stream } as ChatFields));
+      test(`${code}, ${stream ? 'streaming' : 'non-streaming'}`, async () => {
+        const error = await catchError(createChat({ ...fields, stream } as ChatFields));
         assert.deepEqual([error.constructor, error.status, error.code, error.param], expected);
         assert.match(error.requestID ?? '', /^[0-9a-f-]{36}$/);
         if (error.status === 500) assert.ok(error.requestID && error.message.includes(error.requestID));
@@ -208,14 +221,14 @@ describe('openai for Node, refused', () => {
     }
   }
 
-  test('a wrong key, whatever is asked', async () => {
-    const stranger = open({ apiKey: `${service.key}x` });
-    for (const asked of [
-      () => ask({}, stranger),
-      () => stranger.models.list(),
-      () => stranger.completions.create(PROMPT),
+  test('invalid_api_key, on every endpoint', async () => {
+    const withWrongKey = open({ apiKey: `${service.key}x` });
+    for (const call of [
+      () => createChat({}, withWrongKey),
+      () => withWrongKey.models.list(),
+      () => withWrongKey.completions.create(PROMPT),
     ]) {
-      const error = await refusal(asked());
+      const error = await catchError(call());
       assert.equal(error.constructor, AuthenticationError);
       assert.deepEqual(
         [error.status, error.code, error.type],
@@ -224,11 +237,11 @@ describe('openai for Node, refused', () => {
     }
   });
 
-  test('more than its plan allows a minute', async () => {
+  test('requests_per_minute', async () => {
     const brief = open({ apiKey: await keys.brief() });
-    await ask({}, brief);
+    await createChat({}, brief);
     for (const stream of [false, true]) {
-      const error = await refusal(ask({ stream } as ChatFields, brief));
+      const error = await catchError(createChat({ stream } as ChatFields, brief));
       assert.deepEqual(
         [error.constructor, error.status, error.code, error.type],
         [RateLimitError, 429, 'requests_per_minute', 'rate_limit_error'],
@@ -241,9 +254,9 @@ describe('openai for Node, refused', () => {
     }
   });
 
-  test('more than its plan allows at all, which it does not try again', async () => {
-    const { fetch, statuses } = watchedFetch();
-    const error = await refusal(ask({}, open({ apiKey: keys.spent, fetch, maxRetries: 2 })));
+  test('insufficient_quota, which it does not retry', async () => {
+    const { fetch, statuses } = recordingFetch();
+    const error = await catchError(createChat({}, open({ apiKey: keys.spent, fetch, maxRetries: 2 })));
     assert.deepEqual(
       [error.constructor, error.status, error.code, error.headers?.get('x-should-retry')],
       [RateLimitError, 429, 'insufficient_quota', 'false'],
@@ -251,32 +264,35 @@ describe('openai for Node, refused', () => {
     assert.deepEqual(statuses, [429]);
   });
 
-  test('a model that its key may not use', async () => {
-    const elsewhere = open({ apiKey: keys.elsewhere });
-    const error = await refusal(ask({}, elsewhere));
+  test('model_not_allowed', async () => {
+    const withOtherModel = open({ apiKey: keys.otherModel });
+    const error = await catchError(createChat({}, withOtherModel));
     assert.deepEqual(
       [error.constructor, error.status, error.code, error.param],
       [PermissionDeniedError, 403, 'model_not_allowed', 'model'],
     );
-    assert.equal((await refusal(elsewhere.models.retrieve(SCRIPTED))).constructor, PermissionDeniedError);
-    assert.deepEqual((await elsewhere.models.list()).data, []);
+    assert.equal(
+      (await catchError(withOtherModel.models.retrieve(SCRIPTED))).constructor,
+      PermissionDeniedError,
+    );
+    assert.deepEqual((await withOtherModel.models.list()).data, []);
   });
 
-  test('a model and a path that are not there', async () => {
-    const model = await refusal(client.models.retrieve('acme/missing'));
+  test('an unknown model and an unknown path', async () => {
+    const model = await catchError(client.models.retrieve('acme/missing'));
     assert.deepEqual([model.constructor, model.code], [NotFoundError, 'model_not_found']);
-    const path = await refusal(client.embeddings.create({ model: SCRIPTED, input: 'a' }));
+    const path = await catchError(client.embeddings.create({ model: SCRIPTED, input: 'a' }));
     assert.deepEqual([path.constructor, path.code], [NotFoundError, 'unknown_url']);
   });
 
-  test('an error in mid-stream is thrown after the text that came before it', async () => {
+  test('an error during the stream is thrown after the text before it', async () => {
     const stream = await client.chat.completions.create({
       model: SCRIPTED,
-      messages: says({ tokens: 10, errorAfter: 3 }),
+      messages: userMessage({ tokens: 10, errorAfter: 3 }),
       stream: true,
     });
     let chunks = 0;
-    const error = await refusal(
+    const error = await catchError(
       (async () => {
         for await (const chunk of stream) if (chunk.choices[0]?.delta.content) chunks++;
       })(),
@@ -285,73 +301,79 @@ describe('openai for Node, refused', () => {
     assert.deepEqual([error.code, error.type], ['internal_error', 'server_error']);
   });
 
-  test('a service that is not there', async () => {
-    const lost = open({ baseURL: 'http://127.0.0.1:1/v1' });
-    const error = await refusal(ask({}, lost));
+  test('a connection error', async () => {
+    const disconnected = open({ baseURL: 'http://127.0.0.1:1/v1' });
+    const error = await catchError(createChat({}, disconnected));
     assert.equal(error.constructor, APIConnectionError);
   });
 });
 
-describe('openai for Node tries again by itself', () => {
-  test('when the queue is full', async () => {
+describe('openai for Node retries', () => {
+  test('if the queue is full', async () => {
     const full = await fillQueue(service);
-    const { fetch, statuses } = watchedFetch(async () => full[Symbol.asyncDispose]());
-    const answer = await ask({ messages: says({ text: 'at last' }) }, open({ fetch, maxRetries: 2 }));
-    assert.equal(answer.choices[0]?.message.content, 'at last');
+    const { fetch, statuses } = recordingFetch(async () => full[Symbol.asyncDispose]());
+    const completion = await createChat(
+      { messages: userMessage({ text: 'at last' }) },
+      open({ fetch, maxRetries: 2 }),
+    );
+    assert.equal(completion.choices[0]?.message.content, 'at last');
     assert.deepEqual(statuses, [503, 200]);
   });
 
-  test('when the engine has died', async () => {
+  test('if the engine has crashed', async () => {
     await killEngine(service);
-    const { fetch, statuses } = watchedFetch();
-    const answer = await ask(
-      { model: MORTAL, messages: says({ text: 'back again' }) },
+    const { fetch, statuses } = recordingFetch();
+    const completion = await createChat(
+      { model: KILLABLE, messages: userMessage({ text: 'back again' }) },
       open({ fetch, maxRetries: 10 }),
     );
-    assert.equal(answer.choices[0]?.message.content, 'back again');
+    assert.equal(completion.choices[0]?.message.content, 'back again');
     assert.equal(statuses[0], 503);
     assert.equal(statuses.at(-1), 200);
   });
 
-  test('when its plan allows no more for a moment, and is answered when it has waited as told', async () => {
+  test('if a limit is exceeded, and succeeds after the time in the headers', async () => {
     const apiKey = await keys.brief();
-    await ask({}, open({ apiKey }));
-    const { fetch, statuses } = watchedFetch(waitAsTold(service));
-    const answer = await ask({ messages: says({ text: 'at last' }) }, open({ apiKey, fetch, maxRetries: 2 }));
-    assert.equal(answer.choices[0]?.message.content, 'at last');
+    await createChat({}, open({ apiKey }));
+    const { fetch, statuses } = recordingFetch(advanceByRetryAfter(service));
+    const completion = await createChat(
+      { messages: userMessage({ text: 'at last' }) },
+      open({ apiKey, fetch, maxRetries: 2 }),
+    );
+    assert.equal(completion.choices[0]?.message.content, 'at last');
     assert.deepEqual(statuses, [429, 200]);
   });
 
-  test('when its body did not arrive in time', async () => {
-    const { fetch, statuses } = watchedFetch();
+  test('if its body did not arrive in time', async () => {
+    const { fetch, statuses } = recordingFetch();
     const stallOnce: typeof globalThis.fetch = async (url, init) => {
       if (statuses.length > 0) return fetch(url, init);
       const upload = new TransformStream<Uint8Array, Uint8Array>();
       const stalled: RequestInit & { duplex: 'half' } = { ...init, body: upload.readable, duplex: 'half' };
       const writer = upload.writable.getWriter();
-      // The first piece takes the headers with it.
+      // The first chunk is sent with the headers.
       const [response] = await Promise.all([fetch(url, stalled), writer.write(Buffer.from('{'))]);
       await writer.abort();
       return response;
     };
-    const answer = await ask(
-      { messages: says({ text: 'whole' }) },
+    const completion = await createChat(
+      { messages: userMessage({ text: 'whole' }) },
       open({ fetch: stallOnce, maxRetries: 1 }),
     );
-    assert.equal(answer.choices[0]?.message.content, 'whole');
+    assert.equal(completion.choices[0]?.message.content, 'whole');
     assert.deepEqual(statuses, [408, 200]);
   });
 });
 
 const PROMPT = { model: SCRIPTED, prompt: 'Once' };
 
-/** The error that a call of the library ends with. */
-async function refusal(asked: Promise<unknown>): Promise<APIError> {
+/** Resolves to the error of a rejected promise. */
+async function catchError(call: Promise<unknown>): Promise<APIError> {
   try {
-    await asked;
+    await call;
   } catch (error) {
     assert.ok(error instanceof APIError, String(error));
     return error;
   }
-  throw new assert.AssertionError({ message: 'it was answered' });
+  throw new assert.AssertionError({ message: 'the request succeeded' });
 }

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, describe, test } from 'node:test';
 import { ONE_WORD } from '../default-model.ts';
-import { fillQueue, killEngine, limitedKeys, REAL, slotsFree, startForClients } from './fixture.ts';
+import { fillQueue, killEngine, limitedKeys, REAL, startForClients, waitForFreeSlots } from './fixture.ts';
 
 const python = process.env.SLUICE_TEST_PYTHON;
 const SCRIPT = join(import.meta.dirname, 'openai_python.py');
@@ -25,25 +25,25 @@ describe('openai for Python', { skip: python === undefined && 'SLUICE_TEST_PYTHO
     '/fill': async () => void (full = await fillQueue(service)),
     '/release': async () => full?.[Symbol.asyncDispose](),
     '/kill': () => killEngine(service),
-    '/slots-free': () => slotsFree(service),
+    '/slots-free': () => waitForFreeSlots(service),
   };
   const control = createServer((request, response) => {
-    const done = controls[request.url ?? '']?.() ?? Promise.reject(new Error('no such control'));
-    done.then(
-      (answer) => response.end(answer ?? ''),
+    const result = controls[request.url ?? '']?.() ?? Promise.reject(new Error('unknown control'));
+    result.then(
+      (text) => response.end(text ?? ''),
       () => response.writeHead(500).end(),
     );
   }).listen(0, '127.0.0.1');
   after(() => control.close());
   await once(control, 'listening');
-  const { port } = control.address() as AddressInfo; // It listens on TCP.
+  const { port } = control.address() as AddressInfo; // The server listens on TCP.
 
   const env = {
     ...process.env,
     SLUICE_URL: service.url,
     SLUICE_KEY: service.key,
     SLUICE_SPENT_KEY: keys.spent,
-    SLUICE_ELSEWHERE_KEY: keys.elsewhere,
+    SLUICE_ELSEWHERE_KEY: keys.otherModel,
     SLUICE_ONE_WORD: JSON.stringify(ONE_WORD),
     SLUICE_CONTROL: `http://127.0.0.1:${port}`,
     ...(process.env.SLUICE_TEST_MODEL === undefined ? {} : { SLUICE_REAL_MODEL: REAL }),

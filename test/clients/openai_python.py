@@ -1,9 +1,9 @@
-"""The official Python client against a running service: `openai-python.test.ts` starts the service and this.
+"""Tests of the official Python client, run by `openai-python.test.ts`.
 
-SLUICE_URL and SLUICE_KEY say where it is. SLUICE_SPENT_KEY is of an account that may use nothing, SLUICE_ELSEWHERE_KEY
-may use another model than those there are. SLUICE_CONTROL is an address at which the test that started this does what a
-caller cannot: `/fill` and `/release` the queue of the scripted model, `/kill` an engine, wait until all
-`/slots-free`, make a `/brief-key` with which one request goes and the next after two seconds.
+SLUICE_URL and SLUICE_KEY are those of the service. SLUICE_SPENT_KEY allows no requests, and SLUICE_ELSEWHERE_KEY only a
+model that does not exist. SLUICE_CONTROL is the URL of actions that clients cannot perform: `/fill` and `/release` the
+queue of the scripted model, `/kill` an engine, wait for free slots (`/slots-free`), advance the clock of the limits
+(`/wait-100-ms`), and create a key that allows one request per 100 ms (`/brief-key`).
 """
 
 import asyncio
@@ -24,7 +24,7 @@ CONTROL = os.environ["SLUICE_CONTROL"]
 ONE_WORD = json.loads(os.environ["SLUICE_ONE_WORD"])
 REAL = os.environ.get("SLUICE_REAL_MODEL")
 SCRIPTED = "test/scripted"
-MORTAL = "test/mortal"
+KILLABLE = "test/killable"
 
 # Longer than any test, in milliseconds.
 FOREVER = 1_000_000
@@ -35,51 +35,51 @@ class City(BaseModel):
     capital: bool
 
 
-def says(what: str | dict) -> list[dict]:
-    """Messages of one user who says this, or directs the scripted engine."""
-    return [{"role": "user", "content": what if isinstance(what, str) else "scripted:" + json.dumps(what)}]
+def user_message(content: str | dict) -> list[dict]:
+    """Returns a user message with this text, or with a directive to the scripted engine."""
+    return [{"role": "user", "content": content if isinstance(content, str) else "scripted:" + json.dumps(content)}]
 
 
-def control(what: str) -> str:
-    return urllib.request.urlopen(f"{CONTROL}/{what}").read().decode()
+def control(action: str) -> str:
+    return urllib.request.urlopen(f"{CONTROL}/{action}").read().decode()
 
 
 def options(**more) -> dict:
     return {"base_url": f"{URL}/v1", "api_key": KEY, "max_retries": 0, "timeout": 60, **more}
 
 
-# What the service says no to, and the class, status, code and field that a caller sees.
+# Requests that are refused, with the class, status, code and param of the error.
 REFUSALS = [
     ({"temperature": 3}, openai.BadRequestError, 400, "invalid_value", "temperature"),
     ({"stop": 5}, openai.BadRequestError, 400, "invalid_type", "stop"),
     ({"extra_body": {"top_q": 1}}, openai.BadRequestError, 400, "unsupported_parameter", "top_q"),
-    ({"messages": says("word " * 5000)}, openai.BadRequestError, 400, "context_length_exceeded", "messages"),
+    ({"messages": user_message("word " * 5000)}, openai.BadRequestError, 400, "context_length_exceeded", "messages"),
     ({"model": "acme/missing"}, openai.NotFoundError, 404, "model_not_found", "model"),
-    ({"messages": says("x" * 70_000)}, openai.APIStatusError, 413, "request_too_large", None),
-    ({"messages": says({"error": "internal_error"})}, openai.InternalServerError, 500, "internal_error", None),
-    ({"messages": says({"error": "engine_unavailable"})}, openai.InternalServerError, 503, "engine_unavailable", None),
+    ({"messages": user_message("x" * 70_000)}, openai.APIStatusError, 413, "request_too_large", None),
+    ({"messages": user_message({"error": "internal_error"})}, openai.InternalServerError, 500, "internal_error", None),
+    ({"messages": user_message({"error": "engine_unavailable"})}, openai.InternalServerError, 503, "engine_unavailable", None),
 ]
 
-CHAT = {"model": SCRIPTED, "messages": says({})}
-LONG = {"model": SCRIPTED, "messages": says({"tokens": 1000, "tokenMs": 5}), "stream": True}
-STUCK = {"model": SCRIPTED, "messages": says({"prefillMs": FOREVER})}
-BROKEN = {"model": SCRIPTED, "messages": says({"tokens": 10, "errorAfter": 3}), "stream": True}
+CHAT = {"model": SCRIPTED, "messages": user_message({})}
+LONG = {"model": SCRIPTED, "messages": user_message({"tokens": 1000, "tokenMs": 5}), "stream": True}
+STUCK = {"model": SCRIPTED, "messages": user_message({"prefillMs": FOREVER})}
+BROKEN = {"model": SCRIPTED, "messages": user_message({"tokens": 10, "errorAfter": 3}), "stream": True}
 FORCED = {"model": REAL, "temperature": 0, "logit_bias": ONE_WORD}
-COLOURS = {**FORCED, "messages": says("Name three colours."), "max_tokens": 8}
+COLORS = {**FORCED, "messages": user_message("Name three colors."), "max_tokens": 8}
 FRANCE = {**FORCED, "prompt": "The capital of France is", "max_tokens": 4}
-PARIS = {"model": REAL, "messages": says("Describe Paris as JSON."), "temperature": 0, "response_format": City}
+PARIS = {"model": REAL, "messages": user_message("Describe Paris as JSON."), "temperature": 0, "response_format": City}
 WITH_USAGE = {"stream": True, "stream_options": {"include_usage": True}}
 
 
 class Checks:
-    """What the synchronous and the asynchronous client have to agree in."""
+    """Assertions for both clients."""
 
-    def check_chat(self, answer) -> None:
-        self.assertEqual(answer.choices[0].message.content, " the" * 8)
-        self.assertEqual(answer.choices[0].finish_reason, "length")
-        self.assertEqual(answer.usage.completion_tokens, 8)
-        self.assertEqual(answer.usage.total_tokens, answer.usage.prompt_tokens + 8)
-        self.assertRegex(answer._request_id, r"^[0-9a-f-]{36}$")
+    def check_chat(self, completion) -> None:
+        self.assertEqual(completion.choices[0].message.content, " the" * 8)
+        self.assertEqual(completion.choices[0].finish_reason, "length")
+        self.assertEqual(completion.usage.completion_tokens, 8)
+        self.assertEqual(completion.usage.total_tokens, completion.usage.prompt_tokens + 8)
+        self.assertRegex(completion._request_id, r"^[0-9a-f-]{36}$")
 
     def check_stream(self, chunks: list, whole) -> None:
         text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
@@ -89,7 +89,7 @@ class Checks:
         self.assertEqual(chunks[-1].usage.completion_tokens, 8)
 
     def check_models(self, listed: list, one) -> None:
-        self.assertEqual([model.id for model in listed], [SCRIPTED, MORTAL, *([REAL] if REAL else [])])
+        self.assertEqual([model.id for model in listed], [SCRIPTED, KILLABLE, *([REAL] if REAL else [])])
         self.assertEqual((one.id, one.object, one.owned_by), (SCRIPTED, "model", "test"))
         self.assertEqual(one.context_length, 4096)
         self.assertEqual(one.pricing, {"prompt": "0", "completion": "0"})
@@ -110,8 +110,8 @@ class Checks:
         self.assertEqual(headers["x-ratelimit-remaining-requests"], "0")
         self.assertEqual(headers["retry-after-ms"], "100")
 
-    def check_broken(self, error, said: int) -> None:
-        self.assertEqual(said, 3)
+    def check_broken(self, error, chunks: int) -> None:
+        self.assertEqual(chunks, 3)
         self.assertIs(type(error), openai.APIError)
         self.assertEqual((error.code, error.type), ("internal_error", "server_error"))
 
@@ -122,10 +122,10 @@ class Sync(Checks, unittest.TestCase):
         self.addCleanup(self.client.close)
 
     @unittest.skipUnless(REAL, "there is no model")
-    def test_answers_of_the_real_model(self) -> None:
-        whole = self.client.chat.completions.create(**COLOURS)
+    def test_the_real_model(self) -> None:
+        whole = self.client.chat.completions.create(**COLORS)
         self.check_chat(whole)
-        self.check_stream(list(self.client.chat.completions.create(**COLOURS, **WITH_USAGE)), whole)
+        self.check_stream(list(self.client.chat.completions.create(**COLORS, **WITH_USAGE)), whole)
         text = self.client.completions.create(**FRANCE).choices[0].text
         self.assertEqual(text, " the" * 4)
         streamed = self.client.completions.create(**FRANCE, stream=True)
@@ -157,24 +157,24 @@ class Sync(Checks, unittest.TestCase):
                 self.check_refusal(caught.exception, *expected)
 
     def test_a_wrong_key(self) -> None:
-        stranger = self.client.with_options(api_key=f"{KEY}x")
-        for ask in (lambda: stranger.chat.completions.create(**CHAT), stranger.models.list):
+        with_wrong_key = self.client.with_options(api_key=f"{KEY}x")
+        for call in (lambda: with_wrong_key.chat.completions.create(**CHAT), with_wrong_key.models.list):
             with self.assertRaises(openai.AuthenticationError) as caught:
-                ask()
+                call()
             self.check_refusal(caught.exception, openai.AuthenticationError, 401, "invalid_api_key", None)
 
-    def test_an_error_in_mid_stream(self) -> None:
-        said = 0
+    def test_an_error_during_the_stream(self) -> None:
+        chunks = 0
         with self.assertRaises(openai.APIError) as caught:
             for chunk in self.client.chat.completions.create(**BROKEN):
-                said += bool(chunk.choices[0].delta.content)
-        self.check_broken(caught.exception, said)
+                chunks += bool(chunk.choices[0].delta.content)
+        self.check_broken(caught.exception, chunks)
 
-    def test_an_answer_by_schema_that_was_cut(self) -> None:
+    def test_structured_output_that_is_cut_off(self) -> None:
         with self.assertRaises(openai.LengthFinishReasonError):
             self.client.chat.completions.parse(**CHAT, response_format=City, max_tokens=1)
 
-    def test_a_service_that_is_not_there(self) -> None:
+    def test_a_connection_error(self) -> None:
         with self.assertRaises(openai.APIConnectionError):
             self.client.with_options(base_url="http://127.0.0.1:1/v1").chat.completions.create(**CHAT)
 
@@ -186,17 +186,17 @@ class Sync(Checks, unittest.TestCase):
             self.check_brief(caught.exception)
             statuses = []
 
-            def note(response) -> None:
+            def on_response(response) -> None:
                 statuses.append(response.status_code)
                 if response.status_code == 429:
                     control("wait-100-ms")
 
-            http = openai.DefaultHttpxClient(event_hooks={"response": [note]})
+            http = openai.DefaultHttpxClient(event_hooks={"response": [on_response]})
             with brief.with_options(max_retries=5, http_client=http) as patient:
                 patient.chat.completions.create(**CHAT)
             self.assertEqual(statuses, [429, 200])
 
-    def test_a_limit_that_waiting_does_not_help_against(self) -> None:
+    def test_insufficient_quota(self) -> None:
         statuses = []
         http = openai.DefaultHttpxClient(event_hooks={"response": [lambda r: statuses.append(r.status_code)]})
         with openai.OpenAI(**options(api_key=SPENT_KEY, max_retries=2, http_client=http)) as spent:
@@ -206,34 +206,34 @@ class Sync(Checks, unittest.TestCase):
         self.assertEqual(statuses, [429])
 
     def test_a_model_that_the_key_may_not_use(self) -> None:
-        elsewhere = self.client.with_options(api_key=ELSEWHERE_KEY)
-        for ask in (lambda: elsewhere.chat.completions.create(**CHAT), lambda: elsewhere.models.retrieve(SCRIPTED)):
+        other = self.client.with_options(api_key=ELSEWHERE_KEY)
+        for call in (lambda: other.chat.completions.create(**CHAT), lambda: other.models.retrieve(SCRIPTED)):
             with self.assertRaises(openai.PermissionDeniedError) as caught:
-                ask()
+                call()
             self.check_refusal(caught.exception, openai.PermissionDeniedError, 403, "model_not_allowed", "model")
-        self.assertEqual(list(elsewhere.models.list()), [])
+        self.assertEqual(list(other.models.list()), [])
 
-    def test_tries_again_when_the_queue_is_full(self) -> None:
+    def test_retries_if_the_queue_is_full(self) -> None:
         control("fill")
         statuses = []
 
-        def note(response) -> None:
+        def on_response(response) -> None:
             statuses.append(response.status_code)
             if response.status_code == 503:
                 control("release")
 
-        self.answer_in_the_end(SCRIPTED, statuses, note)
+        self.check_retries(SCRIPTED, statuses, on_response)
 
-    def test_tries_again_when_the_engine_has_died(self) -> None:
+    def test_retries_if_the_engine_has_crashed(self) -> None:
         control("kill")
         statuses = []
-        self.answer_in_the_end(MORTAL, statuses, lambda response: statuses.append(response.status_code))
+        self.check_retries(KILLABLE, statuses, lambda response: statuses.append(response.status_code))
 
-    def answer_in_the_end(self, model: str, statuses: list[int], note) -> None:
-        http = openai.DefaultHttpxClient(event_hooks={"response": [note]})
+    def check_retries(self, model: str, statuses: list[int], on_response) -> None:
+        http = openai.DefaultHttpxClient(event_hooks={"response": [on_response]})
         with openai.OpenAI(**options(max_retries=10, http_client=http)) as client:
-            answer = client.chat.completions.create(model=model, messages=says({"text": "at last"}))
-        self.assertEqual(answer.choices[0].message.content, "at last")
+            completion = client.chat.completions.create(model=model, messages=user_message({"text": "at last"}))
+        self.assertEqual(completion.choices[0].message.content, "at last")
         self.assertEqual((statuses[0], statuses[-1]), (503, 200))
 
 
@@ -243,10 +243,10 @@ class Async(Checks, unittest.IsolatedAsyncioTestCase):
         self.addAsyncCleanup(self.client.close)
 
     @unittest.skipUnless(REAL, "there is no model")
-    async def test_answers_of_the_real_model(self) -> None:
-        whole = await self.client.chat.completions.create(**COLOURS)
+    async def test_the_real_model(self) -> None:
+        whole = await self.client.chat.completions.create(**COLORS)
         self.check_chat(whole)
-        stream = await self.client.chat.completions.create(**COLOURS, **WITH_USAGE)
+        stream = await self.client.chat.completions.create(**COLORS, **WITH_USAGE)
         self.check_stream([chunk async for chunk in stream], whole)
         text = (await self.client.completions.create(**FRANCE)).choices[0].text
         self.assertEqual(text, " the" * 4)
@@ -284,12 +284,12 @@ class Async(Checks, unittest.IsolatedAsyncioTestCase):
                     await self.client.chat.completions.create(**{**CHAT, **fields}, stream=stream)
                 self.check_refusal(caught.exception, *expected)
 
-    async def test_an_error_in_mid_stream(self) -> None:
-        said = 0
+    async def test_an_error_during_the_stream(self) -> None:
+        chunks = 0
         with self.assertRaises(openai.APIError) as caught:
             async for chunk in await self.client.chat.completions.create(**BROKEN):
-                said += bool(chunk.choices[0].delta.content)
-        self.check_broken(caught.exception, said)
+                chunks += bool(chunk.choices[0].delta.content)
+        self.check_broken(caught.exception, chunks)
 
     async def test_limits_of_a_plan(self) -> None:
         key = await asyncio.to_thread(control, "brief-key")
@@ -305,19 +305,19 @@ class Async(Checks, unittest.IsolatedAsyncioTestCase):
             await spent.chat.completions.create(**CHAT)
         self.check_limited(caught.exception, "insufficient_quota")
 
-    async def test_tries_again_when_the_queue_is_full(self) -> None:
+    async def test_retries_if_the_queue_is_full(self) -> None:
         await asyncio.to_thread(control, "fill")
         statuses = []
 
-        async def note(response) -> None:
+        async def on_response(response) -> None:
             statuses.append(response.status_code)
             if response.status_code == 503:
                 await asyncio.to_thread(control, "release")
 
-        http = openai.DefaultAsyncHttpxClient(event_hooks={"response": [note]})
+        http = openai.DefaultAsyncHttpxClient(event_hooks={"response": [on_response]})
         async with openai.AsyncOpenAI(**options(max_retries=10, http_client=http)) as client:
-            answer = await client.chat.completions.create(model=SCRIPTED, messages=says({"text": "at last"}))
-        self.assertEqual(answer.choices[0].message.content, "at last")
+            completion = await client.chat.completions.create(model=SCRIPTED, messages=user_message({"text": "at last"}))
+        self.assertEqual(completion.choices[0].message.content, "at last")
         self.assertEqual((statuses[0], statuses[-1]), (503, 200))
 
 

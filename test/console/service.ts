@@ -47,7 +47,7 @@ async function stallingHub(): Promise<FakeHub> {
   hub.files.set(name, Buffer.alloc(receivedBytes));
   hub.linkedSha256 = '0'.repeat(64);
   hub.linkedSize = totalBytes;
-  hub.script = [{ claim: totalBytes, stallAfter: receivedBytes, dripMs: 5000 }];
+  hub.script = [{ contentLength: totalBytes, stallAfter: receivedBytes, dripMs: 5000 }];
   return hub;
 }
 

@@ -15,24 +15,24 @@ function start(at: Fixture, ...args: readonly string[]) {
   const child = spawn(process.execPath, [MAIN, 'models', ...args], {
     env: { PATH: '', SLUICE_HOME: at.home, HF_ENDPOINT: at.hub.endpoint },
   });
-  const said = { out: '', err: '' };
-  child.stdout.setEncoding('utf8').on('data', (text: string) => (said.out += text));
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (said.err += text));
-  const ended = once(child, 'close').then(([status]: unknown[]) => ({ status, ...said }));
-  return { child, said, ended };
+  const output = { stdout: '', stderr: '' };
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (output.stderr += text));
+  const ended = once(child, 'close').then(([status]: unknown[]) => ({ status, ...output }));
+  return { child, output, ended };
 }
 
 const run = (at: Fixture, ...args: readonly string[]) => start(at, ...args).ended;
 
 describe('sluice models', () => {
-  it('pulls, lists, verifies and removes', async () => {
+  it('pulls, lists, verifies and removes models', async () => {
     await using at = await Fixture.open();
     const pulled = await run(at, 'pull', NAME);
-    assert.deepEqual([pulled.status, pulled.out], [0, `${at.file}\n`], pulled.err);
-    assert.match(pulled.err, /Downloading tiny\.gguf, 301 kB of 301 kB/);
+    assert.deepEqual([pulled.status, pulled.stdout], [0, `${at.file}\n`], pulled.stderr);
+    assert.match(pulled.stderr, /Downloading tiny\.gguf, 301 kB of 301 kB/);
 
     const listed = await run(at, 'list', '--json');
-    const [model] = JSON.parse(listed.out);
+    const [model] = JSON.parse(listed.stdout);
     assert.deepEqual(
       { ...model, pulled_at: typeof model.pulled_at },
       {
@@ -45,38 +45,38 @@ describe('sluice models', () => {
         pulled_at: 'string',
       },
     );
-    assert.match((await run(at, 'list')).out, /^ID +SIZE +SOURCE +FILE\n- +30\d kB +hf:owner/);
+    assert.match((await run(at, 'list')).stdout, /^ID +SIZE +SOURCE +FILE\n- +30\d kB +hf:owner/);
 
     const verified = await run(at, 'verify', '--json');
-    assert.deepEqual(JSON.parse(verified.out), [{ file: at.file, ok: true, fault: null }]);
+    assert.deepEqual(JSON.parse(verified.stdout), [{ file: at.file, ok: true, fault: null }]);
     assert.equal((await run(at, 'remove', NAME)).status, 0);
-    const nothing = await run(at, 'remove', NAME);
-    assert.deepEqual([nothing.status, nothing.err], [1, `${NAME} is not downloaded\n`]);
+    const again = await run(at, 'remove', NAME);
+    assert.deepEqual([again.status, again.stderr], [1, `${NAME} is not downloaded\n`]);
   });
 
-  it('lists what can be had', async () => {
+  it('lists the catalog', async () => {
     await using at = await Fixture.open();
-    const { out } = await run(at, 'list', '--available', '--json');
-    const ids = JSON.parse(out).map(({ id }: { id: string }) => id);
+    const { stdout } = await run(at, 'list', '--available', '--json');
+    const ids = JSON.parse(stdout).map(({ id }: { id: string }) => id);
     assert.deepEqual(
       ids,
       CATALOG.map(({ id }) => id),
     );
   });
 
-  it('ends with 1 and the reasons, without a stack, when there is nothing to be had', async () => {
+  it('exits with 1 and the reasons, without a stack trace, when all sources fail', async () => {
     await using at = await Fixture.open();
     at.hub.status = 404;
-    const { status, err } = await run(at, 'pull', NAME);
+    const { status, stderr } = await run(at, 'pull', NAME);
     assert.equal(status, 1);
     assert.match(
-      err,
+      stderr,
       /^Could not download .* from any source:\n {2}- hf:owner.*404.*\nTo use a file that you already have/m,
     );
-    assert(!err.includes('    at '), err);
+    assert(!stderr.includes('    at '), stderr);
   });
 
-  it('ends with 130 on Ctrl-C and goes on later', async () => {
+  it('exits with 130 on Ctrl-C and resumes later', async () => {
     await using at = await Fixture.open();
     at.hub.script = [{ stallAfter: 8000 }];
     const pull = start(at, 'pull', NAME);
@@ -91,7 +91,7 @@ describe('sluice models', () => {
     }
     child.kill('SIGINT');
     assert.equal((await pull.ended).status, 130);
-    assert.match(pull.said.err, /Interrupted\. Run the same command again to resume/);
+    assert.match(pull.output.stderr, /Interrupted\. Run the same command again to resume/);
     assert.equal((await run(at, 'pull', NAME)).status, 0);
     assert.equal(at.hub.fetches.at(-1)?.range, 'bytes=8000-');
   });

@@ -14,7 +14,7 @@ const { NAME, BYTES } = Fixture;
 const TOKEN = 'hf_canary_of_a_token';
 
 describe('a pull from the Hub', () => {
-  it('brings the file whole, with a record of where it came from', async () => {
+  it('downloads the file and records its source', async () => {
     await using at = await Fixture.open();
     const model = await at.store().pull(NAME, { onProgress: at.onProgress });
     assert.deepEqual(await readFile(at.file), BYTES);
@@ -39,23 +39,23 @@ describe('a pull from the Hub', () => {
     );
   });
 
-  it('asks nobody the second time', async () => {
+  it('sends no requests the second time', async () => {
     await using at = await Fixture.open();
     await at.store().pull(NAME);
-    const { length } = at.hub.seen;
+    const { length } = at.hub.requests;
     assert.equal((await at.store().pull(NAME)).file, at.file);
     assert.equal(await at.store().resolve('any/id', NAME), at.file);
-    assert.equal(at.hub.seen.length, length);
+    assert.equal(at.hub.requests.length, length);
   });
 
-  it('names the revision', async () => {
+  it('requests the revision', async () => {
     await using at = await Fixture.open();
     const model = await at.store().pull('hf:owner/repo/tiny.gguf@refs/pr/1');
     assert.match(model.file, /repo@refs%2Fpr%2F1\/tiny\.gguf$/);
-    assert.equal(at.hub.seen[0]?.path, '/owner/repo/resolve/refs%2Fpr%2F1/tiny.gguf');
+    assert.equal(at.hub.requests[0]?.path, '/owner/repo/resolve/refs%2Fpr%2F1/tiny.gguf');
   });
 
-  it('gives the token to the Hub and to nobody else, and tells it nowhere', async () => {
+  it('sends the token only to the Hub, and does not reveal it', async () => {
     await using at = await Fixture.open();
     at.hub.script = [{ status: 403 }];
     const env = { HF_ENDPOINT: at.hub.endpoint, HF_TOKEN: TOKEN };
@@ -64,26 +64,26 @@ describe('a pull from the Hub', () => {
       /refused access \(403\)/,
     );
     await at.store({ env }).pull(NAME, { onProgress: at.onProgress });
-    for (const { host, authorization } of at.hub.seen) {
+    for (const { host, authorization } of at.hub.requests) {
       assert.equal(authorization, host === 'hub' ? `Bearer ${TOKEN}` : null);
     }
-    const told = [
+    const visible = [
       message,
       ...at.logged,
       JSON.stringify(at.progress),
       await readFile(`${at.file}.json`, 'utf8'),
     ];
-    assert(!told.join('\n').includes(TOKEN));
+    assert(!visible.join('\n').includes(TOKEN));
   });
 
-  it('believes the sum of the Hub, not the bytes', async () => {
+  it('checks the bytes against the SHA-256 of the Hub', async () => {
     await using at = await Fixture.open();
     at.hub.script = [{ corrupt: true }];
     await fails(at.store().pull(NAME), new RegExp(`wrong checksum: .* expected ${sha256(BYTES)}`));
     assert.deepEqual(await at.names(), []);
   });
 
-  it('refuses what is no model', async () => {
+  it('refuses a file that is not a model', async () => {
     await using at = await Fixture.open();
     at.hub.files.set('tiny.gguf', Buffer.from('<html>Please sign in</html>'));
     await fails(at.store().pull(NAME), /not a GGUF file: it starts with "<htm"/);
@@ -92,7 +92,7 @@ describe('a pull from the Hub', () => {
     assert.deepEqual(await at.names(), []);
   });
 
-  it('refuses a file of another length than told', async () => {
+  it('refuses a file of a different size than announced', async () => {
     await using at = await Fixture.open();
     at.hub.linkedSize = BYTES.length + 1;
     await fails(at.store().pull(NAME), /announced \d+ bytes; expected \d+/);
@@ -104,15 +104,15 @@ describe('a pull from the Hub', () => {
     [404, /no such repository, revision or file/],
     [500, /responded with status 500/],
   ] as const) {
-    it(`gives up at once when it answers ${status}`, async () => {
+    it(`fails immediately on status ${status}`, async () => {
       await using at = await Fixture.open();
       at.hub.status = status;
       await fails(at.store().pull(NAME), advice);
-      assert.equal(at.hub.seen.length, 1);
+      assert.equal(at.hub.requests.length, 1);
     });
   }
 
-  it('gives up at once when nobody listens, and says how to bring the file by hand', async () => {
+  it('fails immediately if the connection is refused, and explains how to add the file manually', async () => {
     await using at = await Fixture.open();
     const { endpoint } = at.hub;
     const store = at.store({ env: { HF_ENDPOINT: 'http://127.0.0.1:9' } });
@@ -128,15 +128,15 @@ describe('a pull from the Hub', () => {
     );
   });
 
-  it('goes through the proxy that the environment names', async () => {
+  it('uses the proxy in the environment', async () => {
     await using at = await Fixture.open();
-    const asked: string[] = [];
+    const requested: string[] = [];
     const proxy = createServer((request, response) => {
-      asked.push(request.url ?? '');
+      requested.push(request.url ?? '');
       response.writeHead(403).end();
     });
     proxy.on('connect', (request, socket) => {
-      asked.push(request.url ?? '');
+      requested.push(request.url ?? '');
       socket.end('HTTP/1.1 403 Forbidden\r\n\r\n');
     });
     proxy.listen(0, '127.0.0.1');
@@ -145,32 +145,32 @@ describe('a pull from the Hub', () => {
     const { port } = proxy.address() as AddressInfo;
     const env = { HF_ENDPOINT: 'https://hub.invalid', HTTPS_PROXY: `http://127.0.0.1:${port}` };
     await fails(at.store({ env }).pull(NAME), /hub\.invalid/);
-    assert.deepEqual(asked, ['hub.invalid:443']);
+    assert.deepEqual(requested, ['hub.invalid:443']);
     await fails(at.store({ env: { ...env, NO_PROXY: 'hub.invalid' } }).pull(NAME), /ENOTFOUND|EAI_AGAIN/);
-    assert.equal(asked.length, 1);
+    assert.equal(requested.length, 1);
     proxy.closeAllConnections();
     proxy.close();
   });
 
-  it('gives up when it takes the connection and says nothing', async () => {
+  it('fails if the server does not respond', async () => {
     await using at = await Fixture.open();
-    const mute = createServer(() => {});
-    mute.listen(0, '127.0.0.1');
-    await once(mute, 'listening');
+    const silent = createServer(() => {});
+    silent.listen(0, '127.0.0.1');
+    await once(silent, 'listening');
     // A server that listens on TCP has an address of this type.
-    const { port } = mute.address() as AddressInfo;
+    const { port } = silent.address() as AddressInfo;
     const store = at.store({
       env: { HF_ENDPOINT: `http://127.0.0.1:${port}` },
-      times: { connectMs: 50, answerMs: 50 },
+      timeouts: { connectMs: 50, responseMs: 50 },
     });
     await fails(store.pull(NAME), /cannot be reached/);
-    mute.closeAllConnections();
-    mute.close();
+    silent.closeAllConnections();
+    silent.close();
   });
 });
 
-describe('a pull that is cut off', () => {
-  it('goes on where it ended', async () => {
+describe('a pull that loses the connection', () => {
+  it('resumes', async () => {
     await using at = await Fixture.open();
     at.hub.script = [{ cutAfter: 1000 }, { cutAfter: 2000 }];
     await at.store().pull(NAME);
@@ -181,7 +181,7 @@ describe('a pull that is cut off', () => {
     assert.deepEqual(await readFile(at.file), BYTES);
   });
 
-  it('is whole whatever the cuts, or not there', async () => {
+  it('downloads the whole file after any interruptions', async () => {
     const cut = fc.record({ cutAfter: fc.integer({ min: 1, max: BYTES.length }) });
     await fc.assert(
       fc.asyncProperty(fc.array(cut, { maxLength: 3 }), fc.boolean(), async (script, linked) => {
@@ -196,17 +196,17 @@ describe('a pull that is cut off', () => {
     );
   });
 
-  it('takes up the silence of a server as a cut', async () => {
+  it('resumes when the server stops sending', async () => {
     await using at = await Fixture.open();
     at.hub.script = [{ stallAfter: 5000 }];
-    await at.store({ times: { silenceMs: 20 } }).pull(NAME);
+    await at.store({ timeouts: { idleMs: 20 } }).pull(NAME);
     assert.deepEqual(
       at.hub.fetches.map(({ range }) => range),
       [null, 'bytes=5000-'],
     );
   });
 
-  it('leaves a part that the next pull goes on from', async () => {
+  it('leaves a part file that the next pull resumes', async () => {
     await using at = await Fixture.open();
     at.hub.script = [{ cutAfter: 4000 }, { status: 403 }];
     await fails(at.store().pull(NAME), /403/);
@@ -217,7 +217,7 @@ describe('a pull that is cut off', () => {
     assert(at.progress.some(({ phase, totalBytes }) => phase === 'checking' && totalBytes === 4000));
   });
 
-  it('begins anew when the Hub has another file by then', async () => {
+  it('starts again when the Hub has a different file', async () => {
     await using at = await Fixture.open();
     at.hub.script = [{ cutAfter: 4000 }, { status: 403 }];
     await fails(at.store().pull(NAME), /403/);
@@ -228,7 +228,7 @@ describe('a pull that is cut off', () => {
     assert.deepEqual(await readFile(at.file), other);
   });
 
-  it('needs no byte more when only the last step was missing', async () => {
+  it('requests nothing when the part file is complete', async () => {
     await using at = await Fixture.open();
     await mkdir(dirname(at.file), { recursive: true });
     await writeFile(`${at.file}.part`, BYTES);
@@ -242,8 +242,8 @@ describe('a pull that is cut off', () => {
   });
 });
 
-describe('a pull from an address', () => {
-  it('asks for the rest only of the same file', async () => {
+describe('a pull from a URL', () => {
+  it('resumes only if the file is the same', async () => {
     await using at = await Fixture.open();
     at.hub.script = [{ cutAfter: 1000 }];
     await at.store().pull(at.hub.storeUrl('tiny.gguf'));
@@ -256,16 +256,16 @@ describe('a pull from an address', () => {
     );
   });
 
-  it('begins anew when the file changes in the middle', async () => {
+  it('starts again when the file changes', async () => {
     await using at = await Fixture.open();
-    at.hub.script = [{ cutAfter: 1000 }, { change: '"v2"' }];
+    at.hub.script = [{ cutAfter: 1000 }, { newEtag: '"v2"' }];
     const model = await at.store().pull(at.hub.storeUrl('tiny.gguf'));
     assert.deepEqual(await readFile(model.file), BYTES);
     assert.equal(at.hub.fetches.length, 2);
   });
 
   for (const etag of [null, 'W/"weak"']) {
-    it(`joins nothing to bytes that only ${etag ?? 'their length'} tells apart`, async () => {
+    it(`does not resume ${etag === null ? 'without an ETag' : `with the ETag ${etag}`}`, async () => {
       await using at = await Fixture.open();
       at.hub.etag = etag;
       at.hub.script = [{ cutAfter: 1000 }];
@@ -278,20 +278,20 @@ describe('a pull from an address', () => {
     });
   }
 
-  it('is not followed from this machine to plain HTTP elsewhere', async () => {
+  it('does not follow a redirect from this machine to plain HTTP elsewhere', async () => {
     await using at = await Fixture.open();
-    const away = createServer((_, response) =>
+    const redirecting = createServer((_, response) =>
       response.writeHead(302, { location: 'http://192.0.2.1/x.gguf' }).end(),
     );
-    away.listen(0, '127.0.0.1');
-    await once(away, 'listening');
+    redirecting.listen(0, '127.0.0.1');
+    await once(redirecting, 'listening');
     // A server that listens on TCP has an address of this type.
-    const { port } = away.address() as AddressInfo;
+    const { port } = redirecting.address() as AddressInfo;
     await fails(
       at.store().pull(`http://127.0.0.1:${port}/x.gguf`),
       /redirects to http:\/\/192\.0\.2\.1; expected https/,
     );
-    away.closeAllConnections();
-    away.close();
+    redirecting.closeAllConnections();
+    redirecting.close();
   });
 });

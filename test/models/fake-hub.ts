@@ -3,8 +3,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** A request that the fake saw. */
-export interface Seen {
+export interface ReceivedRequest {
   host: 'hub' | 'store';
   method: string;
   path: string;
@@ -14,29 +13,29 @@ export interface Seen {
 }
 
 /**
- * Plays the Hub: a host that knows files and answers with redirects, and a store on another port that sends them.
- * `script` is what the store does with the next requests, one entry each; with none left it sends what is asked.
+ * A fake Hub: a host that redirects to files, and a store on another port that sends them. Each entry of `script` applies
+ * to one request of the store. After the last one, the store responds normally.
  */
 export class FakeHub implements AsyncDisposable {
-  readonly seen: Seen[] = [];
+  readonly requests: ReceivedRequest[] = [];
   readonly files = new Map<string, Buffer>();
-  /** Whether HEAD tells SHA-256 and size, as for files in large file storage. */
+  /** Whether HEAD responses have the SHA-256 and size, as for files in large file storage. */
   linked = true;
-  /** Told instead of the true ones. */
+  /** Sent instead of the actual values. */
   linkedSha256: string | null = null;
   linkedSize: number | null = null;
-  /** Status of every answer of the hub; null: the usual ones. */
+  /** Status of all responses of the hub; null: normal. */
   status: number | null = null;
   etag: string | null = '"v1"';
-  script: Act[] = [];
-  /** Resolves when the client has written that many bytes of the file, or has gone. */
-  arrived: (bytes: number, gone: () => boolean) => Promise<void> = async () => {};
+  script: StoreBehavior[] = [];
+  /** Resolves when the client has written this many bytes of the file, or has disconnected. */
+  waitForBytes: (bytes: number, isDisconnected: () => boolean) => Promise<void> = async () => {};
   readonly #hub: Server;
   readonly #store: Server;
 
   private constructor() {
-    this.#hub = createServer((request, response) => this.#onHub(request, response));
-    this.#store = createServer((request, response) => void this.#onStore(request, response));
+    this.#hub = createServer((request, response) => this.#handleHub(request, response));
+    this.#store = createServer((request, response) => void this.#handleStore(request, response));
   }
 
   static async open(): Promise<FakeHub> {
@@ -48,19 +47,19 @@ export class FakeHub implements AsyncDisposable {
     return fake;
   }
 
-  /** For `HF_ENDPOINT`. */
+  /** Value for `HF_ENDPOINT`. */
   get endpoint(): string {
     return addressOf(this.#hub);
   }
 
-  /** Where a file lies without the hub before it. */
+  /** URL of a file without the redirect of the hub. */
   storeUrl(name: string): string {
     return `${addressOf(this.#store)}/${name}`;
   }
 
-  /** The requests that asked the store for bytes. */
-  get fetches(): readonly Seen[] {
-    return this.seen.filter(({ host, method }) => host === 'store' && method === 'GET');
+  /** The GET requests to the store. */
+  get fetches(): readonly ReceivedRequest[] {
+    return this.requests.filter(({ host, method }) => host === 'store' && method === 'GET');
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -71,8 +70,8 @@ export class FakeHub implements AsyncDisposable {
     }
   }
 
-  #onHub(request: IncomingMessage, response: ServerResponse): void {
-    this.#note('hub', request);
+  #handleHub(request: IncomingMessage, response: ServerResponse): void {
+    this.#record('hub', request);
     const [, name] = /\/resolve\/[^/]+\/(.+)$/.exec(request.url ?? '') ?? [];
     const bytes = this.files.get(name ?? '');
     if (this.status !== null || bytes === undefined) {
@@ -86,14 +85,14 @@ export class FakeHub implements AsyncDisposable {
     response.writeHead(302, { location: this.storeUrl(name ?? ''), ...(this.linked ? linked : {}) }).end();
   }
 
-  async #onStore(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    this.#note('store', request);
+  async #handleStore(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    this.#record('store', request);
     const bytes = this.files.get((request.url ?? '').slice(1));
-    const act = this.script.shift() ?? {};
-    if (act.change !== undefined) this.etag = act.change;
-    if (act.hold !== undefined) await act.hold;
-    if (act.status !== undefined || bytes === undefined) {
-      response.writeHead(act.status ?? 404).end();
+    const behavior = this.script.shift() ?? {};
+    if (behavior.newEtag !== undefined) this.etag = behavior.newEtag;
+    if (behavior.waitFor !== undefined) await behavior.waitFor;
+    if (behavior.status !== undefined || bytes === undefined) {
+      response.writeHead(behavior.status ?? 404).end();
       return;
     }
     const [, from] = /^bytes=(\d+)-$/.exec(request.headers.range ?? '') ?? [];
@@ -105,27 +104,27 @@ export class FakeHub implements AsyncDisposable {
     }
     const body = bytes.subarray(start);
     response.writeHead(start > 0 ? 206 : 200, {
-      'content-length': String(act.claim ?? body.length),
+      'content-length': String(behavior.contentLength ?? body.length),
       ...(this.etag === null ? {} : { etag: this.etag }),
       ...(start > 0 ? { 'content-range': `bytes ${start}-${bytes.length - 1}/${bytes.length}` } : {}),
     });
-    if (act.cutAfter === undefined && act.stallAfter === undefined) {
-      response.end(act.corrupt === true ? Buffer.alloc(body.length, 1) : body);
+    if (behavior.cutAfter === undefined && behavior.stallAfter === undefined) {
+      response.end(behavior.corrupt === true ? Buffer.alloc(body.length, 1) : body);
       return;
     }
-    response.write(body.subarray(0, act.cutAfter ?? act.stallAfter));
-    if (act.dripMs !== undefined) {
-      const drip = setInterval(() => response.write(Buffer.alloc(1)), act.dripMs);
+    response.write(body.subarray(0, behavior.cutAfter ?? behavior.stallAfter));
+    if (behavior.dripMs !== undefined) {
+      const drip = setInterval(() => response.write(Buffer.alloc(1)), behavior.dripMs);
       response.once('close', () => clearInterval(drip));
     }
-    if (act.cutAfter === undefined) return;
-    // What a client has received and not yet read is lost when its connection is cut.
-    await this.arrived(start + act.cutAfter, () => response.destroyed);
+    if (behavior.cutAfter === undefined) return;
+    // Destroying the connection discards bytes that the client has not read yet.
+    await this.waitForBytes(start + behavior.cutAfter, () => response.destroyed);
     response.destroy();
   }
 
-  #note(host: Seen['host'], request: IncomingMessage): void {
-    this.seen.push({
+  #record(host: ReceivedRequest['host'], request: IncomingMessage): void {
+    this.requests.push({
       host,
       method: request.method ?? '',
       path: request.url ?? '',
@@ -136,23 +135,23 @@ export class FakeHub implements AsyncDisposable {
   }
 }
 
-/** What the store does with one request. */
-export interface Act {
+/** How the store responds to one request. */
+export interface StoreBehavior {
   status?: number;
-  /** Bytes after which the connection is cut. */
+  /** Bytes after which the connection is destroyed. */
   cutAfter?: number;
-  /** Bytes after which nothing more comes. */
+  /** Bytes after which nothing more is sent. */
   stallAfter?: number;
-  /** With `stallAfter`: a byte comes all the same whenever so many milliseconds have passed. */
+  /** With `stallAfter`: interval in milliseconds at which one more byte is sent. */
   dripMs?: number;
   /** Sends other bytes of the same length. */
   corrupt?: boolean;
-  /** A length claimed instead of the true one. */
-  claim?: number;
-  /** The file becomes another one before this answer: its new ETag. */
-  change?: string;
-  /** Answers only when this has resolved. */
-  hold?: Promise<unknown>;
+  /** `content-length` instead of the actual length. */
+  contentLength?: number;
+  /** New ETag: the file changes before this response. */
+  newEtag?: string;
+  /** Delays the response until this resolves. */
+  waitFor?: Promise<unknown>;
 }
 
 export function sha256(bytes: Uint8Array): string {

@@ -1,8 +1,6 @@
-/** Writes small GGUF files, whole ones and ones with a fault, for tests that need a model file and no model. */
-
 export type GgufField = string | number | boolean | readonly string[] | readonly number[] | RawField;
 
-/** A value of any type, its bytes as they stand in the file. */
+/** A value of any type, as its bytes in the file. */
 export interface RawField {
   type: number;
   bytes: Buffer;
@@ -13,14 +11,14 @@ export interface GgufParts {
   version?: number;
   metadata?: Readonly<Record<string, GgufField>>;
   tensors?: readonly { name: string; dimensions: readonly number[]; type: number; sizeBytes: number }[];
-  /** Bytes left off the end. */
+  /** Bytes to remove from the end. */
   cutBytes?: number;
-  /** Claimed instead of the true counts. */
+  /** Written instead of the actual counts. */
   tensorCount?: bigint;
   keyCount?: bigint;
 }
 
-/** Metadata of a tiny llama with a chat template: everything a reader asks for. */
+/** Metadata of a tiny Llama model with a chat template. */
 export const TINY_METADATA: Readonly<Record<string, GgufField>> = {
   'general.architecture': 'llama',
   'general.name': 'Tiny',
@@ -42,7 +40,7 @@ export const TINY_METADATA: Readonly<Record<string, GgufField>> = {
 /** One Q8_0 tensor of 64 x 2 elements: four blocks of 34 bytes. */
 export const TINY_TENSORS = [{ name: 'token_embd.weight', dimensions: [64, 2], type: 8, sizeBytes: 136 }];
 
-/** The bytes of a GGUF file; without arguments those of a whole tiny one. */
+/** Builds a GGUF file, by default a complete one of a tiny model. */
 export function buildGguf(parts: GgufParts = {}): Buffer {
   const metadata = Object.entries(parts.metadata ?? TINY_METADATA);
   const tensors = parts.tensors ?? TINY_TENSORS;
@@ -66,10 +64,10 @@ export function buildGguf(parts: GgufParts = {}): Buffer {
   return whole.subarray(0, whole.length - (parts.cutBytes ?? 0));
 }
 
-/** Metadata of one file of a split model. */
+/** Returns the metadata of one file of a split model. */
 export function splitMetadata(number: number, count: number): Readonly<Record<string, GgufField>> {
-  const own = { 'split.no': u16Field(number - 1), 'split.count': u16Field(count) };
-  return number === 1 ? { ...TINY_METADATA, ...own } : own;
+  const split = { 'split.no': u16Field(number - 1), 'split.count': u16Field(count) };
+  return number === 1 ? { ...TINY_METADATA, ...split } : split;
 }
 
 function field(value: GgufField): Buffer {

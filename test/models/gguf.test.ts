@@ -29,7 +29,7 @@ async function read(parts: GgufParts | Buffer, name = 'tiny.gguf') {
   return readGguf(path);
 }
 
-async function refused(parts: GgufParts | Buffer, fault: ModelFileFault, message: RegExp) {
+async function rejects(parts: GgufParts | Buffer, fault: ModelFileFault, message: RegExp) {
   await assert.rejects(read(parts), (error: unknown) => {
     assert(error instanceof ModelFileError);
     assert.equal(error.fault, fault, error.message);
@@ -39,7 +39,7 @@ async function refused(parts: GgufParts | Buffer, fault: ModelFileFault, message
 }
 
 describe('a GGUF file', () => {
-  it('says what the model is', async () => {
+  it('has the metadata of the model', async () => {
     const info = await read({});
     assert.deepEqual(
       { ...info, path: '', files: info.files.length },
@@ -66,11 +66,11 @@ describe('a GGUF file', () => {
     );
   });
 
-  it('of version 2 reads the same', async () => {
+  it('of version 2 is read the same way', async () => {
     assert.deepEqual(await read({ version: 2 }), await read({}));
   });
 
-  it('may count key heads by layer and give their length', async () => {
+  it('may have the number of key heads by layer, and their length', async () => {
     const metadata = {
       ...TINY_METADATA,
       'llama.block_count': 3,
@@ -81,21 +81,21 @@ describe('a GGUF file', () => {
     assert.equal((await read({ metadata })).kvBytesPerToken, (2 + 0 + 4) * (24 + 8) * 2);
   });
 
-  it('without a file type is named by the type of most of its weights', async () => {
+  it('without a file type has the quantization of most of its weights', async () => {
     const { 'general.file_type': _, ...metadata } = TINY_METADATA;
     const tensors = [...TINY_TENSORS, { name: 'norm', dimensions: [4], type: 0, sizeBytes: 16 }];
     const info = await read({ metadata, tensors });
     assert.deepEqual([info.quantization, info.fileType, info.parameterCount], ['Q8_0', null, 132]);
   });
 
-  it('may name special tokens before the vocabulary, and ids that are not in it', async () => {
+  it('may have special token IDs before the vocabulary, and outside it', async () => {
     const { 'tokenizer.ggml.tokens': tokens = [], ...rest } = TINY_METADATA;
     const metadata = { ...rest, 'tokenizer.ggml.eos_token_id': 3, 'tokenizer.ggml.bos_token_id': 99 };
     const info = await read({ metadata: { ...metadata, 'tokenizer.ggml.tokens': tokens } });
     assert.deepEqual([info.bosToken, info.eosToken], [null, 'ü']);
   });
 
-  it('with a vocabulary larger than the read buffer is read through', async () => {
+  it('may have a vocabulary larger than the read buffer', async () => {
     const tokens = Array.from({ length: 60_000 }, (_, index) => `token-${index}`);
     const info = await read({
       metadata: { ...TINY_METADATA, 'tokenizer.ggml.tokens': tokens, 'tokenizer.ggml.eos_token_id': 59_999 },
@@ -105,7 +105,7 @@ describe('a GGUF file', () => {
 });
 
 describe('a split model', () => {
-  it('is all its parts together, read from the first', async () => {
+  it('is read from its first file, with totals of all files', async () => {
     const names = [1, 2].map((number) => `big-0000${number}-of-00002.gguf`);
     await writeFile(join(folder, names[1] ?? ''), buildGguf({ metadata: splitMetadata(2, 2) }));
     const info = await read({ metadata: splitMetadata(1, 2), tensors: [] }, names[0]);
@@ -122,8 +122,8 @@ describe('a split model', () => {
     });
   });
 
-  it('is refused by a later part, which has no metadata', async () => {
-    await refused(
+  it('cannot be read from another file, which has no metadata', async () => {
+    await rejects(
       { metadata: { ...TINY_METADATA, ...splitMetadata(2, 2) } },
       'unsupported',
       /part 2 of 2.*first part/,
@@ -131,41 +131,41 @@ describe('a split model', () => {
   });
 });
 
-describe('a file that is no model', () => {
-  it('is told apart by what it starts with', async () => {
-    await refused(Buffer.from('<!doctype html><title>Sign in</title>'), 'not_a_gguf', /starts with "<!do"/);
-    await refused(Buffer.alloc(0), 'not_a_gguf', /0 bytes/);
-    await refused(Buffer.from('GG'), 'not_a_gguf', /2 bytes/);
+describe('a file that is not a model', () => {
+  it('is refused by its first bytes', async () => {
+    await rejects(Buffer.from('<!doctype html><title>Sign in</title>'), 'not_a_gguf', /starts with "<!do"/);
+    await rejects(Buffer.alloc(0), 'not_a_gguf', /0 bytes/);
+    await rejects(Buffer.from('GG'), 'not_a_gguf', /2 bytes/);
   });
 
-  it('is named when it is not there', async () => {
+  it('is named in the error if it does not exist', async () => {
     await assert.rejects(readGguf(join(folder, 'none.gguf')), {
       fault: 'missing',
       message: /none\.gguf: no such file/,
     });
   });
 
-  it('is refused in versions and byte orders that are not read', async () => {
-    await refused({ version: 1 }, 'unsupported', /version 1; expected version 2 or 3/);
-    await refused({ version: 4 }, 'unsupported', /version 4/);
-    await refused({ version: 0x0300_0000 }, 'unsupported', /big-endian/);
+  it('is refused in unsupported versions and byte orders', async () => {
+    await rejects({ version: 1 }, 'unsupported', /version 1; expected version 2 or 3/);
+    await rejects({ version: 4 }, 'unsupported', /version 4/);
+    await rejects({ version: 0x0300_0000 }, 'unsupported', /big-endian/);
   });
 
-  it('is refused when it generates no text', async () => {
-    await refused(
+  it('is refused if it does not generate text', async () => {
+    await rejects(
       { metadata: { 'general.architecture': 'clip' } },
       'unsupported',
       /no "clip\.context_length"/,
     );
   });
 
-  it('is truncated when its tensors end behind its end', async () => {
-    await refused({ cutBytes: 25 }, 'truncated', /its tensors need \d+ bytes, the file has \d+/);
+  it('is truncated if it is shorter than its tensors', async () => {
+    await rejects({ cutBytes: 25 }, 'truncated', /its tensors need \d+ bytes, the file has \d+/);
   });
 
-  it('is refused at every length it can be cut to', async () => {
+  it('is refused at every truncated length', async () => {
     const whole = buildGguf();
-    // The last tensor is padded to 32 bytes; what is missing there is missed by nobody.
+    // The last tensor is padded to 32 bytes, and the padding may be missing.
     const needed = whole.length - 24;
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 0, max: needed - 1 }), async (length) => {
@@ -175,26 +175,26 @@ describe('a file that is no model', () => {
     );
   });
 
-  it('costs no memory with lengths and counts that are lies', async () => {
+  it('needs no memory for wrong lengths and counts', async () => {
     const huge = u64(1n << 50n);
-    await refused({ metadata: { long: { type: 8, bytes: huge } } }, 'truncated', /needs \d+ bytes/);
-    await refused(
+    await rejects({ metadata: { long: { type: 8, bytes: huge } } }, 'truncated', /needs \d+ bytes/);
+    await rejects(
       { metadata: { many: { type: 9, bytes: Buffer.concat([u32(8), huge]) } } },
       'truncated',
       /needs/,
     );
-    await refused(
+    await rejects(
       { metadata: { deep: { type: 9, bytes: Buffer.concat([u32(9), huge]) } } },
       'damaged',
       /arrays/,
     );
-    await refused({ metadata: { odd: { type: 77, bytes: huge } } }, 'damaged', /unknown type 77/);
-    await refused({ metadata: { 'tokenizer.ggml.tokens': 5 } }, 'damaged', /not an array of strings/);
-    await refused({ keyCount: 1n << 63n }, 'damaged', /metadata keys/);
-    await refused({ tensorCount: 1n << 40n }, 'damaged', /tensors/);
+    await rejects({ metadata: { odd: { type: 77, bytes: huge } } }, 'damaged', /unknown type 77/);
+    await rejects({ metadata: { 'tokenizer.ggml.tokens': 5 } }, 'damaged', /not an array of strings/);
+    await rejects({ keyCount: 1n << 63n }, 'damaged', /metadata keys/);
+    await rejects({ tensorCount: 1n << 40n }, 'damaged', /tensors/);
   });
 
-  it('never fails in another way, whatever its bytes', async () => {
+  it('never causes another error', async () => {
     const whole = buildGguf();
     await fc.assert(
       fc.asyncProperty(
@@ -204,7 +204,7 @@ describe('a file that is no model', () => {
         }),
         async (changes) => {
           const bytes = Buffer.from(whole);
-          for (const [place, value] of changes) bytes[place] = value;
+          for (const [position, value] of changes) bytes[position] = value;
           await read(bytes).catch((error: unknown) => assert(error instanceof ModelFileError, String(error)));
         },
       ),
@@ -230,7 +230,7 @@ describe('the tokenizer family', () => {
     [null, null, 'new', 'unknown'],
   ];
   for (const [model, pre, architecture, family] of cases) {
-    it(`of ${model}, ${pre}, ${architecture} is ${family}`, () => {
+    it(`of the encoder ${model}, the pre-tokenizer ${pre} and the architecture ${architecture} is ${family}`, () => {
       assert.equal(tokenizerFamily(model, pre, architecture), family);
     });
   }

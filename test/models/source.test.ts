@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { join, sep } from 'node:path';
 import { describe, it } from 'node:test';
 import * as fc from 'fast-check';
-import { Layout, sibling, splitFiles } from '../../src/models/layout.ts';
+import { Layout, siblingSource, splitFiles } from '../../src/models/layout.ts';
 import { describeSource, parseSource, SourceError } from '../../src/models/source.ts';
 
 const word = fc.stringMatching(/^[A-Za-z0-9][A-Za-z0-9._-]{0,20}$/);
@@ -12,7 +12,7 @@ const file = fc
 const hub = fc.record({ owner: word, name: word, file, revision: fc.option(word, { nil: null }) });
 
 describe('a model source', () => {
-  it('of the Hub reads back what it says', () => {
+  it('of the Hub is parsed, and described in the same form', () => {
     fc.assert(
       fc.property(hub, ({ owner, name, file, revision }) => {
         const text = `hf:${owner}/${name}/${file}${revision === null ? '' : `@${revision}`}`;
@@ -28,7 +28,7 @@ describe('a model source', () => {
     );
   });
 
-  it('always has a place inside the models folder, and no two have the same', () => {
+  it('always has a unique path in the models folder', () => {
     const layout = new Layout(join(sep, 'home'));
     const url = fc
       .array(fc.webPath(), { maxLength: 1 })
@@ -37,10 +37,10 @@ describe('a model source', () => {
       hub.map(({ owner, name, file, revision }) => `hf:${owner}/${name}/${file}@${revision ?? 'main'}`),
       url,
     );
-    const place = (text: string): { place: string; source: string } | null => {
+    const locate = (text: string): { path: string; source: string } | null => {
       try {
         const source = parseSource(text);
-        return { place: layout.files(source)[0] ?? '', source: describeSource(source) };
+        return { path: layout.files(source)[0] ?? '', source: describeSource(source) };
       } catch (error) {
         assert(error instanceof SourceError);
         return null;
@@ -48,15 +48,15 @@ describe('a model source', () => {
     };
     fc.assert(
       fc.property(text, text, (one, two) => {
-        const [a, b] = [place(one), place(two)];
+        const [a, b] = [locate(one), locate(two)];
         if (a !== null)
-          assert(a.place.startsWith(layout.folder + sep) && !a.place.split(sep).includes('..'), a.place);
-        if (a !== null && b !== null) assert.equal(a.place === b.place, a.source === b.source);
+          assert(a.path.startsWith(layout.folder + sep) && !a.path.split(sep).includes('..'), a.path);
+        if (a !== null && b !== null) assert.equal(a.path === b.path, a.source === b.source);
       }),
     );
   });
 
-  it('never fails but with what was expected', () => {
+  it('never causes an error without the expected form', () => {
     fc.assert(
       fc.property(
         fc.oneof(
@@ -105,7 +105,7 @@ describe('a model source', () => {
     });
   }
 
-  it('shows no password and no query', () => {
+  it('is displayed without password and query', () => {
     assert.equal(describeSource(parseSource('https://h/x.gguf?signature=sesame#part')), 'https://h/x.gguf');
     assert.throws(
       () => parseSource('https://user:sesame@h/x.gguf'),
@@ -113,7 +113,7 @@ describe('a model source', () => {
     );
   });
 
-  it('may be plain HTTP on this machine, and a path relative to a folder', () => {
+  it('may be plain HTTP on this machine, or a path relative to a folder', () => {
     for (const host of ['localhost:1', '127.0.0.1:1', '[::1]:1']) {
       assert.equal(parseSource(`http://${host}/x.gguf`).kind, 'url');
     }
@@ -129,13 +129,13 @@ describe('a model source', () => {
 });
 
 describe('a split model', () => {
-  it('has the same files whichever was named', () => {
+  it('has the same files whichever one is named', () => {
     const all = ['m-00001-of-00003.gguf', 'm-00002-of-00003.gguf', 'm-00003-of-00003.gguf'];
     for (const name of all) assert.deepEqual(splitFiles(name), all);
     assert.deepEqual(splitFiles('m-00004-of-00003.gguf'), ['m-00004-of-00003.gguf']);
     assert.deepEqual(splitFiles('m.gguf'), ['m.gguf']);
     assert.equal(
-      describeSource(sibling(parseSource('hf:o/r/q8/m-00001-of-00003.gguf'), 'm-00002-of-00003.gguf')),
+      describeSource(siblingSource(parseSource('hf:o/r/q8/m-00001-of-00003.gguf'), 'm-00002-of-00003.gguf')),
       'hf:o/r/q8/m-00002-of-00003.gguf',
     );
   });

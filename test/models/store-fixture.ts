@@ -9,7 +9,7 @@ import { ModelStore, type ModelStoreOptions } from '../../src/models/store.ts';
 import { FakeHub } from './fake-hub.ts';
 import { buildGguf, TINY_METADATA } from './gguf-builder.ts';
 
-/** A home of its own, a fake Hub with a file of some 300 kB in it, and a store that asks that Hub. */
+/** A data directory and a fake Hub with a file of 300 kB. */
 export class Fixture implements AsyncDisposable {
   static readonly NAME = 'hf:owner/repo/tiny.gguf';
   static readonly BYTES = buildGguf({
@@ -17,15 +17,15 @@ export class Fixture implements AsyncDisposable {
   });
   readonly home: string;
   readonly hub: FakeHub;
-  /** All that was logged, as JSON lines. */
+  /** Log entries as JSON. */
   readonly logged: string[] = [];
   readonly progress: PullProgress[] = [];
 
   private constructor(home: string, hub: FakeHub) {
     this.home = home;
     this.hub = hub;
-    hub.arrived = async (bytes, gone) => {
-      while (!gone() && (await this.#partBytes()) < bytes) await new Promise(setImmediate);
+    hub.waitForBytes = async (bytes, isDisconnected) => {
+      while (!isDisconnected() && (await this.#partBytes()) < bytes) await new Promise(setImmediate);
     };
   }
 
@@ -35,23 +35,23 @@ export class Fixture implements AsyncDisposable {
     return new Fixture(await mkdtemp(join(tmpdir(), 'sluice-models-')), hub);
   }
 
-  /** A store as a process of its own would have it. */
+  /** Creates a store, as in a separate process. */
   store(options: Partial<ModelStoreOptions> = {}): ModelStore {
     const env = { PATH: '', HF_ENDPOINT: this.hub.endpoint, ...options.env };
-    const times = { connectMs: 1000, answerMs: 2000, silenceMs: 1000 };
-    return new ModelStore({ home: this.home, log: this.#log(), times, ...options, env });
+    const timeouts = { connectMs: 1000, responseMs: 2000, idleMs: 1000 };
+    return new ModelStore({ home: this.home, log: this.#log(), timeouts, ...options, env });
   }
 
   readonly onProgress = (progress: PullProgress): void => {
     this.progress.push(progress);
   };
 
-  /** Where the file of `NAME` belongs. */
+  /** Path of the file of `NAME`. */
   get file(): string {
     return join(this.home, 'models', 'hub', 'owner', 'repo', 'tiny.gguf');
   }
 
-  /** Names of all files in the models folder, locks left out. */
+  /** Names of all files in the models folder, without locks. */
   async names(): Promise<readonly string[]> {
     const entries = await readdir(join(this.home, 'models'), { recursive: true, withFileTypes: true });
     return entries
@@ -65,7 +65,7 @@ export class Fixture implements AsyncDisposable {
     await rm(this.home, { recursive: true, force: true });
   }
 
-  /** Bytes of the largest unfinished download. */
+  /** Size of the largest unfinished download. */
   async #partBytes(): Promise<number> {
     const folder = join(this.home, 'models');
     const names = await readdir(folder, { recursive: true });
@@ -90,7 +90,7 @@ export class Fixture implements AsyncDisposable {
   }
 }
 
-/** Expects a pull to fail with this fault and message; resolves to the message. */
+/** Asserts that a pull fails with this fault and message. Resolves to the message. */
 export async function fails(
   pull: Promise<unknown>,
   message: RegExp,

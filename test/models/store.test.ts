@@ -14,7 +14,7 @@ import { Fixture } from './store-fixture.ts';
 const { NAME, BYTES } = Fixture;
 
 describe('the models folder', () => {
-  it('lists what is here, and nothing unfinished', async () => {
+  it('lists complete downloads', async () => {
     await using at = await Fixture.open();
     const store = at.store();
     assert.deepEqual(await store.list(), []);
@@ -26,7 +26,7 @@ describe('the models folder', () => {
     assert.equal(await store.resolve('any/id', NAME), null);
   });
 
-  it('takes a file that was put into its place by hand, when it is a model', async () => {
+  it('accepts a model file that was copied into it', async () => {
     await using at = await Fixture.open();
     at.hub.status = 404;
     await mkdir(dirname(at.file), { recursive: true });
@@ -37,7 +37,7 @@ describe('the models folder', () => {
     assert.deepEqual([model.source, model.file], ['added manually', at.file]);
   });
 
-  it('finds a file that has changed since, and one that is gone', async () => {
+  it('detects changed and missing files', async () => {
     await using at = await Fixture.open();
     const store = at.store();
     await store.pull(NAME);
@@ -56,34 +56,34 @@ describe('the models folder', () => {
     assert.match((await store.verify('hf:o/r/none.gguf'))[0]?.fault ?? '', /no download record/);
   });
 
-  it('removes a model, its parts and the folders that are empty then', async () => {
+  it('removes a model, its unfinished download and empty folders', async () => {
     await using at = await Fixture.open();
     const store = at.store();
     await store.pull(NAME);
     await writeFile(`${at.file}.part`, 'x');
     assert.deepEqual(await store.remove(NAME), [at.file]);
     await assert.rejects(stat(join(at.home, 'models', 'hub')), { code: 'ENOENT' });
-    await assert.rejects(store.remove(NAME), { fault: 'not_here' });
+    await assert.rejects(store.remove(NAME), { fault: 'not_downloaded' });
   });
 
-  it('removes no file that it did not fetch', async () => {
+  it('does not remove files outside it', async () => {
     await using at = await Fixture.open();
     const path = join(at.home, 'mine.gguf');
     await writeFile(path, BYTES);
-    await assert.rejects(at.store().remove(path), { fault: 'not_here', message: /was not removed/ });
+    await assert.rejects(at.store().remove(path), { fault: 'not_downloaded', message: /was not removed/ });
     assert.equal((await stat(path)).size, BYTES.length);
   });
 
-  it('does not remove what is being fetched', async () => {
+  it('does not remove a file during its download', async () => {
     await using at = await Fixture.open();
     const gate = Promise.withResolvers<void>();
-    at.hub.script = [{ cutAfter: 1000 }, { hold: gate.promise }];
+    at.hub.script = [{ cutAfter: 1000 }, { waitFor: gate.promise }];
     const store = at.store();
-    const begun = Promise.withResolvers<void>();
+    const started = Promise.withResolvers<void>();
     const pull = store.pull(NAME, {
-      onProgress: ({ receivedBytes }) => receivedBytes > 0 && begun.resolve(),
+      onProgress: ({ receivedBytes }) => receivedBytes > 0 && started.resolve(),
     });
-    await begun.promise;
+    await started.promise;
     await assert.rejects(store.remove(NAME), { fault: 'busy' });
     gate.resolve();
     await pull;
@@ -91,7 +91,7 @@ describe('the models folder', () => {
 });
 
 describe('a name', () => {
-  it('may be a path, used where it lies after a look at it', async () => {
+  it('may be the path of a file, which is checked', async () => {
     await using at = await Fixture.open();
     const store = at.store({ baseFolder: at.home });
     await writeFile(join(at.home, 'mine.gguf'), BYTES);
@@ -102,7 +102,7 @@ describe('a name', () => {
     await assert.rejects(store.pull('none.gguf'), { fault: 'missing', message: /no such file/ });
   });
 
-  it('that is no id of the catalogue and no source says what it could be', async () => {
+  it('that is neither an ID in the catalog nor a source is an error with the accepted forms', async () => {
     await using at = await Fixture.open();
     await assert.rejects(at.store().pull('Qwen/Unknown'), {
       fault: 'unknown_model',
@@ -113,8 +113,8 @@ describe('a name', () => {
   });
 });
 
-describe('the catalogue', () => {
-  it('knows every id once, with a source that can be written down', () => {
+describe('the catalog', () => {
+  it('has unique IDs, and sources in text form', () => {
     assert.equal(new Set(CATALOG.map(({ id }) => id)).size, CATALOG.length);
     for (const model of CATALOG) {
       const [source] = model.sources;
@@ -125,7 +125,7 @@ describe('the catalogue', () => {
     }
   });
 
-  it('tells exactly what the default file is', () => {
+  it('has the size and the SHA-256 of the default model', () => {
     const model = findModel('HuggingFaceTB/SmolLM2-135M-Instruct');
     assert.equal(model?.sizeBytes, 98_362_432);
     assert.match(model?.sha256 ?? '', /^[0-9a-f]{64}$/);
@@ -137,16 +137,16 @@ describe('the catalogue', () => {
 });
 
 describe('a process that pulls', () => {
-  it('and is killed leaves its lock to the next, which goes on where it was', async () => {
+  it('releases its lock when killed, and another process resumes the download', async () => {
     await using at = await Fixture.open();
     at.hub.script = [{ stallAfter: 9000 }];
     using child = spawn(process.execPath, [join(import.meta.dirname, 'pull-child.ts'), at.home, NAME], {
       env: { ...process.env, HF_ENDPOINT: at.hub.endpoint },
       stdio: ['ignore', 'pipe', 'inherit'],
     });
-    let said = '';
-    child.stdout.setEncoding('utf8').on('data', (text: string) => (said += text));
-    while (!said.includes('9000\n')) await once(child.stdout, 'data');
+    let output = '';
+    child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text));
+    while (!output.includes('9000\n')) await once(child.stdout, 'data');
     const waiting = Promise.withResolvers<void>();
     const pull = at.store().pull(NAME, {
       onProgress: ({ phase, receivedBytes }) =>
@@ -168,21 +168,20 @@ describe(
   'a real model',
   { skip: process.env['SLUICE_TEST_MODEL'] === undefined && 'no model file (SLUICE_TEST_MODEL)' },
   () => {
-    it('brought by hand is known by its sum', async () => {
+    it('that is added manually is identified by its SHA-256', async () => {
       await using at = await Fixture.open();
       const id = 'HuggingFaceTB/SmolLM2-135M-Instruct';
       const store = at.store({ env: { HF_ENDPOINT: 'http://127.0.0.1:9', PATH: '' } });
-      let place = '';
+      let path = '';
       await assert.rejects(store.pull(id), (error: Error) => {
-        place = /copy it to (.*), or/.exec(error.message)?.[1] ?? '';
+        path = /copy it to (.*), or/.exec(error.message)?.[1] ?? '';
         return true;
       });
-      // The suite is skipped where it is not set.
-      await mkdir(dirname(place), { recursive: true });
-      await copyFile(process.env['SLUICE_TEST_MODEL'] ?? '', place);
+      await mkdir(dirname(path), { recursive: true });
+      await copyFile(process.env['SLUICE_TEST_MODEL'] ?? '', path);
       const model = await store.pull(id);
-      assert.deepEqual([model.id, model.file, model.sha256], [id, place, findModel(id)?.sha256]);
-      assert.equal(await store.resolve(id), place);
+      assert.deepEqual([model.id, model.file, model.sha256], [id, path, findModel(id)?.sha256]);
+      assert.equal(await store.resolve(id), path);
     });
   },
 );

@@ -1,4 +1,4 @@
-/** A token with its alternatives, the likeliest first. */
+/** A token with its alternatives, sorted by probability. */
 interface PeerToken {
   token: string;
   logprob: number;
@@ -12,10 +12,9 @@ interface PeerChoice {
   logprobs: PeerToken[];
 }
 
-/** A generation in one form, whichever server, endpoint and transport it came from. */
+/** A response of any server, endpoint and transport. */
 export interface PeerGeneration {
   status: number;
-  /** Of a refusal. */
   error: { code: unknown; param: unknown; message: string } | null;
   choices: PeerChoice[];
   usage: { prompt: number; completion: number } | null;
@@ -49,13 +48,13 @@ interface WireLogprobs {
   top_logprobs?: (Record<string, number> | null)[] | null;
 }
 
-interface WireAnswer {
+interface WireResponse {
   choices?: WireChoice[];
   usage?: { prompt_tokens: number; completion_tokens: number } | null;
   error?: { code: unknown; param: unknown; message: string };
 }
 
-/** Asks for a generation and reads it to its end. Throws where the response is neither one nor an error. */
+/** Sends a request and reads the response. Throws if it is neither a generation nor an error. */
 export async function generate(url: string, body: object, key?: string): Promise<PeerGeneration> {
   const streamed = 'stream' in body && body.stream === true;
   const response = await fetch(url, {
@@ -67,11 +66,11 @@ export async function generate(url: string, body: object, key?: string): Promise
     body: JSON.stringify(streamed ? { ...body, stream_options: { include_usage: true } } : body),
   });
   const text = await response.text();
-  const answers = (streamed && response.ok ? dataOf(text) : [text]).map(
-    (data) => JSON.parse(data) as WireAnswer,
+  const chunks = (streamed && response.ok ? dataOf(text) : [text]).map(
+    (data) => JSON.parse(data) as WireResponse,
   );
   const generation: PeerGeneration = { status: response.status, error: null, choices: [], usage: null };
-  for (const { choices = [], usage, error } of answers) {
+  for (const { choices = [], usage, error } of chunks) {
     if (error) generation.error = { code: error.code, param: error.param, message: error.message };
     if (usage) generation.usage = { prompt: usage.prompt_tokens, completion: usage.completion_tokens };
     for (const choice of choices) add(generation.choices, choice);
@@ -91,9 +90,9 @@ function add(
   { index, text, message, delta, logprobs, finish_reason }: WireChoice,
 ): void {
   const choice = (choices[index] ??= { text: '', reasoning: '', finish: null, logprobs: [] });
-  const said = message ?? delta;
-  choice.text += text ?? said?.content ?? '';
-  choice.reasoning += said?.reasoning_content ?? said?.reasoning ?? '';
+  const content = message ?? delta;
+  choice.text += text ?? content?.content ?? '';
+  choice.reasoning += content?.reasoning_content ?? content?.reasoning ?? '';
   choice.finish = finish_reason ?? choice.finish;
   if (logprobs) choice.logprobs.push(...tokensOf(logprobs));
 }

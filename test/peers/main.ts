@@ -1,7 +1,7 @@
 /**
- * Compares the service with real servers behind it: the same request directly and through the service, field by
- * field; and each case of `schemas.ts`, whether the server enforces what the service lets through. `SLUICE_TEST_VLLM`
- * and `SLUICE_TEST_LLAMA_SERVER` are the addresses of the servers. Not part of `npm test`.
+ * Compares the service with real servers: sends the same requests directly and through the service, and checks that the
+ * servers enforce the schemas in `schemas.ts` that the service accepts. `SLUICE_TEST_VLLM` and
+ * `SLUICE_TEST_LLAMA_SERVER` are the URLs of the servers. Not part of `npm test`.
  */
 import { openReplica } from '../../src/engine/client.ts';
 import { satisfies } from '../engine/llama/json-schema.ts';
@@ -28,28 +28,25 @@ const MODEL = 'test/peer';
 
 const PATHS = { chat: '/v1/chat/completions', text: '/v1/completions' } as const;
 
-/** Tokens of each sample, and samples of each schema: enough for an unconstrained model to break it. */
+/** Tokens per sample and samples per schema, enough for an unconstrained model to violate it. */
 const SAMPLE_TOKENS = 48;
 const SAMPLES = 4;
 
-/** A server, and the service in front of it. */
+/** A server and a service in front of it. */
 interface Peer {
   server: Server;
   url: string;
-  /** What the server calls its model. */
+  /** Name of the model on the server. */
   model: string;
   contextTokens: number;
   service: TestService;
 }
 
-/** Comparisons that agreed, in fields, and what did not. */
 const total = { comparisons: 0, fields: 0, differences: 0 };
 
 const servers = (['vllm', 'llama-server'] as const).filter((server) => ADDRESSES[server]);
 if (servers.length === 0) {
-  console.error(
-    'Neither SLUICE_TEST_VLLM nor SLUICE_TEST_LLAMA_SERVER is set: there is no server to compare with.',
-  );
+  console.error('Neither SLUICE_TEST_VLLM nor SLUICE_TEST_LLAMA_SERVER is set.');
   process.exit(1);
 }
 for (const server of servers) await compareWith(server);
@@ -75,14 +72,14 @@ async function compareWith(server: Server): Promise<void> {
   for (const each of REFUSED_CASES)
     await report(each.name, () => refusal(peer, each.kind, each.body, each.code));
   await report('a prompt that fills the context', async () =>
-    refusal(peer, 'text', { prompt: await filling(peer) }, 'context_length_exceeded'),
+    refusal(peer, 'text', { prompt: await promptOfContextLength(peer) }, 'context_length_exceeded'),
   );
   for (const { name, schema, [server]: keyword } of SCHEMA_CASES) {
     await report(`schema: ${name}`, () => enforcement(peer, schema, keyword));
   }
 }
 
-/** Runs one comparison, and prints what differs. */
+/** Runs a comparison and prints the differences. */
 async function report(
   name: string,
   run: () => Promise<{ agreed: number; differences: string[] }>,
@@ -103,14 +100,14 @@ async function comparison(
   const body = { max_tokens: contextTokens, ...directBody(each, server, model) };
   if ('max_completion_tokens' in body) Reflect.deleteProperty(body, 'max_tokens');
   const direct = await generate(url + PATHS[each.kind], body);
-  const through = await generate(service.url + PATHS[each.kind], serviceBody(each, MODEL), service.key);
+  const viaService = await generate(service.url + PATHS[each.kind], serviceBody(each, MODEL), service.key);
   if (direct.status !== 200)
     return { agreed: 0, differences: [`the server refused it: ${direct.error?.message}`] };
   const { top_logprobs: ofChat, logprobs: ofText } = each.body;
-  return compare(direct, through, Number(each.kind === 'chat' ? (ofChat ?? 0) : (ofText ?? 0)));
+  return compare(direct, viaService, Number(each.kind === 'chat' ? (ofChat ?? 0) : (ofText ?? 0)));
 }
 
-/** Both refuse the request with a 400, the service with this code. */
+/** Expects that both refuse the request with a 400, and the service with this code. */
 async function refusal(
   { url, model, service }: Peer,
   kind: 'chat' | 'text',
@@ -118,20 +115,17 @@ async function refusal(
   code: string,
 ): Promise<{ agreed: number; differences: string[] }> {
   const direct = await generate(url + PATHS[kind], { model, ...body });
-  const through = await generate(service.url + PATHS[kind], { model: MODEL, ...body }, service.key);
+  const viaService = await generate(service.url + PATHS[kind], { model: MODEL, ...body }, service.key);
   const expected = [400, 400, code];
-  const actual = [direct.status, through.status, through.error?.code];
+  const actual = [direct.status, viaService.status, viaService.error?.code];
   if (expected.join() === actual.join()) return { agreed: 2, differences: [] };
   return {
     agreed: 0,
-    differences: [`expected ${expected.join()}, got ${actual.join()}: ${through.error?.message}`],
+    differences: [`expected ${expected.join()}, got ${actual.join()}: ${viaService.error?.message}`],
   };
 }
 
-/**
- * The service refuses the schema at the keyword, or the server holds every sample to it. A sample that was cut off
- * tells nothing, so it counts for neither.
- */
+/** Expects that the service refuses the keyword, or that all samples match the schema. Ignores truncated samples. */
 async function enforcement(
   { service }: Peer,
   schema: Record<string, unknown>,
@@ -164,16 +158,16 @@ async function enforcement(
     const [choice] = choices;
     if (status !== 200) differences.push(`status ${status}: ${error?.message}`);
     else if (choice?.finish !== 'length') {
-      if (choice && holds(choice.text, schema)) agreed++;
+      if (choice && matches(choice.text, schema)) agreed++;
       else differences.push(`wrote ${JSON.stringify(choice?.text)}`);
     }
   }
   return { agreed, differences };
 }
 
-function holds(text: string, schema: Record<string, unknown>): boolean {
+function matches(text: string, schema: Record<string, unknown>): boolean {
   try {
-    // vLLM may write control characters where a string has a bound of its length; docs/structured-outputs.md says so.
+    // vLLM may generate control characters in strings with a maximum length (see docs/structured-outputs.md).
     const printable = /^"[^"]*"$/.test(text) ? text.replaceAll(/\p{Cc}/gu, '?') : text;
     return satisfies(JSON.parse(printable), schema, schema, false);
   } catch {
@@ -187,8 +181,8 @@ async function modelOf(url: string): Promise<string> {
   return data[0]?.id ?? '';
 }
 
-/** A prompt of exactly as many tokens as the context has. */
-async function filling({ url, model, contextTokens }: Peer): Promise<string> {
+/** Returns a prompt with exactly as many tokens as the context. */
+async function promptOfContextLength({ url, model, contextTokens }: Peer): Promise<string> {
   const tokensOf = async (prompt: string): Promise<number> => {
     const body = JSON.stringify({ model, prompt, content: prompt });
     const response = await fetch(`${url}/tokenize`, {

@@ -1,17 +1,17 @@
-/** A generation that is asked for twice: of the server itself, and through the service. */
+/** A request to send directly and through the service. */
 export interface PeerCase {
   name: string;
   kind: 'chat' | 'text';
   body: Record<string, unknown>;
-  /** Servers that honor every field of it; both unless given. */
+  /** Servers that support all its fields. Defaults to both. */
   servers?: readonly Server[];
-  /** Fields of the body that the service writes differently for this server. */
+  /** Fields that are different in direct requests. */
   direct?: Partial<Record<Server, Record<string, unknown>>>;
 }
 
 export type Server = 'vllm' | 'llama-server';
 
-/** Sampling that the service sends in full; the server has other defaults. */
+/** Sampling parameters that the service adds, because the servers have different defaults. */
 const NEUTRAL: Readonly<Record<Server, Record<string, unknown>>> = {
   vllm: {
     temperature: 1,
@@ -30,18 +30,18 @@ const NEUTRAL: Readonly<Record<Server, Record<string, unknown>>> = {
     repeat_penalty: 1,
     presence_penalty: 0,
     frequency_penalty: 0,
-    // The service keeps accounts apart; a reused prefix may also change the last bits of a probability.
+    // As the service does, to separate accounts. A reused prefix may also change the last bits of probabilities.
     cache_prompt: false,
   },
 };
 
-/** The body as a caller would send it to the server itself. */
+/** Returns the body of the direct request. */
 export function directBody({ kind, body, direct }: PeerCase, server: Server, model: string): object {
   const start = kind === 'chat' ? { messages: MESSAGES } : { prompt: PROMPT };
   return { model, ...start, ...NEUTRAL[server], ...body, ...direct?.[server] };
 }
 
-/** The body as a caller sends it to the service. */
+/** Returns the body of the request to the service. */
 export function serviceBody({ kind, body }: PeerCase, model: string): object {
   const start = kind === 'chat' ? { messages: MESSAGES } : { prompt: PROMPT };
   return { model, ...start, ...body };
@@ -56,7 +56,7 @@ const PROMPT = 'The capital of France is';
 const VLLM: readonly Server[] = ['vllm'];
 const GREEDY = { temperature: 0, max_tokens: 12 };
 
-/** What both kinds of generation have in common. */
+/** Cases for both endpoints. */
 const SHARED: readonly Omit<PeerCase, 'kind'>[] = [
   { name: 'greedy', body: GREEDY },
   { name: 'one token', body: { ...GREEDY, max_tokens: 1 } },
@@ -76,7 +76,7 @@ const SHARED: readonly Omit<PeerCase, 'kind'>[] = [
   { name: 'a bias for one token', body: { ...GREEDY, max_tokens: 5, logit_bias: { 100: 100 } } },
   { name: 'a stop sequence', body: { ...GREEDY, stop: ['e'], max_tokens: 40 } },
   { name: 'stop sequences', body: { ...GREEDY, stop: ['a', ' ', 'the'], max_tokens: 40 } },
-  { name: 'no bound, ended by a stop sequence', body: { temperature: 0, stop: ['s', '.', '\n'] } },
+  { name: 'a stop sequence without a maximum', body: { temperature: 0, stop: ['s', '.', '\n'] } },
   { name: 'two choices', body: { temperature: 1, seed: 5, n: 2, max_tokens: 8 }, servers: VLLM },
   {
     name: 'json_object',
@@ -148,7 +148,7 @@ const TEXT: readonly Omit<PeerCase, 'kind'>[] = [
   { name: 'echo', body: { ...GREEDY, echo: true }, servers: VLLM },
 ];
 
-/** Each whole and as a stream. */
+/** All cases, non-streaming and streaming. */
 export const PEER_CASES: readonly PeerCase[] = (
   [
     ...SHARED.map((each) => ({ ...each, kind: 'chat' as const })),
@@ -160,7 +160,7 @@ export const PEER_CASES: readonly PeerCase[] = (
   { ...each, name: `${each.name}, streamed`, body: { ...each.body, stream: true } },
 ]);
 
-/** A request that the server itself refuses. */
+/** A request that the server refuses. */
 export interface RefusedCase {
   name: string;
   kind: 'chat' | 'text';

@@ -1,4 +1,4 @@
-/** A JSON schema, with the keyword that each kind of server does not enforce; null: it enforces all of them. */
+/** A JSON schema, with the keyword that each server does not enforce; null: it enforces all. */
 export interface SchemaCase {
   name: string;
   schema: Record<string, unknown>;
@@ -8,7 +8,7 @@ export interface SchemaCase {
 
 const cases: SchemaCase[] = [];
 
-/** Both kinds of server enforce it. */
+/** Adds a schema that both servers enforce. */
 function enforced(name: string, schema: Record<string, unknown>): void {
   cases.push({ name, schema, vllm: null, 'llama-server': null });
 }
@@ -40,9 +40,9 @@ enforced('type: null', nothing);
 enforced('several types', { type: ['boolean', 'null'] });
 enforced('enum', { enum: ['a"b', 'é', '\n', '\\', 1.5, null, { a: [1] }] });
 enforced('const', { const: { a: [1] } });
-enforced('enum beside its type', { type: 'string', enum: ['a', 'b'] });
-refused('enum beside another type', { type: 'string', enum: ['a', 1] }, both('enum'));
-refused('const beside another type', { type: 'string', const: 1 }, both('const'));
+enforced('enum with its type', { type: 'string', enum: ['a', 'b'] });
+refused('enum with another type', { type: 'string', enum: ['a', 1] }, both('enum'));
+refused('const with another type', { type: 'string', const: 1 }, both('const'));
 enforced('properties', object({ a: boolean, b: boolean }));
 enforced('properties and additionalProperties', object({ a: boolean }, { additionalProperties: nothing }));
 enforced('properties without a type', {
@@ -62,7 +62,7 @@ refused(
   { 'llama-server': 'propertyNames' },
 );
 refused(
-  'propertyNames beside properties',
+  'propertyNames with properties',
   {
     type: 'object',
     properties: { a: boolean },
@@ -87,7 +87,7 @@ refused(
   { 'llama-server': 'items' },
 );
 refused(
-  'prefixItems and too low maxItems',
+  'prefixItems and a smaller maxItems',
   { type: 'array', prefixItems: [boolean, nothing], maxItems: 1 },
   both('maxItems'),
 );
@@ -155,8 +155,8 @@ for (const text of [
 ]) {
   refused(`pattern ${text}`, pattern(text), both('pattern'));
 }
-refused('pattern beside maxLength', { ...pattern('^[ab]+$'), maxLength: 4 }, both('pattern'));
-refused('pattern beside minLength', { ...pattern('^[ab]*$'), minLength: 4 }, both('pattern'));
+refused('pattern with maxLength', { ...pattern('^[ab]+$'), maxLength: 4 }, both('pattern'));
+refused('pattern with minLength', { ...pattern('^[ab]*$'), minLength: 4 }, both('pattern'));
 
 for (const format of ['date', 'time', 'date-time', 'uuid'])
   enforced(`format ${format}`, { type: 'string', format });
@@ -164,16 +164,20 @@ for (const format of ['duration', 'email', 'ipv4', 'ipv6', 'hostname', 'uri']) {
   refused(`format ${format}`, { type: 'string', format }, { 'llama-server': 'format' });
 }
 refused('format unknown', { type: 'string', format: 'nonsense' }, both('format'));
-refused('format beside maxLength', { type: 'string', format: 'email', maxLength: 8 }, both('format'));
+refused('format with maxLength', { type: 'string', format: 'email', maxLength: 8 }, both('format'));
 
 enforced('bounds of an integer', { type: 'integer', minimum: -12, maximum: -10 });
 enforced('exclusive bounds of an integer', { type: 'integer', exclusiveMinimum: 10, exclusiveMaximum: 13 });
 refused(
-  'bounds of both kinds',
+  'inclusive and exclusive bounds',
   { type: 'integer', minimum: 5, exclusiveMinimum: 8, maximum: 10 },
   { 'llama-server': 'exclusiveMinimum' },
 );
-refused('bounds that are not whole', { type: 'integer', minimum: 10.5, maximum: 12.5 }, both('minimum'));
+refused(
+  'fractional bounds of an integer',
+  { type: 'integer', minimum: 10.5, maximum: 12.5 },
+  both('minimum'),
+);
 refused('bounds beyond 2^53', { type: 'integer', minimum: 1e30 }, both('minimum'));
 refused('bounds of a number', { type: 'number', minimum: 10, maximum: 12 }, { 'llama-server': 'minimum' });
 refused(
@@ -200,7 +204,7 @@ enforced(
   '$ref to definitions',
   object({ a: { $ref: '#/definitions/x' } }, { definitions: { x: { enum: ['r'] } } }),
 );
-enforced('$ref that recurs', {
+enforced('recursive $ref', {
   $ref: '#/$defs/n',
   $defs: { n: object({ c: { anyOf: [nothing, { $ref: '#/$defs/n' }] } }) },
 });
