@@ -114,7 +114,7 @@ export async function fillQueue(test: TestService): Promise<AsyncDisposable> {
   return {
     async [Symbol.asyncDispose]() {
       stop.abort();
-      // The reference to the response prevents that the garbage collector cancels it.
+      // This reference keeps the garbage collector from cancelling the response.
       await Promise.allSettled([running, waiting]);
       await waitForFreeSlots(test);
     },

@@ -11,9 +11,9 @@ import { Fixture } from './store-fixture.ts';
 const MAIN = join(import.meta.dirname, '..', '..', 'src', 'main.ts');
 const { NAME, BYTES } = Fixture;
 
-function start(at: Fixture, ...args: readonly string[]) {
+function start(fixture: Fixture, ...args: readonly string[]) {
   const child = spawn(process.execPath, [MAIN, 'models', ...args], {
-    env: { PATH: '', SLUICE_HOME: at.home, HF_ENDPOINT: at.hub.endpoint },
+    env: { PATH: '', SLUICE_HOME: fixture.home, HF_ENDPOINT: fixture.hub.endpoint },
   });
   const output = { stdout: '', stderr: '' };
   child.stdout.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
@@ -22,41 +22,41 @@ function start(at: Fixture, ...args: readonly string[]) {
   return { child, output, ended };
 }
 
-const run = (at: Fixture, ...args: readonly string[]) => start(at, ...args).ended;
+const run = (fixture: Fixture, ...args: readonly string[]) => start(fixture, ...args).ended;
 
 describe('sluice models', () => {
   it('pulls, lists, verifies and removes models', async () => {
-    await using at = await Fixture.open();
-    const pulled = await run(at, 'pull', NAME);
-    assert.deepEqual([pulled.status, pulled.stdout], [0, `${at.file}\n`], pulled.stderr);
+    await using fixture = await Fixture.open();
+    const pulled = await run(fixture, 'pull', NAME);
+    assert.deepEqual([pulled.status, pulled.stdout], [0, `${fixture.file}\n`], pulled.stderr);
     assert.match(pulled.stderr, /Downloading tiny\.gguf, 301 kB of 301 kB/);
 
-    const listed = await run(at, 'list', '--json');
+    const listed = await run(fixture, 'list', '--json');
     const [model] = JSON.parse(listed.stdout);
     assert.deepEqual(
       { ...model, pulled_at: typeof model.pulled_at },
       {
         id: null,
-        file: at.file,
-        files: [at.file],
+        file: fixture.file,
+        files: [fixture.file],
         size_bytes: BYTES.length,
         sha256: sha256(BYTES),
         source: NAME,
         pulled_at: 'string',
       },
     );
-    assert.match((await run(at, 'list')).stdout, /^ID +SIZE +SOURCE +FILE\n- +30\d kB +hf:owner/);
+    assert.match((await run(fixture, 'list')).stdout, /^ID +SIZE +SOURCE +FILE\n- +30\d kB +hf:owner/);
 
-    const verified = await run(at, 'verify', '--json');
-    assert.deepEqual(JSON.parse(verified.stdout), [{ file: at.file, ok: true, fault: null }]);
-    assert.equal((await run(at, 'remove', NAME)).status, 0);
-    const again = await run(at, 'remove', NAME);
+    const verified = await run(fixture, 'verify', '--json');
+    assert.deepEqual(JSON.parse(verified.stdout), [{ file: fixture.file, ok: true, fault: null }]);
+    assert.equal((await run(fixture, 'remove', NAME)).status, 0);
+    const again = await run(fixture, 'remove', NAME);
     assert.deepEqual([again.status, again.stderr], [1, `${NAME} is not downloaded\n`]);
   });
 
   it('lists the catalog', async () => {
-    await using at = await Fixture.open();
-    const { stdout } = await run(at, 'list', '--available', '--json');
+    await using fixture = await Fixture.open();
+    const { stdout } = await run(fixture, 'list', '--available', '--json');
     const ids = JSON.parse(stdout).map(({ id }: { id: string }) => id);
     assert.deepEqual(
       ids,
@@ -65,9 +65,9 @@ describe('sluice models', () => {
   });
 
   it('exits with 1 and the reasons, without a stack trace, when all sources fail', async () => {
-    await using at = await Fixture.open();
-    at.hub.status = 404;
-    const { status, stderr } = await run(at, 'pull', NAME);
+    await using fixture = await Fixture.open();
+    fixture.hub.status = 404;
+    const { status, stderr } = await run(fixture, 'pull', NAME);
     assert.equal(status, 1);
     assert.match(
       stderr,
@@ -77,12 +77,12 @@ describe('sluice models', () => {
   });
 
   it('exits with 130 on Ctrl-C and resumes later', async () => {
-    await using at = await Fixture.open();
-    at.hub.script = [{ stallAfter: 8000 }];
-    const pull = start(at, 'pull', NAME);
+    await using fixture = await Fixture.open();
+    fixture.hub.script = [{ stallAfter: 8000 }];
+    const pull = start(fixture, 'pull', NAME);
     using child = pull.child;
     while (
-      !(await stat(`${at.file}.part`).then(
+      !(await stat(`${fixture.file}.part`).then(
         ({ size }) => size === 8000,
         () => false,
       ))
@@ -92,7 +92,7 @@ describe('sluice models', () => {
     child.kill('SIGINT');
     assert.equal((await pull.ended).status, 130);
     assert.match(pull.output.stderr, /Interrupted\. Run the same command again to resume/);
-    assert.equal((await run(at, 'pull', NAME)).status, 0);
-    assert.equal(at.hub.fetches.at(-1)?.range, 'bytes=8000-');
+    assert.equal((await run(fixture, 'pull', NAME)).status, 0);
+    assert.equal(fixture.hub.fetches.at(-1)?.range, 'bytes=8000-');
   });
 });

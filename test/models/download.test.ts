@@ -15,24 +15,24 @@ const TOKEN = 'hf_canary_of_a_token';
 
 describe('a pull from the Hub', () => {
   it('downloads the file and records its source', async () => {
-    await using at = await Fixture.open();
-    const model = await at.store().pull(NAME, { onProgress: at.onProgress });
-    assert.deepEqual(await readFile(at.file), BYTES);
+    await using fixture = await Fixture.open();
+    const model = await fixture.store().pull(NAME, { onProgress: fixture.onProgress });
+    assert.deepEqual(await readFile(fixture.file), BYTES);
     assert.deepEqual(
       { ...model, pulledAt: null },
       {
         id: null,
-        file: at.file,
-        files: [at.file],
+        file: fixture.file,
+        files: [fixture.file],
         sizeBytes: BYTES.length,
         sha256: sha256(BYTES),
         source: NAME,
         pulledAt: null,
       },
     );
-    assert.deepEqual(await at.names(), ['tiny.gguf', 'tiny.gguf.json']);
-    assert.equal((await stat(at.file)).mode & 0o777, 0o600);
-    const last = at.progress.at(-1);
+    assert.deepEqual(await fixture.names(), ['tiny.gguf', 'tiny.gguf.json']);
+    assert.equal((await stat(fixture.file)).mode & 0o777, 0o600);
+    const last = fixture.progress.at(-1);
     assert.deepEqual(
       [last?.phase, last?.receivedBytes, last?.totalBytes],
       ['downloading', BYTES.length, BYTES.length],
@@ -40,62 +40,62 @@ describe('a pull from the Hub', () => {
   });
 
   it('sends no requests the second time', async () => {
-    await using at = await Fixture.open();
-    await at.store().pull(NAME);
-    const { length } = at.hub.requests;
-    assert.equal((await at.store().pull(NAME)).file, at.file);
-    assert.equal(await at.store().resolve('any/id', NAME), at.file);
-    assert.equal(at.hub.requests.length, length);
+    await using fixture = await Fixture.open();
+    await fixture.store().pull(NAME);
+    const { length } = fixture.hub.requests;
+    assert.equal((await fixture.store().pull(NAME)).file, fixture.file);
+    assert.equal(await fixture.store().resolve('any/id', NAME), fixture.file);
+    assert.equal(fixture.hub.requests.length, length);
   });
 
   it('requests the revision', async () => {
-    await using at = await Fixture.open();
-    const model = await at.store().pull('hf:owner/repo/tiny.gguf@refs/pr/1');
+    await using fixture = await Fixture.open();
+    const model = await fixture.store().pull('hf:owner/repo/tiny.gguf@refs/pr/1');
     assert.match(model.file, /repo@refs%2Fpr%2F1\/tiny\.gguf$/);
-    assert.equal(at.hub.requests[0]?.path, '/owner/repo/resolve/refs%2Fpr%2F1/tiny.gguf');
+    assert.equal(fixture.hub.requests[0]?.path, '/owner/repo/resolve/refs%2Fpr%2F1/tiny.gguf');
   });
 
   it('sends the token only to the Hub, and does not reveal it', async () => {
-    await using at = await Fixture.open();
-    at.hub.script = [{ status: 403 }];
-    const env = { HF_ENDPOINT: at.hub.endpoint, HF_TOKEN: TOKEN };
+    await using fixture = await Fixture.open();
+    fixture.hub.script = [{ status: 403 }];
+    const env = { HF_ENDPOINT: fixture.hub.endpoint, HF_TOKEN: TOKEN };
     const message = await fails(
-      at.store({ env }).pull(NAME, { onProgress: at.onProgress }),
+      fixture.store({ env }).pull(NAME, { onProgress: fixture.onProgress }),
       /refused access \(403\)/,
     );
-    await at.store({ env }).pull(NAME, { onProgress: at.onProgress });
-    for (const { host, authorization } of at.hub.requests) {
+    await fixture.store({ env }).pull(NAME, { onProgress: fixture.onProgress });
+    for (const { host, authorization } of fixture.hub.requests) {
       assert.equal(authorization, host === 'hub' ? `Bearer ${TOKEN}` : null);
     }
     const visible = [
       message,
-      ...at.logged,
-      JSON.stringify(at.progress),
-      await readFile(`${at.file}.json`, 'utf8'),
+      ...fixture.logged,
+      JSON.stringify(fixture.progress),
+      await readFile(`${fixture.file}.json`, 'utf8'),
     ];
     assert(!visible.join('\n').includes(TOKEN));
   });
 
   it('checks the bytes against the SHA-256 of the Hub', async () => {
-    await using at = await Fixture.open();
-    at.hub.script = [{ corrupt: true }];
-    await fails(at.store().pull(NAME), new RegExp(`wrong checksum: .* expected ${sha256(BYTES)}`));
-    assert.deepEqual(await at.names(), []);
+    await using fixture = await Fixture.open();
+    fixture.hub.script = [{ corrupt: true }];
+    await fails(fixture.store().pull(NAME), new RegExp(`wrong checksum: .* expected ${sha256(BYTES)}`));
+    assert.deepEqual(await fixture.names(), []);
   });
 
   it('refuses a file that is not a model', async () => {
-    await using at = await Fixture.open();
-    at.hub.files.set('tiny.gguf', Buffer.from('<html>Please sign in</html>'));
-    await fails(at.store().pull(NAME), /not a GGUF file: it starts with "<htm"/);
-    at.hub.files.set('tiny.gguf', buildGguf({ cutBytes: 60 }));
-    await fails(at.store().pull(NAME), /truncated: its tensors need/);
-    assert.deepEqual(await at.names(), []);
+    await using fixture = await Fixture.open();
+    fixture.hub.files.set('tiny.gguf', Buffer.from('<html>Please sign in</html>'));
+    await fails(fixture.store().pull(NAME), /not a GGUF file: it starts with "<htm"/);
+    fixture.hub.files.set('tiny.gguf', buildGguf({ cutBytes: 60 }));
+    await fails(fixture.store().pull(NAME), /truncated: its tensors need/);
+    assert.deepEqual(await fixture.names(), []);
   });
 
   it('refuses a file of a different size than announced', async () => {
-    await using at = await Fixture.open();
-    at.hub.linkedSize = BYTES.length + 1;
-    await fails(at.store().pull(NAME), /announced \d+ bytes; expected \d+/);
+    await using fixture = await Fixture.open();
+    fixture.hub.linkedSize = BYTES.length + 1;
+    await fails(fixture.store().pull(NAME), /announced \d+ bytes; expected \d+/);
   });
 
   for (const [status, advice] of [
@@ -105,31 +105,31 @@ describe('a pull from the Hub', () => {
     [500, /responded with status 500/],
   ] as const) {
     it(`fails immediately on status ${status}`, async () => {
-      await using at = await Fixture.open();
-      at.hub.status = status;
-      await fails(at.store().pull(NAME), advice);
-      assert.equal(at.hub.requests.length, 1);
+      await using fixture = await Fixture.open();
+      fixture.hub.status = status;
+      await fails(fixture.store().pull(NAME), advice);
+      assert.equal(fixture.hub.requests.length, 1);
     });
   }
 
   it('fails immediately if the connection is refused, and explains how to add the file manually', async () => {
-    await using at = await Fixture.open();
-    const { endpoint } = at.hub;
-    const store = at.store({ env: { HF_ENDPOINT: 'http://127.0.0.1:9' } });
+    await using fixture = await Fixture.open();
+    const { endpoint } = fixture.hub;
+    const store = fixture.store({ env: { HF_ENDPOINT: 'http://127.0.0.1:9' } });
     const message = await fails(store.pull(NAME), /127\.0\.0\.1:9 cannot be reached: .*ECONNREFUSED/);
     assert(
-      message.includes(`copy it to ${at.file}`) &&
+      message.includes(`copy it to ${fixture.file}`) &&
         message.includes('engine.file') &&
         message.includes('hf:owner/repo/file.gguf'),
     );
     await fails(
-      at.store({ env: { HF_ENDPOINT: endpoint.replace('http', 'ftp') } }).pull(NAME),
+      fixture.store({ env: { HF_ENDPOINT: endpoint.replace('http', 'ftp') } }).pull(NAME),
       /HF_ENDPOINT/,
     );
   });
 
   it('uses the proxy in the environment', async () => {
-    await using at = await Fixture.open();
+    await using fixture = await Fixture.open();
     const requested: string[] = [];
     const proxy = createServer((request, response) => {
       requested.push(request.url ?? '');
@@ -144,22 +144,25 @@ describe('a pull from the Hub', () => {
     // A server that listens on TCP has an address of this type.
     const { port } = proxy.address() as AddressInfo;
     const env = { HF_ENDPOINT: 'https://hub.invalid', HTTPS_PROXY: `http://127.0.0.1:${port}` };
-    await fails(at.store({ env }).pull(NAME), /hub\.invalid/);
+    await fails(fixture.store({ env }).pull(NAME), /hub\.invalid/);
     assert.deepEqual(requested, ['hub.invalid:443']);
-    await fails(at.store({ env: { ...env, NO_PROXY: 'hub.invalid' } }).pull(NAME), /ENOTFOUND|EAI_AGAIN/);
+    await fails(
+      fixture.store({ env: { ...env, NO_PROXY: 'hub.invalid' } }).pull(NAME),
+      /ENOTFOUND|EAI_AGAIN/,
+    );
     assert.equal(requested.length, 1);
     proxy.closeAllConnections();
     proxy.close();
   });
 
   it('fails if the server does not respond', async () => {
-    await using at = await Fixture.open();
+    await using fixture = await Fixture.open();
     const silent = createServer(() => {});
     silent.listen(0, '127.0.0.1');
     await once(silent, 'listening');
     // A server that listens on TCP has an address of this type.
     const { port } = silent.address() as AddressInfo;
-    const store = at.store({
+    const store = fixture.store({
       env: { HF_ENDPOINT: `http://127.0.0.1:${port}` },
       timeouts: { connectMs: 50, responseMs: 50 },
     });
@@ -171,84 +174,84 @@ describe('a pull from the Hub', () => {
 
 describe('a pull that loses the connection', () => {
   it('resumes', async () => {
-    await using at = await Fixture.open();
-    at.hub.script = [{ cutAfter: 1000 }, { cutAfter: 2000 }];
-    await at.store().pull(NAME);
+    await using fixture = await Fixture.open();
+    fixture.hub.script = [{ cutAfter: 1000 }, { cutAfter: 2000 }];
+    await fixture.store().pull(NAME);
     assert.deepEqual(
-      at.hub.fetches.map(({ range }) => range),
+      fixture.hub.fetches.map(({ range }) => range),
       [null, 'bytes=1000-', 'bytes=3000-'],
     );
-    assert.deepEqual(await readFile(at.file), BYTES);
+    assert.deepEqual(await readFile(fixture.file), BYTES);
   });
 
   it('downloads the whole file after any interruptions', async () => {
     const cut = fc.record({ cutAfter: fc.integer({ min: 1, max: BYTES.length }) });
     await fc.assert(
       fc.asyncProperty(fc.array(cut, { maxLength: 3 }), fc.boolean(), async (script, linked) => {
-        await using at = await Fixture.open();
-        at.hub.script = script;
-        at.hub.linked = linked;
-        await at.store().pull(NAME);
-        assert.deepEqual(await readFile(at.file), BYTES);
-        assert.deepEqual(await at.names(), ['tiny.gguf', 'tiny.gguf.json']);
+        await using fixture = await Fixture.open();
+        fixture.hub.script = script;
+        fixture.hub.linked = linked;
+        await fixture.store().pull(NAME);
+        assert.deepEqual(await readFile(fixture.file), BYTES);
+        assert.deepEqual(await fixture.names(), ['tiny.gguf', 'tiny.gguf.json']);
       }),
       { numRuns: 10 },
     );
   });
 
   it('resumes when the server stops sending', async () => {
-    await using at = await Fixture.open();
-    at.hub.script = [{ stallAfter: 5000 }];
-    await at.store({ timeouts: { idleMs: 20 } }).pull(NAME);
+    await using fixture = await Fixture.open();
+    fixture.hub.script = [{ stallAfter: 5000 }];
+    await fixture.store({ timeouts: { idleMs: 20 } }).pull(NAME);
     assert.deepEqual(
-      at.hub.fetches.map(({ range }) => range),
+      fixture.hub.fetches.map(({ range }) => range),
       [null, 'bytes=5000-'],
     );
   });
 
   it('leaves a part file that the next pull resumes', async () => {
-    await using at = await Fixture.open();
-    at.hub.script = [{ cutAfter: 4000 }, { status: 403 }];
-    await fails(at.store().pull(NAME), /403/);
-    assert.deepEqual(await at.names(), ['tiny.gguf.part', 'tiny.gguf.part.json']);
-    await at.store().pull(NAME, { onProgress: at.onProgress });
-    assert.equal(at.hub.fetches.at(-1)?.range, 'bytes=4000-');
-    assert.deepEqual(await readFile(at.file), BYTES);
-    assert(at.progress.some(({ phase, totalBytes }) => phase === 'checking' && totalBytes === 4000));
+    await using fixture = await Fixture.open();
+    fixture.hub.script = [{ cutAfter: 4000 }, { status: 403 }];
+    await fails(fixture.store().pull(NAME), /403/);
+    assert.deepEqual(await fixture.names(), ['tiny.gguf.part', 'tiny.gguf.part.json']);
+    await fixture.store().pull(NAME, { onProgress: fixture.onProgress });
+    assert.equal(fixture.hub.fetches.at(-1)?.range, 'bytes=4000-');
+    assert.deepEqual(await readFile(fixture.file), BYTES);
+    assert(fixture.progress.some(({ phase, totalBytes }) => phase === 'checking' && totalBytes === 4000));
   });
 
   it('starts again when the Hub has a different file', async () => {
-    await using at = await Fixture.open();
-    at.hub.script = [{ cutAfter: 4000 }, { status: 403 }];
-    await fails(at.store().pull(NAME), /403/);
+    await using fixture = await Fixture.open();
+    fixture.hub.script = [{ cutAfter: 4000 }, { status: 403 }];
+    await fails(fixture.store().pull(NAME), /403/);
     const other = buildGguf({ metadata: { ...TINY_METADATA, 'general.description': 'y'.repeat(300_000) } });
-    at.hub.files.set('tiny.gguf', other);
-    await at.store().pull(NAME);
-    assert.equal(at.hub.fetches.at(-1)?.range, null);
-    assert.deepEqual(await readFile(at.file), other);
+    fixture.hub.files.set('tiny.gguf', other);
+    await fixture.store().pull(NAME);
+    assert.equal(fixture.hub.fetches.at(-1)?.range, null);
+    assert.deepEqual(await readFile(fixture.file), other);
   });
 
   it('requests nothing when the part file is complete', async () => {
-    await using at = await Fixture.open();
-    await mkdir(dirname(at.file), { recursive: true });
-    await writeFile(`${at.file}.part`, BYTES);
+    await using fixture = await Fixture.open();
+    await mkdir(dirname(fixture.file), { recursive: true });
+    await writeFile(`${fixture.file}.part`, BYTES);
     await writeFile(
-      `${at.file}.part.json`,
+      `${fixture.file}.part.json`,
       JSON.stringify({ identity: `sha256:${sha256(BYTES)}`, totalBytes: BYTES.length }),
     );
-    await at.store().pull(NAME);
-    assert.equal(at.hub.fetches.length, 0);
-    assert.deepEqual(await readFile(at.file), BYTES);
+    await fixture.store().pull(NAME);
+    assert.equal(fixture.hub.fetches.length, 0);
+    assert.deepEqual(await readFile(fixture.file), BYTES);
   });
 });
 
 describe('a pull from a URL', () => {
   it('resumes only if the file is the same', async () => {
-    await using at = await Fixture.open();
-    at.hub.script = [{ cutAfter: 1000 }];
-    await at.store().pull(at.hub.storeUrl('tiny.gguf'));
+    await using fixture = await Fixture.open();
+    fixture.hub.script = [{ cutAfter: 1000 }];
+    await fixture.store().pull(fixture.hub.storeUrl('tiny.gguf'));
     assert.deepEqual(
-      at.hub.fetches.map(({ range, ifRange }) => [range, ifRange]),
+      fixture.hub.fetches.map(({ range, ifRange }) => [range, ifRange]),
       [
         [null, null],
         ['bytes=1000-', '"v1"'],
@@ -257,21 +260,21 @@ describe('a pull from a URL', () => {
   });
 
   it('starts again when the file changes', async () => {
-    await using at = await Fixture.open();
-    at.hub.script = [{ cutAfter: 1000 }, { newEtag: '"v2"' }];
-    const model = await at.store().pull(at.hub.storeUrl('tiny.gguf'));
+    await using fixture = await Fixture.open();
+    fixture.hub.script = [{ cutAfter: 1000 }, { newEtag: '"v2"' }];
+    const model = await fixture.store().pull(fixture.hub.storeUrl('tiny.gguf'));
     assert.deepEqual(await readFile(model.file), BYTES);
-    assert.equal(at.hub.fetches.length, 2);
+    assert.equal(fixture.hub.fetches.length, 2);
   });
 
   for (const etag of [null, 'W/"weak"']) {
     it(`does not resume ${etag === null ? 'without an ETag' : `with the ETag ${etag}`}`, async () => {
-      await using at = await Fixture.open();
-      at.hub.etag = etag;
-      at.hub.script = [{ cutAfter: 1000 }];
-      const model = await at.store().pull(at.hub.storeUrl('tiny.gguf'));
+      await using fixture = await Fixture.open();
+      fixture.hub.etag = etag;
+      fixture.hub.script = [{ cutAfter: 1000 }];
+      const model = await fixture.store().pull(fixture.hub.storeUrl('tiny.gguf'));
       assert.deepEqual(
-        at.hub.fetches.map(({ range }) => range),
+        fixture.hub.fetches.map(({ range }) => range),
         [null, null],
       );
       assert.deepEqual(await readFile(model.file), BYTES);
@@ -279,7 +282,7 @@ describe('a pull from a URL', () => {
   }
 
   it('does not follow a redirect from this machine to plain HTTP elsewhere', async () => {
-    await using at = await Fixture.open();
+    await using fixture = await Fixture.open();
     const redirecting = createServer((_, response) =>
       response.writeHead(302, { location: 'http://192.0.2.1/x.gguf' }).end(),
     );
@@ -288,7 +291,7 @@ describe('a pull from a URL', () => {
     // A server that listens on TCP has an address of this type.
     const { port } = redirecting.address() as AddressInfo;
     await fails(
-      at.store().pull(`http://127.0.0.1:${port}/x.gguf`),
+      fixture.store().pull(`http://127.0.0.1:${port}/x.gguf`),
       /redirects to http:\/\/192\.0\.2\.1; expected https/,
     );
     redirecting.closeAllConnections();

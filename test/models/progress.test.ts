@@ -56,7 +56,7 @@ describe('the progress of a pull', () => {
   });
 });
 
-function at(receivedBytes: number, changes: Partial<PullProgress> = {}): PullProgress {
+function progressAt(receivedBytes: number, changes: Partial<PullProgress> = {}): PullProgress {
   return {
     file: 'tiny.gguf',
     source: 'hf:o/r/tiny.gguf',
@@ -93,7 +93,7 @@ describe('the displayed progress', () => {
     let now = 0;
     const { stream, text } = createOutput(false);
     using bar = new ProgressBar(stream, () => now);
-    for (let percent = 0; percent <= 25; percent++) bar.update(at(percent * 1e6));
+    for (let percent = 0; percent <= 25; percent++) bar.update(progressAt(percent * 1e6));
     assert.deepEqual(text().split('\n'), [
       'Downloading tiny.gguf from hf:o/r/tiny.gguf, 0 bytes of 100.0 MB, 2.0 MB/s, 50 s left',
       'Downloading tiny.gguf, 10.0 MB of 100.0 MB, 2.0 MB/s, 45 s left',
@@ -101,9 +101,9 @@ describe('the displayed progress', () => {
       '',
     ]);
     now = 10_000;
-    bar.update(at(26e6));
+    bar.update(progressAt(26e6));
     assert.match(text(), /26\.0 MB/);
-    bar.update(at(0, { phase: 'unpacking', note: 'hf:o/r/tiny.gguf: no network' }));
+    bar.update(progressAt(0, { phase: 'unpacking', note: 'hf:o/r/tiny.gguf: no network' }));
     assert.match(text(), /^Could not download from hf:o\/r\/tiny\.gguf: no network\nExtracting/);
   });
 
@@ -111,7 +111,7 @@ describe('the displayed progress', () => {
     const { stream, text } = createOutput(true);
     {
       using bar = new ProgressBar(stream);
-      bar.update(at(50e6));
+      bar.update(progressAt(50e6));
     }
     assert.match(text(), /Downloading tiny\.gguf \[.+\] 50\.0 MB of 100\.0 MB 2\.0 MB\/s 25 s left/);
   });

@@ -15,33 +15,33 @@ const [UNSHARE, ...UNSHARE_ARGS] = ['unshare', '--map-root-user', '--mount'] as 
 
 describe('a full disk', () => {
   it('is detected for all files of a split model before the first is downloaded', async () => {
-    await using at = await Fixture.open();
-    for (const number of [1, 2, 3]) at.hub.files.set(`m-0000${number}-of-00003.gguf`, BYTES);
-    const store = at.store({ freeBytes: async () => 64 * 1024 * 1024 + 2 * BYTES.length });
+    await using fixture = await Fixture.open();
+    for (const number of [1, 2, 3]) fixture.hub.files.set(`m-0000${number}-of-00003.gguf`, BYTES);
+    const store = fixture.store({ freeBytes: async () => 64 * 1024 * 1024 + 2 * BYTES.length });
     await fails(store.pull('hf:owner/repo/m-00001-of-00003.gguf'), /the download needs 1 MB/, 'disk_full');
-    assert.equal(at.hub.fetches.length, 0);
+    assert.equal(fixture.hub.fetches.length, 0);
   });
 
   it('is detected before the download, with both sizes', async () => {
-    await using at = await Fixture.open();
-    const store = at.store({ freeBytes: async () => 30e6 });
+    await using fixture = await Fixture.open();
+    const store = fixture.store({ freeBytes: async () => 30e6 });
     await fails(
       store.pull(NAME),
       /the download needs 1 MB plus a reserve of 68 MB; .* has 30 MB free/,
       'disk_full',
     );
-    assert.deepEqual(await at.names(), ['tiny.gguf.part', 'tiny.gguf.part.json']);
+    assert.deepEqual(await fixture.names(), ['tiny.gguf.part', 'tiny.gguf.part.json']);
   });
 
   it('is reported during the download, which can be resumed', { skip: smallDiskUnavailable() }, async () => {
-    await using at = await Fixture.open();
-    await mkdir(join(at.home, 'models'));
+    await using fixture = await Fixture.open();
+    await mkdir(join(fixture.home, 'models'));
     const program = `mount -t tmpfs -o size=128k tmpfs "$1/models" && exec "$2" "$3" "$1" "$4"`;
     const child = join(import.meta.dirname, 'full-disk-child.ts');
     const { stdout } = await promisify(execFile)(
       UNSHARE,
-      [...UNSHARE_ARGS, 'sh', '-c', program, 'sh', at.home, process.execPath, child, NAME],
-      { env: { ...process.env, HF_ENDPOINT: at.hub.endpoint } },
+      [...UNSHARE_ARGS, 'sh', '-c', program, 'sh', fixture.home, process.execPath, child, NAME],
+      { env: { ...process.env, HF_ENDPOINT: fixture.hub.endpoint } },
     );
     const failure = JSON.parse(stdout);
     assert.equal(failure.fault, 'disk_full');
@@ -58,25 +58,25 @@ function smallDiskUnavailable(): string | false {
 
 describe('a pull that is aborted', () => {
   it('rejects with the reason, keeps the part file and can be resumed', async () => {
-    await using at = await Fixture.open();
+    await using fixture = await Fixture.open();
     const stop = new AbortController();
-    at.hub.script = [{ stallAfter: 7000 }];
-    const pull = at.store().pull(NAME, {
+    fixture.hub.script = [{ stallAfter: 7000 }];
+    const pull = fixture.store().pull(NAME, {
       signal: stop.signal,
       onProgress: ({ receivedBytes }) => receivedBytes > 0 && stop.abort(new Error('enough')),
     });
     await assert.rejects(pull, { message: 'enough' });
-    assert.equal((await stat(`${at.file}.part`)).size, 7000);
-    await at.store().pull(NAME);
-    assert.equal(at.hub.fetches.at(-1)?.range, 'bytes=7000-');
+    assert.equal((await stat(`${fixture.file}.part`)).size, 7000);
+    await fixture.store().pull(NAME);
+    assert.equal(fixture.hub.fetches.at(-1)?.range, 'bytes=7000-');
   });
 
   it('does not start if it was aborted before', async () => {
-    await using at = await Fixture.open();
-    await assert.rejects(at.store().pull(NAME, { signal: AbortSignal.abort(new Error('never')) }), {
+    await using fixture = await Fixture.open();
+    await assert.rejects(fixture.store().pull(NAME, { signal: AbortSignal.abort(new Error('never')) }), {
       message: 'never',
     });
-    assert.equal(at.hub.requests.length, 0);
+    assert.equal(fixture.hub.requests.length, 0);
   });
 });
 
@@ -87,53 +87,53 @@ describe('concurrent pulls', () => {
   ];
   for (const [name, script] of scripts) {
     it(`of one store share a download, ${name}`, async () => {
-      await using at = await Fixture.open();
-      at.hub.script = [...script];
-      const store = at.store();
+      await using fixture = await Fixture.open();
+      fixture.hub.script = [...script];
+      const store = fixture.store();
       const [one, two] = await Promise.all([store.pull(NAME), store.pull(NAME)]);
       assert.deepEqual(one, two);
-      assert.equal(at.hub.requests.filter(({ method }) => method === 'HEAD').length, 1);
+      assert.equal(fixture.hub.requests.filter(({ method }) => method === 'HEAD').length, 1);
     });
   }
 
   it('of two stores share a download and its progress', async () => {
-    await using at = await Fixture.open();
+    await using fixture = await Fixture.open();
     const gate = Promise.withResolvers<void>();
-    at.hub.script = [{ waitFor: gate.promise }];
+    fixture.hub.script = [{ waitFor: gate.promise }];
     const onProgress: OnProgress = (progress) => {
-      at.onProgress(progress);
+      fixture.onProgress(progress);
       if (progress.phase === 'waiting') gate.resolve();
     };
-    const first = at.store().pull(NAME, { onProgress });
-    const second = at.store().pull(NAME, { onProgress });
+    const first = fixture.store().pull(NAME, { onProgress });
+    const second = fixture.store().pull(NAME, { onProgress });
     assert.deepEqual((await first).sha256, (await second).sha256);
-    assert.equal(at.hub.fetches.length, 1);
-    assert(at.progress.some(({ phase }) => phase === 'waiting'));
+    assert.equal(fixture.hub.fetches.length, 1);
+    assert(fixture.progress.some(({ phase }) => phase === 'waiting'));
   });
 
   it('continue when one is aborted', async () => {
-    await using at = await Fixture.open();
+    await using fixture = await Fixture.open();
     const gate = Promise.withResolvers<void>();
-    at.hub.script = [{ waitFor: gate.promise }];
-    const store = at.store();
+    fixture.hub.script = [{ waitFor: gate.promise }];
+    const store = fixture.store();
     const stop = new AbortController();
     const aborted = store.pull(NAME, { signal: stop.signal });
     const other = store.pull(NAME);
     stop.abort(new Error('gone'));
     await assert.rejects(aborted, { message: 'gone' });
     gate.resolve();
-    assert.equal((await other).file, at.file);
-    assert.equal(at.hub.fetches.length, 1);
+    assert.equal((await other).file, fixture.file);
+    assert.equal(fixture.hub.fetches.length, 1);
   });
 });
 
 describe('a split model', () => {
   it('is available when all its files are', async () => {
-    await using at = await Fixture.open();
+    await using fixture = await Fixture.open();
     const parts = [1, 2, 3].map((number) => `big-0000${number}-of-00003.gguf`);
-    for (const part of parts) at.hub.files.set(`q8/${part}`, BYTES);
+    for (const part of parts) fixture.hub.files.set(`q8/${part}`, BYTES);
     const name = `hf:owner/repo/q8/${parts[1]}`;
-    const store = at.store();
+    const store = fixture.store();
     const model = await store.pull(name);
     assert.deepEqual(
       model.files.map((file) => file.split('/').at(-1)),
@@ -145,8 +145,8 @@ describe('a split model', () => {
     await truncate(model.files[2] ?? '', 10);
     assert.equal(await store.resolve('any/id', name), null);
     await store.pull(name);
-    assert.equal(at.hub.fetches.length, 4);
+    assert.equal(fixture.hub.fetches.length, 4);
     assert.equal((await store.remove(name)).length, 3);
-    assert.deepEqual(await at.names(), []);
+    assert.deepEqual(await fixture.names(), []);
   });
 });

@@ -15,70 +15,75 @@ const { NAME, BYTES } = Fixture;
 
 describe('the models folder', () => {
   it('lists complete downloads', async () => {
-    await using at = await Fixture.open();
-    const store = at.store();
+    await using fixture = await Fixture.open();
+    const store = fixture.store();
     assert.deepEqual(await store.list(), []);
     const pulled = await store.pull(NAME);
-    await writeFile(join(dirname(at.file), 'other.gguf.part'), 'x');
+    await writeFile(join(dirname(fixture.file), 'other.gguf.part'), 'x');
     assert.deepEqual(await store.list(), [pulled]);
-    await truncate(at.file, 100);
+    await truncate(fixture.file, 100);
     assert.deepEqual(await store.list(), []);
     assert.equal(await store.resolve('any/id', NAME), null);
   });
 
   it('accepts a model file that was copied into it', async () => {
-    await using at = await Fixture.open();
-    at.hub.status = 404;
-    await mkdir(dirname(at.file), { recursive: true });
-    await writeFile(at.file, buildGguf({ cutBytes: 60 }));
-    await assert.rejects(at.store().pull(NAME), PullError);
-    await writeFile(at.file, BYTES);
-    const model = await at.store().pull(NAME);
-    assert.deepEqual([model.source, model.file], ['added manually', at.file]);
+    await using fixture = await Fixture.open();
+    fixture.hub.status = 404;
+    await mkdir(dirname(fixture.file), { recursive: true });
+    await writeFile(fixture.file, buildGguf({ cutBytes: 60 }));
+    await assert.rejects(fixture.store().pull(NAME), PullError);
+    await writeFile(fixture.file, BYTES);
+    const model = await fixture.store().pull(NAME);
+    assert.deepEqual([model.source, model.file], ['added manually', fixture.file]);
   });
 
   it('detects changed and missing files', async () => {
-    await using at = await Fixture.open();
-    const store = at.store();
+    await using fixture = await Fixture.open();
+    const store = fixture.store();
     await store.pull(NAME);
-    assert.deepEqual(await store.verify(null, { onProgress: at.onProgress }), [
-      { file: at.file, fault: null },
+    assert.deepEqual(await store.verify(null, { onProgress: fixture.onProgress }), [
+      { file: fixture.file, fault: null },
     ]);
     assert(
-      at.progress.some(({ phase, receivedBytes }) => phase === 'checking' && receivedBytes === BYTES.length),
+      fixture.progress.some(
+        ({ phase, receivedBytes }) => phase === 'checking' && receivedBytes === BYTES.length,
+      ),
     );
     const bytes = Buffer.from(BYTES);
     bytes[bytes.length - 1] = 1;
-    await writeFile(at.file, bytes);
+    await writeFile(fixture.file, bytes);
     assert.match((await store.verify(NAME))[0]?.fault ?? '', /the SHA-256 is [0-9a-f]{64}, expected/);
-    await appendFile(at.file, 'x');
+    await appendFile(fixture.file, 'x');
     assert.match((await store.verify(NAME))[0]?.fault ?? '', /the size is \d+ bytes, expected/);
     assert.match((await store.verify('hf:o/r/none.gguf'))[0]?.fault ?? '', /no download record/);
   });
 
   it('removes a model, its unfinished download and empty folders', async () => {
-    await using at = await Fixture.open();
-    const store = at.store();
+    await using fixture = await Fixture.open();
+    const store = fixture.store();
     await store.pull(NAME);
-    await writeFile(`${at.file}.part`, 'x');
-    assert.deepEqual(await store.remove(NAME), [at.file]);
-    await assert.rejects(stat(join(at.home, 'models', 'hub')), { code: 'ENOENT' });
+    await writeFile(`${fixture.file}.part`, 'x');
+    assert.deepEqual(await store.remove(NAME), [fixture.file]);
+    await assert.rejects(stat(join(fixture.home, 'models', 'hub')), { code: 'ENOENT' });
     await assert.rejects(store.remove(NAME), { fault: 'not_downloaded' });
   });
 
   it('does not remove files outside it', async () => {
-    await using at = await Fixture.open();
-    const path = join(at.home, 'mine.gguf');
+    await using fixture = await Fixture.open();
+    const path = join(fixture.home, 'mine.gguf');
     await writeFile(path, BYTES);
-    await assert.rejects(at.store().remove(path), { fault: 'not_downloaded', message: /was not removed/ });
+    await assert.rejects(fixture.store().remove(path), {
+      fault: 'not_downloaded',
+      message: /was not removed/,
+    });
     assert.equal((await stat(path)).size, BYTES.length);
   });
 
   it('does not remove a file during its download', async () => {
-    await using at = await Fixture.open();
+    await using fixture = await Fixture.open();
     const gate = Promise.withResolvers<void>();
-    at.hub.script = [{ cutAfter: 1000 }, { waitFor: gate.promise }];
-    const store = at.store();
+    fixture.hub.script = [{ cutAfter: 1000 }, { waitFor: gate.promise }];
+    const store = fixture.store();
     const started = Promise.withResolvers<void>();
     const pull = store.pull(NAME, {
       onProgress: ({ receivedBytes }) => receivedBytes > 0 && started.resolve(),
@@ -92,24 +97,24 @@ describe('the models folder', () => {
 
 describe('a name', () => {
   it('may be the path of a file, which is checked', async () => {
-    await using at = await Fixture.open();
-    const store = at.store({ baseFolder: at.home });
-    await writeFile(join(at.home, 'mine.gguf'), BYTES);
-    assert.equal(await store.resolve('any/id', 'mine.gguf'), join(at.home, 'mine.gguf'));
-    assert.equal((await store.pull('./mine.gguf')).file, join(at.home, 'mine.gguf'));
-    await truncate(join(at.home, 'mine.gguf'), 200);
+    await using fixture = await Fixture.open();
+    const store = fixture.store({ baseFolder: fixture.home });
+    await writeFile(join(fixture.home, 'mine.gguf'), BYTES);
+    assert.equal(await store.resolve('any/id', 'mine.gguf'), join(fixture.home, 'mine.gguf'));
+    assert.equal((await store.pull('./mine.gguf')).file, join(fixture.home, 'mine.gguf'));
+    await truncate(join(fixture.home, 'mine.gguf'), 200);
     await assert.rejects(store.resolve('any/id', 'mine.gguf'), ModelFileError);
     await assert.rejects(store.pull('none.gguf'), { fault: 'missing', message: /no such file/ });
   });
 
   it('that is neither an ID in the catalog nor a source is an error with the accepted forms', async () => {
-    await using at = await Fixture.open();
-    await assert.rejects(at.store().pull('Qwen/Unknown'), {
+    await using fixture = await Fixture.open();
+    await assert.rejects(fixture.store().pull('Qwen/Unknown'), {
       fault: 'unknown_model',
       message: /--available.*hf:owner/,
     });
-    await assert.rejects(at.store().resolve('Qwen/Unknown'), { fault: 'unknown_model' });
-    await assert.rejects(at.store().pull('nothing'), SourceError);
+    await assert.rejects(fixture.store().resolve('Qwen/Unknown'), { fault: 'unknown_model' });
+    await assert.rejects(fixture.store().pull('nothing'), SourceError);
   });
 });
 
@@ -138,17 +143,17 @@ describe('the catalog', () => {
 
 describe('a process that pulls', () => {
   it('releases its lock when killed, and another process resumes the download', async () => {
-    await using at = await Fixture.open();
-    at.hub.script = [{ stallAfter: 9000 }];
-    using child = spawn(process.execPath, [join(import.meta.dirname, 'pull-child.ts'), at.home, NAME], {
-      env: { ...process.env, HF_ENDPOINT: at.hub.endpoint },
+    await using fixture = await Fixture.open();
+    fixture.hub.script = [{ stallAfter: 9000 }];
+    using child = spawn(process.execPath, [join(import.meta.dirname, 'pull-child.ts'), fixture.home, NAME], {
+      env: { ...process.env, HF_ENDPOINT: fixture.hub.endpoint },
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     let output = '';
     child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text));
     while (!output.includes('9000\n')) await once(child.stdout, 'data');
     const waiting = Promise.withResolvers<void>();
-    const pull = at.store().pull(NAME, {
+    const pull = fixture.store().pull(NAME, {
       onProgress: ({ phase, receivedBytes }) =>
         phase === 'waiting' && receivedBytes === 9000 && waiting.resolve(),
     });
@@ -156,9 +161,9 @@ describe('a process that pulls', () => {
     child.kill('SIGKILL');
     await once(child, 'close');
     await pull;
-    assert.deepEqual(await readFile(at.file), BYTES);
+    assert.deepEqual(await readFile(fixture.file), BYTES);
     assert.deepEqual(
-      at.hub.fetches.map(({ range }) => range),
+      fixture.hub.fetches.map(({ range }) => range),
       [null, 'bytes=9000-'],
     );
   });
@@ -169,9 +174,9 @@ describe(
   { skip: process.env['SLUICE_TEST_MODEL'] === undefined && 'no model file (SLUICE_TEST_MODEL)' },
   () => {
     it('that is added manually is identified by its SHA-256', async () => {
-      await using at = await Fixture.open();
+      await using fixture = await Fixture.open();
       const id = 'HuggingFaceTB/SmolLM2-135M-Instruct';
-      const store = at.store({ env: { HF_ENDPOINT: 'http://127.0.0.1:9', PATH: '' } });
+      const store = fixture.store({ env: { HF_ENDPOINT: 'http://127.0.0.1:9', PATH: '' } });
       let path = '';
       await assert.rejects(store.pull(id), (error: Error) => {
         path = /copy it to (.*), or/.exec(error.message)?.[1] ?? '';
