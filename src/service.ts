@@ -24,11 +24,11 @@ import { RemoteReplica } from './engine/remote.ts';
 import { socketDirectory } from './engine/socket-directory.ts';
 import { ServiceError } from './errors.ts';
 import { Activity } from './http/activity.ts';
-import { Load } from './http/load.ts';
+import { LoadHistory } from './http/load-history.ts';
 import { buildServer } from './http/server.ts';
 import { Identity } from './identity/identity.ts';
 import type { PasswordHasher } from './identity/password.ts';
-import { makeSetupLink } from './identity/setup.ts';
+import { createSetupLink } from './identity/setup.ts';
 import { CrashSuspects } from './inference/crash-suspects.ts';
 import type { Log } from './log.ts';
 import { ModelStore } from './models/store.ts';
@@ -143,9 +143,9 @@ export class Service implements AsyncDisposable {
       accounts: new AccountStore(database),
       identity,
       activity,
-      load: new Load(),
+      load: new LoadHistory(),
       installation: {
-        copy: `${hostname()}:${process.pid}`,
+        instance: `${hostname()}:${process.pid}`,
         startedAt: Date.now(),
         home: config.home,
         mail: config.file.smtp !== undefined,
@@ -187,8 +187,8 @@ export class Service implements AsyncDisposable {
   }
 
   /** Creates the setup link for the first operator, valid for an hour. Resolves with null if there is an operator. */
-  async makeSetupLink(): Promise<string | null> {
-    return await makeSetupLink(this.#database, this.url);
+  async createSetupLink(): Promise<string | null> {
+    return await createSetupLink(this.#database, this.url);
   }
 
   /**

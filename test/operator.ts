@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { openDatabase } from '../src/database/database.ts';
-import { makeSetupLink } from '../src/identity/setup.ts';
+import { createSetupLink } from '../src/identity/setup.ts';
 import type { OpenedService } from './harness.ts';
 
 /** Who signs in, and with what. */
@@ -20,7 +20,7 @@ export const OPERATOR: Credentials = {
 /** A set-up link, as an operator at the machine gets it, to where this service listens. SQLite alone. */
 export async function setupLink({ home, url }: Pick<OpenedService, 'home' | 'url'>): Promise<string> {
   await using database = await openDatabase({ home, url: null });
-  const link = await makeSetupLink(database, url);
+  const link = await createSetupLink(database, url);
   assert.ok(link, 'the service is set up already');
   return link;
 }

@@ -4,7 +4,7 @@ import { everyItem } from '../accounts/page.ts';
 import { findPerson, listPeople, type PersonRecord } from '../accounts/people.ts';
 import type { Database } from '../database/database.ts';
 import { Identity } from '../identity/identity.ts';
-import { makeResetLink } from '../identity/reset.ts';
+import { createResetLink } from '../identity/reset.ts';
 import { resetSecondFactor } from '../identity/settings.ts';
 import { SILENT } from '../log.ts';
 import { commandLineActor, openConfiguredDatabase, loadPublicUrl } from './open.ts';
@@ -96,7 +96,7 @@ async function passwordLink(idOrEmail: string, { url }: { url?: string }): Promi
   if (person === null) return failUnknownUser();
   await using identity = identityOf(database, publicUrl);
   note(`${person.name} <${person.email}> can set a new password with this link within an hour:`);
-  print(await makeResetLink(identity, person.id, commandLineActor()));
+  print(await createResetLink(identity, person.id, commandLineActor()));
 }
 
 /** Creates an identity without sign-in providers and email. */

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { makeSetupLink } from '../identity/setup.ts';
+import { createSetupLink } from '../identity/setup.ts';
 import { openConfiguredDatabase, loadPublicUrl } from './open.ts';
 import { note, print } from './output.ts';
 import { PROGRAM } from '../program-name.ts';
@@ -24,7 +24,7 @@ Example:
 async function setupLink({ url }: { url?: string }): Promise<void> {
   const publicUrl = await loadPublicUrl(url);
   await using database = await openConfiguredDatabase();
-  const link = await makeSetupLink(database, publicUrl);
+  const link = await createSetupLink(database, publicUrl);
   if (link === null) {
     note(
       `The service already has an operator. Run \`${PROGRAM} people list\` to see the users, and \`${PROGRAM} people make-operator\` to add an operator.`,

@@ -18,7 +18,7 @@ export async function welcome(service: Service): Promise<string> {
 async function nextSteps(service: Service): Promise<string[]> {
   if (!service.hasConsole) return ['Create an API key:', `  ${PROGRAM} keys create --name my-app`];
   if (await service.hasOperator()) return [`Console: ${service.url}`];
-  const link = process.stdout.isTTY ? await service.makeSetupLink() : null;
+  const link = process.stdout.isTTY ? await service.createSetupLink() : null;
   if (link !== null) {
     return ['Open this link within 60 minutes to create your admin account and first API key:', '', link];
   }

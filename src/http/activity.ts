@@ -1,13 +1,10 @@
 import type { AuthenticatedKey } from '../accounts/keys.ts';
 
-/**
- * The generations that are running and whose they are: a stopping service lets them finish and ends those that do
- * not, and one whose key opens nothing any more is ended too.
- */
+/** The running generations of this instance, which are ended when the service stops or their key is revoked. */
 export class Activity {
   readonly #running = new Map<AbortController, AuthenticatedKey | null>();
   #draining = false;
-  #idle: (() => void) | null = null;
+  #onIdle: (() => void) | null = null;
 
   /** Whether new requests are refused. */
   get draining(): boolean {
@@ -24,7 +21,7 @@ export class Activity {
 
   end(stop: AbortController): void {
     this.#running.delete(stop);
-    if (this.#running.size === 0) this.#idle?.();
+    if (this.#running.size === 0) this.#onIdle?.();
   }
 
   /** Refuses new requests from now on. */
@@ -32,13 +29,13 @@ export class Activity {
     this.#draining = true;
   }
 
-  /** Resolves when nothing runs. */
+  /** Resolves when nothing is running. */
   idle(): Promise<void> {
     if (this.#running.size === 0) return Promise.resolve();
-    return new Promise((resolve) => (this.#idle = resolve));
+    return new Promise((resolve) => (this.#onIdle = resolve));
   }
 
-  /** Ends what still runs, with this reason; of all callers, or of those that are not to go on. */
+  /** Aborts the running generations with this reason, except those whose caller `unless` accepts. */
   abort(reason: Error, unless: (caller: AuthenticatedKey) => boolean = () => false): void {
     for (const [stop, caller] of this.#running) {
       if (caller === null || !unless(caller)) stop.abort(reason);

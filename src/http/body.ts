@@ -3,11 +3,11 @@ import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { ServiceError } from '../errors.ts';
 
-/** Share of `limits.bodyBytesInMemory` that the requests of one account may hold. */
+/** Share of `limits.bodyBytesInMemory` that the requests of one account may use. */
 const ACCOUNT_SHARE = 1 / 4;
 
-/** A body without `Content-Length` is read into a buffer that begins with so many bytes and doubles. */
-const FIRST_BYTES = 16_384;
+/** Initial buffer size of a body without `Content-Length`; it doubles when full. */
+const INITIAL_BYTES = 16_384;
 
 interface BodyLimits {
   bodyBytes: number;
@@ -16,14 +16,15 @@ interface BodyLimits {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The memory that the request's body takes; null where there is none. */
-    bodyMemory: BodyLease | null;
+    /** The memory reserved for the request's body; null: no body. */
+    bodyMemory: BodyReservation | null;
   }
 }
 
 /**
- * Reads bodies as bytes, whatever type they claim, within `limits.bodyBytes` each and a bound on all of them together
- * that is taken before a byte is read. A body counts until its response has closed and no handler retains it.
+ * Reads bodies as bytes, whatever their `Content-Type`. Limits each to `limits.bodyBytes`, and all of them together to
+ * `limits.bodyBytesInMemory`, which is reserved before the body is read. The reservation of a body is released when
+ * its response has closed and no handler retains it.
  */
 export function registerBodies(app: FastifyInstance, limits: BodyLimits): void {
   const memory = new BodyMemory(limits);
@@ -32,9 +33,9 @@ export function registerBodies(app: FastifyInstance, limits: BodyLimits): void {
   app.addHook('preParsing', (request, reply, payload, done) => {
     const { 'content-length': length, 'transfer-encoding': coding } = request.headers;
     if (length !== undefined || coding !== undefined) {
-      const lease = memory.lease(accountOf(request));
-      request.bodyMemory = lease;
-      reply.raw.once('close', () => lease.release());
+      const reservation = new BodyReservation(memory, accountOf(request));
+      request.bodyMemory = reservation;
+      reply.raw.once('close', () => reservation.release());
     }
     done(null, payload);
   });
@@ -42,66 +43,62 @@ export function registerBodies(app: FastifyInstance, limits: BodyLimits): void {
     const { bodyMemory, routeOptions } = request;
     return bodyMemory && (await read(payload, routeOptions.bodyLimit, bodyMemory));
   });
-  // Fastify refuses a `Content-Type` that has not the form of a media type.
+  // Fastify rejects a `Content-Type` that is not a valid media type.
   app.addHook('onRequest', (request, _reply, done) => {
     request.raw.headers['content-type'] = undefined;
     done();
   });
 }
 
-/** Requests without an account share one share. */
+/** Requests without an account count as one account. */
 function accountOf({ caller, principal }: FastifyRequest): string {
   return caller?.accountId ?? principal?.actor.id ?? '';
 }
 
-/** The body bytes that all requests hold, in all and by account. */
+/** Counts the reserved bytes of all bodies, in total and by account. */
 class BodyMemory {
-  readonly #most: number;
-  readonly #mostOfAccount: number;
-  #held = 0;
-  readonly #heldBy = new Map<string, number>();
+  readonly #maxBytes: number;
+  readonly #maxAccountBytes: number;
+  #reserved = 0;
+  readonly #reservedByAccount = new Map<string, number>();
 
   constructor({ bodyBytes, bodyBytesInMemory }: BodyLimits) {
-    this.#most = bodyBytesInMemory ?? Math.max(Math.floor(machineBytes() / 10), bodyBytes);
-    // One body always fits.
-    this.#mostOfAccount = Math.max(Math.floor(this.#most * ACCOUNT_SHARE), bodyBytes);
+    this.#maxBytes = bodyBytesInMemory ?? Math.max(Math.floor(machineBytes() / 10), bodyBytes);
+    // A single body always fits.
+    this.#maxAccountBytes = Math.max(Math.floor(this.#maxBytes * ACCOUNT_SHARE), bodyBytes);
   }
 
-  lease(account: string): BodyLease {
-    return new BodyLease(this, account);
-  }
-
-  /** Takes bytes for an account. Throws `overloaded` or `concurrent_body_bytes` where they do not fit. */
-  take(account: string, bytes: number): void {
-    const held = (this.#heldBy.get(account) ?? 0) + bytes;
-    if (held > this.#mostOfAccount) {
+  /** Reserves bytes for an account. Throws a `ServiceError` `overloaded` or `concurrent_body_bytes`. */
+  reserve(account: string, bytes: number): void {
+    const ofAccount = (this.#reservedByAccount.get(account) ?? 0) + bytes;
+    if (ofAccount > this.#maxAccountBytes) {
       throw new ServiceError(
         'concurrent_body_bytes',
-        `The request bodies of your running requests may total at most ${this.#mostOfAccount} bytes. Try again when one has ended.`,
+        `The request bodies of your running requests may total at most ${this.#maxAccountBytes} bytes. Try again when one has ended.`,
         { retryAfterMs: 1000 },
       );
     }
-    if (this.#held + bytes > this.#most) {
+    if (this.#reserved + bytes > this.#maxBytes) {
       throw new ServiceError(
         'overloaded',
         'The running requests use all the memory for request bodies. Try again later.',
         { retryAfterMs: 1000 },
       );
     }
-    this.#held += bytes;
-    this.#heldBy.set(account, held);
+    this.#reserved += bytes;
+    this.#reservedByAccount.set(account, ofAccount);
   }
 
-  give(account: string, bytes: number): void {
-    this.#held -= bytes;
-    const left = (this.#heldBy.get(account) ?? 0) - bytes;
-    if (left > 0) this.#heldBy.set(account, left);
-    else this.#heldBy.delete(account);
+  release(account: string, bytes: number): void {
+    this.#reserved -= bytes;
+    const left = (this.#reservedByAccount.get(account) ?? 0) - bytes;
+    if (left > 0) this.#reservedByAccount.set(account, left);
+    else this.#reservedByAccount.delete(account);
   }
 }
 
-/** What one body holds of the memory, until its last user has released it. */
-class BodyLease {
+/** The reservation of one body, until its last user has released it. */
+class BodyReservation {
   readonly #memory: BodyMemory;
   readonly #account: string;
   #bytes = 0;
@@ -112,13 +109,13 @@ class BodyLease {
     this.#account = account;
   }
 
-  /** Throws as `BodyMemory.take` does, and then holds what it held. */
+  /** Throws as `BodyMemory.reserve` does, and is unchanged then. */
   grow(bytes: number): void {
-    this.#memory.take(this.#account, bytes);
+    this.#memory.reserve(this.#account, bytes);
     this.#bytes += bytes;
   }
 
-  /** Adds a user: the bytes, or what was parsed from them, are needed until it releases them too. */
+  /** Adds a user of the body, or of what was parsed from it. */
   retain(): this {
     this.#users++;
     return this;
@@ -126,17 +123,17 @@ class BodyLease {
 
   release(): void {
     if (--this.#users > 0) return;
-    this.#memory.give(this.#account, this.#bytes);
+    this.#memory.release(this.#account, this.#bytes);
     this.#bytes = 0;
   }
 }
 
-/** The whole body. Rejects with `request_too_large`, `request_timeout`, or as `BodyMemory.take` throws. */
-async function read(payload: IncomingMessage, limit: number, lease: BodyLease): Promise<Uint8Array> {
+/** Reads a body. Rejects with `request_too_large`, `request_timeout`, or as `BodyMemory.reserve` throws. */
+async function read(payload: IncomingMessage, limit: number, memory: BodyReservation): Promise<Uint8Array> {
   const length = Number(payload.headers['content-length'] ?? NaN);
   if (length > limit) throw tooLarge(limit);
-  const capacity = Number.isNaN(length) ? Math.min(FIRST_BYTES, limit) : length;
-  lease.grow(capacity);
+  const capacity = Number.isNaN(length) ? Math.min(INITIAL_BYTES, limit) : length;
+  memory.grow(capacity);
   return await new Promise<Uint8Array>((resolve, reject) => {
     let body = Buffer.allocUnsafe(capacity);
     let filled = 0;
@@ -150,11 +147,11 @@ async function read(payload: IncomingMessage, limit: number, lease: BodyLease): 
         if (needed > limit) throw tooLarge(limit);
         if (needed > body.length) {
           const larger = Math.min(Math.max(2 * body.length, needed), limit);
-          lease.grow(larger - body.length);
+          memory.grow(larger - body.length);
           body = Buffer.concat([body.subarray(0, filled)], larger);
         }
       } catch (error) {
-        // Only `ServiceError`s are thrown above.
+        // Only a `ServiceError` is thrown above.
         fail(error as ServiceError);
         return;
       }
@@ -171,7 +168,7 @@ function tooLarge(limit: number): ServiceError {
   return new ServiceError('request_too_large', `The request body is larger than ${limit} bytes.`);
 }
 
-/** The memory of the machine, or of the container where that is less. */
+/** Returns the memory of the machine, or of the container if that is less. */
 function machineBytes(): number {
   return Math.min(totalmem(), process.constrainedMemory() || Infinity);
 }

@@ -1,14 +1,13 @@
 import { randomUUIDv7 } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { STATUS_CODES, type ServerResponse } from 'node:http';
-import type { FastifyRequest } from 'fastify';
 import { ServiceError } from '../errors.ts';
 import type { Accounting } from '../inference/request-accounting.ts';
 import { errorBody } from '../openai/error-body.ts';
-import { limitHeaders, requestOf } from './limit-headers.ts';
+import { authenticatedRequest, limitHeaders } from './limit-headers.ts';
 
-/** Responds to what Node's HTTP parser refuses. */
-export async function answerClientError(
+/** Responds to a request that Node's HTTP parser rejected. */
+export async function respondToClientError(
   accounting: Accounting,
   error: Error & { code?: string },
   socket: Socket,
@@ -17,23 +16,24 @@ export async function answerClientError(
   else await refuseConnection(accounting, translate(error.code), socket);
 }
 
-/** Responds 405 to `CONNECT`, which Node hands over with its connection. */
+/** Responds 405 to `CONNECT`, which Node passes as a connection. */
 export function refuseConnect(accounting: Accounting, socket: Socket): Promise<void> {
   const fault = new ServiceError('method_not_allowed', 'CONNECT is not supported: this is not a proxy.');
   return refuseConnection(accounting, fault, socket);
 }
 
-/** Responds 408 to a request that did not arrive whole in time. */
+/** Responds 408 to a request that did not arrive in time. */
 export function refuseLateRequest(accounting: Accounting, socket: Socket): Promise<void> {
   const fault = new ServiceError('request_timeout', 'The request did not arrive in time.');
   return refuseConnection(accounting, fault, socket);
 }
 
-/** Responds with an error and closes the connection; only closes it when a response has begun. */
+/** Closes the connection, after an error response unless a response has begun. */
 async function refuseConnection(accounting: Accounting, fault: ServiceError, socket: Socket): Promise<void> {
-  const request = arriving(socket);
+  const response = currentResponse(socket);
+  const request = response ? authenticatedRequest(response.req) : undefined;
   const limits = request ? await limitHeaders(accounting, request) : [];
-  if (!socket.writable || answerBegun(socket)) {
+  if (!socket.writable || currentResponse(socket)?.headersSent) {
     socket.destroy();
     return;
   }
@@ -41,7 +41,7 @@ async function refuseConnection(accounting: Accounting, fault: ServiceError, soc
   const head = [
     `HTTP/1.1 ${fault.status} ${STATUS_CODES[fault.status] ?? ''}`,
     `x-request-id: ${request?.id ?? randomUUIDv7()}`,
-    ...pairs(limits),
+    ...headerLines(limits),
     'content-type: application/json',
     `content-length: ${Buffer.byteLength(body)}`,
     'connection: close',
@@ -62,24 +62,13 @@ function translate(code: string | undefined): ServiceError {
   }
 }
 
-/** Whether a byte of an answer to this connection's current request has gone out: no second one may follow. */
-function answerBegun(socket: Socket): boolean {
-  return currentResponse(socket)?.headersSent === true;
-}
-
-/** The request whose body was still to come, if its caller was known. */
-function arriving(socket: Socket): FastifyRequest | undefined {
-  const response = currentResponse(socket);
-  return response ? requestOf(response.req) : undefined;
-}
-
-/** The response that a connection carries now or next; null: none. */
+/** Returns the current or next response of a connection; null: none. */
 export function currentResponse(socket: Socket): ServerResponse | null {
-  // Node keeps the response that a socket is writing under this name; its own `clientError` default reads it too.
+  // Node's default handler of `clientError` reads this property too.
   return (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage ?? null;
 }
 
-/** A flat list of names and values as the lines of a head. */
-function pairs(headers: readonly string[]): string[] {
+/** Formats names and values in turn as header lines. */
+function headerLines(headers: readonly string[]): string[] {
   return headers.flatMap((name, index) => (index % 2 === 0 ? [`${name}: ${headers[index + 1]}`] : []));
 }

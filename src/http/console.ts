@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import fastifyStatic from '@fastify/static';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
-/** Where the built console stands, in a clone and in the installed package alike. */
+/** The built console, both in a clone and in the installed package. */
 const CONSOLE_FOLDER = join(import.meta.dirname, '..', '..', 'console', 'dist');
 
 /** Whether the console is built. */
@@ -11,8 +11,8 @@ export function consoleIsBuilt(): boolean {
   return existsSync(join(CONSOLE_FOLDER, 'index.html'));
 }
 
-/** Nothing but what comes from here as a file: no inline script or style, no frame, no other place to send to. */
-const POLICY = [
+/** Allows only files of this service: no inline scripts or styles, no frames, no requests to other origins. */
+const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
   "style-src 'self'",
@@ -25,7 +25,7 @@ const POLICY = [
 ].join('; ');
 
 const HEADERS = {
-  'content-security-policy': POLICY,
+  'content-security-policy': CONTENT_SECURITY_POLICY,
   'x-content-type-options': 'nosniff',
   'x-frame-options': 'DENY',
   'referrer-policy': 'no-referrer',
@@ -33,10 +33,10 @@ const HEADERS = {
   'permissions-policy': 'camera=(), microphone=(), geolocation=(), payment=()',
 };
 
-/** Names of these files change with what is in them. */
-const FOR_EVER = 'public, max-age=31536000, immutable';
+/** For files whose names contain a hash of their content. */
+const IMMUTABLE = 'public, max-age=31536000, immutable';
 
-/** Serves the files of the console; its pages are all one file, which `answerPage` sends. */
+/** Serves the files of the console, except its pages (`sendPage`). */
 export function registerConsole(app: FastifyInstance): void {
   if (!consoleIsBuilt()) return;
   app.register(fastifyStatic, {
@@ -47,24 +47,24 @@ export function registerConsole(app: FastifyInstance): void {
     cacheControl: false,
     setHeaders: (reply, path) => {
       for (const [name, value] of Object.entries(HEADERS)) reply.header(name, value);
-      reply.header('cache-control', path.includes('/assets/') ? FOR_EVER : 'no-cache');
+      reply.header('cache-control', path.includes('/assets/') ? IMMUTABLE : 'no-cache');
     },
   });
 }
 
-/** Paths that are no pages: what is asked of them is asked by programs. */
-const INTERFACES = /^\/(?:v1|api|assets)(?:\/|$)|^\/(?:healthz|readyz|metrics|openapi\.json)$/;
+/** Paths that programs call. */
+const API_PATHS = /^\/(?:v1|api|assets)(?:\/|$)|^\/(?:healthz|readyz|metrics|openapi\.json)$/;
 
-/** Whether somebody asks for a page of the console: whoever opens an address in a browser says that it takes HTML. */
-export function asksForPage(request: FastifyRequest): boolean {
+/** Whether a browser requests a page of the console: it then accepts HTML. */
+export function isPageRequest(request: FastifyRequest): boolean {
   const path = (request.raw.url ?? '').split('?', 1)[0] ?? '';
   if (request.method !== 'GET' && request.method !== 'HEAD') return false;
   if (path !== '/' && !(request.headers.accept ?? '').includes('text/html')) return false;
-  return !INTERFACES.test(path);
+  return !API_PATHS.test(path);
 }
 
-/** Sends the console's one page, which finds by the address what to show; or says that it is not built. */
-export async function answerPage(reply: FastifyReply): Promise<void> {
+/** Sends the single page of the console, or an error if the console is not built. */
+export async function sendPage(reply: FastifyReply): Promise<void> {
   if (consoleIsBuilt()) {
     await reply.sendFile('index.html');
     return;

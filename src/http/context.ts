@@ -7,24 +7,24 @@ import type { Inference } from '../inference/complete.ts';
 import type { Router } from '../routing/router.ts';
 import type { WriteQueue } from '../event-stream.ts';
 import type { Activity } from './activity.ts';
-import type { Load } from './load.ts';
+import type { LoadHistory } from './load-history.ts';
 import type { Principal } from './principal.ts';
 
-/** What is told of this installation, for operators. */
+/** Details of this installation, for operators. */
 interface Installation {
-  /** The name of this copy of the service. */
-  copy: string;
+  /** ID of this instance. */
+  instance: string;
   /** Unix milliseconds. */
   startedAt: number;
-  /** The home folder. */
+  /** The data directory. */
   home: string;
-  /** Whether it can write to people. */
+  /** Whether an SMTP server is configured. */
   mail: boolean;
-  /** What the providers that people may sign in with are called. */
+  /** Names of the configured sign-in providers. */
   providers: readonly string[];
 }
 
-/** All that the routes use; the composition root makes it once. */
+/** The dependencies of the routes, created once by the composition root. */
 export interface HttpContext {
   router: Router;
   inference: Inference;
@@ -32,7 +32,7 @@ export interface HttpContext {
   accounts: AccountStore;
   identity: Identity;
   activity: Activity;
-  load: Load;
+  load: LoadHistory;
   installation: Installation;
   limits: ConfigFile['limits'];
   stream: ConfigFile['stream'];
@@ -41,7 +41,7 @@ export interface HttpContext {
   /** Whether the console's pages are served. */
   consoleEnabled: boolean;
   trustedProxies: readonly string[];
-  /** The address callers use; asked late, since the port may be any free one. */
+  /** Returns the URL that callers use. A function, because the port may be assigned when the server listens. */
   publicUrl(): string;
   version: string;
   log: Log;
@@ -49,9 +49,9 @@ export interface HttpContext {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Who sent the request; null before it is authenticated, and on endpoints open to all. */
+    /** The key of the request; null before authentication, and on endpoints that need no key. */
     caller: AuthenticatedKey | null;
-    /** Who calls the management interface; null: nobody that is known. */
+    /** The caller of the management API; null: unknown. */
     principal: Principal | null;
   }
 }

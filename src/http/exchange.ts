@@ -1,18 +1,19 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { errorBody } from '../openai/error-body.ts';
 import { ServiceError } from '../errors.ts';
 
-/** One request and its answer as Node has them, and what every answer of it carries. */
+/** A request and its response, outside of Fastify. */
 export interface Exchange {
   request: IncomingMessage;
   response: ServerResponse;
-  /** Ours, a UUIDv7: `x-request-id`. */
+  /** A UUIDv7: `x-request-id`. */
   requestId: string;
-  /** What the limits said, for the answer of a generation. */
+  /** For generations: the `x-ratelimit-*` headers. */
   record?: { readonly limitHeaders: readonly string[] };
 }
 
-/** What scripts of other origins may read of an answer; `*` would not cover it for every client. */
+/** Response headers that scripts of other origins may read. `*` is not enough for every client. */
 const EXPOSED = [
   'x-request-id',
   'retry-after',
@@ -24,10 +25,16 @@ const EXPOSED = [
   ]),
 ].join(', ');
 
-/** OpenAI's Node client throws away a wait of more than this and retries at once, in milliseconds. */
-const LONGEST_WAIT_CLIENTS_TAKE_MS = 60_000;
+/** OpenAI's Node client ignores a longer wait and retries at once, in milliseconds. */
+const MAX_CLIENT_WAIT_MS = 60_000;
 
-/** Headers of every answer, as a flat list of names and values. */
+/** Takes the response over from Fastify. */
+export function takeOver(request: FastifyRequest, reply: FastifyReply): Exchange {
+  reply.hijack();
+  return { request: request.raw, response: reply.raw, requestId: request.id };
+}
+
+/** Returns the headers of every response, as names and values in turn. */
 export function commonHeaders({ request, requestId, record }: Exchange): string[] {
   const headers = ['x-request-id', requestId];
   if (record) headers.push(...record.limitHeaders);
@@ -37,16 +44,16 @@ export function commonHeaders({ request, requestId, record }: Exchange): string[
   return headers;
 }
 
-/** Answers with a JSON body and ends the response. */
-export function answerJson(exchange: Exchange, status: number, body: string, extra: string[] = []): void {
+/** Sends a JSON body and ends the response. */
+export function sendJson(exchange: Exchange, status: number, body: string, extra: string[] = []): void {
   const bytes = Buffer.byteLength(body);
   exchange.response.writeHead(status, jsonHeaders(exchange, bytes, extra));
-  // What is ASCII is written as it lies in memory.
+  // Writing ASCII as Latin-1 avoids encoding it.
   exchange.response.end(body, bytes === body.length ? 'latin1' : 'utf8');
 }
 
-/** Answers without a body and ends the response. */
-export function answerNothing(exchange: Exchange, status: number, extra: string[]): void {
+/** Sends a response without a body. */
+export function sendEmpty(exchange: Exchange, status: number, extra: string[]): void {
   exchange.response.writeHead(status, [...commonHeaders(exchange), 'content-length', '0', ...extra]);
   exchange.response.end();
 }
@@ -58,11 +65,10 @@ function jsonHeaders(exchange: Exchange, bytes: number, extra: readonly string[]
 }
 
 /**
- * Answers with the error in its wire shape. Where the request's body has not all arrived, what comes of it is
- * read and thrown away, up to `drainBytes`, before the connection may go: a client that is still sending would
- * otherwise see a reset and not the answer.
+ * Sends an error, or closes the connection if the response has begun. Reads and discards the rest of the request's
+ * body, up to `drainBytes`: a client that is still sending would otherwise see a reset instead of the response.
  */
-export function refuse(
+export function sendError(
   exchange: Exchange,
   error: ServiceError,
   drainBytes: number,
@@ -86,13 +92,13 @@ export function refuse(
   drain(exchange, drainBytes);
 }
 
-/** Headers of a 503 that does not know better when to come again. */
+/** Headers of a 503 without a known wait. */
 export const RETRY_SOON: string[] = ['retry-after', '1', 'retry-after-ms', '1000'];
 
 function retryHeaders(error: ServiceError): string[] {
   if (error.retryAfterMs === undefined) {
     if (error.status === 503) return RETRY_SOON;
-    // A limit that waiting does not help against.
+    // Waiting does not help against such a limit.
     return error.status === 429 ? ['x-should-retry', 'false'] : [];
   }
   const waitMs = Math.ceil(error.retryAfterMs);
@@ -102,7 +108,7 @@ function retryHeaders(error: ServiceError): string[] {
     'retry-after-ms',
     String(waitMs),
   ];
-  if (waitMs > LONGEST_WAIT_CLIENTS_TAKE_MS) headers.push('x-should-retry', 'false');
+  if (waitMs > MAX_CLIENT_WAIT_MS) headers.push('x-should-retry', 'false');
   return headers;
 }
 

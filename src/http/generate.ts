@@ -4,8 +4,7 @@ import { StalledError } from '../connection-watch.ts';
 import { ServiceError } from '../errors.ts';
 import { EventStream, KEEP_ALIVE } from '../event-stream.ts';
 import type { GenerationRequest } from '../generation.ts';
-import { complete } from '../inference/complete.ts';
-import { ClientDisconnected } from '../inference/complete.ts';
+import { ClientDisconnected, complete } from '../inference/complete.ts';
 import { GenerationRecord } from '../inference/record.ts';
 import type { Log } from '../log.ts';
 import type { ServedModel } from '../routing/served-model.ts';
@@ -15,17 +14,17 @@ import { refuseUnsupported } from '../openai/request-body.ts';
 import { parseJsonBody } from '../openai/json-body.ts';
 import { DONE, StreamFormatter } from '../openai/stream.ts';
 import { parseTextRequest } from '../openai/text-request.ts';
-import { answerJson, commonHeaders, refuse, type Exchange } from './exchange.ts';
+import { commonHeaders, sendError, sendJson, takeOver, type Exchange } from './exchange.ts';
 import { probeStreamWith } from './half-close.ts';
 import { limitHeaders } from './limit-headers.ts';
-import { clientRequestId, logRequest, type RequestOutcome } from './request-log.ts';
+import { clientRequestId, logRequest, type RequestSummary } from './request-log.ts';
 import type { HttpContext } from './context.ts';
 
 const EMPTY = new Uint8Array(0);
 
 /**
- * Both generation endpoints: body -> request -> events -> answer. The caller has been authenticated by a hook,
- * before the body was read. Every way out writes one answer and one line of the request log.
+ * Handles both generation endpoints: body -> request -> events -> response. A hook has authenticated the caller
+ * before the body was read. Sends one response and logs one line, however the request ends.
  */
 export async function generate(
   context: HttpContext,
@@ -33,53 +32,52 @@ export async function generate(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<void> {
-  reply.hijack();
-  // The hook lets no request pass that has no caller.
+  // The hook refuses requests without a caller.
   const caller = request.caller as AuthenticatedKey;
   const record = new GenerationRecord();
-  const exchange: Exchange = { request: request.raw, response: reply.raw, requestId: request.id, record };
+  const exchange: Exchange = { ...takeOver(request, reply), record };
   const stop = new AbortController();
   const path = kind === 'chat' ? '/v1/chat/completions' : '/v1/completions';
-  const outcome: RequestOutcome = { path, status: 200, code: null, stream: false, model: null };
+  const summary: RequestSummary = { path, status: 200, code: null, stream: false, model: null };
   context.activity.begin(stop, caller);
   const body = request.bodyMemory?.retain();
-  let over = false;
+  let ended = false;
   reply.raw.once('close', () => {
     if (!reply.raw.writableFinished) {
-      if (over) context.inference.accounting.ledger.undelivered(request.id);
-      else if (!stop.signal.aborted) stop.abort(hungUp(request));
+      if (ended) context.inference.accounting.ledger.undelivered(request.id);
+      else if (!stop.signal.aborted) stop.abort(clientDisconnected(request));
     }
-    if (over) context.activity.end(stop);
+    if (ended) context.activity.end(stop);
   });
   try {
     const { model, parsed } = parse(context, kind, request, caller);
-    outcome.stream = parsed.stream;
-    outcome.model = parsed.model;
-    const asker = { requestId: request.id, clientRequestId: clientRequestId(request) ?? null, caller };
-    const events = complete(context.inference, model, asker, parsed, stop, record);
-    const identity = identify(kind, exchange.requestId, parsed.model);
-    if (parsed.stream) await stream(context, exchange, identity, parsed, events, outcome, record);
+    summary.stream = parsed.stream;
+    summary.model = parsed.model;
+    const identity = { requestId: request.id, clientRequestId: clientRequestId(request) ?? null, caller };
+    const events = complete(context.inference, model, identity, parsed, stop, record);
+    const head = responseIdentity(kind, request.id, parsed.model);
+    if (parsed.stream) await stream(context, exchange, head, parsed, events, summary, record);
     else {
-      const answer = new ResponseBuilder(identity, parsed);
-      for await (const event of events) answer.add(event);
-      answerJson(exchange, 200, answer.body());
+      const response = new ResponseBuilder(head, parsed);
+      for await (const event of events) response.add(event);
+      sendJson(exchange, 200, response.body());
     }
   } catch (error) {
     const fault = asServiceError(error, exchange.requestId, context.log);
-    note(outcome, fault);
+    recordFault(summary, fault);
     if (record.limitHeaders.length === 0 && !reply.raw.headersSent) {
-      record.limitHeaders = await limitHeaders(context.inference.accounting, request, outcome.model);
+      record.limitHeaders = await limitHeaders(context.inference.accounting, request, summary.model);
     }
-    if (fault instanceof ServiceError) refuse(exchange, fault, context.limits.drainBytes);
+    if (fault instanceof ServiceError) sendError(exchange, fault, context.limits.drainBytes);
     else reply.raw.destroy();
   } finally {
-    // Running until the last byte is out: a stopping service lets the caller have the whole answer.
-    over = true;
+    // The request counts as running until its last byte is sent, so that a stopping service waits for it.
+    ended = true;
     body?.release();
     if (reply.raw.closed) context.activity.end(stop);
-    logRequest(context.log, request, outcome, record);
-    context.load.ended({
-      failed: outcome.code !== null && outcome.code !== 'hung_up',
+    logRequest(context.log, request, summary, record);
+    context.load.record({
+      failed: summary.code !== null && summary.code !== 'hung_up',
       promptTokens: record.usage.promptTokens,
       completionTokens: record.usage.completionTokens,
       ttftMs: record.firstTokenAtMs === null ? null : record.firstTokenAtMs - record.startedAtMs,
@@ -94,29 +92,28 @@ function parse(
   caller: AuthenticatedKey,
 ): { model: ServedModel; parsed: GenerationRequest } {
   const body = parseJsonBody(request.body instanceof Uint8Array ? request.body : EMPTY);
-  // The request lives as long as its generation; what was parsed is all that is needed.
+  // Frees the bytes while the generation runs.
   request.body = undefined;
   const options = { maxChoices: context.limits.choices, internal: false };
   const parsed = kind === 'chat' ? parseChatRequest(body, options) : parseTextRequest(body, options);
   const model = context.router.model(parsed.request.model, caller.models);
-  if (caller.models?.has(model.id) === false) throw notAllowed(model.id);
+  if (caller.models?.has(model.id) === false) throw modelNotAllowed(model.id);
   refuseUnsupported(parsed, model.dialects);
   return { model, parsed: parsed.request };
 }
 
-function hungUp({ raw }: FastifyRequest): ClientDisconnected {
+function clientDisconnected({ raw }: FastifyRequest): ClientDisconnected {
   const { errored } = raw.socket;
   return errored instanceof StalledError ? new ClientDisconnected(errored.message) : new ClientDisconnected();
 }
 
-/** A key that may use some models only asked for another. */
-export function notAllowed(model: string): ServiceError {
+export function modelNotAllowed(model: string): ServiceError {
   return new ServiceError('model_not_allowed', `This API key is not allowed to use the model \`${model}\`.`, {
     param: 'model',
   });
 }
 
-function identify(kind: GenerationRequest['kind'], requestId: string, model: string): ResponseIdentity {
+function responseIdentity(kind: GenerationRequest['kind'], requestId: string, model: string): ResponseIdentity {
   const prefix = kind === 'chat' ? 'chatcmpl-' : 'cmpl-';
   return { id: prefix + requestId.replaceAll('-', ''), created: Math.floor(Date.now() / 1000), model };
 }
@@ -127,7 +124,7 @@ async function stream(
   identity: ResponseIdentity,
   request: GenerationRequest,
   events: ReturnType<typeof complete>,
-  outcome: RequestOutcome,
+  summary: RequestSummary,
   record: GenerationRecord,
 ): Promise<void> {
   using out = new EventStream(exchange.response, context.writes, context.stream, () =>
@@ -144,14 +141,14 @@ async function stream(
   } catch (error) {
     const fault = asServiceError(error, exchange.requestId, context.log);
     if (!out.opened || !(fault instanceof ServiceError)) throw fault;
-    note(outcome, fault);
+    recordFault(summary, fault);
     out.end(formatter.error(fault, record.usage) + DONE);
   }
 }
 
 /**
- * What a fault is for the caller; a hang-up stays what it is, and whatever we did not foresee is a 500. A 500, an
- * engine's too, says the request id and nothing else.
+ * Converts an unexpected error into an `internal_error`, and logs it. The message of an `internal_error`, also of an
+ * engine, contains nothing but the request ID.
  */
 function asServiceError(error: unknown, requestId: string, log: Log): ServiceError | ClientDisconnected {
   if (error instanceof ClientDisconnected) return error;
@@ -163,13 +160,13 @@ function asServiceError(error: unknown, requestId: string, log: Log): ServiceErr
   });
 }
 
-function note(outcome: RequestOutcome, fault: ServiceError | ClientDisconnected): void {
+function recordFault(summary: RequestSummary, fault: ServiceError | ClientDisconnected): void {
   if (fault instanceof ClientDisconnected) {
-    outcome.code = 'hung_up';
-    outcome.cause = fault.message;
+    summary.code = 'hung_up';
+    summary.cause = fault.message;
     return;
   }
-  outcome.code = fault.code;
-  outcome.status = fault.status;
-  outcome.cause = fault.cause instanceof Error ? fault.cause.message : undefined;
+  summary.code = fault.code;
+  summary.status = fault.status;
+  summary.cause = fault.cause instanceof Error ? fault.cause.message : undefined;
 }

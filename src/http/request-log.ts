@@ -2,28 +2,28 @@ import type { FastifyRequest } from 'fastify';
 import type { GenerationRecord } from '../inference/record.ts';
 import type { Log } from '../log.ts';
 
-/** How a request ended, beside what its generation recorded. */
-export interface RequestOutcome {
-  /** The endpoint's, without a query. */
+/** How a request ended, in addition to its `GenerationRecord`. */
+export interface RequestSummary {
+  /** Path of the endpoint. */
   path: string;
-  /** As it was, or would have been, had the 200 not gone out. */
+  /** HTTP status; of a stream, the one that its error would have had before the 200 was sent. */
   status: number;
-  /** An error's code, `hung_up`, or null. */
+  /** Error code, or `hung_up`; null: completed. */
   code: string | null;
   stream: boolean;
   model: string | null;
-  /** What really happened, for operators. */
+  /** Internal cause of an error. */
   cause?: string;
 }
 
-/** The longest id of a caller's own that is logged, in characters; longer ones and others than printable ASCII are not. */
+/** Client request IDs that are logged and recorded. */
 const CLIENT_REQUEST_ID = /^[\x20-\x7e]{1,512}$/;
 
-/** One line for one generation: who, what, how much, how long. Never the prompt nor the answer. */
+/** Logs one line for one generation, without its prompt and completion. */
 export function logRequest(
   log: Log,
   request: FastifyRequest,
-  outcome: RequestOutcome,
+  summary: RequestSummary,
   record: GenerationRecord,
 ): void {
   const { usage } = record;
@@ -32,17 +32,17 @@ export function logRequest(
   log.info('request', {
     requestId: request.id,
     clientRequestId: clientRequestId(request),
-    path: outcome.path,
+    path: summary.path,
     ip: request.ip,
     key: request.caller?.id,
     account: request.caller?.accountId,
-    model: outcome.model,
+    model: summary.model,
     replica: record.replica,
-    stream: outcome.stream,
-    status: outcome.status,
-    code: outcome.code,
-    cause: outcome.cause,
-    finishReason: outcome.code === null ? record.finishReason : null,
+    stream: summary.stream,
+    status: summary.status,
+    code: summary.code,
+    cause: summary.cause,
+    finishReason: summary.code === null ? record.finishReason : null,
     promptTokens: usage.promptTokens,
     cachedTokens: usage.cachedTokens,
     completionTokens: usage.completionTokens,
@@ -52,7 +52,7 @@ export function logRequest(
   });
 }
 
-/** The caller's own id of a request; undefined: it sent none, or one that is none. */
+/** Returns the client request ID; undefined: missing or not valid. */
 export function clientRequestId(request: FastifyRequest): string | undefined {
   const value = request.headers['x-client-request-id'];
   return typeof value === 'string' && CLIENT_REQUEST_ID.test(value) ? value : undefined;

@@ -3,28 +3,29 @@ import type { Socket } from 'node:net';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { watchConnections } from '../connection-watch.ts';
 import { ServiceError } from '../errors.ts';
+import { formatModel, formatModelList } from '../openai/models.ts';
+import { openApiDocument } from '../openai/openapi.ts';
 import { registerApi } from './api/register.ts';
-import { requireKey } from './authenticate.ts';
+import { managementPart } from './api/document.ts';
+import { acceptKey, requireKey } from './authenticate.ts';
 import { registerBodies } from './body.ts';
-import { answerClientError, currentResponse, refuseConnect, refuseLateRequest } from './client-error.ts';
-import { answerPage, asksForPage, registerConsole } from './console.ts';
+import { currentResponse, refuseConnect, refuseLateRequest, respondToClientError } from './client-error.ts';
+import { isPageRequest, registerConsole, sendPage } from './console.ts';
 import type { HttpContext } from './context.ts';
-import { refuse } from './exchange.ts';
-import { generate } from './generate.ts';
+import { sendError, sendJson, takeOver, type Exchange } from './exchange.ts';
+import { generate, modelNotAllowed } from './generate.ts';
 import { serveHalfClosed } from './half-close.ts';
 import { registerHealth } from './health.ts';
 import { limitHeaders } from './limit-headers.ts';
-import { registerModels } from './models.ts';
-import { registerOpenApi } from './openapi.ts';
 import { methodsOf } from './paths.ts';
 import { violation } from './strict.ts';
 
-/** Builds the HTTP server of the whole interface. It listens when told to; closing it ends what is open. */
+/** Builds the HTTP server, which does not listen yet. Closing it ends open connections. */
 export function buildServer(context: HttpContext): FastifyInstance {
   const { limits } = context;
-  const answerNotFound = (request: FastifyRequest, reply: FastifyReply): void => {
-    if (context.consoleEnabled && asksForPage(request)) void answerPage(reply);
-    else answerUnknown(context, request, reply);
+  const respondNotFound = (request: FastifyRequest, reply: FastifyReply): void => {
+    if (context.consoleEnabled && isPageRequest(request)) void sendPage(reply);
+    else refuseUnknown(context, request, reply);
   };
   const app = fastify({
     logger: false,
@@ -33,11 +34,11 @@ export function buildServer(context: HttpContext): FastifyInstance {
     trustProxy: context.trustedProxies.length > 0 ? [...context.trustedProxies] : false,
     forceCloseConnections: true,
     return503OnClosing: false,
-    // The `strict` check responds to a missing `Host` in the shape of every other error.
+    // `violation` refuses a missing `Host`, in the usual error format.
     http: { maxHeaderSize: limits.headerBytes, requireHostHeader: false },
     clientErrorHandler: (error, socket) =>
-      void answerClientError(context.inference.accounting, error, socket),
-    frameworkErrors: (error, request, reply) => void answerFault(context, error, request, reply),
+      void respondToClientError(context.inference.accounting, error, socket),
+    frameworkErrors: (error, request, reply) => void respondToError(context, error, request, reply),
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 1000 },
   });
   app.server.maxConnections = limits.connections;
@@ -50,34 +51,32 @@ export function buildServer(context: HttpContext): FastifyInstance {
   app.server.on(
     'connect',
     (_request, socket) =>
-      // A connection of an HTTP server is a `net.Socket`.
+      // Connections of an HTTP server are `net.Socket`s.
       void refuseConnect(context.inference.accounting, socket as Socket),
   );
   app.server.on('checkExpectation', (request, response) => {
     const exchange = { request, response, requestId: randomUUIDv7() };
     const fault = new ServiceError('expectation_failed', 'The `Expect` header must be `100-continue`.');
-    refuse(exchange, fault, limits.drainBytes);
+    sendError(exchange, fault, limits.drainBytes);
   });
   app.decorateRequest('caller', null);
   app.decorateRequest('principal', null);
   app.addHook('onRequest', (request, reply, done) => {
     const fault = violation(request.raw);
     if (fault) done(fault);
-    // Before Fastify reads a body, which it expects of methods that no route has.
-    else if (request.is404) answerNotFound(request, reply);
+    // Here rather than later, because Fastify would read the body first.
+    else if (request.is404) respondNotFound(request, reply);
     else done();
   });
   registerBodies(app, limits);
-  app.setErrorHandler((error, request, reply) => answerFault(context, error, request, reply));
-  app.setNotFoundHandler(answerNotFound);
+  app.setErrorHandler((error, request, reply) => respondToError(context, error, request, reply));
+  app.setNotFoundHandler(respondNotFound);
 
-  const admit = requireKey(context);
-  app.post('/v1/chat/completions', { onRequest: admit }, (request, reply) =>
+  const onRequest = requireKey(context);
+  app.post('/v1/chat/completions', { onRequest }, (request, reply) =>
     generate(context, 'chat', request, reply),
   );
-  app.post('/v1/completions', { onRequest: admit }, (request, reply) =>
-    generate(context, 'text', request, reply),
-  );
+  app.post('/v1/completions', { onRequest }, (request, reply) => generate(context, 'text', request, reply));
   registerModels(app, context);
   registerHealth(app, context);
   registerApi(app, context);
@@ -86,13 +85,47 @@ export function buildServer(context: HttpContext): FastifyInstance {
   return app;
 }
 
-async function answerFault(
+/** `GET /v1/models` and `GET /v1/models/<namespace>/<name>`. */
+function registerModels(app: FastifyInstance, context: HttpContext): void {
+  const onRequest = context.requireKeyForModels ? requireKey(context) : acceptKey(context);
+  app.get('/v1/models', { onRequest }, (request, reply) => {
+    const cards = context.router.cards().filter(({ id }) => mayUse(request, id));
+    sendJson(takeOver(request, reply), 200, JSON.stringify(formatModelList(cards)));
+  });
+  app.get<{ Params: { '*': string } }>('/v1/models/*', { onRequest }, (request, reply) => {
+    const model = context.router.model(request.params['*'], request.caller?.models);
+    if (!mayUse(request, model.id)) throw modelNotAllowed(model.id);
+    const card = model.card();
+    if (!card) {
+      throw new ServiceError('engine_unavailable', 'This model is not ready yet. Try again later.', {
+        retryAfterMs: 1000,
+      });
+    }
+    sendJson(takeOver(request, reply), 200, JSON.stringify(formatModel(card)));
+  });
+}
+
+/** Whether the key of the request allows the model; without a key all models are visible. */
+function mayUse({ caller }: FastifyRequest, model: string): boolean {
+  return caller?.models?.has(model) !== false;
+}
+
+/** `GET /openapi.json`, from the schemas that validate requests. */
+function registerOpenApi(app: FastifyInstance, context: HttpContext): void {
+  app.get('/openapi.json', (request, reply) => {
+    const { version, limits } = context;
+    const info = { version, serverUrl: context.publicUrl(), maxChoices: limits.choices };
+    sendJson(takeOver(request, reply), 200, JSON.stringify(openApiDocument(info, managementPart())));
+  });
+}
+
+async function respondToError(
   context: HttpContext,
   error: unknown,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<void> {
-  reply.hijack();
+  const exchange = takeOver(request, reply);
   const fault = translate(context, error, request);
   if (fault.status !== 401)
     context.log.info('request refused', {
@@ -100,9 +133,8 @@ async function answerFault(
       code: fault.code,
       path: request.routeOptions.url,
     });
-  const record = { limitHeaders: await limitHeaders(context.inference.accounting, request) };
-  const exchange = { request: request.raw, response: reply.raw, requestId: request.id, record };
-  refuse(exchange, fault, context.limits.drainBytes);
+  exchange.record = { limitHeaders: await limitHeaders(context.inference.accounting, request) };
+  sendError(exchange, fault, context.limits.drainBytes);
 }
 
 function translate({ log }: HttpContext, error: unknown, request: FastifyRequest): ServiceError {
@@ -124,9 +156,8 @@ function translate({ log }: HttpContext, error: unknown, request: FastifyRequest
   });
 }
 
-function answerUnknown(context: HttpContext, request: FastifyRequest, reply: FastifyReply): void {
-  reply.hijack();
-  const exchange = { request: request.raw, response: reply.raw, requestId: request.id };
+function refuseUnknown(context: HttpContext, request: FastifyRequest, reply: FastifyReply): void {
+  const exchange = takeOver(request, reply);
   const path = (request.raw.url ?? '').split('?', 1)[0] ?? '';
   const methods = methodsOf(path);
   if (!methods) {
@@ -134,32 +165,29 @@ function answerUnknown(context: HttpContext, request: FastifyRequest, reply: Fas
       'unknown_url',
       `Unknown endpoint: ${request.method} ${path.slice(0, 200)}.`,
     );
-    refuse(exchange, fault, context.limits.drainBytes);
+    sendError(exchange, fault, context.limits.drainBytes);
     return;
   }
   if (request.method === 'OPTIONS') {
-    answerPreflight(exchange, methods);
+    respondToPreflight(exchange, methods);
     return;
   }
   const fault = new ServiceError(
     'method_not_allowed',
     `${path} supports ${methods.join(', ')}, not ${request.method}.`,
   );
-  refuse(exchange, fault, context.limits.drainBytes, ['allow', [...methods, 'OPTIONS'].join(', ')]);
+  sendError(exchange, fault, context.limits.drainBytes, ['allow', [...methods, 'OPTIONS'].join(', ')]);
 }
 
-/** Cross-origin calls of `/v1` are allowed to all: a key authorises them, never a cookie. */
-function answerPreflight(
-  { request, response, requestId }: Parameters<typeof refuse>[0],
-  methods: readonly string[],
-): void {
-  const asked = request.headers['access-control-request-headers'];
+/** Allows every origin to call `/v1`, which accepts keys and no cookies. */
+function respondToPreflight({ request, response, requestId }: Exchange, methods: readonly string[]): void {
+  const requested = request.headers['access-control-request-headers'];
   const headers = ['x-request-id', requestId, 'allow', [...methods, 'OPTIONS'].join(', ')];
   if (request.headers.origin !== undefined && request.url?.startsWith('/v1/')) {
     headers.push('access-control-allow-origin', '*', 'access-control-allow-methods', methods.join(', '));
     headers.push('access-control-max-age', '86400', 'vary', 'Access-Control-Request-Headers');
-    // Reflected one by one: `*` does not cover `Authorization`, and clients send headers of their own.
-    if (typeof asked === 'string') headers.push('access-control-allow-headers', asked);
+    // `*` does not cover `Authorization`.
+    if (typeof requested === 'string') headers.push('access-control-allow-headers', requested);
   }
   response.writeHead(204, headers);
   response.end();

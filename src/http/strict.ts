@@ -1,14 +1,14 @@
 import type { IncomingMessage } from 'node:http';
 import { ServiceError } from '../errors.ts';
 
-/** Headers of which a request has one at most. Node keeps the first of several, and a proxy may have read another. */
+/** Headers that may occur only once. Node keeps the first of several, and a proxy may use another. */
 const SINGLE = new Set(['host', 'authorization', 'content-length', 'transfer-encoding', 'content-encoding']);
 const SINGLE_LENGTHS = new Set([...SINGLE].map(({ length }) => length));
 
 /**
- * Refuses what servers read in different ways, so that no proxy in front of this one takes a request for another:
- * repeated headers, `Transfer-Encoding` other than `chunked` or on HTTP/1.0, and HTTP/1.1 without `Host`. Refuses also a
- * `Content-Encoding`, since bodies are not decoded. Null: the request is fine.
+ * Returns an error for requests that servers interpret differently, to prevent request smuggling through a proxy:
+ * repeated headers, `Transfer-Encoding` other than `chunked` or on HTTP/1.0, and HTTP/1.1 without `Host`. Also for a
+ * `Content-Encoding`, because bodies are not decoded. Null: the request is valid.
  */
 export function violation(request: IncomingMessage): ServiceError | null {
   const { rawHeaders, headers, httpVersion } = request;
@@ -20,10 +20,10 @@ export function violation(request: IncomingMessage): ServiceError | null {
   }
   let seen = '';
   for (let index = 0; index < rawHeaders.length; index += 2) {
-    const written = rawHeaders[index] ?? '';
-    // Most names have another length than these, and need not be converted.
-    if (!SINGLE_LENGTHS.has(written.length)) continue;
-    const name = written.toLowerCase();
+    const rawName = rawHeaders[index] ?? '';
+    // Avoids converting most names.
+    if (!SINGLE_LENGTHS.has(rawName.length)) continue;
+    const name = rawName.toLowerCase();
     if (!SINGLE.has(name)) continue;
     if (seen.includes(`${name}\n`)) return invalid(`The request has more than one \`${name}\` header.`);
     seen += `${name}\n`;

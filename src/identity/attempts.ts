@@ -7,62 +7,64 @@ import { hashToken } from './token.ts';
 const MINUTE_MS = 60_000;
 
 /**
- * How often something may be tried: most attempts within so many milliseconds from the first of them. `pair` is one
- * address of the network with one person's e-mail address, so that a stranger who guesses keeps others out of his
- * own way only; `person` bounds all strangers together.
+ * Maximum attempts within a window that starts with the first one, by IP address (`address`), by user (`person`), and
+ * by both (`pair`). The limit of a pair is the lowest, so that guessing does not lock out the user elsewhere.
  */
-const RULES = {
+const ATTEMPT_LIMITS = {
   signIn: {
     address: [60, 15 * MINUTE_MS],
     pair: [10, 15 * MINUTE_MS],
     person: [50, 15 * MINUTE_MS],
   },
   secondFactor: { address: [60, 15 * MINUTE_MS], person: [10, 15 * MINUTE_MS] },
-  /** A password asked for once more, of somebody who is signed in. */
+  /** The password of a signed-in user, to confirm a change. */
   confirm: { person: [10, 15 * MINUTE_MS] },
   setUp: { address: [20, 15 * MINUTE_MS] },
-  /** Messages that strangers have sent to somebody. */
+  /** Password reset emails. */
   forgotPassword: { address: [20, 60 * MINUTE_MS], person: [5, 60 * MINUTE_MS] },
   provider: { address: [60, 15 * MINUTE_MS] },
-  /** The token of a link. */
+  /** Tokens of links. */
   link: { address: [60, 15 * MINUTE_MS] },
   invite: { person: [100, 60 * MINUTE_MS] },
-} as const satisfies Record<string, Partial<Record<Scope, readonly [most: number, withinMs: number]>>>;
+} as const satisfies Record<string, Partial<Record<Scope, readonly [max: number, windowMs: number]>>>;
 
 type Scope = 'address' | 'pair' | 'person';
 
-export type Attempt = keyof typeof RULES;
+export type Attempt = keyof typeof ATTEMPT_LIMITS;
 
-interface By {
-  /** The address of the network that it comes from. */
+interface AttemptSource {
   ip?: string;
-  /** Whom it is about: an id, or an e-mail address in lower case. */
+  /** ID or lowercase email address of the user. */
   person?: string;
 }
 
 /**
- * Counts an attempt, for all copies of the service together. Rejects with a `ServiceError` `too_many_attempts` that
- * says how long to wait; what is refused is counted too, but does not make the wait longer.
+ * Counts an attempt, for all instances together. Rejects with a `ServiceError` `too_many_attempts` with the time to
+ * wait. Refused attempts do not extend it.
  */
-export async function countAttempt(database: Database, attempt: Attempt, by: By): Promise<void> {
+export async function countAttempt(
+  database: Database,
+  attempt: Attempt,
+  source: AttemptSource,
+): Promise<void> {
   const now = Date.now();
-  for (const [scope, [most, withinMs]] of rulesOf(attempt)) {
-    const name = nameOf(attempt, scope, by);
-    const over = (column: 'count' | 'until') => sql.ref(`attempts.${column}`);
+  for (const [scope, [max, windowMs]] of limitsOf(attempt)) {
+    const name = counterName(attempt, scope, source);
+    const current = (column: 'count' | 'until') => sql.ref(`attempts.${column}`);
     const row = await database.kysely
       .insertInto('attempts')
-      .values({ name, count: 1, until: now + withinMs })
+      .values({ name, count: 1, until: now + windowMs })
       .onConflict((conflict) =>
         conflict.column('name').doUpdateSet({
-          count: sql`case when ${over('until')} <= ${now} then 1 else ${over('count')} + 1 end`,
-          until: sql`case when ${over('until')} <= ${now} then ${now + withinMs} else ${over('until')} end`,
+          count: sql`case when ${current('until')} <= ${now} then 1 else ${current('count')} + 1 end`,
+          until: sql`case when ${current('until')} <= ${now} then ${now + windowMs} else ${current('until')} end`,
         }),
       )
       .returning(['count', 'until'])
       .executeTakeFirstOrThrow();
-    // Who begins a count sweeps up those that have ended.
+    // The first attempt of a window also deletes expired counters.
     if (row.count === 1) await database.kysely.deleteFrom('attempts').where('until', '<=', now).execute();
-    if (row.count > most) {
+    if (row.count > max) {
       throw new ServiceError('too_many_attempts', 'Too many attempts. Wait before you try again.', {
         retryAfterMs: Math.max(row.until - now, 1),
       });
@@ -70,26 +72,30 @@ export async function countAttempt(database: Database, attempt: Attempt, by: By)
   }
 }
 
-/** Forgets what was counted of one person from one address, once they have shown that it was they. */
-export async function forgetAttempts(database: Database, attempt: Attempt, by: By): Promise<void> {
-  const names = rulesOf(attempt).flatMap(([scope]) =>
-    scope === 'address' ? [] : [nameOf(attempt, scope, by)],
+/** Resets the counters of a user after a successful attempt, except the one of the IP address. */
+export async function resetAttempts(
+  database: Database,
+  attempt: Attempt,
+  source: AttemptSource,
+): Promise<void> {
+  const names = limitsOf(attempt).flatMap(([scope]) =>
+    scope === 'address' ? [] : [counterName(attempt, scope, source)],
   );
   await database.kysely.deleteFrom('attempts').where('name', 'in', names).execute();
 }
 
-function rulesOf(attempt: Attempt): [Scope, readonly [number, number]][] {
-  // The keys of each rule are scopes, as its type says.
-  return Object.entries(RULES[attempt]) as [Scope, readonly [number, number]][];
+function limitsOf(attempt: Attempt): [Scope, readonly [number, number]][] {
+  // The type of the table guarantees that the keys are scopes.
+  return Object.entries(ATTEMPT_LIMITS[attempt]) as [Scope, readonly [number, number]][];
 }
 
-/** Hashed, so that the table tells nobody's address. */
-function nameOf(attempt: Attempt, scope: Scope, { ip = '', person = '' }: By): string {
+/** Contains a hash, so that the table does not reveal addresses. */
+function counterName(attempt: Attempt, scope: Scope, { ip = '', person = '' }: AttemptSource): string {
   const parts = { address: [network(ip)], pair: [network(ip), person], person: [person] };
   return `${attempt}:${scope}:${hashToken(parts[scope].join(' '))}`;
 }
 
-/** One caller has a whole network of 64 bits in IPv6. */
+/** Returns the /64 network of an IPv6 address, all of which belongs to one client. */
 function network(ip: string): string {
   if (!isIPv6(ip) || ip.startsWith('::ffff:')) return ip;
   const [head = '', tail] = ip.split('::');

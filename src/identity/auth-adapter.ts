@@ -4,17 +4,17 @@ import type { Database } from '../database/database.ts';
 import type { Schema } from '../database/schema.ts';
 import { hashToken } from './token.ts';
 
-/** What better-auth calls a table and its columns, and what we do. */
-interface Table {
+/** A table, and its columns by better-auth's field names. */
+interface MappedTable {
   name: keyof Schema;
   columns: Readonly<Record<string, string>>;
 }
 
 /**
- * The tables of better-auth among ours: people are its users, credentials its accounts. What has no column is not
- * kept: a picture, and the tokens of providers, since nobody is called in a person's name.
+ * Our tables by better-auth's model names. Fields without a column, such as pictures and the tokens of providers, are
+ * not stored.
  */
-const TABLES: Readonly<Record<string, Table>> = {
+const TABLES: Readonly<Record<string, MappedTable>> = {
   user: {
     name: 'people',
     columns: {
@@ -65,7 +65,7 @@ const TABLES: Readonly<Record<string, Table>> = {
   },
 };
 
-/** Fields that better-auth has as booleans, and we as 0 or 1. */
+/** Booleans in better-auth; 0 or 1 in the database. */
 const FLAGS: ReadonlySet<string> = new Set(['emailVerified', 'pending']);
 
 interface Where {
@@ -78,12 +78,12 @@ interface Where {
 type Row = Record<string, unknown>;
 
 /**
- * Our tables as better-auth works on them. Never in a transaction: it would hold one open while it hashes a
- * password, and on SQLite every other write with it.
+ * Returns the database adapter for better-auth. Without transactions: better-auth would keep one open while it hashes a
+ * password, which blocks all other writes on SQLite.
  */
 export function authAdapter({ kysely }: Database) {
-  // better-auth knows what it asks for by type, and asks by name: hence `as T` below.
-  // Which tables and columns it asks for is known when it does; `TABLES` holds none that there is not.
+  // Table and column names are dynamic; `TABLES` contains only existing ones. better-auth chooses `T` by the model
+  // name, hence `as T` below.
   const database = kysely as unknown as Kysely<Record<string, Row>>;
   return createAdapterFactory({
     config: { adapterId: 'sluice', supportsBooleans: true, supportsDates: true, transaction: false },
@@ -97,17 +97,17 @@ export function authAdapter({ kysely }: Database) {
         const row = await matching(model, where).selectAll().limit(1).executeTakeFirst();
         return row === undefined ? null : (fromRow(model, row, where) as T);
       },
-      async findMany<T>({ model, where = [], limit, sortBy, offset }: Wanted): Promise<T[]> {
+      async findMany<T>({ model, where = [], limit, sortBy, offset }: FindManyQuery): Promise<T[]> {
         let rows = matching(model, where).selectAll().limit(limit);
         if (sortBy) rows = rows.orderBy(columnOf(model, sortBy.field), sortBy.direction);
         if (offset !== undefined) rows = rows.offset(offset);
         return (await rows.execute()).map((row) => fromRow(model, row, where) as T);
       },
-      async update<T>({ model, where, update }: Update<T>): Promise<T | null> {
+      async update<T>({ model, where, update }: UpdateQuery<T>): Promise<T | null> {
         const row = await updating(model, where, update).returningAll().executeTakeFirst();
         return row === undefined ? null : (fromRow(model, row, where) as T);
       },
-      async updateMany({ model, where, update }: Update<Row>): Promise<number> {
+      async updateMany({ model, where, update }: UpdateQuery<Row>): Promise<number> {
         return Number((await updating(model, where, update).executeTakeFirst()).numUpdatedRows);
       },
       async delete({ model, where }: { model: string; where: Where[] }): Promise<void> {
@@ -116,39 +116,39 @@ export function authAdapter({ kysely }: Database) {
       async deleteMany({ model, where }: { model: string; where: Where[] }): Promise<number> {
         return Number((await deleting(model, where).executeTakeFirst()).numDeletedRows);
       },
-      /** Who takes it has it for himself: of two that ask at once, one gets nothing. */
+      /** Only one of concurrent calls gets the row. */
       async consumeOne<T>({ model, where }: { model: string; where: Where[] }): Promise<T | null> {
         const row = await deleting(model, where).returningAll().executeTakeFirst();
         return row === undefined ? null : (fromRow(model, row, where) as T);
       },
       async count({ model, where = [] }: { model: string; where?: Where[] }): Promise<number> {
-        const counted = matching(model, where).select((select) => select.fn.countAll<number>().as('count'));
-        return (await counted.executeTakeFirstOrThrow()).count;
+        const rows = matching(model, where).select((select) => select.fn.countAll<number>().as('count'));
+        return (await rows.executeTakeFirstOrThrow()).count;
       },
     }),
   });
 
   function matching(model: string, where: readonly Where[]) {
     let rows = database.selectFrom(tableOf(model).name);
-    for (const one of where) rows = rows.where(condition(model, one));
+    for (const clause of where) rows = rows.where(condition(model, clause));
     return rows;
   }
 
   function updating(model: string, where: readonly Where[], update: unknown) {
-    // What better-auth wants changed is an object.
+    // `update` is an object of fields.
     let rows = database.updateTable(tableOf(model).name).set(toRow(model, update as Row));
-    for (const one of where) rows = rows.where(condition(model, one));
+    for (const clause of where) rows = rows.where(condition(model, clause));
     return rows;
   }
 
   function deleting(model: string, where: readonly Where[]) {
     let rows = database.deleteFrom(tableOf(model).name);
-    for (const one of where) rows = rows.where(condition(model, one));
+    for (const clause of where) rows = rows.where(condition(model, clause));
     return rows;
   }
 }
 
-interface Wanted {
+interface FindManyQuery {
   model: string;
   where?: Where[] | undefined;
   limit: number;
@@ -156,7 +156,7 @@ interface Wanted {
   offset?: number | undefined;
 }
 
-interface Update<T> {
+interface UpdateQuery<T> {
   model: string;
   where: Where[];
   update: T;
@@ -173,31 +173,31 @@ const OPERATORS: Readonly<Record<string, string>> = {
 };
 
 function condition(model: string, { operator, connector, field, value }: Where): RawBuilder<SqlBool> {
-  const word = OPERATORS[operator];
-  if (word === undefined || connector !== 'AND') {
-    throw new TypeError(`better-auth asks for ${operator} with ${connector} of ${model}.${field}`);
+  const sqlOperator = OPERATORS[operator];
+  if (sqlOperator === undefined || connector !== 'AND') {
+    throw new TypeError(`better-auth used ${operator} with ${connector} on ${model}.${field}`);
   }
   const column = sql.ref(columnOf(model, field));
   if (value === null) return sql`${column} ${sql.raw(operator === 'eq' ? 'is null' : 'is not null')}`;
   if (Array.isArray(value)) {
-    return sql`${column} in (${sql.join(value.map((one) => toColumn(model, field, one)))})`;
+    return sql`${column} in (${sql.join(value.map((item) => toColumn(model, field, item)))})`;
   }
-  return sql`${column} ${sql.raw(word)} ${toColumn(model, field, value)}`;
+  return sql`${column} ${sql.raw(sqlOperator)} ${toColumn(model, field, value)}`;
 }
 
-function tableOf(model: string): Table {
+function tableOf(model: string): MappedTable {
   const table = TABLES[model];
-  if (table === undefined) throw new TypeError(`better-auth asks for the table ${model}`);
+  if (table === undefined) throw new TypeError(`better-auth used the unknown table ${model}`);
   return table;
 }
 
 function columnOf(model: string, field: string): string {
   const column = tableOf(model).columns[field];
-  if (column === undefined) throw new TypeError(`better-auth asks for ${model}.${field}`);
+  if (column === undefined) throw new TypeError(`better-auth used the unknown field ${model}.${field}`);
   return column;
 }
 
-/** A value as its column has it. Of a session's token only the hash is kept. */
+/** Converts a value for its column. Session tokens are stored as hashes. */
 function toColumn(model: string, field: string, value: unknown): unknown {
   if (value instanceof Date) return value.getTime();
   if (typeof value === 'boolean') return value ? 1 : 0;
@@ -215,9 +215,9 @@ function toRow(model: string, data: Row): Row {
   );
 }
 
-/** A row with the names of better-auth; the token of a session is the one that it was found by. */
+/** Converts a row to better-auth's fields. The token of a session is taken from the query. */
 function fromRow(model: string, row: Row, where: readonly Where[]): Row {
-  const found = Object.fromEntries(
+  const fields = Object.fromEntries(
     Object.entries(tableOf(model).columns).map(([field, column]) => {
       const value = row[column];
       if (column.endsWith('_at') && typeof value === 'number') return [field, new Date(value)];
@@ -225,5 +225,5 @@ function fromRow(model: string, row: Row, where: readonly Where[]): Row {
     }),
   );
   const token = model === 'session' && where.find(({ field }) => field === 'token')?.value;
-  return typeof token === 'string' ? { ...found, token } : found;
+  return typeof token === 'string' ? { ...fields, token } : fields;
 }

@@ -9,25 +9,25 @@ import type { Secret } from '../secret.ts';
 import { authAdapter } from './auth-adapter.ts';
 import type { PasswordHasher } from './password.ts';
 import type { ProviderAuth } from './providers.ts';
-import { ADDRESS_HEADER } from './visit.ts';
+import { ADDRESS_HEADER } from './browser-request.ts';
 import { PENDING_MS, RESET_MS, SESSION_MS } from './lifetimes.ts';
 
 export interface AuthOptions {
   database: Database;
   /** Signs the cookies. */
   secret: Secret;
-  /** Address of the service, where providers send people back to. */
+  /** Origin of the service, to which providers redirect. */
   origin: string;
-  /** What cookies are called before the dot. */
+  /** Part of the cookie name before the dot. */
   cookiePrefix: string;
   secureCookies: boolean;
   providers: ProviderAuth;
   passwords: PasswordHasher;
-  /** Hands somebody the token of a link to a new password. Returns at once. */
+  /** Sends a password reset link in the background. */
   sendResetToken(person: { email: string; name: string }, token: string): void;
-  /** Somebody can sign in with this provider from now on, or with a password (`credential`). */
+  /** Called when a user first signs in with a provider, or gets a password (`credential`). */
   onCredential(personId: string, provider: string): Promise<void>;
-  /** Somebody has set a new password with such a link. */
+  /** Called when a user has set a new password with a reset link. */
   onPasswordReset(personId: string): Promise<void>;
   log: Log;
 }
@@ -35,8 +35,8 @@ export interface AuthOptions {
 export type Auth = ReturnType<typeof openAuth>;
 
 /**
- * better-auth on our tables. It checks passwords, makes sessions and their cookies, and speaks with providers; what
- * it offers over HTTP is called by our own endpoints, which count attempts and check the origin of a request.
+ * Configures better-auth for our tables. It checks passwords, creates sessions and their cookies, and calls providers.
+ * It is not reachable over HTTP: our endpoints call it, after counting attempts and checking origins.
  */
 export function openAuth(options: AuthOptions) {
   const { database, providers, log } = options;
@@ -47,12 +47,14 @@ export function openAuth(options: AuthOptions) {
     secret: options.secret.reveal(),
     database: authAdapter(database),
     telemetry: { enabled: false },
-    // Ours count by address and by person, over all copies of the service: `attempts.ts`.
+    // `attempts.ts` counts by IP address and by user, for all instances.
     rateLimit: { enabled: false },
     logger: {
       level: 'warn',
       log: (level, message) =>
-        level === 'error' ? log.warn('sign-in', { told: message }) : log.debug('sign-in', { told: message }),
+        level === 'error'
+          ? log.warn('sign-in', { detail: message })
+          : log.debug('sign-in', { detail: message }),
     },
     emailAndPassword: {
       enabled: true,
@@ -62,11 +64,11 @@ export function openAuth(options: AuthOptions) {
       },
       disableSignUp: true,
       minPasswordLength: 10,
-      // In UTF-16 units; the interface bounds passwords to 128 characters, of one or two each.
+      // UTF-16 code units. The API limits passwords to 128 characters of one or two each.
       maxPasswordLength: 256,
       revokeSessionsOnPasswordReset: true,
       resetPasswordTokenExpiresIn: RESET_MS / 1000,
-      // Not awaited: how long a message takes would tell who is known here.
+      // Not awaited, because the response time would reveal whether a user exists.
       sendResetPassword: async ({ user, token }) => options.sendResetToken(user, token),
       onPasswordReset: ({ user }) => options.onPasswordReset(user.id),
     },
@@ -84,13 +86,13 @@ export function openAuth(options: AuthOptions) {
       user: {
         create: {
           before: async (user) => ({ data: { ...user, name: nameOf(user) } }),
-          after: (user) => providers.welcome(user),
+          after: (user) => providers.onCreated(user),
         },
       },
       account: { create: { after: (account) => options.onCredential(account.userId, account.providerId) } },
       session: {
         create: {
-          /** However somebody signs in: without the second factor that they have, they are not signed in yet. */
+          /** Makes every new session pending if the user has a second factor. */
           async before(session, context) {
             const pending = session.pending !== false && (await hasSecondFactor(database, session.userId));
             const ipAddress = context?.headers?.get(ADDRESS_HEADER) ?? null;
@@ -102,7 +104,7 @@ export function openAuth(options: AuthOptions) {
     },
     advanced: {
       cookiePrefix: options.cookiePrefix,
-      // Its own way would put `__Secure-` before the name; `__Host-` binds a cookie to this very host.
+      // better-auth would add the prefix `__Secure-`; `__Host-` also binds the cookie to this host.
       useSecureCookies: false,
       defaultCookieAttributes: {
         secure: options.secureCookies,
@@ -118,20 +120,20 @@ export function openAuth(options: AuthOptions) {
   });
 }
 
-/** A provider's word for somebody as our own rules for names have it. */
+/** Makes a provider's user name valid by the rules of `checkedName`. */
 function nameOf({ name, email }: { name: string; email: string }): string {
-  const shown = name
+  const visible = name
     .replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '')
     .trim()
     .toWellFormed()
     .slice(0, 100)
     .trim();
-  return shown || email.slice(0, 100);
+  return visible || email.slice(0, 100);
 }
 
 const PREFIXES: Readonly<Record<string, string>> = { user: 'person', account: 'credential' };
 
-/** A session of somebody who has shown all that it takes, with its cookie. Over HTTP nobody can ask for it. */
+/** Creates a complete session with its cookie. Not reachable over HTTP. */
 const startSession = createAuthEndpoint.serverOnly(
   { method: 'POST', body: z.object({ personId: z.string() }) },
   async (context) => {

@@ -1,3 +1,4 @@
+import { appendAudit } from '../accounts/audit.ts';
 import type { ConfigFile } from '../config/schema.ts';
 import type { Database } from '../database/database.ts';
 import { AUTH_SECRET } from '../database/schema.ts';
@@ -6,37 +7,35 @@ import { Secret } from '../secret.ts';
 import type { Auth } from './auth.ts';
 import { Mailer } from './mailer.ts';
 import { resetMessage } from './messages.ts';
-import { noteCredential, notePasswordReset } from './notes.ts';
-import { endPresented, forgetExpired, presentedSession } from './sessions.ts';
+import { deleteExpired, endPresentedSession, presentedSession, type PersonSession } from './sessions.ts';
 import { SCRYPT, type PasswordHasher } from './password.ts';
-import type { SignedIn } from './signed-in.ts';
-import { authHeaders, type Visit } from './visit.ts';
+import { authHeaders, type BrowserRequest } from './browser-request.ts';
 
 export interface IdentityOptions {
   database: Database;
   config: Pick<ConfigFile, 'signIn' | 'smtp'>;
   secrets: ReadonlyMap<string, Secret>;
-  /** The address callers use, without `/v1`; asked late. */
+  /** Returns the URL that callers use, without `/v1`. A function, because the port may be assigned later. */
   publicUrl: () => string;
   log: Log;
-  /** `SCRYPT` by default. Tests pass a cheaper one. */
+  /** Default: `SCRYPT`. Tests pass a cheaper one. */
   passwords?: PasswordHasher;
 }
 
 /**
- * People's accounts on the console: who they are, how they show it. better-auth is behind it, which is loaded when
- * somebody signs in: that takes half a second and 55 MB. To know who has signed in takes no more than the database.
+ * Users of the console and their sessions. better-auth is loaded at the first sign-in, because it takes half a second
+ * and 55 MB. Reading a session needs only the database.
  */
 export class Identity implements AsyncDisposable {
   readonly database: Database;
   readonly settings: ConfigFile['signIn'];
-  /** Null: the configuration has no mail server. */
+  /** Null: SMTP is not configured. */
   readonly mailer: Mailer | null;
   readonly publicUrl: () => string;
   readonly log: Log;
   readonly passwords: PasswordHasher;
   readonly #secrets: ReadonlyMap<string, Secret>;
-  #opened: Promise<Auth> | null = null;
+  #auth: Promise<Auth> | null = null;
 
   constructor({ database, config, secrets, publicUrl, log, passwords = SCRYPT }: IdentityOptions) {
     const { smtp } = config;
@@ -50,18 +49,18 @@ export class Identity implements AsyncDisposable {
     this.#secrets = secrets;
   }
 
-  /** Whose session a request carries; null: nobody's. */
-  async signedIn(visit: Pick<Visit, 'headers'>): Promise<SignedIn | null> {
-    const presented = await this.presented(visit);
-    return presented === null || presented.pending ? null : presented.who;
+  /** Returns the session of a signed-in user; null: none. */
+  async session(request: Pick<BrowserRequest, 'headers'>): Promise<PersonSession | null> {
+    const presented = await this.presentedSession(request);
+    return presented === null || presented.pending ? null : presented.session;
   }
 
-  /** The same, or whose sign-in lacks the second factor. */
-  async presented({ headers }: Pick<Visit, 'headers'>): ReturnType<typeof presentedSession> {
+  /** Returns a session that may wait for its second factor; null: none. */
+  async presentedSession({ headers }: Pick<BrowserRequest, 'headers'>): ReturnType<typeof presentedSession> {
     return await presentedSession(this.database, headers, this.cookieName);
   }
 
-  /** Of the session. Under https it is bound to this very host, whatever other hosts of the domain set. */
+  /** Name of the session cookie. With https, the prefix `__Host-` prevents other hosts of the domain from setting it. */
   get cookieName(): string {
     return `${this.#cookiePrefix}.session_token`;
   }
@@ -75,27 +74,27 @@ export class Identity implements AsyncDisposable {
   }
 
   auth(): Promise<Auth> {
-    this.#opened ??= this.#load().catch((error: unknown) => {
-      this.#opened = null;
+    this.#auth ??= this.#load().catch((error: unknown) => {
+      this.#auth = null;
       throw error;
     });
-    return this.#opened;
+    return this.#auth;
   }
 
-  /** Begins a session of somebody who has shown all that it takes, in place of the one before: the cookies to set. */
-  async startSession(visit: Visit, personId: string): Promise<string[]> {
-    await endPresented(this.database, visit.headers, this.cookieName);
-    await forgetExpired(this.database);
+  /** Starts a session in place of the browser's previous one, and returns the cookies to set. */
+  async startSession(request: BrowserRequest, personId: string): Promise<string[]> {
+    await endPresentedSession(this.database, request.headers, this.cookieName);
+    await deleteExpired(this.database);
     const auth = await this.auth();
     const { headers } = await auth.api.startSession({
       body: { personId },
-      headers: authHeaders(visit),
+      headers: authHeaders(request),
       returnHeaders: true,
     });
     return headers.getSetCookie();
   }
 
-  /** Waits for messages that are on their way. */
+  /** Waits for emails that are being sent. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.mailer?.[Symbol.asyncDispose]();
   }
@@ -124,8 +123,8 @@ export class Identity implements AsyncDisposable {
       }),
       sendResetToken: ({ email, name }, token) =>
         this.mailer?.send(resetMessage({ email, name }, `${this.publicUrl()}/reset-password#${token}`)),
-      onCredential: (personId, provider) => noteCredential(database, personId, provider),
-      onPasswordReset: (personId) => notePasswordReset(database, personId),
+      onCredential: (personId, provider) => recordProvider(database, personId, provider),
+      onPasswordReset: (personId) => recordPasswordReset(database, personId),
       log,
     });
   }
@@ -135,4 +134,36 @@ export class Identity implements AsyncDisposable {
     if (secret === undefined) throw new TypeError(`the secret ${variable} was not loaded`);
     return secret;
   }
+}
+
+/** Records that the user can sign in with a provider. Passwords are recorded where they are set. */
+async function recordProvider({ kysely }: Database, personId: string, provider: string): Promise<void> {
+  if (provider === 'credential') return;
+  const subject = `person:${personId}`;
+  await kysely
+    .transaction()
+    .execute((transaction) =>
+      appendAudit(
+        transaction,
+        { id: subject, ip: null },
+        { action: 'person.add_provider', subject, accountId: null, detail: { provider } },
+      ),
+    );
+}
+
+/** Records that the user has set a password by a reset link, which verifies the email address. */
+async function recordPasswordReset({ kysely }: Database, personId: string): Promise<void> {
+  const subject = `person:${personId}`;
+  await kysely.transaction().execute(async (transaction) => {
+    await transaction
+      .updateTable('people')
+      .set({ email_verified: 1, updated_at: Date.now() })
+      .where('id', '=', personId)
+      .execute();
+    await appendAudit(
+      transaction,
+      { id: subject, ip: null },
+      { action: 'person.change_password', subject, accountId: null, detail: { by_link: true } },
+    );
+  });
 }

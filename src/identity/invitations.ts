@@ -10,31 +10,31 @@ import { ServiceError } from '../errors.ts';
 import { INVITATION_MS } from './lifetimes.ts';
 import { hashToken, newToken } from './token.ts';
 
-/** Somebody who may act for an account once they accept. Times in Unix milliseconds. */
+/** A pending invitation to an account. Times are Unix milliseconds. */
 export interface InvitationRecord {
   id: string;
   accountId: string;
   /** In lower case. */
   email: string;
   role: MemberRole;
-  /** As an actor of the audit log. */
+  /** Actor ID, as in the audit log. */
   invitedBy: string;
   createdAt: number;
   expiresAt: number;
 }
 
 /**
- * Invites somebody to act for an account; an earlier invitation of theirs to it is void. The token is for the link
- * and shown this once. Rejects with a `ServiceError` `not_found`, `conflict` (param `account_id` where the account is
- * closed, `email` where the person acts for the account already) or `invalid_value` (param `email`).
+ * Invites a user to an account, which replaces a previous invitation to it. The returned token of the link is not
+ * stored. Rejects with a `ServiceError` `not_found`, `conflict` (param `account_id` if the account is closed, `email`
+ * if the user is a member already) or `invalid_value` (param `email`).
  */
 export async function createInvitation(
   database: Database,
-  wanted: { accountId: string; email: string; role: MemberRole },
+  values: { accountId: string; email: string; role: MemberRole },
   by: Actor,
 ): Promise<{ record: InvitationRecord; accountName: string; token: string }> {
-  const email = checkedEmail(wanted.email);
-  const account = await getAccount(database, wanted.accountId);
+  const email = checkedEmail(values.email);
+  const account = await getAccount(database, values.accountId);
   if (account.status === 'closed') {
     throw new ServiceError('conflict', 'The account is closed.', { param: 'account_id' });
   }
@@ -45,7 +45,7 @@ export async function createInvitation(
     token_hash: hashToken(token),
     account_id: account.id,
     email,
-    role: wanted.role,
+    role: values.role,
     invited_by: by.id,
     created_at: now,
     expires_at: now + INVITATION_MS,
@@ -77,13 +77,13 @@ export async function createInvitation(
       action: 'invitation.create',
       subject: `invitation:${row.id}`,
       accountId: account.id,
-      detail: { role: wanted.role },
+      detail: { role: values.role },
     });
   });
   return { record: toRecord(row), accountName: account.name, token };
 }
 
-/** A page of the invitations that nobody has accepted, the oldest first; of one account, or null: of all. */
+/** Returns a page of pending invitations, oldest first, to an account or (null) all accounts. */
 export async function listInvitations(
   { kysely }: Database,
   accountId: string | null,
@@ -94,7 +94,7 @@ export async function listInvitations(
   return await readPage(rows, toRecord, page);
 }
 
-/** The account that an invitation is to. Rejects with a `ServiceError` `not_found`. */
+/** Returns the account ID of an invitation. Rejects with a `ServiceError` `not_found`. */
 export async function accountOfInvitation({ kysely }: Database, id: string): Promise<string> {
   const row = await kysely
     .selectFrom('invitations')
@@ -105,7 +105,7 @@ export async function accountOfInvitation({ kysely }: Database, id: string): Pro
   return row.account_id;
 }
 
-/** Takes an invitation back. Rejects with a `ServiceError` `not_found`. */
+/** Withdraws an invitation. Rejects with a `ServiceError` `not_found`. */
 export async function withdrawInvitation(database: Database, id: string, by: Actor): Promise<void> {
   await database.kysely.transaction().execute(async (transaction) => {
     const row = await transaction
@@ -123,13 +123,12 @@ export async function withdrawInvitation(database: Database, id: string, by: Act
   });
 }
 
-/** What is said of an invitation that is not there. */
 export function noSuchInvitation(): ServiceError {
   return new ServiceError('not_found', 'This invitation does not exist.', { param: 'id' });
 }
 
-/** Lets a person act for the account of an invitation that is used up by it. Who is an owner already stays one. */
-export async function join(
+/** Makes a user a member of the account of an accepted invitation. Owners remain owners. */
+export async function addInvitedMember(
   transaction: Transaction<Schema>,
   { id, accountId, role }: Pick<InvitationRecord, 'id' | 'accountId' | 'role'>,
   personId: string,
@@ -153,8 +152,8 @@ export async function join(
   });
 }
 
-/** Accepts all invitations to an address that has been shown to be this person's. Whether there were any. */
-export async function joinAsInvited(
+/** Accepts all invitations to the verified address of a user, and returns whether there were any. */
+export async function acceptAllInvitations(
   transaction: Transaction<Schema>,
   person: { id: string; email: string },
   by: Actor,
@@ -165,7 +164,7 @@ export async function joinAsInvited(
     .where('expires_at', '>', Date.now())
     .returningAll()
     .execute();
-  for (const row of rows) await join(transaction, toRecord(row), person.id, by);
+  for (const row of rows) await addInvitedMember(transaction, toRecord(row), person.id, by);
   return rows.length > 0;
 }
 

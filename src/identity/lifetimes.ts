@@ -1,25 +1,20 @@
-/** How long what people sign in with lives. All in milliseconds. */
+/** Lifetimes of sessions and links, in milliseconds. */
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
 
-/** The longest life of a session. */
+/** Maximum lifetime of a session. */
 export const SESSION_MS = 30 * DAY_MS;
 
-/** How long a session lives on in which nothing is done. */
+/** Lifetime of an unused session. */
 export const IDLE_MS = 7 * DAY_MS;
 
-/** How long a second factor may take. */
+/** Time to enter the second factor. */
 export const PENDING_MS = 10 * MINUTE_MS;
 
-/** How old a sign-in may be that stands in for the password of somebody who has none. */
+/** Maximum age of a sign-in that confirms a change by a user without a password. */
 export const FRESH_MS = 10 * MINUTE_MS;
 
-/** How long the link for the first operator opens. */
 export const SETUP_MS = 60 * MINUTE_MS;
-
-/** How long a link to a new password opens. */
 export const RESET_MS = 60 * MINUTE_MS;
-
-/** How long an invitation stands. */
 export const INVITATION_MS = 7 * DAY_MS;

@@ -5,15 +5,14 @@ import type { Log } from '../log.ts';
 import type { Secret } from '../secret.ts';
 import type { Message } from './messages.ts';
 
-/** How long the server may be silent, in milliseconds. */
-const SILENCE_MS = 15_000;
+const TIMEOUT_MS = 15_000;
 
-/** Sends messages through the mail server of the configuration. */
+/** Sends emails through the configured SMTP server. */
 export class Mailer implements AsyncDisposable {
   readonly #smtp: SmtpConfig;
   readonly #password: Secret | undefined;
   readonly #log: Log;
-  readonly #running = new Set<Promise<void>>();
+  readonly #sending = new Set<Promise<void>>();
   #transport: Promise<Transporter> | null = null;
 
   constructor(smtp: SmtpConfig, password: Secret | undefined, log: Log) {
@@ -22,17 +21,17 @@ export class Mailer implements AsyncDisposable {
     this.#log = log;
   }
 
-  /** Sends a message and does not wait; what goes wrong is told by the log, without whom it was for. */
+  /** Sends an email in the background. Failures are logged, without the recipient. */
   send(message: Message): void {
     const sending = this.#deliver(message)
       .catch((error: Error) => this.#log.warn('email not sent', { error }))
-      .finally(() => this.#running.delete(sending));
-    this.#running.add(sending);
+      .finally(() => this.#sending.delete(sending));
+    this.#sending.add(sending);
   }
 
-  /** Waits for what is on its way. */
+  /** Waits for emails that are being sent. */
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.allSettled(this.#running);
+    await Promise.allSettled(this.#sending);
     (await this.#transport?.catch(() => null))?.close();
   }
 
@@ -42,7 +41,7 @@ export class Mailer implements AsyncDisposable {
   }
 
   async #open(): Promise<Transporter> {
-    // Loaded only where it is used.
+    // Loaded when it is first used.
     const { createTransport } = await import('nodemailer');
     const { host, port, secure, user } = this.#smtp;
     return createTransport({
@@ -51,16 +50,16 @@ export class Mailer implements AsyncDisposable {
       secure,
       requireTLS: !secure && !isThisMachine(host),
       ...(user !== undefined && this.#password && { auth: { user, pass: this.#password.reveal() } }),
-      connectionTimeout: SILENCE_MS,
-      greetingTimeout: SILENCE_MS,
-      socketTimeout: SILENCE_MS,
+      connectionTimeout: TIMEOUT_MS,
+      greetingTimeout: TIMEOUT_MS,
+      socketTimeout: TIMEOUT_MS,
       disableFileAccess: true,
       disableUrlAccess: true,
     });
   }
 }
 
-/** What goes to this machine itself is on no wire. */
+/** Connections within this machine need no TLS. */
 function isThisMachine(host: string): boolean {
   return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'));
 }

@@ -6,7 +6,6 @@ export interface Message {
   text: string;
 }
 
-/** The message with a password reset link. */
 export function resetMessage({ email, name }: { email: string; name: string }, link: string): Message {
   return {
     to: email,
@@ -26,7 +25,6 @@ export function resetMessage({ email, name }: { email: string; name: string }, l
   };
 }
 
-/** The message with an invitation link. */
 export function invitationMessage(
   { email, accountName, expiresAt }: { email: string; accountName: string; expiresAt: number },
   link: string,

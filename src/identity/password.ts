@@ -9,7 +9,7 @@ export interface PasswordHasher {
   verify(hash: string, password: string): Promise<boolean>;
 }
 
-/** scrypt with a salt, from better-auth. Takes about 60 ms of another thread. */
+/** Salted scrypt of better-auth. Takes about 60 ms in another thread. */
 export const SCRYPT: PasswordHasher = {
   async hash(password) {
     const { hashPassword } = await import('better-auth/crypto');
@@ -21,10 +21,10 @@ export const SCRYPT: PasswordHasher = {
   },
 };
 
-/** What better-auth calls a password among the ways to sign in. */
+/** The provider ID that better-auth uses for passwords. */
 const PASSWORD = 'credential';
 
-/** The hash of a person's password; null: they have none. */
+/** Returns the hash of a user's password; null: none. */
 export async function passwordHash({ kysely }: Database, personId: string): Promise<string | null> {
   const row = await kysely
     .selectFrom('credentials')
@@ -35,7 +35,7 @@ export async function passwordHash({ kysely }: Database, personId: string): Prom
   return row?.password_hash ?? null;
 }
 
-/** Gives a person this password, whether they had one or not. */
+/** Sets the password of a user. */
 export async function setPassword(
   transaction: Transaction<Schema>,
   personId: string,
@@ -59,7 +59,7 @@ export async function setPassword(
     .execute();
 }
 
-/** How a person can sign in. */
+/** Returns how a user can sign in. */
 export async function credentialsOf(
   { kysely }: Database,
   personId: string,
@@ -72,5 +72,5 @@ export async function credentialsOf(
     .orderBy('provider')
     .execute();
   const all = rows.map(({ provider }) => provider);
-  return { hasPassword: all.includes(PASSWORD), providers: all.filter((one) => one !== PASSWORD) };
+  return { hasPassword: all.includes(PASSWORD), providers: all.filter((id) => id !== PASSWORD) };
 }

@@ -6,38 +6,38 @@ import { setMember } from '../accounts/people.ts';
 import type { ProviderConfig } from '../config/schema.ts';
 import type { Database } from '../database/database.ts';
 import type { Secret } from '../secret.ts';
-import { joinAsInvited } from './invitations.ts';
+import { acceptAllInvitations } from './invitations.ts';
 
-/** The settings of better-auth that are about providers. */
+/** The options of better-auth for providers. */
 export type ProviderAuth = ReturnType<typeof providerAuth>;
 
 export interface ProviderOptions {
   database: Database;
   providers: readonly ProviderConfig[];
   secretOf: (variable: string) => Secret;
-  /** Whether somebody who is not known gets an account of their own. */
+  /** Whether users without an invitation can sign in, and get an account. */
   letInUnknown: boolean;
 }
 
 /**
- * Sign-in with Google, GitHub and any OpenID Connect provider. Only a provider that vouches for the e-mail address
- * lets somebody in: by it they are known, or invited.
+ * Returns the options for sign-in with Google, GitHub and OpenID Connect providers. The provider must have verified
+ * the email address, which identifies users and invitations.
  */
 export function providerAuth({ database, providers, secretOf, letInUnknown }: ProviderOptions) {
-  const known = providers.filter(({ issuer }) => issuer === undefined);
-  const others = providers.flatMap(({ issuer, ...rest }) =>
+  const builtIn = providers.filter(({ issuer }) => issuer === undefined);
+  const generic = providers.flatMap(({ issuer, ...rest }) =>
     issuer === undefined ? [] : [{ ...rest, issuer }],
   );
   return {
     social: Object.fromEntries(
-      known.map(({ id, clientId, clientSecretEnv }) => [
+      builtIn.map(({ id, clientId, clientSecretEnv }) => [
         id,
         { clientId, clientSecret: secretOf(clientSecretEnv).reveal() },
       ]),
     ),
     plugins: [
-      discoveredWhenUsed(
-        others.map(({ id, name, issuer, clientId, clientSecretEnv }) => ({
+      lazyGenericOAuth(
+        generic.map(({ id, name, issuer, clientId, clientSecretEnv }) => ({
           providerId: id,
           name,
           discoveryUrl: `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`,
@@ -49,7 +49,7 @@ export function providerAuth({ database, providers, secretOf, letInUnknown }: Pr
         })),
       ),
     ],
-    /** Who is let in; an error is told to the sign-in page. Who has come before is known by more than an address. */
+    /** Returns an error for the sign-in page. Returning users are identified by the provider's user ID. */
     async validate({ user, source }) {
       if (source.action === 'sign-in') return undefined;
       if (user.emailVerified !== true || !user.email) return { error: 'email_not_verified' };
@@ -62,8 +62,8 @@ export function providerAuth({ database, providers, secretOf, letInUnknown }: Pr
         .executeTakeFirst();
       return invitation === undefined ? { error: 'not_invited' } : undefined;
     },
-    /** Gives somebody new what they were invited to, or an account of their own. */
-    async welcome({ id, name, email }) {
+    /** Adds a new user to the accounts of their invitations, or creates an account. */
+    async onCreated({ id, name, email }) {
       const by = { id: `person:${id}`, ip: null };
       const joined = await database.kysely.transaction().execute(async (transaction) => {
         const note = {
@@ -73,7 +73,7 @@ export function providerAuth({ database, providers, secretOf, letInUnknown }: Pr
           detail: {},
         } as const;
         await appendAudit(transaction, by, note);
-        return await joinAsInvited(transaction, { id, email }, by);
+        return await acceptAllInvitations(transaction, { id, email }, by);
       });
       if (joined) return;
       const account = await createAccount(database, { name }, by);
@@ -83,16 +83,15 @@ export function providerAuth({ database, providers, secretOf, letInUnknown }: Pr
     social: BetterAuthOptions['socialProviders'];
     plugins: BetterAuthOptions['plugins'];
     validate: NonNullable<BetterAuthOptions['user']>['validateUserInfo'];
-    welcome: (user: { id: string; name: string; email: string }) => Promise<void>;
+    onCreated: (user: { id: string; name: string; email: string }) => Promise<void>;
   };
 }
 
 /**
- * The plugin, but for when it asks providers what they offer. By itself it does so before anything else, one after the
- * other and for as long as each takes; a password shall wait for no provider. What it could not find out then, it asks
- * when somebody signs in with the provider, for 10 s at most: so it is told that it knows of none yet.
+ * Returns better-auth's plugin without discovery at startup, which would delay every sign-in until all providers have
+ * responded. Marks all providers as pending instead: the plugin then discovers each at its first sign-in, within 10 s.
  */
-function discoveredWhenUsed(config: GenericOAuthConfig[]) {
+function lazyGenericOAuth(config: GenericOAuthConfig[]) {
   const pending = new Map(config.map((provider) => [provider.providerId, provider]));
   return {
     ...genericOAuth({ config }),

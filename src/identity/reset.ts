@@ -4,13 +4,17 @@ import { countAttempt } from './attempts.ts';
 import type { Identity } from './identity.ts';
 import { RESET_MS } from './lifetimes.ts';
 import { newToken } from './token.ts';
-import type { Visit } from './visit.ts';
+import type { BrowserRequest } from './browser-request.ts';
 
 /**
- * Sends a link to a new password, if somebody has the address. It does not wait for the message, and does as much
- * work where nobody has it. Rejects with a `ServiceError` `not_configured` or `too_many_attempts`.
+ * Sends a password reset link if a user with this address exists. Does not wait for the email, and takes the same
+ * time for unknown addresses. Rejects with a `ServiceError` `not_configured` or `too_many_attempts`.
  */
-export async function forgotPassword(identity: Identity, visit: Visit, address: string): Promise<void> {
+export async function forgotPassword(
+  identity: Identity,
+  request: BrowserRequest,
+  address: string,
+): Promise<void> {
   if (identity.mailer === null) {
     throw new ServiceError(
       'not_configured',
@@ -18,22 +22,22 @@ export async function forgotPassword(identity: Identity, visit: Visit, address: 
     );
   }
   const email = address.trim().toLowerCase();
-  await countAttempt(identity.database, 'forgotPassword', { ip: visit.ip, person: email });
+  await countAttempt(identity.database, 'forgotPassword', { ip: request.ip, person: email });
   const auth = await identity.auth();
-  // What is no address at all is answered as one that nobody has.
+  // An invalid address gets the same response as an unknown one.
   await auth.api.requestPasswordReset({ body: { email } }).catch(ignoreRefusal);
 }
 
 /**
- * Sets a new password with the token of such a link, and ends every session of the person. Rejects with a
+ * Sets a new password with the token of a reset link, and ends all sessions of the user. Rejects with a
  * `ServiceError` `invalid_link` or `too_many_attempts`.
  */
 export async function resetPassword(
   identity: Identity,
-  visit: Visit,
+  request: BrowserRequest,
   { token, password }: { token: string; password: string },
 ): Promise<void> {
-  await countAttempt(identity.database, 'link', visit);
+  await countAttempt(identity.database, 'link', request);
   const auth = await identity.auth();
   try {
     await auth.api.resetPassword({ body: { token, newPassword: password } });
@@ -47,8 +51,8 @@ export async function resetPassword(
   }
 }
 
-/** A link to a new password for a person of this id, for an operator to hand on. */
-export async function makeResetLink(identity: Identity, personId: string, by: Actor): Promise<string> {
+/** Creates a password reset link for an operator to pass on. */
+export async function createResetLink(identity: Identity, personId: string, by: Actor): Promise<string> {
   const { internalAdapter } = await (await identity.auth()).$context;
   const token = newToken();
   await internalAdapter.createVerificationValue({
@@ -67,7 +71,7 @@ export async function makeResetLink(identity: Identity, personId: string, by: Ac
   return `${identity.publicUrl()}/reset-password#${token}`;
 }
 
-/** better-auth refuses with errors of its own, which say what we answer in our words; others are passed on. */
+/** Rethrows errors other than better-auth's refusals. */
 function ignoreRefusal(error: unknown): void {
   if (!(error instanceof Error) || error.name !== 'APIError') throw error;
 }

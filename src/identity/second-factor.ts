@@ -5,19 +5,19 @@ import { hashToken } from './token.ts';
 import { matchingStep, newTotpSecret, randomBase32, totpUri } from './totp.ts';
 
 /**
- * The second factor is our own, and not better-auth's, which takes a code twice, keeps recovery codes so that they
- * can be read, and asks for none of it when somebody comes from a provider.
+ * Two-factor authentication. Not better-auth's, which accepts a code twice, stores recovery codes in plain text, and
+ * asks for no code after a provider's sign-in.
  */
 
 const RECOVERY_CODES = 10;
 
-/** What a person gets to see once. */
+/** Shown to the user once. */
 export interface NewSecondFactor {
   uri: string;
   recoveryCodes: string[];
 }
 
-/** Makes a second factor that counts once it is confirmed, in place of one that was not. Null: there is one already. */
+/** Creates a second factor, which must be confirmed and replaces an unconfirmed one. Null: already enabled. */
 export async function beginSecondFactor(
   database: Database,
   person: { id: string; email: string },
@@ -36,16 +36,16 @@ export async function beginSecondFactor(
       )
       .executeTakeFirst();
     if (numInsertedOrUpdatedRows === 0n) return null;
-    const recoveryCodes = await newRecoveryCodes(transaction, person.id);
+    const recoveryCodes = await createRecoveryCodes(transaction, person.id);
     return { uri: totpUri(secret, 'Sluice', person.email), recoveryCodes };
   });
 }
 
 /**
- * Whether this is a code of the person's authenticator app that was not taken before. The newest step taken is kept,
- * by one conditional update: of two that send the same code at once, one is refused.
+ * Returns whether this is an unused code of the user's authenticator app. A conditional update of the last used step
+ * ensures that concurrent requests cannot use the same code.
  */
-export async function takeTotp(
+export async function consumeTotp(
   { kysely }: Pick<Database, 'kysely'>,
   personId: string,
   code: string,
@@ -69,8 +69,8 @@ export async function takeTotp(
   return numUpdatedRows > 0n;
 }
 
-/** Whether this is a recovery code of the person; it is none any more then. */
-export async function takeRecoveryCode(
+/** Deletes a recovery code of the user and returns whether it existed. */
+export async function consumeRecoveryCode(
   { kysely }: Database,
   personId: string,
   code: string,
@@ -78,13 +78,13 @@ export async function takeRecoveryCode(
   const { numDeletedRows } = await kysely
     .deleteFrom('recovery_codes')
     .where('person_id', '=', personId)
-    .where('hash', '=', hashToken(normal(code)))
+    .where('hash', '=', hashToken(normalized(code)))
     .executeTakeFirst();
   return numDeletedRows > 0n;
 }
 
-/** Puts new recovery codes in the place of the old ones. */
-export async function newRecoveryCodes(
+/** Replaces the recovery codes of a user. */
+export async function createRecoveryCodes(
   transaction: Transaction<Schema>,
   personId: string,
 ): Promise<string[]> {
@@ -97,7 +97,7 @@ export async function newRecoveryCodes(
   return codes.map((code) => (code.match(/.{4}/g) ?? []).join('-').toLowerCase());
 }
 
-/** Takes a person's second factor away. Whether they had one. */
+/** Removes the second factor of a user and returns whether there was one. */
 export async function removeSecondFactor(
   transaction: Transaction<Schema>,
   personId: string,
@@ -113,7 +113,7 @@ export async function removeSecondFactor(
   return numUpdatedRows > 0n;
 }
 
-/** A recovery code as it is hashed, however it was typed. */
-function normal(code: string): string {
+/** Removes differences in how a recovery code is typed. */
+function normalized(code: string): string {
   return code.toUpperCase().replaceAll(/[^A-Z2-7]/g, '');
 }

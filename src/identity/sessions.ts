@@ -1,27 +1,46 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Database } from '../database/database.ts';
-import type { SignedIn } from './signed-in.ts';
+import type { MemberRole } from '../database/schema.ts';
 import { IDLE_MS } from './lifetimes.ts';
 import { hashToken } from './token.ts';
 
-/** How exactly it is known when a session was last used, in milliseconds. */
-const ACTIVE_WITHIN_MS = 60_000;
+/** Precision of `last_active_at`, in milliseconds. */
+const ACTIVITY_PRECISION_MS = 60_000;
 
-/** What a browser has shown: a session that is whole, or one whose second factor is still to be given. */
-interface Presented {
+/** The session of a signed-in user. */
+export interface PersonSession {
+  /** Not the token in the cookie. */
+  id: string;
+  /** Unix milliseconds. */
+  signedInAt: number;
+  person: {
+    id: string;
+    name: string;
+    email: string;
+    /** Manages the whole service. */
+    operator: boolean;
+    /** Has enabled two-factor authentication. */
+    twoFactor: boolean;
+  };
+  /** The user's roles by account ID. */
+  roles: ReadonlyMap<string, MemberRole>;
+}
+
+/** The session of a cookie. The user is not signed in while it waits for the second factor. */
+interface PresentedSession {
   pending: boolean;
-  who: SignedIn;
+  session: PersonSession;
 }
 
 /**
- * Whose session a request carries; null: nobody's that lives. What the cookie says is a secret of 190 random bits,
- * so it is looked up by its hash, and its signature, which better-auth adds, is not needed.
+ * Returns the session of a cookie; null: none, or expired. The token has 190 random bits and is looked up by its hash,
+ * so the signature that better-auth adds is not checked.
  */
 export async function presentedSession(
   database: Database,
   headers: IncomingHttpHeaders,
   cookieName: string,
-): Promise<Presented | null> {
+): Promise<PresentedSession | null> {
   const token = sessionToken(headers.cookie, cookieName);
   if (token === null) return null;
   const now = Date.now();
@@ -41,7 +60,8 @@ export async function presentedSession(
     .executeTakeFirst();
   if (row === undefined) return null;
   const pending = row.pending === 1;
-  if (!pending && row.last_active_at < now - ACTIVE_WITHIN_MS) await touch(database, row.session_id, now);
+  if (!pending && row.last_active_at < now - ACTIVITY_PRECISION_MS)
+    await updateLastActive(database, row.session_id, now);
   const memberships = await database.kysely
     .selectFrom('memberships')
     .select(['account_id', 'role'])
@@ -49,9 +69,9 @@ export async function presentedSession(
     .execute();
   return {
     pending,
-    who: {
-      sessionId: row.session_id,
-      since: row.created_at,
+    session: {
+      id: row.session_id,
+      signedInAt: row.created_at,
       person: {
         id: row.id,
         name: row.name,
@@ -64,18 +84,18 @@ export async function presentedSession(
   };
 }
 
-/** One session as its person sees it. Times in Unix milliseconds. */
+/** A session in the user's list. Times are Unix milliseconds. */
 export interface SessionRecord {
   id: string;
   createdAt: number;
   lastActiveAt: number;
-  /** If nothing is done with it. */
+  /** If it is not used until then. */
   expiresAt: number;
   ip: string | null;
   userAgent: string | null;
 }
 
-/** Where a person is signed in, the newest first. */
+/** Returns the sessions of a user, newest first. */
 export async function listSessions(database: Database, personId: string): Promise<SessionRecord[]> {
   const now = Date.now();
   const rows = await database.kysely
@@ -99,22 +119,22 @@ export async function listSessions(database: Database, personId: string): Promis
   }));
 }
 
-/** Ends sessions of a person; `but` lives on. Whether any has ended. */
+/** Ends sessions of a user and returns whether there were any. */
 export async function endSessions(
   database: Pick<Database, 'kysely'>,
   personId: string,
-  which: { id: string } | { but: string } | 'all',
+  which: { id: string } | { except: string } | 'all',
 ): Promise<boolean> {
   let rows = database.kysely.deleteFrom('sessions').where('person_id', '=', personId);
   if (which !== 'all') {
-    rows = 'id' in which ? rows.where('id', '=', which.id) : rows.where('id', '<>', which.but);
+    rows = 'id' in which ? rows.where('id', '=', which.id) : rows.where('id', '<>', which.except);
   }
   const { numDeletedRows } = await rows.executeTakeFirst();
   return numDeletedRows > 0n;
 }
 
-/** Ends the session that a request carries, whatever state it is in. */
-export async function endPresented(
+/** Ends the session of a cookie, also a pending one. */
+export async function endPresentedSession(
   database: Database,
   headers: IncomingHttpHeaders,
   cookieName: string,
@@ -124,8 +144,8 @@ export async function endPresented(
   await database.kysely.deleteFrom('sessions').where('token_hash', '=', hashToken(token)).execute();
 }
 
-/** Sweeps up sessions and what else has run out. */
-export async function forgetExpired(database: Database): Promise<void> {
+/** Deletes expired sessions and verifications. */
+export async function deleteExpired(database: Database): Promise<void> {
   const now = Date.now();
   await database.kysely
     .deleteFrom('sessions')
@@ -134,7 +154,7 @@ export async function forgetExpired(database: Database): Promise<void> {
   await database.kysely.deleteFrom('verifications').where('expires_at', '<=', now).execute();
 }
 
-/** The token of a session cookie, `<token>.<signature>`; null: there is none. */
+/** Returns the token of the session cookie, `<token>.<signature>`; null: none. */
 export function sessionToken(cookies: string | undefined, cookieName: string): string | null {
   for (const cookie of cookies?.split(';') ?? []) {
     const [name, value = ''] = cookie.trim().split('=', 2);
@@ -143,7 +163,7 @@ export function sessionToken(cookies: string | undefined, cookieName: string): s
   return null;
 }
 
-async function touch(database: Database, sessionId: string, now: number): Promise<void> {
+async function updateLastActive(database: Database, sessionId: string, now: number): Promise<void> {
   await database.kysely
     .updateTable('sessions')
     .set({ last_active_at: now })

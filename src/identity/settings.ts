@@ -3,81 +3,82 @@ import { checkedName } from '../accounts/name.ts';
 import { deletePerson } from '../accounts/people.ts';
 import type { Database } from '../database/database.ts';
 import { ServiceError } from '../errors.ts';
-import { countAttempt, forgetAttempts } from './attempts.ts';
+import { countAttempt, resetAttempts } from './attempts.ts';
 import type { Identity } from './identity.ts';
 import { FRESH_MS } from './lifetimes.ts';
 import { passwordHash, setPassword } from './password.ts';
 import {
   beginSecondFactor,
-  newRecoveryCodes,
+  createRecoveryCodes,
   removeSecondFactor,
-  takeTotp,
+  consumeTotp,
   type NewSecondFactor,
 } from './second-factor.ts';
 import { endSessions } from './sessions.ts';
-import type { SignedIn } from './signed-in.ts';
-import { personActor, type Visit } from './visit.ts';
+import type { PersonSession } from './sessions.ts';
+import { personActor, type BrowserRequest } from './browser-request.ts';
 
-/** Somebody who is signed in changes something of their own. */
-interface Change {
+/** A change that a signed-in user makes to their own user account. */
+interface OwnChange {
   identity: Identity;
-  visit: Visit;
-  me: SignedIn;
+  request: BrowserRequest;
+  session: PersonSession;
 }
 
-/** Changes the name. Rejects with a `ServiceError` `invalid_value` (param `name`). */
-export async function rename(change: Change, name: string): Promise<string> {
-  const wanted = checkedName(name, 'person');
-  await noting(change, 'person.rename', async (transaction, id) => {
+/** Changes the user's name. Rejects with a `ServiceError` `invalid_value` (param `name`). */
+export async function rename(change: OwnChange, name: string): Promise<string> {
+  const checked = checkedName(name, 'person');
+  await withAudit(change, 'person.rename', async (transaction, id) => {
     await transaction
       .updateTable('people')
-      .set({ name: wanted, updated_at: Date.now() })
+      .set({ name: checked, updated_at: Date.now() })
       .where('id', '=', id)
       .execute();
   });
-  return wanted;
+  return checked;
 }
 
-/**
- * Sets a new password, ends every session, and begins this one anew: the cookies to set. Rejects as `confirm` does.
- */
+/** Sets a new password, replaces all sessions by a new one, and returns its cookies. Rejects as `confirm` does. */
 export async function changePassword(
-  change: Change,
-  { current, wanted }: { current: string | undefined; wanted: string },
+  change: OwnChange,
+  { current, next }: { current: string | undefined; next: string },
 ): Promise<string[]> {
-  const { identity, visit, me } = change;
+  const { identity, request, session } = change;
   await confirm(change, current, 'current_password');
-  const hash = await identity.passwords.hash(wanted);
-  await noting(change, 'person.change_password', async (transaction, id) => {
+  const hash = await identity.passwords.hash(next);
+  await withAudit(change, 'person.change_password', async (transaction, id) => {
     await setPassword(transaction, id, hash);
     await endSessions({ kysely: transaction }, id, 'all');
-    // Links to a new password that were sent before are void.
+    // Revokes password reset links.
     await transaction.deleteFrom('verifications').where('value', '=', id).execute();
   });
-  return await identity.startSession(visit, me.person.id);
+  return await identity.startSession(request, session.person.id);
 }
 
-/** Forgets the person. Rejects as `confirm` does, and with `last_operator`. */
-export async function deleteMe(change: Change, password: string | undefined): Promise<void> {
-  const { identity, visit, me } = change;
+/** Deletes the user. Rejects as `confirm` does, and with `last_operator`. */
+export async function deleteMe(change: OwnChange, password: string | undefined): Promise<void> {
+  const { identity, request, session } = change;
   await confirm(change, password);
-  await deletePerson(identity.database, me.person.id, personActor(me.person.id, visit));
+  await deletePerson(identity.database, session.person.id, personActor(session.person.id, request));
 }
 
-/** Makes a second factor that is still to be confirmed. Rejects as `confirm` does, and with `conflict`. */
-export async function beginTwoFactor(change: Change, password: string | undefined): Promise<NewSecondFactor> {
+/** Creates a second factor, which must be confirmed. Rejects as `confirm` does, and with `conflict`. */
+export async function beginTwoFactor(
+  change: OwnChange,
+  password: string | undefined,
+): Promise<NewSecondFactor> {
   await confirm(change, password);
-  const made = await beginSecondFactor(change.identity.database, change.me.person);
-  if (made !== null) return made;
+  const created = await beginSecondFactor(change.identity.database, change.session.person);
+  if (created !== null) return created;
   throw new ServiceError('conflict', 'Two-factor authentication is already enabled. Disable it first.');
 }
 
-/** Makes it count, and ends all other sessions. Rejects with `wrong_credentials` or `too_many_attempts`. */
-export async function confirmTwoFactor(change: Change, code: string): Promise<void> {
-  const { identity, me } = change;
-  await countAttempt(identity.database, 'secondFactor', { ip: change.visit.ip, person: me.person.id });
-  await noting(change, 'person.begin_two_factor', async (transaction, id) => {
-    if (!(await takeTotp({ kysely: transaction }, id, code, false))) {
+/** Enables the second factor and ends all other sessions. Rejects with `wrong_credentials` or `too_many_attempts`. */
+export async function confirmTwoFactor(change: OwnChange, code: string): Promise<void> {
+  const { identity, session } = change;
+  await countAttempt(identity.database, 'secondFactor', { ip: change.request.ip, person: session.person.id });
+  await withAudit(change, 'person.begin_two_factor', async (transaction, id) => {
+    if (!(await consumeTotp({ kysely: transaction }, id, code, false))) {
       throw new ServiceError('wrong_credentials', 'This code is incorrect or was already used.', {
         param: 'code',
       });
@@ -87,17 +88,17 @@ export async function confirmTwoFactor(change: Change, code: string): Promise<vo
       .set({ two_factor: 1, updated_at: Date.now() })
       .where('id', '=', id)
       .execute();
-    await endSessions({ kysely: transaction }, id, { but: me.sessionId });
+    await endSessions({ kysely: transaction }, id, { except: session.id });
   });
 }
 
-/** Takes the second factor away. Rejects as `confirm` does. */
-export async function endTwoFactor(change: Change, password: string | undefined): Promise<void> {
+/** Removes the second factor. Rejects as `confirm` does. */
+export async function endTwoFactor(change: OwnChange, password: string | undefined): Promise<void> {
   await confirm(change, password);
-  await noting(change, 'person.end_two_factor', (transaction, id) => removeSecondFactor(transaction, id));
+  await withAudit(change, 'person.end_two_factor', (transaction, id) => removeSecondFactor(transaction, id));
 }
 
-/** Takes the second factor of somebody who has lost it, and ends their sessions. Whether they had one. */
+/** Removes the second factor of a user who has lost it, ends their sessions, and returns whether there was one. */
 export async function resetSecondFactor(database: Database, personId: string, by: Actor): Promise<boolean> {
   return await database.kysely.transaction().execute(async (transaction) => {
     if (!(await removeSecondFactor(transaction, personId))) return false;
@@ -113,23 +114,26 @@ export async function resetSecondFactor(database: Database, personId: string, by
   });
 }
 
-/** Makes new recovery codes. Rejects as `confirm` does, and with `conflict` where there is no second factor. */
-export async function renewRecoveryCodes(change: Change, password: string | undefined): Promise<string[]> {
+/** Replaces the recovery codes. Rejects as `confirm` does, and with `conflict` if there is no second factor. */
+export async function renewRecoveryCodes(change: OwnChange, password: string | undefined): Promise<string[]> {
   await confirm(change, password);
-  if (!change.me.person.twoFactor) {
+  if (!change.session.person.twoFactor) {
     throw new ServiceError(
       'conflict',
       'Two-factor authentication is not enabled, so there are no recovery codes.',
     );
   }
-  return await noting(change, 'person.renew_recovery_codes', (transaction, id) =>
-    newRecoveryCodes(transaction, id),
+  return await withAudit(change, 'person.renew_recovery_codes', (transaction, id) =>
+    createRecoveryCodes(transaction, id),
   );
 }
 
 /** Ends one session, or all others. Rejects with a `ServiceError` `not_found`. */
-export async function endMySessions(change: Change, which: { id: string } | { but: string }): Promise<void> {
-  await noting(change, 'person.end_sessions', async (transaction, id) => {
+export async function endOwnSessions(
+  change: OwnChange,
+  which: { id: string } | { except: string },
+): Promise<void> {
+  await withAudit(change, 'person.end_sessions', async (transaction, id) => {
     const ended = await endSessions({ kysely: transaction }, id, which);
     if (!ended && 'id' in which) {
       throw new ServiceError('not_found', 'This session does not exist.', { param: 'id' });
@@ -138,25 +142,24 @@ export async function endMySessions(change: Change, which: { id: string } | { bu
 }
 
 /**
- * Sees that it is the person who asks, and not somebody before their open screen: by the password or, of those who
- * have none, by a sign-in that is not old. Rejects with a `ServiceError` `wrong_credentials`,
- * `fresh_sign_in_required` or `too_many_attempts`.
+ * Confirms a change by the password or, for users without one, by a recent sign-in. Rejects with a `ServiceError`
+ * `wrong_credentials`, `fresh_sign_in_required` or `too_many_attempts`.
  */
 async function confirm(
-  { identity, me }: Change,
+  { identity, session }: OwnChange,
   password: string | undefined,
   param = 'password',
 ): Promise<void> {
   const { database } = identity;
-  const hash = await passwordHash(database, me.person.id);
+  const hash = await passwordHash(database, session.person.id);
   if (hash === null) {
-    if (me.since > Date.now() - FRESH_MS) return;
+    if (session.signedInAt > Date.now() - FRESH_MS) return;
     throw new ServiceError('fresh_sign_in_required', 'Sign in again to confirm this change.');
   }
-  const by = { person: me.person.id };
-  await countAttempt(database, 'confirm', by);
+  const source = { person: session.person.id };
+  await countAttempt(database, 'confirm', source);
   if (password !== undefined && (await identity.passwords.verify(hash, password))) {
-    await forgetAttempts(database, 'confirm', by);
+    await resetAttempts(database, 'confirm', source);
     return;
   }
   throw new ServiceError('wrong_credentials', 'Incorrect password.', { param });
@@ -164,15 +167,15 @@ async function confirm(
 
 type Transaction = Parameters<typeof appendAudit>[0];
 
-/** Does something to the person and writes it down, both or neither. */
-async function noting<T>(
-  { identity, visit, me }: Change,
+/** Changes the user and appends the change to the audit log, in one transaction. */
+async function withAudit<T>(
+  { identity, request, session }: OwnChange,
   action: AuditAction,
   work: (transaction: Transaction, personId: string) => Promise<T>,
 ): Promise<T> {
-  const by = personActor(me.person.id, visit);
+  const by = personActor(session.person.id, request);
   return await identity.database.kysely.transaction().execute(async (transaction) => {
-    const result = await work(transaction, me.person.id);
+    const result = await work(transaction, session.person.id);
     await appendAudit(transaction, by, { action, subject: by.id, accountId: null, detail: {} });
     return result;
   });

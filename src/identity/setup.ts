@@ -6,19 +6,19 @@ import { checkedEmail } from '../accounts/people.ts';
 import type { Database } from '../database/database.ts';
 import { DEFAULT_ACCOUNT_ID, SETUP_TOKEN } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
+import { PROGRAM } from '../program-name.ts';
 import { countAttempt } from './attempts.ts';
 import type { Identity } from './identity.ts';
 import { SETUP_MS } from './lifetimes.ts';
 import { setPassword } from './password.ts';
 import { hashToken, newToken } from './token.ts';
-import type { Visit } from './visit.ts';
-import { PROGRAM } from '../program-name.ts';
+import type { BrowserRequest } from './browser-request.ts';
 
 /**
- * Makes the link with which the first operator signs up; one that was made before opens nothing any more. The token
- * stands in the fragment, which browsers send nowhere. Null: there is an operator already.
+ * Creates the setup link for the first operator, which replaces a previous one. The token is in the fragment, which
+ * browsers do not send. Null: an operator exists already.
  */
-export async function makeSetupLink(database: Database, publicUrl: string): Promise<string | null> {
+export async function createSetupLink(database: Database, publicUrl: string): Promise<string | null> {
   if (await hasOperator(database)) return null;
   const token = newToken();
   const value = `${Date.now() + SETUP_MS} ${hashToken(token)}`;
@@ -31,26 +31,26 @@ export async function makeSetupLink(database: Database, publicUrl: string): Prom
 }
 
 /**
- * Makes the first operator, an owner of the default account, and signs them in: the cookies to set. Rejects with a
- * `ServiceError` `invalid_link`, `invalid_value` (param `name` or `email`), or `too_many_attempts`.
+ * Creates the first operator, as an owner of the default account. Signs them in and returns the cookies to set.
+ * Rejects with a `ServiceError` `invalid_link`, `invalid_value` (param `name` or `email`), or `too_many_attempts`.
  */
 export async function setUp(
   identity: Identity,
-  visit: Visit,
-  wanted: { token: string; name: string; email: string; password: string },
+  request: BrowserRequest,
+  values: { token: string; name: string; email: string; password: string },
 ): Promise<string[]> {
   const { database } = identity;
-  await countAttempt(database, 'setUp', visit);
-  const kept = await keptToken(database, wanted.token);
-  const name = checkedName(wanted.name, 'person');
-  const email = checkedEmail(wanted.email);
-  const passwordHash = await identity.passwords.hash(wanted.password);
+  await countAttempt(database, 'setUp', request);
+  const setting = await checkedToken(database, values.token);
+  const name = checkedName(values.name, 'person');
+  const email = checkedEmail(values.email);
+  const passwordHash = await identity.passwords.hash(values.password);
   const personId = await database.kysely.transaction().execute(async (transaction) => {
-    // Of two that have the token, the second one finds it gone.
+    // Concurrent requests cannot use the same token.
     const { numDeletedRows } = await transaction
       .deleteFrom('settings')
       .where('name', '=', SETUP_TOKEN)
-      .where('value', '=', kept)
+      .where('value', '=', setting)
       .executeTakeFirst();
     if (numDeletedRows === 0n || (await hasOperator({ kysely: transaction }))) throw invalidSetup();
     const now = Date.now();
@@ -65,7 +65,7 @@ export async function setUp(
         created_at: now,
         updated_at: now,
       })
-      // Somebody that an admin's key has made before.
+      // An `admin` key may have created the user before.
       .onConflict((conflict) => conflict.column('email').doUpdateSet({ operator: 1, updated_at: now }))
       .returning('id')
       .executeTakeFirstOrThrow();
@@ -75,7 +75,7 @@ export async function setUp(
       .values({ account_id: DEFAULT_ACCOUNT_ID, person_id: id, role: 'owner', created_at: now })
       .onConflict((conflict) => conflict.columns(['account_id', 'person_id']).doUpdateSet({ role: 'owner' }))
       .execute();
-    const by = { id: `person:${id}`, ip: visit.ip };
+    const by = { id: `person:${id}`, ip: request.ip };
     const subject = by.id;
     await appendAudit(transaction, by, {
       action: 'person.make_operator',
@@ -91,11 +91,11 @@ export async function setUp(
     });
     return id;
   });
-  return await identity.startSession(visit, personId);
+  return await identity.startSession(request, personId);
 }
 
-/** The row of the token, if that is the one and it still opens. */
-async function keptToken(database: Database, token: string): Promise<string> {
+/** Returns the stored setting of a valid token. Rejects with `invalid_link`. */
+async function checkedToken(database: Database, token: string): Promise<string> {
   const row = await database.kysely
     .selectFrom('settings')
     .select('value')

@@ -1,125 +1,131 @@
 import { appendAudit, type Actor } from '../accounts/audit.ts';
 import { ServiceError } from '../errors.ts';
-import { countAttempt, forgetAttempts } from './attempts.ts';
+import { countAttempt, resetAttempts } from './attempts.ts';
 import type { Identity } from './identity.ts';
-import { takeRecoveryCode, takeTotp } from './second-factor.ts';
-import { endPresented, sessionToken } from './sessions.ts';
-import { authHeaders, personActor, type Visit } from './visit.ts';
+import { consumeRecoveryCode, consumeTotp } from './second-factor.ts';
+import { endPresentedSession, sessionToken } from './sessions.ts';
+import { authHeaders, personActor, type BrowserRequest } from './browser-request.ts';
 
-/** How far a sign-in has come. `second_factor`: nobody is signed in until it is given. */
-export interface SignInAnswer {
+/** `second_factor`: a second factor is required to complete the sign-in. */
+export interface SignInResult {
   status: 'signed_in' | 'second_factor';
-  /** To be set in the browser. */
+  /** To set in the browser. */
   cookies: string[];
 }
 
 /**
- * Signs in with a password. An address that nobody has is answered as a wrong password is, after as much work.
- * Rejects with a `ServiceError` `wrong_credentials` or `too_many_attempts`.
+ * Signs in with a password. Unknown addresses get the same response as a wrong password, after the same time. Rejects
+ * with a `ServiceError` `wrong_credentials` or `too_many_attempts`.
  */
 export async function signIn(
   identity: Identity,
-  visit: Visit,
-  wanted: { email: string; password: string },
-): Promise<SignInAnswer> {
+  request: BrowserRequest,
+  credentials: { email: string; password: string },
+): Promise<SignInResult> {
   const { database } = identity;
-  const email = wanted.email.trim().toLowerCase();
-  const by = { ip: visit.ip, person: email };
-  await countAttempt(database, 'signIn', by);
+  const email = credentials.email.trim().toLowerCase();
+  const source = { ip: request.ip, person: email };
+  await countAttempt(database, 'signIn', source);
   const auth = await identity.auth();
-  const answer = await auth.api
+  const result = await auth.api
     .signInEmail({
-      body: { email, password: wanted.password },
-      headers: authHeaders(visit),
+      body: { email, password: credentials.password },
+      headers: authHeaders(request),
       returnHeaders: true,
     })
     .catch((error: unknown) => {
-      // The library's own class is not loaded before it is; its name is.
+      // By name, because better-auth's class may not be loaded here.
       if (error instanceof Error && error.name === 'APIError') return null;
       throw error;
     });
-  if (answer === null) {
-    await noteRefusal(identity, visit, await personOf(identity, email), 'password');
-    throw wrong('password', 'Incorrect email or password.');
+  if (result === null) {
+    await recordFailedSignIn(identity, request, await personOf(identity, email), 'password');
+    throw wrongCredentials('password', 'Incorrect email or password.');
   }
-  await endPresented(database, visit.headers, identity.cookieName);
-  await forgetAttempts(database, 'signIn', by);
-  return await begun(identity, visit, answer.headers.getSetCookie(), answer.response.user.id, 'password');
+  await endPresentedSession(database, request.headers, identity.cookieName);
+  await resetAttempts(database, 'signIn', source);
+  return await finishFirstFactor(
+    identity,
+    request,
+    result.headers.getSetCookie(),
+    result.response.user.id,
+    'password',
+  );
 }
 
 /**
- * Completes a sign-in with a code of the authenticator app or a recovery code, each of which is taken once: the
- * cookies of a new session. Rejects with a `ServiceError` `sign_in_required` where none was begun within 10 minutes,
- * `wrong_credentials` or `too_many_attempts`.
+ * Completes a sign-in with a code of the authenticator app or a recovery code, each of which works once, and returns
+ * the cookies of a new session. Rejects with a `ServiceError` `sign_in_required` if no sign-in started within the last
+ * 10 minutes, `wrong_credentials` or `too_many_attempts`.
  */
 export async function signInSecondFactor(
   identity: Identity,
-  visit: Visit,
+  request: BrowserRequest,
   { code, kind }: { code: string; kind: 'totp' | 'recovery' },
 ): Promise<string[]> {
   const { database } = identity;
-  const presented = await identity.presented(visit);
+  const presented = await identity.presentedSession(request);
   if (!presented?.pending) {
     throw new ServiceError('sign_in_required', 'This sign-in has expired. Start again with your password.');
   }
-  const personId = presented.who.person.id;
-  const by = { ip: visit.ip, person: personId };
-  await countAttempt(database, 'secondFactor', by);
-  const right =
+  const personId = presented.session.person.id;
+  const source = { ip: request.ip, person: personId };
+  await countAttempt(database, 'secondFactor', source);
+  const valid =
     kind === 'totp'
-      ? await takeTotp(database, personId, code, true)
-      : await takeRecoveryCode(database, personId, code);
-  if (!right) {
-    await noteRefusal(identity, visit, personId, kind);
-    throw wrong('code', 'This code is incorrect or was already used.');
+      ? await consumeTotp(database, personId, code, true)
+      : await consumeRecoveryCode(database, personId, code);
+  if (!valid) {
+    await recordFailedSignIn(identity, request, personId, kind);
+    throw wrongCredentials('code', 'This code is incorrect or was already used.');
   }
-  await forgetAttempts(database, 'secondFactor', by);
-  const cookies = await identity.startSession(visit, personId);
-  await noteSignIn(identity, personActor(personId, visit), kind);
+  await resetAttempts(database, 'secondFactor', source);
+  const cookies = await identity.startSession(request, personId);
+  await recordSignIn(identity, personActor(personId, request), kind);
   return cookies;
 }
 
-/** Ends the session of a browser: the cookies to set. */
-export async function signOut(identity: Identity, visit: Visit): Promise<string[]> {
-  await endPresented(identity.database, visit.headers, identity.cookieName);
-  if (sessionToken(visit.headers.cookie, identity.cookieName) === null) return [];
+/** Ends the session of a browser and returns the cookies to set. */
+export async function signOut(identity: Identity, request: BrowserRequest): Promise<string[]> {
+  await endPresentedSession(identity.database, request.headers, identity.cookieName);
+  if (sessionToken(request.headers.cookie, identity.cookieName) === null) return [];
   const secure = identity.cookieName.startsWith('__Host-') ? '; Secure' : '';
   return [`${identity.cookieName}=; Max-Age=0; Path=/; HttpOnly; SameSite=Lax${secure}`];
 }
 
-/** What to tell the browser of a session that better-auth has made, whose second factor may be due. */
-export async function begun(
+/** Returns the result of the first factor, for a session that better-auth has created. */
+export async function finishFirstFactor(
   identity: Identity,
-  visit: Visit,
+  request: BrowserRequest,
   cookies: string[],
   personId: string,
-  way: string,
-): Promise<SignInAnswer> {
+  method: string,
+): Promise<SignInResult> {
   const row = await identity.database.kysely
     .selectFrom('people')
     .select('two_factor')
     .where('id', '=', personId)
     .executeTakeFirst();
   if (row?.two_factor === 1) return { status: 'second_factor', cookies };
-  await noteSignIn(identity, personActor(personId, visit), way);
+  await recordSignIn(identity, personActor(personId, request), method);
   return { status: 'signed_in', cookies };
 }
 
-async function noteSignIn({ database }: Identity, by: Actor, way: string): Promise<void> {
+async function recordSignIn({ database }: Identity, by: Actor, method: string): Promise<void> {
   await database.kysely.transaction().execute((transaction) =>
     appendAudit(transaction, by, {
       action: 'person.sign_in',
       subject: by.id,
       accountId: null,
-      detail: { with: way },
+      detail: { with: method },
     }),
   );
 }
 
-/** Written down whether somebody has the address or not: the time that it takes tells nothing of that. */
-async function noteRefusal(
+/** Also for unknown addresses, so that the response time does not reveal whether a user exists. */
+async function recordFailedSignIn(
   { database }: Identity,
-  { ip }: Visit,
+  { ip }: BrowserRequest,
   personId: string | null,
   at: string,
 ): Promise<void> {
@@ -146,6 +152,6 @@ async function personOf({ database }: Identity, email: string): Promise<string |
   return row?.id ?? null;
 }
 
-function wrong(param: string, message: string): ServiceError {
+function wrongCredentials(param: string, message: string): ServiceError {
   return new ServiceError('wrong_credentials', message, { param });
 }

@@ -1,11 +1,11 @@
 import { createHash, randomBytes } from 'node:crypto';
 
-/** A secret of 256 bits for a link, in letters that an address takes as they are. */
+/** Returns a random 256-bit token for a link, base64url. */
 export function newToken(): string {
   return randomBytes(32).toString('base64url');
 }
 
-/** What is kept of a secret that nobody could guess: SHA-256, 64 lower-case hexadecimal digits. */
+/** Returns the SHA-256 of a token, as 64 lowercase hexadecimal digits. */
 export function hashToken(token: string): string {
   return createHash('sha256').update(token).digest('hex');
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { ServiceError } from '../../src/errors.ts';
-import { countAttempt, forgetAttempts, type Attempt } from '../../src/identity/attempts.ts';
+import { countAttempt, resetAttempts, type Attempt } from '../../src/identity/attempts.ts';
 import { testDatabases } from '../servers.ts';
 
 /** How many of so many attempts were let through. */
@@ -66,7 +66,7 @@ for (const kind of testDatabases()) {
         [1],
       );
       assert.equal(JSON.stringify(rows).includes('person_1'), false);
-      await forgetAttempts(database, attempt, by);
+      await resetAttempts(database, attempt, by);
       assert.deepEqual(await database.kysely.selectFrom('attempts').selectAll().execute(), []);
     });
   });

@@ -3,7 +3,7 @@ import { openDatabase, type Database } from '../../src/database/database.ts';
 import type { Contract } from '../../src/http/api/contract.ts';
 import { API_ENDPOINTS } from '../../src/http/api/endpoints.ts';
 import type { PasswordHasher } from '../../src/identity/password.ts';
-import { makeSetupLink } from '../../src/identity/setup.ts';
+import { createSetupLink } from '../../src/identity/setup.ts';
 import { totpCode, totpStep } from '../../src/identity/totp.ts';
 import { scriptedYaml, startService, type TestService } from '../harness.ts';
 import type { TestDatabases, TestPlace } from '../servers.ts';
@@ -47,7 +47,7 @@ export async function startPlace(kind: TestDatabases, options: PlaceOptions = {}
     browser,
     async operator() {
       const opened = browser();
-      const link = await makeSetupLink(database, test.url);
+      const link = await createSetupLink(database, test.url);
       assert.ok(link);
       await opened.ok('setUp', { body: { token: tokenOf(link), ...OPERATOR } });
       return opened;
@@ -108,7 +108,7 @@ export class Browser {
     const text = await answer.text();
     const body =
       text === '' ? null : (JSON.parse(text) as { error?: { code: string; param: string | null } });
-    if (answer.status < 300) assert.deepEqual(endpoint.answer?.parse(body), body);
+    if (answer.status < 300) assert.deepEqual(endpoint.response?.parse(body), body);
     return {
       status: answer.status,
       code: body?.error?.code ?? null,
@@ -119,10 +119,10 @@ export class Browser {
   }
 
   /** As `call`, and fails where it does not go well. */
-  async ok<Id extends keyof Contract>(operationId: Id, parts: Parts = {}): Promise<Contract[Id]['answer']> {
+  async ok<Id extends keyof Contract>(operationId: Id, parts: Parts = {}): Promise<Contract[Id]['response']> {
     const { status, body } = await this.call(operationId, parts);
     assert.ok(status < 300, `${operationId}: ${status} ${JSON.stringify(body)}`);
-    return body as Contract[Id]['answer']; // `call` has compared it with the schema.
+    return body as Contract[Id]['response']; // `call` has compared it with the schema.
   }
 
   /** Fetches without following, with its cookies and those that come back. */

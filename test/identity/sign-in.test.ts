@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { Identity } from '../../src/identity/identity.ts';
 import { SCRYPT } from '../../src/identity/password.ts';
-import { makeSetupLink } from '../../src/identity/setup.ts';
+import { createSetupLink } from '../../src/identity/setup.ts';
 import { SILENT } from '../../src/log.ts';
 import { testDatabases } from '../servers.ts';
 import { OPERATOR, startPlace, tokenOf } from './browser.ts';
@@ -16,8 +16,8 @@ for (const kind of testDatabases()) {
       const { database, test: service } = place;
       const browser = place.browser();
       assert.equal((await browser.ok('getSession')).setup_needed, true);
-      const old = await makeSetupLink(database, service.url);
-      const link = await makeSetupLink(database, service.url);
+      const old = await createSetupLink(database, service.url);
+      const link = await createSetupLink(database, service.url);
       assert.ok(old && link);
       assert.ok(link.startsWith(`${service.url}/setup#`));
       for (const token of ['', 'x', tokenOf(old)]) {
@@ -43,7 +43,7 @@ for (const kind of testDatabases()) {
         [1],
       );
       assert.equal((await place.browser().call('setUp', { body })).code, 'invalid_link');
-      assert.equal(await makeSetupLink(database, service.url), null);
+      assert.equal(await createSetupLink(database, service.url), null);
     });
 
     test('the first operator owns the default account and may do all that an admin may', async () => {
@@ -184,7 +184,7 @@ for (const kind of testDatabases()) {
         ['publicUrl: https://console.example.com\n', '__Host-sluice.session_token', true],
       ] as const) {
         await using place = await startPlace(kind, { yaml });
-        const link = await makeSetupLink(place.database, 'https://console.example.com');
+        const link = await createSetupLink(place.database, 'https://console.example.com');
         assert.ok(link);
         const browser = place.browser();
         const headers: Record<string, string> = secure ? { origin: 'https://console.example.com' } : {};

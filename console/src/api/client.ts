@@ -4,7 +4,7 @@ import { ROUTES } from './routes.ts';
 /** The name of a management API endpoint. */
 export type Operation = keyof Contract;
 /** Response body of an endpoint. */
-export type ResponseOf<Op extends Operation> = Contract[Op]['answer'];
+export type ResponseOf<Op extends Operation> = Contract[Op]['response'];
 /** An element of the list that an endpoint returns. */
 export type ItemOf<Op extends Operation> =
   ResponseOf<Op> extends { data: readonly (infer One)[] } ? One : never;

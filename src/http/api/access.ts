@@ -4,52 +4,50 @@ import type { Principal } from '../principal.ts';
 import type { Endpoint } from './endpoint.ts';
 
 /**
- * Refuses a principal who may not call this endpoint whatever account the call concerns; null is somebody unknown.
- * Throws a `ServiceError` `invalid_api_key`, `sign_in_required` or `admin_required`.
+ * Throws a `ServiceError` `invalid_api_key`, `sign_in_required` or `admin_required` if the principal may not call the
+ * endpoint for any account. `principal` is null for an unknown caller.
  */
 export function checkCaller({ access }: Endpoint, principal: Principal | null): void {
   if (access === 'open') return;
   if (access === 'signed-in') {
-    if (principal?.signedIn) return;
+    if (principal?.session) return;
     throw new ServiceError('sign_in_required', 'You must be signed in.');
   }
   if (principal === null) throw invalidKey(undefined);
-  const needed = principal.key ? access !== 'any' && access !== 'account' : access === 'operator';
-  if (needed && !principal.operator) throw operatorsOnly('This endpoint');
+  const restricted = principal.key ? access !== 'any' && access !== 'account' : access === 'operator';
+  if (restricted && !principal.operator) throw operatorRequired('This endpoint');
 }
 
 /**
- * The account that a call concerns, once it is known that the principal may act for it; null: all of them. Somebody
- * else's is not there, in the same words as one that nobody has. Throws a `ServiceError` `not_found`,
- * `owner_required`, or `missing_required_parameter` where an account has to be named.
+ * Returns the account of a call if the principal may access it; null: all accounts. Throws a `ServiceError`
+ * `owner_required`, `missing_required_parameter`, or the error of `missing` for accounts of others.
  */
-export function checkedAccount(
+export function authorizedAccount(
   { access }: Endpoint,
   principal: Principal,
-  wanted: string | undefined,
+  accountId: string | undefined,
   missing: () => ServiceError,
 ): string | null {
-  if (principal.operator) return wanted ?? null;
+  if (principal.operator) return accountId ?? null;
   if (principal.key) {
-    const { accountId } = principal.key;
-    if (wanted !== undefined && wanted !== accountId) throw missing();
-    return accountId;
+    const own = principal.key.accountId;
+    if (accountId !== undefined && accountId !== own) throw missing();
+    return own;
   }
-  if (wanted === undefined) {
+  if (accountId === undefined) {
     throw new ServiceError('missing_required_parameter', '`account_id` is required.', {
       param: 'account_id',
     });
   }
-  const role = principal.roles.get(wanted);
+  const role = principal.roles.get(accountId);
   if (role === undefined) throw missing();
-  if (access !== 'owner' || role === 'owner') return wanted;
+  if (access !== 'owner' || role === 'owner') return accountId;
   throw new ServiceError('owner_required', 'You must be an owner of the account.');
 }
 
-/** What is said to those who want `what`, such as `'plan'`, and are no operators. */
-export function operatorsOnly(what: string): ServiceError {
+export function operatorRequired(subject: string): ServiceError {
   return new ServiceError(
     'admin_required',
-    `${what} requires an API key of the kind \`admin\`, or an operator.`,
+    `${subject} requires an API key of the kind \`admin\`, or an operator.`,
   );
 }

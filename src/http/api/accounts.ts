@@ -8,30 +8,28 @@ import {
   listPlanUsage,
   type AccountRecord,
 } from '../../accounts/accounts.ts';
-import { operatorsOnly } from './access.ts';
+import { operatorRequired } from './access.ts';
 import { accountOperations, type account } from './contract/accounts.ts';
-import { endpoints } from './endpoint.ts';
+import { accountInPath, endpoints } from './endpoint.ts';
 import { iso, pageJson } from './json.ts';
 import { limitsJson } from './limits-json.ts';
-import { inPath } from './of-account.ts';
 
-/** Accounts, and the plans that they are on. */
 export const accountEndpoints = endpoints(accountOperations, {
   listAccounts: async ({ database, query }) => pageJson(await listAccounts(database, query), accountJson),
   createAccount: async ({ database, plans, actor, body }) => {
-    const wanted = { name: body.name, plan: findPlan(plans, body.plan ?? null) };
-    return accountJson(await createAccount(database, wanted, actor));
+    const values = { name: body.name, plan: findPlan(plans, body.plan ?? null) };
+    return accountJson(await createAccount(database, values, actor));
   },
   getAccount: {
-    account: inPath,
+    account: accountInPath,
     handle: async ({ database, params }) => accountJson(await getAccount(database, params.id)),
   },
   changeAccount: {
-    account: inPath,
+    account: accountInPath,
     handle: async ({ database, plans, principal, actor, params, body }) => {
-      const ofOperators = (['plan', 'status'] as const).find((field) => body[field] !== undefined);
-      if (ofOperators !== undefined && !principal.operator)
-        throw operatorsOnly(`Changing \`${ofOperators}\``);
+      const restricted = (['plan', 'status'] as const).find((field) => body[field] !== undefined);
+      if (restricted !== undefined && !principal.operator)
+        throw operatorRequired(`Changing \`${restricted}\``);
       const plan = body.plan === undefined ? undefined : findPlan(plans, body.plan);
       return accountJson(await changeAccount(database, params.id, { ...body, plan }, actor));
     },

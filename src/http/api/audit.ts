@@ -4,7 +4,6 @@ import { auditOperations, type auditEntry } from './contract/audit.ts';
 import { endpoints } from './endpoint.ts';
 import { iso, pageJson } from './json.ts';
 
-/** The audit log. */
 export const auditEndpoints = endpoints(auditOperations, {
   listAudit: async ({ database, query }) => {
     const { account_id: accountId, actor, subject, action } = query;

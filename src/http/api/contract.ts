@@ -10,7 +10,7 @@ import type { serviceOperations } from './contract/service.ts';
 import type { sessionOperations } from './contract/session.ts';
 import type { usageOperations } from './contract/usage.ts';
 
-/** Every operation of the management interface by its id, as its schemas say it. */
+/** All operations of the management API by their IDs. */
 type All = typeof accountOperations &
   typeof auditOperations &
   typeof invitationOperations &
@@ -23,17 +23,16 @@ type All = typeof accountOperations &
   typeof usageOperations;
 
 /**
- * The management interface as a client sees it: types of JSON as it goes over the wire, by the ids of operations.
- * `query`, `body` and `answer` are `undefined` where there is none. Nothing that these types stand on needs Node or
- * the rest of the service, so that a page can be checked against them.
+ * The management API as JSON types, by operation ID. `query`, `body` and `response` are `undefined` if there is none.
+ * The imported files need neither Node nor the rest of the service, so that the console can use these types.
  */
-export type Contract = { [Id in keyof All]: Call<All[Id]> };
+export type Contract = { [Id in keyof All]: OperationTypes<All[Id]> };
 
-interface Call<One extends Operation> {
-  method: One['method'];
-  path: One['path'];
-  params: Params<One>;
-  query: Wire<QueryOf<One>>;
-  body: Wire<BodyOf<One>>;
-  answer: Wire<One['answer']>;
+interface OperationTypes<Op extends Operation> {
+  method: Op['method'];
+  path: Op['path'];
+  params: Params<Op>;
+  query: Wire<QueryOf<Op>>;
+  body: Wire<BodyOf<Op>>;
+  response: Wire<Op['response']>;
 }

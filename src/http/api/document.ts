@@ -13,18 +13,18 @@ import type { DocumentPart } from '../../openai/openapi.ts';
 import type { Access } from './contract/operation.ts';
 import type { Endpoint } from './endpoint.ts';
 import { API_ENDPOINTS } from './endpoints.ts';
-import { id, named } from './contract/schemas.ts';
+import { id, namedSchemas } from './contract/schemas.ts';
 import { OPEN_BODY_BYTES } from './parse.ts';
 
 type Json = Record<string, unknown>;
 
-/** The management interface in OpenAPI 3.1, from the schemas that its routes parse with. */
+/** Returns the management API in OpenAPI 3.1, from the schemas that parse requests. */
 export function managementPart(): DocumentPart {
   part ??= {
     paths: Object.fromEntries(
       [...Map.groupBy(API_ENDPOINTS, ({ path }) => path)].map(([path, endpoints]) => [
         path,
-        Object.fromEntries(endpoints.map((one) => [one.method.toLowerCase(), operation(one)])),
+        Object.fromEntries(endpoints.map((endpoint) => [endpoint.method.toLowerCase(), operation(endpoint)])),
       ]),
     ),
     schemas: components(),
@@ -42,10 +42,10 @@ export function managementPart(): DocumentPart {
   return part;
 }
 
-/** It is the same each time, and costs some milliseconds. */
+/** Cached, because it takes some milliseconds. */
 let part: DocumentPart | undefined;
 
-/** Errors by who may call an endpoint. */
+/** Errors by access level. */
 const ERRORS_OF: Readonly<Record<Access, readonly ErrorCode[]>> = {
   open: [],
   'signed-in': ['sign_in_required'],
@@ -55,19 +55,20 @@ const ERRORS_OF: Readonly<Record<Access, readonly ErrorCode[]>> = {
   owner: ['admin_required', 'owner_required'],
   operator: ['admin_required'],
 };
-const PERSON = { session: [] };
-/** One of them is enough; none: nobody need be known. */
+const SESSION = { session: [] };
+/** Accepted credentials by access level. */
 const SECURITY_OF: Readonly<Record<Access, readonly Record<string, never[]>[]>> = {
   open: [],
-  'signed-in': [PERSON],
-  any: [{ key: [] }, PERSON],
-  account: [{ key: [] }, PERSON],
-  member: [{ admin: [] }, PERSON],
-  owner: [{ admin: [] }, PERSON],
-  operator: [{ admin: [] }, PERSON],
+  'signed-in': [SESSION],
+  any: [{ key: [] }, SESSION],
+  account: [{ key: [] }, SESSION],
+  member: [{ admin: [] }, SESSION],
+  owner: [{ admin: [] }, SESSION],
+  operator: [{ admin: [] }, SESSION],
 };
+
 function operation(endpoint: Endpoint): Json {
-  const { operationId, summary, access, status, query, body, answer, errors } = endpoint;
+  const { operationId, summary, access, status, query, body, response, errors } = endpoint;
   const parameters = pathParameters(endpoint);
   const codes = [
     ...HTTP_ERRORS,
@@ -92,7 +93,7 @@ function operation(endpoint: Endpoint): Json {
       },
     }),
     responses: {
-      [status]: { description: 'The response.', ...(answer && json(answer)) },
+      [status]: { description: 'The response.', ...(response && json(response)) },
       ...errorResponses(codes),
     },
   };
@@ -115,15 +116,15 @@ function queryParameters({ query }: Endpoint): Json[] {
 }
 
 function json(schema: z.ZodType): Json {
-  const id = named.get(schema)?.id;
-  if (id === undefined) throw new TypeError('a body has no name in the document');
+  const id = namedSchemas.get(schema)?.id;
+  if (id === undefined) throw new TypeError('the schema of a body is not a component');
   return { content: { 'application/json': { schema: { $ref: reference(id) } } } };
 }
 
 const reference = (id: string): string => `#/components/schemas/${id}`;
 
 function components(): Json {
-  const { schemas } = z.toJSONSchema(named, { uri: reference, io: 'input', override });
+  const { schemas } = z.toJSONSchema(namedSchemas, { uri: reference, io: 'input', override });
   return Object.fromEntries(Object.entries(schemas).map(([id, schema]) => [id, embedded(schema)]));
 }
 
@@ -131,12 +132,12 @@ function toJsonSchema(schema: z.core.$ZodType): Json {
   return embedded(z.toJSONSchema(schema, { io: 'input', override }));
 }
 
-/** A schema as part of the document, which says for all of them what dialect they are in. */
+/** Removes the keywords of a separate document. */
 function embedded(schema: object): Json {
   return Object.fromEntries(Object.entries(schema).filter(([word]) => word !== '$schema' && word !== '$id'));
 }
 
-/** What zod says beside a format is the format once more, as an expression of hundreds of characters. */
+/** Removes zod's pattern of hundreds of characters, which repeats the format. */
 function override({ jsonSchema }: { jsonSchema: z.core.JSONSchema.BaseSchema }): void {
   if (jsonSchema.format === 'date-time') delete jsonSchema.pattern;
 }

@@ -1,75 +1,73 @@
-import type { IncomingHttpHeaders } from 'node:http';
 import type { z } from 'zod';
+import { noSuchAccount } from '../../accounts/accounts.ts';
 import type { Actor } from '../../accounts/audit.ts';
 import type { Plans } from '../../accounts/plans.ts';
 import type { AccountDatabase } from '../../accounts/store.ts';
 import type { Limits } from '../../accounts/limits/limits.ts';
-import type { ErrorCode, ServiceError } from '../../errors.ts';
+import { ServiceError, type ErrorCode } from '../../errors.ts';
+import type { BrowserRequest } from '../../identity/browser-request.ts';
 import type { HttpContext } from '../context.ts';
-import type { PersonPrincipal, Principal } from '../principal.ts';
+import type { SessionPrincipal, Principal } from '../principal.ts';
 import type { Access, BodyOf, Operation, Operations, Params, QueryOf } from './contract/operation.ts';
 
-/** Accesses that are for the account which the call concerns. */
-type OfAccount = 'account' | 'member' | 'owner';
+/** Access levels that depend on the account of a call. */
+type AccountAccess = 'account' | 'member' | 'owner';
 
-/** What every endpoint has at hand. */
-interface Tools {
+/** What every handler receives in addition to the parsed request. */
+interface CallContext {
   database: AccountDatabase;
   plans: Plans;
   limits: Limits;
-  /** The rest of the service. */
   context: HttpContext;
-  request: {
-    headers: IncomingHttpHeaders;
-    /** The address of the caller, a trusted proxy's word for it included. */
-    ip: string;
-  };
-  /** Further headers of the answer, names and values in turn; a name may come again. */
-  answerHeaders: string[];
+  request: BrowserRequest;
+  /** Additional response headers, as names and values in turn. Names may repeat. */
+  responseHeaders: string[];
 }
 
 type Parsed<Schema> = Schema extends z.ZodType ? z.output<Schema> : undefined;
 
-/** The parts of one call, parsed. */
-interface Parts<One extends Operation> {
-  params: Params<One>;
-  query: Parsed<QueryOf<One>>;
-  body: Parsed<BodyOf<One>>;
+/** The parsed parts of a request. */
+interface ParsedRequest<Op extends Operation> {
+  params: Params<Op>;
+  query: Parsed<QueryOf<Op>>;
+  body: Parsed<BodyOf<Op>>;
 }
 
-type Caller<Who extends Access> = Who extends 'open'
+type CallerOf<Level extends Access> = Level extends 'open'
   ? { principal: Principal | null }
-  : { principal: Who extends 'signed-in' ? PersonPrincipal : Principal; actor: Actor };
+  : { principal: Level extends 'signed-in' ? SessionPrincipal : Principal; actor: Actor };
 
-type Concerned<Who extends Access> = Who extends OfAccount
+type AccountIdOf<Level extends Access> = Level extends AccountAccess
   ? {
-      /** The account that the call concerns, which the caller may act for; null: all, which operators alone may. */
+      /** The account of the call, which the caller may access; null: all accounts, for operators only. */
       accountId: string | null;
     }
   : unknown;
 
-/** One call of an operation, by somebody who may call it. */
-type Call<One extends Operation> = Tools & Parts<One> & Caller<One['access']> & Concerned<One['access']>;
+/** An authorized call of an operation. */
+type AuthorizedCall<Op extends Operation> = CallContext &
+  ParsedRequest<Op> &
+  CallerOf<Op['access']> &
+  AccountIdOf<Op['access']>;
 
-type Answer<One extends Operation> = One['answer'] extends z.ZodType<object> ? z.input<One['answer']> : void;
+type ResponseBody<Op extends Operation> =
+  Op['response'] extends z.ZodType<object> ? z.input<Op['response']> : void;
 
-/** Which account a call concerns. */
-interface AccountOf<Asked> {
-  /** `undefined`: the call names none. Rejects as `missing` does where what it names is not there. */
-  find: (asked: Asked) => string | undefined | Promise<string | undefined>;
-  /** What is said of what is not there; whoever may not know of it is told the same. */
+/** Finds the account of a call. */
+interface AccountLookup<Call> {
+  /** Returns its ID; `undefined`: the call names none. Rejects with the error of `missing` if the object does not exist. */
+  find: (call: Call) => string | undefined | Promise<string | undefined>;
+  /** The 404 response. Also returned for resources the caller may not see. */
   missing: () => ServiceError;
 }
 
-type Asked<One extends Operation> = Parts<One> & Pick<Tools, 'database'>;
+type Handle<Op extends Operation> = (call: AuthorizedCall<Op>) => Promise<ResponseBody<Op>>;
 
-type Handle<One extends Operation> = (call: Call<One>) => Promise<Answer<One>>;
+type Handler<Op extends Operation> = Op['access'] extends AccountAccess
+  ? { account: AccountLookup<ParsedRequest<Op> & Pick<CallContext, 'database'>>; handle: Handle<Op> }
+  : Handle<Op>;
 
-type Handler<One extends Operation> = One['access'] extends OfAccount
-  ? { account: AccountOf<Asked<One>>; handle: Handle<One> }
-  : Handle<One>;
-
-/** An operation with what answers it. */
+/** An operation with its handler. */
 export interface Endpoint {
   operationId: string;
   method: Operation['method'];
@@ -79,21 +77,21 @@ export interface Endpoint {
   status: number;
   query: z.ZodObject | null;
   body: z.ZodObject | null;
-  answer: z.ZodType<object> | null;
+  response: z.ZodType<object> | null;
   errors: readonly ErrorCode[];
-  /** Null: calls of it concern no account. */
-  account: AccountOf<object> | null;
-  /** `call` is what the operation's own schemas and access made of a request. */
+  /** Null: its calls concern no account. */
+  account: AccountLookup<object> | null;
+  /** `call` has the type that the schemas and the access level of the operation define. */
   handle(call: unknown): Promise<object | void>;
 }
 
-/** Endpoints whose handlers get what their operations' schemas parse, and have to give what those describe. */
+/** Combines operations with their handlers, whose types follow from the schemas. */
 export function endpoints<Group extends Operations>(
   group: Group,
   handlers: { [Id in keyof Group]: Handler<Group[Id]> },
 ): Endpoint[] {
   return Object.entries(group).map(([operationId, operation]) => {
-    // The handler of this very operation, and the route gives it what the operation says.
+    // The route calls each handler with what its operation defines.
     const handler = handlers[operationId] as unknown as
       | Endpoint['handle']
       | Pick<Endpoint, 'account' | 'handle'>;
@@ -107,4 +105,26 @@ export function endpoints<Group extends Operations>(
       ...(typeof handler === 'function' ? { account: null, handle: handler } : handler),
     };
   });
+}
+
+/** The account with the ID in the path. */
+export const accountInPath = {
+  find: ({ params }: { params: Readonly<Record<'id', string>> }) => params.id,
+  missing: noSuchAccount,
+};
+
+/** The account in the query, if any. */
+export const accountInQuery = {
+  find: ({ query }: { query: { account_id?: string | undefined } }) => query.account_id,
+  missing: noSuchAccountId,
+};
+
+/** The account in the body, if any. */
+export const accountInBody = {
+  find: ({ body }: { body: { account_id?: string | undefined } }) => body.account_id,
+  missing: noSuchAccountId,
+};
+
+function noSuchAccountId(): ServiceError {
+  return new ServiceError('not_found', 'This account does not exist.', { param: 'account_id' });
 }

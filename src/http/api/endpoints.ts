@@ -10,7 +10,7 @@ import { serviceEndpoints } from './service.ts';
 import { sessionEndpoints } from './session.ts';
 import { usageEndpoints } from './usage.ts';
 
-/** Every endpoint of the management interface, in the order of its document. */
+/** All endpoints of the management API, in the order of the OpenAPI document. */
 export const API_ENDPOINTS: readonly Endpoint[] = [
   ...accountEndpoints,
   ...keyEndpoints,
@@ -24,7 +24,7 @@ export const API_ENDPOINTS: readonly Endpoint[] = [
   ...serviceEndpoints,
 ];
 
-/** Their paths, with parameters in braces, and the methods of each. */
+/** Their paths, with parameters in braces, and methods. */
 export const API_PATHS: readonly (readonly [path: string, methods: readonly string[]])[] = [
   ...Map.groupBy(API_ENDPOINTS, ({ path }) => path),
 ].map(([path, endpoints]) => [

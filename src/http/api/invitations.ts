@@ -1,4 +1,4 @@
-import { acceptInvitation, invite, lookAtInvitation } from '../../identity/accept-invitation.ts';
+import { acceptInvitation, invite, readInvitation } from '../../identity/accept-invitation.ts';
 import {
   accountOfInvitation,
   listInvitations,
@@ -8,23 +8,21 @@ import {
 } from '../../identity/invitations.ts';
 import type { AccountDatabase } from '../../accounts/store.ts';
 import { invitationOperations } from './contract/invitations.ts';
-import { endpoints } from './endpoint.ts';
+import { accountInBody, accountInQuery, endpoints } from './endpoint.ts';
 import { iso, pageJson } from './json.ts';
-import { inBody, inQuery } from './of-account.ts';
 import { setCookies } from './session.ts';
 
-/** Invitations to act for an account. */
 export const invitationEndpoints = endpoints(invitationOperations, {
   listInvitations: {
-    account: inQuery,
+    account: accountInQuery,
     handle: async ({ database, accountId, query }) =>
       pageJson(await listInvitations(database, accountId, query), invitationJson),
   },
   createInvitation: {
-    account: inBody,
+    account: accountInBody,
     handle: async ({ context, actor, body }) => {
-      const wanted = { accountId: body.account_id, email: body.email, role: body.role };
-      const { record, link, mailed } = await invite(context.identity, wanted, actor);
+      const values = { accountId: body.account_id, email: body.email, role: body.role };
+      const { record, link, mailed } = await invite(context.identity, values, actor);
       return { ...invitationJson(record), link, mailed };
     },
   },
@@ -40,13 +38,13 @@ export const invitationEndpoints = endpoints(invitationOperations, {
     },
   },
   lookAtInvitation: async ({ context, request, body }) => {
-    const { record, accountName, known } = await lookAtInvitation(context.identity, request, body.token);
+    const { record, accountName, known } = await readInvitation(context.identity, request, body.token);
     const { email, role, expiresAt } = record;
     return { email, account_name: accountName, role, expires_at: iso(expiresAt), known };
   },
-  acceptInvitation: async ({ context, request, body, answerHeaders }) => {
+  acceptInvitation: async ({ context, request, body, responseHeaders }) => {
     const { accountId, cookies } = await acceptInvitation(context.identity, request, body);
-    setCookies(answerHeaders, cookies);
+    setCookies(responseHeaders, cookies);
     return { account_id: accountId };
   },
 });

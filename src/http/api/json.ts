@@ -1,6 +1,5 @@
 import type { Page } from '../../accounts/page.ts';
 
-/** A page as it is answered. */
 export function pageJson<T, E>(
   page: Page<T>,
   toJson: (item: T) => E,
@@ -8,7 +7,7 @@ export function pageJson<T, E>(
   return { data: page.items.map(toJson), next_cursor: page.nextCursor };
 }
 
-/** Unix milliseconds as they are answered. */
+/** Formats Unix milliseconds as ISO 8601 in UTC. */
 export function iso(unixMs: number): string;
 export function iso(unixMs: number | null): string | null;
 export function iso(unixMs: number | null): string | null {

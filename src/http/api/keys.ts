@@ -3,27 +3,25 @@ import { keyStatus, type KeyRecord } from '../../accounts/key-record.ts';
 import { changeKey, createKey, getKey, listKeyPage, noSuchKey, revokeKey } from '../../accounts/key-table.ts';
 import type { AccountDatabase } from '../../accounts/store.ts';
 import type { Principal } from '../principal.ts';
-import { operatorsOnly } from './access.ts';
+import { operatorRequired } from './access.ts';
 import { keyOperations, type key, type KeySettings } from './contract/keys.ts';
-import { endpoints } from './endpoint.ts';
+import { accountInBody, accountInQuery, endpoints } from './endpoint.ts';
 import { iso, pageJson } from './json.ts';
-import { limitsJson, limitsOf } from './limits-json.ts';
-import { inBody, inQuery } from './of-account.ts';
+import { limitsJson, limitsFromJson } from './limits-json.ts';
 
-/** The account of the key whose id stands in the path. */
-const ofKey = {
+/** The account of the key in the path. */
+const accountOfKey = {
   find: async ({ database, params }: { database: AccountDatabase; params: { readonly id: string } }) =>
     (await getKey(database, params.id)).accountId,
   missing: noSuchKey,
 };
 
-/** How long a key of the playground lives, in milliseconds. */
+/** Lifetime of a playground key. */
 const PLAYGROUND_MS = 3_600_000;
 
-/** API keys. */
 export const keyEndpoints = endpoints(keyOperations, {
   listKeys: {
-    account: inQuery,
+    account: accountInQuery,
     handle: async ({ database, context, accountId, query }) => {
       await context.keys.refreshLastUsed();
       const filter = { accountId: accountId ?? undefined, purpose: query.purpose };
@@ -31,38 +29,42 @@ export const keyEndpoints = endpoints(keyOperations, {
     },
   },
   createKey: {
-    account: inBody,
+    account: accountInBody,
     handle: async ({ database, principal, actor, accountId, body }) => {
-      if (body.kind === 'admin' && !principal.operator) throw operatorsOnly('The value `admin` of `kind`');
-      const wanted = { ...settingsOf(body), name: body.name, kind: body.kind };
-      const made = await createKey(database, { ...wanted, accountId: accountId ?? undefined }, actor);
-      return { ...keyJson(made.record), key: made.key.reveal() };
+      if (body.kind === 'admin' && !principal.operator) throw operatorRequired('The value `admin` of `kind`');
+      const values = { ...settingsOf(body), name: body.name, kind: body.kind };
+      const { key, record } = await createKey(
+        database,
+        { ...values, accountId: accountId ?? undefined },
+        actor,
+      );
+      return { ...keyJson(record), key: key.reveal() };
     },
   },
   getKey: {
-    account: ofKey,
+    account: accountOfKey,
     handle: async ({ database, context, params }) => {
       await context.keys.refreshLastUsed();
       return keyJson(await getKey(database, params.id));
     },
   },
   changeKey: {
-    account: ofKey,
+    account: accountOfKey,
     handle: async ({ database, principal, actor, params, body }) => {
-      await refuseAdmins(database, principal, params.id);
+      await refuseAdminKey(database, principal, params.id);
       const change = { ...settingsOf(body), name: body.name };
-      return keyJson(found(await changeKey(database, idOnly(params.id), () => change, actor)));
+      return keyJson(orNotFound(await changeKey(database, checkedKeyId(params.id), () => change, actor)));
     },
   },
   revokeKey: {
-    account: ofKey,
+    account: accountOfKey,
     handle: async ({ database, principal, actor, params }) => {
-      await refuseAdmins(database, principal, params.id);
-      return keyJson(found(await revokeKey(database, idOnly(params.id), actor)));
+      await refuseAdminKey(database, principal, params.id);
+      return keyJson(orNotFound(await revokeKey(database, checkedKeyId(params.id), actor)));
     },
   },
   createPlaygroundKey: {
-    account: inBody,
+    account: accountInBody,
     handle: async ({ database, actor, body }) => {
       const expiresAt = Date.now() + PLAYGROUND_MS;
       const { key, record } = await createKey(
@@ -79,23 +81,23 @@ function settingsOf({ expires_at: expiry, allowed_models: allowedModels, limits 
   return {
     expiresAt: typeof expiry === 'string' ? Date.parse(expiry) : expiry,
     allowedModels,
-    limits: limits && limitsOf(limits),
+    limits: limits && limitsFromJson(limits),
   };
 }
 
-/** Keys that may manage the whole service are no business of the account that they are in. */
-async function refuseAdmins(database: AccountDatabase, principal: Principal, id: string): Promise<void> {
+/** Members of an account may not change its `admin` keys, which manage the whole service. */
+async function refuseAdminKey(database: AccountDatabase, principal: Principal, id: string): Promise<void> {
   if (principal.operator || (await getKey(database, id)).kind !== 'admin') return;
-  throw operatorsOnly('Changing a key of the kind `admin`');
+  throw operatorRequired('Changing a key of the kind `admin`');
 }
 
-/** A key may be named in other ways where nobody logs it; in a path it has to be by its id. */
-function idOnly(id: string): string {
+/** Refuses the secret key or its prefix in a path, because paths are logged. */
+function checkedKeyId(id: string): string {
   if (!id.startsWith('key_')) throw noSuchKey();
   return id;
 }
 
-function found(record: KeyRecord | null): KeyRecord {
+function orNotFound(record: KeyRecord | null): KeyRecord {
   if (record === null) throw noSuchKey();
   return record;
 }

@@ -6,16 +6,11 @@ import type { LedgerRecord } from '../../accounts/ledger/record.ts';
 import type { UsageRow } from '../../accounts/ledger/usage.ts';
 import { HOUR_MS } from '../../accounts/ledger/usage-hours.ts';
 import type { receipt, request, usageRow } from './contract/ledger.ts';
-import { LIMIT_WORDS } from './contract/limits.ts';
+import { LIMIT_NAMES } from './contract/limits.ts';
 import { iso } from './json.ts';
 
-/** As a row of the ledger is answered. */
 export type RequestJson = z.input<typeof request>;
-
-/** As all that is known of one request is answered. */
 export type ReceiptJson = z.input<typeof receipt>;
-
-/** As sums are answered. */
 export type UsageJson = z.input<typeof usageRow>;
 
 export function requestJson(record: LedgerRecord): RequestJson {
@@ -54,7 +49,7 @@ export function receiptJson({ request, cost, appliedLimits, stages, ...rest }: R
   return {
     request: requestJson(request),
     cost: cost.map(costLineJson),
-    limits: appliedLimits.map((held) => ({ ...held, limit: LIMIT_WORDS[held.limit] })),
+    limits: appliedLimits.map((applied) => ({ ...applied, limit: LIMIT_NAMES[applied.limit] })),
     stages: { queue_ms: stages.queueMs, prefill_ms: stages.prefillMs, decode_ms: stages.decodeMs },
     retries: rest.retries,
     interrupted: rest.interrupted,
@@ -86,7 +81,7 @@ function costLineJson({ what, tokens, pricePico, pico }: CostLine): ReceiptJson[
   return { what, tokens, usd_per_million: perMillionText(pricePico), usd: usdText(pico) };
 }
 
-/** A price as the configuration has it, of pico-dollars a token. */
+/** Formats pico-dollars per token as USD per million tokens. */
 export function perMillionText(picoPerToken: number): string {
   return usdText(BigInt(picoPerToken) * 1_000_000n);
 }

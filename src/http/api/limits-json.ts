@@ -6,14 +6,12 @@ type LimitsJson = z.output<typeof limits>;
 type FieldsJson = Omit<LimitsJson, 'models'>;
 type Fields = Omit<PlanLimits, 'models'>;
 
-/** Limits as they are answered; null stays null. */
 export function limitsJson({ models, ...all }: PlanLimits): LimitsJson {
   return { ...fieldsJson(all), ...(models && { models: mapValues(models, fieldsJson) }) };
 }
 
-/** Limits as the rest of the program knows them. */
-export function limitsOf({ models, ...all }: LimitsJson): PlanLimits {
-  return { ...fieldsOf(all), ...(models && { models: mapValues(models, fieldsOf) }) };
+export function limitsFromJson({ models, ...all }: LimitsJson): PlanLimits {
+  return { ...fieldsFromJson(all), ...(models && { models: mapValues(models, fieldsFromJson) }) };
 }
 
 function fieldsJson(fields: Fields): FieldsJson {
@@ -28,7 +26,7 @@ function fieldsJson(fields: Fields): FieldsJson {
   };
 }
 
-function fieldsOf(fields: FieldsJson): Fields {
+function fieldsFromJson(fields: FieldsJson): Fields {
   return {
     requestsPerMinute: fields.requests_per_minute,
     tokensPerMinute: fields.tokens_per_minute,

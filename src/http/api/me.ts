@@ -3,15 +3,16 @@ import {
   changePassword,
   confirmTwoFactor,
   deleteMe,
-  endMySessions,
+  endOwnSessions,
   endTwoFactor,
   rename,
   renewRecoveryCodes,
 } from '../../identity/settings.ts';
+import type { BrowserRequest } from '../../identity/browser-request.ts';
 import { listSessions } from '../../identity/sessions.ts';
 import { signOut } from '../../identity/sign-in.ts';
 import type { HttpContext } from '../context.ts';
-import type { PersonPrincipal } from '../principal.ts';
+import type { SessionPrincipal } from '../principal.ts';
 import { meOperations } from './contract/me.ts';
 import { endpoints } from './endpoint.ts';
 import { iso } from './json.ts';
@@ -19,20 +20,19 @@ import { setCookies } from './session.ts';
 
 const DONE = { done: true } as const;
 
-/** What people change about themselves. */
 export const meEndpoints = endpoints(meOperations, {
   changeMe: async (call) => {
     const name = await rename(changeOf(call), call.body.name);
-    return { id: call.principal.signedIn.person.id, name };
+    return { id: call.principal.session.person.id, name };
   },
   changePassword: async (call) => {
-    const { current_password: current, new_password: wanted } = call.body;
-    setCookies(call.answerHeaders, await changePassword(changeOf(call), { current, wanted }));
+    const { current_password: current, new_password: next } = call.body;
+    setCookies(call.responseHeaders, await changePassword(changeOf(call), { current, next }));
     return DONE;
   },
   deleteMe: async (call) => {
     await deleteMe(changeOf(call), call.body.password);
-    setCookies(call.answerHeaders, await signOut(call.context.identity, call.request));
+    setCookies(call.responseHeaders, await signOut(call.context.identity, call.request));
     return DONE;
   },
   beginTwoFactor: async (call) => {
@@ -51,8 +51,8 @@ export const meEndpoints = endpoints(meOperations, {
     recovery_codes: await renewRecoveryCodes(changeOf(call), call.body.password),
   }),
   listSessions: async ({ database, principal }) => {
-    const { person, sessionId } = principal.signedIn;
-    const sessions = await listSessions(database, person.id);
+    const { session } = principal;
+    const sessions = await listSessions(database, session.person.id);
     const data = sessions.map(({ id, createdAt, lastActiveAt, expiresAt, ip, userAgent }) => ({
       id,
       created_at: iso(createdAt),
@@ -60,27 +60,27 @@ export const meEndpoints = endpoints(meOperations, {
       expires_at: iso(expiresAt),
       ip,
       user_agent: userAgent,
-      current: id === sessionId,
+      current: id === session.id,
     }));
     return { data, next_cursor: null };
   },
   endSession: async (call) => {
     const { id } = call.params;
-    await endMySessions(changeOf(call), { id });
+    await endOwnSessions(changeOf(call), { id });
     return { id, deleted: true as const };
   },
   endOtherSessions: async (call) => {
-    await endMySessions(changeOf(call), { but: call.principal.signedIn.sessionId });
+    await endOwnSessions(changeOf(call), { except: call.principal.session.id });
     return DONE;
   },
 });
 
-interface CallOfMine {
+interface SessionCall {
   context: HttpContext;
-  request: Parameters<typeof signOut>[1];
-  principal: PersonPrincipal;
+  request: BrowserRequest;
+  principal: SessionPrincipal;
 }
 
-function changeOf({ context, request, principal }: CallOfMine) {
-  return { identity: context.identity, visit: request, me: principal.signedIn };
+function changeOf({ context, request, principal }: SessionCall) {
+  return { identity: context.identity, request, session: principal.session };
 }

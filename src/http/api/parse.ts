@@ -2,23 +2,22 @@ import { z } from 'zod';
 import { ServiceError } from '../../errors.ts';
 import { didYouMean } from '../../nearest.ts';
 
-/** Most bytes of a body from a caller without a key or a session. */
+/** Maximum body size in bytes for operations with the access level `open`. */
 export const OPEN_BODY_BYTES = 16_384;
 
 /**
- * What a schema makes of a body or a query. Throws a `ServiceError` for the first thing that is wrong with it:
- * `missing_required_parameter`, `invalid_type`, `invalid_value`, or `unsupported_parameter` for a field that is not
- * known; `param` is its path.
+ * Parses a body or a query. Throws a `ServiceError` for the first problem: `missing_required_parameter`,
+ * `invalid_type`, `invalid_value`, or `unsupported_parameter` for an unknown field; `param` is the path of the field.
  */
 export function parse<T extends z.ZodType>(schema: T, value: unknown): z.output<T> {
   const { data, error } = schema.safeParse(value);
   if (error === undefined) return data;
   const [issue] = error.issues;
   if (issue === undefined) throw error;
-  throw faultOf(issue, schema, value);
+  throw errorOf(issue, schema, value);
 }
 
-function faultOf(issue: z.core.$ZodIssue, schema: z.core.$ZodType, value: unknown): ServiceError {
+function errorOf(issue: z.core.$ZodIssue, schema: z.core.$ZodType, value: unknown): ServiceError {
   if (issue.code === 'unrecognized_keys') {
     const name = issue.keys[0] ?? '';
     const param = pathOf([...issue.path, name]);
@@ -30,25 +29,25 @@ function faultOf(issue: z.core.$ZodIssue, schema: z.core.$ZodType, value: unknow
     return new ServiceError('missing_required_parameter', `\`${param}\` is required.`, { param });
   }
   const code = issue.code === 'invalid_type' ? 'invalid_type' : 'invalid_value';
-  // Zod begins with a word or two for the kind of fault: `Too small: expected number to be >=1`.
-  const words = issue.message.replace(/^[A-Z][a-z ]*: /, '');
+  // Zod's messages start with the kind of problem: `Too small: expected number to be >=1`.
+  const detail = issue.message.replace(/^[A-Z][a-z ]*: /, '');
   const message = issue.message.startsWith('expected ')
     ? `\`${param}\` must be ${issue.message.slice('expected '.length)}.`
-    : `Invalid value for \`${param}\`: ${words}.`;
+    : `Invalid value for \`${param}\`: ${detail}.`;
   return new ServiceError(code, message, { param });
 }
 
-/** Such as `limits.models.acme/small.usd_per_month` or `allowed_models[2]`. */
+/** Formats a path, such as `limits.models.acme/small.usd_per_month` or `allowed_models[2]`. */
 function pathOf(path: readonly PropertyKey[]): string {
-  return path.reduce<string>((text, step) => {
-    if (typeof step === 'number') return `${text}[${step}]`;
-    return text === '' ? String(step) : `${text}.${String(step)}`;
+  return path.reduce<string>((text, key) => {
+    if (typeof key === 'number') return `${text}[${key}]`;
+    return text === '' ? String(key) : `${text}.${String(key)}`;
   }, '');
 }
 
 function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
   return path.reduce<unknown>(
-    (inner, step) => (typeof inner === 'object' && inner !== null ? Reflect.get(inner, step) : undefined),
+    (inner, key) => (typeof inner === 'object' && inner !== null ? Reflect.get(inner, key) : undefined),
     value,
   );
 }
@@ -58,9 +57,9 @@ function fieldsAt(schema: z.core.$ZodType | undefined, path: readonly PropertyKe
   if (schema instanceof z.ZodOptional || schema instanceof z.ZodNullable || schema instanceof z.ZodDefault) {
     return fieldsAt(schema.unwrap(), path);
   }
-  const [step, ...rest] = path;
+  const [key, ...rest] = path;
   if (schema instanceof z.ZodRecord) return fieldsAt(schema.valueType, rest);
   if (schema instanceof z.ZodArray) return fieldsAt(schema.element, rest);
   if (!(schema instanceof z.ZodObject)) return [];
-  return step === undefined ? Object.keys(schema.shape) : fieldsAt(schema.shape[String(step)], rest);
+  return key === undefined ? Object.keys(schema.shape) : fieldsAt(schema.shape[String(key)], rest);
 }

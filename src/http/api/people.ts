@@ -12,11 +12,9 @@ import {
   type PersonRecord,
 } from '../../accounts/people.ts';
 import { peopleOperations, type member, type person } from './contract/people.ts';
-import { endpoints } from './endpoint.ts';
+import { accountInPath, endpoints } from './endpoint.ts';
 import { iso, pageJson } from './json.ts';
-import { inPath } from './of-account.ts';
 
-/** People, and the accounts that they act for. */
 export const peopleEndpoints = endpoints(peopleOperations, {
   listPeople: async ({ database, query }) => pageJson(await listPeople(database, query), personJson),
   createPerson: async ({ database, actor, body }) => personJson(await createPerson(database, body, actor)),
@@ -29,20 +27,20 @@ export const peopleEndpoints = endpoints(peopleOperations, {
     return { id: params.id, deleted: true as const };
   },
   listMembers: {
-    account: inPath,
+    account: accountInPath,
     handle: async ({ database, params, query }) =>
       pageJson(await listMembers(database, params.id, query), memberJson),
   },
   setMember: {
-    account: inPath,
+    account: accountInPath,
     handle: async ({ database, principal, actor, params, body }) => {
-      const part = { accountId: params.id, personId: params.person_id, role: body.role };
-      // Whom an owner wants to add can say no to an invitation.
-      return memberJson(await setMember(database, { ...part, mayAdd: principal.operator }, actor));
+      const member = { accountId: params.id, personId: params.person_id, role: body.role };
+      // Owners add users by an invitation, which the user can decline.
+      return memberJson(await setMember(database, { ...member, mayAdd: principal.operator }, actor));
     },
   },
   removeMember: {
-    account: inPath,
+    account: accountInPath,
     handle: async ({ database, actor, params }) => {
       await removeMember(database, { accountId: params.id, personId: params.person_id }, actor);
       return { id: params.person_id, deleted: true as const };

@@ -1,23 +1,23 @@
+import { isIP } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { ID } from '../../accounts/bounds.ts';
 import { ServiceError } from '../../errors.ts';
 import { parseJsonBody } from '../../openai/json-body.ts';
+import { authenticate, stoppingError } from '../authenticate.ts';
 import type { HttpContext } from '../context.ts';
-import { answerJson, answerNothing } from '../exchange.ts';
-import { checkOrigin } from '../origin.ts';
-import { checkCaller, checkedAccount } from './access.ts';
+import { sendEmpty, sendJson, takeOver } from '../exchange.ts';
+import { principalOfKey, principalOfSession, type Principal } from '../principal.ts';
+import { authorizedAccount, checkCaller } from './access.ts';
 import type { Endpoint } from './endpoint.ts';
 import { API_ENDPOINTS } from './endpoints.ts';
-import { ID } from '../../accounts/bounds.ts';
-import { identify } from './identify.ts';
 import { OPEN_BODY_BYTES, parse } from './parse.ts';
 
-/** The management interface: everything below `/api/`. */
+/** Registers the management API: all paths below `/api/`. */
 export function registerApi(app: FastifyInstance, context: HttpContext): void {
   for (const endpoint of API_ENDPOINTS) {
     app.route({
       method: endpoint.method,
       url: endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'),
-      // Nobody needs much to say who they are.
       ...(endpoint.access === 'open' && { bodyLimit: OPEN_BODY_BYTES }),
       // Before the body is read.
       onRequest: async (request) => {
@@ -27,14 +27,63 @@ export function registerApi(app: FastifyInstance, context: HttpContext): void {
           checkOrigin(request, context.publicUrl());
         }
       },
-      handler: (request, reply) => answer(context, endpoint, request, reply),
+      handler: (request, reply) => respond(context, endpoint, request, reply),
     });
   }
 }
 
+/**
+ * Returns the caller: of the key if one is sent, otherwise of the session; null: neither. Rejects with a
+ * `ServiceError` `invalid_api_key`, `storage_unavailable` or, while the service stops, `shutting_down`.
+ */
+async function identify(context: HttpContext, request: FastifyRequest): Promise<Principal | null> {
+  const { authorization, cookie } = request.headers;
+  if (authorization !== undefined) {
+    await new Promise<void>((resolve, reject) => {
+      authenticate(context, request, (error) => (error ? reject(error) : resolve()));
+    });
+    return request.caller && principalOfKey(request.caller, request.ip);
+  }
+  const stopping = stoppingError(context);
+  if (stopping) throw stopping;
+  if (cookie === undefined) return null;
+  const session = await context.accounts.use(() => context.identity.session(request));
+  return session && principalOfSession(session, request.ip);
+}
+
+/**
+ * Throws a `ServiceError` `origin_not_allowed` unless the request comes from a page of this service: browsers send
+ * cookies with requests from any page, and name the page's origin.
+ */
+function checkOrigin(request: FastifyRequest, publicUrl: string): void {
+  const { origin, 'sec-fetch-site': site } = request.headers;
+  const sameSite = site === undefined || site === 'same-origin';
+  if (sameSite && typeof origin === 'string' && isOwnOrigin(origin, request, publicUrl)) return;
+  throw new ServiceError(
+    'origin_not_allowed',
+    `Requests with a session must come from the console at ${new URL(publicUrl).origin}. Operators: if the console has another address, set \`publicUrl\`.`,
+  );
+}
+
+/**
+ * Whether an origin is this service: its public URL, or the `Host` of the request if that is an IP address or
+ * `localhost`. Anyone can point another host name at this service, so other names must be in `publicUrl`. Headers of
+ * proxies are ignored.
+ */
+function isOwnOrigin(origin: string, request: FastifyRequest, publicUrl: string): boolean {
+  if (origin === new URL(publicUrl).origin) return true;
+  const { host } = request.raw.headers;
+  return host !== undefined && isIpOrLocalhost(host) && origin === `${request.protocol}://${host}`;
+}
+
+function isIpOrLocalhost(host: string): boolean {
+  const name = /^(\[[\da-f:.]+\]|[\da-z.]+)(?::\d{1,5})?$/.exec(host)?.[1];
+  return name === 'localhost' || (name !== undefined && isIP(name.replaceAll(/[[\]]/g, '')) !== 0);
+}
+
 const EMPTY = new Uint8Array(0);
 
-async function answer(
+async function respond(
   context: HttpContext,
   endpoint: Endpoint,
   request: FastifyRequest,
@@ -44,16 +93,16 @@ async function answer(
   const { plans, limits } = context.inference.accounting;
   const bytes = request.body instanceof Uint8Array ? request.body : EMPTY;
   const parts = {
-    params: paramsOf(request),
+    params: pathParameters(request),
     query: endpoint.query && parse(endpoint.query, request.query),
     body: endpoint.body && parse(endpoint.body, parseJsonBody(bytes)),
   };
-  const answerHeaders = ['cache-control', 'no-store', 'x-content-type-options', 'nosniff'];
+  const responseHeaders = ['cache-control', 'no-store', 'x-content-type-options', 'nosniff'];
   const body = await context.accounts.use(async (database) => {
     const { account } = endpoint;
     const accountId =
       account && principal
-        ? checkedAccount(endpoint, principal, await account.find({ database, ...parts }), account.missing)
+        ? authorizedAccount(endpoint, principal, await account.find({ database, ...parts }), account.missing)
         : null;
     return await endpoint.handle({
       ...parts,
@@ -62,23 +111,22 @@ async function answer(
       limits,
       context,
       request: { headers: request.headers, ip: request.ip },
-      answerHeaders,
+      responseHeaders,
       principal,
       actor: principal?.actor,
       accountId,
     });
   });
-  // What was changed holds here at once. Where that fails the change is made all the same, and the poll sees it.
+  // Applies changes at once on this instance. If this fails, the next poll applies them.
   if (endpoint.method !== 'GET') await context.keys.refresh().catch(() => {});
-  reply.hijack();
-  const exchange = { request: request.raw, response: reply.raw, requestId: request.id };
-  if (endpoint.answer === null) answerNothing(exchange, endpoint.status, answerHeaders);
-  else answerJson(exchange, endpoint.status, JSON.stringify(body), answerHeaders);
+  const exchange = takeOver(request, reply);
+  if (endpoint.response === null) sendEmpty(exchange, endpoint.status, responseHeaders);
+  else sendJson(exchange, endpoint.status, JSON.stringify(body), responseHeaders);
 }
 
-/** What stands in a path for its parameters. What cannot be an id is that of nothing. */
-function paramsOf(request: FastifyRequest): Record<string, string> {
-  const params = request.params as Record<string, string>; // Fastify gives each name in the path its text.
+/** Returns the path parameters. Throws `not_found` if one is not a valid ID. */
+function pathParameters(request: FastifyRequest): Record<string, string> {
+  const params = request.params as Record<string, string>; // Fastify's router parses them as strings.
   if (Object.values(params).every((id) => ID.test(id))) return params;
   throw new ServiceError('not_found', 'The ID is not valid.', { param: Object.keys(params)[0] });
 }

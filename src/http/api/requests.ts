@@ -4,15 +4,13 @@ import { readRequests } from '../../accounts/ledger/requests.ts';
 import type { AccountDatabase } from '../../accounts/store.ts';
 import { ServiceError } from '../../errors.ts';
 import { requestOperations } from './contract/requests.ts';
-import { endpoints } from './endpoint.ts';
+import { accountInQuery, endpoints } from './endpoint.ts';
 import { pageJson } from './json.ts';
 import { receiptJson, requestJson } from './ledger-json.ts';
-import { inQuery } from './of-account.ts';
 
-/** The log of requests, and what is known of each. */
 export const requestEndpoints = endpoints(requestOperations, {
   listRequests: {
-    account: inQuery,
+    account: accountInQuery,
     handle: async ({ database, accountId, query }) => {
       const filter = {
         accountId,
@@ -20,7 +18,7 @@ export const requestEndpoints = endpoints(requestOperations, {
         model: query.model,
         state: query.state,
         outcome: query.outcome,
-        statusClass: query.status_class as 2 | 3 | 4 | 5 | undefined, // The schema bounds it.
+        statusClass: query.status_class as 2 | 3 | 4 | 5 | undefined, // As its schema.
         errorCode: query.error_code,
         fromMs: query.from === undefined ? null : Date.parse(query.from),
         toMs: query.to === undefined ? null : Date.parse(query.to),
@@ -31,13 +29,13 @@ export const requestEndpoints = endpoints(requestOperations, {
   },
   getReceipt: {
     account: {
-      find: async ({ database, params }) => (await receiptNamed(database, params.id)).request.accountId,
+      find: async ({ database, params }) => (await findReceipt(database, params.id)).request.accountId,
       missing: noSuchRequest,
     },
-    handle: async ({ database, params }) => receiptJson(await receiptNamed(database, params.id)),
+    handle: async ({ database, params }) => receiptJson(await findReceipt(database, params.id)),
   },
   listReceipts: {
-    account: inQuery,
+    account: accountInQuery,
     handle: async ({ database, principal, accountId, query }) => {
       const account = accountId ?? principal.key?.accountId;
       if (account === undefined) {
@@ -51,10 +49,10 @@ export const requestEndpoints = endpoints(requestOperations, {
   },
 });
 
-async function receiptNamed(database: AccountDatabase, id: string) {
-  const found = UUID.test(id) ? await readReceipt(database, id, null) : null;
-  if (found === null) throw noSuchRequest();
-  return found;
+async function findReceipt(database: AccountDatabase, id: string) {
+  const receipt = UUID.test(id) ? await readReceipt(database, id, null) : null;
+  if (receipt === null) throw noSuchRequest();
+  return receipt;
 }
 
 function noSuchRequest(): ServiceError {

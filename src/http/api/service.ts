@@ -4,6 +4,7 @@ import type { z } from 'zod';
 import { countInstances } from '../../accounts/ledger/instance.ts';
 import type { AccountDatabase } from '../../accounts/store.ts';
 import type { Router } from '../../routing/router.ts';
+import type { ReplicaState } from '../../routing/replica.ts';
 import type { ModelOverview, ReplicaOverview } from '../../routing/served-model.ts';
 import type { HttpContext } from '../context.ts';
 import { serviceOperations, type engine, type servedModel } from './contract/service.ts';
@@ -11,7 +12,6 @@ import { endpoints } from './endpoint.ts';
 import { iso, pageJson } from './json.ts';
 import { perMillionText } from './ledger-json.ts';
 
-/** The service itself: its models, engines, load and health. */
 export const serviceEndpoints = endpoints(serviceOperations, {
   listServedModels: async ({ context, principal }) => {
     const mayUse = ({ id }: ModelOverview) => principal.key?.models?.has(id) !== false;
@@ -25,8 +25,8 @@ export const serviceEndpoints = endpoints(serviceOperations, {
   readLoad: async ({ database, context }) => {
     const models = context.router.overview();
     return {
-      copy: context.installation.copy,
-      copies: await answered(countInstances(database)),
+      copy: context.installation.instance,
+      copies: await nullIfUnavailable(countInstances(database)),
       in_flight: models.reduce((sum, model) => sum + inFlight(model), 0),
       waiting: models.reduce((sum, { waiting }) => sum + waiting, 0),
       seconds: context.load.lastSeconds().map((second) => ({
@@ -41,17 +41,17 @@ export const serviceEndpoints = endpoints(serviceOperations, {
   },
   readHealth: async ({ database, limits, context }) => {
     const { installation, version } = context;
-    const [copies, disk] = await Promise.all([
-      answered(countInstances(database)),
-      answered(statfs(installation.home)),
+    const [instances, disk] = await Promise.all([
+      nullIfUnavailable(countInstances(database)),
+      nullIfUnavailable(statfs(installation.home)),
     ]);
     return {
       version,
       node_version: process.versions.node,
       started_at: iso(installation.startedAt),
-      copy: installation.copy,
-      copies,
-      database: databaseJson(database, context, copies !== null),
+      copy: installation.instance,
+      copies: instances,
+      database: databaseJson(database, context, instances !== null),
       ledger: ledgerJson(context),
       refused_requests: context.inference.crashSuspects.refused.map((suspect) => ({
         request_id: suspect.requestId,
@@ -72,24 +72,22 @@ export const serviceEndpoints = endpoints(serviceOperations, {
   },
 });
 
-/** How long something may take to tell how it is, in milliseconds. */
-const ANSWER_MS = 2000;
+const TIMEOUT_MS = 2000;
 
-/** What is answered in time; null: nothing, or that it failed. */
-async function answered<T>(question: Promise<T>): Promise<T | null> {
-  const late = new AbortController();
+/** Returns null if the check fails or takes too long. */
+async function nullIfUnavailable<T>(check: Promise<T>): Promise<T | null> {
+  const done = new AbortController();
   try {
     return await Promise.race([
-      question.catch(() => null),
-      pause(ANSWER_MS, null, { signal: late.signal, ref: false }),
+      check.catch(() => null),
+      pause(TIMEOUT_MS, null, { signal: done.signal, ref: false }),
     ]);
   } finally {
-    late.abort();
+    done.abort();
   }
 }
 
-type State = ReplicaOverview['state'];
-type Paused = Extract<State, { state: 'paused' }>;
+type PausedState = Extract<ReplicaState, { state: 'paused' }>;
 
 type Progress = Pick<
   z.input<typeof servedModel>,
@@ -98,7 +96,7 @@ type Progress = Pick<
 
 const PROGRESS = { fraction: null, received_bytes: null, total_bytes: null, reason: null, retry_in_ms: null };
 
-function progressOf(state: Exclude<State, Paused>): Progress {
+function progressOf(state: Exclude<ReplicaState, PausedState>): Progress {
   switch (state.state) {
     case 'ready':
       return { ...PROGRESS, state: 'ready' };
@@ -122,16 +120,16 @@ function progressOf(state: Exclude<State, Paused>): Progress {
 
 const READY = { state: 'ready' } as const;
 
-/** The replica that is furthest tells how far the model is. */
-const FURTHEST = ['ready', 'loading', 'downloading', 'down'] as const;
+/** The state of a model is that of the replica that has progressed furthest. */
+const BY_PROGRESS = ['ready', 'loading', 'downloading', 'down'] as const;
 
 function modelJson(router: Router, overview: ModelOverview, operator: boolean): z.input<typeof servedModel> {
   const model = router.model(overview.id);
   const { price } = model;
   const card = model.card();
-  // A paused replica still gets what no other can take: the model can generate.
+  // A paused replica still gets requests if no other is ready.
   const states = overview.replicas.map(({ state }) => (state.state === 'paused' ? READY : state));
-  const furthest = FURTHEST.flatMap((word) => states.find(({ state }) => state === word) ?? [])[0];
+  const furthest = BY_PROGRESS.flatMap((name) => states.find(({ state }) => state === name) ?? [])[0];
   const progress = progressOf(furthest ?? { state: 'down', reason: 'no replicas', retryInMs: null });
   return {
     id: overview.id,
@@ -155,7 +153,7 @@ function inFlight({ replicas }: ModelOverview): number {
   return replicas.reduce((sum, replica) => sum + replica.inFlight, 0);
 }
 
-function pausedJson({ reason, retryInMs }: Paused) {
+function pausedJson({ reason, retryInMs }: PausedState) {
   return { ...PROGRESS, state: 'paused' as const, reason, retry_in_ms: retryInMs };
 }
 
@@ -170,7 +168,6 @@ function engineJson(replica: ReplicaOverview): z.input<typeof engine> {
     slots: health?.slots ?? null,
     slots_in_use: health?.slotsInUse ?? null,
     queued: health?.queued ?? null,
-    // What is of the last seconds is not exact beyond this.
     tokens_per_second: tokensPerSecond === null ? null : Math.round(tokensPerSecond * 10) / 10,
     prompt_tokens: health?.promptTokens ?? null,
     cached_tokens: health?.cachedTokens ?? null,

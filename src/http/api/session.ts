@@ -11,15 +11,14 @@ import { sessionOperations, type me } from './contract/session.ts';
 import { endpoints } from './endpoint.ts';
 import { iso } from './json.ts';
 
-/** Signing in and out. */
 export const sessionEndpoints = endpoints(sessionOperations, {
   getSession: async ({ context, request, database }) => {
     const { identity, version } = context;
-    const presented = await identity.presented(request);
-    const who = presented === null || presented.pending ? null : presented.who;
+    const presented = await identity.presentedSession(request);
+    const person = presented === null || presented.pending ? null : presented.session.person;
     return {
-      person: who === null ? null : await meJson(context, who.person.id),
-      accounts: who === null ? [] : await accountsOf(database, who.person.id),
+      person: person && (await meJson(context, person.id)),
+      accounts: person === null ? [] : await accountsOf(database, person.id),
       setup_needed: !(await hasOperator(database)),
       sign_in: {
         providers: identity.settings.providers.map(({ id, name }) => ({ id, name })),
@@ -30,36 +29,36 @@ export const sessionEndpoints = endpoints(sessionOperations, {
       version,
     };
   },
-  setUp: async ({ context, request, body, answerHeaders }) => {
-    setCookies(answerHeaders, await setUp(context.identity, request, body));
+  setUp: async ({ context, request, body, responseHeaders }) => {
+    setCookies(responseHeaders, await setUp(context.identity, request, body));
     return { done: true as const };
   },
-  signIn: async ({ context, request, body, answerHeaders }) => {
+  signIn: async ({ context, request, body, responseHeaders }) => {
     const { status, cookies } = await signIn(context.identity, request, body);
-    setCookies(answerHeaders, cookies);
+    setCookies(responseHeaders, cookies);
     return { status };
   },
-  signInSecondFactor: async ({ context, request, body, answerHeaders }) => {
-    setCookies(answerHeaders, await signInSecondFactor(context.identity, request, body));
+  signInSecondFactor: async ({ context, request, body, responseHeaders }) => {
+    setCookies(responseHeaders, await signInSecondFactor(context.identity, request, body));
     return { status: 'signed_in' as const };
   },
-  signInWithProvider: async ({ context, request, body, answerHeaders }) => {
-    const wanted = { provider: body.provider, returnTo: body.return_to };
-    const { url, cookies } = await signInWithProvider(context.identity, request, wanted);
-    setCookies(answerHeaders, cookies);
+  signInWithProvider: async ({ context, request, body, responseHeaders }) => {
+    const values = { provider: body.provider, returnTo: body.return_to };
+    const { url, cookies } = await signInWithProvider(context.identity, request, values);
+    setCookies(responseHeaders, cookies);
     return { url };
   },
-  finishProviderSignIn: async ({ context, request, params, query, answerHeaders }) => {
-    const texts = Object.entries(query).filter(
+  finishProviderSignIn: async ({ context, request, params, query, responseHeaders }) => {
+    const parameters = Object.entries(query).filter(
       (pair): pair is [string, string] => typeof pair[1] === 'string',
     );
-    const answer = { provider: params.provider, query: new URLSearchParams(texts) };
-    const { location, cookies } = await finishProviderSignIn(context.identity, request, answer);
-    setCookies(answerHeaders, cookies);
-    answerHeaders.push('location', location);
+    const callback = { provider: params.provider, query: new URLSearchParams(parameters) };
+    const { location, cookies } = await finishProviderSignIn(context.identity, request, callback);
+    setCookies(responseHeaders, cookies);
+    responseHeaders.push('location', location);
   },
-  signOut: async ({ context, request, answerHeaders }) => {
-    setCookies(answerHeaders, await signOut(context.identity, request));
+  signOut: async ({ context, request, responseHeaders }) => {
+    setCookies(responseHeaders, await signOut(context.identity, request));
     return { done: true as const };
   },
   forgotPassword: async ({ context, request, body }) => {
@@ -72,9 +71,9 @@ export const sessionEndpoints = endpoints(sessionOperations, {
   },
 });
 
-/** Has the browser keep these cookies. */
-export function setCookies(answerHeaders: string[], cookies: readonly string[]): void {
-  for (const cookie of cookies) answerHeaders.push('set-cookie', cookie);
+/** Adds `set-cookie` headers. */
+export function setCookies(responseHeaders: string[], cookies: readonly string[]): void {
+  for (const cookie of cookies) responseHeaders.push('set-cookie', cookie);
 }
 
 async function meJson({ identity }: HttpContext, personId: string): Promise<z.input<typeof me>> {

@@ -7,22 +7,20 @@ import { readUsagePage } from '../../accounts/ledger/usage.ts';
 import type { LimitStatus } from '../../accounts/limits/limits.ts';
 import { parseUsageQuery } from '../../accounts/usage-query.ts';
 import { ServiceError } from '../../errors.ts';
-import { LIMIT_WORDS } from './contract/limits.ts';
-import { usageOperations, type standing } from './contract/usage.ts';
-import { endpoints } from './endpoint.ts';
+import { LIMIT_NAMES } from './contract/limits.ts';
+import { usageOperations, type limitStatus } from './contract/usage.ts';
+import { accountInQuery, endpoints } from './endpoint.ts';
 import { iso, pageJson } from './json.ts';
 import { usageJson } from './ledger-json.ts';
-import { inQuery } from './of-account.ts';
 
-/** What was used, and what is left. */
 export const usageEndpoints = endpoints(usageOperations, {
   readUsage: {
-    account: inQuery,
+    account: accountInQuery,
     handle: async ({ database, accountId, query }) => {
-      const question = parseUsageQuery(query, Date.now());
+      const range = parseUsageQuery(query, Date.now());
       const { rows, nextDay } = await readUsagePage(database, {
-        ...question,
-        fromDay: query.cursor === undefined ? question.fromDay : Number(query.cursor),
+        ...range,
+        fromDay: query.cursor === undefined ? range.fromDay : Number(query.cursor),
         accountId,
         keyId: query.key_id,
         model: query.model,
@@ -31,7 +29,7 @@ export const usageEndpoints = endpoints(usageOperations, {
     },
   },
   readLimits: {
-    account: inQuery,
+    account: accountInQuery,
     handle: async ({ database, plans, limits, query }) => {
       const account = await getAccount(database, query.account_id);
       const key = query.key_id === undefined ? null : await getKey(database, query.key_id);
@@ -54,7 +52,7 @@ export const usageEndpoints = endpoints(usageOperations, {
         ? await readRecentUsage(database, account.id, Date.now() - MINUTE_MS)
         : [];
       return pageJson({ items, nextCursor: null }, (status) =>
-        standingJson(status, lastMinute(status, recent, key?.id)),
+        limitStatusJson(status, lastMinute(status, recent, key?.id)),
       );
     },
   },
@@ -62,7 +60,7 @@ export const usageEndpoints = endpoints(usageOperations, {
 
 const MINUTE_MS = 60_000;
 
-type LimitStatusJson = z.input<typeof standing>;
+type LimitStatusJson = z.input<typeof limitStatus>;
 
 /** Returns the usage of the last minute that counts towards a limit; null: it is not a limit per minute. */
 function lastMinute(
@@ -78,16 +76,16 @@ function lastMinute(
   return { used, bound: perMinute };
 }
 
-function standingJson(
+function limitStatusJson(
   { scope, model, limit, bound, used, resetsAt }: LimitStatus,
   last_minute: LimitStatusJson['last_minute'],
 ): LimitStatusJson {
-  // Limits hold money in micro-dollars.
+  // Limits count money in micro-dollars.
   const amount = (value: number) => (limit === 'usdPerMonth' ? usdText(BigInt(value) * 1_000_000n) : value);
   return {
     scope,
     model,
-    limit: LIMIT_WORDS[limit],
+    limit: LIMIT_NAMES[limit],
     bound: amount(bound),
     used: amount(used),
     resets_at: iso(resetsAt),

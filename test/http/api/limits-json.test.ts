@@ -2,15 +2,15 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { planSchema } from '../../../src/config/plan.ts';
-import { LIMIT_WORDS, limits } from '../../../src/http/api/contract/limits.ts';
-import { limitsJson, limitsOf } from '../../../src/http/api/limits-json.ts';
+import { LIMIT_NAMES, limits } from '../../../src/http/api/contract/limits.ts';
+import { limitsJson, limitsFromJson } from '../../../src/http/api/limits-json.ts';
 
 /** `requestsPerMinute` as `requests_per_minute`. */
 const snake = (name: string) => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
 test('every limit that the configuration has can be said over HTTP, under its name in snake case', () => {
   assert.deepEqual(Object.keys(limits.shape), Object.keys(planSchema.shape).map(snake));
-  for (const [name, word] of Object.entries(LIMIT_WORDS)) assert.equal(word, snake(name));
+  for (const [name, word] of Object.entries(LIMIT_NAMES)) assert.equal(word, snake(name));
 });
 
 test('limits are the same after a way there and back', () => {
@@ -35,7 +35,7 @@ test('limits are the same after a way there and back', () => {
     fc.property(plan, (wanted) => {
       const sent: unknown = JSON.parse(JSON.stringify(limitsJson(wanted)));
       const plain: unknown = JSON.parse(JSON.stringify(wanted));
-      assert.deepEqual(JSON.parse(JSON.stringify(limitsOf(limits.parse(sent)))), plain);
+      assert.deepEqual(JSON.parse(JSON.stringify(limitsFromJson(limits.parse(sent)))), plain);
     }),
   );
 });

@@ -134,7 +134,7 @@ export async function startManaged(kind: TestDatabases): Promise<Managed> {
     if (answer.status < 300 && text !== '') {
       const endpoint = endpointOf(method, path);
       assert.equal(answer.status, endpoint.status);
-      assert.deepEqual(endpoint.answer?.parse(read), read, `${method} ${path} is not as its schema says`);
+      assert.deepEqual(endpoint.response?.parse(read), read, `${method} ${path} is not as its schema says`);
       answered.add(`${endpoint.method} ${endpoint.path}`);
     }
     return { status: answer.status, headers: answer.headers, body: read };

@@ -5,7 +5,7 @@ import { atRest, chat, MODEL, post, startService, until, type TestService } from
 import { Management } from '../../management.ts';
 import { testDatabases } from '../../servers.ts';
 
-type Answer<Id extends keyof Contract> = Contract[Id]['answer'];
+type Answer<Id extends keyof Contract> = Contract[Id]['response'];
 
 /** A model of two slots, and one whose only replica nobody listens for. */
 const YAML = `

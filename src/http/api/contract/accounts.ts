@@ -8,7 +8,6 @@ const status = z
   .enum(['active', 'suspended', 'closed'])
   .describe('The keys of a suspended or closed account are refused. A closed account cannot be reopened.');
 
-/** Who pays, and what all of its keys may use together. */
 export const account = component(
   'Account',
   z.object({ id: z.string(), name: z.string(), plan, status, created_at: time }),
@@ -28,7 +27,7 @@ const planInUse = component(
   }),
 );
 
-/** Accounts, and the plans that they are on. */
+/** Accounts and plans. */
 export const accountOperations = operations({
   listAccounts: {
     method: 'GET',
@@ -36,7 +35,7 @@ export const accountOperations = operations({
     summary: 'List all accounts, oldest first.',
     access: 'operator',
     query: z.strictObject(pageQuery),
-    answer: pageOf('AccountPage', account),
+    response: pageOf('AccountPage', account),
   },
   createAccount: {
     method: 'POST',
@@ -45,7 +44,7 @@ export const accountOperations = operations({
     access: 'operator',
     status: 201,
     body: component('NewAccount', z.strictObject({ name, plan: plan.optional() })),
-    answer: account,
+    response: account,
     errors: ['not_found'],
   },
   getAccount: {
@@ -53,7 +52,7 @@ export const accountOperations = operations({
     path: '/api/accounts/{id}',
     summary: 'Get an account.',
     access: 'member',
-    answer: account,
+    response: account,
     errors: ['not_found'],
   },
   changeAccount: {
@@ -66,7 +65,7 @@ export const accountOperations = operations({
       'AccountChange',
       z.strictObject({ name: name.optional(), plan: plan.optional(), status: status.optional() }),
     ),
-    answer: account,
+    response: account,
     errors: ['not_found', 'conflict'],
   },
   listPlans: {
@@ -74,6 +73,6 @@ export const accountOperations = operations({
     path: '/api/plans',
     summary: 'List the plans and the number of accounts on each.',
     access: 'operator',
-    answer: pageOf('PlanPage', planInUse),
+    response: pageOf('PlanPage', planInUse),
   },
 });

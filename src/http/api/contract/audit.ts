@@ -2,7 +2,6 @@ import { z } from 'zod';
 import { operations } from './operation.ts';
 import { component, filterText, id, newestPageQuery, pageOf, time } from './schemas.ts';
 
-/** A change that somebody made. */
 export const auditEntry = component(
   'AuditEntry',
   z.object({
@@ -33,6 +32,6 @@ export const auditOperations = operations({
       action: filterText.optional(),
       ...newestPageQuery,
     }),
-    answer: pageOf('AuditPage', auditEntry),
+    response: pageOf('AuditPage', auditEntry),
   },
 });

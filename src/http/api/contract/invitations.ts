@@ -14,7 +14,6 @@ const invitation = z.object({
   expires_at: time,
 });
 
-/** Invitations to act for an account. */
 export const invitationOperations = operations({
   listInvitations: {
     method: 'GET',
@@ -22,7 +21,7 @@ export const invitationOperations = operations({
     summary: 'List pending invitations, oldest first.',
     access: 'owner',
     query: z.strictObject({ account_id: id.optional(), ...pageQuery }),
-    answer: pageOf('InvitationPage', component('Invitation', invitation)),
+    response: pageOf('InvitationPage', component('Invitation', invitation)),
   },
   createInvitation: {
     method: 'POST',
@@ -32,7 +31,7 @@ export const invitationOperations = operations({
     access: 'owner',
     status: 201,
     body: component('NewInvitation', z.strictObject({ account_id: id, email: newEmail, role })),
-    answer: component(
+    response: component(
       'CreatedInvitation',
       invitation.extend({
         link: z.string().describe('The invitation link. It is shown only once.'),
@@ -47,7 +46,7 @@ export const invitationOperations = operations({
     summary: 'Get an invitation by the token of its link.',
     access: 'open',
     body: component('InvitationToken', z.strictObject({ token: linkToken })),
-    answer: component(
+    response: component(
       'OpenInvitation',
       z.object({
         email: z.string(),
@@ -74,7 +73,7 @@ export const invitationOperations = operations({
         password: newPassword.optional().describe('For a new user.'),
       }),
     ),
-    answer: component('Acceptance', z.object({ account_id: z.string() })),
+    response: component('Acceptance', z.object({ account_id: z.string() })),
     errors: ['invalid_link', 'sign_in_required', 'too_many_attempts'],
   },
   withdrawInvitation: {
@@ -82,7 +81,7 @@ export const invitationOperations = operations({
     path: '/api/invitations/{id}',
     summary: 'Withdraw an invitation. Its link stops working.',
     access: 'owner',
-    answer: deleted,
+    response: deleted,
     errors: ['not_found'],
   },
 });

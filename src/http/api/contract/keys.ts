@@ -12,8 +12,8 @@ const purpose = z
   .enum(['api', 'playground'])
   .describe('`playground`: created by the console for its playground, valid for an hour.');
 const allowedModels = z.array(modelId).min(1).max(MAX_MODELS).nullable();
-const modelsMeaning = 'IDs of the models that the key may use; null: all models.';
-const limitsMeaning = "Limits of the key, in addition to those of its account's plan; null: none.";
+const MODELS_DESCRIPTION = 'IDs of the models that the key may use; null: all models.';
+const LIMITS_DESCRIPTION = "Limits of the key, in addition to those of its account's plan; null: none.";
 
 const keyFields = {
   id: z.string(),
@@ -24,8 +24,8 @@ const keyFields = {
   prefix: z.string().describe('First characters of the key.'),
   last_four: z.string().describe('Last four characters of the key.'),
   status: z.enum(['live', 'revoked', 'expired']),
-  allowed_models: allowedModels.describe(modelsMeaning),
-  limits: limits.nullable().describe(limitsMeaning),
+  allowed_models: allowedModels.describe(MODELS_DESCRIPTION),
+  limits: limits.nullable().describe(LIMITS_DESCRIPTION),
   created_at: time,
   expires_at: time.nullable().describe('When the key expires; null: never.'),
   revoked_at: time.nullable(),
@@ -33,23 +33,20 @@ const keyFields = {
   last_used_ip: z.string().nullable().describe('IP address of the last use.'),
 };
 
-/** A key, without the key itself. */
+/** A key, without the secret key. */
 export const key = component('Key', z.object(keyFields));
 
-/** What people may set. */
 const settings = {
   expires_at: moment
     .nullable()
     .optional()
     .describe('When the key expires; a time in the past expires it immediately; null: never.'),
-  allowed_models: allowedModels.optional().describe(modelsMeaning),
-  limits: limits.nullable().optional().describe(limitsMeaning),
+  allowed_models: allowedModels.optional().describe(MODELS_DESCRIPTION),
+  limits: limits.nullable().optional().describe(LIMITS_DESCRIPTION),
 };
 
-/** What people have set. */
 export type KeySettings = { [Field in keyof typeof settings]?: z.output<(typeof settings)[Field]> };
 
-/** API keys. */
 export const keyOperations = operations({
   listKeys: {
     method: 'GET',
@@ -64,7 +61,7 @@ export const keyOperations = operations({
       purpose: purpose.optional().describe('Default: `api`.'),
       ...pageQuery,
     }),
-    answer: pageOf('KeyPage', key),
+    response: pageOf('KeyPage', key),
     errors: ['missing_required_parameter', 'not_found'],
   },
   createKey: {
@@ -84,7 +81,7 @@ export const keyOperations = operations({
         ...settings,
       }),
     ),
-    answer: component(
+    response: component(
       'CreatedKey',
       z.object({ ...keyFields, key: z.string().describe('The secret key, `sk-sluice-…`.') }),
     ),
@@ -95,7 +92,7 @@ export const keyOperations = operations({
     path: '/api/keys/{id}',
     summary: 'Get a key, without the secret key.',
     access: 'member',
-    answer: key,
+    response: key,
     errors: ['not_found'],
   },
   changeKey: {
@@ -104,7 +101,7 @@ export const keyOperations = operations({
     summary: 'Update a key. Omitted fields stay unchanged; `limits` replaces all limits of the key.',
     access: 'member',
     body: component('KeyChange', z.strictObject({ name: name.optional(), ...settings })),
-    answer: key,
+    response: key,
     errors: ['not_found', 'conflict'],
   },
   revokeKey: {
@@ -113,7 +110,7 @@ export const keyOperations = operations({
     summary:
       'Revoke a key permanently. It stops working within a second, and its running requests are ended.',
     access: 'member',
-    answer: key,
+    response: key,
     errors: ['not_found'],
   },
   createPlaygroundKey: {
@@ -124,7 +121,7 @@ export const keyOperations = operations({
     access: 'member',
     status: 201,
     body: component('NewPlaygroundKey', z.strictObject({ account_id: id })),
-    answer: component(
+    response: component(
       'PlaygroundKey',
       z.object({
         id: z.string(),

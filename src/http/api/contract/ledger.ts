@@ -1,9 +1,8 @@
 import { z } from 'zod';
-import { heldLimit } from './limits.ts';
+import { appliedLimit } from './limits.ts';
 import { component, time, usd } from './schemas.ts';
 
 const tokens = z.int();
-/** A price, exact. */
 export const perMillion = z.string().describe('USD per million tokens, a decimal string.');
 
 /** A row of the ledger. */
@@ -58,7 +57,6 @@ export const request = component(
 
 const milliseconds = z.int().nullable();
 
-/** All that is known of one request. */
 export const receipt = component(
   'Receipt',
   z.object({
@@ -75,7 +73,7 @@ export const receipt = component(
         }),
       )
       .describe('Cost breakdown. Empty while the request is running.'),
-    limits: z.array(heldLimit).describe('Limits that applied, and how much remained of each.'),
+    limits: z.array(appliedLimit).describe('Limits that applied, and how much remained of each.'),
     stages: z
       .object({ queue_ms: milliseconds, prefill_ms: milliseconds, decode_ms: milliseconds })
       .describe('Duration of each stage; null: not completed, or unknown.'),
@@ -84,7 +82,7 @@ export const receipt = component(
   }),
 );
 
-/** Sums over days or hours. */
+/** Usage of an hour, a day or the whole period. */
 export const usageRow = component(
   'UsageRow',
   z.object({

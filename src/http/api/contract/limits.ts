@@ -4,7 +4,7 @@ import { component } from './schemas.ts';
 
 const { shape } = planSchema;
 
-/** Limits of the configuration under the names that they have here. */
+/** Limits of the configuration, in snake case. */
 const fields = {
   requests_per_minute: shape.requestsPerMinute,
   tokens_per_minute: shape.tokensPerMinute,
@@ -15,7 +15,7 @@ const fields = {
   burst: shape.burst,
 };
 
-/** Limits of a plan or of a key, for all models together and for single ones. */
+/** Limits of a plan or a key. */
 export const limits = component(
   'Limits',
   z.strictObject({
@@ -27,8 +27,8 @@ export const limits = component(
   }),
 );
 
-/** What each limit is called here. */
-export const LIMIT_WORDS = {
+/** The names of limits in the management API. */
+export const LIMIT_NAMES = {
   requestsPerMinute: 'requests_per_minute',
   tokensPerMinute: 'tokens_per_minute',
   requestsInFlight: 'requests_in_flight',
@@ -41,13 +41,12 @@ const amount = z
   .union([z.int(), z.string()])
   .describe('Requests or tokens; USD as a decimal string for `usd_per_month`.');
 
-/** What every limit says of itself. */
 export const limitFields = {
   scope: z.enum(['account', 'key']).describe("Whether the limit is set by the account's plan or by the key."),
   model: z.string().nullable().describe('Null: all models together.'),
-  limit: z.enum(Object.values(LIMIT_WORDS)),
+  limit: z.enum(Object.values(LIMIT_NAMES)),
   bound: amount,
 };
 
-/** A limit that a request was held against. */
-export const heldLimit = component('HeldLimit', z.object({ ...limitFields, left: amount }));
+/** A limit that applied to a request. */
+export const appliedLimit = component('HeldLimit', z.object({ ...limitFields, left: amount }));

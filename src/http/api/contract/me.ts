@@ -16,7 +16,6 @@ const session = component(
   }),
 );
 
-/** What somebody who does not need one leaves out: those who sign in with a provider have no password. */
 const confirmation = component(
   'Confirmation',
   z.strictObject({
@@ -30,9 +29,10 @@ const confirmation = component(
 
 const recoveryCodes = z.array(z.string()).describe('Each code works once. The codes are shown only once.');
 
-const CONFIRMED = ['wrong_credentials', 'fresh_sign_in_required', 'too_many_attempts'] as const;
+/** Errors of operations that ask for the password. */
+const CONFIRMATION_ERRORS = ['wrong_credentials', 'fresh_sign_in_required', 'too_many_attempts'] as const;
 
-/** What people change about themselves. */
+/** The signed-in user's own settings. */
 export const meOperations = operations({
   changeMe: {
     method: 'PATCH',
@@ -40,7 +40,7 @@ export const meOperations = operations({
     summary: 'Change your name.',
     access: 'signed-in',
     body: component('MyChange', z.strictObject({ name })),
-    answer: component('MyName', z.object({ id: z.string(), name: z.string() })),
+    response: component('MyName', z.object({ id: z.string(), name: z.string() })),
   },
   changePassword: {
     method: 'POST',
@@ -56,8 +56,8 @@ export const meOperations = operations({
         new_password: newPassword,
       }),
     ),
-    answer: done,
-    errors: CONFIRMED,
+    response: done,
+    errors: CONFIRMATION_ERRORS,
   },
   deleteMe: {
     method: 'DELETE',
@@ -65,8 +65,8 @@ export const meOperations = operations({
     summary: 'Delete your user account. Accounts, keys, the ledger and the audit log are kept.',
     access: 'signed-in',
     body: confirmation,
-    answer: done,
-    errors: [...CONFIRMED, 'last_operator'],
+    response: done,
+    errors: [...CONFIRMATION_ERRORS, 'last_operator'],
   },
   beginTwoFactor: {
     method: 'POST',
@@ -74,14 +74,14 @@ export const meOperations = operations({
     summary: 'Begin to set up two-factor authentication. Confirm it with a code to enable it.',
     access: 'signed-in',
     body: confirmation,
-    answer: component(
+    response: component(
       'NewTwoFactor',
       z.object({
         uri: z.string().describe('`otpauth:` URI, for a QR code that authenticator apps can scan.'),
         recovery_codes: recoveryCodes,
       }),
     ),
-    errors: [...CONFIRMED, 'conflict'],
+    errors: [...CONFIRMATION_ERRORS, 'conflict'],
   },
   confirmTwoFactor: {
     method: 'POST',
@@ -89,7 +89,7 @@ export const meOperations = operations({
     summary: 'Enable two-factor authentication with a code from the authenticator app.',
     access: 'signed-in',
     body: component('TwoFactorCode', z.strictObject({ code: line(50) })),
-    answer: done,
+    response: done,
     errors: ['wrong_credentials', 'too_many_attempts'],
   },
   endTwoFactor: {
@@ -98,8 +98,8 @@ export const meOperations = operations({
     summary: 'Disable two-factor authentication.',
     access: 'signed-in',
     body: confirmation,
-    answer: done,
-    errors: CONFIRMED,
+    response: done,
+    errors: CONFIRMATION_ERRORS,
   },
   renewRecoveryCodes: {
     method: 'POST',
@@ -107,22 +107,22 @@ export const meOperations = operations({
     summary: 'Create new recovery codes. The previous codes stop working.',
     access: 'signed-in',
     body: confirmation,
-    answer: component('RecoveryCodes', z.object({ recovery_codes: recoveryCodes })),
-    errors: [...CONFIRMED, 'conflict'],
+    response: component('RecoveryCodes', z.object({ recovery_codes: recoveryCodes })),
+    errors: [...CONFIRMATION_ERRORS, 'conflict'],
   },
   listSessions: {
     method: 'GET',
     path: '/api/me/sessions',
     summary: 'List your sessions, newest first.',
     access: 'signed-in',
-    answer: pageOf('SessionPage', session),
+    response: pageOf('SessionPage', session),
   },
   endSession: {
     method: 'DELETE',
     path: '/api/me/sessions/{id}',
     summary: 'End one of your sessions.',
     access: 'signed-in',
-    answer: deleted,
+    response: deleted,
     errors: ['not_found'],
   },
   endOtherSessions: {
@@ -130,6 +130,6 @@ export const meOperations = operations({
     path: '/api/me/sessions',
     summary: 'End all of your sessions except this one.',
     access: 'signed-in',
-    answer: done,
+    response: done,
   },
 });

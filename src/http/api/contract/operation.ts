@@ -4,68 +4,68 @@ import type { ErrorCode } from '../../../errors.ts';
 type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE';
 
 /**
- * Who may call an operation. Operators, which are admins' keys and people with the flag, may call each but those of
- * `signed-in`. The three of an account are for the account that the call concerns; to all others it is not there.
+ * Who may call an operation. Operators (`admin` keys, and users with the operator role) may call all of them, but
+ * `signed-in` requires a session. With `account`, `member` and `owner`, the account is not found for all others.
  */
 export type Access =
-  /** Everybody, nobody signed in included. */
+  /** Everyone, without signing in. */
   | 'open'
-  /** People who are signed in, for what is theirs; no key. */
+  /** Signed-in users, for their own data. No keys. */
   | 'signed-in'
-  /** Any key, and people who are signed in. */
+  /** Any key, and signed-in users. */
   | 'any'
-  /** Who acts for the account, its own keys included. */
+  /** Members and keys of the account. */
   | 'account'
-  /** People who act for the account. */
+  /** Members of the account. */
   | 'member'
-  /** People who act for the account as its owners. */
+  /** Owners of the account. */
   | 'owner'
-  /** Nobody but operators. */
+  /** Only operators. */
   | 'operator';
 
-/** What the route, the parser, the OpenAPI document and the console's client are made from. */
+/** Defines the route, the parser, the OpenAPI document and the types of the console's client. */
 export interface Operation {
   method: Method;
-  /** With its parameters in braces: `/api/accounts/{id}`. */
+  /** With parameters in braces: `/api/accounts/{id}`. */
   path: string;
   /** One sentence. */
   summary: string;
   access: Access;
-  /** Of the answer when all is well; 200 unless said otherwise. */
+  /** Status of a successful response. Default: 200. */
   status?: 200 | 201 | 303;
   query?: z.ZodObject;
   body?: z.ZodObject;
-  /** Null: the answer has no body. */
-  answer: z.ZodType<object> | null;
-  /** Codes that it can answer beside those that all can. */
+  /** Null: no body. */
+  response: z.ZodType<object> | null;
+  /** Error codes, in addition to those of all operations. */
   errors?: readonly ErrorCode[];
 }
 
-/** Operations by their ids: a verb and a noun, each of its own in the whole interface. */
+/** Operations by their IDs: a verb and a noun, unique in the management API. */
 export type Operations = Readonly<Record<string, Operation>>;
 
-/** Operations, with all that is said of them kept in their types. */
+/** Returns its argument with literal types. */
 export function operations<const Group extends Operations>(group: Group): Group {
   return group;
 }
 
-/** The names in the braces of a path. */
+/** The parameter names in a path. */
 type NamesIn<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
   ? Name | NamesIn<Rest>
   : never;
 
-/** The parameters in the path of an operation. */
-export type Params<One extends Operation> = Readonly<Record<NamesIn<One['path']>, string>>;
+/** The path parameters of an operation. */
+export type Params<Op extends Operation> = Readonly<Record<NamesIn<Op['path']>, string>>;
 
-/** The schema of an operation's query; `undefined` where it takes none. */
-export type QueryOf<One extends Operation> = One extends { query: infer Query extends z.ZodObject }
+/** The schema of an operation's query; `undefined`: none. */
+export type QueryOf<Op extends Operation> = Op extends { query: infer Query extends z.ZodObject }
   ? Query
   : undefined;
 
-/** The schema of an operation's body; `undefined` where it takes none. */
-export type BodyOf<One extends Operation> = One extends { body: infer Body extends z.ZodObject }
+/** The schema of an operation's body; `undefined`: none. */
+export type BodyOf<Op extends Operation> = Op extends { body: infer Body extends z.ZodObject }
   ? Body
   : undefined;
 
-/** What JSON has where this schema stands; `undefined` where none does. */
+/** The JSON type of a schema; `undefined`: no schema. */
 export type Wire<Schema> = Schema extends z.ZodType ? z.input<Schema> : undefined;

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { operations } from './operation.ts';
 import { component, deleted, name, newEmail, pageOf, pageQuery, time } from './schemas.ts';
 
-/** Somebody who may use the console. */
+/** A user of the console. */
 export const person = component(
   'Person',
   z.object({
@@ -15,12 +15,12 @@ export const person = component(
   }),
 );
 
-/** What somebody may do for an account. */
+/** Role of a member. */
 export const role = z
   .enum(['owner', 'member'])
   .describe('Owners can also invite and remove members, and rename the account.');
 
-/** Somebody's part in an account. */
+/** A user's membership in an account. */
 export const member = component(
   'Member',
   z.object({
@@ -31,7 +31,7 @@ export const member = component(
   }),
 );
 
-/** People, and the accounts that they act for. */
+/** Users, and their memberships. */
 export const peopleOperations = operations({
   listPeople: {
     method: 'GET',
@@ -39,7 +39,7 @@ export const peopleOperations = operations({
     summary: 'List all users, oldest first.',
     access: 'operator',
     query: z.strictObject(pageQuery),
-    answer: pageOf('PersonPage', person),
+    response: pageOf('PersonPage', person),
   },
   createPerson: {
     method: 'POST',
@@ -48,7 +48,7 @@ export const peopleOperations = operations({
     access: 'operator',
     status: 201,
     body: component('NewPerson', z.strictObject({ name, email: newEmail })),
-    answer: person,
+    response: person,
     errors: ['conflict'],
   },
   changePerson: {
@@ -60,7 +60,7 @@ export const peopleOperations = operations({
       'PersonChange',
       z.strictObject({ operator: z.boolean().describe('Whether the user can manage the whole service.') }),
     ),
-    answer: person,
+    response: person,
     errors: ['not_found', 'last_operator'],
   },
   deletePerson: {
@@ -68,7 +68,7 @@ export const peopleOperations = operations({
     path: '/api/people/{id}',
     summary: 'Delete a user. Accounts, keys, the ledger and the audit log are kept.',
     access: 'operator',
-    answer: deleted,
+    response: deleted,
     errors: ['not_found', 'last_operator'],
   },
   listMembers: {
@@ -77,7 +77,7 @@ export const peopleOperations = operations({
     summary: 'List the members of an account, oldest membership first.',
     access: 'member',
     query: z.strictObject(pageQuery),
-    answer: pageOf('MemberPage', member),
+    response: pageOf('MemberPage', member),
     errors: ['not_found'],
   },
   setMember: {
@@ -86,7 +86,7 @@ export const peopleOperations = operations({
     summary: 'Set the role of a member of an account. Only operators can add a user who is not a member yet.',
     access: 'owner',
     body: component('MemberRole', z.strictObject({ role })),
-    answer: member,
+    response: member,
     errors: ['not_found'],
   },
   removeMember: {
@@ -94,7 +94,7 @@ export const peopleOperations = operations({
     path: '/api/accounts/{id}/members/{person_id}',
     summary: 'Remove a member from an account.',
     access: 'owner',
-    answer: deleted,
+    response: deleted,
     errors: ['not_found'],
   },
 });

@@ -5,7 +5,7 @@ import { receipt, request } from './ledger.ts';
 import { operations } from './operation.ts';
 import { filterText, id, moment, newestPageQuery, pageOf } from './schemas.ts';
 
-/** The log of requests, and what is known of each. */
+/** The request log and receipts. */
 export const requestOperations = operations({
   listRequests: {
     method: 'GET',
@@ -44,7 +44,7 @@ export const requestOperations = operations({
         .default(DEFAULT_PAGE)
         .describe('Maximum number of elements on a page.'),
     }),
-    answer: pageOf('RequestPage', request),
+    response: pageOf('RequestPage', request),
     errors: ['missing_required_parameter', 'not_found'],
   },
   getReceipt: {
@@ -52,7 +52,7 @@ export const requestOperations = operations({
     path: '/api/receipts/{id}',
     summary: 'Get the receipt of a request. Any valid key of its account can be used.',
     access: 'account',
-    answer: receipt,
+    response: receipt,
     errors: ['not_found'],
   },
   listReceipts: {
@@ -67,7 +67,7 @@ export const requestOperations = operations({
         .describe('ID that the caller sent in `x-client-request-id`.'),
       account_id: id.optional().describe('Default: the account of the key.'),
     }),
-    answer: pageOf('ReceiptPage', receipt),
+    response: pageOf('ReceiptPage', receipt),
     errors: ['missing_required_parameter', 'not_found'],
   },
 });

@@ -12,16 +12,16 @@ import {
   UUID,
 } from '../../../accounts/bounds.ts';
 
-/** Schemas that stand in the OpenAPI document under a name of their own. */
-export const named = z.registry<{ id: string }>();
+/** Schemas that are components of the OpenAPI document, with their names. */
+export const namedSchemas = z.registry<{ id: string }>();
 
-/** Gives a schema its name in the document. */
+/** Names a schema in the OpenAPI document. */
 export function component<T extends z.ZodType>(id: string, schema: T): T {
-  named.add(schema, { id });
+  namedSchemas.add(schema, { id });
   return schema;
 }
 
-/** An id; the handler finds out whether it exists. */
+/** An ID, which need not exist. */
 export const id = z.string().regex(ID, 'expected an ID');
 
 /** Text of `min` to `max` characters. */
@@ -32,7 +32,7 @@ export function characters(min: number, max: number) {
     .meta({ minLength: min, maxLength: max });
 }
 
-/** Text of at most `max` characters without control characters: PostgreSQL takes no text with a NUL. */
+/** Text of at most `max` characters without control characters. PostgreSQL does not accept NUL. */
 export function line(max: number) {
   return characters(0, max)
     .regex(LINE, 'expected text without control characters')
@@ -41,30 +41,28 @@ export function line(max: number) {
 
 const LINE = new RegExp(String.raw`^[^\u0000-\u001f\u007f-\u009f]*$`, 'u');
 
-/** A value that a filter compares with. */
+/** The value of a filter. */
 export const filterText = line(300);
 
-/** The name of an account, a key or a person; `checkedName` enforces the same bounds. */
+/** The name of an account, a key or a user; `checkedName` enforces the same bounds. */
 export const name = z
   .string()
   .meta({ minLength: 1, maxLength: MAX_NAME, pattern: NAME.source })
   .describe(`1 to ${MAX_NAME} characters, without control characters.`);
 
-/** The e-mail address of a new person; `checkedEmail` enforces the same bounds. */
+/** The email address of a new user; `checkedEmail` enforces the same bounds. */
 export const newEmail = z.string().meta({ minLength: 3, maxLength: MAX_EMAIL, pattern: EMAIL.source });
 
-/** A moment as it is answered: ISO 8601 in UTC. */
+/** A time in a response. */
 export const time = z.string().meta({ format: 'date-time' }).describe('ISO 8601 in UTC.');
 
-/** A moment as it is asked with. */
+/** A time in a request, in any time zone. */
 export const moment = z.iso
   .datetime({ offset: true, error: 'expected ISO 8601 with a time zone, such as 2026-11-21T16:11:48Z' })
   .describe('ISO 8601 with a time zone.');
 
-/** An amount of money, exact. */
 export const usd = z.string().describe('USD, a decimal string.');
 
-/** Parameters of a list whose cursors have this form. */
 function pageQueryOf(cursor: RegExp) {
   return {
     limit: z.coerce
@@ -78,22 +76,21 @@ function pageQueryOf(cursor: RegExp) {
   };
 }
 
-/** Where a page begins, of a list whose cursors have this form. */
-export function pageCursor(form: RegExp) {
+/** The parameter `cursor` of a list whose cursors match `pattern`. */
+export function pageCursor(pattern: RegExp) {
   return z
     .string()
-    .regex(form, 'expected a `next_cursor` of this list')
+    .regex(pattern, 'expected a `next_cursor` of this list')
     .optional()
     .describe('`next_cursor` of the previous page. Default: the first page.');
 }
 
-/** Parameters of the lists with the oldest element first. */
+/** Parameters of lists that start with the oldest element. */
 export const pageQuery = pageQueryOf(PLACE_CURSOR);
 
-/** Parameters of the lists with the newest element first. */
+/** Parameters of lists that start with the newest element. */
 export const newestPageQuery = pageQueryOf(UUID);
 
-/** A page of these elements. */
 export function pageOf<T extends z.ZodType>(id: string, element: T) {
   const nextCursor = z
     .string()
@@ -102,5 +99,5 @@ export function pageOf<T extends z.ZodType>(id: string, element: T) {
   return component(id, z.object({ data: z.array(element), next_cursor: nextCursor }));
 }
 
-/** The answer to everything that deletes. */
+/** The response of operations that delete. */
 export const deleted = component('Deleted', z.object({ id: z.string(), deleted: z.literal(true) }));

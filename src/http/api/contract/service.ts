@@ -7,7 +7,7 @@ import { component, pageOf, time } from './schemas.ts';
 const count = z.int();
 const bytes = z.int().nullable();
 
-/** How far a model or a replica is on its way. */
+/** State of a model or a replica. */
 const stateFields = {
   state: z.enum(['ready', 'loading', 'downloading', 'down']),
   fraction: z.number().nullable().describe('Progress of the download or of loading, 0 to 1; null: unknown.'),
@@ -20,7 +20,6 @@ const stateFields = {
     .describe('Time until the next attempt, in milliseconds; null: no attempt is planned.'),
 };
 
-/** A model of the configuration. */
 export const servedModel = component(
   'ServedModel',
   z.object({
@@ -48,9 +47,8 @@ export const servedModel = component(
   }),
 );
 
-const told = 'Null: not reported by the replica, or the replica is not ready.';
+const NOT_REPORTED = 'Null: not reported by the replica, or the replica is not ready.';
 
-/** A replica of a model. */
 export const engine = component(
   'Engine',
   z.object({
@@ -62,17 +60,26 @@ export const engine = component(
       .enum([...stateFields.state.options, 'paused'])
       .describe('`paused`: ready, but its last requests failed, so it gets few or no requests for a while.'),
     in_flight: count.describe('Requests of this instance that the replica is processing.'),
-    slots: z.int().nullable().describe(`Number of requests that it generates at the same time. ${told}`),
-    slots_in_use: z.int().nullable().describe(told),
-    queued: z.int().nullable().describe(`Requests that are waiting for a slot in the replica. ${told}`),
+    slots: z
+      .int()
+      .nullable()
+      .describe(`Number of requests that it generates at the same time. ${NOT_REPORTED}`),
+    slots_in_use: z.int().nullable().describe(NOT_REPORTED),
+    queued: z
+      .int()
+      .nullable()
+      .describe(`Requests that are waiting for a slot in the replica. ${NOT_REPORTED}`),
     tokens_per_second: z
       .number()
       .nullable()
-      .describe(`Generated tokens per second, over the last seconds. ${told}`),
-    prompt_tokens: z.int().nullable().describe(`Total since it started. ${told}`),
-    cached_tokens: z.int().nullable().describe(`Prompt tokens that were read from its prefix cache. ${told}`),
-    completion_tokens: z.int().nullable().describe(`Total since it started. ${told}`),
-    memory_bytes: bytes.describe(`Resident memory of the process. ${told}`),
+      .describe(`Generated tokens per second, over the last seconds. ${NOT_REPORTED}`),
+    prompt_tokens: z.int().nullable().describe(`Total since it started. ${NOT_REPORTED}`),
+    cached_tokens: z
+      .int()
+      .nullable()
+      .describe(`Prompt tokens that were read from its prefix cache. ${NOT_REPORTED}`),
+    completion_tokens: z.int().nullable().describe(`Total since it started. ${NOT_REPORTED}`),
+    memory_bytes: bytes.describe(`Resident memory of the process. ${NOT_REPORTED}`),
     restarts: z
       .int()
       .nullable()
@@ -98,21 +105,21 @@ const second = z.object({
     ),
 });
 
-const copies = z.int().nullable().describe('Number of running instances; null: unknown.');
+const instances = z.int().nullable().describe('Number of running instances; null: unknown.');
 
-/** The load of this copy of the service. */
+/** The load of this instance. */
 const load = component(
   'Load',
   z.object({
     copy: z.string().describe('ID of the instance that sent this response.'),
-    copies,
+    copies: instances,
     in_flight: count.describe('Requests of this instance that replicas are processing.'),
     waiting: count.describe('Requests of this instance that are waiting for a slot.'),
     seconds: z.array(second).describe('The last 300 full seconds of this instance, oldest first.'),
   }),
 );
 
-/** Whether all that the service stands on is well. */
+/** The state of the service's dependencies. */
 const health = component(
   'Health',
   z.object({
@@ -120,7 +127,7 @@ const health = component(
     node_version: z.string(),
     started_at: time.describe('When this instance was started; ISO 8601 in UTC.'),
     copy: z.string().describe('ID of the instance that sent this response.'),
-    copies,
+    copies: instances,
     database: z.object({
       kind: z.enum(['sqlite', 'postgres']),
       reachable: z.boolean(),
@@ -156,34 +163,34 @@ const health = component(
   }),
 );
 
-/** The service itself: its models, engines, load and health. */
+/** Models, engines, load and health of the service. */
 export const serviceOperations = operations({
   listServedModels: {
     method: 'GET',
     path: '/api/models',
     summary: 'List all configured models, ready or not. A key only sees the models that it may use.',
     access: 'any',
-    answer: pageOf('ServedModelPage', servedModel),
+    response: pageOf('ServedModelPage', servedModel),
   },
   listEngines: {
     method: 'GET',
     path: '/api/engines',
     summary: 'List the replicas of all models, with their state and load.',
     access: 'operator',
-    answer: pageOf('EnginePage', engine),
+    response: pageOf('EnginePage', engine),
   },
   readLoad: {
     method: 'GET',
     path: '/api/load',
     summary: 'Get the current load of this instance, and its load over the last five minutes.',
     access: 'operator',
-    answer: load,
+    response: load,
   },
   readHealth: {
     method: 'GET',
     path: '/api/health',
     summary: 'Get the health of the database, ledger, limit store, disk and mail.',
     access: 'operator',
-    answer: health,
+    response: health,
   },
 });

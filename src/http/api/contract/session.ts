@@ -4,22 +4,21 @@ import { operations } from './operation.ts';
 import { role } from './people.ts';
 import { characters, component, line, name, newEmail, time } from './schemas.ts';
 
-/** The answer to what has been done and has nothing to tell. */
+/** The response of operations without a result. */
 export const done = component('Done', z.object({ done: z.literal(true) }));
 
-/** A password that is to be. */
+/** A password to set. */
 export const newPassword = characters(10, 128).describe('10 to 128 characters.');
 
-/** A password as somebody remembers it. */
+/** A password to check. */
 export const password = characters(0, 128);
 
-/** An e-mail address as somebody types it. */
+/** An email address to look up. */
 const email = line(MAX_EMAIL);
 
-/** The secret of a link, which stands in its fragment. */
 export const linkToken = line(100).describe('The part of the link after the `#`.');
 
-/** Who is signed in. */
+/** The signed-in user. */
 export const me = component(
   'SignedInPerson',
   z.object({
@@ -62,7 +61,7 @@ const session = component(
   }),
 );
 
-const signedIn = component(
+const signInStatus = component(
   'SignInAnswer',
   z.object({
     status: z
@@ -71,17 +70,17 @@ const signedIn = component(
   }),
 );
 
-/** A path that no URL parser reads as another origin. */
+/** A path that no URL parser resolves to another origin. */
 const OWN_PATH = /^\/(?:[!-.0-[\]-~][!-~]{0,1998})?$/;
 
-/** Signing in and out. Cookies carry the session; no body ever does. */
+/** Signing in and out. The session is in cookies, never in a body. */
 export const sessionOperations = operations({
   getSession: {
     method: 'GET',
     path: '/api/session',
     summary: 'Get the signed-in user, their accounts, and the available ways to sign in.',
     access: 'open',
-    answer: session,
+    response: session,
   },
   setUp: {
     method: 'POST',
@@ -97,7 +96,7 @@ export const sessionOperations = operations({
         password: newPassword,
       }),
     ),
-    answer: done,
+    response: done,
     errors: ['invalid_link', 'too_many_attempts'],
   },
   signIn: {
@@ -106,7 +105,7 @@ export const sessionOperations = operations({
     summary: 'Sign in with a password.',
     access: 'open',
     body: component('SignIn', z.strictObject({ email, password })),
-    answer: signedIn,
+    response: signInStatus,
     errors: ['wrong_credentials', 'too_many_attempts'],
   },
   signInSecondFactor: {
@@ -115,7 +114,7 @@ export const sessionOperations = operations({
     summary: 'Complete a sign-in with the second factor. Each code works once.',
     access: 'open',
     body: component('SecondFactor', z.strictObject({ code: line(50), kind: z.enum(['totp', 'recovery']) })),
-    answer: signedIn,
+    response: signInStatus,
     errors: ['sign_in_required', 'wrong_credentials', 'too_many_attempts'],
   },
   signInWithProvider: {
@@ -134,7 +133,7 @@ export const sessionOperations = operations({
           .describe('Path of the page to return to. Default: `/`.'),
       }),
     ),
-    answer: component('ProviderAddress', z.object({ url: z.string() })),
+    response: component('ProviderAddress', z.object({ url: z.string() })),
     errors: ['not_found', 'provider_unavailable', 'too_many_attempts'],
   },
   finishProviderSignIn: {
@@ -144,7 +143,7 @@ export const sessionOperations = operations({
     access: 'open',
     status: 303,
     query: z.looseObject({}),
-    answer: null,
+    response: null,
     errors: ['too_many_attempts'],
   },
   signOut: {
@@ -152,7 +151,7 @@ export const sessionOperations = operations({
     path: '/api/sign-out',
     summary: 'Sign out.',
     access: 'open',
-    answer: done,
+    response: done,
   },
   forgotPassword: {
     method: 'POST',
@@ -161,7 +160,7 @@ export const sessionOperations = operations({
       'Send a password reset link. The response does not show whether a user with this address exists.',
     access: 'open',
     body: component('ForgottenPassword', z.strictObject({ email })),
-    answer: done,
+    response: done,
     errors: ['not_configured', 'too_many_attempts'],
   },
   resetPassword: {
@@ -170,7 +169,7 @@ export const sessionOperations = operations({
     summary: 'Set a new password with the token of a reset link. Ends all sessions of the user.',
     access: 'open',
     body: component('NewPassword', z.strictObject({ token: linkToken, password: newPassword })),
-    answer: done,
+    response: done,
     errors: ['invalid_link', 'too_many_attempts'],
   },
 });

@@ -6,8 +6,8 @@ import { limitFields } from './limits.ts';
 import { operations } from './operation.ts';
 import { component, filterText, id, pageCursor, pageOf, time } from './schemas.ts';
 
-/** A limit as it stands. */
-export const standing = component(
+/** A limit and its current usage. */
+export const limitStatus = component(
   'LimitStanding',
   z.object({
     ...limitFields,
@@ -25,7 +25,7 @@ export const standing = component(
   }),
 );
 
-/** Some of the dimensions, each once: the lookahead refuses a repeated one. */
+/** A comma-separated list of dimensions; the lookahead rejects repeated ones. */
 const DIMENSION = `(?:${USAGE_DIMENSIONS.join('|')})`;
 const BY = new RegExp(
   String.raw`^(?!(?:.*,)?([a-z]+),(?:.*,)?\1(?:,|$))(?:${DIMENSION}(?:,${DIMENSION})*)?$`,
@@ -33,7 +33,7 @@ const BY = new RegExp(
 
 const day = z.string().meta({ format: 'date' });
 
-/** What was used, and what is left. */
+/** Usage and limits. */
 export const usageOperations = operations({
   readUsage: {
     method: 'GET',
@@ -59,7 +59,7 @@ export const usageOperations = operations({
       model: filterText.optional(),
       cursor: pageCursor(DAY_CURSOR),
     }),
-    answer: pageOf('UsagePage', usageRow),
+    response: pageOf('UsagePage', usageRow),
     errors: ['missing_required_parameter', 'not_found'],
   },
   readLimits: {
@@ -72,7 +72,7 @@ export const usageOperations = operations({
       key_id: id.optional().describe('A key of the account, to include its limits.'),
       model: filterText.optional().describe('Model to include the limits of.'),
     }),
-    answer: pageOf('LimitPage', standing),
+    response: pageOf('LimitPage', limitStatus),
     errors: ['missing_required_parameter', 'not_found'],
   },
 });

@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Load, type Ended } from '../../src/http/load.ts';
+import { LoadHistory, type GenerationSummary } from '../../src/http/load-history.ts';
 
-const ENDED: Ended = { failed: false, promptTokens: 10, completionTokens: 5, ttftMs: null };
+const ENDED: GenerationSummary = { failed: false, promptTokens: 10, completionTokens: 5, ttftMs: null };
 
 test('lists full seconds, oldest first, with the requests that ended in each', () => {
   let now = 1_800_000_000_500;
-  const load = new Load(() => now);
-  for (const ttftMs of [30, 10, 20]) load.ended({ ...ENDED, ttftMs });
-  load.ended({ ...ENDED, failed: true });
+  const load = new LoadHistory(() => now);
+  for (const ttftMs of [30, 10, 20]) load.record({ ...ENDED, ttftMs });
+  load.record({ ...ENDED, failed: true });
   assert.equal(load.lastSeconds().at(-1)?.requests, 0, 'the current second is not full');
   now += 1000;
-  load.ended({ ...ENDED, ttftMs: 7 });
+  load.record({ ...ENDED, ttftMs: 7 });
   const seconds = load.lastSeconds();
   assert.equal(seconds.length, 300);
   assert.deepEqual(seconds.at(-1), {
@@ -29,24 +29,24 @@ test('lists full seconds, oldest first, with the requests that ended in each', (
 
 test('a second is dropped after five minutes, and its place is reused', () => {
   let now = 1_800_000_000_000;
-  const load = new Load(() => now);
-  load.ended(ENDED);
+  const load = new LoadHistory(() => now);
+  load.record(ENDED);
   const requests = () => load.lastSeconds().reduce((sum, second) => sum + second.requests, 0);
   now += 300_000;
   assert.deepEqual([requests(), load.lastSeconds()[0]?.requests], [1, 1]);
   now += 1000;
   assert.equal(requests(), 0);
-  load.ended(ENDED);
-  load.ended(ENDED);
+  load.record(ENDED);
+  load.record(ENDED);
   now += 1000;
   assert.equal(requests(), 2);
 });
 
 test('percentiles are over ten seconds, so that single requests do not jump', () => {
   let now = 1_800_000_000_000;
-  const load = new Load(() => now);
+  const load = new LoadHistory(() => now);
   for (let second = 1; second <= 20; second++) {
-    load.ended({ ...ENDED, ttftMs: 10 * second });
+    load.record({ ...ENDED, ttftMs: 10 * second });
     now += 1000;
   }
   const ofLast = (count: number) =>
@@ -66,16 +66,16 @@ test('percentiles are over ten seconds, so that single requests do not jump', ()
 
 test('the window of the oldest second is complete', () => {
   let now = 1_800_000_000_000;
-  const load = new Load(() => now);
-  load.ended({ ...ENDED, ttftMs: 30 });
+  const load = new LoadHistory(() => now);
+  load.record({ ...ENDED, ttftMs: 30 });
   now += 309_000;
   assert.deepEqual(load.lastSeconds()[0]?.ttftMs, { p50: 30, p95: 30 });
 });
 
 test('the percentiles of a busy second are those of its latest requests', () => {
   let now = 1_800_000_000_000;
-  const load = new Load(() => now);
-  for (let index = 0; index < 1000; index++) load.ended({ ...ENDED, ttftMs: index < 900 ? 1000 : 50 });
+  const load = new LoadHistory(() => now);
+  for (let index = 0; index < 1000; index++) load.record({ ...ENDED, ttftMs: index < 900 ? 1000 : 50 });
   now += 1000;
   assert.deepEqual(load.lastSeconds().at(-1)?.ttftMs, { p50: 50, p95: 50 });
 });

@@ -7,8 +7,8 @@ const WINDOW = 10;
 /** Times to first token kept per second: the latest ones. */
 const SAMPLES = 64;
 
-/** How a generation ended. */
-export interface Ended {
+/** A generation that has ended. */
+export interface GenerationSummary {
   /** Whether it ended with an error. A client that disconnected is not an error. */
   failed: boolean;
   promptTokens: number;
@@ -47,7 +47,7 @@ class Bucket {
   /** The percentiles of the window that ends with this second; undefined: not computed yet. */
   percentiles: TtftPercentiles | null | undefined;
 
-  begin(second: number): void {
+  reset(second: number): void {
     this.second = second;
     this.requests = 0;
     this.errors = 0;
@@ -66,7 +66,7 @@ class Bucket {
  * The load of this instance in the last minutes, by second: a ring of fixed size that is written when requests end, at
  * the cost of a few additions each.
  */
-export class Load {
+export class LoadHistory {
   readonly #ring = Array.from({ length: SECONDS + WINDOW }, () => new Bucket());
   readonly #now: () => number;
 
@@ -75,7 +75,7 @@ export class Load {
     this.#now = now;
   }
 
-  ended({ failed, promptTokens, completionTokens, ttftMs }: Ended): void {
+  record({ failed, promptTokens, completionTokens, ttftMs }: GenerationSummary): void {
     const bucket = this.#bucket(Math.floor(this.#now() / 1000));
     bucket.requests++;
     if (failed) bucket.errors++;
@@ -113,7 +113,7 @@ export class Load {
   #bucket(second: number): Bucket {
     // Seconds are positive integers, so the index is in the ring.
     const bucket = this.#ring[second % this.#ring.length] as Bucket;
-    if (bucket.second !== second) bucket.begin(second);
+    if (bucket.second !== second) bucket.reset(second);
     return bucket;
   }
 }
