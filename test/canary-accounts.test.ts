@@ -103,7 +103,7 @@ async function generateMarked(service: ServiceProcess, caller: Caller, none: Cal
         stop: [`${MARK}!`],
         ...fields,
       });
-      const answer = await wire.send(requestText('POST /v1/chat/completions', headers, body)).answer();
+      const answer = await wire.send(requestText('POST /v1/chat/completions', headers, body)).response();
       return { answer, id: answer.header('x-request-id') ?? '' };
     };
     const well = await ask(caller.key, said);

@@ -4,17 +4,17 @@ import { after, before, describe, test } from 'node:test';
 import * as fc from 'fast-check';
 import { csvLine } from '../../src/commands/output.ts';
 import { MODEL, until } from '../harness.ts';
-import { startManaged, type Managed } from '../http/api/manager.ts';
+import { startManagedService, type ManagedService } from '../http/api/managed-service.ts';
 import { testDatabases } from '../servers.ts';
 import { run, start } from './program.ts';
 
 for (const kind of testDatabases()) {
   describe(`beside a running service on ${kind.name}`, () => {
-    let managed: Managed;
+    let managed: ManagedService;
     let account: string;
     const ids: string[] = [];
     before(async () => {
-      managed = await startManaged(kind);
+      managed = await startManagedService(kind);
       account = (
         await run(['accounts', 'create', '--name', 'acme', '--plan', 'free'], managed.env)
       ).stdout.trim();

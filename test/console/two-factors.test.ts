@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { appCode } from '../identity/browser.ts';
+import { appCode } from '../identity/fixture.ts';
 import { OPERATOR } from '../operator.ts';
 import { WITH_BROWSER } from './browser.ts';
 import { openStage, signInOn, type Stage } from './stage.ts';

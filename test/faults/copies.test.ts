@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
 import { chat, scriptedYaml, spawnService, until, type ServiceProcess } from '../harness.ts';
-import { assertEndsWith, assertError, exchange, requestText, Wire, type WireAnswer } from '../http/wire.ts';
+import { assertEndsWith, assertError, exchange, requestText, Wire, type WireResponse } from '../http/wire.ts';
 import { Management, type Caller } from '../management.ts';
 import { testDatabases, valkeyUrl, withoutPostgres, withoutValkey } from '../servers.ts';
 
@@ -121,7 +121,7 @@ class Copies implements AsyncDisposable {
     return new Copies(copies, await Management.ofProcess(copies[1]), owned.move());
   }
 
-  ask(copy: number, { key }: Caller, directive: Directive = { tokens: 1 }): Promise<WireAnswer> {
+  ask(copy: number, { key }: Caller, directive: Directive = { tokens: 1 }): Promise<WireResponse> {
     return exchange(this.#urlOf(copy), text(key, directive, { max_tokens: 50 }));
   }
 

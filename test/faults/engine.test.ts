@@ -38,7 +38,7 @@ async function assertRestarts(model: string, diedPid: number | null): Promise<vo
   const replica = replicaOf(model);
   await until(() => replica.state().state === 'ready' && replica.pid !== diedPid);
   using wire = await ask(model, { text: 'back again' }, false);
-  assert.match((await wire.answer()).body, /"content":"back again"/);
+  assert.match((await wire.response()).body, /"content":"back again"/);
 }
 
 function replicaOf(model: string): (typeof service.service.models)[number] {
@@ -70,10 +70,10 @@ test('an engine killed in mid-stream: its streams end framed, others go on, it c
     for (let chunk = await wire.chunk(); chunk !== null; chunk = await wire.chunk()) text += chunk;
     assertEndsFramed(text, 1);
   }
-  const refused = await whole.answer();
+  const refused = await whole.response();
   assertError(refused, 'engine_unavailable');
   assert.equal(refused.header('retry-after'), '1');
-  assert.match((await other.answer()).body, /"finish_reason":"stop".*\n\ndata: \[DONE\]\n\n$/);
+  assert.match((await other.response()).body, /"finish_reason":"stop".*\n\ndata: \[DONE\]\n\n$/);
   await assertRestarts('test/killed', pid);
   assert.equal(inFlight('test/killed'), 0);
 });
@@ -82,10 +82,10 @@ test('while an engine starts again, requests are 503 with the time to come back'
   const replica = replicaOf('test/dying');
   const { pid } = replica;
   using dying = await ask('test/dying', { tokens: 9, dieAfter: 2 });
-  assertEndsFramed((await dying.answer()).body, 1);
+  assertEndsFramed((await dying.response()).body, 1);
   await until(() => replica.state().state === 'down');
   using early = await ask('test/dying', {});
-  const refused = await early.answer();
+  const refused = await early.response();
   assertError(refused, 'engine_unavailable');
   assert.equal(refused.header('retry-after'), '1');
   assert.match(refused.header('retry-after-ms') ?? '', /^\d+$/);
@@ -101,7 +101,7 @@ test('an engine that makes no step is killed and started again', { concurrency: 
     group.test(model, async () => {
       const { pid } = replicaOf(model);
       using wire = await ask(model, directive);
-      assertEndsFramed((await wire.answer()).body, 2);
+      assertEndsFramed((await wire.response()).body, 2);
       await assertRestarts(model, pid);
       assert.match(service.log(), new RegExp(`"engine":"${model}".*generation made no progress for `));
     });
@@ -115,18 +115,18 @@ test('a request that was running in two crashes is refused, free of charge, and 
   for (const stream of [true, false]) {
     const { pid } = replicaOf(model);
     using wire = await ask(model, bomb, stream);
-    const answer = await wire.answer();
+    const answer = await wire.response();
     assert.match(answer.body, /"code":"engine_unavailable"/);
     ids.push(answer.header('x-request-id') ?? '');
     await assertRestarts(model, pid);
   }
   const { pid } = replicaOf(model);
   using third = await ask(model, bomb);
-  const refused = await third.answer();
+  const refused = await third.response();
   assertError(refused, 'request_crashed_engine');
   assert.match(refused.body, /refused for another \d+ s/);
   using other = await ask(model, { text: 'another request' }, false);
-  assert.match((await other.answer()).body, /another request/);
+  assert.match((await other.response()).body, /another request/);
   assert.equal(replicaOf(model).pid, pid);
   const management = await Management.of(service);
   for (const id of ids) {
@@ -149,7 +149,7 @@ test('an engine that is slow but makes steps is left alone', async () => {
   const { pid } = replicaOf('test/other');
   // Longer between tokens than the least stall.
   using wire = await ask('test/other', { tokens: 2, tokenMs: 3500 });
-  assert.match((await wire.answer()).body, /"finish_reason":"stop"/);
+  assert.match((await wire.response()).body, /"finish_reason":"stop"/);
   assert.equal(replicaOf('test/other').pid, pid);
 });
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { scripted } from '../../src/engine/scripted/options.ts';
 import { chat, scriptedYaml, spawnService, temporaryFolder, until, type ServiceProcess } from '../harness.ts';
-import { assertError, exchange, requestText, Wire, type WireAnswer } from '../http/wire.ts';
+import { assertError, exchange, requestText, Wire, type WireResponse } from '../http/wire.ts';
 import { Management, type Caller } from '../management.ts';
 
 const LIMIT = 'x-ratelimit-limit-requests';
@@ -136,7 +136,7 @@ class Configured implements AsyncDisposable {
       .map((line) => JSON.parse(line) as Record<string, unknown>); // The log writes objects.
   }
 
-  async ask({ key }: Caller): Promise<WireAnswer> {
+  async ask({ key }: Caller): Promise<WireResponse> {
     return await exchange(this.service.url, text(key, { tokens: 1 }));
   }
 

@@ -14,7 +14,7 @@ import {
   until,
   type TestService,
 } from '../harness.ts';
-import { assertEndsWith, assertError, exchange, requestText, Wire, type WireAnswer } from '../http/wire.ts';
+import { assertEndsWith, assertError, exchange, requestText, Wire, type WireResponse } from '../http/wire.ts';
 import { Management, type Caller } from '../management.ts';
 import { testDatabases, type TestDatabases } from '../servers.ts';
 
@@ -56,7 +56,7 @@ for (const kind of testDatabases()) {
         await until(async () => (await it.ask(caller)).status === 401);
         assertError(await it.ask(caller), 'invalid_api_key');
         assert.ok(assertEndsWith(await stream.restOfBody(), 'invalid_api_key') >= 1);
-        assertError(await whole.answer(), 'invalid_api_key');
+        assertError(await whole.response(), 'invalid_api_key');
         // Another account's goes on.
         assert.equal((await it.ask(other)).status, 200);
         assert.match((await theirs.chunk()) ?? '', /"delta":/);
@@ -172,7 +172,7 @@ async function begin(url: string, caller: Caller): Promise<Wire> {
   return wire;
 }
 
-async function ask(url: string, { key }: Caller): Promise<WireAnswer> {
+async function ask(url: string, { key }: Caller): Promise<WireResponse> {
   const headers = { Authorization: `Bearer ${key}` };
   return await exchange(
     url,
@@ -215,7 +215,7 @@ class Watched implements AsyncDisposable {
     return begin(this.test.url, caller);
   }
 
-  ask(caller: Caller): Promise<WireAnswer> {
+  ask(caller: Caller): Promise<WireResponse> {
     return ask(this.test.url, caller);
   }
 

@@ -113,14 +113,14 @@ test('SIGTERM: what runs is finished, what is new is 503 shutting_down, then exi
   await service.runs(2);
   await service.stop();
   using late = await service.ask({});
-  const refused = await late.answer();
+  const refused = await late.response();
   assertError(refused, 'shutting_down');
   assert.equal(refused.header('retry-after'), '1');
   const readiness = await service.get('/readyz');
   assert.deepEqual([readiness.status, readiness.body], [503, '{"status":"shutting_down","progress":[]}']);
   assert.equal((await service.get('/healthz')).status, 200);
   assert.match(await stream.restOfBody(), /"finish_reason":"stop".*\n\ndata: \[DONE\]\n\n$/);
-  assert.match((await whole.answer()).body, /"finish_reason":"stop"/);
+  assert.match((await whole.response()).body, /"finish_reason":"stop"/);
   assert.equal(await service.ended, 0);
   await service.enginesGone();
   assert.deepEqual(await service.runFiles(), []);
@@ -133,7 +133,7 @@ test('what is not finished within drainMs ends framed, and the service with 0', 
   await service.runs(2);
   await service.stop();
   assert.equal(assertEndsWith(await stream.restOfBody(), 'shutting_down'), 1);
-  assertError(await whole.answer(), 'shutting_down');
+  assertError(await whole.response(), 'shutting_down');
   assert.equal(await service.ended, 0);
   await service.enginesGone();
 });

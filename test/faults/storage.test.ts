@@ -6,7 +6,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { describe, test } from 'node:test';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
 import { chat, requestLog, scriptedYaml, startService, until, type TestService } from '../harness.ts';
-import { assertEndsWith, assertError, exchange, requestText, Wire, type WireAnswer } from '../http/wire.ts';
+import { assertEndsWith, assertError, exchange, requestText, Wire, type WireResponse } from '../http/wire.ts';
 import { Management, type Caller, type Receipt } from '../management.ts';
 import { startPostgres } from '../server-process.ts';
 import { testDatabases, withoutPostgres } from '../servers.ts';
@@ -59,7 +59,7 @@ for (const { name, skip, open } of kinds) {
 
       await it.database.comeBack();
       assert.match(text + (await stream.restOfBody()), /\n\ndata: \[DONE\]\n\n$/);
-      const answered = await whole.answer();
+      const answered = await whole.response();
       assert.equal(answered.status, 200, answered.body);
       await until(async () => (await it.readyz()).status === 200);
       assert.equal((await it.ask(caller)).status, 200);
@@ -90,7 +90,7 @@ for (const { name, skip, open } of kinds) {
       using whole = await it.send(caller, SLOW, false);
       await until(() => it.running() === 2);
       await it.database.leave();
-      const refused = await whole.answer();
+      const refused = await whole.response();
       assertError(refused, 'storage_unavailable');
       assert.equal(assertEndsWith(await stream.restOfBody(), 'storage_unavailable'), 40);
       await it.database.comeBack();
@@ -138,7 +138,7 @@ class Serving implements AsyncDisposable {
     return wire.send(requestText(CHAT, headers, chat(scripted(directive), { stream })));
   }
 
-  async ask({ key }: Caller, fields: object = {}): Promise<WireAnswer> {
+  async ask({ key }: Caller, fields: object = {}): Promise<WireResponse> {
     const headers = { Authorization: `Bearer ${key}` };
     const answer = await exchange(
       this.test.url,
@@ -148,7 +148,7 @@ class Serving implements AsyncDisposable {
     return answer;
   }
 
-  readyz(): Promise<WireAnswer> {
+  readyz(): Promise<WireResponse> {
     return exchange(this.test.url, requestText('GET /readyz'));
   }
 
@@ -185,7 +185,7 @@ class Serving implements AsyncDisposable {
   }
 }
 
-function idOf(answer: WireAnswer): string {
+function idOf(answer: WireResponse): string {
   return answer.header('x-request-id') ?? '';
 }
 

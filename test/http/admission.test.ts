@@ -13,47 +13,50 @@ const key = { Authorization: `Bearer ${service.key}`, 'Content-Type': 'applicati
 const hello = JSON.stringify(chat(scripted({ text: 'Hello' })));
 const good = requestText(CHAT, key, hello);
 
-/** A request head that announces a body which does not follow. */
+/** Builds a request head without the announced body. */
 const announcing = (headers: Record<string, string>) => requestText(CHAT, headers);
 
-async function assertAnswers(wire: Wire): Promise<void> {
-  const answer = await wire.send(good).answer();
-  assert.equal(answer.status, 200);
+async function assertServes(wire: Wire): Promise<void> {
+  const response = await wire.send(good).response();
+  assert.equal(response.status, 200);
 }
 
-test('a wrong key is refused before any of the body has been sent', async () => {
+test('a wrong key is refused before the body is sent', async () => {
   for (const [name, value] of [
     ['Content-Length', String(8 * MIB)],
     ['Transfer-Encoding', 'chunked'],
   ] as const) {
-    const answer = await exchange(service.url, announcing({ Authorization: 'Bearer wrong', [name]: value }));
-    assertError(answer, 'invalid_api_key');
-    assert.equal(answer.header('www-authenticate'), 'Bearer');
+    const response = await exchange(
+      service.url,
+      announcing({ Authorization: 'Bearer wrong', [name]: value }),
+    );
+    assertError(response, 'invalid_api_key');
+    assert.equal(response.header('www-authenticate'), 'Bearer');
   }
 });
 
 for (const size of [2 * MIB, 11 * MIB]) {
   const body = Buffer.alloc(size, ' ');
 
-  test(`a wrong key with a body of ${size / MIB} MiB gets its 401 to read, and the connection goes on`, async () => {
+  test(`a wrong key with a body of ${size / MIB} MiB gets its 401, and the connection stays open`, async () => {
     using wire = await Wire.open(service.url);
     wire.send(announcing({ Authorization: 'Bearer wrong', 'Content-Length': String(size) })).send(body);
-    assertError(await wire.answer(), 'invalid_api_key');
-    await assertAnswers(wire);
+    assertError(await wire.response(), 'invalid_api_key');
+    await assertServes(wire);
   });
 
   test(`a client library sees the 401 of a wrong key with a body of ${size / MIB} MiB`, async () => {
     const headers = { authorization: 'Bearer wrong' };
-    const answer = await fetch(`${service.url}/v1/chat/completions`, { method: 'POST', headers, body });
-    assertError({ status: answer.status, body: await answer.text() }, 'invalid_api_key');
+    const response = await fetch(`${service.url}/v1/chat/completions`, { method: 'POST', headers, body });
+    assertError({ status: response.status, body: await response.text() }, 'invalid_api_key');
   });
 }
 
-test('a body of 11 MiB is 413, announced or in chunks', async () => {
+test('a body of 11 MiB is refused with 413, with a Content-Length or in chunks', async () => {
   const body = Buffer.alloc(11 * MIB, ' ');
   using announced = await Wire.open(service.url);
   announced.send(announcing({ ...key, 'Content-Length': String(body.length) }));
-  assertError(await announced.answer(), 'request_too_large');
+  assertError(await announced.response(), 'request_too_large');
 
   using chunked = await Wire.open(service.url);
   chunked.send(announcing({ ...key, 'Transfer-Encoding': 'chunked' }));
@@ -61,27 +64,27 @@ test('a body of 11 MiB is 413, announced or in chunks', async () => {
     .send(`${body.length.toString(16)}\r\n`)
     .send(body)
     .send('\r\n0\r\n\r\n');
-  assertError(await chunked.answer(), 'request_too_large');
-  await assertAnswers(chunked);
+  assertError(await chunked.response(), 'request_too_large');
+  await assertServes(chunked);
 });
 
 test('a client library sees the 413 of a body of 11 MiB', async () => {
   const headers = { authorization: `Bearer ${service.key}` };
   const body = Buffer.alloc(11 * MIB, ' ');
-  const answer = await fetch(`${service.url}/v1/chat/completions`, { method: 'POST', headers, body });
-  assertError({ status: answer.status, body: await answer.text() }, 'request_too_large');
+  const response = await fetch(`${service.url}/v1/chat/completions`, { method: 'POST', headers, body });
+  assertError({ status: response.status, body: await response.text() }, 'request_too_large');
 });
 
-test('a body of 10 MiB to the byte is read', async () => {
-  const answer = await exchange(service.url, requestText(CHAT, key, hello.padEnd(10 * MIB)));
-  assert.equal(answer.status, 200);
+test('a body of exactly 10 MiB is read', async () => {
+  const response = await exchange(service.url, requestText(CHAT, key, hello.padEnd(10 * MIB)));
+  assert.equal(response.status, 200);
 });
 
-test('a body that is no JSON object is invalid_json, and the connection goes on', async () => {
+test('a body that is not a JSON object is refused as invalid_json, and the connection stays open', async () => {
   using wire = await Wire.open(service.url);
   const bodies: [name: string, body: Buffer | string][] = [
     ['nothing', ''],
-    ['half of an object', '{"model":'],
+    ['half an object', '{"model":'],
     ['an array', '[]'],
     ['a string', '"hello"'],
     ['null', 'null'],
@@ -93,14 +96,14 @@ test('a body that is no JSON object is invalid_json, and the connection goes on'
   ];
   for (const [name, body] of bodies) {
     wire.send(announcing({ ...key, 'Content-Length': String(Buffer.byteLength(body)) })).send(body);
-    const answer = await wire.answer();
-    assert.equal(answer.status, 400, name);
-    assertError(answer, 'invalid_json');
+    const response = await wire.response();
+    assert.equal(response.status, 400, name);
+    assertError(response, 'invalid_json');
   }
-  await assertAnswers(wire);
+  await assertServes(wire);
 });
 
-test('JSON is taken whatever its type claims', async () => {
+test('JSON is accepted with any Content-Type', async () => {
   using wire = await Wire.open(service.url);
   const types = [
     '',
@@ -112,20 +115,20 @@ test('JSON is taken whatever its type claims', async () => {
   ];
   for (const type of types) {
     const headers = { Authorization: key.Authorization, ...(type === '' ? {} : { 'Content-Type': type }) };
-    const answer = await wire.send(requestText(CHAT, headers, hello)).answer();
-    assert.equal(answer.status, 200, `type: ${type}`);
+    const response = await wire.send(requestText(CHAT, headers, hello)).response();
+    assert.equal(response.status, 200, `type: ${type}`);
   }
 });
 
-test('a body in chunks is read, wherever it is cut', async () => {
+test('a body in chunks of one byte is read', async () => {
   using wire = await Wire.open(service.url);
   wire.send(announcing({ ...key, 'Transfer-Encoding': 'chunked' }));
   for (const byte of Buffer.from(hello)) wire.send(Buffer.from([0x31, 0x0d, 0x0a, byte, 0x0d, 0x0a]));
-  const answer = await wire.send('0\r\n\r\n').answer();
-  assert.equal(answer.status, 200);
+  const response = await wire.send('0\r\n\r\n').response();
+  assert.equal(response.status, 200);
 });
 
-test('requests in a pipeline are answered in their order', async () => {
+test('pipelined requests get their responses in order', async () => {
   using wire = await Wire.open(service.url);
   const texts = ['first', 'second', 'third'];
   // The first takes longest.
@@ -133,19 +136,19 @@ test('requests in a pipeline are answered in their order', async () => {
     requestText(CHAT, key, chat(scripted({ text, startMs: 40 - 20 * index }), { stream: index === 1 })),
   );
   wire.send(requests.join('') + requestText('GET /v1/models') + requestText('GET /nowhere'));
-  for (const text of texts) assert.ok((await wire.answer()).body.includes(text), text);
-  assert.equal((await wire.answer()).status, 200);
-  assertError(await wire.answer(), 'unknown_url');
+  for (const text of texts) assert.ok((await wire.response()).body.includes(text), text);
+  assert.equal((await wire.response()).status, 200);
+  assertError(await wire.response(), 'unknown_url');
 });
 
-test('a client that waits for 100 Continue gets it, and then its answer', async () => {
+test('a client that waits for 100 Continue gets it, then its response', async () => {
   using wire = await Wire.open(service.url);
   const headers = { ...key, 'Content-Length': String(hello.length), Expect: '100-continue' };
   assert.equal((await wire.send(announcing(headers)).head()).statusLine, 'HTTP/1.1 100 Continue');
-  assert.equal((await wire.send(hello).answer()).status, 200);
+  assert.equal((await wire.send(hello).response()).status, 200);
 });
 
-test('what is not HTTP is 400 in the shape of every error, and the connection ends', async () => {
+test('invalid HTTP is refused with 400 in the usual error format, and the connection ends', async () => {
   const requests = [
     'hello\r\n\r\n',
     'GET /v1/models HTTP/1.1\r\nBad Header: x\r\n\r\n',
@@ -156,18 +159,18 @@ test('what is not HTTP is 400 in the shape of every error, and the connection en
   ];
   for (const request of requests) {
     using wire = await Wire.open(service.url);
-    assertError(await wire.send(request).answer(), 'invalid_value');
+    assertError(await wire.send(request).response(), 'invalid_value');
     assert.equal(await wire.rest(), '');
   }
 });
 
-test('a chunk of a body that is not HTTP ends the connection with 400', async () => {
+test('an invalid chunk of a body is refused with 400', async () => {
   using wire = await Wire.open(service.url);
   wire.send(`${announcing({ ...key, 'Transfer-Encoding': 'chunked' })}not a length\r\n`);
-  assertError(await wire.answer(), 'invalid_value');
+  assertError(await wire.response(), 'invalid_value');
 });
 
-test('headers beyond their bound are 431, in one header or in many', async () => {
+test('headers that are too large are refused with 431, whether one or many', async () => {
   const many = Array.from({ length: 2000 }, (_, index) => [`X-Header-${index}`, 'x']);
   for (const headers of [
     { 'X-Long': 'x'.repeat(20_000) },
@@ -177,7 +180,7 @@ test('headers beyond their bound are 431, in one header or in many', async () =>
   }
 });
 
-test('a path that cannot be decoded, or has no end, is answered', async () => {
+test('a path that is very long or cannot be decoded gets a response', async () => {
   assertError(await exchange(service.url, requestText('GET /v1/models/%')), 'unknown_url');
   assertError(
     await exchange(service.url, requestText(`GET /v1/models/${'a'.repeat(9000)}`)),
@@ -189,7 +192,7 @@ test('a path that cannot be decoded, or has no end, is answered', async () => {
   assert.equal((await exchange(service.url, requestText('GET http://sluice.test/v1/models/'))).status, 200);
 });
 
-test('every answer has a request id of ours, whatever the caller sends as one', async () => {
+test('every response has a new request ID, whatever the caller sends', async () => {
   const sent = { ...key, 'X-Request-Id': 'mine', 'X-Client-Request-Id': 'mine-too' };
   const ids = new Set<string>();
   for (const request of [
@@ -204,16 +207,16 @@ test('every answer has a request id of ours, whatever the caller sends as one', 
   assert.equal(ids.size, 3);
 });
 
-test("a 500's message has the request id of its header, and the log has both", async () => {
+test('the message of a 500 contains the request ID, and so does the log', async () => {
   const broken = chat(scripted({ error: 'internal_error' }));
-  const answer = await exchange(service.url, requestText(CHAT, key, broken));
-  const id = answer.header('x-request-id') ?? '';
-  assertError(answer, 'internal_error');
-  assert.ok(answer.body.includes(id));
+  const response = await exchange(service.url, requestText(CHAT, key, broken));
+  const id = response.header('x-request-id') ?? '';
+  assertError(response, 'internal_error');
+  assert.ok(response.body.includes(id));
   assert.ok(service.log().includes(id));
 });
 
-test('what a caller calls its request is in the log, if it is short and printable', async () => {
+test('a client request ID is logged if it is short and printable', async () => {
   const requests = [
     ['kept-id-1', 200],
     ['x'.repeat(513), 200],
@@ -227,11 +230,11 @@ test('what a caller calls its request is in the log, if it is short and printabl
   assert.doesNotMatch(service.log(), /x{513}|caf.-id/);
 });
 
-test('the scheme of a key is read in any case', async () => {
-  const answer = await exchange(
+test('the Bearer scheme is accepted in any case', async () => {
+  const response = await exchange(
     service.url,
     requestText(CHAT, { Authorization: `bearer ${service.key}` }, hello),
   );
-  assert.equal(answer.status, 200);
-  assert.ok(answer.body.includes(MODEL));
+  assert.equal(response.status, 200);
+  assert.ok(response.body.includes(MODEL));
 });

@@ -22,11 +22,11 @@ const hello = (key: Record<string, string>) => requestText(CHAT, key, chat(scrip
 const head = (key: Record<string, string>, bytes: number) =>
   requestText(CHAT, { ...key, 'Content-Length': String(bytes) });
 
-/** A connection that announced a body of so many bytes, which the service has taken by now. */
+/** Opens a connection that announces a body, and waits until the service has reserved its memory. */
 async function announce(key: Record<string, string>, bytes: number): Promise<Wire> {
   const wire = await Wire.open(service.url);
   wire.send(`${head(key, bytes)}{`);
-  // Answered on a later connection, so read after it.
+  // The service reads this later connection after the first one.
   await exchange(service.url, requestText('GET /healthz'));
   return wire;
 }
@@ -34,13 +34,13 @@ async function announce(key: Record<string, string>, bytes: number): Promise<Wir
 const served = async (key: Record<string, string>) =>
   (await exchange(service.url, hello(key))).status === 200;
 
-test('bodies of one account beyond its share are 429 before they are read, until one is gone', async () => {
+test('bodies above the share of an account are refused with 429 before they are read, until one is released', async () => {
   const half = await announce(first, 60_000);
   using more = await Wire.open(service.url);
-  const refused = await more.send(head(first, 60_000)).answer();
+  const refused = await more.send(head(first, 60_000)).response();
   assertError(refused, 'concurrent_body_bytes');
   assert.equal(refused.header('retry-after-ms'), '1000');
-  assert.ok(await served(second), 'another account is not concerned');
+  assert.ok(await served(second), 'another account is not affected');
   half[Symbol.dispose]();
   await until(() => served(first));
   using whole = await announce(first, 100_000);
@@ -49,7 +49,7 @@ test('bodies of one account beyond its share are 429 before they are read, until
   await until(() => served(first));
 });
 
-test('bodies of all accounts beyond the bound are 503 before they are read, until one is gone', async () => {
+test('bodies above the total are refused with 503 before they are read, until one is released', async () => {
   const all = await Promise.all([first, second, third, fourth].map((key) => announce(key, 100_000)));
   const refused = await exchange(service.url, hello(fifth));
   assertError(refused, 'overloaded');
@@ -58,7 +58,7 @@ test('bodies of all accounts beyond the bound are 503 before they are read, unti
   await until(() => served(fifth));
 });
 
-test('a body in chunks takes memory as it grows', async () => {
+test('a body in chunks reserves memory as it grows', async () => {
   using chunked = await Wire.open(service.url);
   const start = requestText(CHAT, { ...first, 'Transfer-Encoding': 'chunked' });
   chunked.send(`${start}4000\r\n${'a'.repeat(0x4000)}\r\n`);
@@ -66,11 +66,11 @@ test('a body in chunks takes memory as it grows', async () => {
   assert.ok(await served(first));
   using other = await announce(first, 60_000);
   chunked.send(`8000\r\n${'a'.repeat(0x8000)}\r\n`);
-  assertError(await chunked.answer(), 'concurrent_body_bytes');
+  assertError(await chunked.response(), 'concurrent_body_bytes');
   other.socket.destroy();
 });
 
-test('a body counts for as long as its generation runs', async () => {
+test('a body counts while its generation is running', async () => {
   await until(() => served(first));
   const before = requestLog(service).length;
   using wire = await Wire.open(service.url);
@@ -84,10 +84,10 @@ test('a body counts for as long as its generation runs', async () => {
   await atRest(service);
 });
 
-test('the body of a request to an unknown address is not kept', async () => {
+test('the body of a request to an unknown path is not stored', async () => {
   const unknown = requestText('POST /v1/nothing', { 'Content-Length': '90000' });
   const wires = await Promise.all(Array.from({ length: 9 }, () => Wire.open(service.url)));
-  for (const wire of wires) assertError(await wire.send(unknown).answer(), 'unknown_url');
+  for (const wire of wires) assertError(await wire.send(unknown).response(), 'unknown_url');
   assert.ok(await served(first));
   for (const wire of wires) wire[Symbol.dispose]();
 });

@@ -17,29 +17,29 @@ describe('a client that closes its side after a whole request', () => {
     using wire = await Wire.open(service.url);
     wire.send(requestText(CHAT, key, JSON.stringify(chat(scripted(slow)))));
     wire.socket.end();
-    let answer = await wire.head();
-    while (answer.status === 102) answer = await wire.head();
-    assert.equal(answer.status, 200);
+    let response = await wire.head();
+    while (response.status === 102) response = await wire.head();
+    assert.equal(response.status, 200);
     assert.match(await wire.rest(), /one two three four/);
   });
 
-  test('gets a stream to its end', async () => {
+  test('gets the whole stream', async () => {
     using wire = await Wire.open(service.url);
     wire.send(requestText(CHAT, key, JSON.stringify({ ...chat(scripted(slow)), stream: true })));
     wire.socket.end();
-    let answer = await wire.head();
-    while (answer.status === 102) answer = await wire.head();
-    assert.equal(answer.status, 200);
+    let response = await wire.head();
+    while (response.status === 102) response = await wire.head();
+    assert.equal(response.status, 200);
     assert.match(await wire.restOfBody(), /data: \[DONE\]\n\n$/);
   });
 
-  test('and is gone afterwards has its generation ended', async () => {
+  test('and then disconnects has its generation ended', async () => {
     for (const stream of [false, true]) {
       const endless = { tokens: 16, tokenMs: 1_000_000 };
       using wire = await Wire.open(service.url);
       wire.send(requestText(CHAT, key, JSON.stringify({ ...chat(scripted(endless)), stream })));
       wire.socket.end();
-      // It has been admitted and tested when this comes; from here on nobody reads.
+      // The request has been admitted now. The client reads nothing from here on.
       await wire.head();
       wire.socket.destroy();
       await atRest(service);

@@ -10,22 +10,22 @@ const env = { ...process.env, SLUICE_HOME: service.home };
 async function ask(key: string): Promise<{ status: number; body: string }> {
   const headers = { authorization: `Bearer ${key}` };
   const body = JSON.stringify(chat('hello'));
-  const answer = await fetch(`${service.url}/v1/chat/completions`, { method: 'POST', headers, body });
-  return { status: answer.status, body: await answer.text() };
+  const response = await fetch(`${service.url}/v1/chat/completions`, { method: 'POST', headers, body });
+  return { status: response.status, body: await response.text() };
 }
 
-test('a key made by the command line opens a running service at once, and one revoked there is refused soon', async () => {
+test('a running service accepts a key that the command line creates at once, and refuses a revoked one soon', async () => {
   for (let round = 0; round < 3; round++) {
     const { stdout } = await runCli(['keys', 'create', '--name', 'a', '--json'], env);
-    const made = JSON.parse(stdout) as { id: string; key: string };
-    assert.equal((await ask(made.key)).status, 200);
-    assert.equal((await runCli(['keys', 'revoke', made.id], env)).code, 0);
-    await until(async () => (await ask(made.key)).status === 401);
-    assertError(await ask(made.key), 'invalid_api_key');
+    const created = JSON.parse(stdout) as { id: string; key: string };
+    assert.equal((await ask(created.key)).status, 200);
+    assert.equal((await runCli(['keys', 'revoke', created.id], env)).code, 0);
+    await until(async () => (await ask(created.key)).status === 401);
+    assertError(await ask(created.key), 'invalid_api_key');
   }
 });
 
-test('the list of models needs no key unless the operator says so', async () => {
+test('listing models needs no key unless the configuration requires it', async () => {
   assert.equal((await fetch(`${service.url}/v1/models`)).status, 200);
   await using closed = await startService(scriptedYaml({}, 'requireKeyForModels: true\n'));
   for (const path of ['/v1/models', '/v1/models/test/scripted']) {

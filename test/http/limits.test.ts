@@ -4,9 +4,9 @@ import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
 import { chat, HeldClock, MODEL, scriptedYaml, startService, until, type TestService } from '../harness.ts';
 import { Management } from '../management.ts';
 import { valkeyUrl, withoutValkey } from '../servers.ts';
-import { assertError, exchange, requestText, Wire, type WireAnswer } from './wire.ts';
+import { assertError, exchange, requestText, Wire, type WireResponse } from './wire.ts';
 
-/** What limits hold requests to, through the whole service; what each limit does by itself, `test/accounts/limits`. */
+/** Limits through the whole service. `test/accounts/limits` tests each limit. */
 const PLANS = `plans:
   wide: {requestsPerMinute: 1000, tokensPerMinute: 100000}
   refilling: {requestsPerMinute: 120, burst: {requests: 1}}
@@ -36,7 +36,7 @@ const stores = [
     name: 'in Valkey',
     skip: withoutValkey,
     env: async () => ({ SLUICE_VALKEY_URL: await valkeyUrl() }),
-    // Its clock is the server's.
+    // Valkey uses its own clock.
     wait: async (_: HeldClock, ms: number) => {
       const since = performance.now();
       await until(() => performance.now() - since >= ms);
@@ -46,12 +46,12 @@ const stores = [
 
 for (const { name, skip, env, wait } of stores) {
   describe(`limits ${name}`, { skip }, () => {
-    test('every answer to a caller who is known says what is left, and no other does', async () => {
-      await using it = await Metered.start(await env());
+    test('every response to a known caller has limit headers, and no other has', async () => {
+      await using it = await LimitedService.start(await env());
       const { key } = await it.manager.caller();
       const { key: elsewhere } = await it.manager.caller(null, { allowed_models: ['test/other'] });
       const half = { Authorization: `Bearer ${key}`, 'Content-Length': '10' };
-      const cases: [status: number, answer: WireAnswer][] = [
+      const cases: [status: number, response: WireResponse][] = [
         [200, await it.ask(key, {})],
         [200, await it.ask(key, {}, { stream: true })],
         [400, await it.ask(key, {}, { temperature: 3 })],
@@ -63,60 +63,60 @@ for (const { name, skip, env, wait } of stores) {
         [500, await it.ask(key, { error: 'internal_error' })],
         [503, await it.ask(key, { error: 'engine_unavailable' })],
       ];
-      for (const [status, answer] of cases) {
-        assert.equal(answer.status, status, answer.body);
-        for (const header of NAMES) assert.match(answer.header(header) ?? '', /^\d/, `${status} ${header}`);
+      for (const [status, response] of cases) {
+        assert.equal(response.status, status, response.body);
+        for (const header of NAMES) assert.match(response.header(header) ?? '', /^\d/, `${status} ${header}`);
       }
       const unknown = await it.ask(`${key}x`, {});
       assert.equal(unknown.status, 401);
       const models = await exchange(it.test.url, requestText('GET /v1/models', bearer(key)));
       assert.equal(models.status, 200);
-      for (const answer of [unknown, models]) {
-        for (const header of NAMES) assert.equal(answer.header(header), null);
+      for (const response of [unknown, models]) {
+        for (const header of NAMES) assert.equal(response.header(header), null);
       }
     });
 
-    test('a request that is refused, or that our fault ends, takes nothing of the limits', async () => {
-      await using it = await Metered.start(await env());
+    test('a request that is refused, or fails because of the service, does not count against limits', async () => {
+      await using it = await LimitedService.start(await env());
       const { key } = await it.manager.caller('narrow');
       assertError(await it.ask(key, {}, { temperature: 3 }), 'invalid_value', 'temperature');
       assertError(await it.ask(key, { error: 'internal_error' }), 'internal_error');
       assertError(await it.ask(key, { error: 'engine_unavailable' }), 'engine_unavailable');
       for (const left of ['1', '0']) {
-        const answer = await it.ask(key, {});
+        const response = await it.ask(key, {});
         assert.deepEqual(
-          [answer.status, answer.header('x-ratelimit-remaining-requests')],
+          [response.status, response.header('x-ratelimit-remaining-requests')],
           [200, left],
-          answer.body,
+          response.body,
         );
       }
       const refused = await it.ask(key, {});
       assertError(refused, 'requests_per_minute');
-      // Nor has one that the limits refused a row in the ledger.
+      // A request that limits refuse has no row in the ledger.
       assert.equal(await it.manager.receipt(refused.header('x-request-id') ?? ''), null);
     });
 
-    test('a caller who waits for as long as a 429 says is admitted', async () => {
-      await using it = await Metered.start(await env());
+    test('a caller that waits as long as a 429 says is admitted', async () => {
+      await using it = await LimitedService.start(await env());
       const { key } = await it.manager.caller('refilling');
       let refusals = 0;
       for (let round = 0; refusals < 3; round += 1) {
         assert.ok(round < 1000, 'the burst is never used up');
-        const answer = await it.ask(key, {});
-        if (answer.status === 200) continue;
+        const response = await it.ask(key, {});
+        if (response.status === 200) continue;
         refusals += 1;
-        assertError(answer, 'requests_per_minute');
-        const waitMs = Number(answer.header('retry-after-ms'));
+        assertError(response, 'requests_per_minute');
+        const waitMs = Number(response.header('retry-after-ms'));
         assert.ok(waitMs >= 1 && waitMs <= 500, String(waitMs));
-        assert.equal(answer.header('retry-after'), '1');
+        assert.equal(response.header('retry-after'), '1');
         await wait(it.clock, waitMs);
         const next = await it.ask(key, {});
         assert.equal(next.status, 200, next.body);
       }
     });
 
-    test('a place in flight is free when its answer has ended, was left, or failed', async () => {
-      await using it = await Metered.start(await env());
+    test('a concurrent request no longer counts once it fails or its client disconnects', async () => {
+      await using it = await LimitedService.start(await env());
       const { key } = await it.manager.caller('single');
       const endings: ((wire: Wire) => Promise<unknown>)[] = [
         async (wire) => wire.socket.resetAndDestroy(),
@@ -133,8 +133,8 @@ for (const { name, skip, env, wait } of stores) {
       }
     });
 
-    test('all keys of an account share its plan, and the limits of a key are for that key alone', async () => {
-      await using it = await Metered.start(await env());
+    test('all keys of an account share its plan, and the limits of a key apply only to that key', async () => {
+      await using it = await LimitedService.start(await env());
       const first = await it.manager.caller('narrow', { limits: { requests_per_minute: 1 } });
       const second = await it.manager.key(first.accountId);
       assert.equal((await it.ask(first.key, {})).status, 200);
@@ -149,13 +149,15 @@ for (const { name, skip, env, wait } of stores) {
       assert.equal((await it.ask(stranger.key, {})).status, 200);
     });
 
-    test('many requests at once do not overrun a budget', async () => {
-      await using it = await Metered.start(await env());
+    test('concurrent requests do not exceed a budget', async () => {
+      await using it = await LimitedService.start(await env());
       const { key, accountId } = await it.manager.caller('budget');
-      const answers = await Promise.all(Array.from({ length: 20 }, () => it.ask(key, {}, { max_tokens: 8 })));
-      const refused = answers.filter(({ status }) => status === 429);
+      const responses = await Promise.all(
+        Array.from({ length: 20 }, () => it.ask(key, {}, { max_tokens: 8 })),
+      );
+      const refused = responses.filter(({ status }) => status === 429);
       assert.ok(refused.length > 0 && refused.length < 20, String(refused.length));
-      for (const answer of refused) assertError(answer, 'insufficient_quota');
+      for (const response of refused) assertError(response, 'insufficient_quota');
       const usage = await it.manager.call('GET', `/api/usage?account_id=${accountId}`);
       const spent = (usage.data as { cost_usd: string }[]).reduce(
         (sum, row) => sum + Number(row.cost_usd),
@@ -164,8 +166,8 @@ for (const { name, skip, env, wait } of stores) {
       assert.ok(spent > 0 && spent <= 0.02, String(spent));
     });
 
-    test('a key that may use some models sees and uses those alone', async () => {
-      await using it = await Metered.start(await env());
+    test('a key with allowed models sees and uses only those', async () => {
+      await using it = await LimitedService.start(await env());
       const { key } = await it.manager.caller(null, { allowed_models: [MODEL] });
       const { key: none } = await it.manager.caller(null, { allowed_models: ['test/other'] });
       assert.equal((await it.ask(key, {})).status, 200);
@@ -178,8 +180,8 @@ for (const { name, skip, env, wait } of stores) {
   });
 }
 
-/** A service with those plans. */
-class Metered implements AsyncDisposable {
+/** A service with these plans. */
+class LimitedService implements AsyncDisposable {
   readonly test: TestService;
   readonly manager: Management;
   readonly clock: HeldClock;
@@ -190,21 +192,21 @@ class Metered implements AsyncDisposable {
     this.clock = clock;
   }
 
-  static async start(env: NodeJS.ProcessEnv): Promise<Metered> {
+  static async start(env: NodeJS.ProcessEnv): Promise<LimitedService> {
     const clock = new HeldClock();
     const service = await startService(YAML, env, clock);
-    return new Metered(service, await Management.of(service), clock);
+    return new LimitedService(service, await Management.of(service), clock);
   }
 
   text(key: string, directive: Directive, fields: object = {}, headers: Record<string, string> = {}): string {
     return requestText(CHAT, { ...bearer(key), ...headers }, chat(scripted(directive), fields));
   }
 
-  ask(key: string, directive: Directive, fields: object = {}): Promise<WireAnswer> {
+  ask(key: string, directive: Directive, fields: object = {}): Promise<WireResponse> {
     return exchange(this.test.url, this.text(key, directive, fields));
   }
 
-  /** Ids of the models that a key sees. */
+  /** Returns the IDs of the models that a key sees. */
   async models(key: string): Promise<string[]> {
     const { body } = await exchange(this.test.url, requestText('GET /v1/models', bearer(key)));
     const { data } = JSON.parse(body) as { data: { id: string }[] };

@@ -33,21 +33,21 @@ interface Document {
   components: Record<string, Record<string, object>>;
 }
 
-const answer = await fetch(`${service.url}/openapi.json`);
-const document = (await answer.json()) as Document;
+const response = await fetch(`${service.url}/openapi.json`);
+const document = (await response.json()) as Document;
 const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
 );
 
-test('the document is OpenAPI 3.1 and says where the service is', () => {
-  assert.equal(answer.status, 200);
-  assert.equal(answer.headers.get('content-type'), 'application/json');
+test('the document is OpenAPI 3.1 and contains the URL of the service', () => {
+  assert.equal(response.status, 200);
+  assert.equal(response.headers.get('content-type'), 'application/json');
   assert.match(document.openapi, /^3\.1\.\d+$/);
   assert.ok(document.info.title.length > 0 && document.info.version.length > 0);
   assert.deepEqual(document.servers, [{ url: service.url }]);
 });
 
-test('the document names every endpoint with its methods, and no other', () => {
+test('the document contains exactly the endpoints and methods of the service', () => {
   const served = [...PATHS, ...API_PATHS].flatMap(([path, methods]) =>
     methods
       .filter((method) => method !== 'HEAD')
@@ -56,7 +56,7 @@ test('the document names every endpoint with its methods, and no other', () => {
   assert.deepEqual(operations.map(({ path, method }) => `${method} ${path}`).sort(), served.sort());
 });
 
-test('every operation has an id of its own, a summary, and answers with descriptions', () => {
+test('every operation has a unique ID, a summary, and responses with descriptions', () => {
   assert.equal(new Set(operations.map(({ operation }) => operation.operationId)).size, operations.length);
   for (const { path, operation } of operations) {
     assert.ok(operation.summary.length > 0, path);
@@ -71,27 +71,27 @@ test('every operation has an id of its own, a summary, and answers with descript
   }
 });
 
-test('the parameters of a path are those it names', () => {
+test('the path parameters are those in the path', () => {
   for (const { path, operation } of operations) {
-    const named = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
+    const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
     const parameters = (operation.parameters ?? []).filter((parameter) => parameter.in === 'path');
     assert.deepEqual(
       parameters.map(({ name }) => name),
-      named,
+      inPath,
       path,
     );
     assert.ok(parameters.every((parameter) => parameter.required));
   }
 });
 
-test('every reference leads to a component, and every component is referred to', () => {
+test('every reference resolves to a component, and every component is referenced', () => {
   const text = JSON.stringify(document);
-  const referred = [...text.matchAll(/"\$ref":"#\/components\/schemas\/(\w+)"/g)].map(([, name]) => name);
-  assert.deepEqual(new Set(referred), new Set(Object.keys(document.components['schemas'] ?? {})));
-  assert.equal(referred.length, text.split('"$ref":').length - 1);
+  const referenced = [...text.matchAll(/"\$ref":"#\/components\/schemas\/(\w+)"/g)].map(([, name]) => name);
+  assert.deepEqual(new Set(referenced), new Set(Object.keys(document.components['schemas'] ?? {})));
+  assert.equal(referenced.length, text.split('"$ref":').length - 1);
 });
 
-test('each operation of the management interface says whose it is: anybody, a key, or a session', () => {
+test('each operation of the management API declares its credentials: none, a key, or a session', () => {
   const declared = new Set(Object.keys(document.components['securitySchemes'] ?? {}));
   const schemes = {
     open: [],
@@ -115,7 +115,7 @@ const bounded = (path: string, name: string) =>
     .find((one) => one.path === path && one.method === 'get')
     ?.operation.parameters?.find((parameter) => parameter.name === name)?.schema;
 
-test('every operation documents the errors of HTTP, and those of a body where it reads one', () => {
+test('every operation documents the errors of HTTP, and those of a body if it has one', () => {
   for (const { path, method, operation } of operations) {
     for (const status of [400, 408, 413, 415, 417, 431, 500, 505]) {
       assert.ok(status in operation.responses, `${method} ${path} ${status}`);
@@ -132,14 +132,14 @@ test('every operation with a parameter in its path documents 404', () => {
   }
 });
 
-test('a parameter in a path that is longer than any id is answered 404', async () => {
+test('a path parameter that is longer than any ID gets a 404', async () => {
   for (const path of ['/api/accounts/', '/api/auth/callback/']) {
     const { status } = await fetch(`${service.url}${path}${'a'.repeat(1500)}`);
     assert.equal(status, 404, path);
   }
 });
 
-test('request bodies document the bounds of JSON, and a text request how many choices it may ask for', () => {
+test('request bodies document the limits of JSON, and text requests the maximum number of choices', () => {
   for (const { path, operation } of operations) {
     if (operation.requestBody) {
       assert.match(operation.requestBody.description, /^At most 50000 JSON values, nested at most 64 /, path);
@@ -150,7 +150,7 @@ test('request bodies document the bounds of JSON, and a text request how many ch
   assert.match(JSON.stringify(TextRequest), /"n":\{"maximum":8\},"prompt":\{"maxItems":2\}/);
 });
 
-test('filters document their length, and the characters that they refuse', () => {
+test('filters document their maximum length and the characters that they reject', () => {
   for (const [path, name] of [
     ['/api/audit', 'actor'],
     ['/api/usage', 'model'],
@@ -163,7 +163,7 @@ test('filters document their length, and the characters that they refuse', () =>
   }
 });
 
-test('every cursor that the document allows is accepted, and no other', async () => {
+test('exactly the cursors that the document allows are accepted', async () => {
   const { key } = await service.service.keys.create({ name: 'admin', kind: 'admin' });
   const headers = { authorization: `Bearer ${key.reveal()}` };
   const examples = ['1732277279000.key_1', '01932a4b-0c0d-7000-8000-0123456789ab', '0', 'a.b', ''];
@@ -180,13 +180,13 @@ test('every cursor that the document allows is accepted, and no other', async ()
   }
 });
 
-test('the dimensions of usage are documented: each once, with commas between', () => {
+test('the dimensions of usage are documented as a comma-separated list without repetitions', () => {
   const by = new RegExp(bounded('/api/usage', 'by')?.pattern ?? '', 'u');
   for (const text of ['', 'day', 'day,model', 'hour,day,model,key,account']) assert.match(text, by);
   for (const text of ['color', 'day,day', 'day,model,day', 'day,', ',day']) assert.doesNotMatch(text, by);
 });
 
-test('names and addresses document their bounds: 1 to 100 visible characters, and at most 254', () => {
+test('names and email addresses document their lengths: 1 to 100 characters, and at most 254', () => {
   const { NewAccount, NewPerson } = (document.components['schemas'] ?? {}) as Record<
     string,
     { properties: Record<string, Bounds> }
@@ -211,14 +211,14 @@ test('hidden characters are the control, format and separator characters of Unic
   assert.deepEqual(wrong, []);
 });
 
-/** A schema of the document that checks values, references included. */
-function checker(schema: object): z.ZodType {
+/** Returns a validator for a schema of the document, with references resolved. */
+function validator(schema: object): z.ZodType {
   const { schemas } = document.components;
   const whole = JSON.stringify({ ...schema, $defs: schemas }).replaceAll('#/components/schemas/', '#/$defs/');
   return z.fromJSONSchema(JSON.parse(whole) as z.core.JSONSchema.JSONSchema);
 }
 
-test('every event of a stream is as the document describes it, and so is its data', async () => {
+test('every event of a stream and its data match the document', async () => {
   const fields = { stream: true, logprobs: true, n: 2, stream_options: { include_usage: true } };
   const message = (directive: object) => [{ role: 'user', content: scripted(directive) }];
   const requests = [
@@ -230,14 +230,14 @@ test('every event of a stream is as the document describes it, and so is its dat
   for (const [path, chunk, body] of requests) {
     const { schema = {} } =
       document.paths[path]?.['post']?.responses['200']?.content?.['text/event-stream'] ?? {};
-    const answered = await post(service, path, { model: MODEL, ...body });
-    assert.equal(answered.headers.get('content-type'), 'text/event-stream; charset=utf-8');
-    const event = checker(schema);
-    for (const [, data = ''] of (await answered.text()).matchAll(/^data: (.*)$/gm)) {
+    const streamed = await post(service, path, { model: MODEL, ...body });
+    assert.equal(streamed.headers.get('content-type'), 'text/event-stream; charset=utf-8');
+    const event = validator(schema);
+    for (const [, data = ''] of (await streamed.text()).matchAll(/^data: (.*)$/gm)) {
       event.parse({ data });
       const kind = data === '[DONE]' ? data : data.startsWith('{"error"') ? 'StreamError' : chunk;
       assert.ok(JSON.stringify(schema).includes(kind), kind);
-      if (kind !== '[DONE]') checker(document.components['schemas']?.[kind] ?? {}).parse(JSON.parse(data));
+      if (kind !== '[DONE]') validator(document.components['schemas']?.[kind] ?? {}).parse(JSON.parse(data));
       kinds.add(kind);
     }
   }

@@ -30,25 +30,25 @@ async function ask(directive: Directive, stream = false): Promise<Wire> {
   return wire.send(requestText('POST /v1/chat/completions', key, chat(scripted(directive), { stream })));
 }
 
-/** A stream that has the one slot until it is disposed. */
+/** Opens a stream that occupies the only slot until it is disposed. */
 async function holdSlot(): Promise<Wire> {
   const wire = await ask({ tokenMs: FOREVER }, true);
   await until(async () => (await engineHealth(service)).slotsInUse === 1);
-  // The service hears of it a moment later, and counts the request among those that wait until then.
-  await waits(0);
+  // The service counts the request as waiting until the replica has responded.
+  await untilWaiting(0);
   return wire;
 }
 
-const waits = (count: number) => until(() => service.service.router.overview()[0]?.waiting === count);
+const untilWaiting = (count: number) => until(() => service.service.router.overview()[0]?.waiting === count);
 
-test('one more than may wait is 503 queue_full at once, and the others are served when a slot is free', async () => {
+test('a request that exceeds the queue is refused with queue_full at once, and the others are served', async () => {
   const first = await holdSlot();
   using second = await ask({ text: 'second' });
   using third = await ask({ text: 'third' }, true);
-  await waits(2);
+  await untilWaiting(2);
   for (const stream of [true, false]) {
     using fourth = await ask({ text: 'fourth' }, stream);
-    const refused = await fourth.answer();
+    const refused = await fourth.response();
     assertError(refused, 'queue_full');
     assert.deepEqual(
       ['retry-after', 'retry-after-ms', 'x-should-retry'].map((name) => refused.header(name)),
@@ -56,22 +56,22 @@ test('one more than may wait is 503 queue_full at once, and the others are serve
     );
   }
   first[Symbol.dispose]();
-  assert.match((await second.answer()).body, /"content":"second"/);
-  assert.match((await third.answer()).body, /"content":"third"/);
+  assert.match((await second.response()).body, /"content":"second"/);
+  assert.match((await third.response()).body, /"content":"third"/);
   await atRest(service);
 });
 
-test('one who waits longer than maxWaitMs is queue_full: as a status, or in a frame where the 200 is out', async () => {
+test('a request that waits longer than maxWaitMs ends with queue_full, by status or in the stream', async () => {
   using first = await holdSlot();
   using whole = await ask({ text: 'never' });
   using stream = await ask({ text: 'never' }, true);
-  const refused = await whole.answer();
+  const refused = await whole.response();
   assertError(refused, 'queue_full');
   assert.equal(refused.header('retry-after'), '1');
-  const told = await stream.answer();
-  assert.equal(told.status, 200);
-  assert.match(told.body, /^(: keep-alive\n\n)+data: \{"error":.*\n\ndata: \[DONE\]\n\n$/);
-  assert.match(told.body, /"code":"queue_full"\},"usage":\{"prompt_tokens":0,"completion_tokens":0,/);
+  const streamed = await stream.response();
+  assert.equal(streamed.status, 200);
+  assert.match(streamed.body, /^(: keep-alive\n\n)+data: \{"error":.*\n\ndata: \[DONE\]\n\n$/);
+  assert.match(streamed.body, /"code":"queue_full"\},"usage":\{"prompt_tokens":0,"completion_tokens":0,/);
   const lines = requestLog(service).slice(-2);
   assert.deepEqual(
     lines.map(({ status, code, queueMs }) => [status, code, queueMs]),
@@ -84,26 +84,26 @@ test('one who waits longer than maxWaitMs is queue_full: as a status, or in a fr
   await atRest(service);
 });
 
-test('a request whose slot came free while the service stood still is served', async () => {
+test('a request whose slot became free while the service was suspended is served', async () => {
   using first = await ask({ tokens: 2, tokenMs: 500 }, true);
   assert.equal((await first.head()).status, 200);
-  await waits(0);
+  await untilWaiting(0);
   using second = await ask({ text: 'second' });
-  await waits(1);
+  await untilWaiting(1);
   standStill(2500);
-  assert.match((await second.answer()).body, /"content":"second"/);
+  assert.match((await second.response()).body, /"content":"second"/);
   await atRest(service);
 });
 
-test('places come free when callers in the queue hang up', async () => {
+test('queued clients that disconnect leave the queue', async () => {
   using first = await holdSlot();
   for (let round = 0; round < 3; round++) {
     using second = await ask({ text: 'never' });
     using third = await ask({ text: 'never' }, true);
-    await waits(2);
+    await untilWaiting(2);
     second.socket.destroy();
     third.socket.destroy();
-    await waits(0);
+    await untilWaiting(0);
   }
   first[Symbol.dispose]();
   await atRest(service);

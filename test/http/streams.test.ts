@@ -14,7 +14,7 @@ import {
 } from '../harness.ts';
 import { exchange, requestText, Wire } from './wire.ts';
 
-/** Longer than any test: what is told to wait for so long ends by something else. */
+/** Longer than any test. */
 const FOREVER = 1_000_000;
 const KEEP_ALIVE = ': keep-alive\n\n';
 
@@ -31,7 +31,7 @@ const request = (directive: Directive, fields: object = {}) =>
   requestText('POST /v1/chat/completions', key, chat(scripted(directive), fields));
 const streamed = (directive: Directive) => request(directive, { stream: true });
 
-/** A caller that has the one slot until it goes. */
+/** Opens a stream that occupies the only slot until it is closed. */
 async function holdSlot(directive: Directive = { tokenMs: FOREVER }): Promise<Wire> {
   const wire = await Wire.open(service.url);
   wire.send(streamed(directive));
@@ -50,12 +50,12 @@ async function chunksThrough(wire: Wire, text: string): Promise<string> {
 }
 
 async function assertServes(): Promise<void> {
-  const answer = await post(service, '/v1/chat/completions', chat(scripted({ text: 'fine' })));
-  assert.equal(answer.status, 200);
-  assert.match(await answer.text(), /"content":"fine"/);
+  const response = await post(service, '/v1/chat/completions', chat(scripted({ text: 'fine' })));
+  assert.equal(response.status, 200);
+  assert.match(await response.text(), /"content":"fine"/);
 }
 
-test('a stream that waits in the queue beyond holdMs has its 200 and comments, and then its frames', async () => {
+test('a stream that waits in the queue longer than holdMs gets its 200 and comments, then its frames', async () => {
   using first = await holdSlot();
   using second = await Wire.open(service.url);
   const head = await second.send(streamed({ text: 'late' })).head();
@@ -69,7 +69,7 @@ test('a stream that waits in the queue beyond holdMs has its 200 and comments, a
   assert.equal(await second.chunk(), null);
 });
 
-test('comments follow in prefill and between tokens as long as it is silent', async () => {
+test('comments are sent during prefill and between tokens', async () => {
   for (const directive of [{ prefillMs: FOREVER }, { tokenMs: FOREVER }]) {
     using wire = await Wire.open(service.url);
     assert.equal((await wire.send(streamed(directive)).head()).status, 200);
@@ -81,7 +81,7 @@ test('comments follow in prefill and between tokens as long as it is silent', as
   }
 });
 
-test('an error after the hold is told in a frame with the usage, and the stream ends', async () => {
+test('an error after holdMs is sent in a frame with the usage, and the stream ends', async () => {
   using first = await holdSlot();
   using second = await Wire.open(service.url);
   assert.equal((await second.send(streamed({ errorAfter: 0, tokens: 3 })).head()).status, 200);
@@ -98,28 +98,27 @@ test('an error after the hold is told in a frame with the usage, and the stream 
   assert.equal(await second.chunk(), null);
 });
 
-/** Where a request can be when its caller goes. */
+/** Stages in which a client can disconnect. */
 const stages: Record<string, Directive> = {
   'before its slot': { startMs: FOREVER },
   'in prefill': { prefillMs: FOREVER },
   'in decode': { tokens: 1000, tokenMs: 5 },
 };
 
-/** How a caller can go. */
-const departures: Record<string, (wire: Wire) => void> = {
-  'hangs up': (wire) => wire.socket.destroy(),
+const disconnects: Record<string, (wire: Wire) => void> = {
+  'closes the connection': (wire) => wire.socket.destroy(),
   'resets the connection': (wire) => wire.socket.resetAndDestroy(),
 };
 
 for (const [stage, directive] of Object.entries(stages)) {
-  for (const [departure, leave] of Object.entries(departures)) {
+  for (const [how, disconnect] of Object.entries(disconnects)) {
     for (const stream of [true, false]) {
-      test(`a caller ${departure} ${stage} of ${stream ? 'a stream' : 'a whole answer'}: its slot is free`, async () => {
+      test(`a client ${how} ${stage} of ${stream ? 'a stream' : 'a whole response'}: its slot is freed`, async () => {
         const before = requestLog(service).length;
         using wire = await Wire.open(service.url);
         wire.send(request(directive, { stream }));
         await until(async () => (await engineHealth(service)).slotsInUse === 1);
-        leave(wire);
+        disconnect(wire);
         await wire.rest();
         await atRest(service);
         await assertServes();
@@ -129,11 +128,11 @@ for (const [stage, directive] of Object.entries(stages)) {
   }
 }
 
-test('a caller that hangs up in the queue leaves its place, and who has the slot goes on', async () => {
+test('a queued client that disconnects leaves the queue, and the running request continues', async () => {
   using first = await holdSlot({ tokenMs: 1, tokens: 100_000 });
   for (const stream of [true, false]) {
     using second = await Wire.open(service.url);
-    second.send(request({ text: 'never said' }, { stream }));
+    second.send(request({ text: 'never generated' }, { stream }));
     await until(async () => (await engineHealth(service)).queued === 1);
     second.socket.destroy();
     await until(async () => (await engineHealth(service)).queued === 0);
@@ -142,7 +141,7 @@ test('a caller that hangs up in the queue leaves its place, and who has the slot
   await chunksThrough(first, '"delta":{"content":');
 });
 
-test('a caller that hangs up while earlier answers of its pipeline are due takes all of them along', async () => {
+test('a client that disconnects ends all requests of its pipeline', async () => {
   using wire = await Wire.open(service.url);
   wire.send(streamed({ tokenMs: FOREVER }) + streamed({ tokenMs: FOREVER }));
   await until(async () => (await engineHealth(service)).queued === 1);
@@ -151,7 +150,7 @@ test('a caller that hangs up while earlier answers of its pipeline are due takes
   await assertServes();
 });
 
-test('a caller that reads nothing is ended after stallMs, and little was generated for it', async () => {
+test('a client that reads nothing is disconnected after stallMs, before much is generated', async () => {
   const before = requestLog(service).length;
   using wire = await Wire.open(service.url);
   wire.socket.pause();
@@ -160,7 +159,7 @@ test('a caller that reads nothing is ended after stallMs, and little was generat
   const line = requestLog(service)[before];
   assert.equal(line?.['code'], 'hung_up');
   assert.equal(line['cause'], 'the client stopped reading the response');
-  // A chunk has some 200 bytes: what the buffers of the connection hold, and far from all of it.
+  // A chunk has about 200 bytes; the buffers of the connection hold far fewer tokens than requested.
   assert.ok(Number(line['completionTokens']) < 250_000, String(line['completionTokens']));
   await atRest(service);
   await assertServes();
@@ -185,7 +184,7 @@ test('a client that reads nothing of a whole response is disconnected after stal
   assert.ok((await wire.rest()).length < 8 * prompt.length);
 });
 
-test('a caller that reads in small pieces gets its whole stream', async () => {
+test('a client that reads slowly gets the whole stream', async () => {
   using wire = await Wire.open(service.url);
   let pauses = 0;
   wire.socket.on('data', () => {
@@ -194,21 +193,20 @@ test('a caller that reads in small pieces gets its whole stream', async () => {
     setImmediate(() => wire.socket.resume());
   });
   wire.send(streamed({ tokens: 40_000 }));
-  const { body } = await wire.answer();
+  const { body } = await wire.response();
   assert.ok(pauses > 50, String(pauses));
   assert.equal(body.match(/"delta":\{"content":/g)?.length, 40_000);
-  // Comments come wherever the stream was silent.
   const frames = body.replaceAll(KEEP_ALIVE, '');
   assert.match(frames, /"completion_tokens":40000,.*\n\ndata: \[DONE\]\n\n$/);
 });
 
-test('a long stream at full speed is whole and in order', async () => {
-  const answer = await post(service, '/v1/completions', {
+test('a long stream at full speed is complete and in order', async () => {
+  const response = await post(service, '/v1/completions', {
     model: 'test/scripted',
     prompt: scripted({ tokens: 30_000 }),
     stream: true,
   });
-  const frames = (await answer.text()).split('\n\n').filter((frame) => !KEEP_ALIVE.startsWith(frame));
+  const frames = (await response.text()).split('\n\n').filter((frame) => !KEEP_ALIVE.startsWith(frame));
   const whole = await post(service, '/v1/completions', {
     model: 'test/scripted',
     prompt: scripted({ tokens: 30_000 }),
@@ -223,17 +221,17 @@ test('a long stream at full speed is whole and in order', async () => {
   assert.equal(texts.join(''), choices[0]?.text);
 });
 
-test('whenever callers leave, everything is given back', async () => {
-  const callers = Array.from({ length: 30 }, async (_, index) => {
+test('all resources are released whenever clients disconnect', async () => {
+  const clients = Array.from({ length: 30 }, async (_, index) => {
     using wire = await Wire.open(service.url);
     wire.send(request({ tokens: 20, tokenMs: index % 3 }, { stream: index % 4 !== 0 }));
-    // Some leave at once, some in the queue, some after one to four chunks.
+    // Some disconnect at once, some in the queue, some after a few chunks.
     if (index % 5 === 0) return;
-    if (index % 4 === 0) return void (await wire.answer());
+    if (index % 4 === 0) return void (await wire.response());
     await wire.head();
     for (let chunks = index % 7; chunks > 0; chunks--) if ((await wire.chunk()) === null) return;
   });
-  await Promise.all(callers);
+  await Promise.all(clients);
   await atRest(service);
   await assertServes();
   assert.doesNotMatch(service.log(), /unexpected error/);

@@ -14,7 +14,7 @@ const length = `Content-Length: ${Buffer.byteLength(body)}`;
 const key = `Authorization: Bearer ${service.key}`;
 const CHUNKED = 'Transfer-Encoding: chunked';
 
-/** A chat request with exactly these headers. */
+/** Builds a chat request with exactly these headers. */
 const request = (headers: readonly string[], version = 'HTTP/1.1', sent = body): string =>
   `POST /v1/chat/completions ${version}\r\n${headers.map((line) => `${line}\r\n`).join('')}\r\n${sent}`;
 
@@ -68,7 +68,7 @@ test('a request that expects 100-continue gets it, and then its response', async
   using wire = await Wire.open(service.url);
   wire.send(request(['Host: a', key, length, 'Expect: 100-continue'], 'HTTP/1.1', ''));
   assert.equal((await wire.head()).status, 100);
-  assert.equal((await wire.send(body).answer()).status, 200);
+  assert.equal((await wire.send(body).response()).status, 200);
 });
 
 for (const method of METHODS.filter((name) => !['GET', 'HEAD', 'OPTIONS', 'POST'].includes(name))) {

@@ -16,34 +16,34 @@ const hello = JSON.stringify(chat(scripted({ text: 'Hello' })));
 const unfinished: Record<string, string> = {
   'half a body': requestText(CHAT, { ...key, 'Content-Length': String(hello.length + 1) }) + hello,
   'half a body in chunks': `${requestText(CHAT, { ...key, 'Transfer-Encoding': 'chunked' })}5\r\n{"mod`,
-  'half of the headers': `${CHAT} HTTP/1.1\r\nHost: sluice.test\r\nX-Half: `,
-  'half of a request line': 'POST /v1/chat',
+  'half its headers': `${CHAT} HTTP/1.1\r\nHost: sluice.test\r\nX-Half: `,
+  'half a request line': 'POST /v1/chat',
 };
 
-// All at once: each waits for the same clock.
-test('a request that does not come to its end', { concurrency: true }, async (group) => {
+// Concurrently, because each waits for the same timeout.
+test('an incomplete request', { concurrency: true }, async (group) => {
   for (const [name, bytes] of Object.entries(unfinished)) {
-    group.test(`${name} is 408, and the connection ends`, async () => {
+    group.test(`with ${name} is refused with 408, and the connection ends`, async () => {
       using wire = await Wire.open(service.url);
-      assertError(await wire.send(bytes).answer(), 'request_timeout');
+      assertError(await wire.send(bytes).response(), 'request_timeout');
       assert.equal(await wire.rest(), '');
     });
   }
 
-  group.test('half the body of a refused request ends with the connection', async () => {
+  group.test('the connection of a refused request with half a body is closed', async () => {
     using wire = await Wire.open(service.url);
     wire.send(requestText(CHAT, { Authorization: 'Bearer wrong', 'Content-Length': '1000' }));
-    assertError(await wire.answer(), 'invalid_api_key');
+    assertError(await wire.response(), 'invalid_api_key');
     assert.equal(await wire.rest(), '');
   });
 });
 
-test('a connection that was opened ahead of need serves its first request after bodyMs', async () => {
+test('a connection that was opened early serves its first request after bodyMs', async () => {
   using early = await Wire.open(service.url);
   // Its 408 shows that more than bodyMs have passed since `early` was opened.
   using later = await Wire.open(service.url);
-  assertError(await later.send(unfinished['half of a request line'] ?? '').answer(), 'request_timeout');
-  const response = await early.send(requestText(CHAT, key, hello)).answer();
+  assertError(await later.send(unfinished['half a request line'] ?? '').response(), 'request_timeout');
+  const response = await early.send(requestText(CHAT, key, hello)).response();
   assert.equal(response.status, 200);
   assert.equal(response.header('keep-alive'), 'timeout=1');
 });
@@ -51,62 +51,62 @@ test('a connection that was opened ahead of need serves its first request after 
 test('a connection without a request is closed without a response, whether or not it served one', async () => {
   using unused = await Wire.open(service.url);
   using used = await Wire.open(service.url);
-  assert.equal((await used.send(requestText(CHAT, key, hello)).answer()).status, 200);
+  assert.equal((await used.send(requestText(CHAT, key, hello)).response()).status, 200);
   assert.equal(await unused.rest(), '');
   assert.equal(await used.rest(), '');
 });
 
-test('half of a second request on a connection is 408', async () => {
+test('half of a second request on a connection is refused with 408', async () => {
   using wire = await Wire.open(service.url);
-  assert.equal((await wire.send(requestText(CHAT, key, hello)).answer()).status, 200);
-  assertError(await wire.send(unfinished['half of a request line'] ?? '').answer(), 'request_timeout');
+  assert.equal((await wire.send(requestText(CHAT, key, hello)).response()).status, 200);
+  assertError(await wire.send(unfinished['half a request line'] ?? '').response(), 'request_timeout');
 });
 
-test('a request whose rest arrived while the service stood still is served', async () => {
+test('a request whose rest arrived while the service was suspended is served', async () => {
   using wire = await Wire.open(service.url);
   const text = requestText(CHAT, key, hello);
   wire.send(text.slice(0, -5));
   using later = await Wire.open(service.url);
-  assert.equal((await later.send(requestText(CHAT, key, hello)).answer()).status, 200);
+  assert.equal((await later.send(requestText(CHAT, key, hello)).response()).status, 200);
   wire.send(text.slice(-5));
   standStill(1000);
-  assert.equal((await wire.answer()).status, 200);
+  assert.equal((await wire.response()).status, 200);
 });
 
-test('the body of a refused request is read to a bound, and then the connection ends', async () => {
+test('the body of a refused request is read up to drainBytes, then the connection is closed', async () => {
   using wire = await Wire.open(service.url);
   wire.send(requestText(CHAT, { Authorization: 'Bearer wrong', 'Content-Length': '1000000000' }));
-  assertError(await wire.answer(), 'invalid_api_key');
+  assertError(await wire.response(), 'invalid_api_key');
   wire.send(Buffer.alloc(1_000_000));
   assert.equal(await wire.rest(), '');
 });
 
-test('a caller that leaves in the middle of its body takes nothing with it', async () => {
+test('a client that disconnects within its body does not affect others', async () => {
   using wire = await Wire.open(service.url);
   wire.send(unfinished['half a body'] ?? '');
   wire.socket.destroySoon();
   await wire.rest();
   using next = await Wire.open(service.url);
-  assert.equal((await next.send(requestText(CHAT, key, hello)).answer()).status, 200);
+  assert.equal((await next.send(requestText(CHAT, key, hello)).response()).status, 200);
   assert.doesNotMatch(service.log(), /unexpected error/);
 });
 
-test('more connections than may be open are closed at once, until one has gone', async () => {
+test('connections above the limit are closed at once, until another one is closed', async () => {
   await using small = await startService(scriptedYaml({}, 'limits:\n  connections: 2\n'));
-  const asked = requestText(CHAT, { Authorization: `Bearer ${small.key}` }, hello);
+  const request = requestText(CHAT, { Authorization: `Bearer ${small.key}` }, hello);
   const first = await Wire.open(small.url);
   using second = await Wire.open(small.url);
-  assert.equal((await first.send(asked).answer()).status, 200);
+  assert.equal((await first.send(request).response()).status, 200);
   using third = await Wire.open(small.url);
   assert.equal(await third.rest(), '');
-  assert.equal((await second.send(asked).answer()).status, 200);
+  assert.equal((await second.send(request).response()).status, 200);
   first[Symbol.dispose]();
   await until(async () => {
     using fourth = await Wire.open(small.url);
     return (
       (
         await fourth
-          .send(asked)
+          .send(request)
           .head()
           .catch(() => null)
       )?.status === 200

@@ -18,8 +18,8 @@ import { Management } from '../management.ts';
 import { exchange, requestText, transcript, Wire } from './wire.ts';
 
 /**
- * Every shape of the wire, byte by byte, against a file of `golden/`. Ids and times are masked there, and Node's own
- * headers left out. `SLUICE_WRITE_GOLDEN=1` writes the files; read what changed before believing it.
+ * Compares each kind of response with a file in `golden/`, with IDs and times masked and Node's own headers left out.
+ * `SLUICE_WRITE_GOLDEN=1` writes the files; review the changes.
  */
 const service = await startService(scriptedYaml({ contextTokens: 200 }));
 after(() => service[Symbol.asyncDispose]());
@@ -126,23 +126,23 @@ const cases: Cases = {
 };
 
 /**
- * Services in which other answers are the right ones: one whose model loads, one that stops, one of narrow limits, one
- * of small plans, one whose database another process holds.
+ * Services in other states: one whose model is loading, one that is stopping, one with low request limits, one with
+ * small plans, one whose database is locked by another process.
  */
 const loading = await spawnService(scriptedYaml({ loadMs: 2_000_000_000 }));
 after(() => loading[Symbol.asyncDispose]());
-const made = await runCli(['keys', 'create', '--name', 'test'], loading.env);
-const early = { Authorization: `Bearer ${made.stdout.trim()}` };
+const created = await runCli(['keys', 'create', '--name', 'test'], loading.env);
+const loadingKey = { Authorization: `Bearer ${created.stdout.trim()}` };
 await until(() => loading.stdout().includes('Loading'));
 
 const stopping = await startService();
 after(() => stopping[Symbol.asyncDispose]());
 await stopping.service.drain();
-const late = { Authorization: `Bearer ${stopping.key}` };
+const stoppingKey = { Authorization: `Bearer ${stopping.key}` };
 
 const narrow = await startService(scriptedYaml({}, 'limits: {bodyMs: 1000, bodyBytes: 1024}\n'));
 after(() => narrow[Symbol.asyncDispose]());
-const strict = { Authorization: `Bearer ${narrow.key}` };
+const narrowKey = { Authorization: `Bearer ${narrow.key}` };
 
 const metered = await startService(
   scriptedYaml(
@@ -161,7 +161,7 @@ defaultPlan: open
 `,
   ).replace('    engine:', `    pricing: {prompt: '100', completion: '100'}\n    engine:`),
   {},
-  // What is used up stays so.
+  // Limits do not refill.
   new HeldClock(),
 );
 after(() => metered[Symbol.asyncDispose]());
@@ -172,39 +172,39 @@ for (const plan of PLANS) {
   const { key: text } = await manager.caller(plan);
   callers.set(plan, { Authorization: `Bearer ${text}`, 'Content-Type': 'application/json' });
 }
-const on = (plan: (typeof PLANS)[number]) => callers.get(plan) ?? {};
+const withPlan = (plan: (typeof PLANS)[number]) => callers.get(plan) ?? {};
 const allowing = await manager.caller('requests', { allowed_models: ['test/other'] });
-const elsewhere = { Authorization: `Bearer ${allowing.key}` };
+const otherModelKey = { Authorization: `Bearer ${allowing.key}` };
 const limited = await manager.caller(null, { limits: { requests_per_minute: 1 } });
-const keyed = { Authorization: `Bearer ${limited.key}` };
-// What one minute, day or month allows is used up before the cases come.
+const limitedKey = { Authorization: `Bearer ${limited.key}` };
+// Uses up what one minute, day or month allows.
 for (const headers of [
-  on('requests'),
-  on('bursts'),
-  on('bursts'),
-  on('model'),
-  on('tokens'),
-  on('spent'),
-  keyed,
+  withPlan('requests'),
+  withPlan('bursts'),
+  withPlan('bursts'),
+  withPlan('model'),
+  withPlan('tokens'),
+  withPlan('spent'),
+  limitedKey,
 ]) {
   const used = await exchange(metered.url, requestText(CHAT, headers, chat(hello, { max_tokens: 2 })));
   assert.equal(used.status, 200, used.body);
 }
 const running = await Wire.open(metered.url);
 after(() => running[Symbol.dispose]());
-running.send(requestText(CHAT, on('single'), chat(scripted({ tokenMs: 1_000_000 }), { stream: true })));
+running.send(requestText(CHAT, withPlan('single'), chat(scripted({ tokenMs: 1_000_000 }), { stream: true })));
 assert.equal((await running.head()).status, 200);
 
 const locked = await startService();
 after(() => locked[Symbol.asyncDispose]());
 const lockedAdmin = await locked.service.keys.create({ name: 'admin', kind: 'admin' });
-const kept = { Authorization: `Bearer ${locked.key}` };
+const lockedKey = { Authorization: `Bearer ${locked.key}` };
 const lock = new DatabaseSync(join(locked.home, 'sluice.db'));
 lock.exec('begin immediate');
 after(() => lock.close());
-// The first one finds out, when SQLite has waited for as long as it does.
-const found = await exchange(locked.url, requestText(CHAT, kept, chat(hello)));
-assert.equal(found.status, 503);
+// The first request waits for SQLite's timeout.
+const first = await exchange(locked.url, requestText(CHAT, lockedKey, chat(hello)));
+assert.equal(first.status, 503);
 
 const states: [url: string, cases: Cases][] = [
   [service.url, cases],
@@ -214,15 +214,15 @@ const states: [url: string, cases: Cases][] = [
       'loading-readyz': ['GET /readyz'],
       'loading-models': ['GET /v1/models'],
       'loading-model': [`GET /v1/models/${MODEL}`],
-      'loading-chat': [CHAT, early, chat(hello)],
-      'loading-chat-stream': [CHAT, early, chat(hello, { stream: true })],
+      'loading-chat': [CHAT, loadingKey, chat(hello)],
+      'loading-chat-stream': [CHAT, loadingKey, chat(hello, { stream: true })],
     },
   ],
   [
     stopping.url,
     {
       'stopping-readyz': ['GET /readyz'],
-      'stopping-chat': [CHAT, late, chat(hello)],
+      'stopping-chat': [CHAT, stoppingKey, chat(hello)],
       'stopping-unauthorized': [CHAT, {}, chat(hello)],
       'stopping-models': ['GET /v1/models'],
     },
@@ -230,61 +230,61 @@ const states: [url: string, cases: Cases][] = [
   [
     narrow.url,
     {
-      'body-too-large': [CHAT, strict, chat('x'.repeat(1024))],
-      'half-a-body': [CHAT, { ...strict, 'Content-Length': '10' }],
+      'body-too-large': [CHAT, narrowKey, chat('x'.repeat(1024))],
+      'half-a-body': [CHAT, { ...narrowKey, 'Content-Length': '10' }],
       'headers-too-large': ['GET /v1/models', { 'X-Long': 'x'.repeat(20_000) }],
     },
   ],
   [
     metered.url,
     {
-      'limit-requests': [CHAT, on('requests'), chat(hello)],
-      'limit-requests-stream': [CHAT, on('requests'), chat(hello, { stream: true })],
-      'limit-requests-text': [TEXT, on('requests'), text()],
-      'limit-requests-from-a-page': [CHAT, { ...on('requests'), ...browser }, chat(hello)],
-      'limit-requests-burst': [CHAT, on('bursts'), chat(hello)],
-      'limit-requests-of-model': [CHAT, on('model'), chat(hello)],
-      'limit-requests-of-key': [CHAT, keyed, chat(hello)],
-      'limit-tokens': [CHAT, on('tokens'), chat(hello)],
-      'limit-in-flight': [CHAT, on('single'), chat(hello)],
-      'limit-never': [CHAT, on('small'), chat(hello, { max_tokens: 50 })],
-      'limit-used-up': [CHAT, on('spent'), chat(hello, { max_tokens: 9 })],
-      'limit-usd': [CHAT, on('poor'), chat(hello)],
-      'limited-bad-request': [CHAT, on('tokens'), chat(hello, { temperature: 3 })],
-      'model-not-allowed': [CHAT, elsewhere, chat(hello)],
-      'models-allowed': ['GET /v1/models', elsewhere],
-      'model-of-others': [`GET /v1/models/${MODEL}`, elsewhere],
+      'limit-requests': [CHAT, withPlan('requests'), chat(hello)],
+      'limit-requests-stream': [CHAT, withPlan('requests'), chat(hello, { stream: true })],
+      'limit-requests-text': [TEXT, withPlan('requests'), text()],
+      'limit-requests-from-a-page': [CHAT, { ...withPlan('requests'), ...browser }, chat(hello)],
+      'limit-requests-burst': [CHAT, withPlan('bursts'), chat(hello)],
+      'limit-requests-of-model': [CHAT, withPlan('model'), chat(hello)],
+      'limit-requests-of-key': [CHAT, limitedKey, chat(hello)],
+      'limit-tokens': [CHAT, withPlan('tokens'), chat(hello)],
+      'limit-in-flight': [CHAT, withPlan('single'), chat(hello)],
+      'limit-never': [CHAT, withPlan('small'), chat(hello, { max_tokens: 50 })],
+      'limit-used-up': [CHAT, withPlan('spent'), chat(hello, { max_tokens: 9 })],
+      'limit-usd': [CHAT, withPlan('poor'), chat(hello)],
+      'limited-bad-request': [CHAT, withPlan('tokens'), chat(hello, { temperature: 3 })],
+      'model-not-allowed': [CHAT, otherModelKey, chat(hello)],
+      'models-allowed': ['GET /v1/models', otherModelKey],
+      'model-of-others': [`GET /v1/models/${MODEL}`, otherModelKey],
     },
   ],
   [
     locked.url,
     {
-      'storage-chat': [CHAT, kept, chat(hello)],
-      'storage-chat-stream': [CHAT, kept, chat(hello, { stream: true })],
+      'storage-chat': [CHAT, lockedKey, chat(hello)],
+      'storage-chat-stream': [CHAT, lockedKey, chat(hello, { stream: true })],
       'storage-readyz': ['GET /readyz'],
-      'storage-models': ['GET /v1/models', kept],
+      'storage-models': ['GET /v1/models', lockedKey],
     },
   ],
 ];
 
 for (const [url, each] of states) {
   for (const [name, [start, headers, body]] of Object.entries(each)) {
-    test(`the wire: ${name}`, async () => {
-      const answer = await exchange(url, requestText(start, headers, body), start.split(' ', 1)[0]);
-      const seen = `> ${start}\n${transcript(answer)}`;
+    test(`the response matches golden/${name}.http`, async () => {
+      const response = await exchange(url, requestText(start, headers, body), start.split(' ', 1)[0]);
+      const seen = `> ${start}\n${transcript(response)}`;
       const file = join(import.meta.dirname, 'golden', `${name}.http`);
       if (process.env.SLUICE_WRITE_GOLDEN) writeFileSync(file, seen);
       assert.equal(seen, readFileSync(file, 'utf8'));
-      for (const chunk of answer.chunks ?? []) {
-        assert.match(chunk, /^(data: |: ).*\n\n$/s, 'a chunk of the transfer holds whole frames');
+      for (const chunk of response.chunks ?? []) {
+        assert.match(chunk, /^(data: |: ).*\n\n$/s, 'a chunk contains whole frames');
       }
     });
   }
 }
 
-test('an admin is told why the ledger cannot be written', async () => {
-  const asked = requestText('GET /readyz', { Authorization: `Bearer ${lockedAdmin.key.reveal()}` });
-  const { status, body } = await exchange(locked.url, asked);
+test('an admin key sees why the ledger is not writable', async () => {
+  const request = requestText('GET /readyz', { Authorization: `Bearer ${lockedAdmin.key.reveal()}` });
+  const { status, body } = await exchange(locked.url, request);
   assert.equal(status, 503);
   const { ledger, ...rest } = JSON.parse(body) as Record<string, unknown> & {
     ledger: { sinceMs: number; reason: string };
@@ -294,7 +294,7 @@ test('an admin is told why the ledger cannot be written', async () => {
   assert.match(ledger.reason, /is locked by another process/);
 });
 
-test('each file of golden/ is the answer to a request here', () => {
+test('each file of golden/ belongs to a case', () => {
   const names = states.flatMap(([, each]) => Object.keys(each)).map((name) => `${name}.http`);
   assert.deepEqual(readdirSync(join(import.meta.dirname, 'golden')).sort(), names.sort());
 });

@@ -3,25 +3,24 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { ERRORS, type ErrorCode } from '../../src/errors.ts';
 
-/** One answer as it stood on the connection. */
-export interface WireAnswer {
+/** A response as it was sent. */
+export interface WireResponse {
   status: number;
-  /** The status line as it came. */
   statusLine: string;
-  /** Names as they were written, in the order in which they were. */
+  /** In their order and case. */
   headers: readonly (readonly [name: string, value: string])[];
-  /** The value of a header, whatever the case of its name; null where there is none. */
+  /** Returns a header by its lowercase name; null: none. */
   header(name: string): string | null;
   body: string;
-  /** The parts of a chunked body, one for each chunk of the transfer coding; null where the body had a length. */
+  /** The chunks of the body; null: not chunked. */
   chunks: readonly string[] | null;
 }
 
-/** A connection to a service that speaks HTTP/1.1 byte by byte: what a client library would hide can be seen. */
+/** A raw HTTP/1.1 connection, which shows what client libraries hide. */
 export class Wire implements Disposable {
   readonly socket: Socket;
   #received: Buffer = Buffer.alloc(0);
-  #over = false;
+  #ended = false;
   #wake: () => void = () => {};
 
   private constructor(socket: Socket) {
@@ -32,7 +31,7 @@ export class Wire implements Disposable {
     });
     for (const event of ['end', 'close', 'error']) {
       socket.on(event, () => {
-        this.#over = true;
+        this.#ended = true;
         this.#wake();
       });
     }
@@ -51,8 +50,8 @@ export class Wire implements Disposable {
     return this;
   }
 
-  /** Reads one answer whole. Rejects when the connection ends in the middle of it. */
-  async answer(method = 'GET'): Promise<WireAnswer> {
+  /** Reads a whole response. Rejects if the connection ends within it. */
+  async response(method = 'GET'): Promise<WireResponse> {
     const head = await this.head();
     if (method === 'HEAD' || head.status === 204 || head.status < 200) return head;
     if (head.header('transfer-encoding') === 'chunked') {
@@ -61,12 +60,12 @@ export class Wire implements Disposable {
       return { ...head, chunks, body: chunks.join('') };
     }
     const length = head.header('content-length');
-    if (length === null) throw new Error(`the answer has neither length nor chunks: ${head.statusLine}`);
+    if (length === null) throw new Error(`the response has neither length nor chunks: ${head.statusLine}`);
     return { ...head, body: (await this.#take(Number(length))).toString() };
   }
 
-  /** Reads the status line and the headers only. */
-  async head(): Promise<WireAnswer> {
+  /** Reads only the status line and the headers. */
+  async head(): Promise<WireResponse> {
     const text = (await this.#takeThrough('\r\n\r\n')).toString();
     const [statusLine = '', ...lines] = text.slice(0, -4).split('\r\n');
     const headers = lines.map((line) => {
@@ -82,20 +81,20 @@ export class Wire implements Disposable {
   async chunk(): Promise<string | null> {
     const size = Number.parseInt((await this.#takeThrough('\r\n')).toString(), 16);
     const bytes = await this.#take(size + 2);
-    if (bytes.subarray(size).toString() !== '\r\n') throw new Error('a chunk does not end where it says');
+    if (bytes.subarray(size).toString() !== '\r\n') throw new Error('a chunk does not end at its length');
     return size === 0 ? null : bytes.subarray(0, size).toString();
   }
 
-  /** Reads what is left of a chunked body, to its end. */
+  /** Reads the rest of a chunked body. */
   async restOfBody(): Promise<string> {
     let text = '';
     for (let chunk = await this.chunk(); chunk !== null; chunk = await this.chunk()) text += chunk;
     return text;
   }
 
-  /** Resolves once the server has closed its side, or the connection is gone, with what came and was not read. */
+  /** Returns unread bytes once the server has closed its side or the connection. */
   async rest(): Promise<string> {
-    while (!this.#over) await this.#more();
+    while (!this.#ended) await this.#more();
     return this.#received.toString();
   }
 
@@ -119,7 +118,7 @@ export class Wire implements Disposable {
   }
 
   async #moreOrFail(): Promise<void> {
-    if (this.#over)
+    if (this.#ended)
       throw new Error(`the connection ended after ${JSON.stringify(this.#received.toString())}`);
     await this.#more();
   }
@@ -129,21 +128,20 @@ export class Wire implements Disposable {
   }
 }
 
-/** Sends one request on a connection of its own and reads its answer. */
+/** Sends a request on a new connection and reads the response. */
 export async function exchange(
   url: string,
   request: string | Uint8Array,
   method?: string,
-): Promise<WireAnswer> {
+): Promise<WireResponse> {
   using wire = await Wire.open(url);
-  return await wire.send(request).answer(method);
+  return await wire.send(request).response(method);
 }
 
-/** Asserts that a stream ends with an error frame of this code and `[DONE]`; the completion tokens that it tells. */
+/** Asserts that a stream ends with this error and `[DONE]`, and returns the completion tokens of the error frame. */
 export function assertEndsWith(stream: string, code: ErrorCode): number {
   const frames = stream.split('\n\n');
   assert.deepEqual(frames.slice(-2), ['data: [DONE]', ''], stream);
-  // What else the frame may be, the assertion tells.
   const { error, usage } = JSON.parse((frames.at(-3) ?? '').slice('data: '.length)) as {
     error?: { code: string };
     usage?: { completion_tokens: number };
@@ -152,7 +150,7 @@ export function assertEndsWith(stream: string, code: ErrorCode): number {
   return usage?.completion_tokens ?? NaN;
 }
 
-/** A request as bytes. A body that is an object goes as JSON, with its length. */
+/** Builds a request. An object becomes a JSON body with its `Content-Length`. */
 export function requestText(
   start: string,
   headers: Readonly<Record<string, string>> = {},
@@ -166,19 +164,19 @@ export function requestText(
   return `${start} HTTP/1.1\r\n${lines.join('')}${length}\r\n${text}`;
 }
 
-/** Headers of Node and of the transfer, which the interface says nothing of. */
-const UNNAMED = new Set(['date', 'connection', 'keep-alive', 'transfer-encoding']);
+/** Headers that Node adds. */
+const IGNORED_HEADERS = new Set(['date', 'connection', 'keep-alive', 'transfer-encoding']);
 
-/** An answer as text to compare: status line, headers, body; with what differs from run to run masked. */
-export function transcript(answer: WireAnswer): string {
-  const headers = answer.headers.filter(([name]) => !UNNAMED.has(name.toLowerCase()));
-  const lines = [answer.statusLine, ...headers.map(([name, value]) => `${name}: ${value}`)];
-  return mask(`${lines.join('\n')}\n\n${answer.body}`);
+/** Formats a response for comparison, with varying values masked. */
+export function transcript(response: WireResponse): string {
+  const headers = response.headers.filter(([name]) => !IGNORED_HEADERS.has(name.toLowerCase()));
+  const lines = [response.statusLine, ...headers.map(([name, value]) => `${name}: ${value}`)];
+  return mask(`${lines.join('\n')}\n\n${response.body}`);
 }
 
 /**
- * Ids and times, which are of one length each, so that a `content-length` is not touched by masking; what is left of
- * limits; and how long to wait, with the length of a body that says it.
+ * Masks IDs and times (whose lengths are fixed, so that `content-length` stays the same), remaining limits, and waits
+ * together with the length of a body that contains one.
  */
 export function mask(text: string): string {
   const waits = text.includes('Try again in ');
@@ -194,17 +192,16 @@ export function mask(text: string): string {
     .replaceAll(/^(retry-after-ms): (?!1000$)\d+$/gm, '$1: <milliseconds>');
 }
 
-/** Asserts that an answer is the error of this code: status and type of the table, and all four fields in their order. */
+/** Asserts that a response is this error, with the status and type of the table and the four fields in order. */
 export function assertError(
-  answer: { status: number; body: string },
+  response: { status: number; body: string },
   code: ErrorCode,
   param: string | null = null,
 ): void {
-  // Whatever else the body is, reading its fields below fails as the assertion that it is.
-  const { error } = JSON.parse(answer.body) as { error: { message: string } };
+  const { error } = JSON.parse(response.body) as { error: { message: string } };
   const [status, type] = ERRORS[code];
   const { message } = error;
-  assert.equal(answer.body, JSON.stringify({ error: { message, type, param, code } }));
-  assert.equal(answer.status, status);
+  assert.equal(response.body, JSON.stringify({ error: { message, type, param, code } }));
+  assert.equal(response.status, status);
   assert.ok(message.length > 0);
 }

@@ -4,8 +4,8 @@ import { ServiceError } from '../../src/errors.ts';
 import { countAttempt, resetAttempts, type Attempt } from '../../src/identity/attempts.ts';
 import { testDatabases } from '../servers.ts';
 
-/** How many of so many attempts were let through. */
-async function passed(times: number, attempt: () => Promise<void>): Promise<number> {
+/** Makes concurrent attempts and returns how many were accepted. */
+async function countAccepted(times: number, attempt: () => Promise<void>): Promise<number> {
   const results = await Promise.allSettled(Array.from({ length: times }, attempt));
   for (const result of results) {
     if (result.status === 'fulfilled') continue;
@@ -17,31 +17,38 @@ async function passed(times: number, attempt: () => Promise<void>): Promise<numb
 
 for (const kind of testDatabases()) {
   describe(kind.name, () => {
-    test('copies of the service count together', async () => {
+    test('instances count together', async () => {
       await using database = await kind.open();
       await using other = await database.again();
-      const copies = [database, other];
+      const instances = [database, other];
       let n = 0;
       const by = { ip: '192.0.2.1', person: 'zoe@example.com' };
-      assert.equal(await passed(30, () => countAttempt(copies[n++ % 2] ?? database, 'signIn', by)), 10);
+      assert.equal(
+        await countAccepted(30, () => countAttempt(instances[n++ % 2] ?? database, 'signIn', by)),
+        10,
+      );
     });
 
-    test('one address is bounded over all people, one person over all addresses', async () => {
+    test('attempts are limited by address over all users, and by user over all addresses', async () => {
       await using database = await kind.open();
       let n = 0;
       const signIn = (by: { ip: string; person: string }) => countAttempt(database, 'signIn', by);
-      assert.equal(await passed(80, () => signIn({ ip: '192.0.2.1', person: `${++n}@example.com` })), 60);
       assert.equal(
-        await passed(80, () => signIn({ ip: `198.51.100.${++n}`, person: 'zoe@example.com' })),
+        await countAccepted(80, () => signIn({ ip: '192.0.2.1', person: `${++n}@example.com` })),
+        60,
+      );
+      assert.equal(
+        await countAccepted(80, () => signIn({ ip: `198.51.100.${++n}`, person: 'zoe@example.com' })),
         50,
       );
       await countAttempt(database, 'setUp', { ip: '192.0.2.1' });
     });
 
-    test('a network of IPv6 is one address', async () => {
+    test('an IPv6 network counts as one address', async () => {
       await using database = await kind.open();
       let n = 0;
-      const from = (ip: () => string) => passed(25, () => countAttempt(database, 'setUp', { ip: ip() }));
+      const from = (ip: () => string) =>
+        countAccepted(25, () => countAttempt(database, 'setUp', { ip: ip() }));
       assert.equal(await from(() => `2001:db8:1:2::${(++n).toString(16)}`), 20);
       assert.equal(await from(() => '2001:db8:1:2:a:b:c:d'), 0);
       assert.equal(await from(() => '2001:db8:1:3::1'), 20);
@@ -49,11 +56,11 @@ for (const kind of testDatabases()) {
       assert.equal(await from(() => `::ffff:192.0.2.${++n}`), 25);
     });
 
-    test('a count begins anew when its time has passed, and who ends it sweeps up', async () => {
+    test('a count starts again after its window, and expired counters are deleted', async () => {
       await using database = await kind.open();
       const attempt: Attempt = 'confirm';
       const by = { person: 'person_1' };
-      assert.equal(await passed(12, () => countAttempt(database, attempt, by)), 10);
+      assert.equal(await countAccepted(12, () => countAttempt(database, attempt, by)), 10);
       await countAttempt(database, attempt, { person: 'person_2' });
       await database.kysely
         .updateTable('attempts')

@@ -1,33 +1,33 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { testDatabases } from '../servers.ts';
-import { startPlace, tokenOf, type Browser, type Place } from './browser.ts';
+import { startIdentityFixture, tokenOf, type Browser, type IdentityFixture } from './fixture.ts';
 
 const PASSWORD = 'a password of theirs';
 
 for (const kind of testDatabases()) {
   describe(kind.name, () => {
-    let place: Place;
+    let fixture: IdentityFixture;
     let operator: Browser;
     let accountId = '';
     before(async () => {
-      place = await startPlace(kind);
-      operator = await place.operator();
+      fixture = await startIdentityFixture(kind);
+      operator = await fixture.operator();
       accountId = (await operator.ok('createAccount', { body: { name: 'Acme' } })).id;
     });
-    after(() => place[Symbol.asyncDispose]());
+    after(() => fixture[Symbol.asyncDispose]());
 
-    /** Invites somebody: the token of the link. */
+    /** Creates an invitation and returns the token of its link. */
     async function invite(by: Browser, email: string, role = 'member'): Promise<string> {
-      const made = await by.ok('createInvitation', { body: { account_id: accountId, email, role } });
-      assert.ok(made.link.startsWith(`${place.test.url}/invitation#`));
-      assert.equal(made.mailed, false);
-      return tokenOf(made.link);
+      const created = await by.ok('createInvitation', { body: { account_id: accountId, email, role } });
+      assert.ok(created.link.startsWith(`${fixture.test.url}/invitation#`));
+      assert.equal(created.mailed, false);
+      return tokenOf(created.link);
     }
 
-    test('somebody new accepts with a name and a password, and is signed in', async () => {
+    test('a new user accepts with a name and a password, and is signed in', async () => {
       const token = await invite(operator, ' Zoe@Example.com', 'owner');
-      const browser = place.browser();
+      const browser = fixture.browser();
       const look = await browser.ok('lookAtInvitation', { body: { token } });
       assert.deepEqual(
         { ...look, expires_at: null },
@@ -54,49 +54,49 @@ for (const kind of testDatabases()) {
         ['zoe@example.com', false, ['owner']],
       );
       for (const operation of ['lookAtInvitation', 'acceptInvitation'] as const) {
-        const used = await place.browser().call(operation, { body: { token } });
+        const used = await fixture.browser().call(operation, { body: { token } });
         assert.equal(used.code, 'invalid_link');
       }
-      const kept = await place.database.kysely.selectFrom('invitations').selectAll().execute();
-      assert.deepEqual(kept, []);
+      const stored = await fixture.database.kysely.selectFrom('invitations').selectAll().execute();
+      assert.deepEqual(stored, []);
     });
 
-    test('an owner invites and withdraws, a member and a stranger do neither', async () => {
-      const owner = place.browser();
+    test('only owners of the account can invite and withdraw', async () => {
+      const owner = fixture.browser();
       await owner.ok('signIn', { body: { email: 'zoe@example.com', password: PASSWORD } });
       const token = await invite(owner, 'max@example.com');
-      const member = place.browser();
+      const member = fixture.browser();
       await member.ok('acceptInvitation', { body: { token, name: 'Max', password: PASSWORD } });
-      const asked = { account_id: accountId, email: 'x@example.com', role: 'member' };
-      assert.equal((await member.call('createInvitation', { body: asked })).code, 'owner_required');
+      const values = { account_id: accountId, email: 'x@example.com', role: 'member' };
+      assert.equal((await member.call('createInvitation', { body: values })).code, 'owner_required');
       const open = await invite(owner, 'eve@example.com');
       const [listed] = (await owner.ok('listInvitations', { query: { account_id: accountId } })).data;
       assert.equal(listed?.email, 'eve@example.com');
       assert.equal(JSON.stringify(listed).includes(open), false);
       const params = { id: listed.id };
       assert.equal((await member.call('withdrawInvitation', { params })).code, 'owner_required');
-      // Of another account they hear nothing.
+      // Other accounts are not found.
       for (const one of [owner, member]) {
-        const other = { ...asked, account_id: 'default' };
+        const other = { ...values, account_id: 'default' };
         assert.equal((await one.call('createInvitation', { body: other })).code, 'not_found');
         const query = { account_id: 'default' };
         assert.equal((await one.call('listInvitations', { query })).code, 'not_found');
       }
       await owner.ok('withdrawInvitation', { params });
       assert.equal((await owner.call('withdrawInvitation', { params })).code, 'not_found');
-      const late = await place.browser().call('lookAtInvitation', { body: { token: open } });
+      const late = await fixture.browser().call('lookAtInvitation', { body: { token: open } });
       assert.equal(late.code, 'invalid_link');
     });
 
-    test('another invitation of the same address takes the place of the first, and it ends by itself', async () => {
+    test('a new invitation to the same address replaces the previous one, and expires', async () => {
       const first = await invite(operator, 'ann@example.com');
       const second = await invite(operator, 'ann@example.com', 'owner');
-      const browser = place.browser();
+      const browser = fixture.browser();
       assert.equal((await browser.call('lookAtInvitation', { body: { token: first } })).code, 'invalid_link');
       assert.equal((await browser.ok('lookAtInvitation', { body: { token: second } })).role, 'owner');
-      await place.database.kysely
+      await fixture.database.kysely
         .updateTable('invitations')
-        .set({ expires_at: Date.now() - 1 } as never) // Never changed but here.
+        .set({ expires_at: Date.now() - 1 } as never) // The type has no update of this column.
         .execute();
       assert.equal(
         (await browser.call('lookAtInvitation', { body: { token: second } })).code,
@@ -104,16 +104,16 @@ for (const kind of testDatabases()) {
       );
     });
 
-    test('somebody who is known accepts when they are signed in, and nobody else does for them', async () => {
+    test('an existing user must sign in to accept, and no one else can accept', async () => {
       const { id } = await operator.ok('createAccount', { body: { name: 'Second' } });
       const body = { account_id: id, email: 'max@example.com', role: 'member' };
       const token = tokenOf((await operator.ok('createInvitation', { body })).link);
-      const nobody = place.browser();
-      assert.equal((await nobody.ok('lookAtInvitation', { body: { token } })).known, true);
-      const taken = { body: { token, name: 'Eve', password: PASSWORD } };
-      assert.equal((await nobody.call('acceptInvitation', taken)).code, 'sign_in_required');
-      assert.equal((await operator.call('acceptInvitation', taken)).code, 'sign_in_required');
-      const max = place.browser();
+      const anonymous = fixture.browser();
+      assert.equal((await anonymous.ok('lookAtInvitation', { body: { token } })).known, true);
+      const accept = { body: { token, name: 'Eve', password: PASSWORD } };
+      assert.equal((await anonymous.call('acceptInvitation', accept)).code, 'sign_in_required');
+      assert.equal((await operator.call('acceptInvitation', accept)).code, 'sign_in_required');
+      const max = fixture.browser();
       await max.ok('signIn', { body: { email: 'max@example.com', password: PASSWORD } });
       await max.ok('acceptInvitation', { body: { token } });
       const { accounts } = await max.ok('getSession');
@@ -122,29 +122,29 @@ for (const kind of testDatabases()) {
       assert.deepEqual([again.code, again.param], ['conflict', 'email']);
     });
 
-    test('somebody whom an operator has made begins by the link of an operator, and by no other', async () => {
-      const made = { name: 'Ina', email: 'ina@example.com' };
-      await operator.ok('createPerson', { body: made });
-      const owner = place.browser();
+    test('a user whom an operator created can set a password only by the invitation of an operator', async () => {
+      const created = { name: 'Ina', email: 'ina@example.com' };
+      await operator.ok('createPerson', { body: created });
+      const owner = fixture.browser();
       await owner.ok('signIn', { body: { email: 'zoe@example.com', password: PASSWORD } });
-      const kept = await invite(owner, made.email);
-      const taken = { body: { token: kept, name: 'Zoe again', password: PASSWORD } };
-      assert.equal((await place.browser().call('acceptInvitation', taken)).code, 'sign_in_required');
-      const token = await invite(operator, made.email);
-      const ina = place.browser();
+      const ownerToken = await invite(owner, created.email);
+      const accept = { body: { token: ownerToken, name: 'Zoe again', password: PASSWORD } };
+      assert.equal((await fixture.browser().call('acceptInvitation', accept)).code, 'sign_in_required');
+      const token = await invite(operator, created.email);
+      const ina = fixture.browser();
       assert.equal((await ina.ok('lookAtInvitation', { body: { token } })).known, false);
       await ina.ok('acceptInvitation', { body: { token, name: 'Ina', password: PASSWORD } });
-      assert.equal((await ina.ok('getSession')).person?.email, made.email);
+      assert.equal((await ina.ok('getSession')).person?.email, created.email);
     });
 
-    test('who invites and who accepts is written down, without a name or an address', async () => {
-      const audit = await place.database.kysely.selectFrom('audit').selectAll().execute();
+    test('invitations are in the audit log, without names and addresses', async () => {
+      const audit = await fixture.database.kysely.selectFrom('audit').selectAll().execute();
       const actions = new Set(audit.map(({ action }) => action));
       for (const action of ['create', 'accept', 'withdraw']) assert.ok(actions.has(`invitation.${action}`));
       assert.doesNotMatch(JSON.stringify(audit), /@example\.com|Zoe|Max/);
     });
 
-    test('invitations to nobody, to nothing and to what is closed are refused', async () => {
+    test('invitations need a valid address and an open account', async () => {
       const { id } = await operator.ok('createAccount', { body: { name: 'Closed' } });
       await operator.ok('changeAccount', { params: { id }, body: { status: 'closed' } });
       for (const [account, email, code, param] of [
@@ -153,8 +153,8 @@ for (const kind of testDatabases()) {
         [id, 'a@example.com', 'conflict', 'account_id'],
       ] as const) {
         const body = { account_id: account, email, role: 'member' };
-        const answer = await operator.call('createInvitation', { body });
-        assert.deepEqual([answer.code, answer.param], [code, param]);
+        const response = await operator.call('createInvitation', { body });
+        assert.deepEqual([response.code, response.param], [code, param]);
       }
     });
   });

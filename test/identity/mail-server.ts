@@ -2,26 +2,24 @@ import { once } from 'node:events';
 import { SMTPServer } from 'smtp-server';
 import { until } from '../harness.ts';
 
-/** A message as it came: its header lines and its text. */
-export interface Received {
+export interface ReceivedEmail {
   to: string[];
   subject: string;
   text: string;
 }
 
 export interface MailServer extends AsyncDisposable {
-  /** `smtp` of the configuration. */
+  /** Configuration with `smtp`. */
   yaml: string;
-  /** The environment variable that the configuration names. */
   env: NodeJS.ProcessEnv;
-  received: Received[];
-  /** The next message that comes to this address. */
-  next(to: string): Promise<Received>;
+  received: ReceivedEmail[];
+  /** Waits for the next email, which must be to this address. */
+  next(to: string): Promise<ReceivedEmail>;
 }
 
-/** A mail server on this machine that takes messages of one user and keeps them. */
+/** Starts an SMTP server that stores the emails it receives. */
 export async function startMailServer(): Promise<MailServer> {
-  const received: Received[] = [];
+  const received: ReceivedEmail[] = [];
   const server = new SMTPServer({
     hideSTARTTLS: true,
     allowInsecureAuth: true,
@@ -57,15 +55,15 @@ export async function startMailServer(): Promise<MailServer> {
     async next(to) {
       await until(() => received.length > read);
       const message = received[read++];
-      if (!message?.to.includes(to)) throw new Error(`a message came to ${message?.to.join(', ')}`);
+      if (!message?.to.includes(to)) throw new Error(`an email was sent to ${message?.to.join(', ')}`);
       return message;
     },
     [Symbol.asyncDispose]: () => new Promise((closed) => server.close(() => closed())),
   };
 }
 
-/** The link in a message. */
-export function linkIn({ text }: Received): string {
+/** Returns the link in an email. */
+export function linkIn({ text }: ReceivedEmail): string {
   const link = /^http\S+#\S+$/m.exec(text)?.[0];
   if (link === undefined) throw new Error(`there is no link in ${text}`);
   return link;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { testDatabases } from '../servers.ts';
-import { OPERATOR, startPlace, tokenOf, type Browser, type Place } from './browser.ts';
+import { OPERATOR, startIdentityFixture, tokenOf, type Browser, type IdentityFixture } from './fixture.ts';
 import { linkIn, startMailServer, type MailServer } from './mail-server.ts';
 
 const { email, password } = OPERATOR;
@@ -9,42 +9,42 @@ const { email, password } = OPERATOR;
 for (const kind of testDatabases()) {
   describe(kind.name, () => {
     let mail: MailServer;
-    let place: Place;
+    let fixture: IdentityFixture;
     let operator: Browser;
     before(async () => {
       mail = await startMailServer();
-      place = await startPlace(kind, mail);
-      operator = await place.operator();
+      fixture = await startIdentityFixture(kind, mail);
+      operator = await fixture.operator();
     });
     after(async () => {
-      await place[Symbol.asyncDispose]();
+      await fixture[Symbol.asyncDispose]();
       await mail[Symbol.asyncDispose]();
     });
 
-    test('a forgotten password is answered alike whether somebody has the address or not', async () => {
-      const browser = place.browser();
+    test('a forgotten password gets the same response for known and unknown addresses', async () => {
+      const browser = fixture.browser();
       assert.equal((await browser.ok('getSession')).sign_in.password_reset, true);
-      const told = async (address: string) => {
+      const request = async (address: string) => {
         const { status, body } = await browser.call('forgotPassword', { body: { email: address } });
         return { status, body };
       };
-      const unknown = await told('eve@example.com');
-      assert.deepEqual(await told('no address'), unknown);
-      assert.deepEqual(await told(` ${email.toUpperCase()}`), unknown);
+      const unknown = await request('eve@example.com');
+      assert.deepEqual(await request('no address'), unknown);
+      assert.deepEqual(await request(` ${email.toUpperCase()}`), unknown);
       assert.equal(unknown.status, 200);
       assert.equal((await mail.next(email)).subject, 'Reset your Sluice password');
       assert.equal(mail.received.length, 1);
     });
 
-    test('the link sets a new password once, ends every session, and shows that the address is theirs', async () => {
-      await place.database.kysely.updateTable('people').set({ email_verified: 0 }).execute();
-      await place.browser().ok('forgotPassword', { body: { email } });
+    test('the link sets a new password once, ends all sessions and verifies the address', async () => {
+      await fixture.database.kysely.updateTable('people').set({ email_verified: 0 }).execute();
+      await fixture.browser().ok('forgotPassword', { body: { email } });
       const link = linkIn(await mail.next(email));
-      assert.ok(link.startsWith(`${place.test.url}/reset-password#`));
+      assert.ok(link.startsWith(`${fixture.test.url}/reset-password#`));
       const token = tokenOf(link);
-      const kept = await place.database.kysely.selectFrom('verifications').selectAll().execute();
-      assert.equal(JSON.stringify(kept).includes(token), false);
-      const browser = place.browser();
+      const stored = await fixture.database.kysely.selectFrom('verifications').selectAll().execute();
+      assert.equal(JSON.stringify(stored).includes(token), false);
+      const browser = fixture.browser();
       for (const body of [
         { token: 'x', password: 'another password' },
         { token: '', password: 'another password' },
@@ -62,45 +62,45 @@ for (const kind of testDatabases()) {
       await operator.ok('signIn', { body: { email, password: 'another password' } });
       const again = await browser.call('resetPassword', { body: { token, password } });
       assert.equal(again.code, 'invalid_link');
-      const person = await place.database.kysely.selectFrom('people').selectAll().executeTakeFirstOrThrow();
+      const person = await fixture.database.kysely.selectFrom('people').selectAll().executeTakeFirstOrThrow();
       assert.equal(person.email_verified, 1);
-      assert.ok((await place.audit()).includes(`person.change_password person:${person.id}`));
+      assert.ok((await fixture.audit()).includes(`person.change_password person:${person.id}`));
     });
 
-    test('changing the password makes links void that were sent before', async () => {
-      await place.browser().ok('forgotPassword', { body: { email } });
+    test('changing the password revokes earlier reset links', async () => {
+      await fixture.browser().ok('forgotPassword', { body: { email } });
       const token = tokenOf(linkIn(await mail.next(email)));
       const body = { current_password: 'another password', new_password: password };
       await operator.ok('changePassword', { body });
-      const late = await place
+      const late = await fixture
         .browser()
         .call('resetPassword', { body: { token, password: 'a third password' } });
       assert.equal(late.code, 'invalid_link');
     });
 
-    test('nobody can have somebody else drowned in messages', async () => {
-      await place.database.kysely.deleteFrom('attempts').execute();
+    test('the number of reset emails to a user is limited', async () => {
+      await fixture.database.kysely.deleteFrom('attempts').execute();
       const before = mail.received.length;
       const codes: (string | null)[] = [];
       for (let n = 0; n < 7; n++) {
-        codes.push((await place.browser().call('forgotPassword', { body: { email } })).code);
+        codes.push((await fixture.browser().call('forgotPassword', { body: { email } })).code);
       }
       assert.deepEqual(codes, [...Array<null>(5).fill(null), 'too_many_attempts', 'too_many_attempts']);
       for (let n = 0; n < 5; n++) await mail.next(email);
       assert.equal(mail.received.length, before + 5);
     });
 
-    test('an invitation is written to the address, with the very link that is shown', async () => {
+    test('an invitation is sent by email with the same link', async () => {
       const body = { account_id: 'default', email: 'zoe@example.com', role: 'member' };
-      const made = await operator.ok('createInvitation', { body });
-      assert.equal(made.mailed, true);
+      const created = await operator.ok('createInvitation', { body });
+      assert.equal(created.mailed, true);
       const message = await mail.next('zoe@example.com');
-      assert.equal(linkIn(message), made.link);
+      assert.equal(linkIn(message), created.link);
       assert.match(message.text, /account Default/);
     });
 
-    test('no message, link or address is in the log', () => {
-      const log = place.test.log();
+    test('the log contains no email, link or address', () => {
+      const log = fixture.test.log();
       for (const word of [
         email,
         'zoe@example.com',
@@ -113,24 +113,24 @@ for (const kind of testDatabases()) {
   });
 }
 
-test('without a mail server nobody can ask for a new password', async () => {
+test('without SMTP, passwords cannot be reset by email', async () => {
   const [sqlite] = testDatabases();
   assert.ok(sqlite);
-  await using place = await startPlace(sqlite);
-  const browser = place.browser();
+  await using fixture = await startIdentityFixture(sqlite);
+  const browser = fixture.browser();
   assert.equal((await browser.ok('getSession')).sign_in.password_reset, false);
-  const answer = await browser.call('forgotPassword', { body: { email } });
-  assert.deepEqual([answer.status, answer.code], [404, 'not_configured']);
+  const response = await browser.call('forgotPassword', { body: { email } });
+  assert.deepEqual([response.status, response.code], [404, 'not_configured']);
 });
 
-test('a mail server that does not answer is told by the log and by nothing else', async () => {
+test('a failure to send an email is only logged', async () => {
   const [sqlite] = testDatabases();
   assert.ok(sqlite);
   const yaml = `smtp: { host: 127.0.0.1, port: 1, from: 'sluice@example.org' }\n`;
-  await using place = await startPlace(sqlite, { yaml });
-  await place.operator();
-  await place.browser().ok('forgotPassword', { body: { email } });
-  await place.test.service[Symbol.asyncDispose]();
-  assert.match(place.test.log(), /email not sent/);
-  assert.equal(place.test.log().includes(email), false);
+  await using fixture = await startIdentityFixture(sqlite, { yaml });
+  await fixture.operator();
+  await fixture.browser().ok('forgotPassword', { body: { email } });
+  await fixture.test.service[Symbol.asyncDispose]();
+  assert.match(fixture.test.log(), /email not sent/);
+  assert.equal(fixture.test.log().includes(email), false);
 });

@@ -1,24 +1,24 @@
 import { createServer, type Server } from 'node:http';
 import { once } from 'node:events';
 import { Provider, type Configuration } from 'oidc-provider';
-import type { Browser } from './browser.ts';
+import type { Browser } from './fixture.ts';
 
 export interface OidcServer extends AsyncDisposable {
   issuer: string;
   /** `signIn.providers` of the configuration. */
   yaml(rest?: string): string;
   env: NodeJS.ProcessEnv;
-  /** Who signs in there next, by the name that never changes. */
+  /** The user who signs in next. */
   person: { sub: string; email: string; email_verified: boolean; name: string };
-  /** Whether the person says no. */
+  /** Whether the user declines. */
   refuses: boolean;
-  /** Goes where the service has sent the browser, signs in there, and comes back: where the service sends it next. */
+  /** Follows the redirect to the provider, signs in, and returns where the service redirects next. */
   visit(browser: Browser, url: string): Promise<string>;
-  /** Begins, for a service that is called back at this address. */
+  /** Starts the provider for a service with this callback URL. */
   serve(redirectUri: string): void;
 }
 
-/** A real OpenID Connect provider, whose people sign in without being asked. */
+/** Starts a real OpenID Connect provider without a sign-in page. */
 export async function startOidcProvider(): Promise<OidcServer> {
   const server = createServer();
   server.listen(0, '127.0.0.1');
@@ -36,9 +36,9 @@ ${rest}`,
     refuses: false,
     serve: (redirectUri) => serve(server, state, redirectUri),
     async visit(browser, url) {
-      const back = await travel(url, issuer);
-      const answer = await browser.fetch('GET', back.slice(new URL(back).origin.length));
-      return answer.headers.get('location') ?? '';
+      const callbackUrl = await followRedirects(url, issuer);
+      const response = await browser.fetch('GET', callbackUrl.slice(new URL(callbackUrl).origin.length));
+      return response.headers.get('location') ?? '';
     },
     [Symbol.asyncDispose]: () =>
       new Promise((closed) => {
@@ -49,7 +49,6 @@ ${rest}`,
   return state;
 }
 
-/** Answers as a provider that knows the service by this address of its. */
 function serve(server: Server, state: OidcServer, redirectUri: string): void {
   const configuration: Configuration = {
     clients: [
@@ -61,7 +60,7 @@ function serve(server: Server, state: OidcServer, redirectUri: string): void {
         response_types: ['code'],
       },
     ],
-    // As Keycloak does it: what is known of a person stands in the ID token itself.
+    // Like Keycloak: the ID token contains the claims of the user.
     conformIdTokenClaims: false,
     claims: { openid: ['sub'], email: ['email', 'email_verified'], profile: ['name'] },
     cookies: { keys: ['a key of tests'] },
@@ -87,20 +86,20 @@ function serve(server: Server, state: OidcServer, redirectUri: string): void {
   });
 }
 
-/** Follows redirects within the provider, with its cookies, to the first address elsewhere. */
-async function travel(url: string, issuer: string): Promise<string> {
+/** Follows redirects within the provider, with its cookies, and returns the first URL elsewhere. */
+async function followRedirects(url: string, issuer: string): Promise<string> {
   const cookies = new Map<string, string>();
   for (let at = url; ;) {
-    const answer = await fetch(at, {
+    const response = await fetch(at, {
       redirect: 'manual',
       headers: { cookie: [...cookies].map(([name, value]) => `${name}=${value}`).join('; ') },
     });
-    for (const set of answer.headers.getSetCookie()) {
+    for (const set of response.headers.getSetCookie()) {
       const [pair = ''] = set.split(';');
       cookies.set(pair.slice(0, pair.indexOf('=')), pair.slice(pair.indexOf('=') + 1));
     }
-    const location = answer.headers.get('location');
-    if (location === null) throw new Error(`${answer.status} at ${at}: ${await answer.text()}`);
+    const location = response.headers.get('location');
+    if (location === null) throw new Error(`${response.status} at ${at}: ${await response.text()}`);
     at = new URL(location, at).href;
     if (!at.startsWith(issuer)) return at;
   }

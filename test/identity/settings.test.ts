@@ -2,40 +2,47 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { runCli } from '../harness.ts';
 import { testDatabases } from '../servers.ts';
-import { appCode, OPERATOR, startPlace, tokenOf, type Browser, type Place } from './browser.ts';
+import {
+  appCode,
+  OPERATOR,
+  startIdentityFixture,
+  tokenOf,
+  type Browser,
+  type IdentityFixture,
+} from './fixture.ts';
 
 const { email } = OPERATOR;
 let { password } = OPERATOR;
 
 for (const kind of testDatabases()) {
   describe(kind.name, () => {
-    let place: Place;
+    let fixture: IdentityFixture;
     let operator: Browser;
     before(async () => {
       password = OPERATOR.password;
-      place = await startPlace(kind);
-      operator = await place.operator();
+      fixture = await startIdentityFixture(kind);
+      operator = await fixture.operator();
     });
-    after(() => place[Symbol.asyncDispose]());
+    after(() => fixture[Symbol.asyncDispose]());
 
-    const signedIn = async (): Promise<Browser> => {
-      const browser = place.browser();
+    const signIn = async (): Promise<Browser> => {
+      const browser = fixture.browser();
       await browser.ok('signIn', { body: { email, password } });
       return browser;
     };
 
-    test('a name is changed by its person', async () => {
+    test('users can change their name', async () => {
       assert.equal((await operator.call('changeMe', { body: { name: ' ' } })).param, 'name');
       assert.equal((await operator.ok('changeMe', { body: { name: ' Olga K. ' } })).name, 'Olga K.');
       assert.equal((await operator.ok('getSession')).person?.name, 'Olga K.');
     });
 
     test('a new password ends every other session and renews this one', async () => {
-      const other = await signedIn();
+      const other = await signIn();
       const before = new Map(operator.cookies);
       const wrong = { current_password: 'not this one', new_password: 'a new password' };
-      const answer = await operator.call('changePassword', { body: wrong });
-      assert.deepEqual([answer.code, answer.param], ['wrong_credentials', 'current_password']);
+      const response = await operator.call('changePassword', { body: wrong });
+      assert.deepEqual([response.code, response.param], ['wrong_credentials', 'current_password']);
       const none = await operator.call('changePassword', { body: { new_password: 'a new password' } });
       assert.equal(none.code, 'wrong_credentials');
       const body = { current_password: password, new_password: 'a new password' };
@@ -43,26 +50,26 @@ for (const kind of testDatabases()) {
       assert.notDeepEqual(operator.cookies, before);
       assert.equal((await operator.ok('getSession')).person?.email, email);
       assert.equal((await other.ok('getSession')).person, null);
-      const thief = place.browser();
+      const thief = fixture.browser();
       for (const [name, value] of before) thief.cookies.set(name, value);
       assert.equal((await thief.ok('getSession')).person, null);
       assert.equal((await thief.call('signIn', { body: { email, password } })).code, 'wrong_credentials');
       password = 'a new password';
     });
 
-    test('who is before an open screen cannot guess the password at will', async () => {
+    test('confirming a change with a wrong password is limited', async () => {
       const codes: (string | null)[] = [];
       for (let n = 0; n < 12; n++) {
         codes.push((await operator.call('deleteMe', { body: { password: `guess ${n}` } })).code);
       }
       assert.equal(codes[0], 'wrong_credentials');
       assert.equal(codes.at(-1), 'too_many_attempts');
-      await place.database.kysely.deleteFrom('attempts').execute();
+      await fixture.database.kysely.deleteFrom('attempts').execute();
     });
 
-    test('sessions are seen and ended, one or all others, and only by their person', async () => {
-      const one = await signedIn();
-      await signedIn();
+    test('users can list their sessions and end one or all others', async () => {
+      const one = await signIn();
+      await signIn();
       const { data } = await operator.ok('listSessions');
       assert.equal(data.length, 3);
       assert.equal(data.filter(({ current }) => current).length, 1);
@@ -70,7 +77,7 @@ for (const kind of testDatabases()) {
       const id = seen.find(({ current }) => current)?.id ?? '';
       const body = { account_id: 'default', email: 'zoe@example.com', role: 'member' };
       const token = tokenOf((await operator.ok('createInvitation', { body })).link);
-      const zoe = place.browser();
+      const zoe = fixture.browser();
       await zoe.ok('acceptInvitation', { body: { token, name: 'Zoe', password } });
       assert.equal((await zoe.call('endSession', { params: { id } })).code, 'not_found');
       await operator.ok('endSession', { params: { id } });
@@ -80,34 +87,34 @@ for (const kind of testDatabases()) {
       assert.equal((await zoe.ok('getSession')).person?.name, 'Zoe');
     });
 
-    test('the last operator stays one, until somebody else is', async () => {
+    test('the last operator cannot be removed until there is another one', async () => {
       const people = (await operator.ok('listPeople')).data;
-      const idOf = (name: string) => people.find((one) => one.name.startsWith(name))?.id ?? '';
+      const idOf = (name: string) => people.find((person) => person.name.startsWith(name))?.id ?? '';
       const mine = { params: { id: idOf('Olga') } };
-      for (const answer of [
+      for (const response of [
         await operator.call('changePerson', { ...mine, body: { operator: false } }),
         await operator.call('deletePerson', mine),
         await operator.call('deleteMe', { body: { password } }),
       ]) {
-        assert.deepEqual([answer.status, answer.code], [409, 'last_operator']);
+        assert.deepEqual([response.status, response.code], [409, 'last_operator']);
       }
       const zoe = { params: { id: idOf('Zoe') }, body: { operator: true } };
       assert.equal((await operator.ok('changePerson', zoe)).operator, true);
       await operator.ok('changePerson', zoe);
       await operator.ok('changePerson', { ...mine, body: { operator: false } });
       assert.equal((await operator.call('listPeople')).code, 'admin_required');
-      const flags = (await place.audit()).filter((line) => line.includes('make_operator'));
+      const flags = (await fixture.audit()).filter((line) => line.includes('make_operator'));
       assert.deepEqual(
         flags.map((line) => line.split(' ')[0]),
         ['person.make_operator', 'person.make_operator', 'person.unmake_operator'],
       );
     });
 
-    test('a person who deletes themself is gone, and the account stays', async () => {
+    test('users can delete their user account, and accounts are kept', async () => {
       await operator.ok('deleteMe', { body: { password } });
       assert.equal(operator.cookies.size, 0);
       assert.equal((await operator.call('signIn', { body: { email, password } })).code, 'wrong_credentials');
-      const { kysely } = place.database;
+      const { kysely } = fixture.database;
       const left = await kysely.selectFrom('people').select('name').execute();
       assert.deepEqual(
         left.map(({ name }) => name),
@@ -117,12 +124,12 @@ for (const kind of testDatabases()) {
       assert.equal((await kysely.selectFrom('accounts').selectAll().execute()).length, 1);
     });
 
-    test('the command line lets in who is locked out', async () => {
-      const zoe = place.browser();
+    test('the command line restores access for users who are locked out', async () => {
+      const zoe = fixture.browser();
       await zoe.ok('signIn', { body: { email: 'zoe@example.com', password } });
       const { uri } = await zoe.ok('beginTwoFactor', { body: { password } });
       await zoe.ok('confirmTwoFactor', { body: { code: appCode(uri) } });
-      const run = (...args: string[]) => runCli(['people', ...args], place.test.env);
+      const run = (...args: string[]) => runCli(['people', ...args], fixture.test.env);
       const [listed] = JSON.parse((await run('list', '--json')).stdout) as Record<string, unknown>[];
       assert.deepEqual(
         [listed?.email, listed?.operator, listed?.two_factor],
@@ -133,15 +140,15 @@ for (const kind of testDatabases()) {
       assert.deepEqual(await zoe.ok('signIn', { body: { email: 'zoe@example.com', password } }), {
         status: 'signed_in',
       });
-      const { stdout } = await run('password-link', 'zoe@example.com', '--url', place.test.url);
+      const { stdout } = await run('password-link', 'zoe@example.com', '--url', fixture.test.url);
       const body = { token: tokenOf(stdout.trim()), password: 'set by a link' };
-      await place.browser().ok('resetPassword', { body });
+      await fixture.browser().ok('resetPassword', { body });
       await zoe.ok('signIn', { body: { email: 'zoe@example.com', password: 'set by a link' } });
       const last = await run('unmake-operator', 'zoe@example.com');
       assert.equal(last.code, 1);
       assert.match(last.stderr, /last operator/);
       assert.equal((await run('make-operator', 'nobody@example.com')).code, 1);
-      const setUp = await runCli(['setup-link'], place.test.env);
+      const setUp = await runCli(['setup-link'], fixture.test.env);
       assert.deepEqual([setUp.code, setUp.stdout], [1, '']);
       assert.match(setUp.stderr, /already has an operator/);
     });

@@ -5,33 +5,33 @@ import { SCRYPT } from '../../src/identity/password.ts';
 import { createSetupLink } from '../../src/identity/setup.ts';
 import { SILENT } from '../../src/log.ts';
 import { testDatabases } from '../servers.ts';
-import { OPERATOR, startPlace, tokenOf } from './browser.ts';
+import { OPERATOR, startIdentityFixture, tokenOf } from './fixture.ts';
 
 const { email, password } = OPERATOR;
 
 for (const kind of testDatabases()) {
   describe(kind.name, () => {
-    test('the set-up link makes the first operator, once', async () => {
-      await using place = await startPlace(kind);
-      const { database, test: service } = place;
-      const browser = place.browser();
+    test('the setup link creates the first operator, once', async () => {
+      await using fixture = await startIdentityFixture(kind);
+      const { database, test: service } = fixture;
+      const browser = fixture.browser();
       assert.equal((await browser.ok('getSession')).setup_needed, true);
       const old = await createSetupLink(database, service.url);
       const link = await createSetupLink(database, service.url);
       assert.ok(old && link);
       assert.ok(link.startsWith(`${service.url}/setup#`));
       for (const token of ['', 'x', tokenOf(old)]) {
-        const answer = await browser.call('setUp', { body: { token, ...OPERATOR } });
-        assert.deepEqual([answer.status, answer.code, answer.param], [404, 'invalid_link', 'token']);
+        const response = await browser.call('setUp', { body: { token, ...OPERATOR } });
+        assert.deepEqual([response.status, response.code, response.param], [404, 'invalid_link', 'token']);
       }
       const body = { token: tokenOf(link), ...OPERATOR };
       assert.equal((await browser.call('setUp', { body: { ...body, name: '' } })).param, 'name');
       assert.equal((await browser.call('setUp', { body: { ...body, email: 'x' } })).param, 'email');
       assert.equal((await browser.call('setUp', { body: { ...body, password: 'short' } })).param, 'password');
-      // Two at once: one of them is the operator.
+      // Two concurrent requests: one succeeds.
       const both = await Promise.all([
         browser.call('setUp', { body }),
-        place.browser().call('setUp', { body: { ...body, email: 'eve@example.com' } }),
+        fixture.browser().call('setUp', { body: { ...body, email: 'eve@example.com' } }),
       ]);
       assert.deepEqual(
         both.map(({ status }) => status).toSorted((a, b) => a - b),
@@ -42,13 +42,13 @@ for (const kind of testDatabases()) {
         people.map(({ operator }) => operator),
         [1],
       );
-      assert.equal((await place.browser().call('setUp', { body })).code, 'invalid_link');
+      assert.equal((await fixture.browser().call('setUp', { body })).code, 'invalid_link');
       assert.equal(await createSetupLink(database, service.url), null);
     });
 
-    test('the first operator owns the default account and may do all that an admin may', async () => {
-      await using place = await startPlace(kind);
-      const browser = await place.operator();
+    test('the first operator owns the default account and can use the whole management API', async () => {
+      await using fixture = await startIdentityFixture(kind);
+      const browser = await fixture.operator();
       const session = await browser.ok('getSession');
       assert.equal(session.setup_needed, false);
       assert.equal(session.person?.email, email);
@@ -59,13 +59,13 @@ for (const kind of testDatabases()) {
         [['default', 'owner']],
       );
       assert.equal((await browser.ok('listPeople')).data.length, 1);
-      assert.equal((await place.browser().call('listPeople')).status, 401);
+      assert.equal((await fixture.browser().call('listPeople')).status, 401);
     });
 
-    test('a sign-in begins a session of its own, which signing out ends, and takes the place of the one before', async () => {
-      await using place = await startPlace(kind);
-      const first = await place.operator();
-      const browser = place.browser();
+    test('a sign-in creates a session that replaces the previous one, and signing out ends it', async () => {
+      await using fixture = await startIdentityFixture(kind);
+      const first = await fixture.operator();
+      const browser = fixture.browser();
       assert.deepEqual(await browser.ok('signIn', { body: { email: ' OLGA@example.com', password } }), {
         status: 'signed_in',
       });
@@ -73,44 +73,44 @@ for (const kind of testDatabases()) {
       await browser.ok('signIn', { body: { email, password } });
       assert.notDeepEqual(before, browser.cookies);
       assert.equal((await browser.ok('getSession')).person?.name, OPERATOR.name);
-      // Whoever has noted the old cookie has nothing.
-      const thief = place.browser();
+      // The old cookie no longer works.
+      const thief = fixture.browser();
       for (const [name, value] of before) thief.cookies.set(name, value);
       assert.equal((await thief.ok('getSession')).person, null);
-      const kept = new Map(browser.cookies);
+      const ended = new Map(browser.cookies);
       await browser.ok('signOut');
       assert.equal(browser.cookies.size, 0);
-      for (const [name, value] of kept) thief.cookies.set(name, value);
+      for (const [name, value] of ended) thief.cookies.set(name, value);
       assert.equal((await thief.ok('getSession')).person, null);
       assert.notEqual((await first.ok('getSession')).person, null);
-      assert.deepEqual((await place.audit()).filter((line) => line.startsWith('person.sign_in')).length, 2);
+      assert.deepEqual((await fixture.audit()).filter((line) => line.startsWith('person.sign_in')).length, 2);
     });
 
-    test('a wrong password and an address that nobody has are answered alike', async () => {
-      await using place = await startPlace(kind);
-      await place.operator();
-      const browser = place.browser();
+    test('a wrong password and an unknown address get the same response', async () => {
+      await using fixture = await startIdentityFixture(kind);
+      await fixture.operator();
+      const browser = fixture.browser();
       const wrong = await browser.call('signIn', { body: { email, password: 'not this one' } });
       const unknown = await browser.call('signIn', { body: { email: 'eve@example.com', password } });
       const odd = await browser.call('signIn', { body: { email: 'no address', password } });
       assert.deepEqual([wrong.status, wrong.code], [403, 'wrong_credentials']);
-      const told = ({ status, body, headers }: typeof wrong) => ({
+      const visible = ({ status, body, headers }: typeof wrong) => ({
         status,
         body,
         names: [...headers.keys()].toSorted(),
       });
-      assert.deepEqual(told(unknown), told(wrong));
-      assert.deepEqual(told(odd), told(wrong));
+      assert.deepEqual(visible(unknown), visible(wrong));
+      assert.deepEqual(visible(odd), visible(wrong));
       assert.equal(browser.cookies.size, 0);
-      const refused = (await place.audit()).filter((line) => line.startsWith('person.sign_in_refused'));
+      const refused = (await fixture.audit()).filter((line) => line.startsWith('person.sign_in_refused'));
       assert.equal(refused.length, 3);
       assert.equal(refused.filter((line) => line.endsWith('person:unknown')).length, 2);
     });
 
-    test('guessing ends for one who guesses, and not for the person', async () => {
-      await using place = await startPlace(kind);
-      await place.operator();
-      const guesser = place.browser();
+    test('guessing locks out the guesser, not the user', async () => {
+      await using fixture = await startIdentityFixture(kind);
+      await fixture.operator();
+      const guesser = fixture.browser();
       const guess = { body: { email, password: 'not this one' } };
       const codes: (string | null)[] = [];
       for (let n = 0; n < 12; n++) codes.push((await guesser.call('signIn', guess)).code);
@@ -118,29 +118,29 @@ for (const kind of testDatabases()) {
         ...Array<string>(10).fill('wrong_credentials'),
         ...Array<string>(2).fill('too_many_attempts'),
       ]);
-      // Now even the right one is not looked at, from there.
-      const answer = await guesser.call('signIn', { body: { email, password } });
-      assert.equal(answer.status, 429);
-      assert.ok(Number(answer.headers.get('retry-after')) > 60);
-      await place.browser().ok('signIn', { body: { email, password } });
+      // Now the right password is refused too, from this address.
+      const response = await guesser.call('signIn', { body: { email, password } });
+      assert.equal(response.status, 429);
+      assert.ok(Number(response.headers.get('retry-after')) > 60);
+      await fixture.browser().ok('signIn', { body: { email, password } });
     });
 
-    test('neither a session, a token for a new password nor a password can be read from the database', async () => {
-      await using place = await startPlace(kind, { passwords: SCRYPT });
-      const browser = await place.operator();
+    test('neither sessions nor passwords can be read from the database', async () => {
+      await using fixture = await startIdentityFixture(kind, { passwords: SCRYPT });
+      const browser = await fixture.operator();
       const [cookie = ''] = browser.cookies.values();
       const token = cookie.split('.')[0] ?? '';
       assert.equal(token.length, 32);
-      const rows = await place.database.kysely.selectFrom('sessions').selectAll().execute();
+      const rows = await fixture.database.kysely.selectFrom('sessions').selectAll().execute();
       assert.equal(rows.length, 1);
       assert.equal(JSON.stringify(rows).includes(token), false);
-      const credentials = await place.database.kysely.selectFrom('credentials').selectAll().execute();
+      const credentials = await fixture.database.kysely.selectFrom('credentials').selectAll().execute();
       assert.equal(JSON.stringify(credentials).includes(password), false);
       assert.match(credentials[0]?.password_hash ?? '', /^[0-9a-f]{32}:[0-9a-f]{128}$/);
-      await place.browser().ok('signIn', { body: { email, password } });
-      const wrong = await place.browser().call('signIn', { body: { email, password: 'not this one' } });
+      await fixture.browser().ok('signIn', { body: { email, password } });
+      const wrong = await fixture.browser().call('signIn', { body: { email, password: 'not this one' } });
       assert.equal(wrong.code, 'wrong_credentials');
-      assert.equal(place.test.log().includes(token), false);
+      assert.equal(fixture.test.log().includes(token), false);
     });
 
     test('passwords are hashed with scrypt by default', async () => {
@@ -151,15 +151,15 @@ for (const kind of testDatabases()) {
       assert.equal(identity.passwords, SCRYPT);
     });
 
-    test('a session says whence it is, and ends by itself', async () => {
-      await using place = await startPlace(kind);
-      const browser = await place.operator();
+    test('a session shows where it was created, and expires', async () => {
+      await using fixture = await startIdentityFixture(kind);
+      const browser = await fixture.operator();
       const { data } = await browser.ok('listSessions');
       assert.deepEqual(
         data.map(({ ip, user_agent, current }) => ({ ip, user_agent, current })),
         [{ ip: browser.ip, user_agent: 'Test/1.0', current: true }],
       );
-      const { kysely } = place.database;
+      const { kysely } = fixture.database;
       const now = Date.now();
       await kysely
         .updateTable('sessions')
@@ -178,24 +178,24 @@ for (const kind of testDatabases()) {
       assert.notEqual((await browser.ok('getSession')).person, null);
     });
 
-    test('under https the cookie is bound to the host, and never to be read by a page', async () => {
+    test('the cookie is HttpOnly, and bound to the host with https', async () => {
       for (const [yaml, name, secure] of [
         ['', 'sluice.session_token', false],
         ['publicUrl: https://console.example.com\n', '__Host-sluice.session_token', true],
       ] as const) {
-        await using place = await startPlace(kind, { yaml });
-        const link = await createSetupLink(place.database, 'https://console.example.com');
+        await using fixture = await startIdentityFixture(kind, { yaml });
+        const link = await createSetupLink(fixture.database, 'https://console.example.com');
         assert.ok(link);
-        const browser = place.browser();
+        const browser = fixture.browser();
         const headers: Record<string, string> = secure ? { origin: 'https://console.example.com' } : {};
         const body = { token: tokenOf(link), ...OPERATOR };
-        const { headers: told } = await browser.call('setUp', { body, headers });
-        const [cookie = '', ...more] = told.getSetCookie();
+        const { headers: received } = await browser.call('setUp', { body, headers });
+        const [cookie = '', ...more] = received.getSetCookie();
         assert.deepEqual(more, []);
         const attributes = cookie.split('; ');
         assert.ok(attributes[0]?.startsWith(`${name}=`), cookie);
-        for (const wanted of ['HttpOnly', 'SameSite=Lax', 'Path=/'])
-          assert.ok(attributes.includes(wanted), cookie);
+        for (const attribute of ['HttpOnly', 'SameSite=Lax', 'Path=/'])
+          assert.ok(attributes.includes(attribute), cookie);
         assert.equal(attributes.includes('Secure'), secure);
         assert.equal(
           attributes.some((one) => one.startsWith('Domain')),
@@ -208,9 +208,9 @@ for (const kind of testDatabases()) {
       }
     });
 
-    test('a stolen cookie with another signature or name opens nothing', async () => {
-      await using place = await startPlace(kind);
-      const browser = await place.operator();
+    test('a cookie with another token or name does not work', async () => {
+      await using fixture = await startIdentityFixture(kind);
+      const browser = await fixture.operator();
       const [[name = '', value = ''] = []] = browser.cookies;
       for (const [otherName, other] of [
         [name, value.slice(1)],
@@ -218,7 +218,7 @@ for (const kind of testDatabases()) {
         [name, `${'A'.repeat(32)}.x`],
         [`x${name}`, value],
       ] as const) {
-        const thief = place.browser();
+        const thief = fixture.browser();
         thief.cookies.set(otherName, other);
         assert.equal((await thief.ok('getSession')).person, null, `${otherName}=${other}`);
       }

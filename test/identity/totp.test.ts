@@ -5,7 +5,7 @@ import { matchingStep, newTotpSecret, totpCode, totpUri } from '../../src/identi
 /** `12345678901234567890`, the secret of the examples in RFC 6238, in base32. */
 const RFC_SECRET = 'GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ';
 
-test('codes are those of RFC 6238', () => {
+test('codes match RFC 6238', () => {
   for (const [seconds, code] of [
     [59, '94287082'],
     [1111111109, '07081804'],
@@ -19,7 +19,7 @@ test('codes are those of RFC 6238', () => {
   }
 });
 
-test('a code is known in its own step and its neighbours, and no farther', () => {
+test('a code is accepted in its step, the previous and the next one', () => {
   const secret = newTotpSecret();
   const now = 1_800_000_000_000;
   const step = now / 30_000;
@@ -32,7 +32,7 @@ test('a code is known in its own step and its neighbours, and no farther', () =>
   }
 });
 
-test('digits may have spaces between them, and nothing else is a code', () => {
+test('a code has six digits and may contain spaces', () => {
   const code = totpCode(RFC_SECRET, 1);
   assert.equal(matchingStep(RFC_SECRET, `${code.slice(0, 3)} ${code.slice(3)}`, 30_000), 1);
   for (const other of ['', '12345', '1234567', 'abcdef', '１２３４５６', `${code}x`]) {
@@ -40,7 +40,7 @@ test('digits may have spaces between them, and nothing else is a code', () => {
   }
 });
 
-test('the address for an app has the name of the service and of the person', () => {
+test('the URI contains the name of the service and the email address', () => {
   const uri = new URL(totpUri(RFC_SECRET, 'Sluice', 'zoe+1@example.com'));
   assert.equal(uri.protocol, 'otpauth:');
   assert.equal(decodeURIComponent(uri.pathname), '/Sluice:zoe+1@example.com');

@@ -1,9 +1,9 @@
-/** Nothing can be found out, or got, by asking often: passwords, codes, links, who is known here. */
+/** Guessing and enumeration: passwords, links, users, and resources of other accounts. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, test } from 'node:test';
 import { startService, type TestService } from '../harness.ts';
 import { OPERATOR, setupToken } from '../operator.ts';
-import { Browser, firstOperator } from './people.ts';
+import { CookieClient, firstOperator } from './cookie-client.ts';
 
 let service: TestService;
 beforeEach(async () => {
@@ -11,9 +11,9 @@ beforeEach(async () => {
 });
 afterEach(() => service[Symbol.asyncDispose]());
 
-test('a wrong password and an unknown address are told apart by nothing', async () => {
+test('a wrong password and an unknown address get the same response', async () => {
   await firstOperator(service);
-  const browser = new Browser(service.url);
+  const browser = new CookieClient(service.url);
   const wrong = await browser.call('POST', '/api/sign-in', {
     body: { email: OPERATOR.email, password: 'not this one at all' },
   });
@@ -27,12 +27,12 @@ test('a wrong password and an unknown address are told apart by nothing', async 
   );
 });
 
-test('passwords cannot be tried on and on, whatever address a header claims', async () => {
+test('guessing passwords is limited, whatever address a header claims', async () => {
   await firstOperator(service);
-  const answers = [];
+  const responses = [];
   for (let attempt = 0; attempt < 12; attempt++) {
     const address = `198.51.100.${attempt}`;
-    const answer = await new Browser(service.url).call('POST', '/api/sign-in', {
+    const response = await new CookieClient(service.url).call('POST', '/api/sign-in', {
       body: { email: OPERATOR.email, password: `no ${attempt}` },
       headers: {
         'x-forwarded-for': address,
@@ -42,19 +42,19 @@ test('passwords cannot be tried on and on, whatever address a header claims', as
         forwarded: `for=${address}`,
       },
     });
-    answers.push(answer);
+    responses.push(response);
   }
-  const last = answers.at(-1);
+  const last = responses.at(-1);
   assert.deepEqual([last?.status, last?.code], [429, 'too_many_attempts']);
   assert.ok(Number(last?.headers.get('retry-after')) > 0);
   const right = { email: OPERATOR.email, password: OPERATOR.password };
-  const late = await new Browser(service.url).call('POST', '/api/sign-in', { body: right });
-  assert.equal(late.code, 'too_many_attempts', 'the right one is refused as a wrong one is');
+  const late = await new CookieClient(service.url).call('POST', '/api/sign-in', { body: right });
+  assert.equal(late.code, 'too_many_attempts', 'the right password is refused too');
 });
 
-test('an address claimed in a header is written down nowhere', async () => {
+test('an address claimed in a header is not stored', async () => {
   const operator = await firstOperator(service);
-  const browser = new Browser(service.url);
+  const browser = new CookieClient(service.url);
   const headers = {
     'x-forwarded-for': '198.51.100.7',
     'x-sluice-ip': '198.51.100.7',
@@ -64,7 +64,7 @@ test('an address claimed in a header is written down nowhere', async () => {
     body: { email: OPERATOR.email, password: OPERATOR.password },
     headers,
   });
-  await browser.ok('POST', '/api/accounts', { body: { name: 'made' }, headers });
+  await browser.ok('POST', '/api/accounts', { body: { name: 'acme' }, headers });
   for (const path of ['/api/me/sessions', '/api/audit']) {
     const { text } = await operator.ok('GET', path);
     assert.ok(!text.includes('198.51.100.7'), text);
@@ -72,39 +72,41 @@ test('an address claimed in a header is written down nowhere', async () => {
   }
 });
 
-test('a set-up link cannot be guessed, is taken once, and the newest alone counts', async () => {
+test('only the latest setup link works', async () => {
   const older = await setupToken(service);
   const token = await setupToken(service);
-  const browser = new Browser(service.url);
+  const browser = new CookieClient(service.url);
   for (const guess of ['', 'a', token.slice(0, -1), `${token}a`, token.toLowerCase(), older]) {
-    const answer = await browser.call('POST', '/api/setup', { body: { token: guess, ...OPERATOR } });
-    assert.ok(['invalid_link', 'too_many_attempts'].includes(answer.code ?? ''), answer.text);
+    const response = await browser.call('POST', '/api/setup', { body: { token: guess, ...OPERATOR } });
+    assert.ok(['invalid_link', 'too_many_attempts'].includes(response.code ?? ''), response.text);
   }
   assert.equal(browser.cookies.size, 0);
 });
 
-test('two who use the set-up link at once do not both get in', async () => {
+test('concurrent uses of a setup link create one operator', async () => {
   const token = await setupToken(service);
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     ['a', 'b', 'c', 'd'].map((name) =>
-      new Browser(service.url).call('POST', '/api/setup', {
+      new CookieClient(service.url).call('POST', '/api/setup', {
         body: { token, ...OPERATOR, email: `${name}@acme.example` },
       }),
     ),
   );
-  assert.equal(answers.filter(({ status }) => status < 300).length, 1);
+  assert.equal(responses.filter(({ status }) => status < 300).length, 1);
 });
 
-test('a forgotten password is answered in the same way for everybody', async () => {
+test('a forgotten password gets the same response for known and unknown addresses', async () => {
   await firstOperator(service);
-  const answers = [];
+  const responses = [];
   for (const email of [OPERATOR.email, 'nobody@acme.example']) {
-    answers.push(await new Browser(service.url).call('POST', '/api/password/forgot', { body: { email } }));
+    responses.push(
+      await new CookieClient(service.url).call('POST', '/api/password/forgot', { body: { email } }),
+    );
   }
-  assert.deepEqual([answers[0]?.status, answers[0]?.text], [answers[1]?.status, answers[1]?.text]);
+  assert.deepEqual([responses[0]?.status, responses[0]?.text], [responses[1]?.status, responses[1]?.text]);
 });
 
-test("somebody else's account, key or member is not there, in the words of what nobody has", async () => {
+test('accounts, keys and members of others get the same response as ones that do not exist', async () => {
   const operator = await firstOperator(service);
   const { body: theirs } = await operator.ok('POST', '/api/accounts', { body: { name: 'theirs' } });
   const { body: key } = await operator.ok('POST', '/api/keys', {
@@ -115,7 +117,7 @@ test("somebody else's account, key or member is not there, in the words of what 
     body: { account_id: ours.id, email: 'mia@acme.example', role: 'owner' },
   });
   const token = new URL(String(invitation.link)).hash.slice(1);
-  const mia = new Browser(service.url);
+  const mia = new CookieClient(service.url);
   await mia.ok('POST', '/api/invitations/accept', {
     body: { token, name: 'Mia', password: OPERATOR.password },
   });
@@ -133,7 +135,7 @@ test("somebody else's account, key or member is not there, in the words of what 
     ['PATCH', '/api/keys/KEY', { name: 'x' }],
     ['POST', '/api/keys/KEY/revoke'],
   ] as const) {
-    const ask = async (account: string, keyId: string) => {
+    const call = async (account: string, keyId: string) => {
       const fill = (text: string) => text.replace('ID', account).replace('KEY', keyId);
       const sent = body === undefined ? {} : { body: fill(JSON.stringify(body)) };
       const { status, code, text } = await mia.call(method, fill(path), sent);
@@ -141,14 +143,14 @@ test("somebody else's account, key or member is not there, in the words of what 
       return { status, code, text };
     };
     assert.deepEqual(
-      await ask(String(theirs.id), String(key.id)),
-      await ask('acct_000000000000000000000000', 'key_000000000000000000000000'),
+      await call(String(theirs.id), String(key.id)),
+      await call('acct_000000000000000000000000', 'key_000000000000000000000000'),
     );
   }
 });
 
-test('where a sign-in leads back to is a page of the console', async () => {
-  // Whatever providers there are: the path is looked at first, or there is none to go to.
+test('the return path of a sign-in must be a page of the console', async () => {
+  // Refused either for the path or for the unknown provider.
   for (const to of [
     '//evil.test',
     'https://evil.test',
@@ -156,9 +158,9 @@ test('where a sign-in leads back to is a page of the console', async () => {
     'javascript:alert(1)',
     '\t//evil.test',
   ]) {
-    const answer = await new Browser(service.url).call('POST', '/api/sign-in/provider', {
+    const response = await new CookieClient(service.url).call('POST', '/api/sign-in/provider', {
       body: { provider: 'nobody', return_to: to },
     });
-    assert.ok(answer.status >= 400 && answer.status < 500, `${to}: ${answer.text}`);
+    assert.ok(response.status >= 400 && response.status < 500, `${to}: ${response.text}`);
   }
 });

@@ -1,12 +1,12 @@
 /**
- * What decides who may is the route that answers, and nothing else: neither what `Host` claims (CVE-2026-49468: a
- * gateway took the path to check from it), nor another spelling of the path, nor a header that names another one.
+ * Authorization depends only on the matched route: not on `Host` (CVE-2026-49468: a gateway took the path to check from
+ * it), another spelling of the path, or a header with another path.
  */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { API_ENDPOINTS } from '../../src/http/api/endpoints.ts';
 import { scriptedYaml, startService, type TestService } from '../harness.ts';
-import { exchange, requestText, type WireAnswer } from '../http/wire.ts';
+import { exchange, requestText, type WireResponse } from '../http/wire.ts';
 
 let service: TestService;
 before(async () => {
@@ -14,14 +14,14 @@ before(async () => {
 });
 after(() => service[Symbol.asyncDispose]());
 
-/** Endpoints that are not open to everybody, as requests. */
+/** Endpoints that need credentials. */
 const GUARDED = API_ENDPOINTS.filter(({ access }) => access !== 'open').map(({ method, path, access }) => ({
   method,
   access,
   path: path.replaceAll(/\{\w+\}/g, 'default'),
 }));
 
-/** Hosts from which a URL put together would have another path, query, port or user. */
+/** Hosts that give a concatenated URL another path, query, port or user. */
 const HOSTS = [
   '',
   'sluice.test/healthz?',
@@ -39,28 +39,28 @@ const HOSTS = [
   'sluice.test:healthz',
 ];
 
-test('a crafted Host opens no endpoint to nobody', async () => {
+test('a crafted Host does not bypass authentication', async () => {
   for (const { method, path } of GUARDED) {
     for (const host of HOSTS) {
-      refused(await ask(`${method} ${path}`, { Host: host }), `${method} ${path} with Host: ${host}`);
+      assertRefused(await send(`${method} ${path}`, { Host: host }), `${method} ${path} with Host: ${host}`);
     }
   }
 });
 
-test("a crafted Host opens no operator's endpoint to a caller's key", async () => {
+test('a crafted Host does not give a caller key access to operator endpoints', async () => {
   const headers = { Authorization: `Bearer ${service.key}` };
   for (const { method, path, access } of GUARDED) {
     if (access !== 'operator') continue;
     for (const host of HOSTS) {
-      refused(
-        await ask(`${method} ${path}`, { ...headers, Host: host }),
+      assertRefused(
+        await send(`${method} ${path}`, { ...headers, Host: host }),
         `${method} ${path} with Host: ${host}`,
       );
     }
   }
 });
 
-test('no header names another path or method than that of the request', async () => {
+test('headers cannot override the path or method of a request', async () => {
   for (const name of [
     'X-Original-URL',
     'X-Rewrite-URL',
@@ -68,16 +68,16 @@ test('no header names another path or method than that of the request', async ()
     'X-Forwarded-Path',
     'X-Forwarded-URI',
   ]) {
-    refused(await ask('GET /api/accounts', { [name]: '/healthz' }), name);
-    const answer = await ask('GET /healthz', { [name]: '/api/accounts' });
-    assert.deepEqual([answer.status, JSON.parse(answer.body)], [200, { status: 'ok' }], name);
+    assertRefused(await send('GET /api/accounts', { [name]: '/healthz' }), name);
+    const response = await send('GET /healthz', { [name]: '/api/accounts' });
+    assert.deepEqual([response.status, JSON.parse(response.body)], [200, { status: 'ok' }], name);
   }
   for (const name of ['X-HTTP-Method-Override', 'X-HTTP-Method', 'X-Method-Override']) {
-    refused(await ask('GET /api/accounts', { [name]: 'OPTIONS' }), name);
+    assertRefused(await send('GET /api/accounts', { [name]: 'OPTIONS' }), name);
   }
 });
 
-/** The same path as somebody writes it who hopes that one part of a service reads it in another way than the next. */
+/** Spellings of a path that parts of a service might interpret differently. */
 const SPELLINGS: readonly ((path: string) => string)[] = [
   (path) => `/${path}`,
   (path) => `//sluice.test${path}`,
@@ -111,25 +111,25 @@ const SPELLINGS: readonly ((path: string) => string)[] = [
   (path) => `http://sluice.test/healthz/..${path}`,
 ];
 
-test('no spelling of a path opens an endpoint to nobody', async () => {
+test('no spelling of a path bypasses authentication', async () => {
   for (const { method, path } of GUARDED) {
     for (const spell of SPELLINGS) {
-      refused(await ask(`${method} ${spell(path)}`), `${method} ${spell(path)}`);
+      assertRefused(await send(`${method} ${spell(path)}`), `${method} ${spell(path)}`);
     }
   }
 });
 
-test("no spelling of a path opens an operator's endpoint to a caller's key", async () => {
+test('no spelling of a path gives a caller key access to operator endpoints', async () => {
   const headers = { Authorization: `Bearer ${service.key}` };
   for (const { method, path, access } of GUARDED) {
     if (access !== 'operator') continue;
     for (const spell of SPELLINGS) {
-      refused(await ask(`${method} ${spell(path)}`, headers), `${method} ${spell(path)}`);
+      assertRefused(await send(`${method} ${spell(path)}`, headers), `${method} ${spell(path)}`);
     }
   }
 });
 
-test('no spelling of a path reaches a file beside the console', async () => {
+test('no spelling of a path reaches files outside the console', async () => {
   const files = [
     'package.json',
     '../package.json',
@@ -149,14 +149,14 @@ test('no spelling of a path reaches a file beside the console', async () => {
   ];
   for (const file of files) {
     for (const climb of climbs) {
-      const { status, body } = await ask(`GET ${climb(file)}`);
+      const { status, body } = await send(`GET ${climb(file)}`);
       assert.ok(status >= 400, `${climb(file)}: ${status}`);
       assert.doesNotMatch(body, /root:|"dependencies"|fastifyStatic/);
     }
   }
 });
 
-test('two requests in one, by lengths that contradict each other, are not taken apart', async () => {
+test('requests with contradictory lengths are refused', async () => {
   const inner = 'GET /api/accounts HTTP/1.1\r\nHost: sluice.test\r\n\r\n';
   for (const framing of [
     `Content-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n${inner}`,
@@ -165,16 +165,15 @@ test('two requests in one, by lengths that contradict each other, are not taken 
     `Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n${inner}`,
     `Content-Length: +0\r\n\r\n${inner}`,
   ]) {
-    const answer = await exchange(
+    const response = await exchange(
       service.url,
       `POST /v1/chat/completions HTTP/1.1\r\nHost: sluice.test\r\n${framing}`,
     );
-    assert.equal(answer.status, 400, framing);
+    assert.equal(response.status, 400, framing);
   }
 });
 
-function ask(start: string, headers: Record<string, string> = {}): Promise<WireAnswer> {
-  // An answer to HTTP/1.1 without a Host at all is Node's own.
+function send(start: string, headers: Record<string, string> = {}): Promise<WireResponse> {
   return exchange(
     service.url,
     requestText(start, { Connection: 'close', ...headers }),
@@ -182,7 +181,7 @@ function ask(start: string, headers: Record<string, string> = {}): Promise<WireA
   );
 }
 
-/** Neither an answer nor a way to one. */
-function refused({ status, body }: WireAnswer, what: string): void {
-  assert.ok(status >= 400 && status < 500, `${what}: ${status} ${body}`);
+/** Asserts that a request was refused. */
+function assertRefused({ status, body }: WireResponse, context: string): void {
+  assert.ok(status >= 400 && status < 500, `${context}: ${status} ${body}`);
 }

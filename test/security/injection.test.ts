@@ -1,14 +1,14 @@
 /**
- * What callers send is never part of a statement (CVE-2026-42208: a gateway looked a key up by a text that it had put
- * into SQL): keys, queries, bodies, ids in paths, and headers that are written down.
+ * Input is never part of an SQL statement (CVE-2026-42208: a gateway concatenated the key into its lookup): keys, queries,
+ * bodies, IDs in paths, and stored headers.
  */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { API_ENDPOINTS } from '../../src/http/api/endpoints.ts';
-import { startManaged, type Managed } from '../http/api/manager.ts';
+import { startManagedService, type ManagedService } from '../http/api/managed-service.ts';
 import { testDatabases } from '../servers.ts';
 
-/** For SQLite and PostgreSQL, for quoted and bare places, for one statement and several. */
+/** For both databases, with and without quotes, and with several statements. */
 const PAYLOADS = [
   `'`,
   `"`,
@@ -28,13 +28,13 @@ const PAYLOADS = [
 
 for (const database of testDatabases()) {
   describe(database.name, () => {
-    let managed: Managed;
+    let managed: ManagedService;
     before(async () => {
-      managed = await startManaged(database);
+      managed = await startManagedService(database);
     });
     after(() => managed[Symbol.asyncDispose]());
 
-    test('a key that is SQL is a key that there is not', async () => {
+    test('a key with SQL is an unknown key', async () => {
       const { key } = managed.test;
       for (const payload of PAYLOADS) {
         for (const text of [
@@ -44,18 +44,18 @@ for (const database of testDatabases()) {
           `${key.slice(0, -1)}${payload}`,
         ]) {
           for (const path of ['/api/accounts', '/v1/chat/completions']) {
-            const answer = await fetch(managed.test.url + path, {
+            const response = await fetch(managed.test.url + path, {
               method: path.startsWith('/api') ? 'GET' : 'POST',
               headers: { authorization: `Bearer ${text}` },
             });
-            assert.equal(answer.status, 401, text);
-            await answer.body?.cancel();
+            assert.equal(response.status, 401, text);
+            await response.body?.cancel();
           }
         }
       }
     });
 
-    test('a query or an id that is SQL finds nothing and breaks nothing', async () => {
+    test('SQL in a query or an ID causes no server error', async () => {
       for (const { method, path, query } of API_ENDPOINTS) {
         if (method !== 'GET' || path.startsWith('/api/auth/')) continue;
         const plain = path.replaceAll(/\{\w+\}/g, 'default');
@@ -64,41 +64,41 @@ for (const database of testDatabases()) {
           ...(path.includes('{') ? [path.replaceAll(/\{\w+\}/g, payload)] : []),
         ]);
         for (const url of urls) {
-          const answer = await fetch(managed.test.url + url, {
+          const response = await fetch(managed.test.url + url, {
             headers: { authorization: `Bearer ${managed.admin}` },
           });
-          const body = await answer.text();
-          assert.ok(answer.status < 500, `${url}: ${answer.status} ${body}`);
+          const body = await response.text();
+          assert.ok(response.status < 500, `${url}: ${response.status} ${body}`);
           assert.doesNotMatch(body, /syntax error|near "|[0-9a-f]{64}/, url);
         }
       }
     });
 
-    test('a name or an id that is SQL is kept as it is', async () => {
+    test('a name with SQL is stored unchanged', async () => {
       for (const payload of PAYLOADS) {
-        const made = await managed.ok('POST', '/api/accounts', { body: { name: payload } });
-        assert.equal(made.name, payload);
-        const changed = await managed.ok('PATCH', `/api/accounts/${made.id}`, {
+        const created = await managed.ok('POST', '/api/accounts', { body: { name: payload } });
+        assert.equal(created.name, payload);
+        const changed = await managed.ok('PATCH', `/api/accounts/${created.id}`, {
           body: { name: `${payload}2` },
         });
         assert.equal(changed.name, `${payload}2`);
       }
     });
 
-    test("a caller's own request id that is SQL is kept as it is", async () => {
+    test('a client request ID with SQL is stored unchanged', async () => {
       for (const payload of PAYLOADS) {
-        const answer = await managed.generate(managed.test.key, { 'x-client-request-id': payload });
-        assert.equal(answer.status, 200, await answer.text());
+        const response = await managed.generate(managed.test.key, { 'x-client-request-id': payload });
+        assert.equal(response.status, 200, await response.text());
       }
       const { data } = await managed.ok('GET', '/api/requests?limit=100');
-      const kept = new Set(data.map((request) => request.client_request_id));
+      const stored = new Set(data.map((request) => request.client_request_id));
       assert.deepEqual(
-        PAYLOADS.filter((payload) => !kept.has(payload)),
+        PAYLOADS.filter((payload) => !stored.has(payload)),
         [],
       );
     });
 
-    test('after all of it nobody is an operator and every key is there', async () => {
+    test('afterwards there are no new operators, and all keys exist', async () => {
       assert.equal((await managed.ok('GET', '/api/people')).data.length, 0);
       const { data } = await managed.ok('GET', '/api/keys');
       assert.deepEqual(data.map(({ name }) => name).sort(), ['admin', 'test']);

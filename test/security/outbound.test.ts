@@ -1,6 +1,6 @@
 /**
- * The service calls nobody whom its operator has not named, whatever callers and replicas tell it (GHSA-9f46-w24h-69w4:
- * a gateway fetched an address out of a request, and followed a redirect past the check of that address).
+ * The service only connects to configured servers (GHSA-9f46-w24h-69w4: a gateway fetched a URL from a request, and
+ * followed a redirect past the check of that URL).
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -9,20 +9,20 @@ import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import { MODEL, openService, post, ready, scriptedYaml, startService, type TestService } from '../harness.ts';
 
-/** A server inside, as a caller would like to reach it; every request that gets there is noted. */
-let inside: Server;
+/** An internal server that callers must not reach. */
+let internal: Server;
 const reached: string[] = [];
 let trap: string;
 before(async () => {
-  inside = createServer((request, response) => {
+  internal = createServer((request, response) => {
     reached.push(`${request.method} ${request.url} ${request.headers.authorization}`);
     response.end('{}');
   });
-  trap = await listening(inside);
+  trap = await listening(internal);
 });
-after(() => inside.close());
+after(() => internal.close());
 
-test('no address in a request is fetched', async () => {
+test('URLs in requests are not fetched', async () => {
   await using service = await startService(scriptedYaml());
   const image = { type: 'image_url', image_url: { url: `${trap}/image` } };
   const contents = [
@@ -45,26 +45,26 @@ test('no address in a request is fetched', async () => {
   ];
   for (const content of contents) {
     for (const more of fields) {
-      const answer = await post(service, '/v1/chat/completions', {
+      const response = await post(service, '/v1/chat/completions', {
         model: MODEL,
         messages: [{ role: 'user', content }],
         ...more,
       });
-      await answer.text();
+      await response.text();
     }
   }
   for (const model of [trap, `${trap}/v1#x`, `hf:${trap}`, `scripted:{}`, `../${MODEL}`]) {
-    const answer = await post(service, '/v1/chat/completions', {
+    const response = await post(service, '/v1/chat/completions', {
       model,
       messages: [{ role: 'user', content: 'hi' }],
     });
-    assert.equal(answer.status, 404);
-    await answer.text();
+    assert.equal(response.status, 404);
+    await response.text();
   }
   assert.deepEqual(reached, []);
 });
 
-test('a replica that redirects is not followed, and its key goes nowhere else', async () => {
+test('redirects of a replica are not followed, and its key is not sent elsewhere', async () => {
   for (const status of [301, 302, 303, 307, 308]) {
     const redirecting = createServer((request, response) => {
       if (request.method === 'GET')
@@ -79,13 +79,13 @@ test('a replica that redirects is not followed, and its key goes nowhere else', 
       const { key } = await service.service.keys.create({ name: 'test' });
       const test: TestService = { ...service, key: key.reveal() };
       await ready(service.service);
-      const answer = await post(test, '/v1/chat/completions', {
+      const response = await post(test, '/v1/chat/completions', {
         model: MODEL,
         messages: [{ role: 'user', content: 'hi' }],
       });
-      assert.ok(answer.status >= 500, `${status}: ${answer.status}`);
-      assert.equal(answer.headers.get('location'), null);
-      assert.doesNotMatch(await answer.text(), new RegExp(trap));
+      assert.ok(response.status >= 500, `${status}: ${response.status}`);
+      assert.equal(response.headers.get('location'), null);
+      assert.doesNotMatch(await response.text(), new RegExp(trap));
     }
     redirecting.closeAllConnections();
     redirecting.close();
@@ -96,6 +96,6 @@ test('a replica that redirects is not followed, and its key goes nowhere else', 
 async function listening(server: Server): Promise<string> {
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  // A server that listens on TCP has an address of this type.
+  // TCP servers have an address of this type.
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }

@@ -1,19 +1,19 @@
-/** What a session cookie is, when it changes, when it dies, and that only pages of ours can use it. */
+/** Session cookies: attributes, lifetime, and requests from other origins. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { startService, type TestService } from '../harness.ts';
 import { OPERATOR, setupToken } from '../operator.ts';
-import { Browser, firstOperator, signIn } from './people.ts';
+import { CookieClient, firstOperator, signIn } from './cookie-client.ts';
 
 let service: TestService;
-let operator: Browser;
+let operator: CookieClient;
 before(async () => {
   service = await startService();
   operator = await firstOperator(service);
 });
 after(() => service[Symbol.asyncDispose]());
 
-test('a session cookie is HttpOnly, SameSite, for the whole host and for nobody else', async () => {
+test('a session cookie is HttpOnly, SameSite, and limited to its host', async () => {
   const browser = await signIn(service.url);
   assert.ok(browser.setCookies.length > 0);
   for (const line of browser.setCookies) {
@@ -24,11 +24,11 @@ test('a session cookie is HttpOnly, SameSite, for the whole host and for nobody 
   }
 });
 
-test('behind HTTPS the cookie is Secure, and bound to its host by its name', async () => {
+test('with HTTPS the cookie is Secure, and bound to its host by its prefix', async () => {
   const secure = await startService(JSON.stringify({ publicUrl: 'https://sluice.test', models: [scripted] }));
   try {
     const address = { url: secure.service.localUrl, home: secure.home };
-    const browser = new Browser(address.url);
+    const browser = new CookieClient(address.url);
     await browser.ok('POST', '/api/setup', {
       body: { token: await setupToken(address), ...OPERATOR },
       headers: { origin: 'https://sluice.test' },
@@ -42,18 +42,18 @@ test('behind HTTPS the cookie is Secure, and bound to its host by its name', asy
   }
 });
 
-test('each sign-in makes another session, also in a browser that brings one', async () => {
+test('each sign-in creates a new session, also in a browser that has one', async () => {
   const browser = await signIn(service.url);
   const before = browser.copy();
   await browser.ok('POST', '/api/sign-in', { body: OPERATOR_SIGN_IN });
   assert.notEqual(browser.cookieHeader, before.cookieHeader);
-  const planted = new Browser(service.url);
+  const planted = new CookieClient(service.url);
   for (const [name] of browser.cookies) planted.cookies.set(name, 'a'.repeat(32));
   await planted.ok('POST', '/api/sign-in', { body: OPERATOR_SIGN_IN });
   assert.ok(!planted.cookieHeader.includes('a'.repeat(32)));
 });
 
-test('signing out ends the session, and not only the cookie', async () => {
+test('signing out ends the session, not only the cookie', async () => {
   const browser = await signIn(service.url);
   const stolen = browser.copy();
   await browser.ok('POST', '/api/sign-out');
@@ -68,7 +68,7 @@ test('a new password ends every other session and renews this one', async () => 
   await browser.ok('POST', '/api/me/password', { body: change });
   assert.equal(await browser.isSignedIn(), true);
   assert.equal(await elsewhere.isSignedIn(), false);
-  assert.equal(await stolen.isSignedIn(), false, 'the cookie of before the change opens nothing');
+  assert.equal(await stolen.isSignedIn(), false, 'the cookie from before the change no longer works');
   assert.equal(await operator.isSignedIn(), false);
   await browser.ok('POST', '/api/me/password', {
     body: { current_password: change.new_password, new_password: OPERATOR.password },
@@ -76,7 +76,7 @@ test('a new password ends every other session and renews this one', async () => 
   operator = browser;
 });
 
-test('no body ever has the token of a session', async () => {
+test('no response body contains the token of a session', async () => {
   const browser = await signIn(service.url);
   const secrets = [...browser.cookies.values()].flatMap(
     (value) => decodeURIComponent(value).split('.')[0] ?? [],
@@ -87,9 +87,8 @@ test('no body ever has the token of a session', async () => {
   }
 });
 
-test('a session can be ended from another, and ends at once', async () => {
+test('a session can be ended from another one', async () => {
   const [here, there] = [await signIn(service.url), await signIn(service.url)];
-  // As the contract has it.
   const { data } = (await there.ok('GET', '/api/me/sessions')).body as unknown as SessionPage;
   const current = data.find((session) => session.current);
   assert.ok(current);
@@ -97,62 +96,65 @@ test('a session can be ended from another, and ends at once', async () => {
   assert.equal(await there.isSignedIn(), false);
 });
 
-/** Who else could make a browser send its cookies: pages of other origins, and no page at all. */
-const FOREIGN: readonly (readonly [what: string, headers: Record<string, string>])[] = [
+/** Headers of requests that other sites can make a browser send. */
+const FOREIGN: readonly (readonly [source: string, headers: Record<string, string>])[] = [
   ['another origin', { origin: 'https://evil.test' }],
-  ['the origin of a sandboxed frame', { origin: 'null' }],
-  ['an origin that begins as ours does', { origin: 'SERVICE.evil.test' }],
-  ['an origin that ends as ours does', { origin: 'http://evil.SERVICE' }],
-  ['our origin with a user before it', { origin: 'http://SERVICE@evil.test' }],
-  ['our host by another scheme', { origin: 'https://SERVICE' }],
+  ['a sandboxed frame', { origin: 'null' }],
+  ['an origin that starts like ours', { origin: 'SERVICE.evil.test' }],
+  ['an origin that ends like ours', { origin: 'http://evil.SERVICE' }],
+  ['our origin as the user of another', { origin: 'http://SERVICE@evil.test' }],
+  ['our host with another scheme', { origin: 'https://SERVICE' }],
   ['another port of our host', { origin: 'http://127.0.0.1:1' }],
-  ['a site that says that it is another', { 'sec-fetch-site': 'cross-site' }],
-  ['a sibling of our site', { 'sec-fetch-site': 'same-site' }],
-  ['a host that is claimed to be evil too', { origin: 'https://evil.test', 'x-forwarded-host': 'evil.test' }],
-  ['a referrer of ours and no origin', { origin: '', referer: 'http://SERVICE/keys' }],
+  ['a cross-site request', { 'sec-fetch-site': 'cross-site' }],
+  ['a same-site request', { 'sec-fetch-site': 'same-site' }],
+  [
+    'an origin that matches X-Forwarded-Host',
+    { origin: 'https://evil.test', 'x-forwarded-host': 'evil.test' },
+  ],
+  ['our referrer without an origin', { origin: '', referer: 'http://SERVICE/keys' }],
 ];
 
-for (const [what, headers] of FOREIGN) {
-  test(`a change with the cookies of a person is refused from ${what}`, async () => {
+for (const [source, headers] of FOREIGN) {
+  test(`a change with a session is refused from ${source}`, async () => {
     const host = new URL(service.url).host;
     const filled = Object.entries(headers).map(([name, value]) => [name, value.replace('SERVICE', host)]);
     const before = await operator.ok('GET', '/api/accounts');
     for (const type of ['application/json', 'text/plain', 'application/x-www-form-urlencoded']) {
-      const answer = await operator.call('POST', '/api/accounts', {
+      const response = await operator.call('POST', '/api/accounts', {
         body: { name: 'forged' },
         headers: { ...Object.fromEntries(filled), 'content-type': type },
       });
-      assert.equal(answer.status, 403, answer.text);
+      assert.equal(response.status, 403, response.text);
     }
     const after = await operator.ok('GET', '/api/accounts');
     assert.deepEqual(after.body, before.body);
   });
 }
 
-test('nobody is signed in from a page of another origin', async () => {
+test('signing in from a page of another origin is refused', async () => {
   for (const path of ['/api/sign-in', '/api/sign-out', '/api/password/forgot']) {
-    const browser = new Browser(service.url);
-    const answer = await browser.call('POST', path, {
+    const browser = new CookieClient(service.url);
+    const response = await browser.call('POST', path, {
       body: path === '/api/sign-in' ? OPERATOR_SIGN_IN : { email: OPERATOR.email },
       headers: { origin: 'https://evil.test' },
     });
-    assert.equal(answer.status, 403, `${path}: ${answer.text}`);
+    assert.equal(response.status, 403, `${path}: ${response.text}`);
     assert.equal(browser.cookies.size, 0);
   }
 });
 
-test('a key counts, and not the cookies beside it', async () => {
-  const answer = await operator.call('GET', '/api/accounts', {
+test('a key takes precedence over cookies', async () => {
+  const response = await operator.call('GET', '/api/accounts', {
     headers: { authorization: `Bearer ${service.key}` },
   });
-  assert.equal(answer.code, 'admin_required');
+  assert.equal(response.code, 'admin_required');
   const nonsense = await operator.call('GET', '/api/accounts', {
     headers: { authorization: 'Bearer nonsense' },
   });
   assert.equal(nonsense.code, 'invalid_api_key');
 });
 
-test('cookies pay for nothing: generating takes a key', async () => {
+test('generating requires a key, not cookies', async () => {
   for (const path of ['/v1/chat/completions', '/v1/completions']) {
     assert.equal((await operator.call('POST', path, { body: {} })).code, 'invalid_api_key');
   }

@@ -2,33 +2,33 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { API_ENDPOINTS, API_PATHS } from '../../../src/http/api/endpoints.ts';
 import { testDatabases } from '../../servers.ts';
-import { refusedWith, startManaged, type Managed } from './manager.ts';
+import { assertRefused, startManagedService, type ManagedService } from './managed-service.ts';
 
 const [sqlite] = testDatabases();
 
-let managed: Managed;
+let managed: ManagedService;
 before(async () => {
   assert.ok(sqlite);
-  managed = await startManaged(sqlite);
+  managed = await startManagedService(sqlite);
 });
 after(() => managed[Symbol.asyncDispose]());
 
-test('a key that opens nothing is told so, whatever it asks for', async () => {
+test('an invalid key is refused by every endpoint', async () => {
   for (const { method, path } of API_ENDPOINTS) {
-    const answer = await managed.call(method, path.replaceAll(/\{\w+\}/g, 'some_id'), {
+    const response = await managed.call(method, path.replaceAll(/\{\w+\}/g, 'some_id'), {
       key: 'sk-sluice-nonsense',
     });
-    refusedWith(answer, 401, 'invalid_api_key');
-    assert.equal(answer.headers.get('www-authenticate'), 'Bearer');
+    assertRefused(response, 401, 'invalid_api_key');
+    assert.equal(response.headers.get('www-authenticate'), 'Bearer');
   }
 });
 
-test('405 with the methods that there are, 404 for what is no path, and what a path can do for OPTIONS', async () => {
+test('an unsupported method gets a 405, an unknown path a 404, and OPTIONS the methods of a path', async () => {
   for (const [path, methods] of API_PATHS) {
     const url = path.replaceAll(/\{\w+\}/g, 'some_id');
     const missing = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'].find((method) => !methods.includes(method));
     const wrong = await managed.call(missing ?? '', url);
-    refusedWith(wrong, 405, 'method_not_allowed');
+    assertRefused(wrong, 405, 'method_not_allowed');
     assert.equal(wrong.headers.get('allow'), [...methods, 'OPTIONS'].join(', '));
     const options = await managed.call('OPTIONS', url, {
       key: null,
@@ -40,11 +40,11 @@ test('405 with the methods that there are, 404 for what is no path, and what a p
     );
   }
   for (const path of ['/api', '/api/', '/api/nothing', '/api/accounts/a/b', '/api/keys/a/b/c']) {
-    refusedWith(await managed.call('GET', path), 404, 'unknown_url');
+    assertRefused(await managed.call('GET', path), 404, 'unknown_url');
   }
 });
 
-test('no page of another origin may read an answer, and no cache keeps one', async () => {
+test('responses are not readable by other origins and not cached', async () => {
   for (const path of ['/api/accounts', '/api/keys/key_0']) {
     const { headers } = await managed.call('GET', path, { headers: { origin: 'https://a.example' } });
     assert.deepEqual(
@@ -57,14 +57,14 @@ test('no page of another origin may read an answer, and no cache keeps one', asy
   assert.equal(headers.get('cache-control'), 'no-store');
 });
 
-test('HEAD answers as GET does, without a body', async () => {
+test('HEAD returns the headers of GET', async () => {
   const head = await managed.call('HEAD', '/api/accounts');
   const get = await managed.call('GET', '/api/accounts');
   assert.deepEqual([head.status, head.body], [200, null]);
   assert.equal(head.headers.get('content-length'), get.headers.get('content-length'));
 });
 
-test('the key is asked for before the body is read', async () => {
-  const answer = await managed.call('POST', '/api/accounts', { key: null, body: 'x'.repeat(100_000) });
-  refusedWith(answer, 401, 'invalid_api_key');
+test('the key is checked before the body is read', async () => {
+  const response = await managed.call('POST', '/api/accounts', { key: null, body: 'x'.repeat(100_000) });
+  assertRefused(response, 401, 'invalid_api_key');
 });

@@ -4,43 +4,49 @@ import * as fc from 'fast-check';
 import { API_ENDPOINTS } from '../../../src/http/api/endpoints.ts';
 import { MODEL, until } from '../../harness.ts';
 import { testDatabases } from '../../servers.ts';
-import { first, refusedWith, startManaged, type Managed, type Told } from './manager.ts';
+import {
+  first,
+  assertRefused,
+  startManagedService,
+  type ManagedService,
+  type ResponseBody,
+} from './managed-service.ts';
 
 for (const kind of testDatabases()) {
   describe(kind.name, () => {
-    let managed: Managed;
-    before(async () => (managed = await startManaged(kind)));
+    let managed: ManagedService;
+    before(async () => (managed = await startManagedService(kind)));
     after(() => managed[Symbol.asyncDispose]());
 
-    const call: Managed['call'] = (...args) => managed.call(...args);
-    const ok: Managed['ok'] = (...args) => managed.ok(...args);
-    const account = async (fields: object = {}): Promise<Told> =>
+    const call: ManagedService['call'] = (...args) => managed.call(...args);
+    const ok: ManagedService['ok'] = (...args) => managed.ok(...args);
+    const account = async (fields: object = {}): Promise<ResponseBody> =>
       ok('POST', '/api/accounts', { body: { name: 'acme', ...fields } });
-    const key = async (fields: object = {}): Promise<Told> =>
+    const key = async (fields: object = {}): Promise<ResponseBody> =>
       ok('POST', '/api/keys', { body: { name: 'a', ...fields } });
 
-    test('an account is made, shown, changed and closed, and the audit log tells from where', async () => {
-      const made = await account({ plan: 'free' });
-      assert.match(made.created_at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
-      assert.deepEqual([made.name, made.plan, made.status], ['acme', 'free', 'active']);
-      const path = `/api/accounts/${made.id}`;
-      assert.deepEqual(await ok('GET', path), made);
+    test('an account is created, read, changed and closed, and the audit log contains the IP address', async () => {
+      const created = await account({ plan: 'free' });
+      assert.match(created.created_at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+      assert.deepEqual([created.name, created.plan, created.status], ['acme', 'free', 'active']);
+      const path = `/api/accounts/${created.id}`;
+      assert.deepEqual(await ok('GET', path), created);
       const changed = await ok('PATCH', path, { body: { name: 'Acme', plan: null, status: 'suspended' } });
-      assert.deepEqual(changed, { ...made, name: 'Acme', plan: null, status: 'suspended' });
+      assert.deepEqual(changed, { ...created, name: 'Acme', plan: null, status: 'suspended' });
       assert.deepEqual(await ok('PATCH', path, { body: {} }), changed);
       await ok('PATCH', path, { body: { status: 'closed' } });
-      refusedWith(await call('PATCH', path, { body: { status: 'active' } }), 409, 'conflict', 'id');
+      assertRefused(await call('PATCH', path, { body: { status: 'active' } }), 409, 'conflict', 'id');
 
-      const { data } = await ok('GET', `/api/audit?account_id=${made.id}&action=account.close`);
+      const { data } = await ok('GET', `/api/audit?account_id=${created.id}&action=account.close`);
       const { actor, ip, subject, detail } = first(data);
       assert.match(actor, /^key:key_[0-9a-f]{24}$/);
       assert.deepEqual(
         [ip, subject, detail],
-        ['127.0.0.1', `account:${made.id}`, { from: 'suspended', to: 'closed' }],
+        ['127.0.0.1', `account:${created.id}`, { from: 'suspended', to: 'closed' }],
       );
     });
 
-    test('a key opens the door as soon as it is made, for its models, until it is revoked', async () => {
+    test('a key works at once, for its models, until it is revoked', async () => {
       const { id: accountId } = await account();
       const limits = {
         requests_per_minute: 60,
@@ -49,7 +55,7 @@ for (const kind of testDatabases()) {
         models: { [MODEL]: { tokens_per_day: 100_000, burst: { tokens: 7 } } },
       };
       const expires = new Date(Date.now() + 3_600_000).toISOString();
-      const { key: text, ...made } = await key({
+      const { key: text, ...created } = await key({
         account_id: accountId,
         allowed_models: [MODEL],
         limits,
@@ -57,58 +63,65 @@ for (const kind of testDatabases()) {
       });
       assert.match(text, /^sk-sluice-/);
       assert.deepEqual(
-        [made.account_id, made.kind, made.status, made.limits, made.allowed_models, made.expires_at],
+        [
+          created.account_id,
+          created.kind,
+          created.status,
+          created.limits,
+          created.allowed_models,
+          created.expires_at,
+        ],
         [accountId, 'caller', 'live', limits, [MODEL], expires],
       );
-      const path = `/api/keys/${made.id}`;
-      assert.deepEqual(await ok('GET', path), made);
-      assert.deepEqual((await ok('GET', `/api/keys?account_id=${accountId}`)).data, [made]);
+      const path = `/api/keys/${created.id}`;
+      assert.deepEqual(await ok('GET', path), created);
+      assert.deepEqual((await ok('GET', `/api/keys?account_id=${accountId}`)).data, [created]);
       assert.equal((await managed.generate(text)).status, 200);
 
       const changed = await ok('PATCH', path, { body: { allowed_models: ['other/model'] } });
       assert.deepEqual(changed, {
-        ...made,
+        ...created,
         allowed_models: ['other/model'],
         last_used_at: changed.last_used_at,
       });
       assert.equal((await managed.generate(text)).status, 403);
       const plain = { name: 'b', allowed_models: null, limits: null, expires_at: null };
       const { last_used_at: _, ...cleared } = await ok('PATCH', path, { body: plain });
-      assert.deepEqual({ ...cleared, last_used_at: null }, { ...made, ...plain });
+      assert.deepEqual({ ...cleared, last_used_at: null }, { ...created, ...plain });
       assert.equal((await managed.generate(text)).status, 200);
 
       const revoked = await ok('POST', `${path}/revoke`);
       assert.deepEqual([revoked.status, typeof revoked.revoked_at], ['revoked', 'string']);
       assert.equal((await managed.generate(text)).status, 401);
       assert.deepEqual(await ok('POST', `${path}/revoke`), revoked);
-      refusedWith(await call('PATCH', path, { body: { name: 'c' } }), 409, 'conflict', 'id');
-      const log = JSON.stringify(await ok('GET', `/api/audit?subject=key:${made.id}`));
+      assertRefused(await call('PATCH', path, { body: { name: 'c' } }), 409, 'conflict', 'id');
+      const log = JSON.stringify(await ok('GET', `/api/audit?subject=key:${created.id}`));
       assert.ok(!log.includes(text.slice(14, -4)) && !managed.test.log().includes(text.slice(14, -4)));
     });
 
-    test('a key of the playground works for an hour, and is listed only where it is asked for', async () => {
+    test('a playground key works for an hour, and is listed only by its purpose', async () => {
       const { id: accountId } = await account({ plan: 'free' });
       const before = Date.now();
-      const made = await ok('POST', '/api/playground-keys', { body: { account_id: accountId } });
-      const lifeMs = Date.parse(made.expires_at) - before;
+      const created = await ok('POST', '/api/playground-keys', { body: { account_id: accountId } });
+      const lifeMs = Date.parse(created.expires_at) - before;
       assert.ok(lifeMs >= 3_600_000 && lifeMs < 3_700_000, String(lifeMs));
       const list = (query: string) => ok('GET', `/api/keys?account_id=${accountId}${query}`);
       assert.deepEqual((await list('')).data, []);
-      const [kept] = (await list('&purpose=playground')).data;
-      assert.deepEqual([kept?.id, kept?.kind, kept?.status], [made.id, 'caller', 'live']);
-      assert.equal((await managed.generate(made.key)).status, 200);
+      const [listed] = (await list('&purpose=playground')).data;
+      assert.deepEqual([listed?.id, listed?.kind, listed?.status], [created.id, 'caller', 'live']);
+      assert.equal((await managed.generate(created.key)).status, 200);
       await ok('PATCH', `/api/accounts/${accountId}`, { body: { plan: 'tiny' } });
-      assert.equal((await managed.generate(made.key)).status, 429, 'on the limits of its account');
+      assert.equal((await managed.generate(created.key)).status, 429, 'the limits of its account apply');
     });
 
-    test('what an account or its key may not is refused from the moment that it is said', async () => {
+    test('changes of plans, limits and statuses take effect at once', async () => {
       const { id } = await account();
       const { key: text, id: keyId } = await key({ account_id: id });
       assert.equal((await managed.generate(text)).status, 200);
       await ok('PATCH', `/api/accounts/${id}`, { body: { plan: 'tiny' } });
       const refused = await managed.generate(text);
       assert.deepEqual(
-        [refused.status, ((await refused.json()) as Told).error.code],
+        [refused.status, ((await refused.json()) as ResponseBody).error.code],
         [429, 'insufficient_quota'],
       );
       await ok('PATCH', `/api/accounts/${id}`, { body: { plan: 'big' } });
@@ -121,7 +134,7 @@ for (const kind of testDatabases()) {
       assert.equal((await managed.generate(text)).status, 200);
     });
 
-    test('people are made, given parts in accounts, and forgotten', async () => {
+    test('users are created, become members of accounts, and are deleted', async () => {
       const { id: accountId } = await account();
       const email = `zoe-${accountId}@Example.com`;
       const person = await ok('POST', '/api/people', { body: { name: 'Zoë', email } });
@@ -133,18 +146,18 @@ for (const kind of testDatabases()) {
       const owner = await ok('PUT', path, { body: { role: 'owner' } });
       assert.deepEqual((await ok('GET', `/api/accounts/${accountId}/members`)).data, [owner]);
       assert.deepEqual(await ok('DELETE', path), { id: person.id, deleted: true });
-      refusedWith(await call('DELETE', path), 404, 'not_found', 'person_id');
+      assertRefused(await call('DELETE', path), 404, 'not_found', 'person_id');
       await ok('PUT', path, { body: { role: 'owner' } });
-      const raised = await ok('PATCH', `/api/people/${person.id}`, { body: { operator: true } });
-      assert.deepEqual(raised, { ...person, operator: true });
+      const promoted = await ok('PATCH', `/api/people/${person.id}`, { body: { operator: true } });
+      assert.deepEqual(promoted, { ...person, operator: true });
       const last = await call('PATCH', `/api/people/${person.id}`, { body: { operator: false } });
-      refusedWith(last, 409, 'last_operator');
+      assertRefused(last, 409, 'last_operator');
       const { id: other } = await ok('POST', '/api/people', { body: { name: 'a', email: `a-${email}` } });
       await ok('PATCH', `/api/people/${other}`, { body: { operator: true } });
       assert.deepEqual(await ok('DELETE', `/api/people/${person.id}`), { id: person.id, deleted: true });
       assert.deepEqual((await ok('GET', `/api/accounts/${accountId}/members`)).data, []);
-      refusedWith(await call('DELETE', `/api/people/${person.id}`), 404, 'not_found', 'person_id');
-      refusedWith(
+      assertRefused(await call('DELETE', `/api/people/${person.id}`), 404, 'not_found', 'person_id');
+      assertRefused(
         await call('POST', '/api/people', { body: { name: 'a', email: 'nowhere' } }),
         400,
         'invalid_value',
@@ -152,7 +165,7 @@ for (const kind of testDatabases()) {
       );
     });
 
-    test('plans are told with their limits and accounts', async () => {
+    test('plans are listed with their limits and numbers of accounts', async () => {
       const { data } = await ok('GET', '/api/plans');
       assert.deepEqual(
         data.map((plan) => ({ ...plan, accounts: 0 })),
@@ -170,15 +183,15 @@ for (const kind of testDatabases()) {
       assert.ok(first(data.slice(2)).accounts >= 1);
     });
 
-    test('a request has a row, a receipt that adds up, and its place in usage and limits', async () => {
+    test('a request appears in the request log, its receipt, usage and limits', async () => {
       const { id: accountId } = await account({ plan: 'free' });
       const limits = { usd_per_month: '9999', tokens_per_month: 100_000 };
       const { key: text, id: keyId } = await key({ account_id: accountId, limits });
       const clientId = `mine ${accountId}`;
-      const answer = await managed.generate(text, { 'x-client-request-id': clientId });
-      const { usage } = (await answer.json()) as { usage: Told };
-      assert.equal(answer.status, 200);
-      const requestId = answer.headers.get('x-request-id') ?? '';
+      const response = await managed.generate(text, { 'x-client-request-id': clientId });
+      const { usage } = (await response.json()) as { usage: ResponseBody };
+      assert.equal(response.status, 200);
+      const requestId = response.headers.get('x-request-id') ?? '';
 
       const { data } = await ok('GET', `/api/requests?account_id=${accountId}`);
       const row = first(data);
@@ -211,14 +224,14 @@ for (const kind of testDatabases()) {
         },
       ]);
       assert.deepEqual([receipt.retries, receipt.interrupted], [0, false]);
-      const held = (receipt.limits as Told[]).map((limit) => [
+      const applied = (receipt.limits as ResponseBody[]).map((limit) => [
         limit.scope,
         limit.model,
         limit.limit,
         limit.bound,
       ]);
       assert.deepEqual(
-        new Set(held.map(String)),
+        new Set(applied.map(String)),
         new Set(
           [
             ['account', null, 'requests_per_minute', 1000],
@@ -232,7 +245,7 @@ for (const kind of testDatabases()) {
       const mine = `/api/receipts?client_request_id=${encodeURIComponent(clientId)}`;
       assert.deepEqual((await ok('GET', mine, { key: text })).data, [receipt]);
       assert.deepEqual((await ok('GET', `${mine}&account_id=${accountId}`)).data, [receipt]);
-      assert.deepEqual((await ok('GET', mine)).data, [], "the admin's own account has none");
+      assert.deepEqual((await ok('GET', mine)).data, [], 'the account of the admin key has none');
 
       const sums = await ok('GET', `/api/usage?by=account,model,key&account_id=${accountId}`);
       const sum = first(sums.data);
@@ -256,30 +269,30 @@ for (const kind of testDatabases()) {
         0,
       );
 
-      const standing = `/api/limits?account_id=${accountId}&key_id=${keyId}`;
-      // What was reserved is given back after the answer.
+      const limitsPath = `/api/limits?account_id=${accountId}&key_id=${keyId}`;
+      // The reservation is released after the response.
       await until(async () => {
-        const { data } = await ok('GET', standing);
+        const { data } = await ok('GET', limitsPath);
         return data.some((limit) => limit.limit === 'usd_per_month' && limit.used === String(cost));
       });
-      const stands = (await ok('GET', `${standing}&model=${MODEL}`)).data;
-      const of = (scope: string, limit: string) =>
-        first(stands.filter((one) => one.scope === scope && one.limit === limit));
+      const statuses = (await ok('GET', `${limitsPath}&model=${MODEL}`)).data;
+      const statusOf = (scope: string, limit: string) =>
+        first(statuses.filter((status) => status.scope === scope && status.limit === limit));
       assert.deepEqual(
-        [of('account', 'usd_per_month').used, of('account', 'usd_per_month').bound],
+        [statusOf('account', 'usd_per_month').used, statusOf('account', 'usd_per_month').bound],
         [String(cost), '100000'],
       );
       assert.deepEqual(
-        [of('key', 'tokens_per_month').used, of('key', 'tokens_per_month').bound],
+        [statusOf('key', 'tokens_per_month').used, statusOf('key', 'tokens_per_month').bound],
         [usage.total_tokens, 100_000],
       );
-      assert.match(of('key', 'tokens_per_month').resets_at, /^\d{4}-\d\d-01T00:00:00\.000Z$/);
-      assert.equal(of('account', 'requests_per_minute').bound, 1000);
-      assert.deepEqual(of('account', 'requests_per_minute').last_minute, { used: 1, bound: 1000 });
-      assert.equal(of('key', 'tokens_per_month').last_minute, null);
+      assert.match(statusOf('key', 'tokens_per_month').resets_at, /^\d{4}-\d\d-01T00:00:00\.000Z$/);
+      assert.equal(statusOf('account', 'requests_per_minute').bound, 1000);
+      assert.deepEqual(statusOf('account', 'requests_per_minute').last_minute, { used: 1, bound: 1000 });
+      assert.equal(statusOf('key', 'tokens_per_month').last_minute, null);
     });
 
-    test('a request that runs is told as far as it is, and its receipt charges nothing yet', async () => {
+    test('a running request is listed, and its receipt has no cost yet', async () => {
       const { id: accountId } = await account();
       const { key: text } = await key({ account_id: accountId });
       const stream = await managed.stream(text);
@@ -288,59 +301,64 @@ for (const kind of testDatabases()) {
       assert.deepEqual([row.id, row.cost_usd, row.billed], [stream.requestId, '0', false]);
       const receipt = await ok('GET', `/api/receipts/${row.id}`, { key: text });
       assert.deepEqual([receipt.request.state, receipt.cost, receipt.interrupted], ['open', [], false]);
-      await stream.hangUp();
+      await stream.disconnect();
       await until(async () => {
         const { data } = await ok('GET', `/api/requests?account_id=${accountId}&error_code=hung_up`);
         return data.length === 1 && data[0]?.state === 'settled' && data[0].billed;
       });
     });
 
-    test("a receipt is not there for another account's key, by its id or by the caller's own", async () => {
+    test('a key of another account cannot read a receipt, by request ID or client request ID', async () => {
       const { id: mine } = await account();
       const { id: theirs } = await account();
       const { key: text } = await key({ account_id: mine });
       const { key: stranger } = await key({ account_id: theirs });
-      const answer = await managed.generate(text, { 'x-client-request-id': 'shared' });
-      await answer.text();
-      const id = answer.headers.get('x-request-id') ?? '';
+      const response = await managed.generate(text, { 'x-client-request-id': 'shared' });
+      await response.text();
+      const id = response.headers.get('x-request-id') ?? '';
       assert.equal((await call('GET', `/api/receipts/${id}`, { key: text })).status, 200);
-      refusedWith(await call('GET', `/api/receipts/${id}`, { key: stranger }), 404, 'not_found', 'id');
+      assertRefused(await call('GET', `/api/receipts/${id}`, { key: stranger }), 404, 'not_found', 'id');
       const unknown = '01a2008d-96fe-71ff-ae7d-c1f32144809f';
       for (const nothing of [unknown, 'x', 'key_0', '%00', "'", 'x'.repeat(65)]) {
-        refusedWith(await call('GET', `/api/receipts/${nothing}`, { key: stranger }), 404, 'not_found', 'id');
+        assertRefused(
+          await call('GET', `/api/receipts/${nothing}`, { key: stranger }),
+          404,
+          'not_found',
+          'id',
+        );
       }
       const shared = '/api/receipts?client_request_id=shared';
       assert.deepEqual((await ok('GET', shared, { key: stranger })).data, []);
       for (const other of [mine, 'acct_none']) {
         const refused = await call('GET', `${shared}&account_id=${other}`, { key: stranger });
-        refusedWith(refused, 404, 'not_found', 'account_id');
+        assertRefused(refused, 404, 'not_found', 'account_id');
       }
       assert.equal((await ok('GET', '/api/receipts?client_request_id=shared', { key: text })).data.length, 1);
       const { key: second } = await key({ account_id: mine });
       assert.equal((await call('GET', `/api/receipts/${id}`, { key: second })).status, 200);
     });
 
-    test('requests are told in pages, newest first, and by what is asked of them', async () => {
+    test('requests are listed in pages, newest first, and filtered', async () => {
       const { id: accountId } = await account();
       const { key: text, id: keyId } = await key({ account_id: accountId });
       const ids: string[] = [];
       for (let index = 0; index < 7; index += 1) {
-        const answer = await managed.generate(text);
-        await answer.text();
-        ids.unshift(answer.headers.get('x-request-id') ?? '');
+        const response = await managed.generate(text);
+        await response.text();
+        ids.unshift(response.headers.get('x-request-id') ?? '');
       }
       const list = (query: string) => ok('GET', `/api/requests?account_id=${accountId}${query}`);
       await fc.assert(
         fc.asyncProperty(fc.integer({ min: 1, max: 8 }), async (limit) => {
-          const told: string[] = [];
+          const listed: string[] = [];
           let cursor: string | null = '';
           while (cursor !== null) {
             const page = await list(`&limit=${limit}${cursor && `&cursor=${cursor}`}`);
-            told.push(...page.data.map(({ id }) => id));
+            listed.push(...page.data.map(({ id }) => id));
             assert.ok(page.data.length <= limit);
             cursor = page.next_cursor;
           }
-          assert.deepEqual(told, ids);
+          assert.deepEqual(listed, ids);
         }),
         { numRuns: 4 },
       );
@@ -362,29 +380,29 @@ for (const kind of testDatabases()) {
       }
     });
 
-    test('lists are told in pages that make up the whole', async () => {
+    test('pages add up to the whole list', async () => {
       for (let index = 0; index < 3; index += 1) await account();
       for (const path of ['/api/accounts', '/api/keys', '/api/people', '/api/audit']) {
         const whole = await ok('GET', `${path}?limit=1000`);
         assert.equal(whole.next_cursor, null);
-        const told: unknown[] = [];
+        const listed: unknown[] = [];
         let cursor: string | null = '';
         while (cursor !== null) {
           const page = await ok('GET', `${path}?limit=2${cursor && `&cursor=${cursor}`}`);
-          told.push(...page.data);
+          listed.push(...page.data);
           cursor = page.next_cursor;
         }
-        assert.deepEqual(told, whole.data, path);
+        assert.deepEqual(listed, whole.data, path);
       }
     });
 
-    test('a key whose expiry is past is made and changed as one that has expired', async () => {
-      const { key: text, ...made } = await key({ expires_at: '2020-01-01T00:00:00+01:00' });
-      assert.deepEqual([made.status, made.expires_at], ['expired', '2019-12-31T23:00:00.000Z']);
+    test('a key with a past expiration can be created and changed, and is expired', async () => {
+      const { key: text, ...created } = await key({ expires_at: '2020-01-01T00:00:00+01:00' });
+      assert.deepEqual([created.status, created.expires_at], ['expired', '2019-12-31T23:00:00.000Z']);
       assert.equal((await managed.generate(text)).status, 401);
-      const path = `/api/keys/${made.id}`;
+      const path = `/api/keys/${created.id}`;
       const { name, expires_at, allowed_models, limits } = await ok('GET', path);
-      // A client that sends back all that it has read.
+      // As a client that sends all fields back.
       assert.deepEqual(
         await ok('PATCH', path, { body: { name, expires_at, allowed_models, limits } }),
         await ok('GET', path),
@@ -395,7 +413,7 @@ for (const kind of testDatabases()) {
       assert.equal((await managed.generate(text)).status, 401);
     });
 
-    test('usage of days that end before they begin is empty, and hours come a week a page', async () => {
+    test('usage of an empty range is empty, and a page of hours covers a week', async () => {
       for (const by of ['day', 'hour', 'hour,model']) {
         const { data, next_cursor } = await ok('GET', `/api/usage?by=${by}&from=2026-02-02&to=2026-02-01`);
         assert.deepEqual([data, next_cursor], [[], null]);
@@ -439,7 +457,7 @@ for (const kind of testDatabases()) {
       }
     });
 
-    test('every fault of a query or a body names its field', async () => {
+    test('every error of a query or a body names its field', async () => {
       const { id } = await account();
       const { id: keyId } = await key({ account_id: id });
       const cases: readonly (readonly [string, string, unknown, number, string, string | null])[] = [
@@ -532,32 +550,32 @@ for (const kind of testDatabases()) {
         ['GET', '/api/audit?action=%00', undefined, 400, 'invalid_value', 'action'],
       ];
       for (const [method, path, body, status, code, param] of cases) {
-        const answer = await call(method, path, { body });
+        const response = await call(method, path, { body });
         try {
-          refusedWith(answer, status, code, param);
+          assertRefused(response, status, code, param);
         } catch (error) {
-          throw new Error(`${method} ${path} ${JSON.stringify(body)}: ${JSON.stringify(answer.body)}`, {
+          throw new Error(`${method} ${path} ${JSON.stringify(body)}: ${JSON.stringify(response.body)}`, {
             cause: error,
           });
         }
       }
     });
 
-    test('an invitation is made, listed and withdrawn', async () => {
+    test('an invitation is created, listed and withdrawn', async () => {
       const { id: account_id } = await account();
       const body = { account_id, email: 'Zoe@example.com', role: 'owner' };
-      const { link, mailed, ...made } = await ok('POST', '/api/invitations', { body });
+      const { link, mailed, ...created } = await ok('POST', '/api/invitations', { body });
       assert.deepEqual([new URL(link).pathname, mailed], ['/invitation', false]);
-      assert.deepEqual((await ok('GET', `/api/invitations?account_id=${account_id}`)).data, [made]);
-      await ok('DELETE', `/api/invitations/${made.id}`);
+      assert.deepEqual((await ok('GET', `/api/invitations?account_id=${account_id}`)).data, [created]);
+      await ok('DELETE', `/api/invitations/${created.id}`);
       assert.deepEqual((await ok('GET', `/api/invitations?account_id=${account_id}`)).data, []);
     });
 
-    test('every endpoint that a key opens has answered as its schema says', async () => {
+    test('every endpoint that accepts keys was called, and its response matched the schema', async () => {
       for (const path of ['models', 'engines', 'load', 'health']) await ok('GET', `/api/${path}`);
-      const ofKeys = API_ENDPOINTS.filter(({ access }) => access !== 'open' && access !== 'signed-in');
-      const all = ofKeys.map(({ method, path }) => `${method} ${path}`);
-      assert.deepEqual([...managed.answered].sort(), all.sort());
+      const withKeys = API_ENDPOINTS.filter(({ access }) => access !== 'open' && access !== 'signed-in');
+      const all = withKeys.map(({ method, path }) => `${method} ${path}`);
+      assert.deepEqual([...managed.called].sort(), all.sort());
     });
   });
 }

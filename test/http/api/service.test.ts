@@ -5,9 +5,9 @@ import { atRest, chat, MODEL, post, startService, until, type TestService } from
 import { Management } from '../../management.ts';
 import { testDatabases } from '../../servers.ts';
 
-type Answer<Id extends keyof Contract> = Contract[Id]['response'];
+type ResponseOf<Id extends keyof Contract> = Contract[Id]['response'];
 
-/** A model of two slots, and one whose only replica nobody listens for. */
+/** A model with two slots, and one whose only replica is unreachable. */
 const YAML = `
 models:
   - id: ${MODEL}
@@ -36,17 +36,17 @@ for (const kind of testDatabases()) {
     });
     after(() => disposal.disposeAsync());
 
-    // The manager of the other tests compares answers with their schemas.
+    // The other tests of the API compare responses with their schemas.
     const engines = async () =>
-      (await management.call('GET', '/api/engines')) as unknown as Answer<'listEngines'>;
+      (await management.call('GET', '/api/engines')) as unknown as ResponseOf<'listEngines'>;
     const models = async (key: string) => {
       const headers = { authorization: `Bearer ${key}` };
-      const answer = await fetch(`${service.url}/api/models`, { headers });
-      return (await answer.json()) as Answer<'listServedModels'>;
+      const response = await fetch(`${service.url}/api/models`, { headers });
+      return (await response.json()) as ResponseOf<'listServedModels'>;
     };
-    const load = async () => (await management.call('GET', '/api/load')) as unknown as Answer<'readLoad'>;
+    const load = async () => (await management.call('GET', '/api/load')) as unknown as ResponseOf<'readLoad'>;
 
-    test('models are told with their state, and why one is down to operators alone', async () => {
+    test('models are listed with their state, and only operators see why one is down', async () => {
       const [here, away] = (await models(management.admin)).data;
       assert.deepEqual(here, {
         id: MODEL,
@@ -72,8 +72,8 @@ for (const kind of testDatabases()) {
         [away?.state, away?.reason, away?.replicas_ready, away?.context_length],
         ['down', 'it does not respond', 0, null],
       );
-      const [, told] = (await models(service.key)).data;
-      assert.deepEqual([told?.state, told?.reason], ['down', null]);
+      const [, seen] = (await models(service.key)).data;
+      assert.deepEqual([seen?.state, seen?.reason], ['down', null]);
       const { key } = await management.caller(null, { allowed_models: [MODEL] });
       assert.deepEqual(
         (await models(key)).data.map(({ id }) => id),
@@ -81,7 +81,7 @@ for (const kind of testDatabases()) {
       );
     });
 
-    test('an engine tells what it does, and what it has done', async () => {
+    test('an engine reports its load and totals', async () => {
       const [idle, remote] = (await engines()).data;
       assert.deepEqual(
         [idle?.model, idle?.dialect, idle?.restarts, idle?.backend, idle?.in_flight],
@@ -93,13 +93,13 @@ for (const kind of testDatabases()) {
         ['down', null, null, null, null],
       );
       const stop = new AbortController();
-      const answer = await fetch(`${service.url}/v1/chat/completions`, {
+      const response = await fetch(`${service.url}/v1/chat/completions`, {
         method: 'POST',
         headers: { authorization: `Bearer ${service.key}` },
         body: JSON.stringify(chat('hello', { stream: true })),
         signal: stop.signal,
       });
-      assert.equal(answer.status, 200);
+      assert.equal(response.status, 200);
       await until(async () => ((await engines()).data[0]?.tokens_per_second ?? 0) > 0);
       const [busy] = (await engines()).data;
       assert.deepEqual([busy?.in_flight, busy?.slots, busy?.slots_in_use, busy?.queued], [1, 2, 1, 0]);
@@ -112,7 +112,7 @@ for (const kind of testDatabases()) {
       assert.equal((await load()).in_flight, 0);
     });
 
-    test('an engine that was started again tells so, and begins to count anew', async () => {
+    test('an engine that restarted reports it, and its totals start again', async () => {
       const [embedded] = service.service.models;
       const before = (await engines()).data[0];
       assert.ok(embedded?.pid);
@@ -129,8 +129,8 @@ for (const kind of testDatabases()) {
       assert.ok(Date.parse(again?.started_at ?? '') >= Date.parse(before?.started_at ?? ''));
     });
 
-    test('the load has each request in the second in which it ended', async () => {
-      const sum = (field: 'requests' | 'errors' | 'completion_tokens', { seconds }: Answer<'readLoad'>) =>
+    test('the load contains each request in the second in which it ended', async () => {
+      const sum = (field: 'requests' | 'errors' | 'completion_tokens', { seconds }: ResponseOf<'readLoad'>) =>
         seconds.reduce((total, second) => total + second[field], 0);
       const before = await load();
       assert.equal(before.seconds.length, 300);
@@ -148,8 +148,8 @@ for (const kind of testDatabases()) {
       assert.match(now.copy, /:\d+$/);
     });
 
-    test('health tells what the service stands on', async () => {
-      const health = (await management.call('GET', '/api/health')) as unknown as Answer<'readHealth'>;
+    test('health contains the state of the dependencies', async () => {
+      const health = (await management.call('GET', '/api/health')) as unknown as ResponseOf<'readHealth'>;
       const place = kind.name === 'SQLite' ? 'sqlite' : 'postgres';
       assert.deepEqual(health.database, { kind: place, reachable: true, writable: true });
       assert.deepEqual(health.limits_store, { kind: 'memory', reachable: true });

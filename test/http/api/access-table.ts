@@ -1,43 +1,41 @@
 import type { Contract } from '../../../src/http/api/contract.ts';
 import type { ErrorCode } from '../../../src/errors.ts';
 
-/** Everybody who may call, or may not. */
-export const WHO = ['nobody', 'key', 'stranger', 'member', 'owner', 'operator', 'admin'] as const;
-export type Who = (typeof WHO)[number];
+/** `key` is a key of the account, and `outsider` is a member of another one. */
+export const CALLERS = ['anonymous', 'key', 'outsider', 'member', 'owner', 'operator', 'admin'] as const;
+export type TestCaller = (typeof CALLERS)[number];
 
-/** What each is told; null: they may. */
-type Verdicts = Readonly<Record<Who, ErrorCode | null>>;
+/** The expected error of each caller; null: allowed. */
+type Verdicts = Readonly<Record<TestCaller, ErrorCode | null>>;
 
-const may = { stranger: null, member: null, owner: null, operator: null, admin: null } as const;
+const may = { outsider: null, member: null, owner: null, operator: null, admin: null } as const;
 
-const OPEN: Verdicts = { ...may, nobody: null, key: null };
+const OPEN: Verdicts = { ...may, anonymous: null, key: null };
 const SIGNED_IN: Verdicts = {
   ...may,
-  nobody: 'sign_in_required',
+  anonymous: 'sign_in_required',
   key: 'sign_in_required',
   admin: 'sign_in_required',
 };
-const ANY: Verdicts = { ...may, nobody: 'invalid_api_key', key: null };
-/** For an account, whose key `key` is and of which `stranger` is no member. */
-const ACCOUNT: Verdicts = { ...ANY, stranger: 'not_found' };
+const ANY: Verdicts = { ...may, anonymous: 'invalid_api_key', key: null };
+const ACCOUNT: Verdicts = { ...ANY, outsider: 'not_found' };
 const MEMBER: Verdicts = { ...ACCOUNT, key: 'admin_required' };
 const OWNER: Verdicts = { ...MEMBER, member: 'owner_required' };
 const OPERATOR: Verdicts = {
   ...OWNER,
-  stranger: 'admin_required',
+  outsider: 'admin_required',
   member: 'admin_required',
   owner: 'admin_required',
 };
 
-/** What a request has beside its path. */
 export interface Parts {
   params?: Record<string, string>;
   query?: Record<string, string>;
   body?: unknown;
 }
 
-/** What calls can be about. All of it is of one account. */
-export interface Things {
+/** IDs of resources of one account. Functions create a new one. */
+export interface Resources {
   accountId: string;
   requestId: string;
   key: () => Promise<string>;
@@ -46,20 +44,20 @@ export interface Things {
   invitation: () => Promise<string>;
 }
 
-type Row = readonly [Verdicts, ((things: Things) => Parts | Promise<Parts>)?];
+type Case = readonly [Verdicts, ((resources: Resources) => Parts | Promise<Parts>)?];
 
-const inQuery = ({ accountId }: Things): Parts => ({ query: { account_id: accountId } });
-const inPath = ({ accountId }: Things): Parts => ({ params: { id: accountId } });
+const inQuery = ({ accountId }: Resources): Parts => ({ query: { account_id: accountId } });
+const inPath = ({ accountId }: Resources): Parts => ({ params: { id: accountId } });
 
 /**
- * Who may call each operation, said once more and not read from the operation itself, with what it is called with. A
- * body that nothing good comes of is enough where the question is only whether it is looked at.
+ * The expected access of each operation, and the parts of a request. An invalid body is enough if only authorization
+ * is tested.
  */
-export const TABLE: Readonly<Record<keyof Contract, Row>> = {
+export const ACCESS_TABLE: Readonly<Record<keyof Contract, Case>> = {
   listAccounts: [OPERATOR],
   createAccount: [OPERATOR, () => ({ body: { name: 'new' } })],
   getAccount: [MEMBER, inPath],
-  changeAccount: [OWNER, (things) => ({ ...inPath(things), body: { name: 'renamed' } })],
+  changeAccount: [OWNER, (resources) => ({ ...inPath(resources), body: { name: 'renamed' } })],
   listPlans: [OPERATOR],
   listKeys: [MEMBER, inQuery],
   createKey: [MEMBER, ({ accountId }) => ({ body: { account_id: accountId, name: 'new' } })],
@@ -116,7 +114,7 @@ export const TABLE: Readonly<Record<keyof Contract, Row>> = {
   endTwoFactor: [SIGNED_IN, () => ({ body: { password: 1 } })],
   renewRecoveryCodes: [SIGNED_IN, () => ({ body: { password: 1 } })],
   listSessions: [SIGNED_IN],
-  endSession: [SIGNED_IN, () => ({ params: { id: 'not-an-id-but-looked-for' } })],
+  endSession: [SIGNED_IN, () => ({ params: { id: 'not-an-id-but-looked-up' } })],
   endOtherSessions: [SIGNED_IN],
   listAudit: [OPERATOR],
   listServedModels: [ANY],

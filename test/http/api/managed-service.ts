@@ -4,24 +4,25 @@ import type { Endpoint } from '../../../src/http/api/endpoint.ts';
 import { MODEL, startService, type TestService } from '../../harness.ts';
 import type { TestDatabases } from '../../servers.ts';
 
-export interface Answer {
+export interface ApiResponse {
   status: number;
   headers: Headers;
-  body: Told;
+  body: ResponseBody;
 }
 
-/** The fields of all answers that tests read; which of them an answer has, its schema says and `call` compares. */
-export interface Told extends Readonly<Record<TextField, string>>, Readonly<Record<NumberField, number>> {
-  data: Told[];
+/** All fields that tests read. `call` compares each response with its schema. */
+export interface ResponseBody
+  extends Readonly<Record<TextField, string>>, Readonly<Record<NumberField, number>> {
+  data: ResponseBody[];
   next_cursor: string | null;
   error: { message: string; code: string; param: string | null };
   plan: string | null;
   last_used_at: string | null;
   limits: unknown;
   allowed_models: string[] | null;
-  person: Told;
+  person: ResponseBody;
   detail: object;
-  request: Told;
+  request: ResponseBody;
   cost: object[];
   price: object;
   billed: boolean;
@@ -63,36 +64,36 @@ type NumberField =
   | ('requests' | 'billed_tokens');
 
 export interface CallOptions {
-  /** An admin's unless said otherwise; null: none. */
+  /** Default: an `admin` key; null: none. */
   key?: string | null;
-  /** Sent as JSON, or as it is where it is a string. */
+  /** Sent as JSON unless it is a string. */
   body?: unknown;
   headers?: Record<string, string>;
 }
 
-/** A service with an admin's key, to be managed over HTTP. */
-export interface Managed extends AsyncDisposable {
+/** A service and a client of its management API. */
+export interface ManagedService extends AsyncDisposable {
   test: TestService;
-  /** An admin's key. */
+  /** An `admin` key. */
   admin: string;
-  /** With these a command finds the same database. */
+  /** Gives commands the same database. */
   env: NodeJS.ProcessEnv;
-  /** Calls the management interface; an answer that is not as its schema says fails. */
-  call(method: string, path: string, options?: CallOptions): Promise<Answer>;
-  /** As `call`, and fails with the body where the status is another one. */
-  ok(method: string, path: string, options?: CallOptions): Promise<Told>;
-  /** Has the model say something. */
+  /** Calls the management API, and asserts that a successful response matches its schema. */
+  call(method: string, path: string, options?: CallOptions): Promise<ApiResponse>;
+  /** Like `call`, and asserts success. */
+  ok(method: string, path: string, options?: CallOptions): Promise<ResponseBody>;
+  /** Requests a short completion. */
   generate(key: string, headers?: Record<string, string>): Promise<Response>;
-  /** Has the model say much, as a stream of which the first bytes have come. */
-  stream(key: string): Promise<{ requestId: string; hangUp(): Promise<void> }>;
-  /** `GET /api/accounts/{id}` and the like, for every endpoint that has answered well. */
-  answered: Set<string>;
+  /** Starts a long stream, and resolves at its first bytes. */
+  stream(key: string): Promise<{ requestId: string; disconnect(): Promise<void> }>;
+  /** Endpoints that were called successfully, such as `GET /api/accounts/{id}`. */
+  called: Set<string>;
 }
 
-/** A model that says much, and slowly. */
+/** A model with long, slow completions. */
 const SLOW_MODEL = 'test/slow';
 
-/** Two tokens of prompt cost a dollar, and so does one of an answer. */
+/** Two prompt tokens cost a dollar, and so does one completion token. */
 const YAML = `
 models:
   - id: ${MODEL}
@@ -113,33 +114,33 @@ plans:
 defaultPlan: big
 `;
 
-export async function startManaged(kind: TestDatabases): Promise<Managed> {
+export async function startManagedService(kind: TestDatabases): Promise<ManagedService> {
   await using owned = new AsyncDisposableStack();
   const { home, url } = owned.use(await kind.place());
   const env = { SLUICE_HOME: home, ...(url && { SLUICE_DATABASE_URL: url.reveal() }) };
   const test = owned.use(await startService(YAML, env));
   const { key } = await test.service.keys.create({ name: 'admin', kind: 'admin' });
   const admin = key.reveal();
-  const answered = new Set<string>();
-  const call = async (method: string, path: string, options: CallOptions = {}): Promise<Answer> => {
+  const called = new Set<string>();
+  const call = async (method: string, path: string, options: CallOptions = {}): Promise<ApiResponse> => {
     const { key = admin, body } = options;
-    const answer = await fetch(test.url + path, {
+    const response = await fetch(test.url + path, {
       method,
       headers: { ...(key !== null && { authorization: `Bearer ${key}` }), ...options.headers },
       ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
     });
-    const text = await answer.text();
-    // Of a HEAD and an OPTIONS nothing is read.
-    const read = (text === '' ? null : JSON.parse(text)) as Told;
-    if (answer.status < 300 && text !== '') {
+    const text = await response.text();
+    // Responses to HEAD and OPTIONS have no body.
+    const read = (text === '' ? null : JSON.parse(text)) as ResponseBody;
+    if (response.status < 300 && text !== '') {
       const endpoint = endpointOf(method, path);
-      assert.equal(answer.status, endpoint.status);
-      assert.deepEqual(endpoint.response?.parse(read), read, `${method} ${path} is not as its schema says`);
-      answered.add(`${endpoint.method} ${endpoint.path}`);
+      assert.equal(response.status, endpoint.status);
+      assert.deepEqual(endpoint.response?.parse(read), read, `${method} ${path} does not match its schema`);
+      called.add(`${endpoint.method} ${endpoint.path}`);
     }
-    return { status: answer.status, headers: answer.headers, body: read };
+    return { status: response.status, headers: response.headers, body: read };
   };
-  const kept = owned.move();
+  const disposal = owned.move();
   return {
     test,
     admin,
@@ -157,8 +158,8 @@ export async function startManaged(kind: TestDatabases): Promise<Managed> {
         body: JSON.stringify({ model: MODEL, messages: [{ role: 'user', content: 'hello' }], max_tokens: 5 }),
       }),
     async stream(key) {
-      const gone = new AbortController();
-      const answer = await fetch(`${test.url}/v1/chat/completions`, {
+      const abort = new AbortController();
+      const response = await fetch(`${test.url}/v1/chat/completions`, {
         method: 'POST',
         headers: { authorization: `Bearer ${key}` },
         body: JSON.stringify({
@@ -166,34 +167,39 @@ export async function startManaged(kind: TestDatabases): Promise<Managed> {
           messages: [{ role: 'user', content: 'hello' }],
           stream: true,
         }),
-        signal: gone.signal,
+        signal: abort.signal,
       });
-      const reader = answer.body?.getReader();
-      assert.equal((await reader?.read())?.done, false, String(answer.status));
+      const reader = response.body?.getReader();
+      assert.equal((await reader?.read())?.done, false, String(response.status));
       return {
-        requestId: answer.headers.get('x-request-id') ?? '',
-        async hangUp() {
-          gone.abort();
+        requestId: response.headers.get('x-request-id') ?? '',
+        async disconnect() {
+          abort.abort();
           await reader?.closed.catch(() => {});
         },
       };
     },
-    answered,
-    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+    called,
+    [Symbol.asyncDispose]: () => disposal.disposeAsync(),
   };
 }
 
-/** The first of a list, which has to be there. */
-export function first(list: readonly Told[]): Told {
-  const [told] = list;
-  assert.ok(told);
-  return told;
+/** Returns the first element of a list, which must not be empty. */
+export function first(list: readonly ResponseBody[]): ResponseBody {
+  const [element] = list;
+  assert.ok(element);
+  return element;
 }
 
-/** Fails where the answer is not this error. */
-export function refusedWith(answer: Answer, status: number, code: string, param: string | null = null): void {
-  const { error } = answer.body;
-  assert.deepEqual([answer.status, error.code, error.param], [status, code, param], error.message);
+/** Asserts that a response is this error. */
+export function assertRefused(
+  response: ApiResponse,
+  status: number,
+  code: string,
+  param: string | null = null,
+): void {
+  const { error } = response.body;
+  assert.deepEqual([response.status, error.code, error.param], [status, code, param], error.message);
   assert.deepEqual(Object.keys(error), ['message', 'type', 'param', 'code']);
   assert.match(error.message, /\.$/);
 }

@@ -8,39 +8,42 @@ import { totpCode, totpStep } from '../../src/identity/totp.ts';
 import { scriptedYaml, startService, type TestService } from '../harness.ts';
 import type { TestDatabases, TestPlace } from '../servers.ts';
 
-/** A service whose people sign in, and the database that it stands on. */
-export interface Place extends AsyncDisposable {
+/** A service with its database, and browsers that sign in. */
+export interface IdentityFixture extends AsyncDisposable {
   test: TestService;
   database: Database;
-  /** A browser without cookies, from an address of the network of its own. */
+  /** Opens a browser without cookies, with its own IP address. */
   browser(): Browser;
-  /** One in which the first operator is signed in. */
+  /** Opens a browser in which the first operator is signed in. */
   operator(): Promise<Browser>;
-  /** Actions of the audit log, the oldest first, as `action subject`. */
+  /** Returns the audit log, oldest first, as `action subject`. */
   audit(): Promise<string[]>;
 }
 
 export const OPERATOR = { name: 'Olga', email: 'olga@example.com', password: 'correct horse battery' };
 
-export interface PlaceOptions {
-  /** Of the configuration, beside the model. */
+interface FixtureOptions {
+  /** Configuration in addition to the model. */
   yaml?: string;
   env?: NodeJS.ProcessEnv;
   passwords?: PasswordHasher;
 }
 
-/** Starts a service behind a trusted proxy, so that each browser can have an address of its own. */
-export async function startPlace(kind: TestDatabases, options: PlaceOptions = {}): Promise<Place> {
+/** Starts a service behind a trusted proxy, so that each browser can have its own IP address. */
+export async function startIdentityFixture(
+  kind: TestDatabases,
+  options: FixtureOptions = {},
+): Promise<IdentityFixture> {
   await using owned = new AsyncDisposableStack();
-  const at: TestPlace = owned.use(await kind.place());
+  const place: TestPlace = owned.use(await kind.place());
   const yaml = scriptedYaml({}, `trustedProxies: ['127.0.0.1']\n${options.yaml ?? ''}`);
   const test = owned.use(
-    await startService(yaml, { ...at.env, ...options.env }, undefined, options.passwords),
+    await startService(yaml, { ...place.env, ...options.env }, undefined, options.passwords),
   );
-  const database = owned.use(await openDatabase(at));
+  const database = owned.use(await openDatabase(place));
   let browsers = 0;
   const browser = () => new Browser(test.service.localUrl, `192.0.2.${++browsers}`);
-  const kept = owned.move();
+  const disposal = owned.move();
   return {
     test,
     database,
@@ -56,30 +59,30 @@ export async function startPlace(kind: TestDatabases, options: PlaceOptions = {}
       const rows = await database.kysely.selectFrom('audit').selectAll().orderBy('id').execute();
       return rows.map(({ action, subject }) => `${action} ${subject}`);
     },
-    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+    [Symbol.asyncDispose]: () => disposal.disposeAsync(),
   };
 }
 
-/** What stands behind the `#` of a link. */
+/** Returns the fragment of a link. */
 export function tokenOf(link: string): string {
   return new URL(link).hash.slice(1);
 }
 
-/** A code of an authenticator app that was given this address, so many steps of 30 seconds from now. */
+/** Returns the code of an authenticator app, `steps` times 30 seconds from now. */
 export function appCode(uri: string, steps = 0): string {
   const secret = new URL(uri).searchParams.get('secret');
   assert.ok(secret);
   return totpCode(secret, totpStep(Date.now()) + steps);
 }
 
-interface Parts {
+interface RequestParts {
   params?: Record<string, string>;
   query?: Record<string, string>;
   body?: unknown;
   headers?: Record<string, string>;
 }
 
-export interface Answered {
+export interface BrowserResponse {
   status: number;
   code: string | null;
   param: string | null;
@@ -87,7 +90,7 @@ export interface Answered {
   body: unknown;
 }
 
-/** Keeps cookies and says which page asks, as a browser does. */
+/** Stores cookies and sends an `Origin`, as a browser does. */
 export class Browser {
   readonly url: string;
   readonly ip: string;
@@ -98,37 +101,40 @@ export class Browser {
     this.ip = ip;
   }
 
-  /** Calls an operation; an answer that is not as its schema says fails. */
-  async call(operationId: keyof Contract, parts: Parts = {}): Promise<Answered> {
-    const endpoint = API_ENDPOINTS.find((one) => one.operationId === operationId);
+  /** Calls an operation, and asserts that a successful response matches its schema. */
+  async call(operationId: keyof Contract, parts: RequestParts = {}): Promise<BrowserResponse> {
+    const endpoint = API_ENDPOINTS.find((endpoint) => endpoint.operationId === operationId);
     assert.ok(endpoint, operationId);
     const path = endpoint.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => parts.params?.[name] ?? '');
     const query = new URLSearchParams(parts.query).toString();
-    const answer = await this.fetch(endpoint.method, query === '' ? path : `${path}?${query}`, parts);
-    const text = await answer.text();
+    const response = await this.fetch(endpoint.method, query === '' ? path : `${path}?${query}`, parts);
+    const text = await response.text();
     const body =
       text === '' ? null : (JSON.parse(text) as { error?: { code: string; param: string | null } });
-    if (answer.status < 300) assert.deepEqual(endpoint.response?.parse(body), body);
+    if (response.status < 300) assert.deepEqual(endpoint.response?.parse(body), body);
     return {
-      status: answer.status,
+      status: response.status,
       code: body?.error?.code ?? null,
       param: body?.error?.param ?? null,
-      headers: answer.headers,
+      headers: response.headers,
       body,
     };
   }
 
-  /** As `call`, and fails where it does not go well. */
-  async ok<Id extends keyof Contract>(operationId: Id, parts: Parts = {}): Promise<Contract[Id]['response']> {
+  /** Like `call`, and asserts success. */
+  async ok<Id extends keyof Contract>(
+    operationId: Id,
+    parts: RequestParts = {},
+  ): Promise<Contract[Id]['response']> {
     const { status, body } = await this.call(operationId, parts);
     assert.ok(status < 300, `${operationId}: ${status} ${JSON.stringify(body)}`);
-    return body as Contract[Id]['response']; // `call` has compared it with the schema.
+    return body as Contract[Id]['response']; // `call` validates it.
   }
 
-  /** Fetches without following, with its cookies and those that come back. */
-  async fetch(method: string, path: string, { body, headers = {} }: Parts = {}): Promise<Response> {
+  /** Fetches without following redirects, and stores cookies. */
+  async fetch(method: string, path: string, { body, headers = {} }: RequestParts = {}): Promise<Response> {
     const cookie = [...this.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
-    const answer = await fetch(new URL(path, this.url), {
+    const response = await fetch(new URL(path, this.url), {
       method,
       redirect: 'manual',
       headers: {
@@ -140,15 +146,15 @@ export class Browser {
       },
       ...(body !== undefined && { body: JSON.stringify(body) }),
     });
-    for (const set of answer.headers.getSetCookie()) this.#keep(set);
-    return answer;
+    for (const set of response.headers.getSetCookie()) this.#store(set);
+    return response;
   }
 
-  #keep(set: string): void {
+  #store(set: string): void {
     const [pair = '', ...attributes] = set.split(/; */);
     const at = pair.indexOf('=');
     const name = pair.slice(0, at);
-    if (attributes.some((one) => one.toLowerCase() === 'max-age=0')) this.cookies.delete(name);
+    if (attributes.some((attribute) => attribute.toLowerCase() === 'max-age=0')) this.cookies.delete(name);
     else this.cookies.set(name, pair.slice(at + 1));
   }
 }
