@@ -113,7 +113,11 @@ export function modelNotAllowed(model: string): ServiceError {
   });
 }
 
-function responseIdentity(kind: GenerationRequest['kind'], requestId: string, model: string): ResponseIdentity {
+function responseIdentity(
+  kind: GenerationRequest['kind'],
+  requestId: string,
+  model: string,
+): ResponseIdentity {
   const prefix = kind === 'chat' ? 'chatcmpl-' : 'cmpl-';
   return { id: prefix + requestId.replaceAll('-', ''), created: Math.floor(Date.now() / 1000), model };
 }

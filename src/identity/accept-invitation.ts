@@ -8,7 +8,7 @@ import { ServiceError } from '../errors.ts';
 import { countAttempt } from './attempts.ts';
 import type { Identity } from './identity.ts';
 import { addInvitedMember, createInvitation, toRecord, type InvitationRecord } from './invitations.ts';
-import { invitationMessage } from './messages.ts';
+import { invitationEmail } from './emails.ts';
 import { setPassword } from './password.ts';
 import { hashToken } from './token.ts';
 import { personActor, type BrowserRequest } from './browser-request.ts';
@@ -22,7 +22,7 @@ export async function invite(
   await countAttempt(identity.database, 'invite', { person: by.id });
   const { record, accountName, token } = await createInvitation(identity.database, values, by);
   const link = `${identity.publicUrl()}/invitation#${token}`;
-  identity.mailer?.send(invitationMessage({ ...record, accountName }, link));
+  identity.mailer?.send(invitationEmail({ ...record, accountName }, link));
   return { record, link, mailed: identity.mailer !== null };
 }
 

@@ -6,7 +6,7 @@ import type { Log } from '../log.ts';
 import { Secret } from '../secret.ts';
 import type { Auth } from './auth.ts';
 import { Mailer } from './mailer.ts';
-import { resetMessage } from './messages.ts';
+import { resetEmail } from './emails.ts';
 import { deleteExpired, endPresentedSession, presentedSession, type PersonSession } from './sessions.ts';
 import { SCRYPT, type PasswordHasher } from './password.ts';
 import { authHeaders, type BrowserRequest } from './browser-request.ts';
@@ -122,7 +122,7 @@ export class Identity implements AsyncDisposable {
         letInUnknown: this.settings.letInUnknown,
       }),
       sendResetToken: ({ email, name }, token) =>
-        this.mailer?.send(resetMessage({ email, name }, `${this.publicUrl()}/reset-password#${token}`)),
+        this.mailer?.send(resetEmail({ email, name }, `${this.publicUrl()}/reset-password#${token}`)),
       onCredential: (personId, provider) => recordProvider(database, personId, provider),
       onPasswordReset: (personId) => recordPasswordReset(database, personId),
       log,

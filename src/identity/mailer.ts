@@ -3,7 +3,7 @@ import type { Transporter } from 'nodemailer';
 import type { SmtpConfig } from '../config/schema.ts';
 import type { Log } from '../log.ts';
 import type { Secret } from '../secret.ts';
-import type { Message } from './messages.ts';
+import type { Email } from './emails.ts';
 
 const TIMEOUT_MS = 15_000;
 
@@ -22,8 +22,8 @@ export class Mailer implements AsyncDisposable {
   }
 
   /** Sends an email in the background. Failures are logged, without the recipient. */
-  send(message: Message): void {
-    const sending = this.#deliver(message)
+  send(email: Email): void {
+    const sending = this.#deliver(email)
       .catch((error: Error) => this.#log.warn('email not sent', { error }))
       .finally(() => this.#sending.delete(sending));
     this.#sending.add(sending);
@@ -35,9 +35,9 @@ export class Mailer implements AsyncDisposable {
     (await this.#transport?.catch(() => null))?.close();
   }
 
-  async #deliver(message: Message): Promise<void> {
+  async #deliver(email: Email): Promise<void> {
     this.#transport ??= this.#open();
-    await (await this.#transport).sendMail({ from: this.#smtp.from, ...message });
+    await (await this.#transport).sendMail({ from: this.#smtp.from, ...email });
   }
 
   async #open(): Promise<Transporter> {

@@ -27,7 +27,7 @@ interface CallContext {
 type Parsed<Schema> = Schema extends z.ZodType ? z.output<Schema> : undefined;
 
 /** The parsed parts of a request. */
-interface ParsedRequest<Op extends Operation> {
+interface RequestParts<Op extends Operation> {
   params: Params<Op>;
   query: Parsed<QueryOf<Op>>;
   body: Parsed<BodyOf<Op>>;
@@ -46,7 +46,7 @@ type AccountIdOf<Level extends Access> = Level extends AccountAccess
 
 /** An authorized call of an operation. */
 type AuthorizedCall<Op extends Operation> = CallContext &
-  ParsedRequest<Op> &
+  RequestParts<Op> &
   CallerOf<Op['access']> &
   AccountIdOf<Op['access']>;
 
@@ -64,7 +64,7 @@ interface AccountLookup<Call> {
 type Handle<Op extends Operation> = (call: AuthorizedCall<Op>) => Promise<ResponseBody<Op>>;
 
 type Handler<Op extends Operation> = Op['access'] extends AccountAccess
-  ? { account: AccountLookup<ParsedRequest<Op> & Pick<CallContext, 'database'>>; handle: Handle<Op> }
+  ? { account: AccountLookup<RequestParts<Op> & Pick<CallContext, 'database'>>; handle: Handle<Op> }
   : Handle<Op>;
 
 /** An operation with its handler. */

@@ -3,8 +3,8 @@ import type { PlanLimits } from '../../config/plan.ts';
 import type { limits } from './contract/limits.ts';
 
 type LimitsJson = z.output<typeof limits>;
-type FieldsJson = Omit<LimitsJson, 'models'>;
-type Fields = Omit<PlanLimits, 'models'>;
+type LimitFieldsJson = Omit<LimitsJson, 'models'>;
+type LimitFields = Omit<PlanLimits, 'models'>;
 
 export function limitsJson({ models, ...all }: PlanLimits): LimitsJson {
   return { ...fieldsJson(all), ...(models && { models: mapValues(models, fieldsJson) }) };
@@ -14,7 +14,7 @@ export function limitsFromJson({ models, ...all }: LimitsJson): PlanLimits {
   return { ...fieldsFromJson(all), ...(models && { models: mapValues(models, fieldsFromJson) }) };
 }
 
-function fieldsJson(fields: Fields): FieldsJson {
+function fieldsJson(fields: LimitFields): LimitFieldsJson {
   return {
     requests_per_minute: fields.requestsPerMinute,
     tokens_per_minute: fields.tokensPerMinute,
@@ -26,7 +26,7 @@ function fieldsJson(fields: Fields): FieldsJson {
   };
 }
 
-function fieldsFromJson(fields: FieldsJson): Fields {
+function fieldsFromJson(fields: LimitFieldsJson): LimitFields {
   return {
     requestsPerMinute: fields.requests_per_minute,
     tokensPerMinute: fields.tokens_per_minute,

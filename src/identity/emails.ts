@@ -1,12 +1,12 @@
-/** Email messages to users. Plain text, so that links can be checked before they are opened. */
+/** Emails to users. Plain text, so that links can be checked before they are opened. */
 
-export interface Message {
+export interface Email {
   to: string;
   subject: string;
   text: string;
 }
 
-export function resetMessage({ email, name }: { email: string; name: string }, link: string): Message {
+export function resetEmail({ email, name }: { email: string; name: string }, link: string): Email {
   return {
     to: email,
     subject: 'Reset your Sluice password',
@@ -25,10 +25,10 @@ export function resetMessage({ email, name }: { email: string; name: string }, l
   };
 }
 
-export function invitationMessage(
+export function invitationEmail(
   { email, accountName, expiresAt }: { email: string; accountName: string; expiresAt: number },
   link: string,
-): Message {
+): Email {
   const until = new Date(expiresAt).toISOString().slice(0, 10);
   return {
     to: email,
