@@ -75,8 +75,9 @@ export class PendingWrites {
     return rows + this.#checkpoints.size + this.#waived.length === 0;
   }
 
+  /** The settlements to cancel, as a copy: `removeWaived` shortens the list while they are written in parts. */
   get waived(): Batch['settles'] {
-    return this.#waived;
+    return [...this.#waived];
   }
 
   /** The number of requests that wait to be opened or settled. */
@@ -114,8 +115,8 @@ export class PendingWrites {
   }
 
   /** Removes the first waived settlements after they were written. */
-  removeWaived(writtenProgress: number): void {
-    this.#waived.splice(0, writtenProgress);
+  removeWaived(count: number): void {
+    this.#waived.splice(0, count);
   }
 
   /** Removes and returns the next batch. */

@@ -88,23 +88,28 @@ for (const databases of testDatabases()) {
       await ledger.open(newRow(), counts());
     });
 
-    test('cancels the cost of the other rows when one row is refused', async () => {
-      await using database = await databases.open();
-      await using faults = await faulty(database, 1);
-      const { store, ledger } = faults;
-      const rows = [newRow(), newRow(), newRow()];
-      for (const one of rows) await ledger.open(one, counts());
-      // Written, but the requests time out before a response arrives.
-      store.play(['loses', 'fails', 'fails', 'fails', 'fails', 'fails', 'fails']);
-      const settled = await Promise.allSettled(rows.map(({ id }) => ledger.settle(id, settlement())));
-      assert.ok(settled.every(({ status }) => status === 'rejected'));
-      store.refused.add(rows[1]?.id ?? '');
-      await until(() => ledger.health.writable);
-      const next = newRow();
-      await ledger.open(next, counts());
-      const billed = await Promise.all(rows.map(async ({ id }) => (await readRow(database, id))?.billed));
-      assert.deepEqual(billed, [0, 1, 0]);
-    });
+    for (const refused of [0, 1, 2]) {
+      test(`cancels the cost of the other rows when row ${refused} of three is refused`, async () => {
+        await using database = await databases.open();
+        await using faults = await faulty(database, 1);
+        const { store, ledger } = faults;
+        const rows = [newRow(), newRow(), newRow()];
+        for (const one of rows) await ledger.open(one, counts());
+        // Written, but the requests time out before a response arrives.
+        store.play(['loses', 'fails', 'fails', 'fails', 'fails', 'fails', 'fails']);
+        const settled = await Promise.allSettled(rows.map(({ id }) => ledger.settle(id, settlement())));
+        assert.ok(settled.every(({ status }) => status === 'rejected'));
+        store.refused.add(rows[refused]?.id ?? '');
+        await until(() => ledger.health.writable);
+        const next = newRow();
+        await ledger.open(next, counts());
+        const billed = await Promise.all(rows.map(async ({ id }) => (await readRow(database, id))?.billed));
+        assert.deepEqual(
+          billed,
+          rows.map((_, index) => Number(index === refused)),
+        );
+      });
+    }
 
     for (const settleWaitMs of [1, 60_000]) {
       test(`settles every valid row once whatever fails, with a wait of ${settleWaitMs} ms`, async () => {
