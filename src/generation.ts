@@ -147,6 +147,15 @@ export function estimatedPromptTokens(request: GenerationRequest): number {
   return texts.reduce((sum, text) => sum + Math.ceil(text.length / 4), 0);
 }
 
+/** Sampling that the publisher of a model recommends. Absent: no recommendation. */
+export interface RecommendedSampling {
+  readonly temperature?: number | undefined;
+  readonly topP?: number | undefined;
+  readonly topK?: number | undefined;
+  readonly minP?: number | undefined;
+  readonly repetitionPenalty?: number | undefined;
+}
+
 /** A model in the response of `GET /v1/models`. */
 export interface ModelCard {
   id: string;
@@ -160,4 +169,5 @@ export interface ModelCard {
   /** Unix seconds. */
   created: number;
   owned_by: string;
+  recommendedSampling: RecommendedSampling;
 }

@@ -59,6 +59,20 @@ function standardError(): DestinationStream & { flush(): void } {
   };
 }
 
+/** Parses a line that `openLog` wrote; null: any other text. */
+export function logLineOf(
+  line: string,
+): { level: 'debug' | 'info' | 'warn' | 'error'; message: string; fields: LogFields } | null {
+  try {
+    const { level, time: _, message, ...fields } = JSON.parse(line);
+    if (typeof message !== 'string') return null;
+    if (level !== 'debug' && level !== 'info' && level !== 'warn' && level !== 'error') return null;
+    return { level, message, fields };
+  } catch {
+    return null;
+  }
+}
+
 /** A log that writes nothing. */
 export const SILENT: Log = {
   debug() {},

@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { hostname } from 'node:os';
+import { availableParallelism, hostname } from 'node:os';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { FastifyInstance } from 'fastify';
@@ -15,11 +15,14 @@ import { recordPlans } from './accounts/plan-history.ts';
 import { AccountStore } from './accounts/store.ts';
 import type { Config, ModelConfig, ReplicaConfig } from './config/schema.ts';
 import type { Secrets } from './config/load.ts';
+import { DEFAULT_MODEL_ID } from './config/schema.ts';
 import { openDatabase, type Database } from './database/database.ts';
 import { FIRST_MIGRATION } from './database/migrations.ts';
 import { ServiceLock } from './database/service-lock.ts';
 import { openReplica } from './engine/client.ts';
 import { EmbeddedReplica } from './engine/embedded.ts';
+import { availableMemory } from './engine/llama/memory.ts';
+import { recommendModel, type RecommendedModel } from './engine/llama/recommended-model.ts';
 import { RemoteReplica } from './engine/remote.ts';
 import { socketDirectory } from './engine/socket-directory.ts';
 import { ServiceError } from './errors.ts';
@@ -31,6 +34,7 @@ import type { PasswordHasher } from './identity/password.ts';
 import { createSetupLink } from './identity/setup.ts';
 import { CrashSuspects } from './inference/crash-suspects.ts';
 import type { Log } from './log.ts';
+import { findModel } from './models/catalog.ts';
 import { ModelStore } from './models/store.ts';
 import { cardSource } from './routing/card.ts';
 import { SYSTEM_CLOCK } from './routing/breaker.ts';
@@ -150,6 +154,7 @@ export class Service implements AsyncDisposable {
         home: config.home,
         mail: config.file.smtp !== undefined,
         providers: config.file.signIn.providers.map(({ name }) => name),
+        recommendedModel: recommendedModel(config),
       },
       limits: config.file.limits,
       stream: config.file.stream,
@@ -176,6 +181,16 @@ export class Service implements AsyncDisposable {
   /** The URL of the listening address. */
   get localUrl(): string {
     return addressOf(this.#app, this.#config.host);
+  }
+
+  /** A model that is better than the default one and fits this machine; null: see `Installation`. */
+  get recommendedModel(): RecommendedModel | null {
+    return recommendedModel(this.#config);
+  }
+
+  /** Path of the configuration file; null: none. */
+  get configPath(): string | null {
+    return this.#config.configPath;
   }
 
   get hasConsole(): boolean {
@@ -242,6 +257,14 @@ function logMigrations(log: Log): (migration: string) => void {
   };
 }
 
+/** An operator who configured other models has made a choice. */
+function recommendedModel({ file: { models } }: Config): RecommendedModel | null {
+  const [only, ...others] = models;
+  const served = only?.engine && only.engine.file === undefined ? findModel(only.id) : null;
+  if (served?.id !== DEFAULT_MODEL_ID || others.length > 0) return null;
+  return recommendModel(served, { availableBytes: availableMemory().bytes, cores: availableParallelism() });
+}
+
 /** Opens limits in memory, or in Valkey or Redis, which all instances share. */
 async function openLimits(
   config: Config,
@@ -282,7 +305,7 @@ function serveEmbedded(
   { config, store, run, log, router, owned }: ModelContext & { store: ModelStore; run: string },
 ): EmbeddedReplica {
   const name = createHash('sha256').update(model.id).digest('hex').slice(0, 12);
-  const engine = model.engine ?? { slots: 8, gpuLayers: 'auto' };
+  const engine = model.engine ?? { gpuLayers: 'auto' };
   const replica = owned.use(
     new EmbeddedReplica({
       modelId: model.id,

@@ -1,11 +1,12 @@
 import { resolve } from 'node:path';
-import { Presets, SingleBar } from 'cli-progress';
 import type { Command } from 'commander';
 import { prepareHome } from '../config/home.ts';
 import { databaseOf } from '../config/load.ts';
 import { backupSqlite } from '../database/backup.ts';
 import { openDatabase, sqlitePath } from '../database/database.ts';
 import { note } from './output.ts';
+import { bar } from './progress-bar.ts';
+import { Terminal } from './terminal.ts';
 import { PROGRAM } from '../program-name.ts';
 
 /** `sluice database migrate|backup`: migrates or copies the database, with or without a running service. */
@@ -51,17 +52,17 @@ async function backup(file: string): Promise<void> {
   // The abort removes the incomplete copy.
   const interrupt = (signal: NodeJS.Signals) => stop.abort(signal);
   for (const signal of SIGNALS) process.once(signal, interrupt);
-  const bar = progressBar();
+  const progress = progressBar();
   try {
-    await backupSqlite(sqlitePath(home), target, { signal: stop.signal, onProgress: bar.update });
+    await backupSqlite(sqlitePath(home), target, { signal: stop.signal, onProgress: progress.update });
   } catch (error) {
     if (!stop.signal.aborted) throw error;
-    bar.stop();
+    progress.stop();
     note('Interrupted. No backup was written.');
     process.exitCode = stop.signal.reason === 'SIGINT' ? 130 : 143;
     return;
   } finally {
-    bar.stop();
+    progress.stop();
     for (const signal of SIGNALS) process.off(signal, interrupt);
   }
   note(`Backup written to ${target}`);
@@ -72,11 +73,9 @@ const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 /** Creates a progress bar that is shown only on a terminal. */
 function progressBar(): { update: (fraction: number) => void; stop: () => void } {
   if (!process.stderr.isTTY) return { update() {}, stop() {} };
-  const format = 'Copying [{bar}] {percentage} %';
-  const bar = new SingleBar(
-    { stream: process.stderr, format, barsize: 24, hideCursor: true },
-    Presets.shades_classic,
-  );
-  bar.start(1, 0);
-  return { update: (fraction) => bar.update(fraction), stop: () => bar.stop() };
+  const terminal = new Terminal(process.stderr);
+  return {
+    update: (fraction) => terminal.setStatus(`Copying  ${bar(fraction)}  ${Math.floor(100 * fraction)}%`),
+    stop: () => terminal.setStatus(''),
+  };
 }

@@ -55,7 +55,7 @@ function registerScripted(parent: Command): void {
 
 interface LlamaFlags {
   file: string;
-  slots: number;
+  slots?: number;
   contextTokens?: number;
   threads?: number;
   gpuLayers: number | 'auto';
@@ -67,17 +67,21 @@ function registerLlama(parent: Command): void {
     .description('Serve a GGUF model with llama.cpp.')
     .requiredOption('--file <path>', 'GGUF file')
     .requiredOption('--model <id>', 'model ID that requests use, <namespace>/<model_name>')
-    .option('--slots <count>', 'number of requests that generate at the same time', countFromOne, 8)
+    .option(
+      '--slots <count>',
+      'number of requests that generate at the same time (default: at most 8, by model and memory)',
+      countFromOne,
+    )
     .option(
       '--context-tokens <count>',
-      "context length of each slot (default: the model's, at most 4096)",
+      'context length of each slot (default: at most 4096, by model and memory)',
       wholeNumber,
     )
     .option('--threads <count>', 'CPU threads (default: physical cores within the cgroup quota)', wholeNumber)
     .option('--gpu-layers <count>', 'number of layers on the GPU, or "auto"', layers, 'auto');
   withServeOptions(command).action(async (flags: ServeFlags & LlamaFlags) => {
     const { LlamaEngine } = await import('../engine/llama/engine.ts');
-    const { file, slots, contextTokens = null, threads = null, gpuLayers } = flags;
+    const { file, slots = null, contextTokens = null, threads = null, gpuLayers } = flags;
     const engine = await LlamaEngine.load(
       { file, slots, contextTokens, threads, gpuLayers },
       { onProgress: () => {}, log: openLog('info') },

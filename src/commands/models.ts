@@ -1,11 +1,14 @@
 import type { Command } from 'commander';
 import { homeOf, prepareHome } from '../config/home.ts';
 import { SILENT } from '../log.ts';
-import { CATALOG, memoryGb, type CatalogModel } from '../models/catalog.ts';
+import { planMemory, totalBytes } from '../engine/llama/memory.ts';
+import { CATALOG, plannedModel, type CatalogModel } from '../models/catalog.ts';
+import { PullError } from '../models/pull-error.ts';
 import { describeSource } from '../models/source.ts';
 import { ModelStore, type LocalModel } from '../models/store.ts';
 import { note, print, printJson, printTable } from './output.ts';
-import { formatBytes, ProgressBar } from './progress-bar.ts';
+import { describeProgress, formatBytes, ProgressBar } from './progress-bar.ts';
+import { Terminal } from './terminal.ts';
 import { PROGRAM } from '../program-name.ts';
 
 const NAMES = `
@@ -60,8 +63,11 @@ Example:
 async function pull(name: string, flags: { json?: true }): Promise<void> {
   await interruptible(async (signal) => {
     const store = await openStore();
-    using bar = new ProgressBar(process.stderr);
-    const model = await store.pull(name, { signal, onProgress: bar.update });
+    const failed: string[] = [];
+    using bar = openBar((line) => failed.push(line));
+    const model = await store.pull(name, { signal, onProgress: bar.update }).catch((error: unknown) => {
+      throw withoutPrinted(error, failed);
+    });
     bar[Symbol.dispose]();
     if (flags.json) printJson(asJson(model));
     else print(model.file);
@@ -105,7 +111,9 @@ function listCatalog(pulled: ReadonlySet<string | null>, json: boolean): void {
       model.summary,
     ]),
   );
-  note('\nMEMORY is for 8 slots of 4,096 tokens. On a CPU, Q8_0 and Q4_0 files process prompts fastest.');
+  note(
+    '\nMEMORY is for the default slots and context. On a CPU, Q8_0 and Q4_0 files process prompts fastest.',
+  );
 }
 
 async function remove(name: string): Promise<void> {
@@ -115,7 +123,7 @@ async function remove(name: string): Promise<void> {
 async function verify(name: string | undefined, flags: { json?: true }): Promise<void> {
   await interruptible(async (signal) => {
     const store = await openStore();
-    using bar = new ProgressBar(process.stderr);
+    using bar = openBar();
     const results = await store.verify(name ?? null, { signal, onProgress: bar.update });
     bar[Symbol.dispose]();
     if (flags.json) printJson(results.map(({ file, fault }) => ({ file, ok: fault === null, fault })));
@@ -132,6 +140,27 @@ async function openStore(): Promise<ModelStore> {
   const home = homeOf(process.env);
   await prepareHome(home);
   return new ModelStore({ home, log: SILENT, env: process.env });
+}
+
+/** Shows progress on standard error. `onNote` receives the reason of each source that failed, which is printed. */
+function openBar(onNote?: (reason: string) => void): ProgressBar {
+  const terminal = process.stderr.isTTY ? new Terminal(process.stderr) : null;
+  const printLine = (line: string): void => (terminal ? terminal.print(line) : note(line));
+  return new ProgressBar({
+    terminal,
+    onMilestone: (progress) => printLine(describeProgress(progress)),
+    onNote(reason) {
+      onNote?.(reason);
+      printLine(`Could not download from ${reason}`);
+    },
+  });
+}
+
+/** Removes the failed sources that were printed from the list in the message. */
+function withoutPrinted(error: unknown, reasons: readonly string[]): unknown {
+  if (!(error instanceof PullError)) return error;
+  const lines = error.message.split('\n').filter((line) => !reasons.includes(line.replace(/^ {2}- /, '')));
+  return new PullError(error.fault, lines.join('\n'), { cause: error });
 }
 
 /** Aborts the work on the first signal, keeping partial downloads, and exits on the second. */
@@ -184,6 +213,12 @@ function asJson(model: LocalModel): Record<string, unknown> {
   };
 }
 
+/** Memory with the default slots and context if the machine has enough, in GB (10^9 bytes). */
+function memoryGb(model: CatalogModel): number {
+  const machine = { availableBytes: Infinity, gpu: false };
+  return totalBytes(planMemory(plannedModel(model), { slots: null, contextTokens: null }, machine)) / 1e9;
+}
+
 function catalogJson(model: CatalogModel): Record<string, unknown> {
   return {
     id: model.id,
@@ -194,5 +229,6 @@ function catalogJson(model: CatalogModel): Record<string, unknown> {
     quantization: model.quantization,
     size_gb: model.sizeGb,
     memory_gb: Number(memoryGb(model).toFixed(2)),
+    recommended_sampling: model.sampling,
   };
 }

@@ -1,5 +1,5 @@
-import { Presets, SingleBar } from 'cli-progress';
 import type { PullPhase, PullProgress } from '../models/progress.ts';
+import type { Terminal } from './terminal.ts';
 
 const LINE_EVERY_MS = 10_000;
 
@@ -11,82 +11,64 @@ const VERBS: Readonly<Record<PullPhase, string>> = {
   waiting: 'Another process is downloading',
 };
 
-/**
- * Shows the progress of a download: a bar on a terminal, else a line for each 10% and every ten seconds. Disposing
- * ends the bar and its line.
- */
-export class ProgressBar implements Disposable {
-  readonly #stream: NodeJS.WriteStream;
-  readonly #now: () => number;
-  #bar: SingleBar | null = null;
-  #note: string | null = null;
-  #lineKey = '';
-  #lineAtMs = 0;
-  #lineTenths = 0;
+interface ProgressOutput {
+  /** Null: no terminal. */
+  terminal: Terminal | null;
+  /** Without a terminal, receives the progress after each tenth of a file and every ten seconds. */
+  onMilestone(progress: PullProgress): void;
+  /** Receives the reason why a source failed, once. */
+  onNote?: (note: string) => void;
+  /** Monotonic milliseconds. */
+  now?: () => number;
+}
 
-  constructor(stream: NodeJS.WriteStream, now: () => number = () => performance.now()) {
-    this.#stream = stream;
-    this.#now = now;
+/** Shows a download: as a bar with bytes, speed and time left on a terminal, else at milestones. */
+export class ProgressBar implements Disposable {
+  readonly #output: ProgressOutput;
+  readonly #now: () => number;
+  readonly #notes = new Set<string>();
+  #key = '';
+  #milestoneAtMs = 0;
+  #tenths = 0;
+
+  constructor(output: ProgressOutput) {
+    this.#output = output;
+    this.#now = output.now ?? (() => performance.now());
   }
 
   /** For `onProgress`. */
   readonly update = (progress: PullProgress): void => {
-    if (progress.note !== null && progress.note !== this.#note) {
-      this.#endBar();
-      this.#stream.write(`Could not download from ${progress.note}\n`);
-      this.#note = progress.note;
+    const { note } = progress;
+    if (note !== null && !this.#notes.has(note)) {
+      this.#notes.add(note);
+      this.#output.onNote?.(note);
     }
-    if (this.#stream.isTTY) this.#draw(progress);
-    else this.#line(progress);
+    if (this.#output.terminal) this.#output.terminal.setStatus(barOf(progress));
+    else if (this.#isDue(progress)) this.#output.onMilestone(progress);
   };
 
+  /** Removes the bar. */
   [Symbol.dispose](): void {
-    this.#endBar();
+    this.#output.terminal?.setStatus('');
   }
 
-  #draw(progress: PullProgress): void {
-    const total = progress.totalBytes ?? Math.max(1, progress.receivedBytes);
-    const payload = { what: `${VERBS[progress.phase]} ${progress.file}`, ...formatAmounts(progress) };
-    const key = `${progress.phase} ${progress.file} ${progress.source}`;
-    if (this.#bar === null || key !== this.#lineKey) {
-      this.#endBar();
-      this.#lineKey = key;
-      this.#bar = new SingleBar(
-        {
-          stream: this.#stream,
-          format: '{what} [{bar}] {bytes} {speed} {left}',
-          barsize: 24,
-          hideCursor: true,
-        },
-        Presets.shades_classic,
-      );
-      this.#bar.start(total, progress.receivedBytes, payload);
-    }
-    this.#bar.setTotal(total);
-    this.#bar.update(progress.receivedBytes, payload);
-  }
-
-  #endBar(): void {
-    this.#bar?.stop();
-    this.#bar = null;
-  }
-
-  #line(progress: PullProgress): void {
+  #isDue(progress: PullProgress): boolean {
     const now = this.#now();
     const { receivedBytes, totalBytes } = progress;
     const tenths = totalBytes === null ? 0 : Math.floor((10 * receivedBytes) / Math.max(1, totalBytes));
     const key = `${progress.phase} ${progress.file} ${progress.source}`;
-    const due = now - this.#lineAtMs >= LINE_EVERY_MS || tenths > this.#lineTenths;
-    if (key === this.#lineKey && !due) return;
-    this.#lineKey = key;
-    this.#lineAtMs = now;
-    this.#lineTenths = tenths;
-    this.#stream.write(`${describeProgress(progress)}\n`);
+    const due = now - this.#milestoneAtMs >= LINE_EVERY_MS || tenths > this.#tenths;
+    if (key === this.#key && !due) return false;
+    this.#key = key;
+    this.#milestoneAtMs = now;
+    this.#tenths = tenths;
+    return true;
   }
 }
 
-function describeProgress(progress: PullProgress): string {
-  const { bytes, speed, left } = formatAmounts(progress);
+/** Describes the progress in one line. */
+export function describeProgress(progress: PullProgress): string {
+  const { bytes, speed, left } = inWords(progress);
   const from = progress.receivedBytes === 0 ? ` from ${progress.source}` : '';
   return [`${VERBS[progress.phase]} ${progress.file}${from}`, bytes, speed, left]
     .filter((part) => part !== '')
@@ -101,7 +83,24 @@ export function formatBytes(bytes: number): string {
   return `${bytes} bytes`;
 }
 
-function formatAmounts(progress: PullProgress): { bytes: string; speed: string; left: string } {
+const BAR_WIDTH = 24;
+
+/** Such as `Downloading model.gguf [████░░░░] 49.2 MB of 98.4 MB  2.0 MB/s  25 s left`. */
+function barOf(progress: PullProgress): string {
+  const { receivedBytes, totalBytes, phase, file } = progress;
+  const { bytes, speed, left } = inWords(progress);
+  const fraction = totalBytes === null ? 0 : Math.min(1, receivedBytes / Math.max(1, totalBytes));
+  const parts = [`${VERBS[phase]} ${file}`, totalBytes === null ? '' : bar(fraction), bytes, speed, left];
+  return parts.filter((part) => part !== '').join('  ');
+}
+
+/** Draws a fraction from 0 to 1. */
+export function bar(fraction: number): string {
+  const full = Math.round(fraction * BAR_WIDTH);
+  return `[${'█'.repeat(full)}${'░'.repeat(BAR_WIDTH - full)}]`;
+}
+
+function inWords(progress: PullProgress): { bytes: string; speed: string; left: string } {
   const { receivedBytes, totalBytes, bytesPerSecond, secondsLeft } = progress;
   const total = totalBytes === null ? '' : ` of ${formatBytes(totalBytes)}`;
   return {

@@ -12,6 +12,8 @@ import { VERSION } from '../version.ts';
 import { buildConsoleIfMissing } from './console-build.ts';
 import { isSluice, urlOf } from './port.ts';
 import { StartDisplay } from './start-display.ts';
+import { TerminalLog } from './terminal-log.ts';
+import { Terminal } from './terminal.ts';
 import { welcome } from './welcome.ts';
 
 /** Interval at which the progress of loading models is redrawn, in milliseconds. */
@@ -69,7 +71,8 @@ async function serve(): Promise<void> {
 }
 
 async function run(config: Config, stop: AbortSignal): Promise<number> {
-  const log = openLog(config.file.logLevel);
+  const output = openOutput();
+  const log = openLog(config.file.logLevel, output.terminalLog ?? undefined);
   if (config.file.console.enabled) await buildConsoleIfMissing((line) => console.log(line));
   await using service = await Service.open({
     config,
@@ -80,7 +83,7 @@ async function run(config: Config, stop: AbortSignal): Promise<number> {
   process.once('exit', () => service.killEngines());
   using _reloading = reloadOnChange(service, config, log);
   console.log(`Sluice ${VERSION} is listening on ${service.localUrl}`);
-  if (!(await waitUntilReady(service, stop))) return stop.aborted ? 0 : 1;
+  if (!(await waitUntilReady(service, stop, output, log))) return stop.aborted ? stoppedEarly(service, stop) : 1;
   if (!stop.aborted) {
     log.info('ready', { url: service.url });
     console.log(await welcome(service));
@@ -88,6 +91,33 @@ async function run(config: Config, stop: AbortSignal): Promise<number> {
   }
   await service.drain();
   return 0;
+}
+
+/** Exit code of a service that was stopped before it was ready. */
+function stoppedEarly(service: Service, stop: AbortSignal): number {
+  const downloads = service.router
+    .overview()
+    .some(({ replicas }) => replicas.some(({ state }) => state.state === 'downloading'));
+  if (!downloads) return 0;
+  console.error('Download interrupted. It resumes at the next start.');
+  return stop.reason === 'SIGINT' ? 130 : 0;
+}
+
+interface Output {
+  /** Standard output; null: it is not a terminal. */
+  terminal: Terminal | null;
+  /** Formats the log; null: standard error is not a terminal, and the log is JSON. */
+  terminalLog: TerminalLog | null;
+}
+
+function openOutput(): Output {
+  const { stdout, stderr } = process;
+  const terminal = stdout.isTTY ? new Terminal(stdout) : null;
+  const print = (line: string): void => {
+    if (terminal) terminal.print(line);
+    else stderr.write(`${line}\n`);
+  };
+  return { terminal, terminalLog: stderr.isTTY ? new TerminalLog(print, stderr.hasColors()) : null };
 }
 
 /** Reloads the configuration on SIGHUP and when its file changes. An invalid file changes nothing. */
@@ -114,8 +144,13 @@ function reloadOnChange(service: Service, { configPath }: Config, log: Log): Dis
 }
 
 /** Waits until the service is ready. Resolves with false if it is stopped or no model can load; prints the reasons. */
-async function waitUntilReady(service: Service, stop: AbortSignal): Promise<boolean> {
-  using display = new StartDisplay(process.stdout);
+async function waitUntilReady(
+  service: Service,
+  stop: AbortSignal,
+  { terminal, terminalLog }: Output,
+  log: Log,
+): Promise<boolean> {
+  using display = new StartDisplay({ terminal, log, print: (line) => console.log(line) });
   for (;;) {
     const models = service.router.overview();
     if (isReady(models)) return true;
@@ -126,7 +161,11 @@ async function waitUntilReady(service: Service, stop: AbortSignal): Promise<bool
     );
     if (failed.length === replicas.length) {
       display[Symbol.dispose]();
-      for (const { id, reason } of failed) console.error(`\nCannot serve ${id}: ${reason}`);
+      for (const { id, reason } of failed) {
+        const text = `Cannot serve ${id}: ${reason}`;
+        const rest = terminalLog ? terminalLog.withoutPrinted(text) : `\n${text}`;
+        if (rest !== '') console.error(rest);
+      }
       return false;
     }
     display.draw(replicas);
@@ -152,7 +191,7 @@ function watchSignals(): AbortSignal {
       if (performance.now() - firstMs > SAME_SIGNAL_MS) process.exit(128 + number);
       if (stop.signal.aborted) return;
       firstMs = performance.now();
-      stop.abort();
+      stop.abort(signal);
     });
   }
   return stop.signal;

@@ -1,42 +1,53 @@
+import type { Log } from '../log.ts';
 import type { ReplicaState } from '../routing/replica.ts';
 import { ProgressBar } from './progress-bar.ts';
+import type { Terminal } from './terminal.ts';
 
-/** Shows the progress of a starting service: a bar for a download, and a line for each change of a model's state. */
+interface StartOutput {
+  /** Null: standard output is not a terminal. */
+  terminal: Terminal | null;
+  /** Prints a line to standard output. */
+  print(line: string): void;
+  log: Log;
+}
+
+/**
+ * Shows how far the models of a starting service are. A terminal has a bar for the file that is downloaded; the log
+ * says the rest. Without a terminal, the log has the progress, and standard output a line for each change of state.
+ */
 export class StartDisplay implements Disposable {
-  readonly #stream: NodeJS.WriteStream;
-  /** The last printed state of each model. */
+  readonly #output: StartOutput;
+  readonly #bar: ProgressBar;
   readonly #printed = new Map<string, string>();
-  #bar: ProgressBar | null = null;
 
-  constructor(stream: NodeJS.WriteStream) {
-    this.#stream = stream;
+  constructor(output: StartOutput) {
+    this.#output = output;
+    this.#bar = new ProgressBar({
+      terminal: output.terminal,
+      onMilestone: ({ file, source, phase, receivedBytes, totalBytes }) =>
+        output.log.info('downloading the model', { file, source, phase, receivedBytes, totalBytes }),
+    });
   }
 
   draw(replicas: readonly { id: string; state: ReplicaState }[]): void {
     // One bar at a time.
-    const downloading = replicas.find(({ state }) => state.state === 'downloading' && state.pull !== null);
-    if (downloading?.state.state === 'downloading' && downloading.state.pull) {
-      this.#bar ??= new ProgressBar(this.#stream);
-      this.#bar.update(downloading.state.pull);
-    } else this.#endBar();
-    for (const { id, state } of replicas) this.#printState(id, state);
+    const pull = replicas.flatMap(({ state }) =>
+      state.state === 'downloading' && state.pull ? [state.pull] : [],
+    )[0];
+    if (pull) this.#bar.update(pull);
+    else this.#bar[Symbol.dispose]();
+    if (this.#output.terminal === null) for (const { id, state } of replicas) this.#printState(id, state);
   }
 
   [Symbol.dispose](): void {
-    this.#endBar();
+    this.#bar[Symbol.dispose]();
   }
 
   #printState(id: string, state: ReplicaState): void {
     const text = describeState(state);
     if (text === null || this.#printed.get(id) === text) return;
     this.#printed.set(id, text);
-    this.#endBar();
-    this.#stream.write(`${text} ${id}\n`);
-  }
-
-  #endBar(): void {
-    this.#bar?.[Symbol.dispose]();
-    this.#bar = null;
+    this.#output.print(`${text} ${id}`);
   }
 }
 

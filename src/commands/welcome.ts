@@ -1,5 +1,6 @@
 import { PROGRAM } from '../program-name.ts';
 import type { Service } from '../service.ts';
+import { formatBytes } from './progress-bar.ts';
 
 /**
  * Returns the text printed when the service is ready. Without an operator, it contains the setup link on a terminal,
@@ -11,8 +12,28 @@ export async function welcome(service: Service): Promise<string> {
   if (card) {
     lines.push(`Model: ${card.id} (${card.quantization}, ${card.context_length} tokens per request)`);
   }
-  lines.push('', ...(await nextSteps(service)), '');
+  lines.push('', ...(await nextSteps(service)), '', ...betterModel(service));
   return lines.join('\n');
+}
+
+/** Says how to serve the recommended model. */
+export function betterModel({
+  recommendedModel,
+  configPath,
+}: Pick<Service, 'recommendedModel' | 'configPath'>): string[] {
+  if (recommendedModel === null) return [];
+  const { id, sizeBytes, memoryBytes } = recommendedModel;
+  return [
+    `A better model fits this machine: ${id} (download ${formatBytes(sizeBytes)}, memory ${formatBytes(memoryBytes)}).`,
+    ...(configPath === null
+      ? [
+          'To use it, stop Sluice and run:',
+          `  echo 'models: [{id: ${id}}]' > sluice.yaml`,
+          `  SLUICE_CONFIG=sluice.yaml ${PROGRAM} serve`,
+        ]
+      : [`To use it, set \`models: [{id: ${id}}]\` in ${configPath} and restart Sluice.`]),
+    '',
+  ];
 }
 
 async function nextSteps(service: Service): Promise<string[]> {

@@ -33,9 +33,9 @@ const engine = z.strictObject({
     .int()
     .min(1)
     .max(64)
-    .default(8)
+    .optional()
     .describe(
-      'Number of requests that generate at the same time. Memory use grows with slots x contextTokens.',
+      'Number of requests that generate at the same time. Memory use grows with slots x contextTokens. Default: at most 8, chosen by the model and the available memory.',
     ),
   contextTokens: z
     .int()
@@ -43,7 +43,7 @@ const engine = z.strictObject({
     .max(1_048_576)
     .optional()
     .describe(
-      "Context length of each slot: tokens of prompt and completion together. Default: the model's, at most 4096.",
+      "Context length of each slot: tokens of prompt and completion together. Default: at most 4096 and the model's, chosen by the model and the available memory.",
     ),
   threads: z
     .int()
@@ -78,6 +78,14 @@ const replica = z.strictObject({
     .describe(
       'Whether the replica always streams, so that the tokens of a client that disconnects are counted exactly, at the cost of CPU per token. False: the tokens of such a request are estimated unless the client streams.',
     ),
+});
+
+const recommendedSampling = z.strictObject({
+  temperature: z.number().min(0).max(2).optional().describe('`temperature`.'),
+  topP: z.number().min(0.01).max(1).optional().describe('`top_p`.'),
+  topK: z.int().min(0).max(2_147_483_647).optional().describe('`top_k`.'),
+  minP: z.number().min(0).max(1).optional().describe('`min_p`.'),
+  repetitionPenalty: z.number().min(0.01).max(2).optional().describe('`repetition_penalty`.'),
 });
 
 const model = z
@@ -131,6 +139,11 @@ const model = z
       .min(1)
       .optional()
       .describe('Maximum tokens of one completion. Default: the context length.'),
+    recommendedSampling: recommendedSampling
+      .optional()
+      .describe(
+        'Sampling that the console and its code samples send for this model. Requests without these fields keep the defaults of the API. Default: what the catalog or the GGUF file recommends.',
+      ),
     ownedBy: z
       .string()
       .optional()

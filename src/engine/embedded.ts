@@ -123,12 +123,13 @@ export class EmbeddedReplica implements AsyncDisposable {
       this.#fetchState = { state: 'downloading', pull };
     }, this.#stop.signal);
     this.#created = Math.floor((await stat(file)).mtimeMs / 1000);
-    const { slots, contextTokens = null, threads = null, gpuLayers } = this.#options.engine;
+    const { slots = null, contextTokens = null, threads = null, gpuLayers } = this.#options.engine;
     return { folder: 'llama', settings: this.#settings({ file, slots, contextTokens, threads, gpuLayers }) };
   }
 
   #scripted(json: string | undefined): { folder: string; settings: ChildSettings<ScriptedOptions> } {
-    const { slots, contextTokens = SCRIPTED_DEFAULTS.contextTokens } = this.#options.engine;
+    const { slots = SCRIPTED_DEFAULTS.slots, contextTokens = SCRIPTED_DEFAULTS.contextTokens } =
+      this.#options.engine;
     // The engine validates the options.
     const overrides = JSON.parse(json ?? '{}') as Partial<ScriptedOptions>;
     const options = { ...SCRIPTED_DEFAULTS, slots, contextTokens, ...overrides };

@@ -1,5 +1,5 @@
 import type { PullProgress } from '../models/progress.ts';
-import type { Dialect, GenerationEvent, GenerationRequest } from '../generation.ts';
+import type { Dialect, GenerationEvent, GenerationRequest, RecommendedSampling } from '../generation.ts';
 import { ServiceError } from '../errors.ts';
 
 /** A replica's description of its model; null: not reported. */
@@ -10,6 +10,8 @@ export interface EngineDescription {
   quantization: string | null;
   tokenizer: string | null;
   instructType: string | null;
+  /** Absent: the engine does not report it. */
+  recommendedSampling?: RecommendedSampling | null;
 }
 
 /** A replica's health; null: not reported. */

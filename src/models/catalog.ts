@@ -1,3 +1,4 @@
+import type { RecommendedSampling } from '../generation.ts';
 import type { ModelSource } from './source.ts';
 
 /** A model that can be downloaded by its ID. */
@@ -17,19 +18,26 @@ export interface CatalogModel {
   sizeGb: number;
   /** Bytes of KV cache per token in F16. */
   kvBytesPerToken: number;
+  /** Tokens of the vocabulary. */
+  vocabularySize: number;
   /** Exact size of the file; null: as reported by the Hub. */
   sizeBytes: number | null;
   /** SHA-256 of the file in lowercase hexadecimal; null: as reported by the Hub. */
   sha256: string | null;
+  /** From the publisher's model card or `generation_config.json`. */
+  sampling: RecommendedSampling;
 }
 
-/** Memory besides weights and KV cache. */
-const OVERHEAD_BYTES = 150_000_000;
-
-/** Estimates the memory of a model with `slots` requests of `contextTokens` each, in GB (10^9 bytes). */
-export function memoryGb(model: CatalogModel, slots = 8, contextTokens = 4096): number {
-  const kvBytes = model.kvBytesPerToken * slots * Math.min(contextTokens, model.contextTokens);
-  return (model.sizeGb * 1e9 + kvBytes + OVERHEAD_BYTES) / 1e9;
+/** Returns what a memory plan needs before the file is downloaded. */
+export function plannedModel(model: CatalogModel) {
+  const { sizeBytes, sizeGb, contextTokens, kvBytesPerToken, vocabularySize } = model;
+  return {
+    sizeBytes: sizeBytes ?? sizeGb * 1e9,
+    contextTokens,
+    kvBytesPerToken,
+    vocabularySize,
+    embeddingLength: null,
+  };
 }
 
 /** Returns the catalog entry of a model ID, or null. */
@@ -38,6 +46,10 @@ export function findModel(id: string): CatalogModel | null {
 }
 
 const [apache, mit, llama, gemma] = ['Apache-2.0', 'MIT', 'Llama Community License', 'Gemma Terms of Use'];
+
+const QWEN3: RecommendedSampling = { temperature: 0.6, topP: 0.95, topK: 20, minP: 0 };
+const GEMMA3: RecommendedSampling = { temperature: 1, topP: 0.95, topK: 64 };
+const LLAMA3: RecommendedSampling = { temperature: 0.6, topP: 0.9 };
 
 /**
  * Popular open models, the smallest first. Q8_0 and Q4_0 files are preferred, because llama.cpp processes prompts with
@@ -62,66 +74,166 @@ export const CATALOG: readonly CatalogModel[] = [
     quantization: 'Q4_1',
     sizeGb: 0.1,
     kvBytesPerToken: 23_040,
+    vocabularySize: 49_152,
     sizeBytes: 98_362_432,
     sha256: 'b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53',
+    sampling: { temperature: 0.2, topP: 0.9 },
   },
-  entry('Qwen/Qwen2.5-0.5B-Instruct', 'small and fast, many languages', apache, 32_768, 0.68, 12_288, [
-    'Qwen/Qwen2.5-0.5B-Instruct-GGUF',
-    'qwen2.5-0.5b-instruct-q8_0.gguf',
-  ]),
-  entry('Qwen/Qwen3-0.6B', 'small, optional reasoning', apache, 40_960, 0.64, 114_688, [
-    'Qwen/Qwen3-0.6B-GGUF',
-    'Qwen3-0.6B-Q8_0.gguf',
-  ]),
-  entry('google/gemma-3-1b-it', 'short answers and summaries', gemma, 32_768, 1.07, 26_624, [
-    'ggml-org/gemma-3-1b-it-GGUF',
-    'gemma-3-1b-it-Q8_0.gguf',
-  ]),
-  entry('meta-llama/Llama-3.2-1B-Instruct', 'rewriting and summaries', llama, 131_072, 1.32, 32_768, [
-    'bartowski/Llama-3.2-1B-Instruct-GGUF',
-    'Llama-3.2-1B-Instruct-Q8_0.gguf',
-  ]),
-  entry('HuggingFaceTB/SmolLM2-1.7B-Instruct', 'English, open training data', apache, 8192, 1.82, 196_608, [
-    'bartowski/SmolLM2-1.7B-Instruct-GGUF',
-    'SmolLM2-1.7B-Instruct-Q8_0.gguf',
-  ]),
-  entry('Qwen/Qwen3-1.7B', 'good for its size, optional reasoning', apache, 40_960, 1.83, 114_688, [
-    'Qwen/Qwen3-1.7B-GGUF',
-    'Qwen3-1.7B-Q8_0.gguf',
-  ]),
-  entry('HuggingFaceTB/SmolLM3-3B', 'six languages, open training data', apache, 65_536, 3.28, 73_728, [
-    'ggml-org/SmolLM3-3B-GGUF',
-    'SmolLM3-Q8_0.gguf',
-  ]),
-  entry('meta-llama/Llama-3.2-3B-Instruct', 'general chat on a laptop', llama, 131_072, 3.42, 114_688, [
-    'bartowski/Llama-3.2-3B-Instruct-GGUF',
-    'Llama-3.2-3B-Instruct-Q8_0.gguf',
-  ]),
-  entry('microsoft/Phi-4-mini-instruct', 'reasoning and mathematics', mit, 131_072, 4.08, 131_072, [
-    'bartowski/microsoft_Phi-4-mini-instruct-GGUF',
-    'microsoft_Phi-4-mini-instruct-Q8_0.gguf',
-  ]),
-  entry('google/gemma-3-4b-it', 'general chat, 140 languages', gemma, 131_072, 4.13, 139_264, [
-    'ggml-org/gemma-3-4b-it-GGUF',
-    'gemma-3-4b-it-Q8_0.gguf',
-  ]),
-  entry('Qwen/Qwen3-4B', 'general chat, optional reasoning', apache, 40_960, 4.28, 147_456, [
-    'Qwen/Qwen3-4B-GGUF',
-    'Qwen3-4B-Q8_0.gguf',
-  ]),
-  entry('mistralai/Mistral-7B-Instruct-v0.3', 'general chat', apache, 32_768, 7.7, 131_072, [
-    'bartowski/Mistral-7B-Instruct-v0.3-GGUF',
-    'Mistral-7B-Instruct-v0.3-Q8_0.gguf',
-  ]),
-  entry('meta-llama/Llama-3.1-8B-Instruct', 'general chat, long texts', llama, 131_072, 8.54, 131_072, [
-    'bartowski/Meta-Llama-3.1-8B-Instruct-GGUF',
-    'Meta-Llama-3.1-8B-Instruct-Q8_0.gguf',
-  ]),
+  entry(
+    'Qwen/Qwen2.5-0.5B-Instruct',
+    'small and fast, many languages',
+    apache,
+    32_768,
+    0.68,
+    12_288,
+    151_936,
+    ['Qwen/Qwen2.5-0.5B-Instruct-GGUF', 'qwen2.5-0.5b-instruct-q8_0.gguf'],
+    { temperature: 0.7, topP: 0.8, topK: 20, repetitionPenalty: 1.1 },
+  ),
+  entry(
+    'Qwen/Qwen3-0.6B',
+    'small, optional reasoning',
+    apache,
+    40_960,
+    0.64,
+    114_688,
+    151_936,
+    ['Qwen/Qwen3-0.6B-GGUF', 'Qwen3-0.6B-Q8_0.gguf'],
+    QWEN3,
+  ),
+  entry(
+    'google/gemma-3-1b-it',
+    'short answers and summaries',
+    gemma,
+    32_768,
+    1.07,
+    26_624,
+    262_144,
+    ['ggml-org/gemma-3-1b-it-GGUF', 'gemma-3-1b-it-Q8_0.gguf'],
+    GEMMA3,
+  ),
+  entry(
+    'meta-llama/Llama-3.2-1B-Instruct',
+    'rewriting and summaries',
+    llama,
+    131_072,
+    1.32,
+    32_768,
+    128_256,
+    ['bartowski/Llama-3.2-1B-Instruct-GGUF', 'Llama-3.2-1B-Instruct-Q8_0.gguf'],
+    LLAMA3,
+  ),
+  entry(
+    'HuggingFaceTB/SmolLM2-1.7B-Instruct',
+    'English, open training data',
+    apache,
+    8192,
+    1.82,
+    196_608,
+    49_152,
+    ['bartowski/SmolLM2-1.7B-Instruct-GGUF', 'SmolLM2-1.7B-Instruct-Q8_0.gguf'],
+    { temperature: 0.2, topP: 0.9 },
+  ),
+  entry(
+    'Qwen/Qwen3-1.7B',
+    'good for its size, optional reasoning',
+    apache,
+    40_960,
+    1.83,
+    114_688,
+    151_936,
+    ['Qwen/Qwen3-1.7B-GGUF', 'Qwen3-1.7B-Q8_0.gguf'],
+    QWEN3,
+  ),
+  entry(
+    'HuggingFaceTB/SmolLM3-3B',
+    'six languages, open training data',
+    apache,
+    65_536,
+    3.28,
+    73_728,
+    128_256,
+    ['ggml-org/SmolLM3-3B-GGUF', 'SmolLM3-Q8_0.gguf'],
+    { temperature: 0.6, topP: 0.95 },
+  ),
+  entry(
+    'meta-llama/Llama-3.2-3B-Instruct',
+    'general chat on a laptop',
+    llama,
+    131_072,
+    3.42,
+    114_688,
+    128_256,
+    ['bartowski/Llama-3.2-3B-Instruct-GGUF', 'Llama-3.2-3B-Instruct-Q8_0.gguf'],
+    LLAMA3,
+  ),
+  entry(
+    'microsoft/Phi-4-mini-instruct',
+    'reasoning and mathematics',
+    mit,
+    131_072,
+    4.08,
+    131_072,
+    200_064,
+    ['bartowski/microsoft_Phi-4-mini-instruct-GGUF', 'microsoft_Phi-4-mini-instruct-Q8_0.gguf'],
+    { temperature: 0 },
+  ),
+  entry(
+    'google/gemma-3-4b-it',
+    'general chat, 140 languages',
+    gemma,
+    131_072,
+    4.13,
+    139_264,
+    262_144,
+    ['ggml-org/gemma-3-4b-it-GGUF', 'gemma-3-4b-it-Q8_0.gguf'],
+    GEMMA3,
+  ),
+  entry(
+    'Qwen/Qwen3-4B',
+    'general chat, optional reasoning',
+    apache,
+    40_960,
+    4.28,
+    147_456,
+    151_936,
+    ['Qwen/Qwen3-4B-GGUF', 'Qwen3-4B-Q8_0.gguf'],
+    QWEN3,
+  ),
+  entry(
+    'mistralai/Mistral-7B-Instruct-v0.3',
+    'general chat',
+    apache,
+    32_768,
+    7.7,
+    131_072,
+    32_768,
+    ['bartowski/Mistral-7B-Instruct-v0.3-GGUF', 'Mistral-7B-Instruct-v0.3-Q8_0.gguf'],
+    { temperature: 0.7 },
+  ),
+  entry(
+    'meta-llama/Llama-3.1-8B-Instruct',
+    'general chat, long texts',
+    llama,
+    131_072,
+    8.54,
+    131_072,
+    128_256,
+    ['bartowski/Meta-Llama-3.1-8B-Instruct-GGUF', 'Meta-Llama-3.1-8B-Instruct-Q8_0.gguf'],
+    LLAMA3,
+  ),
   {
-    ...entry('openai/gpt-oss-20b', 'strong reasoning; mixture of experts', apache, 131_072, 12.11, 49_152, [
-      'ggml-org/gpt-oss-20b-GGUF',
-      'gpt-oss-20b-mxfp4.gguf',
-    ]),
+    ...entry(
+      'openai/gpt-oss-20b',
+      'strong reasoning; mixture of experts',
+      apache,
+      131_072,
+      12.11,
+      49_152,
+      201_088,
+      ['ggml-org/gpt-oss-20b-GGUF', 'gpt-oss-20b-mxfp4.gguf'],
+      { temperature: 1, topP: 1 },
+    ),
     quantization: 'MXFP4',
   },
 ];
@@ -133,7 +245,9 @@ function entry(
   contextTokens: number,
   sizeGb: number,
   kvBytesPerToken: number,
+  vocabularySize: number,
   [repository, file]: readonly [repository: string, file: string],
+  sampling: RecommendedSampling,
 ): CatalogModel {
   return {
     id,
@@ -144,8 +258,10 @@ function entry(
     quantization: 'Q8_0',
     sizeGb,
     kvBytesPerToken,
+    vocabularySize,
     sizeBytes: null,
     sha256: null,
+    sampling,
   };
 }
 

@@ -16,6 +16,8 @@ export interface GgufScan {
   elementsByType: ReadonlyMap<string, number>;
   /** Texts of the special tokens, by the metadata key of the token ID. */
   tokenTexts: ReadonlyMap<string, string>;
+  /** Tokens of the vocabulary; null: the file has none. */
+  vocabularySize: number | null;
 }
 
 export type GgufValue = string | number | readonly number[];
@@ -59,7 +61,8 @@ export async function scanGguf(path: string): Promise<GgufScan> {
   const tensors = await readTensors(cursor, tensorCount);
   checkLength(cursor, path, size, tensors.endOffset, metadata);
   const tokenTexts = vocabulary === null ? new Map() : await readSpecialTokens(cursor, vocabulary, metadata);
-  return { version, sizeBytes: size, metadata, tensorCount, ...tensors, tokenTexts };
+  const vocabularySize = vocabulary?.count ?? null;
+  return { version, sizeBytes: size, metadata, tensorCount, ...tensors, tokenTexts, vocabularySize };
 }
 
 async function openModel(path: string): Promise<FileHandle> {

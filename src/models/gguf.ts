@@ -1,4 +1,5 @@
 import { basename, dirname, join } from 'node:path';
+import type { RecommendedSampling } from '../generation.ts';
 import { FILE_TYPES } from './gguf-types.ts';
 import { scanGguf, type GgufScan, type GgufValue } from './gguf-scan.ts';
 import { splitFiles } from './layout.ts';
@@ -35,6 +36,11 @@ export interface GgufInfo {
    * attention heads, as in recurrent models.
    */
   kvBytesPerToken: number;
+  /** Tokens of the vocabulary, and numbers of one token's embedding; null: unknown. */
+  vocabularySize: number | null;
+  embeddingLength: number | null;
+  /** From `general.sampling.*`; null: the file recommends nothing. */
+  sampling: RecommendedSampling | null;
   layerCount: number;
   /** Number of files of a split model; 1: not split. */
   splitCount: number;
@@ -77,6 +83,9 @@ export async function readGguf(path: string): Promise<GgufInfo> {
     fileType,
     parameterCount: metadata.number('general.parameter_count') ?? (elements === 0 ? null : elements),
     kvBytesPerToken: kvBytesPerToken(metadata, architecture),
+    vocabularySize: first.vocabularySize ?? metadata.number(`${architecture}.vocab_size`),
+    embeddingLength: metadata.number(`${architecture}.embedding_length`),
+    sampling: samplingOf(metadata),
     layerCount: metadata.number(`${architecture}.block_count`) ?? 0,
     splitCount: files.length,
     files,
@@ -125,6 +134,24 @@ function kvBytesPerToken(metadata: MetadataReader, architecture: string): number
       ? (only ?? 0) * layers
       : kvHeads.slice(0, layers).reduce((sum, heads) => sum + heads, 0);
   return Math.ceil(total * (keyLength + valueLength) * 2);
+}
+
+/** Keys of `general.sampling`, and the values that a request may have. */
+const SAMPLING: Readonly<Record<keyof RecommendedSampling, [key: string, ok: (value: number) => boolean]>> = {
+  temperature: ['temp', (value) => value >= 0 && value <= 2],
+  topP: ['top_p', (value) => value > 0 && value <= 1],
+  topK: ['top_k', (value) => Number.isInteger(value) && value >= 0],
+  minP: ['min_p', (value) => value >= 0 && value <= 1],
+  repetitionPenalty: ['penalty_repeat', (value) => value > 0 && value <= 2],
+};
+
+function samplingOf(metadata: MetadataReader): RecommendedSampling | null {
+  const found = Object.entries(SAMPLING).flatMap(([name, [key, ok]]) => {
+    const value = metadata.number(`general.sampling.${key}`);
+    // Stored with 32 bits: 0.6 reads as 0.6000000238418579.
+    return value !== null && ok(value) ? [[name, Number(value.toPrecision(6))] as const] : [];
+  });
+  return found.length === 0 ? null : Object.fromEntries(found);
 }
 
 function mostCommonType(scans: readonly GgufScan[]): string {

@@ -1,6 +1,7 @@
 import type { ModelConfig } from '../config/schema.ts';
 import type { EngineDescription } from '../engine/engine.ts';
 import type { ModelCard } from '../generation.ts';
+import { findModel } from '../models/catalog.ts';
 
 /**
  * Returns the entry of a model in `GET /v1/models`, from the configuration and the descriptions of its replicas.
@@ -36,6 +37,11 @@ function cardOf(
     quantization: config.quantization ?? first('quantization') ?? 'unknown',
     created,
     owned_by: config.ownedBy ?? config.id.split('/', 1)[0] ?? config.id,
+    recommendedSampling:
+      config.recommendedSampling ??
+      findModel(config.id)?.sampling ??
+      descriptions.find((each) => each.recommendedSampling)?.recommendedSampling ??
+      {},
   };
 }
 

@@ -43,7 +43,7 @@ test('without a file the defaults hold, and the default model is embedded', asyn
   const config = await loadConfig({ HOME: '/home/ada' });
   assert.deepEqual([config.host, config.port, config.configPath], ['127.0.0.1', 8080, null]);
   assert.equal(config.file.models[0]?.id, DEFAULT_MODEL_ID);
-  assert.deepEqual(config.file.models[0]?.engine, { slots: 8, gpuLayers: 'auto' });
+  assert.deepEqual(config.file.models[0]?.engine, { gpuLayers: 'auto' });
   assert.deepEqual(config.file, configSchema.parse({}));
 });
 
@@ -78,7 +78,7 @@ test('variables that make no sense are refused by name, beside the faults of the
 
 test('a model with neither engine nor replicas is embedded with the defaults', async () => {
   const { file } = await load('models:\n  - id: a/b\n');
-  assert.deepEqual(file.models[0]?.engine, { slots: 8, gpuLayers: 'auto' });
+  assert.deepEqual(file.models[0]?.engine, { gpuLayers: 'auto' });
   const remote = await load('models:\n  - id: a/b\n    replicas: [{url: "http://x", dialect: vllm}]\n');
   assert.equal(remote.file.models[0]?.engine, undefined);
 });

@@ -13,7 +13,7 @@ export interface ControlledArgument {
   controlPath: string;
 }
 
-export type Command = { print: string } | { health: object | null } | { exit: number };
+export type Command = { print: string } | { log: string } | { health: object | null } | { exit: number };
 
 // `SupervisorTest` writes the same type.
 const { socketPath, controlPath } = JSON.parse(process.argv[2] ?? '') as ControlledArgument;
@@ -30,6 +30,7 @@ const control = connect(controlPath);
 createInterface({ input: control }).on('line', (line) => {
   const command = JSON.parse(line) as Command;
   if ('print' in command) process.stdout.write(`${command.print}\n`);
+  else if ('log' in command) process.stderr.write(`${command.log}\n`);
   else if ('health' in command) health = command.health;
   else process.exit(command.exit);
 });

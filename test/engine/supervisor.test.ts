@@ -273,6 +273,17 @@ describe('an engine that is ready', { timeout: 300_000 }, () => {
   });
 });
 
+it('log lines of an engine keep their level and fields; other output is passed on as text', async (context) => {
+  await using test = await SupervisorTest.open(context);
+  test.supervisor.start();
+  await test.started();
+  test.send({ log: '{"level":"warn","time":1,"message":"careful","package":"cuda"}' });
+  test.send({ log: 'GGML_ASSERT failed' });
+  await test.until(() => test.log.includes('GGML_ASSERT'));
+  assert.match(test.log, /"level":"warn","time":\d+,"engine":"\w+","package":"cuda","message":"careful"/);
+  assert.match(test.log, /"level":"info".*"line":"GGML_ASSERT failed","message":"engine output"/);
+});
+
 it('a stopped engine has exited and is not restarted', { timeout: 300_000 }, async (context) => {
   await using test = await SupervisorTest.open(context);
   test.supervisor.start();

@@ -102,7 +102,7 @@ const refusals: Record<string, Refusal> = {
   },
   'the memory does not suffice': {
     yaml: model('vast.gguf', ', slots: 64, contextTokens: 1048576'),
-    says: /\nCannot serve test\/model: Not enough memory: the model needs [\d,]+ MB \(file 1 MB, context of all slots [\d,]+ MB, process 158 MB\), but only [\d,]+ MB are available .*\. Use fewer slots, a smaller contextTokens or a smaller model\.\n$/,
+    says: /\nCannot serve test\/model: Not enough memory: the model needs [\d,]+ MB \(weights 0 MB, KV cache 64 × 1,048,576 tokens [\d,]+ MB, compute [\d,]+ MB, process \d+ MB; total [\d,]+ MB\), but only [\d,]+ MB are available .*\. Use fewer slots, a smaller contextTokens or a smaller model\.\n$/,
   },
   'there is neither a network nor a model': {
     yaml: '{}\n',

@@ -58,12 +58,30 @@ describe('a GGUF file', () => {
         parameterCount: 128,
         // 2 layers x 2 heads x (16 + 16) numbers x 2 bytes.
         kvBytesPerToken: 256,
+        vocabularySize: 4,
+        embeddingLength: 64,
+        sampling: null,
         layerCount: 2,
         splitCount: 1,
         files: 1,
         sizeBytes: buildGguf().length,
       },
     );
+  });
+
+  it('may recommend sampling; values that a request cannot have are ignored', async () => {
+    const f32 = (value: number) => {
+      const bytes = Buffer.alloc(4);
+      bytes.writeFloatLE(value);
+      return { type: 6, bytes };
+    };
+    const metadata = {
+      ...TINY_METADATA,
+      'general.sampling.temp': f32(0.6),
+      'general.sampling.top_k': 20,
+      'general.sampling.top_p': f32(0),
+    };
+    assert.deepEqual((await read({ metadata })).sampling, { temperature: 0.6, topK: 20 });
   });
 
   it('of version 2 is read the same way', async () => {

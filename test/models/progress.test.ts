@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { Writable } from 'node:stream';
 import { describe, it, mock } from 'node:test';
-import { formatBytes, ProgressBar } from '../../src/commands/progress-bar.ts';
+import { describeProgress, formatBytes, ProgressBar } from '../../src/commands/progress-bar.ts';
+import { terminal } from '../commands/terminals.ts';
 import { ProgressMeter, type PullProgress } from '../../src/models/progress.ts';
 
 describe('the progress of a pull', () => {
@@ -70,50 +70,48 @@ function progressAt(receivedBytes: number, changes: Partial<PullProgress> = {}):
   };
 }
 
-/** Creates a stream, as a terminal or not. `text` returns and clears what was written. */
-function createOutput(isTTY: boolean): { stream: NodeJS.WriteStream; text: () => string } {
-  let written = '';
-  const stream = new Writable({
-    write: (chunk: Buffer, _encoding, done) => {
-      written += chunk.toString();
-      done();
-    },
-  });
-  const text = (): string => {
-    const text = written;
-    written = '';
-    return text;
-  };
-  // The progress bar only writes and uses the width.
-  return { stream: Object.assign(stream, { isTTY, columns: 120 }) as unknown as NodeJS.WriteStream, text };
-}
-
-describe('the displayed progress', () => {
-  it('is a line per tenth, or after ten seconds, without a terminal', () => {
+describe('a progress bar', () => {
+  it('reports each tenth of a file, or after ten seconds, where there is no terminal', () => {
     let now = 0;
-    const { stream, text } = createOutput(false);
-    using bar = new ProgressBar(stream, () => now);
+    const lines: string[] = [];
+    using bar = new ProgressBar({
+      terminal: null,
+      onMilestone: (progress) => lines.push(describeProgress(progress)),
+      now: () => now,
+    });
     for (let percent = 0; percent <= 25; percent++) bar.update(progressAt(percent * 1e6));
-    assert.deepEqual(text().split('\n'), [
+    assert.deepEqual(lines, [
       'Downloading tiny.gguf from hf:o/r/tiny.gguf, 0 bytes of 100.0 MB, 2.0 MB/s, 50 s left',
       'Downloading tiny.gguf, 10.0 MB of 100.0 MB, 2.0 MB/s, 45 s left',
       'Downloading tiny.gguf, 20.0 MB of 100.0 MB, 2.0 MB/s, 40 s left',
-      '',
     ]);
     now = 10_000;
     bar.update(progressAt(26e6));
-    assert.match(text(), /26\.0 MB/);
-    bar.update(progressAt(0, { phase: 'unpacking', note: 'hf:o/r/tiny.gguf: no network' }));
-    assert.match(text(), /^Could not download from hf:o\/r\/tiny\.gguf: no network\nExtracting/);
+    assert.match(lines.at(-1) ?? '', /26\.0 MB/);
   });
 
-  it('is a bar with bytes, speed and time left on a terminal', () => {
-    const { stream, text } = createOutput(true);
+  it('reports a failed source once', () => {
+    const notes: string[] = [];
+    using bar = new ProgressBar({
+      terminal: null,
+      onMilestone: () => {},
+      onNote: (note) => notes.push(note),
+    });
+    const note = 'hf:o/r/tiny.gguf: no network';
+    for (const received of [0, 1, 2]) bar.update(progressAt(received, { phase: 'unpacking', note }));
+    assert.deepEqual(notes, [note]);
+  });
+
+  it('has bytes, speed and time left on a terminal, and goes away', () => {
+    const written: string[] = [];
     {
-      using bar = new ProgressBar(stream);
+      using bar = new ProgressBar({ terminal: terminal(written), onMilestone: () => assert.fail() });
       bar.update(progressAt(50e6));
     }
-    assert.match(text(), /Downloading tiny\.gguf \[.+\] 50\.0 MB of 100\.0 MB 2\.0 MB\/s 25 s left/);
+    assert.deepEqual(written, [
+      '\r\x1b[2KDownloading tiny.gguf  [████████████░░░░░░░░░░░░]  50.0 MB of 100.0 MB  2.0 MB/s  25 s left',
+      '\r\x1b[2K',
+    ]);
   });
 
   it('has decimal units', () => {

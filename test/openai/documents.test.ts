@@ -72,6 +72,7 @@ test('a model has only the documented fields, and the list has only data', () =>
     quantization: 'q4_1',
     created: 1,
     owned_by: 'ns',
+    recommendedSampling: { temperature: 0.2 },
     path: '/secret',
   };
   const model = {

@@ -55,3 +55,13 @@ test("the card is cached until a replica's description changes", () => {
   assert.equal(card()?.context_length, 2048);
   assert.equal(card()?.created, 7);
 });
+
+test('recommended sampling comes from the configuration, then the catalog, then the replica', () => {
+  const replica = { description: describing({ contextTokens: 4096, recommendedSampling: { topK: 5 } }) };
+  const sampling = (config: Partial<ModelConfig>) =>
+    cardSource({ ...CONFIG, ...config }, [replica], () => 0)()?.recommendedSampling;
+  const id = 'HuggingFaceTB/SmolLM2-135M-Instruct';
+  assert.deepEqual(sampling({ id, recommendedSampling: { temperature: 0.5 } }), { temperature: 0.5 });
+  assert.deepEqual(sampling({ id }), { temperature: 0.2, topP: 0.9 });
+  assert.deepEqual(sampling({}), { topK: 5 });
+});

@@ -1,9 +1,18 @@
 import { execFile } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { promisify } from 'node:util';
-import type { Config } from '../../config/schema.ts';
+import type { Config, EngineConfig, ModelConfig } from '../../config/schema.ts';
 import { packagesOf } from '../../engine/llama/backend.ts';
+import {
+  availableMemory,
+  describePlan,
+  planMemory,
+  totalBytes,
+  type PlannedModel,
+} from '../../engine/llama/memory.ts';
 import { SILENT } from '../../log.ts';
+import { findModel, plannedModel } from '../../models/catalog.ts';
+import { readGguf } from '../../models/gguf.ts';
 import { ModelStore } from '../../models/store.ts';
 import type { Finding } from './finding.ts';
 import { PROGRAM } from '../../program-name.ts';
@@ -64,26 +73,52 @@ export async function checkPip(env: NodeJS.ProcessEnv): Promise<Finding> {
   };
 }
 
-/** Checks whether the files of the embedded models are downloaded. */
+/** Checks whether the files of the embedded models are downloaded, and the memory that each model needs. */
 export async function checkModels(config: Config): Promise<Finding[]> {
   const store = new ModelStore({ home: config.home, log: SILENT, env: {} });
-  return await Promise.all(
-    config.file.models.map(async ({ id, engine }): Promise<Finding> => {
-      const subject = 'model';
-      if (engine === undefined)
-        return { subject, status: 'good', found: `${id}: from replicas`, advice: null };
-      if (engine.file?.startsWith('scripted:')) {
-        return { subject, status: 'good', found: `${id}: scripted`, advice: null };
-      }
-      try {
-        const file = await store.resolve(id, engine.file);
-        if (file !== null) return { subject, status: 'good', found: `${id}: ${file}`, advice: null };
-        const advice = `Downloaded when the service starts. To download it now: ${PROGRAM} models pull ${engine.file ?? id}`;
-        return { subject, status: 'note', found: `${id}: not downloaded yet`, advice };
-      } catch (error) {
-        const found = `${id}: ${error instanceof Error ? error.message : String(error)}`;
-        return { subject, status: 'fault', found, advice: 'Set another engine.file for it, or replicas.' };
-      }
-    }),
-  );
+  const findings = await Promise.all(config.file.models.map((model) => checkModel(model, store)));
+  return findings.flat();
+}
+
+async function checkModel({ id, engine }: ModelConfig, store: ModelStore): Promise<Finding[]> {
+  const subject = 'model';
+  if (engine === undefined) return [{ subject, status: 'good', found: `${id}: from replicas`, advice: null }];
+  if (engine.file?.startsWith('scripted:')) {
+    return [{ subject, status: 'good', found: `${id}: scripted`, advice: null }];
+  }
+  try {
+    const file = await store.resolve(id, engine.file);
+    if (file !== null) {
+      const info = await readGguf(file);
+      return [
+        { subject, status: 'good', found: `${id}: ${file}`, advice: null },
+        memoryPlan(id, engine, info),
+      ];
+    }
+    const listed = findModel(engine.file ?? id);
+    const advice = `Downloaded when the service starts. To download it now: ${PROGRAM} models pull ${engine.file ?? id}`;
+    return [
+      { subject, status: 'note', found: `${id}: not downloaded yet`, advice },
+      ...(listed === null ? [] : [memoryPlan(id, engine, plannedModel(listed))]),
+    ];
+  } catch (error) {
+    const found = `${id}: ${error instanceof Error ? error.message : String(error)}`;
+    return [{ subject, status: 'fault', found, advice: 'Set another engine.file for it, or replicas.' }];
+  }
+}
+
+/** What the engine would allocate on the CPU. The packages for GPUs are not loaded, so their memory is not known. */
+function memoryPlan(id: string, engine: EngineConfig, model: PlannedModel): Finding {
+  const { slots = null, contextTokens = null } = engine;
+  const availableBytes = availableMemory().bytes;
+  const plan = planMemory(model, { slots, contextTokens }, { availableBytes, gpu: false });
+  const fits = totalBytes(plan) <= availableBytes;
+  return {
+    subject: 'model memory',
+    status: fits ? 'good' : 'note',
+    found: `${id}: ${describePlan(plan)}`,
+    advice: fits
+      ? null
+      : 'This is more than the available memory. Use fewer slots, a smaller contextTokens or a smaller model.',
+  };
 }

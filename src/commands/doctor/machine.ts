@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { readableBytes, type Finding } from './finding.ts';
 
 const LEAST_NODE = 24;
-/** Bytes. The default model with eight slots of 4096 tokens needs slightly less. */
-const LITTLE_MEMORY = 1_610_612_736;
+/** Bytes. The service and the default model need slightly less. */
+const LITTLE_MEMORY = 805_306_368;
 
 /** Checks the Node version, the cores and the memory, including the limits of a container. */
 export function checkMachine(): Finding[] {

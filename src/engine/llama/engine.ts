@@ -95,6 +95,7 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
       quantization: info.quantization,
       tokenizer: info.tokenizerFamily,
       instructType: template?.instructType ?? null,
+      recommendedSampling: info.sampling,
     };
   }
 

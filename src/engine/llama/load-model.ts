@@ -2,16 +2,24 @@ import type { Log } from '../../log.ts';
 import { readGguf, type GgufInfo } from '../../models/gguf.ts';
 import { defaultThreads, loadBackend, type Backend } from './backend.ts';
 import { NativeModel, type NativeContext } from './binding.ts';
-import { availableMemory, checkMemory, memoryNeed, type MemoryNeed } from './memory.ts';
+import {
+  availableMemory,
+  batchTokens,
+  checkMemory,
+  describePlan,
+  planMemory,
+  totalBytes,
+  type MemoryPlan,
+} from './memory.ts';
 import { ChatTemplate, ChatTemplateError } from './template.ts';
 import { Vocabulary } from './vocabulary.ts';
 
 export interface LlamaOptions {
   /** Path of the GGUF file; for a split model, of the first. */
   file: string;
-  /** Maximum concurrent choices, 1 to 64. */
-  slots: number;
-  /** Tokens per slot, prompt and completion together; null: the model's context length, at most 4096. */
+  /** Maximum concurrent choices, 1 to 64; null: see `planMemory`. */
+  slots: number | null;
+  /** Tokens per slot, prompt and completion together; null: see `planMemory`. */
   contextTokens: number | null;
   /** Threads of a decode; null: see `defaultThreads`. */
   threads: number | null;
@@ -45,20 +53,21 @@ export interface LoadHooks {
 export async function loadModel(options: LlamaOptions, hooks: LoadHooks): Promise<LoadedModel> {
   const { log } = hooks;
   const info = await readGguf(options.file);
-  const slotTokens = slotTokensOf(options, info);
-  if (slotTokens > info.contextTokens)
+  const available = availableMemory();
+  const backend = await loadBackend(log);
+  const gpu = backend.kind !== 'cpu' && options.gpuLayers !== 0;
+  const plan = planMemory(info, options, { availableBytes: available.bytes + freeVram(backend), gpu });
+  if (plan.contextTokens > info.contextTokens)
     log.warn(
       'contextTokens exceeds the context length that the model was trained with; quality will be worse beyond it',
       {
-        contextTokens: slotTokens,
+        contextTokens: plan.contextTokens,
         trained: info.contextTokens,
       },
     );
-  const need = memoryNeed(info, options.slots, slotTokens);
-  const available = availableMemory();
-  const backend = await loadBackend(log);
-  const gpuLayers = gpuLayersOf(options.gpuLayers, backend, info, need);
-  checkMemory(hostMemoryNeed(need, backend, 1 - gpuLayers / (info.layerCount + 1)), available);
+  const gpuLayers = gpuLayersOf(options.gpuLayers, backend, info, plan);
+  checkMemory(inMachineMemory(plan, backend, 1 - gpuLayers / (info.layerCount + 1)), available);
+  log.info('loading the model', { memory: describePlan(plan) });
 
   const template = openTemplate(info, log);
   const model = await NativeModel.load(backend, options.file, {
@@ -67,37 +76,37 @@ export async function loadModel(options: LlamaOptions, hooks: LoadHooks): Promis
     signal: hooks.signal,
   });
   const threads = options.threads ?? defaultThreads(backend);
-  const batchTokens = Math.max(gpuLayers > 0 ? GPU_BATCH : CPU_BATCH, 2 * options.slots);
-  const context = await model.context({ slots: options.slots, slotTokens, batchTokens, threads });
+  const context = await model.context({
+    slots: plan.slots,
+    slotTokens: plan.contextTokens,
+    batchTokens: batchTokens(plan.slots, gpu),
+    threads,
+  });
   const warm = await warmUp(model, context);
   const vocabulary = new Vocabulary(model, warm.vocabularySize);
   const name = backend.kind === 'cpu' ? `cpu, ${threads} threads` : `${backend.kind}, ${gpuLayers} layers`;
   return { info, model, context, vocabulary, template, canTrim: warm.canTrim, backend: name };
 }
 
-function slotTokensOf(options: Pick<LlamaOptions, 'contextTokens'>, info: GgufInfo): number {
-  return options.contextTokens ?? Math.min(info.contextTokens, DEFAULT_SLOT_TOKENS);
-}
-
-const DEFAULT_SLOT_TOKENS = 4096;
-
-/** 128 has 97% of the prefill speed of 512 on a CPU, and a third of the delay for new requests and cancellations. */
-const CPU_BATCH = 128;
-const GPU_BATCH = 512;
-
-function gpuLayersOf(requested: number | 'auto', backend: Backend, info: GgufInfo, need: MemoryNeed): number {
+function gpuLayersOf(requested: number | 'auto', backend: Backend, info: GgufInfo, plan: MemoryPlan): number {
   if (backend.kind === 'cpu') return 0;
   const all = info.layerCount + 1; // The output layer counts as one.
   if (requested !== 'auto') return Math.min(requested, all);
   const { total, used } = backend.addon.getGpuVramInfo();
-  const bytes = need.fileBytes + need.kvBytes + need.overheadBytes;
-  return Math.max(0, Math.min(all, Math.floor((all * (total - used)) / bytes)));
+  return Math.max(0, Math.min(all, Math.floor((all * (total - used)) / totalBytes(plan))));
 }
 
-/** Returns the need without the share on the GPU. Apple's GPUs share the machine's memory. */
-function hostMemoryNeed(need: MemoryNeed, backend: Backend, share: number): MemoryNeed {
-  if (backend.kind === 'cpu' || backend.kind === 'metal') return need;
-  return { ...need, fileBytes: need.fileBytes * share, kvBytes: need.kvBytes * share };
+/** Free memory of the GPU in bytes; 0 if it shares the machine's memory, as on Apple silicon. */
+function freeVram(backend: Backend): number {
+  if (backend.kind === 'cpu' || backend.kind === 'metal') return 0;
+  const { total, used } = backend.addon.getGpuVramInfo();
+  return total - used;
+}
+
+/** Returns the part of the plan that is in the machine's memory if `share` of the layers is. */
+function inMachineMemory(plan: MemoryPlan, backend: Backend, share: number): MemoryPlan {
+  if (backend.kind === 'cpu' || backend.kind === 'metal') return plan;
+  return { ...plan, weightBytes: plan.weightBytes * share, kvBytes: plan.kvBytes * share };
 }
 
 function openTemplate(info: GgufInfo, log: Log): ChatTemplate | null {

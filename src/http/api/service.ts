@@ -3,6 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { z } from 'zod';
 import { countInstances } from '../../accounts/ledger/instance.ts';
 import type { AccountDatabase } from '../../accounts/store.ts';
+import type { RecommendedSampling } from '../../generation.ts';
 import type { Router } from '../../routing/router.ts';
 import type { ReplicaState } from '../../routing/replica.ts';
 import type { ModelOverview, ReplicaOverview } from '../../routing/served-model.ts';
@@ -68,6 +69,11 @@ export const serviceEndpoints = endpoints(serviceOperations, {
       },
       mail: installation.mail,
       providers: [...installation.providers],
+      recommended_model: installation.recommendedModel && {
+        id: installation.recommendedModel.id,
+        size_bytes: installation.recommendedModel.sizeBytes,
+        memory_bytes: installation.recommendedModel.memoryBytes,
+      },
     };
   },
 });
@@ -146,6 +152,17 @@ function modelJson(router: Router, overview: ModelOverview, operator: boolean): 
     quantization: card?.quantization ?? null,
     modality: card?.architecture.modality ?? null,
     instruct_type: card?.architecture.instruct_type ?? null,
+    recommended_sampling: samplingJson(card?.recommendedSampling ?? {}),
+  };
+}
+
+function samplingJson(sampling: RecommendedSampling) {
+  return {
+    temperature: sampling.temperature,
+    top_p: sampling.topP,
+    top_k: sampling.topK,
+    min_p: sampling.minP,
+    repetition_penalty: sampling.repetitionPenalty,
   };
 }
 

@@ -6,8 +6,10 @@ import { test } from 'node:test';
 import {
   availableMemory,
   checkMemory,
-  memoryNeed,
+  describePlan,
   NotEnoughMemory,
+  planMemory,
+  totalBytes,
 } from '../../../src/engine/llama/memory.ts';
 
 const MB = 1024 * 1024;
@@ -67,17 +69,68 @@ test('a cgroup v1 limit is read from the memory controller', () => {
   });
 });
 
-test('a model that does not fit is refused with the numbers', () => {
-  const need = memoryNeed({ sizeBytes: 98_000_000, kvBytesPerToken: 23_040 }, 8, 1000);
-  assert.equal(need.kvBytes, 8 * 1024 * 23_040, 'a slot is rounded up to 256 tokens');
-  const total = need.fileBytes + need.kvBytes + need.overheadBytes;
-  checkMemory(need, { bytes: total, limit: 'machine' });
+const DEFAULT_MODEL = {
+  sizeBytes: 98_362_432,
+  contextTokens: 8192,
+  kvBytesPerToken: 23_040,
+  vocabularySize: 49_152,
+  embeddingLength: 576,
+};
+const CHOOSE = { slots: null, contextTokens: null };
+const LARGE = { availableBytes: 64 * 1024 * MB, gpu: false };
+
+test('the default slots and context of the default model need less than 400 MiB', () => {
+  const plan = planMemory(DEFAULT_MODEL, CHOOSE, LARGE);
+  assert.deepEqual([plan.slots, plan.contextTokens], [4, 1536]);
+  assert(totalBytes(plan) < 400 * MB);
+  assert.equal(
+    describePlan(plan),
+    'weights 98 MB, KV cache 4 × 1,536 tokens 142 MB, compute 28 MB, process 131 MB; total 399 MB',
+  );
+});
+
+test('the KV cache is at most 1.5 times as large as the weights, and as half of the memory that the rest leaves', () => {
+  const model = { ...DEFAULT_MODEL, sizeBytes: 2000 * MB, contextTokens: 32_768, kvBytesPerToken: 32_768 };
+  const sizes = [64 * 1024, 4096, 3072, 2500, 2200, 100].map((megabytes) => {
+    const plan = planMemory(model, CHOOSE, { availableBytes: megabytes * MB, gpu: false });
+    return [plan.slots, plan.contextTokens];
+  });
+  assert.deepEqual(sizes, [
+    [8, 4096],
+    [8, 2048],
+    [4, 2048],
+    [2, 1536],
+    [1, 512],
+    [1, 512],
+  ]);
+});
+
+test('a context is not longer than the model was trained with, unless the operator sets it', () => {
+  const short = { ...DEFAULT_MODEL, contextTokens: 512 };
+  assert.equal(planMemory(short, CHOOSE, LARGE).contextTokens, 512);
+  assert.equal(planMemory(short, { ...CHOOSE, contextTokens: 1024 }, LARGE).contextTokens, 1024);
+});
+
+test('slots and context that the operator sets are kept, and the other one is chosen', () => {
+  const planned = (options: { slots: number | null; contextTokens: number | null }) => {
+    const { slots, contextTokens } = planMemory(DEFAULT_MODEL, options, LARGE);
+    return [slots, contextTokens];
+  };
+  assert.deepEqual(planned({ slots: 64, contextTokens: 8192 }), [64, 8192]);
+  assert.deepEqual(planned({ slots: 16, contextTokens: null }), [16, 4096]);
+  assert.deepEqual(planned({ slots: null, contextTokens: 2048 }), [8, 2048]);
+});
+
+test('a model that does not fit is refused with the figures', () => {
+  const plan = planMemory(DEFAULT_MODEL, { slots: 8, contextTokens: 1000 }, LARGE);
+  assert.equal(plan.kvBytes, 8 * 1024 * 23_040, 'a slot is rounded up to 256 tokens');
+  checkMemory(plan, { bytes: totalBytes(plan), limit: 'machine' });
   assert.throws(
-    () => checkMemory(need, { bytes: 200_000_000, limit: 'cgroup' }),
+    () => checkMemory(plan, { bytes: 200_000_000, limit: 'cgroup' }),
     (error: unknown) =>
       error instanceof NotEnoughMemory &&
-      error.message.includes('445 MB') &&
-      error.message.includes('file 98 MB') &&
+      error.message.includes(`needs ${Math.round(totalBytes(plan) / 1e6)} MB`) &&
+      error.message.includes('weights 98 MB') &&
       error.message.includes('200 MB') &&
       error.message.includes('cgroup'),
   );

@@ -44,6 +44,17 @@ export const servedModel = component(
     quantization: z.string().nullable(),
     modality: z.string().nullable(),
     instruct_type: z.string().nullable(),
+    recommended_sampling: z
+      .object({
+        temperature: z.number().optional(),
+        top_p: z.number().optional(),
+        top_k: count.optional(),
+        min_p: z.number().optional(),
+        repetition_penalty: z.number().optional(),
+      })
+      .describe(
+        'Parameters that the publisher of the model recommends. They apply only if a request has them.',
+      ),
   }),
 );
 
@@ -90,6 +101,12 @@ export const engine = component(
     backend: z.string().nullable().describe('Compute backend; null: unknown.'),
   }),
 );
+
+const recommendedModel = z.object({
+  id: z.string(),
+  size_bytes: count.describe('Size of the download.'),
+  memory_bytes: count.describe('Memory with the default slots and context.'),
+});
 
 const second = z.object({
   at: time.describe('Start of the second; ISO 8601 in UTC.'),
@@ -160,6 +177,11 @@ const health = component(
     disk: z.object({ free_bytes: bytes, total_bytes: bytes }).describe('Disk of the data directory.'),
     mail: z.boolean().describe('Whether an SMTP server is configured.'),
     providers: z.array(z.string()).describe('Names of the configured sign-in providers.'),
+    recommended_model: recommendedModel
+      .nullable()
+      .describe(
+        'A model of the catalog that is better than the default one and fits this machine; null: another model is served, or none fits.',
+      ),
   }),
 );
 

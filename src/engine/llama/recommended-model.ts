@@ -1,0 +1,40 @@
+import { CATALOG, plannedModel, type CatalogModel } from '../../models/catalog.ts';
+import { planMemory, totalBytes } from './memory.ts';
+
+/** A CPU core generates with half a gigabyte of weights at a speed that is fit for chat. */
+const BYTES_PER_CORE = 500_000_000;
+
+/** Licenses without terms of use. */
+const OPEN_LICENSES: ReadonlySet<string> = new Set(['Apache-2.0', 'MIT']);
+
+export interface RecommendedModel {
+  id: string;
+  /** Size of the download. */
+  sizeBytes: number;
+  /** Memory with the default slots and context. */
+  memoryBytes: number;
+}
+
+/**
+ * Returns the largest model of the catalog that has an open license, needs at most 80% of the available memory and is
+ * fast enough on these cores. Null: none is larger than `served`.
+ */
+export function recommendModel(
+  served: CatalogModel,
+  machine: { availableBytes: number; cores: number },
+): RecommendedModel | null {
+  const { availableBytes, cores } = machine;
+  const recommended = CATALOG.filter(
+    ({ licence, sizeGb }) =>
+      OPEN_LICENSES.has(licence) && sizeGb > served.sizeGb && sizeGb * 1e9 <= cores * BYTES_PER_CORE,
+  )
+    .map((model) => {
+      const options = { slots: null, contextTokens: null };
+      const memoryBytes = totalBytes(
+        planMemory(plannedModel(model), options, { availableBytes, gpu: false }),
+      );
+      return { id: model.id, sizeBytes: model.sizeBytes ?? model.sizeGb * 1e9, memoryBytes };
+    })
+    .filter(({ memoryBytes }) => memoryBytes <= 0.8 * availableBytes);
+  return recommended.toSorted((a, b) => b.sizeBytes - a.sizeBytes)[0] ?? null;
+}

@@ -1,0 +1,107 @@
+import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { stripVTControlCharacters } from 'node:util';
+import { TerminalLog } from '../../src/commands/terminal-log.ts';
+import { openLog } from '../../src/log.ts';
+import { until } from '../harness.ts';
+import { FakeHub } from '../models/fake-hub.ts';
+import { buildGguf } from '../models/gguf-builder.ts';
+import { folder } from './program.ts';
+import { NEEDS_PTY, startOnTerminal, terminal } from './terminals.ts';
+
+test('lines are printed above the status line, which is cut to the width of the terminal', () => {
+  const written: string[] = [];
+  const screen = terminal(written, 10);
+  screen.print('one');
+  screen.setStatus('0123456789abc');
+  screen.setStatus('0123456789xyz');
+  screen.print('two');
+  screen.setStatus('');
+  assert.deepEqual(written, ['one\n', '\r\x1b[2K012345678', '\r\x1b[2Ktwo\n012345678', '\r\x1b[2K']);
+});
+
+describe('the log on a terminal', () => {
+  function openTerminalLog() {
+    const lines: string[] = [];
+    const format = new TerminalLog((line) => lines.push(line.replace(/^\d\d:\d\d:\d\d {2}/, '')), false);
+    return { lines, format, log: openLog('info', format) };
+  }
+
+  test('has one line per event', () => {
+    const { lines, log } = openTerminalLog();
+    const engine = log.with({ engine: 'acme/model' });
+    engine.info('loading the model', { memory: 'weights 98 MB' });
+    engine.info('engine ready', { pid: 7, slots: 4, backend: 'cpu, 2 threads' });
+    log.info('ready', { url: 'http://127.0.0.1:8080' });
+    engine.error('engine crashed; restarting', { reason: 'killed by SIGKILL', crashes: 1, pauseMs: 200 });
+    log.warn('email not sent', { error: new Error('refused') });
+    log.info('request', {
+      ...{ path: '/v1/chat/completions', status: 200, code: null, model: 'acme/model' },
+      ...{ promptTokens: 12, completionTokens: 34, totalMs: 1234.5 },
+    });
+    assert.deepEqual(lines, [
+      'Loading acme/model: weights 98 MB',
+      'acme/model is ready: cpu, 2 threads, 4 slots',
+      'error  engine crashed; restarting  engine=acme/model  reason="killed by SIGKILL"  crashes=1  pauseMs=200',
+      'warning  email not sent  error="Error: refused"',
+      'POST /v1/chat/completions  200  acme/model  12 + 34 tokens  1.2 s',
+    ]);
+  });
+
+  test('is not repeated by the error message of the start', () => {
+    const { lines, format, log } = openTerminalLog();
+    const reason =
+      'Could not download m.gguf from any source:\n  - hf:o/r/m.gguf: no network\nTo use a file:';
+    log.warn('download source failed', { file: '/m.gguf', source: 'hf:o/r/m.gguf', reason: 'no network' });
+    log.error('cannot start the model', { model: 'acme/model', reason });
+    assert.deepEqual(lines, [
+      'warning  Could not download from hf:o/r/m.gguf: no network',
+      'error  Cannot serve acme/model: Could not download m.gguf from any source:',
+    ]);
+    assert.equal(format.withoutPrinted(`Cannot serve acme/model: ${reason}`), 'To use a file:');
+  });
+});
+
+describe('serve on a terminal', NEEDS_PTY, () => {
+  test('reports a failed source once, in one line, and writes no JSON', async (context) => {
+    await using hub = await FakeHub.open();
+    hub.status = 404;
+    using service = await serve(context, hub);
+    assert.equal(await service.ended, 1);
+    const text = stripVTControlCharacters(service.text());
+    assert.equal(text.match(/404/g)?.length, 1, text);
+    assert.match(text, /warning {2}Could not download from hf:owner\/repo\/tiny\.gguf: .*404/);
+    assert.match(text, /error {2}Cannot serve test\/model: Could not download tiny\.gguf from any source:/);
+    assert.match(text, /copy it to .*tiny\.gguf/);
+    assert.doesNotMatch(text, /\{"/);
+  });
+
+  test('says that a download resumes when it is interrupted with Ctrl-C, and ends with 130', async (context) => {
+    await using hub = await FakeHub.open();
+    hub.files.set('tiny.gguf', buildGguf());
+    hub.script = [{ stallAfter: 100 }];
+    using service = await serve(context, hub);
+    await until(() => service.text().includes('Downloading tiny.gguf'));
+    service.type('\x03');
+    assert.equal(await service.ended, 130);
+    const text = stripVTControlCharacters(service.text());
+    assert.match(text, /Download interrupted\. It resumes at the next start\.\r\n$/);
+    assert.doesNotMatch(text, /\{"/);
+  });
+});
+
+async function serve(context: Parameters<typeof folder>[0], hub: FakeHub) {
+  const home = folder(context);
+  const config = join(home, 'sluice.yaml');
+  const yaml =
+    'console: {enabled: false}\nmodels: [{id: test/model, engine: {file: hf:owner/repo/tiny.gguf}}]\n';
+  await writeFile(config, yaml);
+  return startOnTerminal(['serve'], {
+    SLUICE_HOME: join(home, 'data'),
+    SLUICE_PORT: '0',
+    SLUICE_CONFIG: config,
+    HF_ENDPOINT: hub.endpoint,
+  });
+}

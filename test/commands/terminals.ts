@@ -1,0 +1,41 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { Writable } from 'node:stream';
+import { Terminal } from '../../src/commands/terminal.ts';
+
+/** A terminal that appends to `written`. */
+export function terminal(written: string[], columns = 120): Terminal {
+  const stream = new Writable({
+    decodeStrings: false,
+    write: (chunk: string, _encoding, done) => {
+      written.push(chunk);
+      done();
+    },
+  });
+  // All that a `Terminal` uses.
+  return new Terminal(Object.assign(stream, { columns }) as unknown as NodeJS.WriteStream);
+}
+
+const MAIN = join(import.meta.dirname, '../../src/main.ts');
+
+/** For tests on a pseudo-terminal: `script` of util-linux opens it. */
+export const NEEDS_PTY = { skip: process.platform !== 'linux' && 'needs `script` of util-linux' };
+
+/** Runs the program on a pseudo-terminal. `text` is all it has written so far. */
+export function startOnTerminal(args: readonly string[], env: NodeJS.ProcessEnv) {
+  const command = [process.execPath, MAIN, ...args].map((word) => `'${word}'`).join(' ');
+  const child = spawn('script', ['-qec', command, '/dev/null'], {
+    env: { PATH: process.env.PATH, TERM: 'xterm', ...env },
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  let text = '';
+  child.stdout.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
+  return {
+    text: () => text,
+    /** As if typed. */
+    type: (keys: string) => child.stdin.write(keys),
+    ended: once(child, 'close').then(([code]: unknown[]) => code),
+    [Symbol.dispose]: () => void child.kill('SIGKILL'),
+  };
+}

@@ -1,0 +1,27 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { recommendModel } from '../../../src/engine/llama/recommended-model.ts';
+import { findModel } from '../../../src/models/catalog.ts';
+
+const served = findModel('HuggingFaceTB/SmolLM2-135M-Instruct') ?? assert.fail();
+const recommended = (gigabytes: number, cores: number) =>
+  recommendModel(served, { availableBytes: gigabytes * 1e9, cores })?.id;
+
+test('the recommended model is the largest that fits the memory', () => {
+  assert.deepEqual(
+    [1, 2, 4, 8, 64].map((gigabytes) => recommended(gigabytes, 64)),
+    [undefined, 'Qwen/Qwen2.5-0.5B-Instruct', 'Qwen/Qwen3-1.7B', 'Qwen/Qwen3-4B', 'openai/gpt-oss-20b'],
+  );
+});
+
+test('few cores get a smaller model', () => {
+  assert.deepEqual(
+    [1, 2, 4, 8].map((cores) => recommended(64, cores)),
+    [undefined, 'Qwen/Qwen2.5-0.5B-Instruct', 'Qwen/Qwen3-1.7B', 'HuggingFaceTB/SmolLM3-3B'],
+  );
+});
+
+test('a model is only recommended if it is larger than the served one', () => {
+  const large = findModel('openai/gpt-oss-20b') ?? assert.fail();
+  assert.equal(recommendModel(large, { availableBytes: 1e12, cores: 64 }), null);
+});
