@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { availableParallelism, hostname } from 'node:os';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { FastifyInstance } from 'fastify';
@@ -15,14 +15,12 @@ import { recordPlans } from './accounts/plan-history.ts';
 import { AccountStore } from './accounts/store.ts';
 import type { Config, ModelConfig, ReplicaConfig } from './config/schema.ts';
 import type { Secrets } from './config/load.ts';
-import { DEFAULT_MODEL_ID } from './config/schema.ts';
 import { openDatabase, type Database } from './database/database.ts';
 import { FIRST_MIGRATION } from './database/migrations.ts';
 import { ServiceLock } from './database/service-lock.ts';
 import { openReplica } from './engine/client.ts';
 import { EmbeddedReplica } from './engine/embedded.ts';
-import { availableMemory } from './engine/llama/memory.ts';
-import { recommendModel, type RecommendedModel } from './engine/llama/recommended-model.ts';
+import { recommendedModel } from './engine/llama/recommended-model.ts';
 import { RemoteReplica } from './engine/remote.ts';
 import { socketDirectory } from './engine/socket-directory.ts';
 import { ServiceError } from './errors.ts';
@@ -115,7 +113,9 @@ export class Service implements AsyncDisposable {
     const run = await socketDirectory(config.home);
     const store = new ModelStore({ home: config.home, log, env });
     const models: EmbeddedReplica[] = [];
-    for (const model of config.file.models) {
+    for (const configured of config.file.models) {
+      const sampling = configured.recommendedSampling ?? findModel(configured.id)?.sampling;
+      const model = { ...configured, recommendedSampling: sampling };
       if (model.replicas) serveReplicas(model, model.replicas, { config, secrets, log, router, owned });
       else models.push(serveEmbedded(model, { config, store, run, log, router, owned }));
     }
@@ -154,7 +154,7 @@ export class Service implements AsyncDisposable {
         home: config.home,
         mail: config.file.smtp !== undefined,
         providers: config.file.signIn.providers.map(({ name }) => name),
-        recommendedModel: recommendedModel(config),
+        recommendedModel: recommendedModel(config.file.models),
       },
       limits: config.file.limits,
       stream: config.file.stream,
@@ -181,16 +181,6 @@ export class Service implements AsyncDisposable {
   /** The URL of the listening address. */
   get localUrl(): string {
     return addressOf(this.#app, this.#config.host);
-  }
-
-  /** A model that is better than the default one and fits this machine; null: see `Installation`. */
-  get recommendedModel(): RecommendedModel | null {
-    return recommendedModel(this.#config);
-  }
-
-  /** Path of the configuration file; null: none. */
-  get configPath(): string | null {
-    return this.#config.configPath;
   }
 
   get hasConsole(): boolean {
@@ -255,14 +245,6 @@ function logMigrations(log: Log): (migration: string) => void {
     isNew ||= migration === FIRST_MIGRATION;
     if (!isNew) log.info('migrating the database', { migration });
   };
-}
-
-/** An operator who configured other models has made a choice. */
-function recommendedModel({ file: { models } }: Config): RecommendedModel | null {
-  const [only, ...others] = models;
-  const served = only?.engine && only.engine.file === undefined ? findModel(only.id) : null;
-  if (served?.id !== DEFAULT_MODEL_ID || others.length > 0) return null;
-  return recommendModel(served, { availableBytes: availableMemory().bytes, cores: availableParallelism() });
 }
 
 /** Opens limits in memory, or in Valkey or Redis, which all instances share. */

@@ -83,10 +83,11 @@ async function run(config: Config, stop: AbortSignal): Promise<number> {
   process.once('exit', () => service.killEngines());
   using _reloading = reloadOnChange(service, config, log);
   console.log(`Sluice ${VERSION} is listening on ${service.localUrl}`);
-  if (!(await waitUntilReady(service, stop, output, log))) return stop.aborted ? stoppedEarly(service, stop) : 1;
+  if (!(await waitUntilReady(service, stop, output, log)))
+    return stop.aborted ? stoppedEarly(service, stop) : 1;
   if (!stop.aborted) {
     log.info('ready', { url: service.url });
-    console.log(await welcome(service));
+    console.log(await welcome(service, config));
     await aborted(stop);
   }
   await service.drain();

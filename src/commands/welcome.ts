@@ -1,3 +1,5 @@
+import type { Config } from '../config/schema.ts';
+import { recommendedModel, type RecommendedModel } from '../engine/llama/recommended-model.ts';
 import { PROGRAM } from '../program-name.ts';
 import type { Service } from '../service.ts';
 import { formatBytes } from './progress-bar.ts';
@@ -6,23 +8,25 @@ import { formatBytes } from './progress-bar.ts';
  * Returns the text printed when the service is ready. Without an operator, it contains the setup link on a terminal,
  * and elsewhere the command that prints it, because the link is a secret and output may be logged.
  */
-export async function welcome(service: Service): Promise<string> {
+export async function welcome(service: Service, { file, configPath }: Config): Promise<string> {
   const card = service.router.cards()[0];
   const lines = ['', `Ready. Base URL for client libraries: ${service.url}/v1`];
   if (card) {
     lines.push(`Model: ${card.id} (${card.quantization}, ${card.context_length} tokens per request)`);
   }
-  lines.push('', ...(await nextSteps(service)), '', ...betterModel(service));
+  lines.push(
+    '',
+    ...(await nextSteps(service)),
+    '',
+    ...betterModel(recommendedModel(file.models), configPath),
+  );
   return lines.join('\n');
 }
 
-/** Says how to serve the recommended model. */
-export function betterModel({
-  recommendedModel,
-  configPath,
-}: Pick<Service, 'recommendedModel' | 'configPath'>): string[] {
-  if (recommendedModel === null) return [];
-  const { id, sizeBytes, memoryBytes } = recommendedModel;
+/** Says how to serve a better model. */
+export function betterModel(model: RecommendedModel | null, configPath: string | null): string[] {
+  if (model === null) return [];
+  const { id, sizeBytes, memoryBytes } = model;
   return [
     `A better model fits this machine: ${id} (download ${formatBytes(sizeBytes)}, memory ${formatBytes(memoryBytes)}).`,
     ...(configPath === null

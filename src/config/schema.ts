@@ -4,6 +4,7 @@ import { DIALECTS } from '../generation.ts';
 import type { Secret } from '../secret.ts';
 import { consoleSchema, signInSchema, smtpSchema, variableName } from './sign-in.ts';
 import { modelId, planSchema } from './plan.ts';
+import { recommendedSampling } from './sampling.ts';
 
 /** The schema of the configuration file. `docs/configuration.md` repeats the descriptions. Names end with the unit. */
 
@@ -80,14 +81,6 @@ const replica = z.strictObject({
     ),
 });
 
-const recommendedSampling = z.strictObject({
-  temperature: z.number().min(0).max(2).optional().describe('`temperature`.'),
-  topP: z.number().min(0.01).max(1).optional().describe('`top_p`.'),
-  topK: z.int().min(0).max(2_147_483_647).optional().describe('`top_k`.'),
-  minP: z.number().min(0).max(1).optional().describe('`min_p`.'),
-  repetitionPenalty: z.number().min(0.01).max(2).optional().describe('`repetition_penalty`.'),
-});
-
 const model = z
   .strictObject({
     id: modelId.describe('Model ID that callers send, `<namespace>/<model_name>`.'),
@@ -139,11 +132,7 @@ const model = z
       .min(1)
       .optional()
       .describe('Maximum tokens of one completion. Default: the context length.'),
-    recommendedSampling: recommendedSampling
-      .optional()
-      .describe(
-        'Sampling that the console and its code samples send for this model. Requests without these fields keep the defaults of the API. Default: what the catalog or the GGUF file recommends.',
-      ),
+    recommendedSampling,
     ownedBy: z
       .string()
       .optional()

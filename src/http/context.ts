@@ -1,7 +1,6 @@
 import type { AuthenticatedKey, KeyStore } from '../accounts/keys.ts';
 import type { AccountStore } from '../accounts/store.ts';
 import type { ConfigFile } from '../config/schema.ts';
-import type { RecommendedModel } from '../engine/llama/recommended-model.ts';
 import type { Identity } from '../identity/identity.ts';
 import type { Log } from '../log.ts';
 import type { Inference } from '../inference/complete.ts';
@@ -24,7 +23,7 @@ interface Installation {
   /** Names of the configured sign-in providers. */
   providers: readonly string[];
   /** Better than the default model; null: another model is served, or none fits this machine. */
-  recommendedModel: RecommendedModel | null;
+  recommendedModel: { id: string; sizeBytes: number; memoryBytes: number } | null;
 }
 
 /** The dependencies of the routes, created once by the composition root. */

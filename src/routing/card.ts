@@ -1,7 +1,6 @@
 import type { ModelConfig } from '../config/schema.ts';
 import type { EngineDescription } from '../engine/engine.ts';
 import type { ModelCard } from '../generation.ts';
-import { findModel } from '../models/catalog.ts';
 
 /**
  * Returns the entry of a model in `GET /v1/models`, from the configuration and the descriptions of its replicas.
@@ -39,7 +38,6 @@ function cardOf(
     owned_by: config.ownedBy ?? config.id.split('/', 1)[0] ?? config.id,
     recommendedSampling:
       config.recommendedSampling ??
-      findModel(config.id)?.sampling ??
       descriptions.find((each) => each.recommendedSampling)?.recommendedSampling ??
       {},
   };

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { betterModel } from '../../src/commands/welcome.ts';
 
-const recommendedModel = { id: 'acme/better', sizeBytes: 680_000_000, memoryBytes: 1_290_000_000 };
+const better = { id: 'acme/better', sizeBytes: 680_000_000, memoryBytes: 1_290_000_000 };
 
 test('the welcome names a better model, with the commands that serve it', () => {
-  assert.deepEqual(betterModel({ recommendedModel, configPath: null }), [
+  assert.deepEqual(betterModel(better, null), [
     'A better model fits this machine: acme/better (download 680.0 MB, memory 1.29 GB).',
     'To use it, stop Sluice and run:',
     "  echo 'models: [{id: acme/better}]' > sluice.yaml",
@@ -15,7 +15,7 @@ test('the welcome names a better model, with the commands that serve it', () => 
 });
 
 test('the welcome names the configuration file, if there is one, and nothing without a better model', () => {
-  const lines = betterModel({ recommendedModel, configPath: '/etc/sluice.yaml' });
+  const lines = betterModel(better, '/etc/sluice.yaml');
   assert.match(lines[1] ?? '', /`models: \[\{id: acme\/better\}\]` in \/etc\/sluice\.yaml and restart/);
-  assert.deepEqual(betterModel({ recommendedModel: null, configPath: null }), []);
+  assert.deepEqual(betterModel(null, null), []);
 });

@@ -132,6 +132,7 @@ describe('health checks', () => {
     disk: { free_bytes: 50 * 1024 ** 3, total_bytes: 100 * 1024 ** 3 },
     mail: true,
     providers: ['Google'],
+    recommended_model: null,
   };
 
   const REFUSED = {
@@ -239,6 +240,7 @@ describe('health checks', () => {
       quantization: null,
       modality: null,
       instruct_type: null,
+      recommended_sampling: {},
     };
   }
 });

@@ -31,7 +31,7 @@ function draftOf(values: Partial<Draft>, settings: Partial<Settings> = {}): Draf
 function bodyOf(draft: Draft): Readonly<Record<string, unknown>> {
   const [column] = draft.columns;
   assert.ok(column);
-  return requestOf(draft, column);
+  return requestOf(draft, column, {});
 }
 
 /** All parameters. */
@@ -63,6 +63,18 @@ test('default settings send only model and messages', () => {
     model: 'acme/one',
     messages: [{ role: 'user', content: 'Hello' }],
   });
+});
+
+test('the recommended sampling of the model is sent unless the user sets another value', () => {
+  const draft = draftOf({ input: 'Hello' }, { numbers: { temperature: '0.9', top_k: '' } });
+  const [column] = draft.columns;
+  assert.ok(column);
+  const { temperature, top_p, top_k } = requestOf(draft, column, {
+    temperature: 0.2,
+    top_p: 0.9,
+    top_k: 20,
+  });
+  assert.deepEqual([temperature, top_p, top_k], [0.9, 0.9, 20]);
 });
 
 test('all settings are sent under their API names', () => {
@@ -115,11 +127,11 @@ test('the request contains the turns before the response, without empty response
   const draft = { ...EMPTY_DRAFT, columns: [column] };
   const contents = (body: Readonly<Record<string, unknown>>) =>
     (body['messages'] as { content: string }[]).map(({ content }) => content);
-  assert.deepEqual(contents(requestOf(draft, column, '4')), ['one', 'three']);
-  assert.deepEqual(contents(requestOf(draft, column, '3')), ['one']);
+  assert.deepEqual(contents(requestOf(draft, column, {}, '4')), ['one', 'three']);
+  assert.deepEqual(contents(requestOf(draft, column, {}, '3')), ['one']);
   // Code samples show the last request until there is new input.
-  assert.deepEqual(contents(sentRequest(draft, column)), ['one', 'three']);
-  assert.deepEqual(contents(sentRequest({ ...draft, input: 'five' }, column)), [
+  assert.deepEqual(contents(sentRequest(draft, column, {})), ['one', 'three']);
+  assert.deepEqual(contents(sentRequest({ ...draft, input: 'five' }, column, {})), [
     'one',
     'three',
     'four',
@@ -131,10 +143,10 @@ test('streamed requests include usage; others have no stream options', () => {
   const draft = draftOf({ input: 'Hello' });
   const [column] = draft.columns;
   assert.ok(column);
-  const { stream, stream_options } = sentRequest(draft, column);
+  const { stream, stream_options } = sentRequest(draft, column, {});
   assert.deepEqual({ stream, stream_options }, { stream: true, stream_options: { include_usage: true } });
   const whole = draftOf({ input: 'Hello' }, { stream: false });
-  assert.equal('stream' in sentRequest(whole, column), false);
+  assert.equal('stream' in sentRequest(whole, column, {}), false);
 });
 
 test('invalid settings are reported for their field', () => {

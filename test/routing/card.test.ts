@@ -56,12 +56,10 @@ test("the card is cached until a replica's description changes", () => {
   assert.equal(card()?.created, 7);
 });
 
-test('recommended sampling comes from the configuration, then the catalog, then the replica', () => {
+test('recommended sampling comes from the configuration, else from the replica', () => {
   const replica = { description: describing({ contextTokens: 4096, recommendedSampling: { topK: 5 } }) };
   const sampling = (config: Partial<ModelConfig>) =>
     cardSource({ ...CONFIG, ...config }, [replica], () => 0)()?.recommendedSampling;
-  const id = 'HuggingFaceTB/SmolLM2-135M-Instruct';
-  assert.deepEqual(sampling({ id, recommendedSampling: { temperature: 0.5 } }), { temperature: 0.5 });
-  assert.deepEqual(sampling({ id }), { temperature: 0.2, topP: 0.9 });
+  assert.deepEqual(sampling({ recommendedSampling: { temperature: 0.5 } }), { temperature: 0.5 });
   assert.deepEqual(sampling({}), { topK: 5 });
 });

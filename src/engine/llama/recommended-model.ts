@@ -1,5 +1,15 @@
-import { CATALOG, plannedModel, type CatalogModel } from '../../models/catalog.ts';
-import { planMemory, totalBytes } from './memory.ts';
+import { availableParallelism } from 'node:os';
+import { DEFAULT_MODEL_ID, type ModelConfig } from '../../config/schema.ts';
+import { CATALOG, findModel, plannedModel, type CatalogModel } from '../../models/catalog.ts';
+import { availableMemory, planMemory, totalBytes } from './memory.ts';
+
+/** Returns a better model than the default one if no other model is configured; an operator who did has made a choice. */
+export function recommendedModel(models: readonly ModelConfig[]): RecommendedModel | null {
+  const [only, ...others] = models;
+  const served = only?.engine && only.engine.file === undefined ? findModel(only.id) : null;
+  if (served?.id !== DEFAULT_MODEL_ID || others.length > 0) return null;
+  return recommendModel(served, { availableBytes: availableMemory().bytes, cores: availableParallelism() });
+}
 
 /** A CPU core generates with half a gigabyte of weights at a speed that is fit for chat. */
 const BYTES_PER_CORE = 500_000_000;
@@ -25,8 +35,8 @@ export function recommendModel(
 ): RecommendedModel | null {
   const { availableBytes, cores } = machine;
   const recommended = CATALOG.filter(
-    ({ licence, sizeGb }) =>
-      OPEN_LICENSES.has(licence) && sizeGb > served.sizeGb && sizeGb * 1e9 <= cores * BYTES_PER_CORE,
+    ({ license, sizeGb }) =>
+      OPEN_LICENSES.has(license) && sizeGb > served.sizeGb && sizeGb * 1e9 <= cores * BYTES_PER_CORE,
   )
     .map((model) => {
       const options = { slots: null, contextTokens: null };

@@ -62,9 +62,11 @@ function FirstCall({ created }: { created: ResponseOf<'createKey'> }) {
   const models = useRead('listServedModels', undefined);
   const allowed = created.allowed_models;
   const usable = models.data?.data.filter(({ id }) => allowed === null || allowed.includes(id)) ?? [];
-  const model = (usable.find(({ state }) => state === 'ready') ?? usable[0])?.id ?? allowed?.[0];
+  const found = usable.find(({ state }) => state === 'ready') ?? usable[0];
+  const model = found?.id ?? allowed?.[0];
   if (model === undefined) return null;
-  const request = { model, messages: [{ role: 'user', content: 'What is a sluice?' }] };
+  const messages = [{ role: 'user', content: 'What is a sluice?' }];
+  const request = { model, messages, ...found?.recommended_sampling };
   return (
     <section>
       <h3 className="mb-1 text-sm font-semibold">Example request</h3>

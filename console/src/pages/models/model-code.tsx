@@ -19,6 +19,7 @@ export function ModelCode({ model, onClose }: ModelCodeProps) {
   const request = {
     model: model.id,
     messages: [{ role: 'user', content: 'What is a sluice?' }],
+    ...model.recommended_sampling,
     stream: true,
   };
   return (

@@ -6,16 +6,16 @@ import { Notice } from '../../components/states.tsx';
 import { useSession } from '../../shell/session.tsx';
 import { KEY_VARIABLE, samplesOf } from '../../snippets/samples.ts';
 import { usePlayground } from './context.ts';
-import { sentRequest } from './request.ts';
+import { recommendedOf, sentRequest } from './request.ts';
 
 /** Code samples of the current request. */
 export default function CodeDialog({ onClose }: { onClose: () => void }) {
   const { public_url: baseUrl } = useSession();
-  const { draft, faults } = usePlayground();
+  const { draft, faults, models } = usePlayground();
   const [chosen, setChosen] = useState(0);
   const column = draft.columns[chosen] ?? draft.columns[0];
   if (column === undefined) return null;
-  const request = sentRequest(draft, column);
+  const request = sentRequest(draft, column, recommendedOf(models, column.model));
   return (
     <Dialog
       open

@@ -4,12 +4,18 @@ import { classNames } from '../../components/class-names.ts';
 import { Field, INPUT } from '../../components/field.tsx';
 import { useActions, usePlayground } from './context.ts';
 import { boundsOf, type NumberParameter } from './parameters.ts';
+import { recommendedOf } from './request.ts';
 
-/** An input for a number, with a slider for small ranges. Empty: default of the service. */
+/** An input for a number, with a slider for small ranges. Empty: the recommendation for the model, or the default. */
 export function NumberField({ parameter }: { parameter: NumberParameter }) {
-  const { draft, faults } = usePlayground();
+  const { draft, faults, models } = usePlayground();
   const { change } = useActions();
-  const { name, label, hint, fallback, step, unit, whole } = parameter;
+  const { name, label, hint, step, unit, whole } = parameter;
+  const values = new Set(draft.columns.map(({ model }) => recommendedOf(models, model)[name]));
+  const [recommended, ...others] = values;
+  // The models of two columns can have different recommendations.
+  const unset = recommended === undefined || others.length > 0 ? null : `${recommended}`;
+  const fallback = unset ?? (values.size > 1 ? 'By model' : parameter.fallback);
   const typed = draft.settings.numbers[name] ?? '';
   const set = (text: string) => change({ type: 'number', name, typed: text });
   const reset = <Reset label={label} isSet={typed !== ''} onReset={() => set('')} />;
@@ -43,7 +49,13 @@ export function NumberField({ parameter }: { parameter: NumberParameter }) {
         </span>
       }
     >
-      <Slider parameter={parameter} step={step} value={typed === '' ? fallback : typed} onSlide={set} />
+      <Slider
+        parameter={parameter}
+        step={step}
+        value={typed === '' ? (unset ?? parameter.fallback) : typed}
+        unset={unset === null ? `default ${fallback}` : `recommended ${unset}`}
+        onSlide={set}
+      />
     </Field>
   );
 }
@@ -52,12 +64,14 @@ interface SliderProps {
   parameter: NumberParameter;
   step: number;
   value: string;
+  /** What applies without a value. */
+  unset: string;
   onSlide: (value: string) => void;
 }
 
-/** A slider labeled with its bounds and the default. */
-function Slider({ parameter, step, value, onSlide }: SliderProps) {
-  const { label, min, max, aboveMin, fallback } = parameter;
+/** A slider labeled with its bounds and what applies without a value. */
+function Slider({ parameter, step, value, unset, onSlide }: SliderProps) {
+  const { label, min, max, aboveMin } = parameter;
   return (
     <div>
       <input
@@ -72,7 +86,7 @@ function Slider({ parameter, step, value, onSlide }: SliderProps) {
       />
       <p className="mt-0.5 flex justify-between text-2xs text-ink-3 tabular-nums">
         <span>{aboveMin ? `> ${min}` : min}</span>
-        <span>default {fallback}</span>
+        <span>{unset}</span>
         <span>{max}</span>
       </p>
     </div>

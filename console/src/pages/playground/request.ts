@@ -6,13 +6,30 @@ import { numbersOf, readJson, unescaped, type Settings } from './settings.ts';
 /** A request body of the API. */
 export type RequestBody = Readonly<Record<string, unknown>>;
 
+/** Values of the parameters that are not set, by API name. */
+export type Recommended = Readonly<Record<string, number | undefined>>;
+
+/** Returns the sampling that the publisher of the model recommends. */
+export function recommendedOf(
+  models: readonly { id: string; recommended_sampling: Recommended }[],
+  id: string,
+): Recommended {
+  return models.find((model) => model.id === id)?.recommended_sampling ?? {};
+}
+
 /**
  * Returns the request for the response in the turn `until`, without stream parameters; null: for the next response,
  * after all turns and the current input. The settings must be valid.
  */
-export function requestOf(draft: Draft, { model, turns }: Column, until: string | null = null): RequestBody {
-  const { mode, settings } = draft;
-  if (mode === 'text') return { model, prompt: draft.prompt, ...settingsOf(settings, mode) };
+export function requestOf(
+  draft: Draft,
+  { model, turns }: Column,
+  recommended: Recommended,
+  until: string | null = null,
+): RequestBody {
+  const { mode } = draft;
+  const settings = settingsOf(draft.settings, mode, recommended);
+  if (mode === 'text') return { model, prompt: draft.prompt, ...settings };
   const at = until === null ? turns.length : turns.findIndex(({ id }) => id === until);
   const before: Pick<Turn, 'role' | 'text'>[] = turns.slice(0, at === -1 ? turns.length : at);
   const typed =
@@ -24,21 +41,22 @@ export function requestOf(draft: Draft, { model, turns }: Column, until: string 
       .filter(({ role, text }) => role === 'user' || text !== '')
       .map(({ role, text }) => ({ role, content: text })),
   ];
-  return { model, messages, ...settingsOf(settings, mode) };
+  return { model, messages, ...settings };
 }
 
 /** Returns the full request that is sent next; without input, the last one sent. */
-export function sentRequest(draft: Draft, column: Column): RequestBody {
+export function sentRequest(draft: Draft, column: Column, recommended: Recommended): RequestBody {
   const last = column.turns.at(-1);
   const answered = draft.input.trim() === '' && last?.role === 'assistant' ? last.id : null;
-  return streamed(requestOf(draft, column, answered), draft.settings.stream);
+  return streamed(requestOf(draft, column, recommended, answered), draft.settings.stream);
 }
 
-function settingsOf(settings: Settings, mode: Mode): RequestBody {
+function settingsOf(settings: Settings, mode: Mode, recommended: Recommended): RequestBody {
   const numbers: Record<string, number> = {};
   for (const { name } of numbersOf(mode, settings)) {
     const typed = settings.numbers[name]?.trim() ?? '';
-    if (typed !== '') numbers[name] = Number(typed);
+    const value = typed === '' ? recommended[name] : Number(typed);
+    if (value !== undefined) numbers[name] = value;
   }
   const { top_logprobs: alternatives, ...others } = numbers;
   const stop = settings.stop.filter((typed) => typed !== '').map(unescaped);

@@ -16,7 +16,7 @@ import {
   type Pending,
 } from './draft.ts';
 import { LiveAnswers } from './live.ts';
-import { requestOf } from './request.ts';
+import { recommendedOf, requestOf } from './request.ts';
 import { faultsOf } from './settings.ts';
 import { fromStored, storageKey, storedText } from './stored.ts';
 import { withReceipt } from './receipt.ts';
@@ -59,7 +59,10 @@ export function useNewPlayground(options: Options): { playground: Playground; ac
       const { model } = column;
       const pricing = models.find((one) => one.id === model)?.pricing ?? null;
       const request = { id, accountId, model, pricing, endpoint: from.mode, stream: from.settings.stream };
-      const answer = await live.run({ ...request, body: requestOf(from, column, id) });
+      const answer = await live.run({
+        ...request,
+        body: requestOf(from, column, recommendedOf(models, model), id),
+      });
       // Store the response in the draft before it is released here, so that it never disappears.
       flushSync(() => change({ type: 'answered', id, answer }));
       live.release(id);

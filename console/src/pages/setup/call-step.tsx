@@ -2,7 +2,7 @@ import { Boxes, Play } from 'lucide-react';
 import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
-import { CodeTabs } from '../../components/code.tsx';
+import { Code, CodeTabs } from '../../components/code.tsx';
 import { StandalonePage } from '../../components/standalone-page.tsx';
 import { EmptyState, ErrorState, Skeleton } from '../../components/states.tsx';
 import { samplesOf } from '../../snippets/samples.ts';
@@ -71,7 +71,7 @@ function TryOut({
   call: FirstCall;
   send: (body: Readonly<Record<string, unknown>>) => void;
 }) {
-  const request = requestTo(model.id);
+  const request = requestTo(model);
   const isDone = call.state === 'done';
   return (
     <div className="space-y-5">
@@ -80,6 +80,7 @@ function TryOut({
         samples={samplesOf({ baseUrl, key: apiKey, request: { ...request, stream: true } })}
       />
       <FirstResponse call={call} model={model} />
+      {isDone && <BetterModel />}
       <div className="flex flex-col gap-2 sm:flex-row sm:justify-end">
         <Button
           kind={isDone ? 'plain' : 'primary'}
@@ -100,16 +101,39 @@ function TryOut({
   );
 }
 
-/** A short, deterministic request that even a slow model completes within seconds. */
-function requestTo(model: string) {
+/** A model of the catalog that is better than the default one and fits the machine of the service. */
+function BetterModel() {
+  const health = useRead('readHealth', undefined);
+  const better = health.data?.recommended_model;
+  if (!better) return null;
+  const config = `models:\n  - id: ${better.id}`;
+  return (
+    <section className="space-y-2">
+      <h2 className="text-sm font-semibold">A better model fits this machine</h2>
+      <p className="text-sm text-ink-3">
+        {better.id} is a download of {gigabytes(better.size_bytes)} and needs {gigabytes(better.memory_bytes)}{' '}
+        of memory. To serve it, add it to the configuration file, for example sluice.yaml, and restart Sluice
+        with SLUICE_CONFIG=sluice.yaml.
+      </p>
+      <Code text={config} what="configuration" label="Configuration of the recommended model" />
+    </section>
+  );
+}
+
+function gigabytes(bytes: number): string {
+  return `${(bytes / 1e9).toFixed(1)} GB`;
+}
+
+/** A short request that even a slow model completes within seconds. */
+function requestTo(model: Model) {
   return {
-    model,
+    model: model.id,
     messages: [
       { role: 'system', content: 'Answer in one short sentence.' },
       { role: 'user', content: 'What is a sluice?' },
     ],
     max_tokens: 60,
-    temperature: 0,
+    ...model.recommended_sampling,
   };
 }
 
