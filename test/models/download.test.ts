@@ -1,12 +1,9 @@
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
 import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
-import { once } from 'node:events';
-import type { AddressInfo } from 'node:net';
 import { dirname } from 'node:path';
 import { describe, it } from 'node:test';
 import * as fc from 'fast-check';
-import { sha256 } from './fake-hub.ts';
+import { addressOf, listen, sha256 } from './fake-hub.ts';
 import { buildGguf, TINY_METADATA } from './gguf-builder.ts';
 import { fails, Fixture } from './store-fixture.ts';
 
@@ -131,7 +128,7 @@ describe('a pull from the Hub', () => {
   it('uses the proxy in the environment', async () => {
     await using fixture = await Fixture.open();
     const requested: string[] = [];
-    const proxy = createServer((request, response) => {
+    const proxy = await listen((request, response) => {
       requested.push(request.url ?? '');
       response.writeHead(403).end();
     });
@@ -139,11 +136,7 @@ describe('a pull from the Hub', () => {
       requested.push(request.url ?? '');
       socket.end('HTTP/1.1 403 Forbidden\r\n\r\n');
     });
-    proxy.listen(0, '127.0.0.1');
-    await once(proxy, 'listening');
-    // A server that listens on TCP has an address of this type.
-    const { port } = proxy.address() as AddressInfo;
-    const env = { HF_ENDPOINT: 'https://hub.invalid', HTTPS_PROXY: `http://127.0.0.1:${port}` };
+    const env = { HF_ENDPOINT: 'https://hub.invalid', HTTPS_PROXY: addressOf(proxy) };
     await fails(fixture.store({ env }).pull(NAME), /hub\.invalid/);
     assert.deepEqual(requested, ['hub.invalid:443']);
     await fails(
@@ -157,13 +150,9 @@ describe('a pull from the Hub', () => {
 
   it('fails if the server does not respond', async () => {
     await using fixture = await Fixture.open();
-    const silent = createServer(() => {});
-    silent.listen(0, '127.0.0.1');
-    await once(silent, 'listening');
-    // A server that listens on TCP has an address of this type.
-    const { port } = silent.address() as AddressInfo;
+    const silent = await listen(() => {});
     const store = fixture.store({
-      env: { HF_ENDPOINT: `http://127.0.0.1:${port}` },
+      env: { HF_ENDPOINT: addressOf(silent) },
       timeouts: { connectMs: 50, responseMs: 50 },
     });
     await fails(store.pull(NAME), /cannot be reached/);
@@ -283,15 +272,11 @@ describe('a pull from a URL', () => {
 
   it('does not follow a redirect from this machine to plain HTTP elsewhere', async () => {
     await using fixture = await Fixture.open();
-    const redirecting = createServer((_, response) =>
+    const redirecting = await listen((_, response) =>
       response.writeHead(302, { location: 'http://192.0.2.1/x.gguf' }).end(),
     );
-    redirecting.listen(0, '127.0.0.1');
-    await once(redirecting, 'listening');
-    // A server that listens on TCP has an address of this type.
-    const { port } = redirecting.address() as AddressInfo;
     await fails(
-      fixture.store().pull(`http://127.0.0.1:${port}/x.gguf`),
+      fixture.store().pull(`${addressOf(redirecting)}/x.gguf`),
       /redirects to http:\/\/192\.0\.2\.1; expected https/,
     );
     redirecting.closeAllConnections();

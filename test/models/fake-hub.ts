@@ -1,6 +1,12 @@
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 export interface ReceivedRequest {
@@ -158,7 +164,14 @@ export function sha256(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex');
 }
 
-function addressOf(server: Server): string {
+/** Starts an HTTP server on this machine. */
+export async function listen(onRequest: RequestListener): Promise<Server> {
+  const server = createServer(onRequest).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return server;
+}
+
+export function addressOf(server: Server): string {
   // A server that listens on TCP has an address of this type.
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }

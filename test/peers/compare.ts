@@ -39,7 +39,7 @@ export function compare(direct: PeerGeneration, service: PeerGeneration, alterna
       const top = token.top.slice(0, alternatives);
       compareField(`${path}.alternatives`, top.length, other.top.length);
       const isClose = top.every(([, logprob], rank) => close(logprob, other.top[rank]?.[1] ?? Number.NaN));
-      compareField(`${path}.likeliest`, true, isClose);
+      compareField(`${path}.alternative logprobs`, true, isClose);
     }
   }
   return result;
