@@ -65,7 +65,7 @@ export interface LocalEngineHealth extends EngineHealth {
   medianStepMs: number;
 }
 
-/** A line that an engine process writes to standard output for its supervisor, in JSON. Its log is standard error. */
+/** A line that an engine process writes to standard output for its supervisor, in JSON. Its log goes to standard error. */
 export type EngineReport =
   | { event: 'loading'; fraction: number }
   /** Loaded, warmed up, and listening. */

@@ -39,9 +39,9 @@ describe('an engine process', () => {
     await using engine = openChild(child);
     const events = engine.generate(chat({ freezeAfter: 1 }), NEVER_ABORTED)[Symbol.asyncIterator]();
     await events.next();
-    const answers = () => engine.health(AbortSignal.timeout(1000));
+    const checkHealth = () => engine.health(AbortSignal.timeout(1000));
     await until(() =>
-      answers().then(
+      checkHealth().then(
         () => false,
         () => true,
       ),

@@ -78,18 +78,18 @@ export function respondHello(
 ): void {
   const isChat = request.url === '/v1/chat/completions';
   const usage = { prompt_tokens: 7, completion_tokens: 2, total_tokens: 9 };
-  const says = (content: string) =>
+  const choiceOf = (content: string) =>
     isChat ? { [body['stream'] ? 'delta' : 'message']: { content } } : { text: content };
   if (!body['stream']) {
     response.end(
-      JSON.stringify({ choices: [{ index: 0, ...says('hé 東京'), finish_reason: 'stop' }], usage }),
+      JSON.stringify({ choices: [{ index: 0, ...choiceOf('hé 東京'), finish_reason: 'stop' }], usage }),
     );
     return;
   }
   const chunks = [
-    { choices: [{ index: 0, ...says('hé'), finish_reason: null }] },
-    { choices: [{ index: 0, ...says(' 東京'), finish_reason: null }] },
-    { choices: [{ index: 0, ...says(''), finish_reason: 'stop' }] },
+    { choices: [{ index: 0, ...choiceOf('hé'), finish_reason: null }] },
+    { choices: [{ index: 0, ...choiceOf(' 東京'), finish_reason: null }] },
+    { choices: [{ index: 0, ...choiceOf(''), finish_reason: 'stop' }] },
     { choices: [], usage },
   ];
   response.end(`${chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join('')}data: [DONE]\n\n`);

@@ -26,7 +26,7 @@ after(() => server.close());
 
 /** Returns the JSON body, untyped. */
 // oxlint-disable-next-line typescript/no-explicit-any
-async function read(response: Response): Promise<any> {
+async function jsonBody(response: Response): Promise<any> {
   return response.json();
 }
 
@@ -38,17 +38,17 @@ function withKey(key: string): RequestInit {
   return { headers: { authorization: `Bearer ${key}` } };
 }
 
-function ask(content: string, more: object = {}): object {
+function chatBody(content: string, more: object = {}): object {
   return { model: MODEL, messages: [{ role: 'user', content }], ...more };
 }
 
 describe('the server of an engine', () => {
   it('responds to a chat without streaming', async () => {
-    const response = await post('/v1/chat/completions', ask('scripted:{"text":"a 東京 b"}'));
+    const response = await post('/v1/chat/completions', chatBody('scripted:{"text":"a 東京 b"}'));
     assert.equal(response.status, 200);
-    const answer = await read(response);
-    assert.equal(answer.choices[0].message.content, 'a 東京 b');
-    assert.equal(answer.usage.completion_tokens, 3);
+    const body = await jsonBody(response);
+    assert.equal(body.choices[0].message.content, 'a 東京 b');
+    assert.equal(body.usage.completion_tokens, 3);
   });
 
   it('streams a text completion that ends with [DONE]', async () => {
@@ -71,11 +71,11 @@ describe('the server of an engine', () => {
   });
 
   it('reports its load in /health and its model in /v1/models', async () => {
-    const health = await read(await fetch(`${server.address}/health`));
+    const health = await jsonBody(await fetch(`${server.address}/health`));
     const load = ['slots', 'slotsInUse', 'queued', 'lastStepAgeMs', 'medianStepMs'];
     const totals = ['promptTokens', 'cachedTokens', 'completionTokens', 'memoryBytes'];
     assert.deepEqual(Object.keys(health), [...load, ...totals]);
-    const models = await read(await fetch(`${server.address}/v1/models`));
+    const models = await jsonBody(await fetch(`${server.address}/v1/models`));
     assert.deepEqual(Object.keys(models), ['data']);
     assert.deepEqual([models.data[0].id, models.data[0].context_length], [MODEL, 4096]);
   });
@@ -87,18 +87,24 @@ describe('the server of an engine', () => {
     [
       'an error before the first token',
       '/v1/chat/completions',
-      ask('scripted:{"error":"queue_full"}'),
+      chatBody('scripted:{"error":"queue_full"}'),
       503,
       'queue_full',
     ],
-    ['too many choices', '/v1/chat/completions', ask('x', { n: 5 }), 400, 'invalid_value'],
-    ['an unknown field', '/v1/chat/completions', ask('x', { nonsense: 1 }), 400, 'unsupported_parameter'],
+    ['too many choices', '/v1/chat/completions', chatBody('x', { n: 5 }), 400, 'invalid_value'],
+    [
+      'an unknown field',
+      '/v1/chat/completions',
+      chatBody('x', { nonsense: 1 }),
+      400,
+      'unsupported_parameter',
+    ],
   ] as const) {
     it(`responds to ${name} with ${status} ${code}, streaming or not`, async () => {
       for (const stream of [false, true]) {
         const response = await post(path, typeof body === 'string' ? body : { ...body, stream });
         assert.equal(response.status, status);
-        assert.equal((await read(response)).error.code, code);
+        assert.equal((await jsonBody(response)).error.code, code);
       }
     });
   }
@@ -109,7 +115,10 @@ describe('the server of an engine', () => {
   });
 
   it('sends an error in the middle of a stream as an event with the usage so far', async () => {
-    const response = await post('/v1/chat/completions', ask('scripted:{"errorAfter":2}', { stream: true }));
+    const response = await post(
+      '/v1/chat/completions',
+      chatBody('scripted:{"errorAfter":2}', { stream: true }),
+    );
     const frames = (await response.text()).trimEnd().split('\n\n');
     assert.equal(frames.at(-1), 'data: [DONE]');
     const event = JSON.parse(frames.at(-2)?.slice('data: '.length) ?? '');
@@ -119,7 +128,7 @@ describe('the server of an engine', () => {
 
   it('ends the generation when the client disconnects', async () => {
     const disconnect = new AbortController();
-    const body = JSON.stringify(ask('scripted:{"tokens":1000,"tokenMs":10}', { stream: true }));
+    const body = JSON.stringify(chatBody('scripted:{"tokens":1000,"tokenMs":10}', { stream: true }));
     const address = `${server.address}/v1/chat/completions`;
     const response = await fetch(address, { method: 'POST', body, signal: disconnect.signal });
     assert(response.body);
@@ -133,7 +142,7 @@ describe('the server of an engine', () => {
     await using small = await serve(engine, { bodyBytes: 1000 });
     const response = await post('/v1/completions', 'x'.repeat(100_000), small.address);
     assert.equal(response.status, 413);
-    assert.equal((await read(response)).error.code, 'request_too_large');
+    assert.equal((await jsonBody(response)).error.code, 'request_too_large');
   });
 
   it('requires its API key, except for /health', async () => {
@@ -161,7 +170,7 @@ describe('the server of an engine', () => {
 
   it('completes running requests when it is closed, and refuses new ones', async () => {
     const closing = await serveEngine(engine, { host: '127.0.0.1', port: 0 }, options);
-    const body = ask('scripted:{"tokens":20,"tokenMs":5}', { stream: true });
+    const body = chatBody('scripted:{"tokens":20,"tokenMs":5}', { stream: true });
     const response = await post('/v1/chat/completions', body, closing.address);
     const closed = closing.close();
     assert.match(await response.text(), /\[DONE\]/);
@@ -171,7 +180,7 @@ describe('the server of an engine', () => {
 
   it('sends keep-alive comments only while the engine makes steps', async (test) => {
     test.mock.timers.enable({ apis: ['setTimeout'] });
-    for (const [lastStepAgeMs, says] of [
+    for (const [lastStepAgeMs, expected] of [
       [100, true],
       [31_000, false],
     ] as const) {
@@ -181,7 +190,7 @@ describe('the server of an engine', () => {
       const body = { model: MODEL, prompt: 'scripted:{"prefillMs":200}', stream: true };
       const response = await post('/v1/completions', body, silent.address);
       test.mock.timers.tick(20_000);
-      assert.equal((await response.text()).includes(': keep-alive\n\n'), says);
+      assert.equal((await response.text()).includes(': keep-alive\n\n'), expected);
     }
   });
 
@@ -190,7 +199,7 @@ describe('the server of an engine', () => {
     const endless = new EndlessEngine();
     await using flooded = await serve(endless);
     const socket = connect(flooded.port ?? 0, '127.0.0.1');
-    const body = JSON.stringify(ask('x', { stream: true }));
+    const body = JSON.stringify(chatBody('x', { stream: true }));
     socket.pause();
     socket.write(
       `POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`,

@@ -147,13 +147,13 @@ describe('the embedded engine', SKIP, () => {
 
   test('reuses prefixes only within a scope', async () => {
     const story = 'In the old town by the sea there lived a clockmaker who never slept. '.repeat(6);
-    const ask = async (cacheScope: string | null, end: string): Promise<Usage> =>
+    const usageFor = async (cacheScope: string | null, end: string): Promise<Usage> =>
       (await generate(text(story + end, { cacheScope, maxTokens: 1 }))).usage;
-    assert.equal((await ask('one', 'He')).cachedTokens, 0);
-    const again = await ask('one', 'She');
+    assert.equal((await usageFor('one', 'He')).cachedTokens, 0);
+    const again = await usageFor('one', 'She');
     assert(again.cachedTokens > again.promptTokens * 0.9, `${again.cachedTokens} of ${again.promptTokens}`);
-    assert.equal((await ask('two', 'He')).cachedTokens, 0);
-    assert.equal((await ask(null, 'He')).cachedTokens, 0);
+    assert.equal((await usageFor('two', 'He')).cachedTokens, 0);
+    assert.equal((await usageFor(null, 'He')).cachedTokens, 0);
   });
 
   test('a common prefix of concurrent requests is computed once', async () => {

@@ -376,7 +376,7 @@ export class NativeContext {
   #assertReadable(index: number): void {
     assert(!this.#disposed, 'the context is disposed');
     assert(!this.#decoding, 'the context is decoding');
-    assert(this.#logits[index] === 1, 'logits that were not asked for');
+    assert(this.#logits[index] === 1, 'logits that were not requested');
   }
 
   /** The addon interprets -1 as all sequences, and crashes for IDs out of range. */

@@ -50,7 +50,7 @@ const MAX_TOP_LOGPROBS = 20;
 
 function logitOf(pairs: readonly number[], token: number): number {
   for (let i = 0; i + 1 < pairs.length; i += 2) if (pairs[i] === token) return pairs[i + 1] ?? Number.NaN;
-  throw new Error('a logit that was asked for is missing');
+  throw new Error('a requested logit is missing');
 }
 
 function bytesOf(vocabulary: Vocabulary, token: number): readonly number[] | null {
