@@ -201,7 +201,8 @@ export function assertRefused(
   const { error } = response.body;
   assert.deepEqual([response.status, error.code, error.param], [status, code, param], error.message);
   assert.deepEqual(Object.keys(error), ['message', 'type', 'param', 'code']);
-  assert.match(error.message, /\.$/);
+  // A suggestion of the nearest name is a question.
+  assert.match(error.message, /[.?]$/);
 }
 
 function endpointOf(method: string, path: string): Endpoint {
