@@ -1,39 +1,38 @@
 import { createAccount } from '../src/accounts/accounts.ts';
 import { createKey } from '../src/accounts/key-table.ts';
 import { openDatabase, type DatabaseOptions } from '../src/database/database.ts';
-import type { Caller } from './books.ts';
+import type { CallerKey } from './records.ts';
 
-/** Who calls: how often, on which plan, with how many keys. */
-const CAST = [
+/** The plan and number of keys of each account, and the relative number of its requests. */
+const ACCOUNTS = [
   { plan: 'roomy', keys: 2, weight: 4 },
-  // Calls only in strikes.
+  // Sends requests only during faults.
   { plan: 'hostile', keys: 1, weight: 0 },
   { plan: 'tight', keys: 1, weight: 1 },
   { plan: 'budget', keys: 1, weight: 1 },
 ] as const;
 
-export type TortureCaller = Caller & { plan: (typeof CAST)[number]['plan']; weight: number };
+export type TortureCaller = CallerKey & { plan: (typeof ACCOUNTS)[number]['plan']; weight: number };
 
-/** A key below the limits of its account's plan has counters of its own. */
+/** Limits of a key, which have separate counters from those of its account. */
 const KEY_LIMITS = { tokensPerDay: 500_000_000, tokensPerMonth: 500_000_000, usdPerMonth: '500' };
 
-export interface Cast {
+export interface TortureAccounts {
   callers: TortureCaller[];
-  /** A key that may ask how limits stand. */
   adminKey: string;
 }
 
-/** Makes the tables, the accounts and their keys. */
-export async function makeCast(place: DatabaseOptions): Promise<Cast> {
+/** Migrates the database and creates the accounts and their keys. */
+export async function createAccounts(place: DatabaseOptions): Promise<TortureAccounts> {
   await using database = await openDatabase(place);
   const by = { id: 'cli:torture', ip: null };
   const callers: TortureCaller[] = [];
-  for (const { plan, keys, weight } of CAST) {
+  for (const { plan, keys, weight } of ACCOUNTS) {
     const account = await createAccount(database, { name: plan, plan: { name: plan, limits: {} } }, by);
     for (let index = 0; index < keys; index++) {
       const limits = index === 0 ? null : KEY_LIMITS;
-      const wanted = { name: `${plan}-${index}`, accountId: account.id, limits };
-      const { key, record } = await createKey(database, wanted, by);
+      const settings = { name: `${plan}-${index}`, accountId: account.id, limits };
+      const { key, record } = await createKey(database, settings, by);
       callers.push({ account: account.id, keyId: record.id, key: key.reveal(), plan, weight });
     }
   }

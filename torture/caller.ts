@@ -1,107 +1,108 @@
-import { Agent, request, type ClientRequest, type IncomingMessage } from 'node:http';
-import type { Ending, Entry, Wish } from './books.ts';
-import { AnswerInParts, readWhole } from './answer.ts';
+import { Agent, request as httpRequest, type ClientRequest, type IncomingMessage } from 'node:http';
+import type { ResponseOutcome, RequestRecord, TortureRequest } from './records.ts';
+import { parseBody, StreamParser } from './response.ts';
 
-/** How long a caller waits for its whole answer, in milliseconds: longer than any single fault lasts. */
-const PATIENCE_MS = 20_000;
+/** Timeout of a request, in milliseconds; longer than any fault. */
+const TIMEOUT_MS = 20_000;
 
 const agent = new Agent({ keepAlive: true, maxSockets: 256 });
 
-/**
- * Sends one request and writes down what became of it. Nothing is sent twice. Never rejects.
- */
-export function call(url: string, wish: Wish): Promise<Entry> {
-  return new Exchange(url, wish).ended;
+/** Sends a request, without retries, and resolves with its record. Never rejects. */
+export function call(url: string, request: TortureRequest): Promise<RequestRecord> {
+  return new Exchange(url, request).ended;
 }
 
-/** One request and its answer, as its caller sees them. */
 class Exchange {
-  readonly ended: Promise<Entry>;
-  readonly #wish: Wish;
+  readonly ended: Promise<RequestRecord>;
+  readonly #request: TortureRequest;
   readonly #sentAt = Date.now();
-  readonly #request: ClientRequest;
+  readonly #clientRequest: ClientRequest;
   readonly #timers: NodeJS.Timeout[] = [];
-  readonly #resolve: (entry: Entry) => void;
-  #answer: AnswerInParts | null = null;
+  readonly #resolve: (record: RequestRecord) => void;
+  #stream: StreamParser | null = null;
   #response: IncomingMessage | null = null;
-  #over = false;
+  #ended = false;
 
-  constructor(url: string, wish: Wish) {
-    this.#wish = wish;
-    const { promise, resolve } = Promise.withResolvers<Entry>();
+  constructor(url: string, request: TortureRequest) {
+    this.#request = request;
+    const { promise, resolve } = Promise.withResolvers<RequestRecord>();
     this.ended = promise;
     this.#resolve = resolve;
-    this.#request = request(`${url}/v1/${wish.endpoint === 'chat' ? 'chat/completions' : 'completions'}`, {
+    const path = request.endpoint === 'chat' ? 'chat/completions' : 'completions';
+    this.#clientRequest = httpRequest(`${url}/v1/${path}`, {
       method: 'POST',
       agent,
       headers: {
-        authorization: `Bearer ${wish.caller.key}`,
+        authorization: `Bearer ${request.caller.key}`,
         'content-type': 'application/json',
-        'x-client-request-id': wish.clientRequestId,
+        'x-client-request-id': request.clientRequestId,
       },
     });
-    this.#request.once('response', (response) => this.#receive(response));
-    this.#request.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code === 'ECONNREFUSED') this.#end({ how: 'unreached' });
-      else this.#end({ how: 'lost', why: error.code ?? error.message });
+    this.#clientRequest.once('response', (response) => this.#receive(response));
+    this.#clientRequest.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ECONNREFUSED') this.#end({ kind: 'not-sent' });
+      else this.#end({ kind: 'connection-lost', reason: error.code ?? error.message });
     });
     this.#send();
-    this.#hangUpAfter(PATIENCE_MS);
-    if (wish.hangUp && 'afterMs' in wish.hangUp) this.#hangUpAfter(wish.hangUp.afterMs);
+    this.#disconnectAfter(TIMEOUT_MS);
+    if (request.disconnect && 'afterMs' in request.disconnect)
+      this.#disconnectAfter(request.disconnect.afterMs);
   }
 
   #send(): void {
-    const { paddingBytes = 0, betweenHalvesMs = 0 } = this.#wish.manner ?? {};
-    const body = JSON.stringify(this.#wish.body) + ' '.repeat(paddingBytes);
+    const { paddingBytes = 0, betweenHalvesMs = 0 } = this.#request.pacing ?? {};
+    const body = JSON.stringify(this.#request.body) + ' '.repeat(paddingBytes);
     if (betweenHalvesMs === 0) {
-      this.#request.end(body);
+      this.#clientRequest.end(body);
       return;
     }
     const half = body.length / 2;
-    this.#request.setHeader('content-length', body.length);
-    this.#request.write(body.slice(0, half));
-    this.#timers.push(setTimeout(() => this.#request.end(body.slice(half)), betweenHalvesMs));
+    this.#clientRequest.setHeader('content-length', body.length);
+    this.#clientRequest.write(body.slice(0, half));
+    this.#timers.push(setTimeout(() => this.#clientRequest.end(body.slice(half)), betweenHalvesMs));
   }
 
-  #hangUpAfter(ms: number): void {
-    this.#timers.push(setTimeout(() => this.#hangUp(), ms));
+  #disconnectAfter(ms: number): void {
+    this.#timers.push(setTimeout(() => this.#disconnect(), ms));
   }
 
-  #hangUp(): void {
-    this.#end({ how: 'hung-up' });
-    this.#request.destroy();
+  #disconnect(): void {
+    this.#end({ kind: 'aborted' });
+    this.#clientRequest.destroy();
   }
 
   #receive(response: IncomingMessage): void {
-    const { readAfterMs = 0 } = this.#wish.manner ?? {};
+    const { readAfterMs = 0 } = this.#request.pacing ?? {};
     this.#response = response;
     response.setEncoding('utf8');
-    // An answer that breaks off is an error, then a close; the request tells it again.
+    // An incomplete response emits an error and then `close`.
     response.on('error', () => {});
-    response.once('close', () => this.#end({ how: 'lost', why: 'the answer broke off' }));
+    response.once('close', () => {
+      this.#end({ kind: 'connection-lost', reason: 'the response was incomplete' });
+    });
     if (readAfterMs === 0) this.#read(response);
     else this.#timers.push(setTimeout(() => this.#read(response), readAfterMs));
   }
 
   #read(response: IncomingMessage): void {
-    if (this.#wish.streamed && response.statusCode === 200) this.#readStream(response);
+    if (this.#request.streamed && response.statusCode === 200) this.#readStream(response);
     else this.#readBody(response);
   }
 
   #readStream(response: IncomingMessage): void {
-    const { hangUp } = this.#wish;
-    const answer = new AnswerInParts(this.#wish);
-    this.#answer = answer;
-    const enough = hangUp && 'afterTokens' in hangUp ? hangUp.afterTokens : Infinity;
-    if (enough === 0) this.#hangUp();
+    const { disconnect } = this.#request;
+    const stream = new StreamParser(this.#request);
+    this.#stream = stream;
+    const maxTokens = disconnect && 'afterTokens' in disconnect ? disconnect.afterTokens : Infinity;
+    if (maxTokens === 0) this.#disconnect();
     response.on('data', (text: string) => {
-      if (this.#over) return;
-      answer.push(text);
-      if (answer.received >= enough && answer.ending === null) this.#hangUp();
+      if (this.#ended) return;
+      stream.push(text);
+      if (stream.received >= maxTokens && stream.outcome === null) this.#disconnect();
     });
-    // What `[DONE]` promised holds only when the answer has ended as HTTP says it does.
+    // A stream is complete only if the HTTP response is too.
     response.once('end', () => {
-      this.#end(answer.ending ?? { how: 'lost', why: 'the stream ended without [DONE]' });
+      this.#end(stream.outcome ?? { kind: 'connection-lost', reason: 'the stream ended without [DONE]' });
     });
   }
 
@@ -109,24 +110,24 @@ class Exchange {
     let body = '';
     response.on('data', (text: string) => (body += text));
     response.once('end', () => {
-      // A broken connection ends the data as well.
-      if (response.complete) this.#end(readWhole(response.statusCode ?? 0, body));
+      // `end` is also emitted if the connection is lost.
+      if (response.complete) this.#end(parseBody(response.statusCode ?? 0, body));
     });
   }
 
-  #end(ending: Ending): void {
-    if (this.#over) return;
-    this.#over = true;
+  #end(outcome: ResponseOutcome): void {
+    if (this.#ended) return;
+    this.#ended = true;
     for (const timer of this.#timers) clearTimeout(timer);
-    // Refused before its whole body was sent.
-    if (!this.#request.writableEnded) this.#request.destroy();
+    // The request was refused before its body was sent completely.
+    if (!this.#clientRequest.writableEnded) this.#clientRequest.destroy();
     const id = this.#response?.headers['x-request-id'];
     this.#resolve({
-      wish: this.#wish,
+      request: this.#request,
       requestId: typeof id === 'string' ? id : null,
       status: this.#response?.statusCode ?? null,
-      received: this.#answer?.received ?? 0,
-      ending,
+      received: this.#stream?.received ?? 0,
+      outcome,
       sentAt: this.#sentAt,
       endedAt: Date.now(),
     });

@@ -1,11 +1,11 @@
-import type { Charged, Entry, Wish } from './books.ts';
-import type { Row } from './ledger.ts';
+import type { ExpectedUsage, RequestRecord, TortureRequest } from './records.ts';
+import type { LedgerRow } from './ledger.ts';
 
-/** Pico-dollars a token, of the configuration: counted here by hand, and not by what the service counts with. */
+/** Pico-dollars per token, for the prices in the configuration. Independent of the service's conversion. */
 const PRICE_PICO = { prompt: 150_000n, completion: 600_000n };
 
-/** Codes that the faults of a run explain. */
-const EXPLAINED: ReadonlySet<string> = new Set([
+/** Error codes that the faults can cause. */
+const EXPECTED_CODES: ReadonlySet<string> = new Set([
   'request_crashed_engine',
   'internal_error',
   'engine_unavailable',
@@ -21,156 +21,160 @@ const EXPLAINED: ReadonlySet<string> = new Set([
 
 export interface Difference {
   /**
-   * `lost`: the caller had something that has no row, or had it otherwise. `doubled`: counted more than once, or sums
-   * that are not those of the rows. `wrong`: somebody pays what they should not, or the row is of something else.
-   * `open`: a row that nobody has ended. `unserved`: a caller had no proper response in
-   * time although the service was healthy.
+   * `lost`: a response without a row, or with a different one. `doubled`: counted more than once, or roll-ups that
+   * differ from the rows. `wrong`: a wrong charge, or a row that does not match the request. `open`: a row that was
+   * never settled. `unserved`: no proper response in time although the service was healthy.
    */
   kind: 'lost' | 'doubled' | 'wrong' | 'open' | 'unserved';
   what: string;
-  entry?: Entry;
-  rows?: readonly Row[];
+  record?: RequestRecord;
+  rows?: readonly LedgerRow[];
 }
 
-/** Compares the books of all callers with the ledger, request by request. */
-export function compare(entries: readonly Entry[], rows: readonly Row[]): Difference[] {
+/** Compares the records of all callers with the ledger, request by request. */
+export function compare(records: readonly RequestRecord[], rows: readonly LedgerRow[]): Difference[] {
   const byClientId = Map.groupBy(rows, (row) => row.client_request_id ?? '');
-  const known = new Set(entries.map(({ wish }) => wish.clientRequestId));
-  const strange = rows.filter((row) => !known.has(row.client_request_id ?? ''));
+  const known = new Set(records.map(({ request }) => request.clientRequestId));
+  const unknown = rows.filter((row) => !known.has(row.client_request_id ?? ''));
   return [
-    ...strange.map((row): Difference => ({
-      kind: 'wrong',
-      what: 'a row that nobody asked for',
-      rows: [row],
-    })),
-    ...entries.flatMap((entry) => {
-      const own = byClientId.get(entry.wish.clientRequestId) ?? [];
-      const found = Map.groupBy(compareEntry(entry, own), ({ kind }) => kind);
+    ...unknown.map((row): Difference => ({ kind: 'wrong', what: 'a row without a request', rows: [row] })),
+    ...records.flatMap((record) => {
+      const own = byClientId.get(record.request.clientRequestId) ?? [];
+      const found = Map.groupBy(compareRecord(record, own), ({ kind }) => kind);
       return [...found].map(([kind, differences]): Difference => {
-        return { kind, what: differences.map(({ what }) => what).join('; '), entry, rows: own };
+        return { kind, what: differences.map(({ what }) => what).join('; '), record, rows: own };
       });
     }),
   ];
 }
 
-function* compareEntry(entry: Entry, rows: readonly Row[]): Generator<Difference> {
+function* compareRecord(record: RequestRecord, rows: readonly LedgerRow[]): Generator<Difference> {
   const [row] = rows;
   if (rows.length > 1) yield { kind: 'doubled', what: `${rows.length} rows for one request` };
   if (row === undefined) {
-    const reason = whyThereMustBe(entry);
+    const reason = whyRowExpected(record);
     if (reason !== null) yield { kind: 'lost', what: `no row: ${reason}` };
     return;
   }
-  yield* compareRow(row, entry);
-  yield* compareEnding(row, entry);
+  yield* compareRow(row, record);
+  yield* compareOutcome(row, record);
 }
 
-/** Null where there may be none. */
-function whyThereMustBe({ ending, received, status, wish }: Entry): string | null {
-  if (ending.how === 'whole') return 'the caller has the whole answer';
-  if (received > 0) return `the caller has ${received} tokens`;
-  if (status === 200 && wish.streamed) return 'the stream had begun';
-  // No replica is asked before the row is there.
-  if (ending.how === 'refused' && ending.code === 'engine_unavailable') return 'an engine was asked';
+/** Returns why the request must have a row; null: it may have none. */
+function whyRowExpected({ outcome, received, status, request }: RequestRecord): string | null {
+  if (outcome.kind === 'complete') return 'the caller received a complete response';
+  if (received > 0) return `the caller received ${received} tokens`;
+  if (status === 200 && request.streamed) return 'the stream had started';
+  // The row is opened before a replica is selected.
+  if (outcome.kind === 'refused' && outcome.code === 'engine_unavailable') return 'replicas were tried';
   return null;
 }
 
-/** What holds for every row, however its request ended. */
-function* compareRow(row: Row, { wish, requestId }: Entry): Generator<Difference> {
+/** Checks a row independently of the outcome of its request. */
+function* compareRow(row: LedgerRow, { request, requestId }: RequestRecord): Generator<Difference> {
   const wrong = (what: string): Difference => ({ kind: 'wrong', what });
   if (row.state === 'open') yield { kind: 'open', what: 'the row is open' };
-  if (requestId !== null && row.id !== requestId) yield wrong(`its x-request-id was ${requestId}`);
-  for (const [name, is, shouldBe] of [
-    ['account', row.account_id, wish.caller.account],
-    ['key', row.key_id, wish.caller.keyId],
-    ['model', row.model, wish.model],
-    ['endpoint', row.endpoint, wish.endpoint],
-    ['streamed', row.streamed, Number(wish.streamed)],
+  if (requestId !== null && row.id !== requestId) yield wrong(`the x-request-id was ${requestId}`);
+  for (const [name, actual, expected] of [
+    ['account', row.account_id, request.caller.account],
+    ['key', row.key_id, request.caller.keyId],
+    ['model', row.model, request.model],
+    ['endpoint', row.endpoint, request.endpoint],
+    ['streamed', row.streamed, Number(request.streamed)],
     ['price of the prompt', BigInt(row.price_prompt), PRICE_PICO.prompt],
     ['price of the completion', BigInt(row.price_completion), PRICE_PICO.completion],
   ] as const) {
-    if (is !== shouldBe) yield wrong(`${name} is ${is}, not ${shouldBe}`);
+    if (actual !== expected) yield wrong(`${name} is ${actual}, not ${expected}`);
   }
-  const worth =
+  const fullCost =
     BigInt(row.prompt_tokens) * PRICE_PICO.prompt + BigInt(row.completion_tokens) * PRICE_PICO.completion;
-  const cost = row.billed ? worth : 0n;
-  if (row.cost_pico !== cost) yield wrong(`it costs ${row.cost_pico}, not ${cost}`);
-  if (row.billed && row.state !== 'settled') yield wrong(`a row that is ${row.state} is billed`);
+  const cost = row.billed ? fullCost : 0n;
+  if (row.cost_pico !== cost) yield wrong(`the cost is ${row.cost_pico}, not ${cost}`);
+  if (row.billed && row.state !== 'settled') yield wrong(`the state is ${row.state} but the row is billed`);
   if (row.billed && row.error_code !== null && row.error_code !== 'hung_up') {
-    yield wrong(`the fault ${row.error_code} is billed`);
+    yield wrong(`the error ${row.error_code} is billed`);
   }
   if (!row.billed && row.state === 'settled' && (row.error_code === null || row.error_code === 'hung_up')) {
-    yield wrong('what was generated is not billed');
+    yield wrong('a completion is not billed');
   }
   if (row.cost_pico > row.reserved_pico || (row.billed && tokensOf(row) > row.reserved_tokens)) {
     yield wrong(
-      `${tokensOf(row)} tokens cost ${row.cost_pico}, and ${row.reserved_tokens} and ${row.reserved_pico} were set aside`,
+      `${tokensOf(row)} tokens cost ${row.cost_pico}, but ${row.reserved_tokens} tokens and ${row.reserved_pico} were reserved`,
     );
   }
-  if (row.completion_tokens > wish.completionTokens) {
+  if (row.completion_tokens > request.completionTokens) {
     yield wrong(
-      `${row.completion_tokens} completion tokens, and the engine said ${wish.completionTokens} at most`,
+      `${row.completion_tokens} completion tokens, but the engine reported at most ${request.completionTokens}`,
     );
   }
-  if (wish.charged) yield* compareCharged(row, wish, wish.charged);
-  else if (row.prompt_tokens !== wish.promptTokens && !mayDiffer(row, wish)) {
-    yield wrong(`${row.prompt_tokens} prompt tokens, and the engine counted ${wish.promptTokens}`);
+  if (request.expectedUsage) yield* compareExpectedUsage(row, request, request.expectedUsage);
+  else if (row.prompt_tokens !== request.promptTokens && !mayDiffer(row, request)) {
+    yield wrong(`${row.prompt_tokens} prompt tokens, but the engine counted ${request.promptTokens}`);
   }
 }
 
-/** What a whole response of the lying replica is charged, and any part of one at most. */
-function* compareCharged(row: Row, wish: Wish, charged: Charged): Generator<Difference> {
+/** Checks the counts of a request to the replica with false usage: exactly if it completed, else their maximum. */
+function* compareExpectedUsage(
+  row: LedgerRow,
+  request: TortureRequest,
+  expectedUsage: ExpectedUsage,
+): Generator<Difference> {
   const wrong = (what: string): Difference => ({ kind: 'wrong', what });
-  if (row.prompt_tokens > wish.promptTokens)
-    yield wrong(`${row.prompt_tokens} prompt tokens, and there are ${wish.promptTokens} at most`);
+  if (row.prompt_tokens > request.promptTokens)
+    yield wrong(`${row.prompt_tokens} prompt tokens, but there are at most ${request.promptTokens}`);
   if (row.state !== 'settled' || row.error_code !== null) return;
-  const is = `${row.prompt_tokens} + ${row.completion_tokens} tokens (${row.usage_source})`;
-  const shouldBe = `${charged.prompt} + ${charged.completion} tokens (${charged.source})`;
-  if (is !== shouldBe) yield wrong(`${is} are charged, not ${shouldBe}`);
+  const actual = `${row.prompt_tokens} + ${row.completion_tokens} tokens (${row.usage_source})`;
+  const expected = `${expectedUsage.prompt} + ${expectedUsage.completion} tokens (${expectedUsage.source})`;
+  if (actual !== expected) yield wrong(`${actual} are charged, not ${expected}`);
 }
 
-function tokensOf(row: Row): number {
+function tokensOf(row: LedgerRow): number {
   return row.prompt_tokens + row.completion_tokens;
 }
 
-/** Before the engine has said a number there is none, and for an engine that never says one it is estimated. */
-function mayDiffer(row: Row, { directive }: Wish): boolean {
+/** Returns whether prompt tokens may differ: none were reported yet, or they are estimated. */
+function mayDiffer(row: LedgerRow, { directive }: TortureRequest): boolean {
   return (row.prompt_tokens === 0 && row.completion_tokens === 0) || directive === 'noUsage';
 }
 
-/** What the ending that the caller saw demands of its row. */
-function* compareEnding(row: Row, { ending, received, status }: Entry): Generator<Difference> {
+/** Checks a row against the outcome that the caller saw. */
+function* compareOutcome(
+  row: LedgerRow,
+  { outcome, received, status }: RequestRecord,
+): Generator<Difference> {
   const wrong = (what: string): Difference => ({ kind: 'wrong', what });
-  switch (ending.how) {
-    case 'whole': {
-      const { prompt, completion } = ending.usage ?? { prompt: NaN, completion: NaN };
+  switch (outcome.kind) {
+    case 'complete': {
+      const { prompt, completion } = outcome.usage ?? { prompt: NaN, completion: NaN };
       if (row.prompt_tokens !== prompt || row.completion_tokens !== completion) {
-        yield { kind: 'lost', what: `the caller was told ${prompt} + ${completion} tokens` };
+        yield { kind: 'lost', what: `the response reported ${prompt} + ${completion} tokens` };
       }
-      if (row.completion_tokens < received) yield { kind: 'lost', what: `the caller has ${received} tokens` };
+      if (row.completion_tokens < received) {
+        yield { kind: 'lost', what: `the caller received ${received} tokens` };
+      }
       if (row.state !== 'settled' || !row.billed || row.error_code !== null || row.finish_reason === null) {
-        yield { kind: 'lost', what: 'the caller has the whole answer, and the row is not that of one' };
+        yield { kind: 'lost', what: 'the response was complete, but the row is not' };
       }
       return;
     }
     case 'refused':
-    case 'framed':
-      if (row.billed) yield wrong(`it ended with ${ending.code} for the caller, and is billed`);
+    case 'stream-error':
+      if (row.billed) yield wrong(`the response was the error ${outcome.code}, but it is billed`);
       if (status === 400 || status === 401 || status === 429)
-        yield wrong(`it was refused with ${ending.code}, and has a row`);
-      if (row.state === 'settled' && row.error_code !== ending.code) {
-        yield wrong(`it ended with ${ending.code} for the caller, and with ${row.error_code} in the ledger`);
+        yield wrong(`the request was refused with ${outcome.code}, but has a row`);
+      if (row.state === 'settled' && row.error_code !== outcome.code) {
+        yield wrong(`the error was ${outcome.code} for the caller, but is ${row.error_code} in the ledger`);
       }
-      if (!EXPLAINED.has(ending.code)) yield wrong(`nothing in a run ends with ${ending.code}`);
+      if (!EXPECTED_CODES.has(outcome.code)) yield wrong(`no fault can cause ${outcome.code}`);
       return;
-    case 'unreached':
-      yield wrong('the request never left its caller');
+    case 'not-sent':
+      yield wrong('the request was not sent');
       return;
-    case 'lost':
-    case 'hung-up':
-      // What was generated after the last checkpoint of a copy that died is known to nobody, and paid by nobody.
+    case 'connection-lost':
+    case 'aborted':
+      // Not checked for unbilled rows: a crash loses the tokens after the last checkpoint.
       if (row.billed && row.completion_tokens < received) {
-        yield wrong(`${row.completion_tokens} tokens are billed, and the caller has ${received}`);
+        yield wrong(`${row.completion_tokens} tokens are billed, but the caller received ${received}`);
       }
   }
 }

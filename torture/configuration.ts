@@ -1,34 +1,34 @@
-/** What every copy of the service under torture is configured with. */
+/** The configuration of all instances. */
 
 export const EMBEDDED_MODEL = 'torture/embedded';
 export const REPLICA_MODEL = 'torture/replicas';
-/** Its replica reports the usage that a prompt asks for. */
-export const LIAR_MODEL = 'torture/liar';
+/** Its replica reports the false usage that the prompt selects. */
+export const FALSE_USAGE_MODEL = 'torture/false-usage';
 
-/** Engines beside the services. */
+/** Number of engine servers. */
 export const REPLICAS = 2;
 
 /** USD per million tokens. */
 const PRICE = { prompt: '0.15', completion: '0.6' } as const;
 
-/** Milliseconds. Short, so that a run holds many leases. */
+/** Milliseconds. Short, so that many leases expire in a run. */
 export const LEASE_MS = 2000;
-/** Longer than a program takes to start on a busy machine; else no embedded engine would ever be ready there. */
+/** Longer than an engine process takes to start on a busy machine. */
 export const LOAD_STALL_MS = 10_000;
 const SETTLE_WAIT_MS = 2000;
 
-/** Largest body, and what the bodies of one account may have together, in bytes. */
+/** Maximum size of a body, in bytes. */
 export const BODY_BYTES = 200_000;
 
-/** How long a body may take to arrive, and a caller to read nothing, in milliseconds. */
+/** Timeouts of a body and of an unread response, in milliseconds. */
 const BODY_MS = 1000;
 export const READ_STALL_MS = 1500;
 
-/** What the account on the plan `budget` may use; a run exhausts it. */
+/** The limit of the account on the plan `budget`, which a run reaches. */
 export const BUDGET_TOKENS = 20_000;
 
-/** As YAML, for engines beside the services on these ports. */
-export function configuration(replicaPorts: readonly number[], liarPort: number): string {
+/** Returns the configuration as YAML, for replicas on these ports. */
+export function configuration(replicaPorts: readonly number[], falseUsagePort: number): string {
   const pricing = `{ prompt: "${PRICE.prompt}", completion: "${PRICE.completion}" }`;
   const replicas = replicaPorts.map((port) => `{ url: "http://127.0.0.1:${port}", dialect: sluice }`);
   return `
@@ -39,9 +39,9 @@ models:
   - id: ${REPLICA_MODEL}
     pricing: ${pricing}
     replicas: [${replicas.join(', ')}]
-  - id: ${LIAR_MODEL}
+  - id: ${FALSE_USAGE_MODEL}
     pricing: ${pricing}
-    replicas: [{ url: "http://127.0.0.1:${liarPort}", dialect: vllm }]
+    replicas: [{ url: "http://127.0.0.1:${falseUsagePort}", dialect: vllm }]
 plans:
   roomy:
     requestsPerMinute: 1000000
@@ -54,7 +54,7 @@ plans:
   tight: { requestsPerMinute: 300, tokensPerMinute: 50000, requestsInFlight: 2 }
   budget: { tokensPerDay: ${BUDGET_TOKENS}, usdPerMonth: "1000" }
 defaultPlan: roomy
-# What a caller is told must not run ahead of the engine: a 200 then always has its row.
+# The status is sent only after the engine has responded, so that every 200 has a row.
 stream: { holdMs: 60000, stallMs: ${READ_STALL_MS} }
 limits: { bodyBytes: ${BODY_BYTES}, bodyBytesInMemory: ${4 * BODY_BYTES}, bodyMs: ${BODY_MS} }
 queue: { maxWaitMs: 5000 }

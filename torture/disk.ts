@@ -1,25 +1,25 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, statfsSync } from 'node:fs';
 
-/** Programs that every Linux has. */
+/** Standard programs on Linux. */
 const [MOUNT, UNMOUNT, LIMIT] = ['mount', 'umount', 'prlimit'] as const;
 
-/** The disk of a SQLite home, which can be made full. */
+/** The disk of a SQLite data directory. */
 export interface Disk extends Disposable {
-  /** Leaves so many bytes free, or takes all writes beyond them from the process. */
+  /** Leaves this many bytes free, or limits the file size of the process to them. */
   fill(leavingBytes: number, pid: number | null): void;
-  /** Makes room again. */
+  /** Frees the space again. */
   free(pid: number | null): void;
 }
 
-/** Where the user may mount: a small filesystem of its own at `path`. Elsewhere a bound on the files of a process. */
+/** Mounts a small filesystem at `path`, or limits the file size of a process if mounting is not permitted. */
 export function openDisk(path: string): Disk {
   mkdirSync(path, { recursive: true, mode: 0o700 });
   const mount = (...options: string[]) => execFileSync(MOUNT, [...options, path], { stdio: 'ignore' });
   try {
     mount('-t', 'tmpfs', '-o', `size=${ROOMY_BYTES},mode=700`, 'tmpfs');
   } catch {
-    return new BoundedFiles();
+    return new FileSizeLimit();
   }
   return {
     fill(leavingBytes) {
@@ -28,42 +28,42 @@ export function openDisk(path: string): Disk {
         try {
           return void mount('-o', `remount,size=${(blocks - bfree) * bsize + leavingBytes}`);
         } catch {
-          // More was written meanwhile than is to be left.
+          // More was written in the meantime than should be left free.
         }
       }
     },
     free() {
       mount('-o', `remount,size=${ROOMY_BYTES}`);
     },
-    // Lazily: a process that was killed a moment ago may still have its files there.
+    // A process that was just killed may still have open files.
     [Symbol.dispose]: () => execFileSync(UNMOUNT, ['--lazy', path]),
   };
 }
 
-/** How often a disk is tried to be made full while others write to it. */
+/** Maximum number of attempts to fill the disk while it is written to. */
 const ATTEMPTS = 20;
 
-/** More than the longest run writes. */
+/** Bytes. More than the longest run writes. */
 const ROOMY_BYTES = 2 ** 30;
 
-/** Node ignores SIGXFSZ, so that a write beyond the bound fails as it does on a full disk, with another number. */
-class BoundedFiles implements Disk {
+/** Node ignores SIGXFSZ, so writes beyond the limit fail like on a full disk, with a different error number. */
+class FileSizeLimit implements Disk {
   fill(leavingBytes: number, pid: number | null): void {
-    this.#bound(pid, String(leavingBytes));
+    this.#limit(pid, String(leavingBytes));
   }
 
   free(pid: number | null): void {
-    this.#bound(pid, 'unlimited');
+    this.#limit(pid, 'unlimited');
   }
 
   [Symbol.dispose](): void {}
 
-  #bound(pid: number | null, bytes: string): void {
+  #limit(pid: number | null, bytes: string): void {
     if (pid === null) return;
     try {
       execFileSync(LIMIT, ['--pid', String(pid), `--fsize=${bytes}:`], { stdio: 'ignore' });
     } catch {
-      // It has ended meanwhile, and the next has no bound.
+      // The process has ended.
     }
   }
 }

@@ -1,148 +1,347 @@
+import { once } from 'node:events';
+import { existsSync, readFileSync, renameSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Blow } from './blow.ts';
-import type { Books } from './books.ts';
-import { call } from './caller.ts';
-import type { Difference } from './compare.ts';
-import { LEASE_MS } from './configuration.ts';
-import { send } from './program.ts';
-import type { Random } from './random.ts';
-import type { Stage } from './stage.ts';
-import { KINDS, type Target } from './strikes.ts';
+import { createClient } from '@redis/client';
+import type { TestServer } from '../test/server-process.ts';
+import type { FaultContext } from './fault-context.ts';
+import { sendHostileBodies } from './hostile-bodies.ts';
+import { LEASE_MS, LOAD_STALL_MS } from './configuration.ts';
+import { lie } from './lying.ts';
+import { childrenOf, sendSignal } from './program.ts';
+import type { Testbed } from './testbed.ts';
 
-/** Pause between two faults, in milliseconds. Many last longer, so that faults meet. */
-const GAP_MS = { least: 50, most: 600 };
+export type FaultTarget = 'instance' | 'embedded' | 'engine' | 'postgres' | 'valkey' | 'disk' | 'rows';
 
-/**
- * Most faults wait until the callers have had some answers since the last one, up to so many and for so long: where
- * nothing works, nothing can be lost. The others come while the service may still be on the ground.
- */
-const ANSWERS = { most: 8, share: 0.75, longestMs: 1500 };
+interface FaultType {
+  name: string;
+  weight: number;
+  target: FaultTarget;
+  /** Only with SQLite. */
+  sqlite?: true;
+  /** Whether no other fault may overlap, because the fault checks that other callers are served. */
+  alone?: true;
+  /** Range of the duration, in milliseconds. */
+  durationMs: readonly [least: number, most: number];
+  inject(context: FaultContext): Promise<void>;
+}
 
-/** Strikes a stage with faults whose order, targets and lengths a generator of random numbers gives. */
-export class Faults implements Disposable {
-  readonly counts = new Map<string, number>();
-  readonly #stage: Stage;
-  readonly #random: Random;
-  readonly #stop: AbortSignal;
-  readonly #books: Books;
-  #asked = 0;
-  /** What must not have happened during a fault, beyond what the ledger shows. */
-  readonly differences: Difference[] = [];
-  /** Processes that are stopped now. */
-  readonly #frozen = new Set<number>();
-  /** The last blow on each target; resolves when it is over. */
-  readonly #underWay = new Map<string, Promise<void>>();
+/** Pause between attempts to end a fault, in milliseconds. */
+const RETRY_MS = 50;
 
-  constructor(stage: Stage, random: Random, stop: AbortSignal, books: Books) {
-    this.#stage = stage;
-    this.#random = random;
-    this.#stop = stop;
-    this.#books = books;
-  }
+/** Number of readiness checks before a fault that needs a ready instance is skipped. */
+const READY_ATTEMPTS = 100;
 
-  get struck(): number {
-    return this.counts.values().reduce((sum, count) => sum + count, 0);
-  }
+const MOMENT = [0, 0] as const;
+const WITHIN_LEASE = [50, LEASE_MS / 2] as const;
+const BEYOND_LEASE = [LEASE_MS * 1.2, LEASE_MS * 2] as const;
 
-  /**
-   * So many faults, one after another but not each after the end of the one before, or until it is enough. Resolves
-   * when all are over.
-   */
-  async strike(count: number, enough: AbortSignal): Promise<void> {
-    for (let number = 0; number < count && !enough.aborted; number++) {
-      const [gapMs, answers] = [
-        this.#random.between(GAP_MS.least, GAP_MS.most),
-        this.#random.chance(ANSWERS.share) ? this.#random.between(1, ANSWERS.most) : 0,
-      ];
-      await this.#pause(gapMs);
-      await this.#answered(answers);
-      await this.#next();
-    }
-    await Promise.all(this.#underWay.values());
-  }
+export const FAULT_TYPES: readonly FaultType[] = [
+  { name: 'service killed', weight: 6, target: 'instance', durationMs: [0, 500], inject: killInstance },
+  {
+    name: 'service killed for long',
+    weight: 2,
+    target: 'instance',
+    durationMs: BEYOND_LEASE,
+    inject: killInstance,
+  },
+  { name: 'service stopped', weight: 3, target: 'instance', durationMs: [0, 200], inject: stopInstance },
+  { name: 'service paused', weight: 8, target: 'instance', durationMs: WITHIN_LEASE, inject: pauseInstance },
+  {
+    name: 'service paused beyond its lease',
+    weight: 6,
+    target: 'instance',
+    durationMs: BEYOND_LEASE,
+    inject: pauseInstance,
+  },
+  { name: 'embedded engine killed', weight: 5, target: 'embedded', durationMs: MOMENT, inject: killEmbedded },
+  {
+    name: 'embedded engine paused',
+    weight: 4,
+    target: 'embedded',
+    durationMs: [50, 3000],
+    inject: pauseEmbedded,
+  },
+  { name: 'engine killed', weight: 6, target: 'engine', durationMs: [0, 1000], inject: killEngine },
+  { name: 'engine paused', weight: 6, target: 'engine', durationMs: [50, 4500], inject: pauseEngine },
+  {
+    name: 'embedded engine stalled while loading',
+    weight: 3,
+    target: 'embedded',
+    durationMs: [LOAD_STALL_MS * 1.1, LOAD_STALL_MS * 1.5],
+    inject: stallLoad,
+  },
+  {
+    name: 'engine fails immediately',
+    weight: 5,
+    target: 'engine',
+    durationMs: [500, 3000],
+    inject: failFast,
+  },
+  {
+    name: 'replica reports false usage',
+    weight: 4,
+    target: 'instance',
+    alone: true,
+    durationMs: MOMENT,
+    inject: sendFalseUsageRequests,
+  },
+  {
+    name: 'hostile bodies',
+    weight: 4,
+    target: 'instance',
+    alone: true,
+    durationMs: MOMENT,
+    inject: sendHostileBodies,
+  },
+  { name: 'disk full', weight: 8, target: 'disk', durationMs: [50, 2500], inject: fillDisk },
+  { name: 'database locked', weight: 4, target: 'disk', durationMs: [50, 2500], inject: lockDatabase },
+  { name: 'rows refused', weight: 6, target: 'rows', durationMs: [50, 2500], inject: refuseRows },
+  // Targets the service, so that it is not restarted meanwhile.
+  {
+    name: 'database moved away',
+    weight: 4,
+    target: 'instance',
+    sqlite: true,
+    durationMs: [50, LEASE_MS * 2],
+    inject: moveDatabase,
+  },
+  { name: 'PostgreSQL killed', weight: 5, target: 'postgres', durationMs: [0, 1000], inject: killPostgres },
+  {
+    name: 'PostgreSQL backend killed',
+    weight: 6,
+    target: 'postgres',
+    durationMs: MOMENT,
+    inject: killBackend,
+  },
+  {
+    name: 'PostgreSQL session terminated',
+    weight: 6,
+    target: 'postgres',
+    durationMs: MOMENT,
+    inject: terminateSession,
+  },
+  {
+    name: 'PostgreSQL paused',
+    weight: 6,
+    target: 'postgres',
+    durationMs: WITHIN_LEASE,
+    inject: pausePostgres,
+  },
+  {
+    name: 'PostgreSQL paused beyond leases',
+    weight: 4,
+    target: 'postgres',
+    durationMs: BEYOND_LEASE,
+    inject: pausePostgres,
+  },
+  { name: 'Valkey killed', weight: 5, target: 'valkey', durationMs: [0, 1000], inject: killValkey },
+  { name: 'Valkey paused', weight: 5, target: 'valkey', durationMs: [50, 3000], inject: pauseValkey },
+  { name: 'Valkey flushed', weight: 5, target: 'valkey', durationMs: MOMENT, inject: flushValkey },
+];
 
-  /** Lets everything run that was stopped. */
-  [Symbol.dispose](): void {
-    for (const pid of this.#frozen) send('SIGCONT', pid);
-  }
+async function killInstance({ testbed, index, waitDuration }: FaultContext): Promise<void> {
+  const program = at(testbed.instances, index).program;
+  await program.down('SIGKILL');
+  await waitDuration();
+  program.up();
+}
 
-  /** Waits until so many more answers have come. */
-  async #answered(count: number): Promise<void> {
-    const wanted = this.#books.answers + count;
-    const deadline = performance.now() + ANSWERS.longestMs;
-    while (this.#books.answers < wanted && performance.now() < deadline) await this.#pause(20);
-  }
+async function stopInstance({ testbed, index, waitDuration }: FaultContext): Promise<void> {
+  const program = at(testbed.instances, index).program;
+  await program.down('SIGTERM');
+  await waitDuration();
+  program.up();
+}
 
-  /** Begins the next fault, once what it hits is not being hit. */
-  async #next(): Promise<void> {
-    const stage = this.#stage;
-    const kind = this.#random.weighted(
-      KINDS.filter(
-        ({ target, sqlite = false }) => countOf(target, stage) > 0 && (!sqlite || stage.disk !== null),
-      ),
-    );
-    const index = this.#random.between(0, countOf(kind.target, stage) - 1);
-    const lastsMs = this.#random.between(...kind.lastsMs);
-    const target = `${kind.target} ${index}`;
-    if (kind.alone) {
-      await Promise.all(this.#underWay.values());
-      await stage.healthy();
-      // A copy that was paused learns with its next heartbeat, three in a lease, that its lease has ended.
-      await this.#pause(LEASE_MS / 2);
-      await stage.healthy();
-    }
-    await this.#underWay.get(target);
-    this.counts.set(kind.name, (this.counts.get(kind.name) ?? 0) + 1);
-    const lasts = () => this.#pause(lastsMs);
-    const blow: Blow = {
-      stage,
-      index,
-      lasts,
-      random: this.#random.fork(String(this.struck)),
-      freeze: (pids) => this.#freeze(pids, lasts),
-      nextId: () => `torture-fault-${++this.#asked}`,
-      ask: async (wish) => {
-        const entry = await call(stage.copies[wish.copy]?.url ?? '', wish);
-        this.#books.write(entry);
-        return entry;
-      },
-      report: (difference) => this.differences.push(difference),
-    };
-    const over = kind.strike(blow);
-    // Who strikes the target next, or waits for the end, is told.
-    over.catch(() => {});
-    this.#underWay.set(target, over);
-    if (kind.alone) await over;
-  }
+async function pauseInstance({ testbed, index, suspend }: FaultContext): Promise<void> {
+  await suspend(pidsOf(at(testbed.instances, index).program.pid));
+}
 
-  async #freeze(pids: readonly number[], lasts: () => Promise<void>): Promise<void> {
-    const stopped = pids.filter((pid) => send('SIGSTOP', pid));
-    for (const pid of stopped) this.#frozen.add(pid);
-    await lasts();
-    for (const pid of stopped) {
-      send('SIGCONT', pid);
-      this.#frozen.delete(pid);
-    }
-  }
+async function killEmbedded({ testbed, index }: FaultContext): Promise<void> {
+  for (const pid of await engineOf(testbed, index)) sendSignal('SIGKILL', pid);
+}
 
-  async #pause(ms: number): Promise<void> {
-    await pause(ms, undefined, { signal: this.#stop });
+async function pauseEmbedded({ testbed, index, suspend }: FaultContext): Promise<void> {
+  await suspend(await engineOf(testbed, index));
+}
+
+/** Kills the embedded engine and suspends its successor. */
+async function stallLoad({ testbed, index, suspend }: FaultContext): Promise<void> {
+  const before = await engineOf(testbed, index);
+  for (const pid of before) sendSignal('SIGKILL', pid);
+  await suspend(await engineOf(testbed, index, before));
+}
+
+/** How long to wait for an engine that is down, in milliseconds. After many crashes it stays down for a minute. */
+const ENGINE_MS = 10_000;
+
+/** Resolves with the process of an instance's embedded engine that is not in `before`, or none if it stays down. */
+async function engineOf(testbed: Testbed, index: number, before: readonly number[] = []): Promise<number[]> {
+  const deadline = performance.now() + ENGINE_MS;
+  for (;;) {
+    const pids = pidsOf(at(testbed.instances, index).program.pid).flatMap(childrenOf);
+    const found = pids.filter((pid) => !before.includes(pid));
+    if (found.length > 0 || performance.now() > deadline) return found;
+    await pause(20);
   }
 }
 
-/** How many there are of what a fault can hit. */
-function countOf(target: Target, stage: Stage): number {
-  switch (target) {
-    case 'copy':
-    case 'embedded':
-      return stage.copies.length;
-    case 'engine':
-      return stage.engines.length;
-    case 'rows':
-      return stage.disk === null ? 0 : 1;
-    case 'disk':
-    case 'postgres':
-    case 'valkey':
-      return stage[target] === null ? 0 : 1;
+/** Replaces the engine by a server that reports to be healthy and fails every request immediately. */
+async function failFast({ testbed, index, waitDuration }: FaultContext): Promise<void> {
+  const engine = at(testbed.engines, index);
+  await engine.program.down('SIGKILL');
+  const server = createServer((request, response) => {
+    request.resume();
+    if (request.url === '/health') response.end('{}');
+    else response.writeHead(500).end('{"error":{"message":"The engine failed.","code":"internal_error"}}');
+  });
+  server.listen(engine.port, '127.0.0.1');
+  await once(server, 'listening');
+  try {
+    await waitDuration();
+  } finally {
+    server.close();
+    server.closeAllConnections();
+    engine.program.up();
   }
+}
+
+async function killEngine({ testbed, index, waitDuration }: FaultContext): Promise<void> {
+  const { program } = at(testbed.engines, index);
+  await program.down('SIGKILL');
+  await waitDuration();
+  program.up();
+}
+
+async function pauseEngine({ testbed, index, suspend }: FaultContext): Promise<void> {
+  await suspend(pidsOf(at(testbed.engines, index).program.pid));
+}
+
+async function fillDisk({ testbed, waitDuration, random }: FaultContext): Promise<void> {
+  const pid = testbed.instances[0]?.program.pid ?? null;
+  testbed.disk?.fill(random.pick([0, 4096, 65_536, 262_144]), pid);
+  try {
+    await waitDuration();
+  } finally {
+    testbed.disk?.free(pid);
+  }
+}
+
+/** Locks the database like an open transaction in the SQLite shell. */
+async function lockDatabase({ testbed, waitDuration }: FaultContext): Promise<void> {
+  using connection = new DatabaseSync(testbed.sqliteFile, { timeout: 1000 });
+  try {
+    connection.exec('begin immediate');
+  } catch {
+    // The database is locked by another process.
+    return;
+  }
+  await waitDuration();
+}
+
+/** Makes the database refuse the settlements of some requests. */
+async function refuseRows({ testbed, waitDuration }: FaultContext): Promise<void> {
+  using connection = new DatabaseSync(testbed.sqliteFile, { timeout: 1000 });
+  try {
+    connection.exec(`create trigger refuse_rows before update on ledger
+      when new.billed = 1 and substr(new.id, -1) in ('0', '1', '2', '3')
+      begin select raise(abort, 'refused by torture'); end`);
+  } catch {
+    // The disk is full, or the database is locked or moved.
+    return;
+  }
+  await waitDuration();
+  for (;;) {
+    try {
+      connection.exec('drop trigger refuse_rows');
+      return;
+    } catch {
+      await pause(RETRY_MS);
+    }
+  }
+}
+
+/** Moves the files of the database away and back. */
+async function moveDatabase({ testbed, index, waitDuration }: FaultContext): Promise<void> {
+  // A starting instance would create a new database.
+  if (!(await isReady(at(testbed.instances, index).url))) return;
+  const files = ['', '-wal', '-shm'].map((suffix) => `${testbed.sqliteFile}${suffix}`);
+  const moved = files.filter((file) => existsSync(file));
+  for (const file of moved) renameSync(file, `${file}.moved`);
+  await waitDuration();
+  for (const file of moved) renameSync(`${file}.moved`, file);
+}
+
+async function killPostgres({ testbed, waitDuration }: FaultContext): Promise<void> {
+  await restart(testbed.postgres, waitDuration);
+}
+
+async function killBackend({ testbed, random }: FaultContext): Promise<void> {
+  const pids = pidsOf(testbed.postgres?.pid ?? null).flatMap(childrenOf);
+  if (pids.length > 0) sendSignal('SIGKILL', random.pick(pids));
+}
+
+async function terminateSession({ testbed, random }: FaultContext): Promise<void> {
+  const sessions = pidsOf(testbed.postgres?.pid ?? null)
+    .flatMap(childrenOf)
+    .filter((pid) => titleOf(pid).includes('127.0.0.1'));
+  if (sessions.length > 0) sendSignal('SIGTERM', random.pick(sessions));
+}
+
+async function pausePostgres({ testbed, suspend }: FaultContext): Promise<void> {
+  const pids = pidsOf(testbed.postgres?.pid ?? null);
+  await suspend([...pids, ...pids.flatMap(childrenOf)]);
+}
+
+async function killValkey({ testbed, waitDuration }: FaultContext): Promise<void> {
+  await restart(testbed.valkey, waitDuration);
+}
+
+async function pauseValkey({ testbed, suspend }: FaultContext): Promise<void> {
+  await suspend(pidsOf(testbed.valkey?.pid ?? null));
+}
+
+async function flushValkey({ testbed }: FaultContext): Promise<void> {
+  const client = createClient({ url: testbed.valkey?.url ?? '' });
+  client.on('error', () => {});
+  await client.connect();
+  await client.flushAll();
+  client.destroy();
+}
+
+async function restart(server: TestServer | null, waitDuration: () => Promise<void>): Promise<void> {
+  if (server === null) return;
+  sendSignal('SIGKILL', server.pid);
+  await waitDuration();
+  await server.start();
+}
+
+async function isReady(url: string): Promise<boolean> {
+  for (let attempt = 0; attempt < READY_ATTEMPTS; attempt++) {
+    const response = await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(1000) }).catch(() => null);
+    if (response?.ok) return true;
+    await pause(RETRY_MS);
+  }
+  return false;
+}
+
+function pidsOf(pid: number | null): number[] {
+  return pid === null ? [] : [pid];
+}
+
+/** Returns the process title, which PostgreSQL sets. */
+function titleOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+function at<T>(list: readonly T[], index: number): T {
+  const found = list[index];
+  if (found === undefined) throw new RangeError(`index ${index} is out of range`);
+  return found;
 }

@@ -1,10 +1,10 @@
 import { sql } from 'kysely';
 import type { Database } from '../src/database/database.ts';
 
-/** A row as it is compared; money is text of pico-dollars in the database and a bigint here. */
-export type Row = Awaited<ReturnType<typeof readRows>>[number];
+/** A row with amounts in pico-dollars as bigint. */
+export type LedgerRow = Awaited<ReturnType<typeof readRows>>[number];
 
-/** Every row of the ledger, oldest first. */
+/** Reads all rows of the ledger, oldest first. */
 export async function readRows({ kysely }: Database) {
   const rows = await kysely
     .selectFrom('ledger')
@@ -24,7 +24,7 @@ export async function readRows({ kysely }: Database) {
   }));
 }
 
-/** Sums of the roll-ups, by the columns that tell them apart. */
+/** Sums of the roll-ups, by their key columns. */
 export interface RollUpSums {
   days: Map<string, (number | bigint)[]>;
   latencies: Map<string, number>;

@@ -1,72 +1,73 @@
 /**
- * `npm run torture`: kills, stops and starves the service, its engines and its stores while callers keep books of
- * what they were told; then compares every book with the ledger. Exit code 1 where one request differs.
+ * `npm run torture`: kills, pauses and starves the service, its engines and its databases while callers record their
+ * responses, then compares the records with the ledger. Exits with 1 if they differ.
  */
 import { resolve } from 'node:path';
 import { InvalidArgumentError, Command, Option } from 'commander';
-import { throwBombs } from './bombs.ts';
-import { report, reportOfBombs, tell } from './report.ts';
+import { sendStallingSchemas } from './stalling-schemas.ts';
+import { formatResult, formatSchemaResults, printProgress } from './report.ts';
 import { torture } from './run.ts';
 
 interface Flags {
   faults: number;
   database: 'sqlite' | 'postgres';
-  copies?: number;
+  instances?: number;
   callers: number;
   model?: string;
   seed?: number;
 }
 
 const program = new Command('npm run torture --')
-  .description('Strike the service with faults and compare what its callers saw with its ledger.')
-  .option('--faults <count>', 'how many faults', wholeNumber, 1000)
+  .description('Inject faults into the service and compare the records of its callers with its ledger.')
+  .option('--faults <count>', 'number of faults', wholeNumber, 1000)
   .addOption(
-    new Option('--database <kind>', 'postgres: several copies, with Valkey or Redis')
+    new Option('--database <kind>', 'postgres: several instances, with Valkey or Redis')
       .choices(['sqlite', 'postgres'])
       .default('sqlite'),
   )
-  .option('--copies <count>', 'copies of the service on PostgreSQL; left out: 2', wholeNumber)
-  .option('--callers <count>', 'callers at once', wholeNumber, 12)
-  .option('--model <file>', 'a GGUF file: JSON schemas made to stall its engine come first')
-  .option('--seed <number>', 'repeats the faults and requests of a run; left out: a new one', wholeNumber)
+  .option('--instances <count>', 'number of instances on PostgreSQL (default: 2)', wholeNumber)
+  .option('--callers <count>', 'number of concurrent callers', wholeNumber, 12)
+  .option('--model <file>', 'GGUF file; starts with JSON schemas that try to stall its engine')
+  .option('--seed <number>', 'repeats the faults and requests of a run (default: random)', wholeNumber)
   .parse();
 const flags = program.opts<Flags>();
-if (flags.database === 'sqlite' && (flags.copies ?? 1) !== 1) program.error('SQLite is for one copy.');
+if (flags.database === 'sqlite' && (flags.instances ?? 1) !== 1)
+  program.error('SQLite supports only one instance.');
 
-const enough = new AbortController();
+const finish = new AbortController();
 const stop = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
   process.on(signal, () => {
-    if (enough.signal.aborted) return stop.abort(new Error(`ended by ${signal}`));
-    console.log('No more faults; what has happened is compared. The same again ends at once.');
-    enough.abort();
+    if (finish.signal.aborted) return stop.abort(new Error(`ended by ${signal}`));
+    console.log('Stopping the faults and comparing the records. Press Ctrl+C again to exit immediately.');
+    finish.abort();
   });
 }
 const { faults, database, callers, seed = Math.floor(Math.random() * 1e9) } = flags;
-const copies = database === 'sqlite' ? 1 : (flags.copies ?? 2);
-console.log(`${faults} faults, ${database}, ${copies} copies, ${callers} callers, seed ${seed}`);
+const instances = database === 'sqlite' ? 1 : (flags.instances ?? 2);
+console.log(`${faults} faults, ${database}, ${instances} instances, ${callers} callers, seed ${seed}`);
 try {
-  const bombs = flags.model === undefined ? null : await throwBombs(resolve(flags.model), seed);
-  if (bombs !== null) console.log(reportOfBombs(bombs));
-  const outcome = await torture({
+  const schemas = flags.model === undefined ? null : await sendStallingSchemas(resolve(flags.model), seed);
+  if (schemas !== null) console.log(formatSchemaResults(schemas));
+  const result = await torture({
     faults,
     database,
-    copies,
+    instances,
     callers,
     seed,
-    enough: enough.signal,
+    finish: finish.signal,
     stop: stop.signal,
-    onProgress: tell(faults),
+    onProgress: printProgress(faults),
   });
-  console.log(report(outcome));
-  process.exitCode = outcome.differences.length + (bombs?.faults.length ?? 0) === 0 ? 0 : 1;
+  console.log(formatResult(result));
+  process.exitCode = result.differences.length + (schemas?.errors.length ?? 0) === 0 ? 0 : 1;
 } catch (error) {
   if (!stop.signal.aborted) throw error;
   console.log(String(stop.signal.reason));
   process.exitCode = 130;
 }
 
-/** For commander, which passes the value before as a second argument. */
+/** Throws commander's error. */
 function wholeNumber(text: string): number {
   if (/^\d{1,9}$/.test(text)) return Number(text);
   throw new InvalidArgumentError('Expected a whole number.');

@@ -1,24 +1,24 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { createWriteStream, readFileSync, type WriteStream } from 'node:fs';
 
-/** Pause before a program that ended is started again, in milliseconds. */
+/** Pause before a restart, in milliseconds. */
 const RESTART_PAUSE_MS = 200;
 
 export interface ProgramOptions {
-  /** Of Node. */
+  /** Arguments of Node. */
   args: readonly string[];
   env: NodeJS.ProcessEnv;
-  /** What it writes is gathered here. */
+  /** Receives standard output and standard error. */
   logFile: string;
 }
 
-/** A program that is started again whenever it ends, until it is to be down. */
+/** A program that is restarted whenever it ends, until `down` is called. */
 export class Program implements AsyncDisposable {
   readonly #options: ProgramOptions;
   readonly #log: WriteStream;
   #child: ChildProcess | null = null;
   #ended: Promise<void> = Promise.resolve();
-  #wanted = false;
+  #shouldRun = false;
   #restart: NodeJS.Timeout | undefined;
 
   constructor(options: ProgramOptions) {
@@ -32,13 +32,13 @@ export class Program implements AsyncDisposable {
   }
 
   up(): void {
-    this.#wanted = true;
+    this.#shouldRun = true;
     if (this.#child === null) this.#start();
   }
 
-  /** Ends it with this signal and leaves it down. Resolves when it has ended. */
+  /** Ends the program with this signal, without a restart. Resolves when it has ended. */
   async down(signal: NodeJS.Signals): Promise<void> {
-    this.#wanted = false;
+    this.#shouldRun = false;
     clearTimeout(this.#restart);
     this.#child?.kill(signal);
     await this.#ended;
@@ -58,14 +58,14 @@ export class Program implements AsyncDisposable {
     this.#ended = new Promise((resolve) => {
       child.once('exit', () => {
         this.#child = null;
-        if (this.#wanted) this.#restart = setTimeout(() => this.up(), RESTART_PAUSE_MS);
+        if (this.#shouldRun) this.#restart = setTimeout(() => this.up(), RESTART_PAUSE_MS);
         resolve();
       });
     });
   }
 }
 
-/** Processes that this one has started and that run; none that has ended. */
+/** Returns the running child processes of a process. */
 export function childrenOf(pid: number): number[] {
   try {
     const text = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim();
@@ -75,8 +75,8 @@ export function childrenOf(pid: number): number[] {
   }
 }
 
-/** False where it has ended. */
-export function send(signal: NodeJS.Signals, pid: number): boolean {
+/** Returns false if the process has ended. */
+export function sendSignal(signal: NodeJS.Signals, pid: number): boolean {
   try {
     return process.kill(pid, signal);
   } catch {

@@ -1,29 +1,29 @@
 import { bucketOf } from '../src/accounts/ledger/histogram.ts';
-import type { RollUpSums, Row } from './ledger.ts';
+import type { RollUpSums, LedgerRow } from './ledger.ts';
 
 const DAY_MS = 86_400_000;
 
-/** The roll-ups as they have to be, counted from the rows. */
-export function recount(rows: readonly Row[]): RollUpSums {
+/** Computes the expected roll-ups from the rows. */
+export function recount(rows: readonly LedgerRow[]): RollUpSums {
   const sums: RollUpSums = { days: new Map(), latencies: new Map() };
   for (const row of rows) {
     const day = [row.account_id, Math.floor(row.started_at / DAY_MS), row.model, row.key_id].join(' ');
     const settled = row.state === 'settled';
-    const hungUp = row.error_code === 'hung_up';
+    const aborted = row.error_code === 'hung_up';
     const counts = [
       1,
-      Number(settled && row.error_code !== null && !hungUp),
-      Number(settled && hungUp),
+      Number(settled && row.error_code !== null && !aborted),
+      Number(settled && aborted),
       Number(!settled),
       row.prompt_tokens,
       row.cached_tokens,
       row.completion_tokens,
       row.billed ? row.prompt_tokens + row.completion_tokens : 0,
     ];
-    const before = sums.days.get(day);
-    // The last is money.
-    const cost = BigInt(before?.at(-1) ?? 0) + row.cost_pico;
-    sums.days.set(day, [...counts.map((count, index) => Number(before?.[index] ?? 0) + count), cost]);
+    const previous = sums.days.get(day);
+    // The last element is the cost.
+    const cost = BigInt(previous?.at(-1) ?? 0) + row.cost_pico;
+    sums.days.set(day, [...counts.map((count, index) => Number(previous?.[index] ?? 0) + count), cost]);
     for (const [measure, value] of latenciesOf(row)) {
       const bucket = `${day} ${measure} ${bucketOf(value)}`;
       sums.latencies.set(bucket, (sums.latencies.get(bucket) ?? 0) + 1);
@@ -32,8 +32,8 @@ export function recount(rows: readonly Row[]): RollUpSums {
   return sums;
 }
 
-/** Milliseconds to the first token and tokens a second after it, of answers. */
-function latenciesOf(row: Row): [measure: 'ttft' | 'speed', value: number][] {
+/** Returns the TTFT in milliseconds and the throughput in tokens per second, if the row has them. */
+function latenciesOf(row: LedgerRow): [measure: 'ttft' | 'speed', value: number][] {
   if (row.state !== 'settled' || row.first_token_at === null || row.ended_at === null) return [];
   if (row.error_code !== null && row.error_code !== 'hung_up') return [];
   const latencies: [measure: 'ttft' | 'speed', value: number][] = [
@@ -45,21 +45,21 @@ function latenciesOf(row: Row): [measure: 'ttft' | 'speed', value: number][] {
   return latencies;
 }
 
-/** Where two readings of the roll-ups differ, in words. */
-export function differencesOf(found: RollUpSums, wanted: RollUpSums): string[] {
+/** Describes the differences of two sets of roll-ups. */
+export function differencesOf(actual: RollUpSums, expected: RollUpSums): string[] {
   return [
-    ...differing('usage_days', found.days, wanted.days),
-    ...differing('latency_days', found.latencies, wanted.latencies),
+    ...compareTable('usage_days', actual.days, expected.days),
+    ...compareTable('latency_days', actual.latencies, expected.latencies),
   ];
 }
 
-function differing(
+function compareTable(
   table: string,
-  found: ReadonlyMap<string, { toString(): string }>,
-  wanted: ReadonlyMap<string, { toString(): string }>,
+  actual: ReadonlyMap<string, { toString(): string }>,
+  expected: ReadonlyMap<string, { toString(): string }>,
 ): string[] {
-  return [...new Set([...found.keys(), ...wanted.keys()])].flatMap((key) => {
-    const [is, shouldBe] = [found, wanted].map((sums) => sums.get(key)?.toString() ?? 'none');
-    return is === shouldBe ? [] : [`${table} of ${key} is ${is}; its rows say ${shouldBe}`];
+  return [...new Set([...actual.keys(), ...expected.keys()])].flatMap((key) => {
+    const [found, computed] = [actual, expected].map((sums) => sums.get(key)?.toString() ?? 'none');
+    return found === computed ? [] : [`${table} of ${key} is ${found}; the rows add up to ${computed}`];
   });
 }

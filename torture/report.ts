@@ -1,44 +1,51 @@
-import type { Bombs } from './bombs.ts';
+import type { SchemaResults } from './stalling-schemas.ts';
 import type { Difference } from './compare.ts';
-import type { Outcome, Progress } from './run.ts';
+import type { TortureResult, Progress } from './run.ts';
 
-/** How often progress is told, in milliseconds, and differences that are written out in full. */
-const TELL_MS = 15_000;
-const WRITTEN_OUT = 50;
+/** Interval of progress reports, in milliseconds. */
+const PROGRESS_MS = 15_000;
+
+/** Maximum number of differences shown. */
+const MAX_DIFFERENCES = 50;
 
 const KINDS = ['lost', 'doubled', 'wrong', 'open', 'unserved'] as const;
 
-/** Prints how far a run of so many faults is: now and then a line, with what has been done to it so far. */
-export function tell(faults: number): (progress: Progress) => void {
-  let toldAt = performance.now();
+/** Returns a function that prints the progress of a run, at most once per interval. */
+export function printProgress(faults: number): (progress: Progress) => void {
+  let printedAt = performance.now();
   return (progress) => {
-    if (performance.now() - toldAt < TELL_MS) return;
-    toldAt = performance.now();
-    console.log(`\n${progress.struck} of ${faults} faults, ${progress.books.entries.length} requests`);
+    if (performance.now() - printedAt < PROGRESS_MS) return;
+    printedAt = performance.now();
+    console.log(`\n${progress.injected} of ${faults} faults, ${progress.callerLog.records.length} requests`);
     console.log(tableOf(progress));
   };
 }
 
-/** One line, and one for each fault. */
-export function reportOfBombs({ sent, refused, longestPauseMs, longestDuring, faults }: Bombs): string {
-  const pause = `${Math.round(longestPauseMs)} ms without a token for the other caller at most (${longestDuring})`;
-  return [`bombs: ${sent} schemas, ${refused} refused, ${pause}`, ...faults].join('\n');
+/** Formats a summary line and one line per error. */
+export function formatSchemaResults(results: SchemaResults): string {
+  const { sent, refused, longestPauseMs, longestDuring, errors } = results;
+  const pause = `longest time without a token ${Math.round(longestPauseMs)} ms (${longestDuring})`;
+  return [`schemas: ${sent} sent, ${refused} refused, ${pause}`, ...errors].join('\n');
 }
 
-/** The table of a whole run, and below it every difference with its rows. */
-export function report(outcome: Outcome): string {
-  const { struck, books, rows, differences, folder } = outcome;
+/** Formats the table of a run, the differences with their rows, and the counts. */
+export function formatResult(result: TortureResult): string {
+  const { injected, callerLog, rows, differences, folder } = result;
   const counts = KINDS.map((kind) => `${count(differences, kind)} ${kind}`).join(', ');
   const lines = [
     '',
-    tableOf(outcome),
+    tableOf(result),
     '',
-    ...[...books.models].map(([model, { asked, whole }]) => `${model}: ${whole} of ${asked} responses whole`),
+    ...[...callerLog.models].map(
+      ([model, { requests, complete }]) => `${model}: ${complete} of ${requests} responses complete`,
+    ),
     '',
-    ...differences.slice(0, WRITTEN_OUT).map(written),
-    `${struck} faults, ${books.entries.length} requests, ${rows} rows: ${counts}`,
+    ...differences.slice(0, MAX_DIFFERENCES).map(formatDifference),
+    `${injected} faults, ${callerLog.records.length} requests, ${rows} rows: ${counts}`,
   ];
-  if (differences.length > WRITTEN_OUT) lines.push(`${differences.length - WRITTEN_OUT} more are not shown.`);
+  if (differences.length > MAX_DIFFERENCES) {
+    lines.push(`${differences.length - MAX_DIFFERENCES} more differences are not shown.`);
+  }
   if (folder !== null) lines.push(`The logs of all processes are in ${folder}`);
   return lines.join('\n');
 }
@@ -47,32 +54,32 @@ function count(differences: readonly Difference[], kind: Difference['kind']): nu
   return differences.filter((difference) => difference.kind === kind).length;
 }
 
-/** Kinds of faults on the left, endings of requests on the right. */
-function tableOf({ faults, books }: Progress): string {
+/** Formats the faults on the left and the outcomes of requests on the right. */
+function tableOf({ faults, callerLog }: Progress): string {
   const left = [...faults].sort(([, a], [, b]) => b - a).map(line);
-  const right = books.counts.map(line);
+  const right = callerLog.counts.map(line);
   const width = Math.max(0, ...left.map(({ length }) => length)) + 4;
   return Array.from({ length: Math.max(left.length, right.length) }, (_, index) =>
     `  ${(left[index] ?? '').padEnd(width)}${right[index] ?? ''}`.trimEnd(),
   ).join('\n');
 }
 
-function line([name, times]: [string, number]): string {
-  return `${String(times).padStart(6)}  ${name}`;
+function line([name, occurrences]: [string, number]): string {
+  return `${String(occurrences).padStart(6)}  ${name}`;
 }
 
-/** One difference with all that is known of it; never the key of the caller. */
-function written({ kind, what, entry, rows = [] }: Difference): string {
+/** Formats a difference with its record, without the caller's key, and its rows. */
+function formatDifference({ kind, what, record, rows = [] }: Difference): string {
   const lines = [`${kind.toUpperCase()}: ${what}`];
-  if (entry) {
-    const { wish, ...seen } = entry;
-    const { caller, ...wished } = wish;
-    lines.push(`  caller ${JSON.stringify(seen)}`);
-    lines.push(`  wish   ${JSON.stringify({ ...wished, account: caller.account, keyId: caller.keyId })}`);
+  if (record) {
+    const { request, ...response } = record;
+    const { caller, ...sent } = request;
+    lines.push(`  response ${JSON.stringify(response)}`);
+    lines.push(`  request  ${JSON.stringify({ ...sent, account: caller.account, keyId: caller.keyId })}`);
   }
   for (const row of rows)
     lines.push(
-      `  row    ${JSON.stringify(row, (_, value) => (typeof value === 'bigint' ? String(value) : value))}`,
+      `  row      ${JSON.stringify(row, (_, value) => (typeof value === 'bigint' ? String(value) : value))}`,
     );
   return `${lines.join('\n')}\n`;
 }

@@ -1,133 +1,135 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { Books } from './books.ts';
+import { CallerLog } from './records.ts';
 import { call } from './caller.ts';
 import { compare, type Difference } from './compare.ts';
-import { EMBEDDED_MODEL, LEASE_MS, LIAR_MODEL, REPLICA_MODEL } from './configuration.ts';
-import { Faults } from './faults.ts';
+import { EMBEDDED_MODEL, LEASE_MS, FALSE_USAGE_MODEL, REPLICA_MODEL } from './configuration.ts';
+import { FaultScheduler } from './fault-scheduler.ts';
 import { compareLimits } from './limits.ts';
 import { readRollUps, readRows } from './ledger.ts';
 import { Random } from './random.ts';
 import { differencesOf, recount } from './recount.ts';
-import { setStage, type Stage, type StageOptions } from './stage.ts';
-import { drawWish, type Menu } from './wish.ts';
+import { startTestbed, type Testbed, type TestbedOptions } from './testbed.ts';
+import { randomRequest, type RequestChoices } from './requests.ts';
 
 const MODELS = [
   { id: EMBEDDED_MODEL, embedded: true },
   { id: REPLICA_MODEL, embedded: false },
-  { id: LIAR_MODEL, embedded: false },
+  { id: FALSE_USAGE_MODEL, embedded: false },
 ] as const;
 
-/** Pause of a caller that reached nobody or was refused, in milliseconds; between two of its requests it is a tenth at most. */
-const REST_MS = 300;
+/** Pause of a caller after a refused or failed connection or a refused request, in milliseconds; else up to a tenth. */
+const PAUSE_MS = 300;
 
-/** How long the last rows may take to be settled when all is well again, in milliseconds. */
+/** How long the last rows may take to be settled after recovery, in milliseconds. */
 const LONGEST_SETTLING_MS = 5 * LEASE_MS;
 
-/** How long limits may count what nobody uses any more, in milliseconds: twice the lease of copies in Valkey. */
+/** How long limits may count requests of dead instances, in milliseconds: twice the lease of instances in Valkey. */
 const LONGEST_RECOUNT_MS = 30_000;
 
-export interface TortureOptions extends StageOptions {
+export interface TortureOptions extends TestbedOptions {
   faults: number;
-  /** Callers at once. */
+  /** Number of concurrent callers. */
   callers: number;
   seed: number;
-  /** No more faults: what has happened is compared. */
-  enough: AbortSignal;
-  /** Called some times a second. */
+  /** Ends the faults and starts the comparison. */
+  finish: AbortSignal;
+  /** Called several times per second. */
   onProgress?: (progress: Progress) => void;
 }
 
-/** How far a run is, and what it is made of. */
 export interface Progress {
-  struck: number;
-  /** By kind of fault. */
+  injected: number;
+  /** Number of faults by name. */
   faults: ReadonlyMap<string, number>;
-  books: Books;
+  callerLog: CallerLog;
 }
 
-export interface Outcome extends Progress {
+export interface TortureResult extends Progress {
   rows: number;
   differences: Difference[];
-  /** The logs of all processes, where there are differences; null: none are kept. */
+  /** The directory with the logs of all processes; null: deleted, because there are no differences. */
   folder: string | null;
 }
 
-/** A whole run: a stage, faults and callers at once, then the comparison. Rejects where `stop` ended it. */
-export async function torture(options: TortureOptions): Promise<Outcome> {
-  const { seed, enough, stop, onProgress = () => {} } = options;
+/** Runs faults and callers concurrently, then compares the records with the ledger. Rejects if `stop` is aborted. */
+export async function torture(options: TortureOptions): Promise<TortureResult> {
+  const { seed, finish, stop, onProgress = () => {} } = options;
   const random = new Random(seed);
-  await using stage = await setStage(options);
-  const books = new Books();
-  using faults = new Faults(stage, random.fork('faults'), stop, books);
-  const progress = () => ({ struck: faults.struck, faults: faults.counts, books });
-  const telling = setInterval(() => onProgress(progress()), 250);
+  await using testbed = await startTestbed(options);
+  const callerLog = new CallerLog();
+  using faults = new FaultScheduler(testbed, random.fork('faults'), stop, callerLog);
+  const progress = () => ({ injected: faults.injected, faults: faults.counts, callerLog });
+  const progressTimer = setInterval(() => onProgress(progress()), 250);
   try {
-    const curtain = new AbortController();
-    const menu = { callers: stage.callers, models: MODELS, copies: stage.copies.length };
+    const faultsEnded = new AbortController();
+    const choices = { callers: testbed.callers, models: MODELS, instances: testbed.instances.length };
     const number = counter();
     const calling = Array.from({ length: options.callers }, (_, index) =>
       keepCalling(
-        stage,
-        menu,
-        books,
+        testbed,
+        choices,
+        callerLog,
         number,
         random.fork(`caller ${index}`),
-        AbortSignal.any([curtain.signal, stop]),
+        AbortSignal.any([faultsEnded.signal, stop]),
       ),
     );
-    await faults.strike(options.faults, enough);
-    curtain.abort();
+    await faults.inject(options.faults, finish);
+    faultsEnded.abort();
     await Promise.all(calling);
-    await stage.healthy();
+    await testbed.healthy();
   } finally {
-    clearInterval(telling);
+    clearInterval(progressTimer);
   }
-  const { rows, differences } = await judge(stage, books);
+  const { rows, differences } = await compareAll(testbed, callerLog);
   differences.unshift(...faults.differences);
-  if (differences.length > 0) stage.keepFolder();
-  return { ...progress(), rows, differences, folder: differences.length > 0 ? stage.folder : null };
+  if (differences.length > 0) testbed.keepFolder();
+  return { ...progress(), rows, differences, folder: differences.length > 0 ? testbed.folder : null };
 }
 
-/** One caller: a request after another, until the curtain falls. */
+/** Sends one request after another until `end` is aborted. */
 async function keepCalling(
-  stage: Stage,
-  menu: Menu,
-  books: Books,
+  testbed: Testbed,
+  choices: RequestChoices,
+  callerLog: CallerLog,
   number: () => number,
   random: Random,
-  curtain: AbortSignal,
+  end: AbortSignal,
 ): Promise<void> {
-  while (!curtain.aborted) {
-    const wish = drawWish(number(), menu, random);
-    const entry = await call(stage.copies[wish.copy]?.url ?? '', wish);
-    books.write(entry);
-    const { how } = entry.ending;
-    const restMs = how === 'unreached' || how === 'refused' ? REST_MS : random.between(0, REST_MS / 10);
-    await pause(restMs, undefined, { signal: curtain }).catch(() => {});
+  while (!end.aborted) {
+    const request = randomRequest(number(), choices, random);
+    const record = await call(testbed.instances[request.instance]?.url ?? '', request);
+    callerLog.add(record);
+    const { kind } = record.outcome;
+    const pauseMs = kind === 'not-sent' || kind === 'refused' ? PAUSE_MS : random.between(0, PAUSE_MS / 10);
+    await pause(pauseMs, undefined, { signal: end }).catch(() => {});
   }
 }
 
-/** Waits until the ledger is at rest, and compares. */
-async function judge(stage: Stage, books: Books): Promise<{ rows: number; differences: Difference[] }> {
-  await using database = await stage.openDatabase();
+/** Waits until all rows are settled, and compares rows, limits and roll-ups. */
+async function compareAll(
+  testbed: Testbed,
+  callerLog: CallerLog,
+): Promise<{ rows: number; differences: Difference[] }> {
+  await using database = await testbed.openDatabase();
   const deadline = performance.now() + LONGEST_SETTLING_MS;
   let rows = await readRows(database);
   while (rows.some(({ state }) => state === 'open') && performance.now() < deadline) {
     await pause(LEASE_MS / 4);
     rows = await readRows(database);
   }
-  // A copy that died holds what it had in flight until the store has missed it for long enough.
-  const recounted = performance.now() + LONGEST_RECOUNT_MS;
-  let limits = await compareLimits(stage, rows);
-  while (limits.length > 0 && performance.now() < recounted) {
+  // The limits store counts the requests of a dead instance until its lease there has expired.
+  const limitsDeadline = performance.now() + LONGEST_RECOUNT_MS;
+  let limits = await compareLimits(testbed, rows);
+  while (limits.length > 0 && performance.now() < limitsDeadline) {
     await pause(LEASE_MS / 4);
-    limits = await compareLimits(stage, rows);
+    limits = await compareLimits(testbed, rows);
   }
   const rollUps = differencesOf(await readRollUps(database), recount(rows));
   return {
     rows: rows.length,
     differences: [
-      ...compare(books.entries, rows),
+      ...compare(callerLog.records, rows),
       ...limits,
       ...rollUps.map((what): Difference => ({ kind: 'doubled', what })),
     ],

@@ -1,40 +1,44 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Charged, Ending, Entry } from '../../torture/books.ts';
+import type { ExpectedUsage, ResponseOutcome, RequestRecord } from '../../torture/records.ts';
 import { compare } from '../../torture/compare.ts';
 import { differencesOf, recount } from '../../torture/recount.ts';
-import type { Row } from '../../torture/ledger.ts';
+import type { LedgerRow } from '../../torture/ledger.ts';
 import { torture } from '../../torture/run.ts';
 import { hasPostgres, hasValkey } from '../server-process.ts';
 
 const FAULTS = 12;
 
-for (const [database, copies, seed] of [
+for (const [database, instances, seed] of [
   ['sqlite', 1, 1],
   ['postgres', 2, 2],
 ] as const) {
   const skip =
-    database === 'postgres' && !(hasPostgres() && hasValkey()) && 'There is no PostgreSQL, or no Valkey.';
+    database === 'postgres' && !(hasPostgres() && hasValkey()) && 'PostgreSQL or Valkey is not available.';
 
-  test(`callers' books and the ledger agree after ${FAULTS} faults, on ${database}`, { skip }, async () => {
-    const never = new AbortController().signal;
-    const { struck, books, rows, differences } = await torture({
-      database,
-      copies,
-      seed,
-      enough: never,
-      stop: never,
-      faults: FAULTS,
-      callers: 8,
-    });
-    assert.deepEqual(differences, []);
-    assert.equal(struck, FAULTS);
-    assert.ok(books.count('whole') > 0);
-    assert.ok(rows >= books.count('whole'));
-  });
+  test(
+    `the ledger matches the callers' records after ${FAULTS} faults, on ${database}`,
+    { skip },
+    async () => {
+      const never = new AbortController().signal;
+      const { injected, callerLog, rows, differences } = await torture({
+        database,
+        instances,
+        seed,
+        finish: never,
+        stop: never,
+        faults: FAULTS,
+        callers: 8,
+      });
+      assert.deepEqual(differences, []);
+      assert.equal(injected, FAULTS);
+      assert.ok(callerLog.count('complete') > 0);
+      assert.ok(rows >= callerLog.count('complete'));
+    },
+  );
 }
 
-const ROW: Row = {
+const ROW: LedgerRow = {
   id: '0194f000-0000-7000-8000-000000000001',
   client_request_id: 'torture-1',
   account_id: 'acct_1',
@@ -66,88 +70,97 @@ const ROW: Row = {
   reserved_pico: 200_000_000n,
 };
 
-const WHOLE: Ending = { how: 'whole', usage: { prompt: 10, completion: 5 } };
+const COMPLETE: ResponseOutcome = { kind: 'complete', usage: { prompt: 10, completion: 5 } };
 
-const LIED: Charged = { source: 'clamped', prompt: 10, completion: 5 };
+const CLAMPED: ExpectedUsage = { source: 'clamped', prompt: 10, completion: 5 };
 
-function entry(ending: Ending, received = 5, charged: Charged | null = null): Entry {
+function record(
+  outcome: ResponseOutcome,
+  received = 5,
+  expectedUsage: ExpectedUsage | null = null,
+): RequestRecord {
   return {
-    wish: {
+    request: {
       clientRequestId: 'torture-1',
       caller: { account: 'acct_1', keyId: 'key_1', key: '' },
-      copy: 0,
+      instance: 0,
       model: 'torture/embedded',
       endpoint: 'chat',
       streamed: true,
       body: {},
       promptTokens: 10,
       completionTokens: 5,
-      charged,
+      expectedUsage,
       directive: null,
-      hangUp: null,
+      disconnect: null,
     },
     requestId: ROW.id,
     status: 200,
     received,
-    ending,
+    outcome,
     sentAt: 1000,
     endedAt: 1100,
   };
 }
 
-for (const [what, entries, rows, kinds] of [
-  ['a whole answer with its row', [entry(WHOLE)], [ROW], []],
-  ['a whole answer without a row', [entry(WHOLE)], [], ['lost']],
+for (const [what, records, rows, kinds] of [
+  ['a complete response with its row', [record(COMPLETE)], [ROW], []],
+  ['a complete response without a row', [record(COMPLETE)], [], ['lost']],
   [
-    'a whole answer with another usage',
-    [entry(WHOLE)],
+    'a complete response with a different usage',
+    [record(COMPLETE)],
     [{ ...ROW, completion_tokens: 4 }],
     ['wrong', 'lost'],
   ],
-  ['two rows for one request', [entry(WHOLE)], [ROW, ROW], ['doubled']],
-  ['a cost that is not tokens x price', [entry(WHOLE)], [{ ...ROW, cost_pico: 1n }], ['wrong']],
-  ['a cost above what was set aside', [entry(WHOLE)], [{ ...ROW, reserved_pico: 4_499_999n }], ['wrong']],
-  ['more tokens than were set aside', [entry(WHOLE)], [{ ...ROW, reserved_tokens: 14 }], ['wrong']],
-  ['a lie that is clamped', [entry(WHOLE, 5, LIED)], [{ ...ROW, usage_source: 'clamped' }], []],
-  ['a lie that is believed', [entry(WHOLE, 5, LIED)], [ROW], ['wrong']],
+  ['two rows for one request', [record(COMPLETE)], [ROW, ROW], ['doubled']],
+  ['a cost that is not tokens x price', [record(COMPLETE)], [{ ...ROW, cost_pico: 1n }], ['wrong']],
+  ['a cost above the reservation', [record(COMPLETE)], [{ ...ROW, reserved_pico: 4_499_999n }], ['wrong']],
+  ['more tokens than were reserved', [record(COMPLETE)], [{ ...ROW, reserved_tokens: 14 }], ['wrong']],
+  ['a clamped false usage', [record(COMPLETE, 5, CLAMPED)], [{ ...ROW, usage_source: 'clamped' }], []],
+  ['an accepted false usage', [record(COMPLETE, 5, CLAMPED)], [ROW], ['wrong']],
   [
-    'a lie that is charged beyond the worst case',
-    [entry({ how: 'hung-up' }, 5, LIED)],
+    'a false usage charged beyond the worst case',
+    [record({ kind: 'aborted' }, 5, CLAMPED)],
     [{ ...ROW, error_code: 'hung_up', prompt_tokens: 11, cost_pico: 4_650_000n }],
     ['wrong'],
   ],
-  ['a row of another account', [entry(WHOLE)], [{ ...ROW, account_id: 'acct_2' }], ['wrong']],
-  ['a row that nobody asked for', [], [ROW], ['wrong']],
-  ['an error that is billed', [entry({ how: 'framed', code: 'storage_unavailable' })], [ROW], ['wrong']],
-  ['a hang-up billed for less than arrived', [entry({ how: 'hung-up' }, 6)], [ROW], ['wrong']],
+  ['a row of another account', [record(COMPLETE)], [{ ...ROW, account_id: 'acct_2' }], ['wrong']],
+  ['a row without a request', [], [ROW], ['wrong']],
+  ['a billed error', [record({ kind: 'stream-error', code: 'storage_unavailable' })], [ROW], ['wrong']],
   [
-    'a hang-up billed for more than was said',
-    [entry({ how: 'hung-up' }, 0)],
+    'an aborted request billed for less than was received',
+    [record({ kind: 'aborted' }, 6)],
+    [ROW],
+    ['wrong'],
+  ],
+  [
+    'an aborted request billed for more than was generated',
+    [record({ kind: 'aborted' }, 0)],
     [{ ...ROW, completion_tokens: 6, cost_pico: 5_100_000n }],
     ['wrong'],
   ],
   [
-    'a crash whose row is interrupted',
-    [entry({ how: 'lost', why: 'ECONNRESET' })],
+    'a lost connection with an interrupted row',
+    [record({ kind: 'connection-lost', reason: 'ECONNRESET' })],
     [{ ...ROW, state: 'interrupted', billed: 0, cost_pico: 0n }],
     [],
   ],
   [
-    'a row that is open',
-    [entry({ how: 'lost', why: 'ECONNRESET' })],
+    'an open row',
+    [record({ kind: 'connection-lost', reason: 'ECONNRESET' })],
     [{ ...ROW, state: 'open', billed: 0, cost_pico: 0n }],
     ['open'],
   ],
-] satisfies [what: string, entries: Entry[], rows: Row[], kinds: string[]][]) {
-  test(`torture compares ${what}: ${kinds.join(' and ') || 'nothing to find'}`, () => {
+] satisfies [what: string, records: RequestRecord[], rows: LedgerRow[], kinds: string[]][]) {
+  test(`the comparison of ${what} finds ${kinds.join(' and ') || 'no difference'}`, () => {
     assert.deepEqual(
-      compare(entries, rows).map(({ kind }) => kind),
+      compare(records, rows).map(({ kind }) => kind),
       kinds,
     );
   });
 }
 
-test('torture finds a day that counts a row twice', () => {
+test('the comparison of roll-ups finds a row that is counted twice', () => {
   assert.deepEqual(differencesOf(recount([ROW]), recount([ROW])), []);
   assert.notDeepEqual(differencesOf(recount([ROW, ROW]), recount([ROW])), []);
 });

@@ -7,67 +7,63 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { openDatabase, type Database } from '../src/database/database.ts';
 import { Secret } from '../src/secret.ts';
 import { startPostgres, startValkey, type TestServer } from '../test/server-process.ts';
-import { makeCast, type TortureCaller } from './accounts.ts';
-import { startLiar } from './liar.ts';
+import { createAccounts, type TortureCaller } from './accounts.ts';
+import { startFalseUsageReplica } from './false-usage-replica.ts';
 import { configuration, REPLICA_MODEL, REPLICAS } from './configuration.ts';
 import { openDisk, type Disk } from './disk.ts';
 import { Program } from './program.ts';
 
 const MAIN = join(import.meta.dirname, '..', 'src', 'main.ts');
 
-/** How long everything may take to be well again, in milliseconds: an engine that died often waits for a minute. */
+/** Timeout for recovery, in milliseconds. After many crashes, an engine stays down for a minute. */
 const LONGEST_RECOVERY_MS = 90_000;
 
-/** Ports below those that systems give to outgoing connections, which would take them while a copy is down. */
+/** Ports below the range of outgoing connections, which could take them while an instance is down. */
 const PORTS = { first: 20_000, last: 32_000 };
 
-export interface StageOptions {
+export interface TestbedOptions {
   database: 'sqlite' | 'postgres';
-  /** Copies of the service; 1 on SQLite. */
-  copies: number;
-  /** Ends all waiting. */
+  /** Number of instances; 1 on SQLite. */
+  instances: number;
+  /** Aborts all waits. */
   stop: AbortSignal;
 }
 
-/** A copy of the service. */
-interface Copy {
+interface Instance {
   readonly program: Program;
   readonly url: string;
 }
 
-/** An engine that is a server of its own. */
-interface EngineServer {
+interface EngineProgram {
   readonly program: Program;
   readonly port: number;
 }
 
-/** Everything that runs, as processes of their own, for faults to hit. */
-export interface Stage extends AsyncDisposable {
-  readonly copies: readonly Copy[];
-  /** Engines that are servers of their own; every copy knows them. */
-  readonly engines: readonly EngineServer[];
+/** The processes under test. */
+export interface Testbed extends AsyncDisposable {
+  readonly instances: readonly Instance[];
+  /** Engine servers, which all instances share. */
+  readonly engines: readonly EngineProgram[];
   /** Null on SQLite, as is `valkey`. */
   readonly postgres: TestServer | null;
   readonly valkey: TestServer | null;
-  /** Of the SQLite home; null on PostgreSQL. */
+  /** The disk of the SQLite data directory; null on PostgreSQL. */
   readonly disk: Disk | null;
   /** Path of the database on SQLite. */
   readonly sqliteFile: string;
   readonly callers: readonly TortureCaller[];
-  /** A key that may ask how limits stand. */
   readonly adminKey: string;
-  /** The logs of all programs. */
+  /** The directory with the logs of all programs. */
   readonly folder: string;
-  /** Resolves when every copy is ready; rejects when one never is. */
+  /** Waits until all instances are ready. Rejects after a timeout. */
   healthy(): Promise<void>;
-  /** Opens the database as one more process. */
   openDatabase(): Promise<Database>;
-  /** Leaves the folder where it is when everything else goes. */
+  /** Keeps the directory when the testbed is disposed. */
   keepFolder(): void;
 }
 
-/** Starts everything and waits until it is healthy. */
-export async function setStage({ database, copies: count, stop }: StageOptions): Promise<Stage> {
+/** Starts all processes and waits until all instances are ready. */
+export async function startTestbed({ database, instances: count, stop }: TestbedOptions): Promise<Testbed> {
   await using owned = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), 'sluice-torture-'));
   let keep = false;
@@ -80,16 +76,16 @@ export async function setStage({ database, copies: count, stop }: StageOptions):
   const postgres = database === 'postgres' ? owned.use(await startPostgres()) : null;
   const valkey = database === 'postgres' ? owned.use(await startValkey()) : null;
   const place = { home, url: postgres && new Secret(postgres.url) };
-  const { callers, adminKey } = await makeCast(place);
+  const { callers, adminKey } = await createAccounts(place);
 
-  const [liarPort = 0, ...ports] = await freePorts(1 + count + REPLICAS);
+  const [falseUsagePort = 0, ...ports] = await freePorts(1 + count + REPLICAS);
   const replicaPorts = ports.splice(count);
-  owned.use(await startLiar(liarPort));
+  owned.use(await startFalseUsageReplica(falseUsagePort));
   const config = join(folder, 'sluice.yaml');
-  await writeFile(config, configuration(replicaPorts, liarPort));
+  await writeFile(config, configuration(replicaPorts, falseUsagePort));
   const start = (name: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Program => {
     const logFile = join(folder, `${name}.log`);
-    // Half of what it takes to start a program is to compile it.
+    // Compiling is half of the cost of starting the program.
     const all = { NODE_COMPILE_CACHE: join(folder, 'compiled'), ...process.env, ...env };
     const program = owned.use(new Program({ args: [MAIN, ...args], env: all, logFile }));
     program.up();
@@ -106,11 +102,11 @@ export async function setStage({ database, copies: count, stop }: StageOptions):
       String(port),
     ]),
   }));
-  const copies = ports.map((port, index) => ({
+  const instances = ports.map((port, index) => ({
     url: `http://127.0.0.1:${port}`,
-    program: start(`copy-${index}`, ['serve'], {
+    program: start(`instance-${index}`, ['serve'], {
       SLUICE_CONFIG: config,
-      // Copies on PostgreSQL share nothing but their servers.
+      // Instances on PostgreSQL have separate data directories.
       SLUICE_HOME: postgres ? join(folder, `home-${index}`) : home,
       SLUICE_PORT: String(port),
       ...(postgres && { SLUICE_DATABASE_URL: postgres.url }),
@@ -120,17 +116,17 @@ export async function setStage({ database, copies: count, stop }: StageOptions):
 
   const healthy = async (): Promise<void> => {
     try {
-      await Promise.all(copies.map(({ url }) => ready(url, stop)));
+      await Promise.all(instances.map(({ url }) => ready(url, stop)));
     } catch (error) {
       stop.throwIfAborted();
       keep = true;
-      throw new Error(`It does not become healthy; the logs are in ${folder}.`, { cause: error });
+      throw new Error(`Not all instances became ready. The logs are in ${folder}.`, { cause: error });
     }
   };
   await healthy();
   const kept = owned.move();
   return {
-    copies,
+    instances,
     engines,
     postgres,
     valkey,
@@ -149,9 +145,9 @@ export async function setStage({ database, copies: count, stop }: StageOptions):
 async function ready(url: string, stop: AbortSignal): Promise<void> {
   const deadline = performance.now() + LONGEST_RECOVERY_MS;
   for (;;) {
-    const answer = await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(2000) }).catch(() => null);
-    if (answer?.ok) return;
-    if (performance.now() > deadline) throw new Error(`${url} does not become ready`);
+    const response = await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(2000) }).catch(() => null);
+    if (response?.ok) return;
+    if (performance.now() > deadline) throw new Error(`${url} did not become ready`);
     await pause(100, undefined, { signal: stop });
   }
 }

@@ -1,17 +1,17 @@
 import { scripted, type Directive } from '../src/engine/scripted/options.ts';
-import type { Caller, HangUp, Wish } from './books.ts';
-import { LIAR_MODEL } from './configuration.ts';
-import { LIE_NAMES, wishForLie } from './lies.ts';
+import type { CallerKey, DisconnectPoint, TortureRequest } from './records.ts';
+import { FALSE_USAGE_MODEL } from './configuration.ts';
+import { FALSE_USAGE_NAMES, falseUsageRequest } from './false-usage.ts';
 import type { Random } from './random.ts';
 
-/** What may be asked for. */
-export interface Menu {
-  callers: readonly (Caller & { weight: number })[];
+/** The callers, models and instances to choose from. */
+export interface RequestChoices {
+  callers: readonly (CallerKey & { weight: number })[];
   models: readonly { id: string; embedded: boolean }[];
-  copies: number;
+  instances: number;
 }
 
-/** Faults that a request asks of its engine, by how many of 10,000 do. */
+/** Faults that requests cause in the engine. The weights are relative to `HEALTHY`. */
 const DIRECTIVES: readonly { name: string; weight: number; draw: (random: Random) => Directive }[] = [
   { name: 'error', weight: 60, draw: () => ({ error: 'internal_error' }) },
   { name: 'errorAfter', weight: 120, draw: (random) => ({ errorAfter: random.between(0, 12) }) },
@@ -22,26 +22,26 @@ const DIRECTIVES: readonly { name: string; weight: number; draw: (random: Random
   { name: 'dieAfter', weight: 8, draw: (random) => ({ dieAfter: random.between(0, 12) }) },
 ];
 
-/** Kills its engine, and is the same each time, so that it is refused after two crashes: of an embedded engine only. */
-const BOMB = { name: 'bomb', weight: 8, draw: (): Directive => ({ tokens: 3, dieAfter: 1 }) };
+/** Always the same request, which is refused after it has crashed the embedded engine twice. */
+const CRASH = { name: 'crash', weight: 8, draw: (): Directive => ({ tokens: 3, dieAfter: 1 }) };
 
-/** Does not end in time for callers to wait, nor for the engine to be fast again: of an embedded engine only. */
+/** Freezes the embedded engine until the supervisor kills it. */
 const FREEZE = { name: 'freezeAfter', weight: 2, draw: () => ({ freezeAfter: 3 }) };
 
 const HEALTHY = 10_000;
 
-/** Longest answer that nobody bounds, in tokens a choice. */
+/** Maximum completion tokens per choice. */
 const MOST_TOKENS = 60;
 
-/** Draws the nth request of a run. */
-export function drawWish(number: number, menu: Menu, random: Random): Wish {
+/** Generates the request with this number. */
+export function randomRequest(number: number, choices: RequestChoices, random: Random): TortureRequest {
   const endpoint = random.chance(0.7) ? 'chat' : 'text';
-  const model = random.pick(menu.models);
-  if (model.id === LIAR_MODEL) return drawForLiar(number, menu, random);
-  const faults = model.embedded ? [...DIRECTIVES, FREEZE, BOMB] : DIRECTIVES;
+  const model = random.pick(choices.models);
+  if (model.id === FALSE_USAGE_MODEL) return randomFalseUsageRequest(number, choices, random);
+  const faults = model.embedded ? [...DIRECTIVES, FREEZE, CRASH] : DIRECTIVES;
   const healthy = { name: null, weight: HEALTHY, draw: (): Directive => ({}) };
   const fault = random.weighted([healthy, ...faults]);
-  if (fault === BOMB) return drawBomb(number, model.id, menu, random);
+  if (fault === CRASH) return randomCrashRequest(number, model.id, choices, random);
   const tokens = random.between(1, MOST_TOKENS);
   const directive = {
     tokens,
@@ -50,16 +50,16 @@ export function drawWish(number: number, menu: Menu, random: Random): Wish {
     ...fault.draw(random),
   };
   const prompt = `${'word '.repeat(random.between(0, 20))}${scripted(directive)}`;
-  // Only the last prompt is read for what the engine is told.
+  // The scripted engine only reads the directive of the last prompt.
   const prompts = endpoint === 'text' && random.chance(0.2) ? ['Once upon a time', prompt] : [prompt];
   const bound = random.chance(0.9) ? random.between(1, MOST_TOKENS) : null;
-  const choices = random.pick([1, 1, 1, 2, 3]);
+  const n = random.pick([1, 1, 1, 2, 3]);
   const streamed = random.chance(0.65);
-  const completionTokens = Math.min(tokens, bound ?? Infinity) * choices * prompts.length;
+  const completionTokens = Math.min(tokens, bound ?? Infinity) * n * prompts.length;
   return {
     clientRequestId: `torture-${number}`,
-    caller: random.weighted(menu.callers),
-    copy: random.between(0, menu.copies - 1),
+    caller: random.weighted(choices.callers),
+    instance: random.between(0, choices.instances - 1),
     model: model.id,
     endpoint,
     streamed,
@@ -69,56 +69,65 @@ export function drawWish(number: number, menu: Menu, random: Random): Wish {
         ? { messages: [{ role: 'user', content: prompt }] }
         : { prompt: prompts.length === 1 ? prompt : prompts }),
       ...(bound === null ? {} : { max_tokens: bound }),
-      ...(choices === 1 ? {} : { n: choices }),
+      ...(n === 1 ? {} : { n }),
       ...(streamed ? { stream: true } : {}),
       ...(streamed && random.chance(0.5) ? { stream_options: { include_usage: true } } : {}),
     },
     promptTokens: prompts.reduce((sum, text) => sum + Math.ceil(text.length / 4), 0),
     completionTokens,
-    charged: null,
+    expectedUsage: null,
     directive: fault.name,
-    hangUp: drawHangUp(streamed, completionTokens, random),
+    disconnect: randomDisconnect(streamed, completionTokens, random),
   };
 }
 
-function drawBomb(number: number, model: string, menu: Menu, random: Random): Wish {
-  const content = scripted(BOMB.draw());
+function randomCrashRequest(
+  number: number,
+  model: string,
+  choices: RequestChoices,
+  random: Random,
+): TortureRequest {
+  const content = scripted(CRASH.draw());
   const streamed = random.chance(0.5);
   return {
     clientRequestId: `torture-${number}`,
-    caller: random.weighted(menu.callers),
-    copy: random.between(0, menu.copies - 1),
+    caller: random.weighted(choices.callers),
+    instance: random.between(0, choices.instances - 1),
     model,
     endpoint: 'chat',
     streamed,
     body: { model, messages: [{ role: 'user', content }], ...(streamed ? { stream: true } : {}) },
     promptTokens: Math.ceil(content.length / 4),
     completionTokens: 3,
-    charged: null,
-    directive: BOMB.name,
-    hangUp: null,
+    expectedUsage: null,
+    directive: CRASH.name,
+    disconnect: null,
   };
 }
 
-/** The lying replica lies to every second request that is drawn for it. */
-function drawForLiar(number: number, menu: Menu, random: Random): Wish {
+/** Half of the requests to this replica select a false usage. */
+function randomFalseUsageRequest(number: number, choices: RequestChoices, random: Random): TortureRequest {
   const streamed = random.chance(0.65);
   const words = random.between(1, MOST_TOKENS);
-  const wish = wishForLie({
+  const request = falseUsageRequest({
     id: `torture-${number}`,
-    caller: random.weighted(menu.callers),
-    copy: random.between(0, menu.copies - 1),
+    caller: random.weighted(choices.callers),
+    instance: random.between(0, choices.instances - 1),
     endpoint: random.chance(0.7) ? 'chat' : 'text',
     streamed,
-    lie: random.chance(0.5) ? random.pick(LIE_NAMES) : 'none',
+    usage: random.chance(0.5) ? random.pick(FALSE_USAGE_NAMES) : 'correct',
     words,
     spareTokens: random.between(0, 20),
   });
-  return { ...wish, hangUp: drawHangUp(streamed, words, random) };
+  return { ...request, disconnect: randomDisconnect(streamed, words, random) };
 }
 
-/** One request of ten is given up, at any moment from its sending to its last token. */
-function drawHangUp(streamed: boolean, completionTokens: number, random: Random): HangUp | null {
+/** One in ten requests is aborted, at a random moment between sending and the last token. */
+function randomDisconnect(
+  streamed: boolean,
+  completionTokens: number,
+  random: Random,
+): DisconnectPoint | null {
   if (!random.chance(0.1)) return null;
   if (streamed && random.chance(0.7)) return { afterTokens: random.between(0, completionTokens) };
   return { afterMs: random.between(0, 600) };

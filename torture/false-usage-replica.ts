@@ -1,0 +1,82 @@
+import { once } from 'node:events';
+import { createServer, type ServerResponse } from 'node:http';
+import { FALSE_USAGE_MODEL } from './configuration.ts';
+import { FALSE_USAGES, parseScript, type FalseUsage, type ReplicaScript } from './false-usage.ts';
+
+const CONTEXT_TOKENS = 4096;
+
+/** The fields of requests that the replica reads. */
+interface RequestBody {
+  stream?: boolean;
+  prompt?: string;
+  messages?: { content: string }[];
+}
+
+/** Starts a replica in vLLM's dialect that reports the usage that its prompts select. */
+export async function startFalseUsageReplica(port: number): Promise<AsyncDisposable> {
+  const server = createServer((request, response) => {
+    const parts: Buffer[] = [];
+    request.on('data', (part: Buffer) => parts.push(part));
+    request.on('end', () => {
+      if (request.url === '/health') return response.end();
+      if (request.url === '/v1/models')
+        return response.end(
+          JSON.stringify({ data: [{ id: FALSE_USAGE_MODEL, max_model_len: CONTEXT_TOKENS }] }),
+        );
+      // The service sends JSON objects.
+      const body = JSON.parse(Buffer.concat(parts).toString()) as RequestBody;
+      const script = parseScript(body.prompt ?? body.messages?.at(-1)?.content ?? '');
+      if (body.stream) return void sendStream(response, script, body.messages !== undefined);
+      return sendBody(response, script, body.messages !== undefined);
+    });
+  });
+  server.listen(port, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((closed) => server.close(closed));
+    },
+  };
+}
+
+function sendBody(response: ServerResponse, script: ReplicaScript, isChat: boolean): void {
+  const content = word(script.wordBytes).repeat(script.words);
+  const fields = isChat ? { message: { content } } : { text: content };
+  const usage = FALSE_USAGES[script.usage].report(script.words, 'total');
+  response.end(JSON.stringify({ choices: [{ index: 0, ...fields, finish_reason: 'stop' }], usage }));
+}
+
+/** Sends one frame per token with the usage so far, like vLLM with `continuous_usage_stats`. */
+async function sendStream(response: ServerResponse, script: ReplicaScript, isChat: boolean): Promise<void> {
+  const content = word(script.wordBytes);
+  const falseUsage: FalseUsage = FALSE_USAGES[script.usage];
+  const frame = (text: string, finish: string | null) => ({
+    choices: [{ index: 0, ...(isChat ? { delta: { content: text } } : { text }), finish_reason: finish }],
+  });
+  const closed = new AbortController();
+  response.once('close', () => closed.abort());
+  response.writeHead(200, { 'content-type': 'text/event-stream' });
+  for (let index = 1; index <= script.words; index++) {
+    const usage = falseUsage.report(index, 'token');
+    const hasRoom = response.write(`data: ${JSON.stringify({ ...frame(content, null), usage })}\n\n`);
+    if (!hasRoom && !(await drained(response, closed.signal))) return;
+  }
+  const finish = { ...frame('', 'stop'), usage: falseUsage.report(script.words, 'finish') };
+  const total = { choices: [], usage: falseUsage.report(script.words, 'total') };
+  const last = falseUsage.finishLast ? [total, finish] : [finish, total];
+  response.end(`${last.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join('')}data: [DONE]\n\n`);
+}
+
+/** Waits until the buffer has room. Resolves with false if the service has closed the connection. */
+async function drained(response: ServerResponse, signal: AbortSignal): Promise<boolean> {
+  return await once(response, 'drain', { signal }).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** Returns a token of this length: a word and a space. */
+function word(bytes: number): string {
+  return `${'w'.repeat(bytes - 1)} `;
+}
