@@ -1,9 +1,8 @@
-import { spawn, type ChildProcess } from 'node:child_process';
+import { spawn, type ChildProcess, type SpawnOptions } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 import type { KeyClock } from '../src/accounts/keys.ts';
 import { prepareHome } from '../src/config/home.ts';
@@ -14,10 +13,10 @@ import { openLog } from '../src/log.ts';
 import { isReady } from '../src/routing/readiness.ts';
 import { Service } from '../src/service.ts';
 
-/** The model that the scripted engine plays in tests. */
+/** The scripted model. */
 export const MODEL = 'test/scripted';
 
-/** A configuration with that model; `engine` are the scripted engine's own options. */
+/** Returns a configuration with the scripted model; `engine` has its options. */
 export function scriptedYaml(engine: object = {}, rest = ''): string {
   return `models:\n  - id: ${MODEL}\n    engine:\n      file: 'scripted:${JSON.stringify(engine)}'\n${rest}`;
 }
@@ -26,25 +25,25 @@ export interface OpenedService extends AsyncDisposable {
   service: Service;
   url: string;
   home: string;
-  /** With it a command works on the same home. */
+  /** The environment for commands on the same data directory. */
   env: NodeJS.ProcessEnv;
-  /** Everything written to the log so far. */
+  /** Returns the log so far. */
   log(): string;
 }
 
 export interface TestService extends OpenedService {
-  /** A key that callers may use. */
+  /** A caller key. */
   key: string;
 }
 
-/** A folder that goes away with the test. */
+/** Creates a directory that is removed when disposed. */
 export async function temporaryFolder(): Promise<{ path: string } & AsyncDisposable> {
   const path = await mkdtemp(join(tmpdir(), 'sluice-test-'));
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) };
 }
 
-/** A clock that stands still until a test moves it. */
-export class HeldClock implements KeyClock {
+/** A clock that only a test advances. */
+export class ManualClock implements KeyClock {
   unix = Date.now();
   up = 0;
   now = () => this.unix;
@@ -56,13 +55,13 @@ export class HeldClock implements KeyClock {
   }
 }
 
-/** scrypt would take most of the processor time of every test that signs somebody in. */
+/** Replaces scrypt, which would take most of the CPU time of tests that sign in. */
 const CHEAP_PASSWORDS: PasswordHasher = {
   hash: async (password) => createHash('sha256').update(password).digest('hex'),
   verify: async (hash, password) => hash === createHash('sha256').update(password).digest('hex'),
 };
 
-/** Starts the service in this process, on a free port and a fresh home, and waits until it is ready. */
+/** Starts a service in this process with a new data directory, and waits until it is ready. */
 export async function startService(
   yaml = scriptedYaml(),
   env: NodeJS.ProcessEnv = {},
@@ -77,7 +76,7 @@ export async function startService(
   return { ...opened, key: key.reveal(), [Symbol.asyncDispose]: () => kept.disposeAsync() };
 }
 
-/** As `startService`, without waiting for its models and without any key: as a first start leaves it. */
+/** Starts a service like `startService`, but without a key and without waiting for its models. */
 export async function openService(
   yaml = scriptedYaml(),
   env: NodeJS.ProcessEnv = {},
@@ -118,7 +117,7 @@ export async function openService(
   };
 }
 
-/** Resolves when the service can generate; rejects when one of its models never will. */
+/** Waits until the service is ready. Rejects if a model cannot be loaded. */
 export async function ready(service: Service): Promise<void> {
   for (;;) {
     const models = service.router.overview();
@@ -130,15 +129,15 @@ export async function ready(service: Service): Promise<void> {
   }
 }
 
-/** What takes longer than this never comes, in milliseconds: a test that waits for it fails and says so. */
+/** Timeout of `until`, in milliseconds. */
 const LONGEST_WAIT_MS = 120_000;
 
-/** Waits until `condition` holds. Looks less often the longer it waits: a look may cost a request or a query. */
+/** Polls until the condition is true, with growing intervals because a check can cost a request or a query. */
 export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   const since = performance.now();
   while (!(await condition())) {
     const waitedMs = performance.now() - since;
-    if (waitedMs > LONGEST_WAIT_MS) throw new Error(`it never came that ${String(condition)}`);
+    if (waitedMs > LONGEST_WAIT_MS) throw new Error(`timed out: ${String(condition)}`);
     await nextTurn(Math.min(50, Math.max(5, waitedMs / 10)));
   }
 }
@@ -147,8 +146,8 @@ function nextTurn(ms = 5): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
-/** Blocks this process, and the service in it, as a suspended or starved one is. */
-export function standStill(ms: number): void {
+/** Blocks this process, and the service in it, as if it were suspended. */
+export function blockProcess(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }
 
@@ -160,14 +159,14 @@ export interface ServiceProcess extends AsyncDisposable {
   env: NodeJS.ProcessEnv;
   stdout(): string;
   stderr(): string;
-  /** Exit code, or the signal that ended it. */
+  /** Resolves with the exit code, or the signal that ended the process. */
   ended: Promise<number | NodeJS.Signals>;
 }
 
-/** The program, to be run by Node. */
+/** The source file of the program. */
 export const MAIN = join(import.meta.dirname, '..', 'src', 'main.ts');
 
-/** Starts `sluice serve` as a process of its own and waits until it listens; it need not be ready yet. */
+/** Starts `sluice serve` as a child process and waits until it listens. It may not be ready yet. */
 export async function spawnService(
   yaml = scriptedYaml(),
   env: NodeJS.ProcessEnv = {},
@@ -186,55 +185,76 @@ export async function spawnService(
     child.kill('SIGKILL');
     await ended;
   });
-  let stdout = '';
-  let stderr = '';
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
-  const url = new Promise<string>((resolve, reject) => {
-    createInterface({ input: child.stdout }).on('line', (line) => {
-      stdout += `${line}\n`;
-      const listens = /is listening on (\S+)/.exec(line)?.[1];
-      if (listens) resolve(listens);
-    });
-    void ended.then((how) => reject(new Error(`the service ended with ${how}:\n${stdout}${stderr}`)));
-  });
-  const found = await url;
+  const output = collectOutput(child);
+  const url = await listeningUrl(child, output);
   const kept = owned.move();
   return {
     child,
-    url: found,
+    url,
     home,
     env: all,
-    stdout: () => stdout,
-    stderr: () => stderr,
+    stdout: () => output.stdout,
+    stderr: () => output.stderr,
     ended,
     [Symbol.asyncDispose]: () => kept.disposeAsync(),
   };
 }
 
-export interface Ended {
-  /** Exit code; 1 where a signal ended it. */
-  code: number;
+/** What a process printed. */
+export interface ProcessOutput {
   stdout: string;
   stderr: string;
 }
 
-/** Runs `sluice` with these arguments to its end. */
-export function runCli(args: readonly string[], env: NodeJS.ProcessEnv): Promise<Ended> {
+/** Collects the output of a child process in the returned object. */
+export function collectOutput({ stdout, stderr }: ChildProcess): ProcessOutput {
+  const output = { stdout: '', stderr: '' };
+  stdout?.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
+  stderr?.setEncoding('utf8').on('data', (text: string) => (output.stderr += text));
+  return output;
+}
+
+/** Resolves with the URL that a starting service prints. Rejects with its output if it ends before that. */
+export function listeningUrl(child: ChildProcess, output = collectOutput(child)): Promise<string> {
+  return new Promise((resolve, reject) => {
+    child.stdout?.on('data', () => {
+      const url = /is listening on (\S+)\n/.exec(output.stdout)?.[1];
+      if (url !== undefined) resolve(url);
+    });
+    child.once('error', reject).once('close', (code, signal) => {
+      reject(new Error(`the service ended with ${signal ?? code}:\n${output.stdout}${output.stderr}`));
+    });
+  });
+}
+
+export interface ProcessResult extends ProcessOutput {
+  /** Exit code; 1 after a signal. */
+  code: number;
+}
+
+/** Runs `sluice` with these arguments. */
+export function runCli(args: readonly string[], env: NodeJS.ProcessEnv): Promise<ProcessResult> {
   return run(process.execPath, [MAIN, ...args], env);
 }
 
-/** Runs a program to its end. */
-export async function run(program: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<Ended> {
-  const child = spawn(program, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
-  let stdout = '';
-  let stderr = '';
-  child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
-  const code = await new Promise<number>((resolve) => child.once('close', (exit) => resolve(exit ?? 1)));
-  return { code, stdout, stderr };
+/** Runs a program until it exits. Rejects if it cannot be started. */
+export async function run(
+  program: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv,
+  { input = '', ...options }: SpawnOptions & { input?: string } = {},
+): Promise<ProcessResult> {
+  const child = spawn(program, args, { ...options, env, stdio: 'pipe' });
+  // A program may exit before it reads its input.
+  child.stdin.on('error', () => {}).end(input);
+  const output = collectOutput(child);
+  const code = await new Promise<number>((resolve, reject) => {
+    child.once('error', reject).once('close', (exit) => resolve(exit ?? 1));
+  });
+  return { ...output, code };
 }
 
-/** Calls the service with its test key; `body` is sent as JSON, or as it is where it is a string. */
+/** Sends a POST request with the test key. A body that is not a string is sent as JSON. */
 export function post(
   test: TestService,
   path: string,
@@ -248,30 +268,34 @@ export function post(
   });
 }
 
-/** A chat request of one user message to the scripted model. */
+/** Returns the body of a chat request with one user message for the scripted model. */
 export function chat(content: string, fields: object = {}): object {
   return { model: MODEL, messages: [{ role: 'user', content }], ...fields };
 }
 
-/** What the engine of the first embedded model says of itself. */
+/** Returns the health of the first embedded engine. */
 export function engineHealth({ service }: TestService): Promise<EngineHealth> {
   const [model] = service.models;
   if (!model) throw new Error('no model is embedded');
   return model.engine.health(AbortSignal.timeout(5000));
 }
 
-/** Resolves when no request runs or waits, neither here nor in the engine: everything was given back. */
-export async function atRest(test: TestService): Promise<void> {
+/** Waits until no request is queued or running, in the service and in all its engines. */
+export async function untilIdle({ service }: TestService): Promise<void> {
   await until(async () => {
-    const { slotsInUse, queued } = await engineHealth(test);
-    const counts = test.service.router.overview().map(({ waiting, replicas }) => {
-      return waiting + replicas.reduce((sum, { inFlight }) => sum + inFlight, 0);
-    });
-    return slotsInUse === 0 && queued === 0 && counts.every((count) => count === 0);
+    const engines = await Promise.all(
+      service.models.map(({ engine }) => engine.health(AbortSignal.timeout(5000))),
+    );
+    return (
+      engines.every(({ slotsInUse, queued }) => slotsInUse === 0 && queued === 0) &&
+      service.router
+        .overview()
+        .every(({ waiting, replicas }) => waiting === 0 && replicas.every(({ inFlight }) => inFlight === 0))
+    );
   });
 }
 
-/** The lines of the request log so far. */
+/** Returns the lines of the request log so far. */
 export function requestLog(test: TestService): Record<string, unknown>[] {
   const lines = test
     .log()

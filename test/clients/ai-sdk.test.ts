@@ -13,7 +13,6 @@ import {
   KILLABLE,
   REAL,
   SCRIPTED,
-  waitForFreeSlots,
   startForClients,
   TOO_LARGE,
   TOO_LONG,
@@ -21,6 +20,7 @@ import {
   recordingFetch,
   WITH_MODEL,
 } from './fixture.ts';
+import { untilIdle } from '../harness.ts';
 
 const service = await startForClients();
 after(() => service[Symbol.asyncDispose]());
@@ -109,13 +109,13 @@ describe('the AI SDK, when a request is aborted', () => {
     }
     assert.ok(types.includes('text-delta'));
     assert.equal(types.at(-1), 'abort');
-    await waitForFreeSlots(service);
+    await untilIdle(service);
   });
 
   test('a timeout of the library frees the slot', async () => {
     const prompt = scripted({ prefillMs: FOREVER });
     await assert.rejects(generateText({ model, prompt, timeout: 200, ...ONCE }), { name: 'TimeoutError' });
-    await waitForFreeSlots(service);
+    await untilIdle(service);
   });
 });
 

@@ -1,6 +1,6 @@
 import { DEFAULT_MODEL_ID } from '../../src/config/schema.ts';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
-import { HeldClock, startService, until, type TestService } from '../harness.ts';
+import { ManualClock, startService, until, type TestService, untilIdle } from '../harness.ts';
 import { Management } from '../management.ts';
 
 /** A scripted model with one slot and a queue of one request. */
@@ -56,7 +56,7 @@ export async function limitedKeys(test: TestService): Promise<LimitedKeys> {
 
 export interface ServiceForClients extends TestService {
   /** The clock of the limits, which only tests advance. */
-  clock: HeldClock;
+  clock: ManualClock;
 }
 
 /** Starts a service with these models. */
@@ -67,7 +67,7 @@ export async function startForClients(): Promise<ServiceForClients> {
     model(KILLABLE, { file: 'scripted:{"loadMs":300}' }),
     ...(file === undefined ? [] : [model(REAL, { file, slots: 2, contextTokens: 512, threads: 1 })]),
   ];
-  const clock = new HeldClock();
+  const clock = new ManualClock();
   const service = await startService(`models:\n${models.join('')}${LIMITS}`, {}, clock);
   return { ...service, clock };
 }
@@ -79,20 +79,6 @@ function model(id: string, engine: object): string {
 /** Returns a user message with this text, or with a directive to the scripted engine. */
 export function userMessage(content: string | Directive): [{ role: 'user'; content: string }] {
   return [{ role: 'user', content: typeof content === 'string' ? content : scripted(content) }];
-}
-
-/** Waits until no request is running or waiting. */
-export async function waitForFreeSlots({ service }: TestService): Promise<void> {
-  await until(async () => {
-    const healths = await Promise.all(
-      service.models.map(({ engine }) => engine.health(AbortSignal.timeout(5000))),
-    );
-    const waiting = service.router.overview().map((entry) => entry.waiting);
-    return (
-      healths.every(({ slotsInUse, queued }) => slotsInUse === 0 && queued === 0) &&
-      waiting.every((n) => n === 0)
-    );
-  });
 }
 
 /** Occupies the slot and the queue of the scripted model, so that the next request is refused. */
@@ -116,7 +102,7 @@ export async function fillQueue(test: TestService): Promise<AsyncDisposable> {
       stop.abort();
       // This reference keeps the garbage collector from cancelling the response.
       await Promise.allSettled([running, waiting]);
-      await waitForFreeSlots(test);
+      await untilIdle(test);
     },
   };
 }

@@ -14,7 +14,6 @@ import {
   KILLABLE,
   REAL,
   SCRIPTED,
-  waitForFreeSlots,
   startForClients,
   TOO_LARGE,
   TOO_LONG,
@@ -22,6 +21,7 @@ import {
   recordingFetch,
   WITH_MODEL,
 } from './fixture.ts';
+import { untilIdle } from '../harness.ts';
 
 const service = await startForClients();
 after(() => service[Symbol.asyncDispose]());
@@ -92,20 +92,20 @@ describe('LangChain, when a request is aborted', () => {
     };
     await assert.rejects(read(), /abort/i);
     assert.notEqual(text, '');
-    await waitForFreeSlots(service);
+    await untilIdle(service);
   });
 
   test('leaving the loop frees the slot', async () => {
     for await (const { content } of await chat.stream(scripted({ tokens: 1000, tokenMs: 5 }))) {
       if (content !== '') break;
     }
-    await waitForFreeSlots(service);
+    await untilIdle(service);
   });
 
   test('a timeout of the library frees the slot', async () => {
     const call = open({ timeout: 200 }).invoke(scripted({ prefillMs: FOREVER }));
     await assert.rejects(call, { name: 'TimeoutError' });
-    await waitForFreeSlots(service);
+    await untilIdle(service);
   });
 });
 

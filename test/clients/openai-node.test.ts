@@ -24,7 +24,6 @@ import {
   REAL,
   userMessage,
   SCRIPTED,
-  waitForFreeSlots,
   startForClients,
   TOO_LARGE,
   TOO_LONG,
@@ -32,6 +31,7 @@ import {
   recordingFetch,
   WITH_MODEL,
 } from './fixture.ts';
+import { untilIdle } from '../harness.ts';
 
 type ClientOptions = ConstructorParameters<typeof OpenAI>[0];
 type ChatFields = Partial<OpenAI.ChatCompletionCreateParamsNonStreaming>;
@@ -142,7 +142,7 @@ describe('openai for Node, with the real model', WITH_MODEL, () => {
       stream: true,
     });
     for await (const chunk of stream) if (chunk.choices[0]?.delta.content) break;
-    await waitForFreeSlots(service);
+    await untilIdle(service);
   });
 });
 
@@ -161,7 +161,7 @@ describe('openai for Node, when a request is aborted', () => {
       if (text !== '') stop.abort();
     }
     assert.notEqual(text, '');
-    await waitForFreeSlots(service);
+    await untilIdle(service);
   });
 
   test('an abort before the first byte frees the slot', async () => {
@@ -172,7 +172,7 @@ describe('openai for Node, when a request is aborted', () => {
     );
     stop.abort();
     await assert.rejects(call, APIUserAbortError);
-    await waitForFreeSlots(service);
+    await untilIdle(service);
   });
 
   test('a timeout of the library frees the slot', async () => {
@@ -181,7 +181,7 @@ describe('openai for Node, when a request is aborted', () => {
       createChat({ messages: userMessage({ prefillMs: FOREVER }) }, withTimeout),
       APIConnectionTimeoutError,
     );
-    await waitForFreeSlots(service);
+    await untilIdle(service);
   });
 });
 

@@ -7,7 +7,8 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, describe, test } from 'node:test';
 import { ONE_WORD } from '../default-model.ts';
-import { fillQueue, killEngine, limitedKeys, REAL, startForClients, waitForFreeSlots } from './fixture.ts';
+import { fillQueue, killEngine, limitedKeys, REAL, startForClients } from './fixture.ts';
+import { untilIdle } from '../harness.ts';
 
 const python = process.env.SLUICE_TEST_PYTHON;
 const SCRIPT = join(import.meta.dirname, 'openai_python.py');
@@ -25,7 +26,7 @@ describe('openai for Python', { skip: python === undefined && 'SLUICE_TEST_PYTHO
     '/fill': async () => void (full = await fillQueue(service)),
     '/release': async () => full?.[Symbol.asyncDispose](),
     '/kill': () => killEngine(service),
-    '/slots-free': () => waitForFreeSlots(service),
+    '/slots-free': () => untilIdle(service),
   };
   const control = createServer((request, response) => {
     const result = controls[request.url ?? '']?.() ?? Promise.reject(new Error('unknown control'));

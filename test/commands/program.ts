@@ -1,41 +1,30 @@
 import { spawn, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
 import type { TestContext } from 'node:test';
+import { MAIN, runCli, type ProcessResult } from '../harness.ts';
 
-export interface Ended {
-  code: number | null;
-  stdout: string;
-  stderr: string;
+/** The environment of the program: `env`, and of this process only the path and the compile cache. */
+function cleanEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const { PATH, NODE_COMPILE_CACHE } = process.env;
+  return { PATH, NODE_COMPILE_CACHE, NO_COLOR: '1', ...env };
 }
 
-const MAIN = join(import.meta.dirname, '../../src/main.ts');
-
-/** Starts the program as a user does. Of this process's environment it gets the path and the cache of compiled code. */
+/** Starts the program with a clean environment. */
 export function start(args: readonly string[], env: NodeJS.ProcessEnv = {}): ChildProcess {
-  const { PATH, NODE_COMPILE_CACHE } = process.env;
   return spawn(process.execPath, [MAIN, ...args], {
-    env: { PATH, NODE_COMPILE_CACHE, NO_COLOR: '1', ...env },
+    env: cleanEnvironment(env),
     stdio: ['ignore', 'pipe', 'pipe'],
   });
 }
 
-/** Runs the program to its end. */
-export async function run(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Ended> {
-  const child = start(args, env);
-  const [stdout, stderr, ended] = await Promise.all([
-    child.stdout ? text(child.stdout) : '',
-    child.stderr ? text(child.stderr) : '',
-    once(child, 'exit'),
-  ]);
-  const [code]: unknown[] = ended;
-  return { code: typeof code === 'number' ? code : null, stdout, stderr };
+/** Runs the program with a clean environment until it exits. */
+export function run(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<ProcessResult> {
+  return runCli(args, cleanEnvironment(env));
 }
 
-/** A folder that goes away with the test. */
+/** Creates a directory that is removed after the test. */
 export function folder(context: TestContext): string {
   const path = mkdtempSync(join(tmpdir(), 'sluice-commands-'));
   context.after(() => rmSync(path, { recursive: true, force: true }));

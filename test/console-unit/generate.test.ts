@@ -3,7 +3,7 @@ import { after, mock, test } from 'node:test';
 import { ApiError } from '../../console/src/api/client.ts';
 import { generate, type GenerateCall, type GenerateEvent } from '../../console/src/api/generate.ts';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
-import { atRest, chat, MODEL, startService } from '../harness.ts';
+import { untilIdle, chat, MODEL, startService } from '../harness.ts';
 
 const service = await startService();
 after(() => service[Symbol.asyncDispose]());
@@ -158,12 +158,12 @@ test('an abort throws its reason, and the service stops generating', async () =>
     },
     { message: 'enough' },
   );
-  await atRest(service);
+  await untilIdle(service);
 });
 
 test('a consumer that stops early closes the connection', async () => {
   for await (const event of generate(ask({ tokens: 1_000_000, tokenMs: 5 }))) {
     if (event.type === 'text') break;
   }
-  await atRest(service);
+  await untilIdle(service);
 });

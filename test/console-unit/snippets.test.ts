@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
-import { text } from 'node:stream/consumers';
+import { spawnSync } from 'node:child_process';
 import { after, before, describe, test } from 'node:test';
 import { curl } from '../../console/src/snippets/curl.ts';
 import { literal, JSON_SYNTAX, PYTHON, TYPESCRIPT } from '../../console/src/snippets/literal.ts';
 import { KEY_VARIABLE, samplesOf, type Sample } from '../../console/src/snippets/samples.ts';
 import { ROOT } from '../docs/markdown.ts';
-import { MODEL, startService, type TestService } from '../harness.ts';
+import { MODEL, run, startService, type ProcessResult, type TestService } from '../harness.ts';
 
 const python = process.env.SLUICE_TEST_PYTHON ?? 'python3';
 const WITH_CURL = { skip: fails('curl', '--version') && 'no curl' };
@@ -51,14 +50,14 @@ describe('literals', () => {
 
   test('TypeScript has the same value', async () => {
     const program = `process.stdout.write(JSON.stringify(${literal(NESTED, TYPESCRIPT)}));`;
-    const { code, stdout, stderr } = await run([process.execPath, '--input-type=module', '-'], program);
+    const { code, stdout, stderr } = await runInput([process.execPath, '--input-type=module', '-'], program);
     assert.equal(code, 0, stderr);
     assert.equal(stdout, JSON.stringify(NESTED));
   });
 
   test('Python has the same value', WITH_PYTHON, async () => {
     const program = `import json\nprint(json.dumps(${literal(NESTED, PYTHON)}))`;
-    const { code, stdout, stderr } = await run([python, '-'], program);
+    const { code, stdout, stderr } = await runInput([python, '-'], program);
     assert.equal(code, 0, stderr);
     assert.deepEqual(JSON.parse(stdout), JSON.parse(JSON.stringify(NESTED)));
   });
@@ -66,7 +65,7 @@ describe('literals', () => {
   test('the shell passes the same body to curl', WITH_CURL, async () => {
     const command = curl({ method: 'POST', url: 'http://x/v1', key: null, body: NESTED });
     const program = `curl() { printf '%s' "\${@: -1}"; }\n${command}`;
-    const { code, stdout, stderr } = await run(['bash', '-eu', '-s'], program);
+    const { code, stdout, stderr } = await runInput(['bash', '-eu', '-s'], program);
     assert.equal(code, 0, stderr);
     assert.deepEqual(JSON.parse(stdout), JSON.parse(JSON.stringify(NESTED)));
   });
@@ -174,31 +173,22 @@ describe('executed samples', () => {
   }
 });
 
-function runSample({ language, text }: Sample, key: string): Promise<Ended> {
+function runSample({ language, text }: Sample, key: string): Promise<ProcessResult> {
   const program = {
     curl: ['bash', '-euo', 'pipefail', '-s'],
     Python: [python, '-'],
     TypeScript: [process.execPath, '--input-type=module-typescript', '-'],
   }[language];
-  return run(program, text, { SLUICE_API_KEY: key });
+  return runInput(program, text, { SLUICE_API_KEY: key });
 }
 
-interface Ended {
-  code: number | null;
-  stdout: string;
-  stderr: string;
-}
-
-async function run([program = '', ...args]: readonly string[], input: string, env = {}): Promise<Ended> {
+function runInput(
+  [program = '', ...args]: readonly string[],
+  input: string,
+  env = {},
+): Promise<ProcessResult> {
   // Bare imports are resolved from the working directory.
-  const child = spawn(program, args, { cwd: ROOT, env: { ...process.env, ...env } });
-  const ended = new Promise<number | null>((resolve, reject) => {
-    child.once('error', reject);
-    child.once('close', resolve);
-  });
-  child.stdin.end(input);
-  const [stdout, stderr, code] = await Promise.all([text(child.stdout), text(child.stderr), ended]);
-  return { code, stdout, stderr };
+  return run(program, args, { ...process.env, ...env }, { cwd: ROOT, input });
 }
 
 function fails(program: string, ...args: string[]): boolean {

@@ -1,16 +1,23 @@
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { DEFAULT_MODEL_ID } from '../../src/config/schema.ts';
-import { runCli, startService, temporaryFolder, type TestService } from '../harness.ts';
+import {
+  run,
+  runCli,
+  startService,
+  temporaryFolder,
+  type ProcessResult,
+  type TestService,
+} from '../harness.ts';
 import { blocksOf, PAGES, readPage, ROOT, snippetsOf, type Snippet } from './markdown.ts';
 
-/** What the snippets say, and what stands in its place while they run here. */
+/** The base URL in the snippets, replaced by that of the test service. */
 const BASE_URL = 'http://127.0.0.1:8080';
 
-/** The names of all snippets, so that none is lost with a marker that was mistyped. */
+/** The names of all snippets, to detect mistyped markers. */
 const EXPECTED = [
   'readme-curl',
   'readme-python',
@@ -36,7 +43,7 @@ before(async () => {
 });
 after(() => service[Symbol.asyncDispose]());
 
-test('every marked snippet is found, and each that calls the service is marked', () => {
+test('all expected snippets are marked', () => {
   assert.deepEqual(
     snippets.map(({ name }) => name),
     EXPECTED,
@@ -44,20 +51,16 @@ test('every marked snippet is found, and each that calls the service is marked',
 });
 
 for (const snippet of snippets) {
-  const missing = missingFor(snippet);
-  test(
-    `${snippet.page}: the snippet ${snippet.name} runs and prints an answer`,
-    { skip: missing },
-    async () => {
-      const { code, stdout, stderr } = await run(snippet);
-      assert.equal(code, 0, `${stdout}\n${stderr}`);
-      const expected = EXPECTATIONS[snippet.name] ?? /\w+ \w+ \w+/;
-      assert.match(stdout, expected, stderr);
-    },
-  );
+  const skip = missingProgram(snippet);
+  test(`${snippet.page}: the snippet ${snippet.name} runs and prints the response`, { skip }, async () => {
+    const { code, stdout, stderr } = await runSnippet(snippet);
+    assert.equal(code, 0, `${stdout}\n${stderr}`);
+    const expected = EXPECTATIONS[snippet.name] ?? /\w+ \w+ \w+/;
+    assert.match(stdout, expected, stderr);
+  });
 }
 
-test('every YAML block is a configuration that config check accepts', async () => {
+test('config check accepts every YAML block', async () => {
   await using folder = await temporaryFolder();
   const blocks = PAGES.flatMap((page) => blocksOf(readPage(page), 'yaml').map((code) => ({ page, code })));
   assert.ok(blocks.length > 8);
@@ -75,7 +78,7 @@ test('every YAML block is a configuration that config check accepts', async () =
   }
 });
 
-/** What a snippet must print where the words of the scripted engine alone are not enough. */
+/** The expected output of snippets that print more than the text of the scripted engine. */
 const EXPECTATIONS: Readonly<Record<string, RegExp>> = {
   'readme-curl': /"object":"chat.completion"/,
   'quick-start-curl': /data: \[DONE\]/,
@@ -90,8 +93,8 @@ const EXPECTATIONS: Readonly<Record<string, RegExp>> = {
   'node-json': /\{ city: '.*', capital: (true|false) \}/,
 };
 
-/** Why a snippet cannot run on this machine; false where it can, or where a run may skip nothing. */
-function missingFor({ language }: Snippet): string | false {
+/** Returns why a snippet cannot run on this machine; false if it can, or if `CI` does not allow skipping. */
+function missingProgram({ language }: Snippet): string | false {
   if (process.env.CI) return false;
   if (language === 'python') {
     const { status } = spawnSync(python(), ['-c', 'import openai']);
@@ -105,7 +108,7 @@ function python(): string {
   return process.env.SLUICE_TEST_PYTHON ?? 'python3';
 }
 
-function run({ language, code }: Snippet): Promise<{ code: number | null; stdout: string; stderr: string }> {
+function runSnippet({ language, code }: Snippet): Promise<ProcessResult> {
   const [program = '', ...args] =
     {
       sh: ['bash', '-euo', 'pipefail', '-s'],
@@ -113,15 +116,6 @@ function run({ language, code }: Snippet): Promise<{ code: number | null; stdout
       ts: [process.execPath, '--input-type=module-typescript', '-'],
     }[language] ?? [];
   const env = { ...process.env, SLUICE_API_KEY: service.key };
-  // Bare imports are looked up from the working folder.
-  const child = spawn(program, args, { cwd: ROOT, env });
-  let stdout = '';
-  let stderr = '';
-  child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
-  child.stdin.end(code.replaceAll(BASE_URL, service.url));
-  return new Promise((resolve, reject) => {
-    child.once('error', reject);
-    child.once('close', (exit) => resolve({ code: exit, stdout, stderr }));
-  });
+  // Bare imports are resolved from the working directory.
+  return run(program, args, env, { cwd: ROOT, input: code.replaceAll(BASE_URL, service.url) });
 }

@@ -7,7 +7,7 @@ import { openDatabase, type Database } from '../../src/database/database.ts';
 import { scripted } from '../../src/engine/scripted/options.ts';
 import {
   chat,
-  HeldClock,
+  ManualClock,
   scriptedYaml,
   spawnService,
   startService,
@@ -183,7 +183,7 @@ async function ask(url: string, { key }: Caller): Promise<WireResponse> {
 /** A service whose polls and clocks stand still until the test moves them, and another process's way to its database. */
 class Watched implements AsyncDisposable {
   readonly test: TestService;
-  readonly clock: HeldClock;
+  readonly clock: ManualClock;
   readonly manager: Management;
   readonly elsewhere: Database;
   readonly #owned: AsyncDisposable;
@@ -204,7 +204,7 @@ class Watched implements AsyncDisposable {
     const place = owned.use(await kind.place());
     t.mock.timers.enable({ apis: ['setInterval'] });
     owned.defer(() => t.mock.timers.reset());
-    const clock = new HeldClock();
+    const clock = new ManualClock();
     const service = owned.use(await startService(PLANS, place.env, clock));
     const manager = await Management.of(service);
     const elsewhere = owned.use(await openDatabase(place));

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { scripted } from '../../src/engine/scripted/options.ts';
-import { atRest, chat, requestLog, scriptedYaml, startService, until } from '../harness.ts';
+import { untilIdle, chat, requestLog, scriptedYaml, startService, until } from '../harness.ts';
 import { Management } from '../management.ts';
 import { assertError, exchange, requestText, Wire } from './wire.ts';
 
@@ -81,7 +81,7 @@ test('a body counts while its generation is running', async () => {
   wire.socket.destroy();
   await until(() => requestLog(service).length > before);
   await until(() => served(first));
-  await atRest(service);
+  await untilIdle(service);
 });
 
 test('the body of a request to an unknown path is not stored', async () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { scripted } from '../../src/engine/scripted/options.ts';
-import { atRest, chat, scriptedYaml, startService } from '../harness.ts';
+import { untilIdle, chat, scriptedYaml, startService } from '../harness.ts';
 import { requestText, Wire } from './wire.ts';
 
 const service = await startService(scriptedYaml({}));
@@ -42,7 +42,7 @@ describe('a client that closes its side after a whole request', () => {
       // The request has been admitted now. The client reads nothing from here on.
       await wire.head();
       wire.socket.destroy();
-      await atRest(service);
+      await untilIdle(service);
     }
   });
 });

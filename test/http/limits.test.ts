@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
-import { chat, HeldClock, MODEL, scriptedYaml, startService, until, type TestService } from '../harness.ts';
+import { chat, ManualClock, MODEL, scriptedYaml, startService, until, type TestService } from '../harness.ts';
 import { Management } from '../management.ts';
 import { valkeyUrl, withoutValkey } from '../servers.ts';
 import { assertError, exchange, requestText, Wire, type WireResponse } from './wire.ts';
@@ -30,14 +30,14 @@ const stores = [
     name: 'in this process',
     skip: false as const,
     env: async () => ({}),
-    wait: async (clock: HeldClock, ms: number) => clock.advance(ms),
+    wait: async (clock: ManualClock, ms: number) => clock.advance(ms),
   },
   {
     name: 'in Valkey',
     skip: withoutValkey,
     env: async () => ({ SLUICE_VALKEY_URL: await valkeyUrl() }),
     // Valkey uses its own clock.
-    wait: async (_: HeldClock, ms: number) => {
+    wait: async (_: ManualClock, ms: number) => {
       const since = performance.now();
       await until(() => performance.now() - since >= ms);
     },
@@ -184,16 +184,16 @@ for (const { name, skip, env, wait } of stores) {
 class LimitedService implements AsyncDisposable {
   readonly test: TestService;
   readonly manager: Management;
-  readonly clock: HeldClock;
+  readonly clock: ManualClock;
 
-  private constructor(test: TestService, manager: Management, clock: HeldClock) {
+  private constructor(test: TestService, manager: Management, clock: ManualClock) {
     this.test = test;
     this.manager = manager;
     this.clock = clock;
   }
 
   static async start(env: NodeJS.ProcessEnv): Promise<LimitedService> {
-    const clock = new HeldClock();
+    const clock = new ManualClock();
     const service = await startService(YAML, env, clock);
     return new LimitedService(service, await Management.of(service), clock);
   }

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
 import {
-  atRest,
+  untilIdle,
   chat,
   engineHealth,
   requestLog,
   scriptedYaml,
-  standStill,
+  blockProcess,
   startService,
   until,
 } from '../harness.ts';
@@ -58,7 +58,7 @@ test('a request that exceeds the queue is refused with queue_full at once, and t
   first[Symbol.dispose]();
   assert.match((await second.response()).body, /"content":"second"/);
   assert.match((await third.response()).body, /"content":"third"/);
-  await atRest(service);
+  await untilIdle(service);
 });
 
 test('a request that waits longer than maxWaitMs ends with queue_full, by status or in the stream', async () => {
@@ -81,7 +81,7 @@ test('a request that waits longer than maxWaitMs ends with queue_full, by status
     ],
   );
   first[Symbol.dispose]();
-  await atRest(service);
+  await untilIdle(service);
 });
 
 test('a request whose slot became free while the service was suspended is served', async () => {
@@ -90,9 +90,9 @@ test('a request whose slot became free while the service was suspended is served
   await untilWaiting(0);
   using second = await ask({ text: 'second' });
   await untilWaiting(1);
-  standStill(2500);
+  blockProcess(2500);
   assert.match((await second.response()).body, /"content":"second"/);
-  await atRest(service);
+  await untilIdle(service);
 });
 
 test('queued clients that disconnect leave the queue', async () => {
@@ -106,5 +106,5 @@ test('queued clients that disconnect leave the queue', async () => {
     await untilWaiting(0);
   }
   first[Symbol.dispose]();
-  await atRest(service);
+  await untilIdle(service);
 });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
 import {
-  atRest,
+  untilIdle,
   chat,
   engineHealth,
   MODEL,
@@ -77,7 +77,7 @@ test('comments are sent during prefill and between tokens', async () => {
     assert.equal(await wire.chunk(), KEEP_ALIVE);
     assert.equal(await wire.chunk(), KEEP_ALIVE);
     wire.socket.destroy();
-    await atRest(service);
+    await untilIdle(service);
   }
 });
 
@@ -120,7 +120,7 @@ for (const [stage, directive] of Object.entries(stages)) {
         await until(async () => (await engineHealth(service)).slotsInUse === 1);
         disconnect(wire);
         await wire.rest();
-        await atRest(service);
+        await untilIdle(service);
         await assertServes();
         assert.equal(requestLog(service)[before]?.['code'], 'hung_up');
       });
@@ -146,7 +146,7 @@ test('a client that disconnects ends all requests of its pipeline', async () => 
   wire.send(streamed({ tokenMs: FOREVER }) + streamed({ tokenMs: FOREVER }));
   await until(async () => (await engineHealth(service)).queued === 1);
   wire.socket.destroy();
-  await atRest(service);
+  await untilIdle(service);
   await assertServes();
 });
 
@@ -161,7 +161,7 @@ test('a client that reads nothing is disconnected after stallMs, before much is 
   assert.equal(line['cause'], 'the client stopped reading the response');
   // A chunk has about 200 bytes; the buffers of the connection hold far fewer tokens than requested.
   assert.ok(Number(line['completionTokens']) < 250_000, String(line['completionTokens']));
-  await atRest(service);
+  await untilIdle(service);
   await assertServes();
   wire.socket.resume();
   assert.doesNotMatch(await wire.rest(), /\[DONE\]/);
@@ -232,7 +232,7 @@ test('all resources are released whenever clients disconnect', async () => {
     for (let chunks = index % 7; chunks > 0; chunks--) if ((await wire.chunk()) === null) return;
   });
   await Promise.all(clients);
-  await atRest(service);
+  await untilIdle(service);
   await assertServes();
   assert.doesNotMatch(service.log(), /unexpected error/);
 });

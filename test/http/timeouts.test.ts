@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { scripted } from '../../src/engine/scripted/options.ts';
-import { chat, scriptedYaml, standStill, startService, until } from '../harness.ts';
+import { chat, scriptedYaml, blockProcess, startService, until } from '../harness.ts';
 import { assertError, requestText, Wire } from './wire.ts';
 
 const service = await startService(
@@ -69,7 +69,7 @@ test('a request whose rest arrived while the service was suspended is served', a
   using later = await Wire.open(service.url);
   assert.equal((await later.send(requestText(CHAT, key, hello)).response()).status, 200);
   wire.send(text.slice(-5));
-  standStill(1000);
+  blockProcess(1000);
   assert.equal((await wire.response()).status, 200);
 });
 

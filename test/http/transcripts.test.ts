@@ -6,7 +6,7 @@ import { after, test } from 'node:test';
 import { scripted } from '../../src/engine/scripted/options.ts';
 import {
   chat,
-  HeldClock,
+  ManualClock,
   MODEL,
   runCli,
   scriptedYaml,
@@ -162,7 +162,7 @@ defaultPlan: open
   ).replace('    engine:', `    pricing: {prompt: '100', completion: '100'}\n    engine:`),
   {},
   // Limits do not refill.
-  new HeldClock(),
+  new ManualClock(),
 );
 after(() => metered[Symbol.asyncDispose]());
 const manager = await Management.of(metered);

@@ -8,7 +8,7 @@ import type { PlanLimits } from '../../src/config/plan.ts';
 import { openDatabase } from '../../src/database/database.ts';
 import { SILENT } from '../../src/log.ts';
 import type { Accounting } from '../../src/inference/request-accounting.ts';
-import { HeldClock, temporaryFolder } from '../harness.ts';
+import { ManualClock, temporaryFolder } from '../harness.ts';
 
 /** Accounting under one plan, with a caller. */
 export interface TestAccounting extends Accounting, AsyncDisposable {
@@ -46,7 +46,7 @@ export async function openAccounting(
     openMemoryLimits({
       history: openUsageHistory(database),
       reservedShare: 0.05,
-      clock: new HeldClock(),
+      clock: new ManualClock(),
     }),
   );
   const ledger = owned.use(

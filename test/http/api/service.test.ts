@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Contract } from '../../../src/http/api/contract.ts';
-import { atRest, chat, MODEL, post, startService, until, type TestService } from '../../harness.ts';
+import { untilIdle, chat, MODEL, post, startService, until, type TestService } from '../../harness.ts';
 import { Management } from '../../management.ts';
 import { testDatabases } from '../../servers.ts';
 
@@ -109,7 +109,7 @@ for (const kind of testDatabases()) {
       assert.ok((busy?.memory_bytes ?? 0) > 10_000_000, String(busy?.memory_bytes));
       assert.equal((await load()).in_flight, 1);
       stop.abort();
-      await atRest(service);
+      await untilIdle(service);
       assert.equal((await load()).in_flight, 0);
     });
 
