@@ -1,14 +1,15 @@
 import { once } from 'node:events';
 import { existsSync, readFileSync, renameSync } from 'node:fs';
 import { createServer } from 'node:http';
+import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as pause } from 'node:timers/promises';
 import { createClient } from '@redis/client';
 import type { TestServer } from '../test/server-process.ts';
-import type { FaultContext } from './fault-context.ts';
+import { FALSE_USAGE_NAMES } from './false-usage.ts';
+import { replicaRequest, whileServingOthers, type FaultContext } from './fault-context.ts';
 import { sendHostileBodies } from './hostile-bodies.ts';
 import { LEASE_MS, LOAD_STALL_MS } from './configuration.ts';
-import { lie } from './lying.ts';
 import { childrenOf, sendSignal } from './program.ts';
 import type { Testbed } from './testbed.ts';
 
@@ -272,6 +273,46 @@ async function moveDatabase({ testbed, index, waitDuration }: FaultContext): Pro
   for (const file of moved) renameSync(file, `${file}.moved`);
   await waitDuration();
   for (const file of moved) renameSync(`${file}.moved`, file);
+}
+
+/** The log message about false usage, which is logged at most once per interval for each replica. */
+const WARNING = 'replica reported impossible token counts';
+const WARNING_INTERVAL_MS = 60_000;
+
+const REQUEST_SHAPES = (['chat', 'text'] as const).flatMap((endpoint) =>
+  [true, false].map((streamed) => ({ endpoint, streamed })),
+);
+
+/** Sends requests with every false usage, and checks that the log reports the replica. */
+async function sendFalseUsageRequests(context: FaultContext): Promise<void> {
+  const since = Date.now() - WARNING_INTERVAL_MS;
+  await whileServingOthers(context, async () => {
+    for (const usage of FALSE_USAGE_NAMES) {
+      const sending = REQUEST_SHAPES.map((shape) =>
+        context.send(
+          replicaRequest(context, 'hostile', {
+            ...shape,
+            usage,
+            words: context.random.between(1, 60),
+            spareTokens: context.random.between(1, 40),
+          }),
+        ),
+      );
+      for (const record of await Promise.all(sending)) {
+        if (record.outcome.kind === 'complete') continue;
+        context.report({ kind: 'unserved', what: `a request with false usage (${usage}) failed`, record });
+      }
+    }
+  });
+  if (!wasWarned(context, since))
+    context.report({ kind: 'wrong', what: 'the log does not report the replica with false usage' });
+}
+
+function wasWarned({ testbed, index }: FaultContext, since: number): boolean {
+  const lines = readFileSync(join(testbed.folder, `instance-${index}.log`), 'utf8').split('\n');
+  const last = lines.findLast((line) => line.includes(`"message":"${WARNING}"`));
+  // Every log line has a time.
+  return last !== undefined && (JSON.parse(last) as { time: number }).time >= since;
 }
 
 async function killPostgres({ testbed, waitDuration }: FaultContext): Promise<void> {
