@@ -1,6 +1,6 @@
 /**
- * Sluice end to end (HTTP, key, wire) against `llama-server`: the same model, threads, slots and prompts, arms in
- * turn, medians of several rounds. Prints ratios: on a shared machine times alone mean nothing.
+ * Compares Sluice end to end with `llama-server`: the same model, threads, slots and prompts, in alternating order, as
+ * medians of several rounds. Prints ratios, because absolute times mean little on a shared machine.
  *
  *   npm run bench:engine -- --llama-server /path/to/llama-server --model model.gguf
  */
@@ -21,7 +21,7 @@ const { values: options } = parseArgs({
     'prefix-slots': { type: 'string', default: '8,16' },
   },
 });
-if (options.model === undefined) throw new Error('--model: the path of a GGUF file is needed');
+if (options.model === undefined) throw new Error('--model is required: the path of a GGUF file.');
 const modelFile = resolve(options.model);
 
 const MODEL_ID = 'bench/model';
@@ -34,10 +34,10 @@ const numbers = (list: string) =>
     .filter((text) => text !== '')
     .map(Number);
 
-/** End of text and end of turn of the default model: kept from being sampled, so that every answer has `tokens`. */
+/** Forbids the end tokens of the default model, so that every completion has `tokens`. */
 const NO_END = { '0': -100, '2': -100 };
 
-interface Round {
+interface RoundResult {
   wallMs: number;
   tokensPerSecond: number;
   ttft: number[];
@@ -74,9 +74,9 @@ async function startBoth(
   };
 }
 
-async function round(server: Server, prompts: readonly string[], maxTokens: number): Promise<Round> {
-  const began = performance.now();
-  const all = await Promise.all(
+async function runRound(server: Server, prompts: readonly string[], maxTokens: number): Promise<RoundResult> {
+  const startedAt = performance.now();
+  const streams = await Promise.all(
     prompts.map((content) =>
       timeStream(`${server.url}/v1/chat/completions`, server.key, {
         model: MODEL_ID,
@@ -88,33 +88,38 @@ async function round(server: Server, prompts: readonly string[], maxTokens: numb
       }),
     ),
   );
-  const wallMs = Math.max(...all.map((each) => each.endedAt)) - began;
-  const total = all.reduce((sum, each) => sum + each.tokens, 0);
+  const wallMs = Math.max(...streams.map((stream) => stream.endedAt)) - startedAt;
+  const total = streams.reduce((sum, stream) => sum + stream.tokens, 0);
   return {
     wallMs,
     tokensPerSecond: (total * 1000) / wallMs,
-    ttft: all.map((each) => (each.chunksAt[1] ?? each.endedAt) - each.sentAt),
-    itl: all.flatMap(gaps),
+    ttft: streams.map((stream) => (stream.chunksAt[1] ?? stream.endedAt) - stream.sentAt),
+    itl: streams.flatMap(gaps),
   };
 }
 
-/** Time between chunks with text: without the first, which has the role, and the last two, which have the end. */
+/** Returns the times between chunks with text, without the first chunk (role) and the last two (finish and usage). */
 function gaps({ chunksAt }: StreamTimes): number[] {
   const text = chunksAt.slice(1, -2);
   return text.slice(1).map((at, index) => at - (text[index] ?? at));
 }
 
 async function alternate(
-  both: { sluice: Server; peer: Server },
-  prompts: (round: number, arm: string) => string[],
+  servers: { sluice: Server; peer: Server },
+  prompts: (round: number) => string[],
   maxTokens: number,
-): Promise<{ sluice: Round[]; peer: Round[] }> {
-  const out: { sluice: Round[]; peer: Round[] } = { sluice: [], peer: [] };
+): Promise<Comparison> {
+  const results: Comparison = { sluice: [], peer: [] };
   for (let index = 0; index < rounds; index++) {
     const order = index % 2 === 0 ? (['sluice', 'peer'] as const) : (['peer', 'sluice'] as const);
-    for (const arm of order) out[arm].push(await round(both[arm], prompts(index, arm), maxTokens));
+    for (const name of order) results[name].push(await runRound(servers[name], prompts(index), maxTokens));
   }
-  return out;
+  return results;
+}
+
+interface Comparison {
+  sluice: RoundResult[];
+  peer: RoundResult[];
 }
 
 const SUBJECTS = [
@@ -128,15 +133,15 @@ const SUBJECTS = [
   'a clock',
 ];
 
-function distinct(streams: number, index: number): string[] {
+function distinctPrompts(streams: number, index: number): string[] {
   return Array.from({ length: streams }, (_, stream) => {
     const subject = SUBJECTS[stream % SUBJECTS.length] ?? 'rain';
     return `Number ${index * 1000 + stream}: write a long story about ${subject} and the number ${stream * 7 + index}.`;
   });
 }
 
-/** Some 800 tokens that every caller sends before a question of its own; another one each round. */
-function withPrefix(callers: number, index: number): string[] {
+/** Returns prompts that share a prefix of about 800 tokens, which differs in each round. */
+function promptsWithPrefix(callers: number, index: number): string[] {
   const rules = Array.from(
     { length: 48 },
     (_, line) => `Rule ${index}.${line}: answer in plain words, name your sources, and keep to the point.`,
@@ -147,9 +152,9 @@ function withPrefix(callers: number, index: number): string[] {
   );
 }
 
-/** The median of the rounds' ratios: whatever else the machine did in a round, it did to both. */
-function ratio(result: { sluice: Round[]; peer: Round[] }, pick: (each: Round) => number): string {
-  const ratios = result.sluice.map((each, index) => pick(each) / pick(result.peer[index] ?? each));
+/** Returns the median of the ratios of each round, because other load on the machine affects both servers of a round. */
+function ratio({ sluice, peer }: Comparison, pick: (result: RoundResult) => number): string {
+  const ratios = sluice.map((result, index) => pick(result) / pick(peer[index] ?? result));
   return median(ratios).toFixed(2).padStart(6);
 }
 
@@ -157,23 +162,28 @@ const fixed = (value: number) => value.toFixed(1).padStart(8);
 
 const counts = numbers(options.streams);
 if (counts.length > 0) {
-  await using both = await startBoth(Math.max(...counts), 512);
-  console.log('distinct prompts: tokens/s and its ratio; TTFT and ITL in ms as sluice / llama-server');
+  await using servers = await startBoth(Math.max(...counts), 512);
+  console.log('distinct prompts: tokens/s and ratio; TTFT and ITL in ms, sluice / llama-server');
   console.log('streams  tokens/s  llama-server  ratio | ttft p50           | itl p50            | itl p99');
-  // V8 compiles what has run a while, and a service runs for days.
-  await alternate(both, (index) => distinct(Math.min(8, Math.max(...counts)), index), 64);
+  // Warm-up: V8 optimizes code only after it has run for a while.
+  await alternate(servers, (index) => distinctPrompts(Math.min(8, Math.max(...counts)), index), 64);
   for (const streams of counts) {
-    // Prompts that no other count of streams had, or they would lie in the cache.
-    const result = await alternate(both, (index) => distinct(streams, streams * 100 + index), tokens);
-    const middle = (arm: Round[], pick: (each: Round) => number) => median(arm.map(pick));
+    // Unique prompts for each number of streams, so that none is in the prefix cache.
+    const result = await alternate(
+      servers,
+      (index) => distinctPrompts(streams, streams * 100 + index),
+      tokens,
+    );
+    const medianOf = (results: RoundResult[], pick: (result: RoundResult) => number) =>
+      median(results.map(pick));
     const cells = [
-      (each: Round) => quantile(each.ttft, 0.5),
-      (each: Round) => quantile(each.itl, 0.5),
-      (each: Round) => quantile(each.itl, 0.99),
-    ].map((pick) => `${fixed(middle(result.sluice, pick))} /${fixed(middle(result.peer, pick))}`);
-    const ours = middle(result.sluice, (each) => each.tokensPerSecond);
-    const theirs = middle(result.peer, (each) => each.tokensPerSecond);
-    const paired = ratio(result, (each) => each.tokensPerSecond);
+      ({ ttft }: RoundResult) => quantile(ttft, 0.5),
+      ({ itl }: RoundResult) => quantile(itl, 0.5),
+      ({ itl }: RoundResult) => quantile(itl, 0.99),
+    ].map((pick) => `${fixed(medianOf(result.sluice, pick))} /${fixed(medianOf(result.peer, pick))}`);
+    const ours = medianOf(result.sluice, ({ tokensPerSecond }) => tokensPerSecond);
+    const theirs = medianOf(result.peer, ({ tokensPerSecond }) => tokensPerSecond);
+    const paired = ratio(result, ({ tokensPerSecond }) => tokensPerSecond);
     console.log(
       `${String(streams).padStart(7)} ${fixed(ours)}  ${fixed(theirs)}     ${paired} | ${cells.join(' | ')}`,
     );
@@ -181,12 +191,12 @@ if (counts.length > 0) {
 }
 
 for (const slots of numbers(options['prefix-slots'])) {
-  await using both = await startBoth(slots, 2048);
-  await alternate(both, () => ['Say hello.'], 4);
-  const result = await alternate(both, (index) => withPrefix(16, index), 32);
-  const ours = median(result.sluice.map((each) => each.wallMs));
-  const theirs = median(result.peer.map((each) => each.wallMs));
+  await using servers = await startBoth(slots, 2048);
+  await alternate(servers, () => ['Say hello.'], 4);
+  const result = await alternate(servers, (index) => promptsWithPrefix(16, index), 32);
+  const ours = median(result.sluice.map(({ wallMs }) => wallMs));
+  const theirs = median(result.peer.map(({ wallMs }) => wallMs));
   console.log(
-    `shared prefix, 16 callers, ${slots} slots: ${(ours / 1000).toFixed(1)} s / ${(theirs / 1000).toFixed(1)} s = ${ratio(result, (each) => each.wallMs)}`,
+    `shared prefix, 16 callers, ${slots} slots: ${(ours / 1000).toFixed(1)} s / ${(theirs / 1000).toFixed(1)} s = ${ratio(result, ({ wallMs }) => wallMs)}`,
   );
 }

@@ -1,15 +1,14 @@
 /**
- * CPU of a proxied JSON request and of a streamed chunk, the time that a proxy adds to a request, and the memory of
- * a live stream, against the least that a proxy in Node can be (`gateway/bare-proxy.ts`), over a scripted upstream
- * in a process of its own. Sluice checks keys, holds limits of every kind and keeps its ledger on SQLite. Arms in
- * turn, medians of several rounds, figures as multiples of the bare proxy. CPU is user + system of the arm's
- * process and its children, from the operating system (Linux).
+ * Compares Sluice with a minimal proxy in Node (`gateway/bare-proxy.ts`): CPU of a proxied JSON request and of a streamed
+ * chunk, the added latency of a request, and the memory of an open stream. Sluice checks keys and limits of every kind
+ * and writes its ledger to SQLite. The proxies run in alternating order, with medians of several rounds as multiples of
+ * the minimal proxy. CPU is user + system of a proxy's process and its children, from the operating system (Linux).
  *
  *   npm run bench:gateway
  *
- * With `--shared`, Sluice on PostgreSQL and Valkey (or Redis) is an arm more; their own CPU is not its. nginx, Portkey
- * and LiteLLM are further arms where they are installed: on PATH, or where `--nginx`, `--portkey` (its
- * `start-server.js`) and `--litellm` say. `--only bare,sluice` measures these arms alone.
+ * `--shared` adds Sluice with PostgreSQL and Valkey or Redis, without their CPU. nginx, Portkey and LiteLLM are added if
+ * they are on the PATH, or at the paths in `--nginx`, `--portkey` (its `start-server.js`) and `--litellm`.
+ * `--only bare,sluice` selects proxies.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { Agent, request, type IncomingMessage } from 'node:http';
@@ -17,7 +16,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { locate, PEERS, type Arm } from './gateway/peers.ts';
+import { findProgram, PEERS, type BenchProxy } from './gateway/peers.ts';
 import { cpuMicros, residentBytes } from './gateway/processes.ts';
 import { startPeer, startSluice } from './servers.ts';
 import { median, quantile } from './statistics.ts';
@@ -30,7 +29,7 @@ const { values: options } = parseArgs({
     concurrency: { type: 'string', default: '32' },
     streams: { type: 'string', default: '64' },
     chunks: { type: 'string', default: '200' },
-    held: { type: 'string', default: '4000' },
+    open: { type: 'string', default: '4000' },
     nginx: { type: 'string' },
     portkey: { type: 'string' },
     litellm: { type: 'string' },
@@ -43,67 +42,67 @@ const agent = new Agent({ keepAlive: true, maxSockets: Infinity });
 const message = { role: 'user', content: 'Say sixteen words about the weather of tomorrow, please.' };
 const body = { model: 'bench/model', messages: [message], temperature: 0.5 };
 
-function open(
-  arm: Arm,
+function post(
+  proxy: BenchProxy,
   payload: object,
   agentOf: Agent | false,
-  onAnswer: (answer: IncomingMessage) => void,
+  onResponse: (response: IncomingMessage) => void,
 ) {
   const text = JSON.stringify(payload);
   const headers: Record<string, string | number> = {
     'content-type': 'application/json',
     'content-length': Buffer.byteLength(text),
-    ...arm.headers,
+    ...proxy.headers,
   };
-  if (arm.server.key !== null) headers.authorization = `Bearer ${arm.server.key}`;
-  const url = `${arm.server.url}/v1/chat/completions`;
-  const sent = request(url, { method: 'POST', agent: agentOf, headers }, onAnswer);
+  if (proxy.server.key !== null) headers.authorization = `Bearer ${proxy.server.key}`;
+  const url = `${proxy.server.url}/v1/chat/completions`;
+  const sent = request(url, { method: 'POST', agent: agentOf, headers }, onResponse);
   sent.end(text);
   return sent;
 }
 
-function send(arm: Arm, payload: object): Promise<void> {
+function send(proxy: BenchProxy, payload: object): Promise<void> {
   return new Promise((resolve, reject) => {
-    const sent = open(arm, payload, agent, (answer) => {
-      if (answer.statusCode !== 200) reject(new Error(`${arm.name}: status ${answer.statusCode}`));
-      answer.resume().once('end', resolve).once('error', reject);
+    const sent = post(proxy, payload, agent, (response) => {
+      if (response.statusCode !== 200) reject(new Error(`${proxy.name}: status ${response.statusCode}`));
+      response.resume().once('end', resolve).once('error', reject);
     });
     sent.once('error', reject);
   });
 }
 
-/** CPU microseconds of one JSON request, many in flight. */
-async function requestCost(arm: Arm): Promise<number> {
-  const count = Math.ceil(Number(options.requests) / arm.oneIn);
+/** Measures the CPU of one JSON request in microseconds, with many in flight. */
+async function requestCost(proxy: BenchProxy): Promise<number> {
+  const count = Math.ceil(Number(options.requests) / proxy.requestDivisor);
   let next = 0;
   const worker = async () => {
-    while (next++ < count) await send(arm, body);
+    while (next++ < count) await send(proxy, body);
   };
-  const before = cpuMicros(arm.server.pid);
+  const before = cpuMicros(proxy.server.pid);
   await Promise.all(Array.from({ length: Number(options.concurrency) }, worker));
-  return (cpuMicros(arm.server.pid) - before) / count;
+  return (cpuMicros(proxy.server.pid) - before) / count;
 }
 
-/** CPU microseconds of one streamed chunk: long streams, so that their beginnings weigh little. */
-async function chunkCost(arm: Arm): Promise<number> {
+/** Measures the CPU of one streamed chunk in microseconds, with streams so long that their start matters little. */
+async function chunkCost(proxy: BenchProxy): Promise<number> {
   const chunks = Number(options.chunks);
-  const streams = Math.ceil(Number(options.streams) / arm.oneIn);
+  const streams = Math.ceil(Number(options.streams) / proxy.requestDivisor);
   const payload = { ...body, stream: true, max_tokens: chunks, seed: 10 };
-  const before = cpuMicros(arm.server.pid);
-  await Promise.all(Array.from({ length: streams }, () => send(arm, payload)));
-  return (cpuMicros(arm.server.pid) - before) / (streams * chunks);
+  const before = cpuMicros(proxy.server.pid);
+  await Promise.all(Array.from({ length: streams }, () => send(proxy, payload)));
+  return (cpuMicros(proxy.server.pid) - before) / (streams * chunks);
 }
 
-/** Milliseconds that one request takes, at a quantile, with so many callers at once. */
-function requestTime(callers: number, fraction: number): (arm: Arm) => Promise<number> {
-  return async (arm) => {
-    const count = Math.ceil((callers === 1 ? 1000 : 4000) / arm.oneIn);
+/** Measures a quantile of the latency of requests in milliseconds, with this many concurrent callers. */
+function requestTime(callers: number, fraction: number): (proxy: BenchProxy) => Promise<number> {
+  return async (proxy) => {
+    const count = Math.ceil((callers === 1 ? 1000 : 4000) / proxy.requestDivisor);
     const times: number[] = [];
     let next = 0;
     const worker = async () => {
       while (next++ < count) {
         const sentAt = performance.now();
-        await send(arm, body);
+        await send(proxy, body);
         times.push(performance.now() - sentAt);
       }
     };
@@ -112,35 +111,39 @@ function requestTime(callers: number, fraction: number): (arm: Arm) => Promise<n
   };
 }
 
-/** Resident bytes of one live stream, many held open at once. */
-async function streamMemory(arm: Arm): Promise<number> {
-  const held = Math.ceil(Number(options.held) / arm.oneIn);
-  const before = residentBytes(arm.server.pid);
+/** Measures the resident memory of one open stream in bytes, with many open at the same time. */
+async function streamMemory(proxy: BenchProxy): Promise<number> {
+  const count = Math.ceil(Number(options.open) / proxy.requestDivisor);
+  const before = residentBytes(proxy.server.pid);
   const streams: { destroy(): void }[] = [];
-  for (let index = 0; index < held; index += 100) {
-    await Promise.all(Array.from({ length: Math.min(100, held - index) }, () => hold(arm, streams)));
+  for (let index = 0; index < count; index += 100) {
+    await Promise.all(Array.from({ length: Math.min(100, count - index) }, () => openStream(proxy, streams)));
   }
   await sleep(3000);
-  const bytes = (residentBytes(arm.server.pid) - before) / held;
-  for (const each of streams) each.destroy();
+  const bytes = (residentBytes(proxy.server.pid) - before) / count;
+  for (const stream of streams) stream.destroy();
   return bytes;
 }
 
-function hold(arm: Arm, streams: { destroy(): void }[]): Promise<void> {
+function openStream(proxy: BenchProxy, streams: { destroy(): void }[]): Promise<void> {
   return new Promise((resolve, reject) => {
-    const sent = open(arm, { ...body, stream: true, max_tokens: 2, seed: 0 }, false, (answer) => {
-      answer.once('data', () => resolve()).on('error', () => {});
+    const sent = post(proxy, { ...body, stream: true, max_tokens: 2, seed: 0 }, false, (response) => {
+      response.once('data', () => resolve()).on('error', () => {});
     });
     sent.on('error', reject);
     streams.push(sent);
   });
 }
 
-const here = (file: string) => join(import.meta.dirname, 'gateway', file);
+const script = (file: string) => join(import.meta.dirname, 'gateway', file);
 const node = process.execPath;
-await using upstream = await startPeer(node, (port) => [here('upstream.ts'), String(port)], '/v1/models');
-await using bare = await startPeer(node, (port) => [here('bare-proxy.ts'), String(port), upstream.url], '/');
-/** Every kind of limit, none of which is reached. */
+await using upstream = await startPeer(node, (port) => [script('upstream.ts'), String(port)], '/v1/models');
+await using bare = await startPeer(
+  node,
+  (port) => [script('bare-proxy.ts'), String(port), upstream.url],
+  '/',
+);
+/** All kinds of limits, none of which is reached. */
 const config = `
 models:
   - id: bench/model
@@ -158,76 +161,81 @@ plans:
 defaultPlan: bench
 `;
 await using sluice = await startSluice(config);
-const arms: Arm[] = [
-  { name: 'bare', server: bare, headers: {}, oneIn: 1 },
-  { name: 'sluice', server: sluice, headers: {}, oneIn: 1 },
+const proxies: BenchProxy[] = [
+  { name: 'bare', server: bare, headers: {}, requestDivisor: 1 },
+  { name: 'sluice', server: sluice, headers: {}, requestDivisor: 1 },
 ];
 
 const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'));
 await using peers = new AsyncDisposableStack();
 peers.defer(() => rm(folder, { recursive: true, force: true }));
-const wanted = options.only?.split(',');
+const selected = options.only?.split(',');
 if (options.shared) {
   const postgres = peers.use(await startPostgres());
   const valkey = peers.use(await startValkey());
   const env = { SLUICE_DATABASE_URL: postgres.url, SLUICE_VALKEY_URL: valkey.url };
-  arms.push({ name: 'shared', server: peers.use(await startSluice(config, env)), headers: {}, oneIn: 1 });
+  const server = peers.use(await startSluice(config, env));
+  proxies.push({ name: 'shared', server, headers: {}, requestDivisor: 1 });
 }
 for (const name of ['nginx', 'portkey', 'litellm'] as const) {
-  const program = options[name] ?? locate(PEERS[name].program);
-  if (program === null || wanted?.includes(name) === false) continue;
-  const arm = await PEERS[name].start(program, folder, upstream.url);
-  peers.use(arm.server);
-  arms.push(arm);
+  const program = options[name] ?? findProgram(PEERS[name].program);
+  if (program === null || selected?.includes(name) === false) continue;
+  const proxy = await PEERS[name].start(program, folder, upstream.url);
+  peers.use(proxy.server);
+  proxies.push(proxy);
 }
 
 /**
- * Measures every arm in turn, round by round, and prints medians of the figures and of their multiples of the bare proxy's. A further arm
- * that fails is told so, and left out: Portkey's streams do on a recent Node.
+ * Measures every proxy in each round, and prints medians of the values and of their differences from the minimal proxy.
+ * An optional proxy that fails is reported and skipped, such as Portkey's streams on a recent Node.
  */
 async function compare(
   title: string,
   unit: string,
-  cost: (arm: Arm) => Promise<number>,
-  { rounds, warm, added = false }: { rounds: number; warm: boolean; added?: boolean },
+  measure: (proxy: BenchProxy) => Promise<number>,
+  { rounds, warmUp, difference = false }: { rounds: number; warmUp: boolean; difference?: boolean },
 ) {
-  const figures = new Map<Arm, number[]>(arms.map((arm) => [arm, []]));
-  const failures = new Map<Arm, string>();
-  const measure = async (arm: Arm, keep: boolean) => {
-    if (failures.has(arm)) return;
+  const results = new Map<BenchProxy, number[]>(proxies.map((proxy) => [proxy, []]));
+  const failures = new Map<BenchProxy, string>();
+  const run = async (proxy: BenchProxy, keep: boolean) => {
+    if (failures.has(proxy)) return;
     try {
-      const figure = await cost(arm);
-      if (keep) figures.get(arm)?.push(figure);
+      const value = await measure(proxy);
+      if (keep) results.get(proxy)?.push(value);
     } catch (error) {
-      if (arm.server === bare || arm.server === sluice) throw error;
-      failures.set(arm, error instanceof Error ? error.message : String(error));
+      if (proxy.server === bare || proxy.server === sluice) throw error;
+      failures.set(proxy, error instanceof Error ? error.message : String(error));
     }
   };
-  for (const arm of warm ? arms : []) await measure(arm, false);
+  for (const proxy of warmUp ? proxies : []) await run(proxy, false);
   for (let round = 0; round < rounds; round++) {
-    for (const arm of round % 2 === 0 ? arms : arms.toReversed()) await measure(arm, true);
+    for (const proxy of round % 2 === 0 ? proxies : proxies.toReversed()) await run(proxy, true);
   }
-  const base = [...figures].find(([arm]) => arm.server === bare)?.[1] ?? [];
+  const base = [...results].find(([proxy]) => proxy.server === bare)?.[1] ?? [];
   console.log(title);
-  for (const [arm, values] of figures) {
-    // Of each round by itself: a machine that others use is as slow for the arms of one round, and for no two rounds.
-    const against = (value: number, round: number) => {
+  for (const [proxy, values] of results) {
+    // Compared within each round, because other load on the machine differs between rounds.
+    const relative = (value: number, round: number) => {
       const bareValue = base[round] ?? NaN;
-      return added ? value - bareValue : value / bareValue;
+      return difference ? value - bareValue : value / bareValue;
     };
-    const figure = median(values.map(against)).toFixed(2);
-    const words = `${median(values)
-      .toFixed(added ? 2 : 1)
-      .padStart(9)} ${unit}  ${added ? `${figure} more than bare` : `${figure} x bare`}`;
-    console.log(`  ${arm.name.padEnd(8)} ${failures.get(arm) ?? words}`);
+    const ratio = median(values.map(relative)).toFixed(2);
+    const value = median(values)
+      .toFixed(difference ? 2 : 1)
+      .padStart(9);
+    const text = `${value} ${unit}  ${difference ? `bare + ${ratio}` : `${ratio} x bare`}`;
+    console.log(`  ${proxy.name.padEnd(8)} ${failures.get(proxy) ?? text}`);
   }
 }
 
-// Memory first: what a process under load has freed, the held streams would fill unseen.
-await compare(`a live stream, ${options.held} held`, 'bytes ', streamMemory, { rounds: 1, warm: false });
-await compare('a proxied JSON request', 'us CPU', requestCost, { rounds, warm: true });
-await compare('a streamed chunk', 'us CPU', chunkCost, { rounds, warm: true });
-const timed = { rounds, warm: false, added: true };
-await compare('a request of 1 caller, p50', 'ms', requestTime(1, 0.5), timed);
-await compare('a request of 16 callers, p99', 'ms', requestTime(16, 0.99), timed);
+// Memory is measured first, because new streams would reuse memory that was freed after load.
+await compare(`memory per open stream, ${options.open} streams`, 'bytes ', streamMemory, {
+  rounds: 1,
+  warmUp: false,
+});
+await compare('CPU per proxied JSON request', 'us', requestCost, { rounds, warmUp: true });
+await compare('CPU per streamed chunk', 'us', chunkCost, { rounds, warmUp: true });
+const latency = { rounds, warmUp: false, difference: true };
+await compare('latency with 1 caller, p50', 'ms', requestTime(1, 0.5), latency);
+await compare('latency with 16 callers, p99', 'ms', requestTime(16, 0.99), latency);
 process.exit(0);

@@ -1,7 +1,7 @@
 /**
- * How long one token takes by hostile JSON schemas, on the real addon and with the vocabulary of a real model. Each
- * schema is compiled, and a text is drawn by its grammar; a token that no grammar allows is made the likeliest, so that
- * every step checks the whole vocabulary. Times are of the CPU. Exit code 1 where a step takes more than a second.
+ * Measures the CPU time of a token with hostile JSON schemas, with the real addon and the vocabulary of a real model.
+ * Each schema is compiled and a text is sampled with its grammar. A token that no grammar allows is made the most likely
+ * one, so that every step checks the whole vocabulary. Exits with 1 if a step takes longer than a second.
  *
  *   npm run bench:grammar -- --model model.gguf
  */
@@ -15,7 +15,7 @@ import { toGbnf } from '../src/engine/llama/grammar.ts';
 import { ServiceError } from '../src/errors.ts';
 import { SILENT } from '../src/log.ts';
 import { checkJsonSchema } from '../src/openai/json-schema.ts';
-import { hostile, NAMED } from './grammar/schemas.ts';
+import { hostileSchemas, STALLING_SCHEMAS } from './grammar/schemas.ts';
 import { quantile } from './statistics.ts';
 
 const { values: options } = parseArgs({
@@ -26,17 +26,19 @@ const { values: options } = parseArgs({
     seed: { type: 'string', default: String(Math.floor(Math.random() * 1e9)) },
   },
 });
-if (options.model === undefined) throw new Error('--model: the path of a GGUF file is needed');
+if (options.model === undefined) throw new Error('--model is required: the path of a GGUF file.');
 const seed = Number(options.seed);
 
-/** The longest step, in milliseconds. */
+/** Maximum CPU time of a step, in milliseconds. */
 const LONGEST_STEP_MS = 1000;
 
-interface Times {
-  /** Compiling the schema, and llama.cpp reading and copying the grammar. */
+/** CPU times in milliseconds. */
+interface GrammarTimes {
+  /** Compiling the schema to a grammar. */
   compileMs: number;
+  /** Parsing and copying the grammar in llama.cpp. */
   parseMs: number;
-  /** Of each token. */
+  /** Sampling each token. */
   stepMs: number[];
 }
 
@@ -51,26 +53,26 @@ const first = model.sampler({ temperature: 0, seed: 0 });
 const size = (await context.logits(logits, first)).length;
 first.dispose();
 const tokens = new TokenSample(size, (token) => model.detokenize(Uint32Array.of(token), false));
-/** Two line ends in a row are in no grammar of ours. */
-const never = model.tokenize('\n\n', false);
+/** A token that no grammar allows. */
+const forbidden = model.tokenize('\n\n', false);
 
 function cpuMs(since: NodeJS.CpuUsage): number {
   const { user, system } = process.cpuUsage(since);
   return (user + system) / 1000;
 }
 
-/** Null where the schema is refused. */
-async function measure(schema: unknown): Promise<Times | { refusedMs: number; error: ServiceError }> {
-  const began = process.cpuUsage();
+/** Resolves with the times, or with the error if the schema is refused. */
+async function measure(schema: unknown): Promise<GrammarTimes | { refusedMs: number; error: ServiceError }> {
+  const started = process.cpuUsage();
   let gbnf: string;
   try {
     const checked = checkJsonSchema(schema, 'response_format.json_schema.schema');
     gbnf = toGbnf({ type: 'json_schema', name: 'bench', schema: checked, strict: null }, tokens);
   } catch (error) {
-    if (error instanceof ServiceError) return { refusedMs: cpuMs(began), error };
+    if (error instanceof ServiceError) return { refusedMs: cpuMs(started), error };
     throw error;
   }
-  const compileMs = cpuMs(began);
+  const compileMs = cpuMs(started);
   const parsing = process.cpuUsage();
   const grammar = model.grammar(gbnf);
   if (grammar === null) throw new Error(`llama.cpp refused a grammar: ${JSON.stringify(schema)}`);
@@ -78,12 +80,12 @@ async function measure(schema: unknown): Promise<Times | { refusedMs: number; er
     {
       temperature: 50,
       seed,
-      tokenBiasKeys: never,
-      tokenBiasValues: new Float32Array(never.length).fill(1e6),
+      tokenBiasKeys: forbidden,
+      tokenBiasValues: new Float32Array(forbidden.length).fill(1e6),
     },
     model.copyGrammar(grammar),
   );
-  const times: Times = { compileMs, parseMs: cpuMs(parsing), stepMs: [] };
+  const times: GrammarTimes = { compileMs, parseMs: cpuMs(parsing), stepMs: [] };
   for (let i = 0; i < Number(options.tokens); i++) {
     const stepping = process.cpuUsage();
     const token = await context.sample(logits, sampler);
@@ -94,17 +96,17 @@ async function measure(schema: unknown): Promise<Times | { refusedMs: number; er
   return times;
 }
 
-const shown = (schema: unknown): string => JSON.stringify(schema).slice(0, SHOWN_CHARACTERS);
-const SHOWN_CHARACTERS = 500;
+const MAX_SCHEMA_LENGTH = 500;
+const describe = (schema: unknown): string => JSON.stringify(schema).slice(0, MAX_SCHEMA_LENGTH);
 const round = (ms: number): string => ms.toFixed(ms < 10 ? 1 : 0);
 
-for (const [name, schema] of Object.entries(NAMED)) {
+for (const [name, schema] of Object.entries(STALLING_SCHEMAS)) {
   const times = await measure(schema);
   if ('error' in times)
-    console.log(`${name}: refused at ${times.error.param} after ${round(times.refusedMs)} ms`);
+    console.log(`${name}: refused after ${round(times.refusedMs)} ms because of ${times.error.param}`);
   else
     console.log(
-      `${name}: ${round(Math.max(...times.stepMs))} ms a token at most, ${round(times.compileMs)} ms to compile, ${round(times.parseMs)} ms to load`,
+      `${name}: at most ${round(Math.max(...times.stepMs))} ms per token, ${round(times.compileMs)} ms to compile, ${round(times.parseMs)} ms to load`,
     );
 }
 
@@ -116,33 +118,34 @@ const slowest: Record<'step' | 'compile' | 'load' | 'refusal', { ms: number; sch
   load: [],
   refusal: [],
 };
-const note = (kind: keyof typeof slowest, ms: number, schema: unknown): void => {
+/** Number of slowest schemas to print. */
+const SLOWEST = 5;
+const record = (kind: keyof typeof slowest, ms: number, schema: unknown): void => {
   slowest[kind].push({ ms, schema });
-  slowest[kind].sort((a, b) => b.ms - a.ms).splice(SHOWN);
+  slowest[kind].sort((a, b) => b.ms - a.ms).splice(SLOWEST);
 };
-const SHOWN = 5;
 let refused = 0;
-const schemas = fc.sample(hostile, { numRuns: Number(options.schemas), seed });
+const schemas = fc.sample(hostileSchemas, { numRuns: Number(options.schemas), seed });
 for (const [index, schema] of schemas.entries()) {
   const times = await measure(schema);
   if ('error' in times) {
     refused++;
-    note('refusal', times.refusedMs, schema);
+    record('refusal', times.refusedMs, schema);
   } else {
     steps.push(...times.stepMs);
-    note('step', Math.max(...times.stepMs), schema);
-    note('compile', times.compileMs, schema);
-    note('load', times.parseMs, schema);
+    record('step', Math.max(...times.stepMs), schema);
+    record('compile', times.compileMs, schema);
+    record('load', times.parseMs, schema);
   }
   if ((index + 1) % 200 === 0)
-    console.log(`${index + 1}: ${refused} refused, the longest step ${round(slowest.step[0]?.ms ?? 0)} ms`);
+    console.log(`${index + 1}: ${refused} refused, longest step ${round(slowest.step[0]?.ms ?? 0)} ms`);
 }
 console.log(
-  `steps: median ${round(quantile(steps, 0.5))} ms, 99% ${round(quantile(steps, 0.99))} ms, ${refused} schemas refused`,
+  `steps: median ${round(quantile(steps, 0.5))} ms, p99 ${round(quantile(steps, 0.99))} ms, ${refused} schemas refused`,
 );
 for (const [kind, list] of Object.entries(slowest)) {
   console.log(`slowest ${kind}:`);
-  for (const { ms, schema } of list) console.log(`  ${round(ms)} ms  ${shown(schema)}`);
+  for (const { ms, schema } of list) console.log(`  ${round(ms)} ms  ${describe(schema)}`);
 }
 await context.dispose();
 await model.dispose();

@@ -1,11 +1,11 @@
 /**
- * The ledger's size and cost: what opening and settling a request costs, then how long questions to millions of rows
- * take. Fills a database of its own, which goes away afterwards.
+ * Measures the cost of opening and settling a request, and the time of queries over millions of rows, on a temporary
+ * database.
  *
  *   npm run bench:ledger -- --rows 10000000 --database postgres
  */
 import { parseArgs } from 'node:util';
-import { dayOf } from '../src/accounts/ledger/days.ts';
+import { DAY_MS, dayOf } from '../src/accounts/ledger/days.ts';
 import { readRequests, type RequestFilter } from '../src/accounts/ledger/requests.ts';
 import type { UsageDimension } from '../src/accounts/ledger/dimensions.ts';
 import { readUsage } from '../src/accounts/ledger/usage.ts';
@@ -25,15 +25,13 @@ const { values: options } = parseArgs({
 const rows = Number(options.rows);
 const rounds = Number(options.rounds);
 const name = options.database === 'postgres' ? 'PostgreSQL' : 'SQLite';
-const databases = testDatabases().find((one) => one.name === name);
-if (databases === undefined) throw new Error(`There is no ${name} here.`);
-
-const DAY_MS = 86_400_000;
+const databases = testDatabases().find((kind) => kind.name === name);
+if (databases === undefined) throw new Error(`${name} is not available.`);
 
 {
   await using database = await databases.open();
-  console.log(`${name}: opening and settling a request, CPU of this process`);
-  // The first is for warming up.
+  console.log(`${name}: CPU of this process to open and settle a request, median waits`);
+  // The first is a warm-up.
   for (const [inFlight, requests] of [
     [16, 2000],
     [1, 1000],
@@ -47,18 +45,18 @@ const DAY_MS = 86_400_000;
 }
 {
   await using database = await databases.open();
-  const began = performance.now();
-  let told = 0;
+  const startedAt = performance.now();
+  let reported = 0;
   await fill(database, rows, (done) => {
-    if (done - told < rows / 20 && done < rows) return;
-    told = done;
-    console.error(`  ${done} of ${rows} rows, ${((performance.now() - began) / 1000).toFixed(0)} s`);
+    if (done - reported < rows / 20 && done < rows) return;
+    reported = done;
+    console.error(`  ${done} of ${rows} rows, ${((performance.now() - startedAt) / 1000).toFixed(0)} s`);
   });
-  console.log(`${name}: questions to ${rows} rows over ${DAYS} days, median of ${rounds} and the longest`);
-  await questions(database);
+  console.log(`${name}: queries over ${rows} rows of ${DAYS} days, median and maximum of ${rounds}`);
+  await runQueries(database);
 }
 
-async function questions(database: TestDatabase): Promise<void> {
+async function runQueries(database: TestDatabase): Promise<void> {
   const today = dayOf(Date.now());
   const usage = (by: UsageDimension[]) => () =>
     readUsage(database, { by, fromDay: today - 31, toDay: today, accountId: LARGE });
@@ -66,33 +64,33 @@ async function questions(database: TestDatabase): Promise<void> {
     (filter: RequestFilter, before: string | null = null) =>
     () =>
       readRequests(database, { accountId: LARGE, ...filter }, { limit: 50, before });
-  const deep = firstIdAt(Date.now() - 0.9 * DAYS * DAY_MS);
+  const oldId = firstIdAt(Date.now() - 0.9 * DAYS * DAY_MS);
   const day = { fromMs: Date.now() - 20 * DAY_MS, toMs: Date.now() - 19 * DAY_MS };
-  await time("a month's usage of the largest account", usage([]));
-  await time('by day', usage(['day']));
-  await time('by day and model', usage(['day', 'model']));
-  await time('by day, model and key', usage(['day', 'model', 'key']));
-  await time('of all accounts, by account', () =>
+  await time('monthly usage of the largest account', usage([]));
+  await time('… by day', usage(['day']));
+  await time('… by day and model', usage(['day', 'model']));
+  await time('… by day, model and key', usage(['day', 'model', 'key']));
+  await time('monthly usage of all accounts, by account', () =>
     readUsage(database, { by: ['account'], fromDay: today - 31, toDay: today }),
   );
-  await time('a page of its log: the newest', page({}));
-  await time('nine tenths back', page({}, deep));
-  await time('of one model', page({ model: MODELS[2] ?? null }));
-  await time('of one key on one day', page({ keyId: `${LARGE}_key_3`, ...day }));
-  await time('of what failed, one in ten thousand', page({ statusClass: 5 }));
-  await time('of an error, from nine tenths back', page({ errorCode: RARE }, deep));
-  await time('of an error that there is not', page({ errorCode: 'queue_full' }));
-  await time('of all accounts: the newest', () => readRequests(database, {}, { limit: 50 }));
+  await time('latest page of its request log', page({}));
+  await time('… older than 90% of the rows', page({}, oldId));
+  await time('… of one model', page({ model: MODELS[2] ?? null }));
+  await time('… of one key on one day', page({ keyId: `${LARGE}_key_3`, ...day }));
+  await time('… with status 5xx, 1 in 10,000 requests', page({ statusClass: 5 }));
+  await time('… with a rare error, older than 90% of the rows', page({ errorCode: RARE }, oldId));
+  await time('… with an error that never occurred', page({ errorCode: 'queue_full' }));
+  await time('latest page of all accounts', () => readRequests(database, {}, { limit: 50 }));
 }
 
-async function time(what: string, ask: () => Promise<unknown>): Promise<void> {
+async function time(label: string, query: () => Promise<unknown>): Promise<void> {
   const times: number[] = [];
   for (let round = 0; round <= rounds; round++) {
-    const began = performance.now();
-    await ask();
-    times.push(performance.now() - began);
+    const startedAt = performance.now();
+    await query();
+    times.push(performance.now() - startedAt);
   }
-  // The first is for warming up.
+  // The first is a warm-up.
   times.shift();
-  console.log(`  ${what}: ${median(times).toFixed(1)} ms, ${Math.max(...times).toFixed(1)} ms`);
+  console.log(`  ${label}: ${median(times).toFixed(1)} ms, ${Math.max(...times).toFixed(1)} ms`);
 }

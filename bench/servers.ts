@@ -1,17 +1,17 @@
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { freePort } from '../test/server-process.ts';
 
-/** A server under measurement, in a process of its own. */
+/** A server under test, as a child process. */
 export interface Server extends AsyncDisposable {
   url: string;
   key: string | null;
   pid: number;
 }
 
-/** What was started and still runs: it must not outlive the benchmark, however that ends. */
+/** The running child processes, which are killed when the benchmark ends. */
 const running = new Set<ChildProcess>();
 process.once('exit', () => {
   for (const child of running) child.kill('SIGKILL');
@@ -28,34 +28,40 @@ function start(program: string, args: readonly string[], env: NodeJS.ProcessEnv)
 const root = join(import.meta.dirname, '..');
 
 /**
- * Starts Sluice with this configuration (YAML) in a fresh home, with one key, and waits until it is ready. `more` is
- * for its environment.
+ * Starts Sluice with this configuration (YAML) and a new data directory, creates a key, and waits until the service is
+ * ready. `settings` are additional environment variables.
  */
-export async function startSluice(config: string, more: NodeJS.ProcessEnv = {}): Promise<Server> {
+export async function startSluice(config: string, settings: NodeJS.ProcessEnv = {}): Promise<Server> {
   const home = await mkdtemp(join(tmpdir(), 'sluice-bench-'));
   const file = join(home, 'sluice.yaml');
   await writeFile(file, config);
   const port = await freePort();
-  const env = { ...process.env, ...more, SLUICE_HOME: home, SLUICE_CONFIG: file, SLUICE_PORT: String(port) };
+  const env = {
+    ...process.env,
+    ...settings,
+    SLUICE_HOME: home,
+    SLUICE_CONFIG: file,
+    SLUICE_PORT: String(port),
+  };
   const main = join(root, 'src/main.ts');
-  const made = execFileSync(process.execPath, [main, 'keys', 'create', '--name', 'bench', '--json'], { env });
-  // Our own command's documented output.
-  const { key } = JSON.parse(made.toString()) as { key: string };
+  const json = execFileSync(process.execPath, [main, 'keys', 'create', '--name', 'bench', '--json'], { env });
+  // The documented output of the command.
+  const { key } = JSON.parse(json.toString()) as { key: string };
   const child = start(process.execPath, [main, 'serve'], env);
   const url = `http://127.0.0.1:${port}`;
-  await answers(`${url}/readyz`, child);
+  await waitUntilReady(`${url}/readyz`, child);
   return {
     url,
     key,
     pid: child.pid ?? 0,
     async [Symbol.asyncDispose]() {
-      await end(child);
+      await stop(child);
       await rm(home, { recursive: true, force: true });
     },
   };
 }
 
-/** Starts a peer's program on a free port and waits until it answers 200 at `readyPath`. */
+/** Starts another server on a free port and waits until `readyPath` returns 200. */
 export async function startPeer(
   program: string,
   argumentsFor: (port: number) => readonly string[] | Promise<readonly string[]>,
@@ -64,23 +70,14 @@ export async function startPeer(
   const port = await freePort();
   const child = start(program, await argumentsFor(port), process.env);
   const url = `http://127.0.0.1:${port}`;
-  await answers(url + readyPath, child);
-  return { url, key: null, pid: child.pid ?? 0, [Symbol.asyncDispose]: () => end(child) };
+  await waitUntilReady(url + readyPath, child);
+  return { url, key: null, pid: child.pid ?? 0, [Symbol.asyncDispose]: () => stop(child) };
 }
 
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === 'string') throw new Error('no port');
-  return address.port;
-}
-
-async function answers(url: string, child: ChildProcess): Promise<void> {
+async function waitUntilReady(url: string, child: ChildProcess): Promise<void> {
   for (;;) {
     if (child.exitCode !== null || child.signalCode !== null)
-      throw new Error(`${child.spawnfile} ended before it answered`);
+      throw new Error(`${child.spawnfile} ended before it was ready`);
     const status = await fetch(url)
       .then((response) => response.status)
       .catch(() => 0);
@@ -89,9 +86,9 @@ async function answers(url: string, child: ChildProcess): Promise<void> {
   }
 }
 
-async function end(child: ChildProcess): Promise<void> {
+async function stop(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
-  const gone = new Promise((resolve) => child.once('exit', resolve));
+  const exited = new Promise((resolve) => child.once('exit', resolve));
   child.kill('SIGTERM');
-  await gone;
+  await exited;
 }

@@ -1,10 +1,10 @@
-/** The value at a fraction of a sorted copy, 0 to 1; NaN for none. */
+/** Returns the quantile at `fraction`, from 0 to 1; NaN without values. */
 export function quantile(values: readonly number[], fraction: number): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor(fraction * sorted.length))] ?? NaN;
 }
 
-/** The middle one of the values; the mean of the middle two where they are even in number. */
+/** Returns the median; NaN without values. */
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   const middle = sorted.length >> 1;

@@ -1,18 +1,18 @@
 import { request } from 'node:http';
 
-/** When each chunk with text of one streamed answer came, in `performance.now()` milliseconds. */
+/** Arrival times of the chunks of a stream, in milliseconds of `performance.now()`. */
 export interface StreamTimes {
   sentAt: number;
   chunksAt: number[];
   endedAt: number;
-  /** Completion tokens as the server counted them. */
+  /** Completion tokens, as reported by the server. */
   tokens: number;
 }
 
 /**
- * Sends one streaming request on a connection of its own (llama-server closes its after a stream, although it says
- * that it keeps it) and notes when its chunks come. It looks at no more of each chunk than it must, since it shares
- * the machine with what is measured.
+ * Sends a streaming request on a new connection (llama-server closes the connection after a stream, although it
+ * announces keep-alive) and records the arrival times of its chunks. Parses as little as possible, because it shares
+ * the CPU with the measured server.
  */
 export function timeStream(
   url: string,
@@ -44,7 +44,7 @@ export function timeStream(
         times.endedAt = performance.now();
         const counted = [...tail.matchAll(/"completion_tokens":(\d+)/g)].at(-1)?.[1];
         if (response.statusCode !== 200 || counted === undefined) {
-          reject(new Error(`${url} answered ${response.statusCode}: ${tail.slice(0, 300)}`));
+          reject(new Error(`${url} returned ${response.statusCode}: ${tail.slice(0, 300)}`));
           return;
         }
         times.tokens = Number(counted);

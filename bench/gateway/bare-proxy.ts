@@ -1,6 +1,5 @@
 /**
- * The least that a proxy in Node can be: `node:http` in front, undici behind, bytes passed on as they come. It
- * checks no key, reads no body, counts nothing. Arguments: port, upstream's address.
+ * A minimal proxy in Node: `node:http` and undici, without parsing or checking anything. Arguments: port, upstream URL.
  */
 import { createServer } from 'node:http';
 import { Pool } from 'undici';
@@ -16,20 +15,20 @@ createServer((request, response) => {
   const chunks: Buffer[] = [];
   request.on('data', (bytes: Buffer) => chunks.push(bytes));
   request.on('end', () => {
-    const gone = new AbortController();
-    response.once('close', () => gone.abort());
+    const disconnected = new AbortController();
+    response.once('close', () => disconnected.abort());
     pool
       .request({
         method: 'POST',
         path: request.url ?? '/',
         headers: { 'content-type': 'application/json' },
         body: Buffer.concat(chunks),
-        signal: gone.signal,
+        signal: disconnected.signal,
       })
-      .then((answer) => {
-        response.writeHead(answer.statusCode, { 'content-type': String(answer.headers['content-type']) });
-        answer.body.on('error', () => response.destroy());
-        answer.body.pipe(response);
+      .then(({ statusCode, headers, body }) => {
+        response.writeHead(statusCode, { 'content-type': String(headers['content-type']) });
+        body.on('error', () => response.destroy());
+        body.pipe(response);
       })
       .catch(() => response.destroy());
   });

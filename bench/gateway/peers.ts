@@ -4,74 +4,77 @@ import { join } from 'node:path';
 import { startPeer, type Server } from '../servers.ts';
 
 /** A proxy under measurement. */
-export interface Arm {
+export interface BenchProxy {
   name: string;
   server: Server;
-  /** What its requests need beside the key. */
+  /** Headers of its requests, in addition to the key. */
   headers: Readonly<Record<string, string>>;
-  /** It is given one request in so many, so that a slow one does not make the run last for hours. */
-  oneIn: number;
+  /** Divides the number of requests, so that a slow proxy does not take hours. */
+  requestDivisor: number;
 }
 
-/** Another gateway, before the upstream at this address. `folder` is for its files. */
-type StartArm = (program: string, folder: string, upstream: string) => Promise<Arm>;
+/** Starts another gateway for the upstream URL, with its files in `folder`. */
+type StartProxy = (program: string, folder: string, upstream: string) => Promise<BenchProxy>;
 
-/** It starts only with a key, and one that does not look weak. */
+/** LiteLLM requires a key that does not look weak. */
 const LITELLM_KEY = 'sk-bench-6b1f046e75b202c871ac8bd3b362';
 
-/** The further arms: what each is started with, where no flag says otherwise, and how. */
-export const PEERS: Readonly<Record<'nginx' | 'portkey' | 'litellm', { program: string; start: StartArm }>> =
-  {
-    nginx: {
-      program: 'nginx',
-      async start(program, folder, upstream) {
-        const file = join(folder, 'nginx.conf');
-        const start = async (port: number) => {
-          await writeFile(file, nginxConfig(folder, port, upstream));
-          return ['-c', file, '-p', folder];
-        };
-        return {
-          name: 'nginx',
-          server: await startPeer(program, start, '/v1/models'),
-          headers: {},
-          oneIn: 1,
-        };
-      },
+/** Other gateways, with their default program names. */
+export const PEERS: Readonly<
+  Record<'nginx' | 'portkey' | 'litellm', { program: string; start: StartProxy }>
+> = {
+  nginx: {
+    program: 'nginx',
+    async start(program, folder, upstream) {
+      const file = join(folder, 'nginx.conf');
+      const start = async (port: number) => {
+        await writeFile(file, nginxConfig(folder, port, upstream));
+        return ['-c', file, '-p', folder];
+      };
+      return {
+        name: 'nginx',
+        server: await startPeer(program, start, '/v1/models'),
+        headers: {},
+        requestDivisor: 1,
+      };
     },
-    portkey: {
-      program: 'gateway',
-      async start(program, _folder, upstream) {
-        const server = await startPeer(
-          process.execPath,
-          (port) => [program, `--port=${port}`, '--headless'],
-          '/',
-        );
-        const headers = { 'x-portkey-provider': 'openai', 'x-portkey-custom-host': `${upstream}/v1` };
-        return { name: 'portkey', server, headers: { ...headers, authorization: 'Bearer none' }, oneIn: 4 };
-      },
+  },
+  portkey: {
+    program: 'gateway',
+    async start(program, _folder, upstream) {
+      const server = await startPeer(
+        process.execPath,
+        (port) => [program, `--port=${port}`, '--headless'],
+        '/',
+      );
+      const headers = { 'x-portkey-provider': 'openai', 'x-portkey-custom-host': `${upstream}/v1` };
+      const withKey = { ...headers, authorization: 'Bearer none' };
+      return { name: 'portkey', server, headers: withKey, requestDivisor: 4 };
     },
-    litellm: {
-      program: 'litellm',
-      async start(program, folder, upstream) {
-        const file = join(folder, 'litellm.yaml');
-        const model = `{model: openai/bench/model, api_base: '${upstream}/v1', api_key: none}`;
-        const settings = `general_settings: {master_key: ${LITELLM_KEY}}`;
-        await writeFile(
-          file,
-          `model_list: [{model_name: bench/model, litellm_params: ${model}}]\n${settings}\n`,
-        );
-        const server = await startPeer(
-          program,
-          (port) => ['--config', file, '--host', '127.0.0.1', '--port', String(port), '--telemetry', 'False'],
-          '/health/liveliness',
-        );
-        return { name: 'litellm', server, headers: { authorization: `Bearer ${LITELLM_KEY}` }, oneIn: 40 };
-      },
+  },
+  litellm: {
+    program: 'litellm',
+    async start(program, folder, upstream) {
+      const file = join(folder, 'litellm.yaml');
+      const model = `{model: openai/bench/model, api_base: '${upstream}/v1', api_key: none}`;
+      const settings = `general_settings: {master_key: ${LITELLM_KEY}}`;
+      await writeFile(
+        file,
+        `model_list: [{model_name: bench/model, litellm_params: ${model}}]\n${settings}\n`,
+      );
+      const server = await startPeer(
+        program,
+        (port) => ['--config', file, '--host', '127.0.0.1', '--port', String(port), '--telemetry', 'False'],
+        '/health/liveliness',
+      );
+      const headers = { authorization: `Bearer ${LITELLM_KEY}` };
+      return { name: 'litellm', server, headers, requestDivisor: 40 };
     },
-  };
+  },
+};
 
-/** Path of a program, or null where there is none of that name. */
-export function locate(program: string): string | null {
+/** Returns the path of a program on the PATH, or null. */
+export function findProgram(program: string): string | null {
   try {
     return execFileSync('which', [program], { encoding: 'utf8' }).trim();
   } catch {

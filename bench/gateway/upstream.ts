@@ -1,7 +1,7 @@
 /**
- * A scripted OpenAI-compatible upstream that costs as little as it can: every byte is made beforehand.
- * Arguments: port. A request's `max_tokens` is the number of chunks, `seed` the milliseconds between them;
- * a seed of 0 holds the stream open after its first chunk until the caller goes.
+ * A scripted OpenAI-compatible upstream with precomputed responses, to use little CPU. Arguments: port. The `max_tokens`
+ * of a request is the number of chunks, `seed` the milliseconds between them; with a seed of 0, the stream stays open
+ * after its first chunk until the client disconnects.
  */
 import { createServer, type ServerResponse } from 'node:http';
 
@@ -16,33 +16,33 @@ const whole = Buffer.from(
   `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"bench/model","choices":[{"index":0,"message":{"role":"assistant","content":"${words}"},"finish_reason":"stop"}],${usage}}`,
 );
 
-interface Running {
+interface UpstreamStream {
   response: ServerResponse;
-  left: number;
+  chunksLeft: number;
 }
 
-/** Streams by the milliseconds between their chunks: one timer for all that share a pace. */
-const paces = new Map<number, Set<Running>>();
+/** Streams by the milliseconds between their chunks. Those with the same interval share a timer. */
+const streamsByInterval = new Map<number, Set<UpstreamStream>>();
 
-function run(everyMs: number, running: Running): void {
-  let set = paces.get(everyMs);
-  if (!set) {
-    const members = new Set<Running>();
-    set = members;
-    paces.set(everyMs, members);
-    setInterval(() => {
-      for (const each of members) {
-        if (each.left-- > 0) each.response.write(chunk);
-        else {
-          members.delete(each);
-          each.response.end(finish);
-        }
+function start(everyMs: number, stream: UpstreamStream): void {
+  const streams = streamsByInterval.get(everyMs) ?? startTimer(everyMs);
+  streams.add(stream);
+  stream.response.once('close', () => streams.delete(stream));
+}
+
+function startTimer(everyMs: number): Set<UpstreamStream> {
+  const streams = new Set<UpstreamStream>();
+  streamsByInterval.set(everyMs, streams);
+  setInterval(() => {
+    for (const stream of streams) {
+      if (stream.chunksLeft-- > 0) stream.response.write(chunk);
+      else {
+        streams.delete(stream);
+        stream.response.end(finish);
       }
-    }, everyMs);
-  }
-  const members = set;
-  members.add(running);
-  running.response.once('close', () => members.delete(running));
+    }
+  }, everyMs);
+  return streams;
 }
 
 const server = createServer((request, response) => {
@@ -63,7 +63,8 @@ const server = createServer((request, response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' });
     response.write(role);
     const everyMs = Number(/"seed":(\d+)/.exec(body)?.[1] ?? 5);
-    if (everyMs > 0) run(everyMs, { response, left: Number(/"max_tokens":(\d+)/.exec(body)?.[1] ?? 16) });
+    const chunksLeft = Number(/"max_tokens":(\d+)/.exec(body)?.[1] ?? 16);
+    if (everyMs > 0) start(everyMs, { response, chunksLeft });
     else response.write(chunk);
   });
 });

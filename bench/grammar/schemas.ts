@@ -8,8 +8,8 @@ function repeated(pattern: string, times: number): { pattern: string } {
   return { pattern: `^${pattern.repeat(times)}$` };
 }
 
-/** Schemas that each stalled an engine, or came near. */
-export const NAMED: Readonly<Record<string, Schema>> = {
+/** Schemas that have stalled an engine, or nearly. */
+export const STALLING_SCHEMAS: Readonly<Record<string, Schema>> = {
   '[ab]? 199 times': repeated('[ab]?', 199),
   'x? 240 times': repeated('x?', 240),
   'x* 480 times': repeated('x*', 480),
@@ -20,15 +20,15 @@ export const NAMED: Readonly<Record<string, Schema>> = {
     })),
   },
   'anyOf of one pattern 200 times': { anyOf: Array.from({ length: 200 }, () => repeated('[ab]?', 199)) },
-  'a character that the next must differ from': {
+  'characters that must differ from the next': {
     pattern: `^(${LETTERS.map((letter) => `${letter}[^${letter}]`).join('|')})*$`,
   },
-  '10 characters that the next must differ from': {
+  '10 characters that must differ from the next': {
     pattern: `^(${LETTERS.slice(0, 10)
       .map((letter) => `${letter}[^${letter}]`)
       .join('|')})*$`,
   },
-  'words with spaces or not': { pattern: '^(\\w+\\s?)+$' },
+  'words with optional spaces': { pattern: '^(\\w+\\s?)+$' },
   '250 optional properties': objectOf(250),
   '30 optional properties': objectOf(30),
   'anyOf of 60 objects': { anyOf: Array.from({ length: 60 }, (_, i) => objectOf(1, i)) },
@@ -37,7 +37,7 @@ export const NAMED: Readonly<Record<string, Schema>> = {
     type: 'array',
     items: { enum: Array.from({ length: 250 }, (_, i) => String.fromCodePoint(0x4e00 + i)) },
   },
-  'arrays in arrays with long bounds': Array.from({ length: 8 }).reduce<Schema>(
+  'nested arrays with large bounds': Array.from({ length: 8 }).reduce<Schema>(
     (items, _, i) => ({ type: 'array', items, maxItems: 300 + i }),
     { type: 'string', maxLength: 10_000 },
   ),
@@ -75,7 +75,7 @@ const quantifiers = fc.oneof(
   fc.tuple(fc.nat(20), fc.nat(200)).map(([min, more]) => `{${min},${min + more}}`),
 );
 
-/** Expressions with runs of parts that may be empty, alternatives that begin alike, and repetitions in repetitions. */
+/** Expressions with sequences of optional parts, alternatives with common prefixes, and nested repetitions. */
 const expressions = fc.letrec<{ part: string; sequence: string }>((tie) => ({
   part: fc.oneof(
     { maxDepth: 3, depthSize: 'small' },
@@ -109,8 +109,8 @@ const names = fc.constantFrom(
   ...LETTERS.slice(0, 12).flatMap((letter) => [letter, `${letter}b`, `name_${letter}`]),
 );
 
-/** Schemas as an enemy would send them. */
-export const hostile: fc.Arbitrary<Schema> = fc
+/** Generates schemas that are meant to stall an engine. */
+export const hostileSchemas: fc.Arbitrary<Schema> = fc
   .letrec<{ schema: Schema }>((tie) => ({
     schema: fc.oneof(
       { maxDepth: 3, depthSize: 'small' },
@@ -130,10 +130,10 @@ export const hostile: fc.Arbitrary<Schema> = fc
           fc.subarray(LETTERS.slice(0, 12)),
           fc.boolean(),
         )
-        .map(([properties, wanted, additionalProperties]) => ({
+        .map(([properties, required, additionalProperties]) => ({
           type: 'object',
           properties,
-          required: wanted.filter((name) => name in properties),
+          required: required.filter((name) => name in properties),
           additionalProperties,
         })),
       fc.constant({ $ref: '#/$defs/tree' }),

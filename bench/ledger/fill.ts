@@ -6,14 +6,14 @@ import { RollUps, type EndedRow } from '../../src/accounts/ledger/roll-ups.ts';
 import { ensurePartitions } from '../../src/database/partitions.ts';
 import type { TestDatabase } from '../../test/servers.ts';
 
-/** The account whose usage and log are asked for, and its share of all rows. */
+/** The largest account, and its share of all rows. */
 export const LARGE = 'acct_large';
 const LARGE_SHARE = 0.2;
 const ACCOUNTS = 300;
 export const MODELS = ['bench/small', 'bench/medium', 'bench/large'];
-/** An error that one request in ten thousand ends with. */
+/** The error of one in ten thousand requests. */
 export const RARE = 'engine_unavailable';
-/** The rows are spread over so many days up to now. */
+/** Number of days of the rows, up to now. */
 export const DAYS = 60;
 
 const CHUNK = 20_000;
@@ -33,9 +33,9 @@ const COLUMNS = {
   http_status: 'int8',
   billed: 'int8',
 };
-type Row = (string | number | null)[];
+type SqlValues = (string | number | null)[];
 
-/** What all rows have in common, about as long as real ones. */
+/** Values of all rows, about as long as real ones. */
 const CONSTANTS = {
   endpoint: "'chat'",
   streamed: '1',
@@ -55,14 +55,14 @@ const CONSTANTS = {
   delivered: '1',
 };
 
-interface Sink extends AsyncDisposable {
-  rows(rows: readonly Row[]): Promise<void>;
-  rollUps(rollUps: RollUps): Promise<void>;
-  /** Leaves the tables as they would be after a while. */
+interface BulkWriter extends AsyncDisposable {
+  writeRows(rows: readonly SqlValues[]): Promise<void>;
+  writeRollUps(rollUps: RollUps): Promise<void>;
+  /** Updates the statistics of the tables, as the database does over time. */
   finish(): Promise<void>;
 }
 
-/** Writes rows with their roll-ups straight into the tables, and says how far it is. */
+/** Writes rows and their roll-ups directly to the tables. */
 export async function fill(
   database: TestDatabase,
   count: number,
@@ -71,29 +71,29 @@ export async function fill(
   const from = Date.now() - DAYS * DAY_MS;
   for (let month = from; month < Date.now() + 31 * DAY_MS; month += 28 * DAY_MS)
     await ensurePartitions(database, month);
-  await using sink =
-    database.place.kind === 'sqlite' ? sqlite(database.place.path) : await postgres(database);
+  await using writer =
+    database.place.kind === 'sqlite' ? sqliteWriter(database.place.path) : await postgresWriter(database);
   let [day, rollUps] = [dayOf(from), new RollUps()];
   for (let done = 0; done < count;) {
-    const rows: Row[] = [];
+    const rows: SqlValues[] = [];
     while (rows.length < CHUNK && done < count) {
       const atMs = from + (done / count) * DAYS * DAY_MS;
       if (dayOf(atMs) > day) break;
-      rows.push(row(done++, atMs, rollUps));
+      rows.push(createRow(done++, atMs, rollUps));
     }
-    await sink.rows(rows);
+    await writer.writeRows(rows);
     if (rows.length < CHUNK) {
-      // The day is over: no later row adds to its sums.
-      await sink.rollUps(rollUps);
+      // The day is complete.
+      await writer.writeRollUps(rollUps);
       [day, rollUps] = [day + 1, new RollUps()];
     }
     onProgress(done);
   }
-  await sink.rollUps(rollUps);
-  await sink.finish();
+  await writer.writeRollUps(rollUps);
+  await writer.finish();
 }
 
-function row(number: number, atMs: number, rollUps: RollUps): Row {
+function createRow(number: number, atMs: number, rollUps: RollUps): SqlValues {
   const startedAt = Math.floor(atMs);
   const large = Math.random() < LARGE_SHARE;
   const account = large ? LARGE : `acct_${Math.floor(Math.random() * ACCOUNTS)}`;
@@ -140,32 +140,31 @@ function row(number: number, atMs: number, rollUps: RollUps): Row {
 }
 
 const NAMES = [...Object.keys(COLUMNS), ...Object.keys(CONSTANTS)].join(', ');
-const GIVEN = Object.values(CONSTANTS).join(', ');
+const CONSTANT_VALUES = Object.values(CONSTANTS).join(', ');
 const USAGE_WIDTH = 13;
 const LATENCY_WIDTH = 7;
 const ADD_USAGE = `insert into usage_days (account_id, day, model, key_id, requests, errors, aborted, interrupted,
   prompt_tokens, cached_tokens, completion_tokens, billed_tokens, cost_pico)`;
 const ADD_LATENCY = 'insert into latency_days (account_id, day, model, key_id, measure, bucket, count)';
 
-function sqlite(path: string): Sink {
+function sqliteWriter(path: string): BulkWriter {
   const connection = new DatabaseSync(path);
   connection.exec('pragma synchronous = off; pragma cache_size = -500000');
-  const marks = (count: number) => Array.from({ length: count }, () => '?').join(', ');
+  const placeholders = (count: number) => Array.from({ length: count }, () => '?').join(', ');
   const insert = (sql: string, rows: readonly unknown[][]) => {
     const statement = connection.prepare(sql);
     connection.exec('begin');
-    for (const values of rows) statement.run(...(values as Row));
+    for (const values of rows) statement.run(...(values as SqlValues));
     connection.exec('commit');
   };
   return {
-    async rows(rows) {
-      insert(`insert into ledger (${NAMES}) values (${marks(Object.keys(COLUMNS).length)}, ${GIVEN})`, [
-        ...rows,
-      ]);
+    async writeRows(rows) {
+      const values = `${placeholders(Object.keys(COLUMNS).length)}, ${CONSTANT_VALUES}`;
+      insert(`insert into ledger (${NAMES}) values (${values})`, [...rows]);
     },
-    async rollUps({ days, latencies }) {
-      insert(`${ADD_USAGE} values (${marks(USAGE_WIDTH)})`, days);
-      insert(`${ADD_LATENCY} values (${marks(LATENCY_WIDTH)})`, latencies);
+    async writeRollUps({ days, latencies }) {
+      insert(`${ADD_USAGE} values (${placeholders(USAGE_WIDTH)})`, days);
+      insert(`${ADD_LATENCY} values (${placeholders(LATENCY_WIDTH)})`, latencies);
     },
     async finish() {
       connection.exec('analyze; pragma wal_checkpoint(truncate)');
@@ -176,7 +175,7 @@ function sqlite(path: string): Sink {
   };
 }
 
-async function postgres(database: TestDatabase): Promise<Sink> {
+async function postgresWriter(database: TestDatabase): Promise<BulkWriter> {
   const client = new Client({ connectionString: database.url?.reveal() });
   await client.connect();
   await client.query('set synchronous_commit = off');
@@ -189,14 +188,15 @@ async function postgres(database: TestDatabase): Promise<Sink> {
     for (let start = 0; start < rows.length; start += CHUNK) {
       const chunk = rows.slice(start, start + CHUNK);
       const arrays = types.map((_, column) => chunk.map((values) => values[column]));
-      const given = types.map((type, column) => `$${column + 1}::${type}[]`).join(', ');
-      await client.query(`${into} select *${constants} from unnest(${given})`, arrays);
+      const parameters = types.map((type, column) => `$${column + 1}::${type}[]`).join(', ');
+      await client.query(`${into} select *${constants} from unnest(${parameters})`, arrays);
     }
   };
   const key = ['text', 'int4', 'text', 'text'];
   return {
-    rows: (rows) => insert(`insert into ledger (${NAMES})`, Object.values(COLUMNS), `, ${GIVEN}`, [...rows]),
-    async rollUps({ days, latencies }) {
+    writeRows: (rows) =>
+      insert(`insert into ledger (${NAMES})`, Object.values(COLUMNS), `, ${CONSTANT_VALUES}`, [...rows]),
+    async writeRollUps({ days, latencies }) {
       await insert(ADD_USAGE, [...key, ...Array<string>(USAGE_WIDTH - key.length).fill('int8')], '', days);
       await insert(ADD_LATENCY, [...key, 'text', 'int4', 'int8'], '', latencies);
     },

@@ -8,14 +8,14 @@ import { median } from '../statistics.ts';
 
 export interface WriteCost {
   inFlight: number;
-  /** CPU of this process, all its threads, for opening and settling one request, in microseconds. */
+  /** CPU of this process to open and settle one request, in microseconds. */
   cpuUs: number;
-  /** Median wait of an opening and of a settlement, in milliseconds. */
+  /** Median waits, in milliseconds. */
   openMs: number;
   settleMs: number;
 }
 
-/** What opening and settling costs with so many requests at once. */
+/** Measures the cost of opening and settling requests, with `inFlight` at the same time. */
 export async function writeCost(database: Database, inFlight: number, requests: number): Promise<WriteCost> {
   await using ledger = await openLedger({
     database,
@@ -28,13 +28,13 @@ export async function writeCost(database: Database, inFlight: number, requests: 
   let left = requests;
   const caller = async () => {
     while (left-- > 0) {
-      const opened = row();
-      const began = performance.now();
-      await ledger.open(opened, COUNTS);
-      const ran = performance.now();
-      await ledger.settle(opened.id, { ...COUNTS, ...ENDED, endedAt: Date.now() });
-      waits.open.push(ran - began);
-      waits.settle.push(performance.now() - ran);
+      const row = createRow();
+      const startedAt = performance.now();
+      await ledger.open(row, COUNTS);
+      const openedAt = performance.now();
+      await ledger.settle(row.id, { ...COUNTS, ...OUTCOME, endedAt: Date.now() });
+      waits.open.push(openedAt - startedAt);
+      waits.settle.push(performance.now() - openedAt);
     }
   };
   const before = process.cpuUsage();
@@ -56,7 +56,7 @@ const COUNTS: RunningCounts = {
   firstTokenAt: Date.now(),
 };
 
-const ENDED = {
+const OUTCOME = {
   attempts: 1,
   finishReason: 'stop',
   errorCode: null,
@@ -65,7 +65,7 @@ const ENDED = {
   billed: true,
 };
 
-function row(): OpenedRow {
+function createRow(): OpenedRow {
   return {
     id: randomUUIDv7(),
     clientRequestId: null,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import * as fc from 'fast-check';
-import { hostile } from '../../../bench/grammar/schemas.ts';
+import { hostileSchemas } from '../../../bench/grammar/schemas.ts';
 import { loadBackend } from '../../../src/engine/llama/backend.ts';
 import type { Addon } from '../../../src/engine/llama/addon.ts';
 import { GRAMMAR_KEYWORDS, MAX_BRANCHES } from '../../../src/engine/llama/grammar-keywords.ts';
@@ -372,7 +372,7 @@ describe('the grammar of a JSON schema', () => {
   it('needs few stacks in llama.cpp for hostile schemas, or refuses them', () => {
     const tokens = TOKENS.map(codesOf);
     fc.assert(
-      fc.property(hostile, seeds, (schema, seed) => {
+      fc.property(hostileSchemas, seeds, (schema, seed) => {
         const gbnf = grammarOrRefusal(schema);
         if (gbnf instanceof ServiceError) return assert.equal(gbnf.status, 400);
         const stacks = new Stacks(gbnf);
