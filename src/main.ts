@@ -113,7 +113,7 @@ async function main(args: readonly string[]): Promise<void> {
     if (name === requested) (await load()).register(program);
     else program.command(name).description(summary);
   }
-  // Commander prints the help, and no error, when it is asked for the help of an unknown command.
+  // For the help of an unknown command, commander would print the general help without an error.
   const known = requested === undefined || requested in COMMANDS || requested.startsWith('-');
   await program.parseAsync(known ? args : [requested], { from: 'user' });
 }
