@@ -4,7 +4,7 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { after, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { Deadline, tickEvery } from '../src/deadline.ts';
-import { standStill } from './harness.ts';
+import { blockProcess } from './harness.ts';
 
 const server = createServer().listen(0, '127.0.0.1');
 await once(server, 'listening');
@@ -31,7 +31,7 @@ async function firstAfter(stillMs: number, arm: (expire: () => void) => Disposab
   ends.near.on('data', () => events.push('data'));
   using _ = arm(() => events.push('expired'));
   ends.far.write('x');
-  standStill(stillMs);
+  blockProcess(stillMs);
   while (events.length === 0) await turn();
   return events[0] ?? '';
 }
@@ -55,7 +55,7 @@ test('a tick that is overdue comes after ready sockets are read', async () => {
 test('a deadline that is late waits for as long again', async () => {
   let expiredAtMs: number | undefined;
   using _ = new Deadline(300, () => (expiredAtMs = performance.now()));
-  standStill(700);
+  blockProcess(700);
   const stillUntilMs = performance.now();
   while (expiredAtMs === undefined) await turn();
   // Timers count whole milliseconds.
@@ -65,9 +65,9 @@ test('a deadline that is late waits for as long again', async () => {
 test('a deadline that is late twice expires', async () => {
   let expired = false;
   using _ = new Deadline(300, () => (expired = true));
-  standStill(700);
+  blockProcess(700);
   await turns();
-  standStill(700);
+  blockProcess(700);
   await turns();
   assert.equal(expired, true);
 });
@@ -75,7 +75,7 @@ test('a deadline that is late twice expires', async () => {
 test('time in which the process stood still is one tick', async () => {
   let ticks = 0;
   using _ = tickEvery(100, () => ticks++);
-  standStill(500);
+  blockProcess(500);
   const stillUntilMs = performance.now();
   await turns();
   // A busy machine may take more than an interval for the turns.
@@ -88,7 +88,7 @@ test('a deadline that is cancelled while sockets are read does not expire', asyn
   const deadline = new Deadline(10, () => (expired = true));
   // Due right after it, in the same phase.
   setTimeout(() => deadline[Symbol.dispose](), 10);
-  standStill(15);
+  blockProcess(15);
   await turns();
   assert.equal(expired, false);
 });

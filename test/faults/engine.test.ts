@@ -5,7 +5,14 @@ import { startService, until } from '../harness.ts';
 import { Management } from '../management.ts';
 import { assertError, requestText, Wire } from '../http/wire.ts';
 
-const MODELS = ['test/killed', 'test/dying', 'test/hanging', 'test/freezing', 'test/bombed', 'test/other'];
+const MODELS = [
+  'test/killed',
+  'test/crashing',
+  'test/hanging',
+  'test/freezing',
+  'test/suspect',
+  'test/other',
+];
 const yaml = `models:\n${MODELS.map((id) => `  - id: ${id}\n    engine: {file: 'scripted:'}\n`).join('')}engine:\n  stallMs: 3000\n`;
 const service = await startService(yaml);
 after(() => service[Symbol.asyncDispose]());
@@ -13,14 +20,14 @@ await until(() => service.service.models.every((model) => model.state().state ==
 
 const key = { Authorization: `Bearer ${service.key}` };
 
-async function ask(model: string, directive: Directive, stream = true): Promise<Wire> {
+async function send(model: string, directive: Directive, stream = true): Promise<Wire> {
   const body = { model, stream, messages: [{ role: 'user', content: scripted(directive) }] };
   const wire = await Wire.open(service.url);
   return wire.send(requestText('POST /v1/chat/completions', key, body));
 }
 
-/** The error and the usage that a stream ended with, framed, after at least `tokens` chunks of text. */
-function assertEndsFramed(body: string, tokens: number): void {
+/** Asserts that a stream ends with an error event and usage, after at least `tokens` chunks with text. */
+function assertEndsWithError(body: string, tokens: number): void {
   const frames = body.split('\n\n');
   assert.deepEqual(frames.slice(-2), ['data: [DONE]', '']);
   const last = JSON.parse((frames.at(-3) ?? '').slice('data: '.length)) as {
@@ -28,16 +35,16 @@ function assertEndsFramed(body: string, tokens: number): void {
     usage: { prompt_tokens: number; completion_tokens: number };
   };
   assert.equal(last.error.code, 'engine_unavailable');
-  const said = frames.filter((frame) => frame.includes('"delta":{"content"')).length;
-  assert.ok(said >= tokens);
-  assert.equal(last.usage.completion_tokens, said);
+  const chunks = frames.filter((frame) => frame.includes('"delta":{"content"')).length;
+  assert.ok(chunks >= tokens);
+  assert.equal(last.usage.completion_tokens, chunks);
   assert.ok(last.usage.prompt_tokens > 0);
 }
 
-async function assertRestarts(model: string, diedPid: number | null): Promise<void> {
+async function assertRestarts(model: string, crashedPid: number | null): Promise<void> {
   const replica = replicaOf(model);
-  await until(() => replica.state().state === 'ready' && replica.pid !== diedPid);
-  using wire = await ask(model, { text: 'back again' }, false);
+  await until(() => replica.state().state === 'ready' && replica.pid !== crashedPid);
+  using wire = await send(model, { text: 'back again' }, false);
   assert.match((await wire.response()).body, /"content":"back again"/);
 }
 
@@ -47,28 +54,28 @@ function replicaOf(model: string): (typeof service.service.models)[number] {
   return replica;
 }
 
-test('an engine killed in mid-stream: its streams end framed, others go on, it comes back', async () => {
+test('after an engine is killed, its streams end with an error, others continue, and it restarts', async () => {
   const replica = replicaOf('test/killed');
   const { pid } = replica;
   assert.ok(pid !== null);
-  using first = await ask('test/killed', { tokens: 1000, tokenMs: 5 });
-  using second = await ask('test/killed', { tokens: 1000, tokenMs: 5 });
-  using whole = await ask('test/killed', { tokens: 1000, tokenMs: 5 }, false);
-  using other = await ask('test/other', { tokens: 40, tokenMs: 5 });
-  // The role and a token of each are out, and the whole answer has its slot.
-  const heads: string[] = [];
+  using first = await send('test/killed', { tokens: 1000, tokenMs: 5 });
+  using second = await send('test/killed', { tokens: 1000, tokenMs: 5 });
+  using whole = await send('test/killed', { tokens: 1000, tokenMs: 5 }, false);
+  using other = await send('test/other', { tokens: 40, tokenMs: 5 });
+  // Both streams have received a token, and the other request has a slot.
+  const received: string[] = [];
   for (const wire of [first, second]) {
     await wire.head();
     let text = '';
     while (!text.includes('"delta":{"content"')) text += await wire.chunk();
-    heads.push(text);
+    received.push(text);
   }
   await until(() => inFlight('test/killed') === 3);
   process.kill(pid, 'SIGKILL');
   for (const [index, wire] of [first, second].entries()) {
-    let text = heads[index] ?? '';
+    let text = received[index] ?? '';
     for (let chunk = await wire.chunk(); chunk !== null; chunk = await wire.chunk()) text += chunk;
-    assertEndsFramed(text, 1);
+    assertEndsWithError(text, 1);
   }
   const refused = await whole.response();
   assertError(refused, 'engine_unavailable');
@@ -78,21 +85,21 @@ test('an engine killed in mid-stream: its streams end framed, others go on, it c
   assert.equal(inFlight('test/killed'), 0);
 });
 
-test('while an engine starts again, requests are 503 with the time to come back', async () => {
-  const replica = replicaOf('test/dying');
+test('while an engine restarts, requests get 503 with a retry time', async () => {
+  const replica = replicaOf('test/crashing');
   const { pid } = replica;
-  using dying = await ask('test/dying', { tokens: 9, dieAfter: 2 });
-  assertEndsFramed((await dying.response()).body, 1);
+  using crashing = await send('test/crashing', { tokens: 9, dieAfter: 2 });
+  assertEndsWithError((await crashing.response()).body, 1);
   await until(() => replica.state().state === 'down');
-  using early = await ask('test/dying', {});
+  using early = await send('test/crashing', {});
   const refused = await early.response();
   assertError(refused, 'engine_unavailable');
   assert.equal(refused.header('retry-after'), '1');
   assert.match(refused.header('retry-after-ms') ?? '', /^\d+$/);
-  await assertRestarts('test/dying', pid);
+  await assertRestarts('test/crashing', pid);
 });
 
-test('an engine that makes no step is killed and started again', { concurrency: true }, async (group) => {
+test('an engine without progress is killed and restarted', { concurrency: true }, async (group) => {
   const stalls: [model: string, directive: Directive][] = [
     ['test/hanging', { tokens: 9, hangAfter: 2 }],
     ['test/freezing', { tokens: 9, freezeAfter: 2 }],
@@ -100,32 +107,32 @@ test('an engine that makes no step is killed and started again', { concurrency: 
   for (const [model, directive] of stalls) {
     group.test(model, async () => {
       const { pid } = replicaOf(model);
-      using wire = await ask(model, directive);
-      assertEndsFramed((await wire.response()).body, 2);
+      using wire = await send(model, directive);
+      assertEndsWithError((await wire.response()).body, 2);
       await assertRestarts(model, pid);
       assert.match(service.log(), new RegExp(`"engine":"${model}".*generation made no progress for `));
     });
   }
 });
 
-test('a request that was running in two crashes is refused, free of charge, and operators see it', async () => {
-  const model = 'test/bombed';
-  const bomb: Directive = { tokens: 9, dieAfter: 2 };
+test('a request that was running in two crashes is refused without charge, and listed for operators', async () => {
+  const model = 'test/suspect';
+  const crash: Directive = { tokens: 9, dieAfter: 2 };
   const ids: string[] = [];
   for (const stream of [true, false]) {
     const { pid } = replicaOf(model);
-    using wire = await ask(model, bomb, stream);
-    const answer = await wire.response();
-    assert.match(answer.body, /"code":"engine_unavailable"/);
-    ids.push(answer.header('x-request-id') ?? '');
+    using wire = await send(model, crash, stream);
+    const response = await wire.response();
+    assert.match(response.body, /"code":"engine_unavailable"/);
+    ids.push(response.header('x-request-id') ?? '');
     await assertRestarts(model, pid);
   }
   const { pid } = replicaOf(model);
-  using third = await ask(model, bomb);
+  using third = await send(model, crash);
   const refused = await third.response();
   assertError(refused, 'request_crashed_engine');
   assert.match(refused.body, /refused for another \d+ s/);
-  using other = await ask(model, { text: 'another request' }, false);
+  using other = await send(model, { text: 'another request' }, false);
   assert.match((await other.response()).body, /another request/);
   assert.equal(replicaOf(model).pid, pid);
   const management = await Management.of(service);
@@ -145,10 +152,10 @@ test('a request that was running in two crashes is refused, free of charge, and 
   );
 });
 
-test('an engine that is slow but makes steps is left alone', async () => {
+test('a slow engine with progress is not killed', async () => {
   const { pid } = replicaOf('test/other');
-  // Longer between tokens than the least stall.
-  using wire = await ask('test/other', { tokens: 2, tokenMs: 3500 });
+  // The time between tokens is longer than `stallMs`.
+  using wire = await send('test/other', { tokens: 2, tokenMs: 3500 });
   assert.match((await wire.response()).body, /"finish_reason":"stop"/);
   assert.equal(replicaOf('test/other').pid, pid);
 });

@@ -18,7 +18,7 @@ const FILES = ['sluice.db', 'sluice.db-wal', 'sluice.db-shm'];
 
 const start = ({ env }: TestPlace) => startService(YAML, env);
 
-function ask({ url, key }: TestService) {
+function complete({ url, key }: TestService) {
   const body = chat(scripted({ tokens: 1 }));
   return exchange(url, requestText('POST /v1/chat/completions', { Authorization: `Bearer ${key}` }, body));
 }
@@ -38,20 +38,20 @@ async function move(from: string, to: string, files: readonly string[]): Promise
 }
 
 for (const files of [FILES, FILES.slice(0, 1), FILES.slice(0, 2), ['sluice.db-wal']]) {
-  test(`${files.join(', ')} moved away is noticed without a request, and moved back the service continues`, async () => {
+  test(`the service is unready while ${files.join(', ')} is moved away, and continues when it is back`, async () => {
     await using place = await sqlite!.place();
     await using service = await start(place);
     const manager = await Management.of(service);
-    assert.equal((await ask(service)).status, 200);
+    assert.equal((await complete(service)).status, 200);
     const away = join(place.home, 'away');
     await move(place.home, away, files);
     await until(isUnready(service));
-    assertError(await ask(service), 'storage_unavailable');
-    const says =
+    assertError(await complete(service), 'storage_unavailable');
+    const reason =
       /^The file .*sluice\.db.* was deleted or moved while it was in use\. Move the same file back/;
-    // The session and key of an operator still read, so that the health page can say why.
+    // Admin keys still work, so that the health page can show the reason.
     const health = await manager.call('GET', '/api/health');
-    assert.match(String((health.ledger as { reason: unknown }).reason), says);
+    assert.match(String((health.ledger as { reason: unknown }).reason), reason);
     assert.match(service.log(), /"reason":"The file .* was deleted or moved/);
     const doctor = await runCli(['doctor', '--json'], service.env);
     assert.equal(doctor.code, 1);
@@ -62,13 +62,13 @@ for (const files of [FILES, FILES.slice(0, 1), FILES.slice(0, 2), ['sluice.db-wa
 
     await move(away, place.home, files);
     await until(isReady(service));
-    assert.equal((await ask(service)).status, 200);
+    assert.equal((await complete(service)).status, 200);
     const { data } = await manager.call('GET', '/api/requests');
     assert.equal((data as unknown[]).length, 2);
   });
 }
 
-test('reports and changes are refused while the database is gone, and keys after keys.maxStaleMs', async () => {
+test('while the database is missing, reports and changes are refused, and after keys.maxStaleMs all requests', async () => {
   await using place = await sqlite!.place();
   await using service = await start(place);
   const manager = await Management.of(service);
@@ -80,11 +80,11 @@ test('reports and changes are refused while the database is gone, and keys after
   await until(isUnready(service));
   const refused = await report();
   assert.equal(refused.status, 503);
-  assert.match(await refused.text(), /The database is not available now/, 'the key is still trusted');
+  assert.match(await refused.text(), /The database is not available now/, 'the key is still accepted');
   const { keys } = service.service;
   await assert.rejects(keys.create({ name: 'lost' }), { fault: 'replaced' });
   await until(() => !keys.fresh);
-  assertError(await ask(service), 'storage_unavailable');
+  assertError(await complete(service), 'storage_unavailable');
   await move(folder.home, place.home, FILES);
   await until(isReady(service));
   assert.deepEqual(
@@ -93,7 +93,7 @@ test('reports and changes are refused while the database is gone, and keys after
   );
 });
 
-test('after a deletion a restored backup is used once the service is restarted', async () => {
+test('a backup that replaces deleted files is used after a restart', async () => {
   await using place = await sqlite!.place();
   const path = join(place.home, 'sluice.db');
   const backup = join(place.home, 'backup.db');
@@ -102,31 +102,31 @@ test('after a deletion a restored backup is used once the service is restarted',
     await using service = await start(place);
     key = service.key;
     const manager = await Management.of(service);
-    assert.equal((await ask(service)).status, 200);
+    assert.equal((await complete(service)).status, 200);
     await backupSqlite(path, backup);
-    assert.equal((await ask(service)).status, 200);
+    assert.equal((await complete(service)).status, 200);
     for (const file of FILES) await rm(join(place.home, file));
     await until(isUnready(service));
     await rename(backup, path);
     const replaced = /The file .*sluice\.db was replaced while it was in use/;
     await until(async () => replaced.test(JSON.stringify(await manager.call('GET', '/api/health'))));
-    assertError(await ask(service), 'storage_unavailable');
+    assertError(await complete(service), 'storage_unavailable');
   }
   await using service = await start(place);
-  assert.equal((await ask({ ...service, key })).status, 200, 'a key of the backup');
+  assert.equal((await complete({ ...service, key })).status, 200, 'a key of the backup');
   const manager = await Management.of(service);
   const { data } = await manager.call('GET', '/api/requests');
   assert.equal((data as unknown[]).length, 2, 'one of the backup and one since');
 });
 
-test('what was written before the write-ahead log was deleted survives a stop and a start', async () => {
+test('rows that were written before the write-ahead log was deleted survive a restart', async () => {
   await using place = await sqlite!.place();
   {
     await using service = await start(place);
-    assert.equal((await ask(service)).status, 200);
+    assert.equal((await complete(service)).status, 200);
     await rm(join(place.home, 'sluice.db-wal'));
     await until(isUnready(service));
-    assertError(await ask(service), 'storage_unavailable');
+    assertError(await complete(service), 'storage_unavailable');
   }
   await using service = await start(place);
   const manager = await Management.of(service);

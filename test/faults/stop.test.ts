@@ -13,8 +13,8 @@ import { buildGguf } from '../models/gguf-builder.ts';
 /** Longer than any test. */
 const FOREVER = 1_000_000;
 
-/** A service that is ready, as a process of its own, with a key and the process ids of its engines. */
-class Running implements AsyncDisposable {
+/** A ready service in a child process, with a key and the process IDs of its engines. */
+class ReadyService implements AsyncDisposable {
   readonly #service: ServiceProcess;
   readonly engines: readonly number[];
   readonly #key: string;
@@ -25,13 +25,13 @@ class Running implements AsyncDisposable {
     this.#key = key;
   }
 
-  static async start(yaml = scriptedYaml()): Promise<Running> {
+  static async start(yaml = scriptedYaml()): Promise<ReadyService> {
     const service = await spawnService(yaml);
     const { admin } = await Management.ofProcess(service);
     const pids = () =>
       [...service.stderr().matchAll(/"pid":(\d+).*"message":"engine ready"/g)].map(([, pid]) => Number(pid));
     await until(() => pids().length === yaml.split('file:').length - 1);
-    return new Running(service, pids(), admin);
+    return new ReadyService(service, pids(), admin);
   }
 
   get ended(): ServiceProcess['ended'] {
@@ -42,7 +42,7 @@ class Running implements AsyncDisposable {
     return await exchange(this.#service.url, requestText(`GET ${path}`));
   }
 
-  async ask(directive: Directive, stream = true): Promise<Wire> {
+  async send(directive: Directive, stream = true): Promise<Wire> {
     const body = chat(scripted(directive), { stream, logit_bias: NO_END });
     const wire = await Wire.open(this.#service.url);
     return wire.send(
@@ -50,15 +50,15 @@ class Running implements AsyncDisposable {
     );
   }
 
-  /** Resolves when so many generations run. */
-  async runs(count: number): Promise<void> {
-    const asked = requestText('GET /readyz', { Authorization: `Bearer ${this.#key}` });
-    await until(async () => (await exchange(this.#service.url, asked)).body.includes(`"running":${count},`));
+  /** Waits until this many generations are running. */
+  async waitUntilRunning(count: number): Promise<void> {
+    const readyz = requestText('GET /readyz', { Authorization: `Bearer ${this.#key}` });
+    await until(async () => (await exchange(this.#service.url, readyz)).body.includes(`"running":${count},`));
   }
 
-  /** A stream of which the first token has come. */
-  async begin(directive: Directive): Promise<Wire> {
-    const wire = await this.ask(directive);
+  /** Opens a stream and waits for its first token. */
+  async stream(directive: Directive): Promise<Wire> {
+    const wire = await this.send(directive);
     await wire.head();
     for (let text = ''; !text.includes('"delta":{"content"');) text += (await wire.chunk()) ?? '';
     return wire;
@@ -68,22 +68,22 @@ class Running implements AsyncDisposable {
     this.#service.child.kill(name);
   }
 
-  /** Sends the first signal and waits until the service has taken it. */
+  /** Sends the first signal and waits until the service has handled it. */
   async stop(name: NodeJS.Signals = 'SIGTERM'): Promise<void> {
     this.signal(name);
     await until(() => this.#service.stderr().includes('"message":"stopping"'));
   }
 
-  /** Sends it again and again until the service ends: one that comes right after the first counts as the first. */
-  async insist(name: NodeJS.Signals): Promise<void> {
-    let over = false;
-    void this.ended.then(() => (over = true));
-    await until(() => over || (this.signal(name), false));
+  /** Repeats the signal until the service ends, because a signal right after the first one is ignored. */
+  async signalUntilEnded(name: NodeJS.Signals): Promise<void> {
+    let ended = false;
+    void this.ended.then(() => (ended = true));
+    await until(() => ended || (this.signal(name), false));
   }
 
-  /** Resolves when no engine lives any more. */
-  async enginesGone(): Promise<void> {
-    await until(async () => (await Promise.all(this.engines.map(isGone))).every(Boolean));
+  /** Waits until all engine processes have ended. */
+  async enginesEnded(): Promise<void> {
+    await until(async () => (await Promise.all(this.engines.map(hasEnded))).every(Boolean));
   }
 
   async runFiles(): Promise<string[]> {
@@ -95,8 +95,8 @@ class Running implements AsyncDisposable {
   }
 }
 
-/** Whether a process has ended; one that nobody has waited for yet stays listed as a zombie. */
-async function isGone(pid: number): Promise<boolean> {
+/** Returns whether a process has ended, possibly as a zombie. */
+async function hasEnded(pid: number): Promise<boolean> {
   try {
     process.kill(pid, 0);
   } catch {
@@ -106,13 +106,13 @@ async function isGone(pid: number): Promise<boolean> {
   return stat.includes(') Z ');
 }
 
-test('SIGTERM: what runs is finished, what is new is 503 shutting_down, then exit 0 and no engine is left', async () => {
-  await using service = await Running.start();
-  using stream = await service.begin({ tokens: 100, tokenMs: 10 });
-  using whole = await service.ask({ tokens: 100, tokenMs: 10 }, false);
-  await service.runs(2);
+test('SIGTERM lets running requests finish and refuses new ones with shutting_down; then the service exits with 0', async () => {
+  await using service = await ReadyService.start();
+  using stream = await service.stream({ tokens: 100, tokenMs: 10 });
+  using whole = await service.send({ tokens: 100, tokenMs: 10 }, false);
+  await service.waitUntilRunning(2);
   await service.stop();
-  using late = await service.ask({});
+  using late = await service.send({});
   const refused = await late.response();
   assertError(refused, 'shutting_down');
   assert.equal(refused.header('retry-after'), '1');
@@ -122,88 +122,88 @@ test('SIGTERM: what runs is finished, what is new is 503 shutting_down, then exi
   assert.match(await stream.restOfBody(), /"finish_reason":"stop".*\n\ndata: \[DONE\]\n\n$/);
   assert.match((await whole.response()).body, /"finish_reason":"stop"/);
   assert.equal(await service.ended, 0);
-  await service.enginesGone();
+  await service.enginesEnded();
   assert.deepEqual(await service.runFiles(), []);
 });
 
-test('what is not finished within drainMs ends framed, and the service with 0', async () => {
-  await using service = await Running.start(scriptedYaml({}, 'drainMs: 300\n'));
-  using stream = await service.begin({ tokens: 9, tokenMs: FOREVER });
-  using whole = await service.ask({ tokens: 9, tokenMs: FOREVER }, false);
-  await service.runs(2);
+test('requests that do not finish within drainMs end with an error, and the service exits with 0', async () => {
+  await using service = await ReadyService.start(scriptedYaml({}, 'drainMs: 300\n'));
+  using stream = await service.stream({ tokens: 9, tokenMs: FOREVER });
+  using whole = await service.send({ tokens: 9, tokenMs: FOREVER }, false);
+  await service.waitUntilRunning(2);
   await service.stop();
   assert.equal(assertEndsWith(await stream.restOfBody(), 'shutting_down'), 1);
   assertError(await whole.response(), 'shutting_down');
   assert.equal(await service.ended, 0);
-  await service.enginesGone();
+  await service.enginesEnded();
 });
 
-test('Ctrl-C, which the terminal sends to the engines too, lets what runs be finished', async () => {
-  await using service = await Running.start();
-  using stream = await service.begin({ tokens: 100, tokenMs: 10 });
+test('Ctrl-C, which the terminal also sends to the engines, lets running requests finish', async () => {
+  await using service = await ReadyService.start();
+  using stream = await service.stream({ tokens: 100, tokenMs: 10 });
   for (const pid of service.engines) process.kill(pid, 'SIGINT');
   await service.stop('SIGINT');
   assert.match(await stream.restOfBody(), /"finish_reason":"stop".*\n\ndata: \[DONE\]\n\n$/);
   assert.equal(await service.ended, 0);
-  await service.enginesGone();
+  await service.enginesEnded();
 });
 
 for (const [first, second, code] of [
   ['SIGTERM', 'SIGTERM', 143],
   ['SIGTERM', 'SIGINT', 130],
 ] as const) {
-  test(`a second signal, ${second}, ends all at once: exit ${code}, and no engine is left`, async () => {
-    await using service = await Running.start();
-    using stream = await service.begin({ tokens: 9, tokenMs: FOREVER });
+  test(`a second signal, ${second}, stops the service and its engines immediately with exit code ${code}`, async () => {
+    await using service = await ReadyService.start();
+    using stream = await service.stream({ tokens: 9, tokenMs: FOREVER });
     await service.stop(first);
-    await service.insist(second);
+    await service.signalUntilEnded(second);
     assert.equal(await service.ended, code);
     assert.doesNotMatch(await stream.rest(), /\[DONE\]/);
-    await service.enginesGone();
+    await service.enginesEnded();
   });
 }
 
-test('a second signal ends an engine that hangs, too', async () => {
-  await using service = await Running.start();
-  using stream = await service.begin({ tokens: 9, freezeAfter: 1 });
+test('a second signal also ends an engine that hangs', async () => {
+  await using service = await ReadyService.start();
+  using stream = await service.stream({ tokens: 9, freezeAfter: 1 });
   await service.stop();
-  await service.insist('SIGTERM');
+  await service.signalUntilEnded('SIGTERM');
   assert.equal(await service.ended, 143);
   await stream.rest();
-  await service.enginesGone();
+  await service.enginesEnded();
 });
 
-test('a service that is killed with SIGKILL leaves no engine behind, idle or busy', async () => {
+test('idle and busy engines end when the service is killed with SIGKILL', async () => {
   const file = `file: 'scripted:'`;
-  await using service = await Running.start(
+  await using service = await ReadyService.start(
     `models:\n  - id: test/scripted\n    engine: {${file}}\n  - id: test/idle\n    engine: {${file}}\n`,
   );
   assert.equal(service.engines.length, 2);
-  using stream = await service.begin({ tokens: 9, tokenMs: FOREVER });
+  using stream = await service.stream({ tokens: 9, tokenMs: FOREVER });
   service.signal('SIGKILL');
   assert.equal(await service.ended, 'SIGKILL');
   await stream.rest();
-  await service.enginesGone();
+  await service.enginesEnded();
 });
 
 const FILE = process.env.SLUICE_TEST_MODEL;
 
 test(
-  'the engine of a real model ends with a killed service, in the middle of a decode',
+  'the engine of a real model ends during a decode when the service is killed',
   { skip: FILE === undefined && 'SLUICE_TEST_MODEL is not set' },
   async () => {
-    await using service = await Running.start(
+    await using service = await ReadyService.start(
       `models:\n  - id: ${MODEL}\n    engine: {file: ${FILE}, slots: 1, contextTokens: 512, threads: 1}\n`,
     );
-    using stream = await service.begin({});
+    using stream = await service.stream({});
     service.signal('SIGKILL');
     assert.equal(await service.ended, 'SIGKILL');
     await stream.rest();
-    await service.enginesGone();
+    await service.enginesEnded();
   },
 );
 
-test('a service that is told to stop while its model loads, or is fetched, ends with 0', async () => {
+test('a service that is stopped while its model is loading or downloading exits with 0', async () => {
   await using loading = await spawnService(scriptedYaml({ loadMs: FOREVER }));
   await until(() => loading.stdout().includes('Loading test/scripted'));
   loading.child.kill('SIGTERM');
@@ -213,8 +213,8 @@ test('a service that is told to stop while its model loads, or is fetched, ends 
   hub.files.set('tiny.gguf', buildGguf());
   hub.script = [{ stallAfter: 100 }];
   const yaml = 'models:\n  - id: test/model\n    engine: {file: hf:owner/repo/tiny.gguf}\n';
-  await using fetching = await spawnService(yaml, { HF_ENDPOINT: hub.endpoint });
+  await using downloading = await spawnService(yaml, { HF_ENDPOINT: hub.endpoint });
   await until(() => hub.fetches.length === 1);
-  fetching.child.kill('SIGTERM');
-  assert.equal(await fetching.ended, 0);
+  downloading.child.kill('SIGTERM');
+  assert.equal(await downloading.ended, 0);
 });

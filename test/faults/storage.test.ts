@@ -13,42 +13,42 @@ import { testDatabases, withoutPostgres } from '../servers.ts';
 
 const CHAT = 'POST /v1/chat/completions';
 
-/** Long enough for the database to go, short enough to end while it is away. */
+/** Takes long enough for the database to stop, and ends while it is unavailable. */
 const SLOW: Directive = { tokens: 40, tokenMs: 50 };
 
-/** A database that can go away and come back. */
-interface Fickle extends AsyncDisposable {
+/** A database that a test can make unavailable. */
+interface InterruptibleDatabase extends AsyncDisposable {
   env: NodeJS.ProcessEnv;
-  /** Resolves when nothing can be written any more. */
-  leave(): Promise<void>;
-  comeBack(): Promise<void>;
+  /** Resolves when writes fail. */
+  interrupt(): Promise<void>;
+  restore(): Promise<void>;
 }
 
-const kinds: { name: string; skip: string | false; open: () => Promise<Fickle> }[] = [
-  { name: 'SQLite, whose file another process holds', skip: false, open: lockable },
-  { name: 'PostgreSQL, which is stopped and started', skip: withoutPostgres, open: stoppable },
+const kinds: { name: string; skip: string | false; open: () => Promise<InterruptibleDatabase> }[] = [
+  { name: 'SQLite locked by another process', skip: false, open: lockableSqlite },
+  { name: 'PostgreSQL stopped', skip: withoutPostgres, open: stoppablePostgres },
 ];
 
 for (const { name, skip, open } of kinds) {
-  describe(`the database away: ${name}`, { skip }, () => {
-    test('no generation starts, what runs goes on, its last byte waits, and all of it heals', async () => {
-      // Long enough for whatever the machine does meanwhile.
-      await using it = await Serving.start(await open(), 'ledger: {settleWaitMs: 120000}\n');
+  describe(`an unavailable database: ${name}`, { skip }, () => {
+    test('requests are refused, running ones continue but wait for settlement, and everything recovers', async () => {
+      // A long wait, for busy machines.
+      await using it = await LedgerCheck.start(await open(), 'ledger: {settleWaitMs: 120000}\n');
       const caller = await it.manager.caller();
       using stream = await it.send(caller, SLOW, true);
       const streamId = idOf(await stream.head());
       let text = (await stream.chunk()) ?? '';
       using whole = await it.send(caller, SLOW, false);
       await until(() => it.running() === 2);
-      await it.database.leave();
+      await it.database.interrupt();
 
-      await until(async () => (await it.ask(caller)).status === 503);
+      await until(async () => (await it.complete(caller)).status === 503);
       for (const fields of [{}, { stream: true }]) {
-        const refused = await it.ask(caller, fields);
+        const refused = await it.complete(caller, fields);
         assertError(refused, 'storage_unavailable');
         assert.equal(refused.header('retry-after'), '1');
         const line = requestLog(it.test).find(({ requestId }) => requestId === idOf(refused));
-        assert.deepEqual([line?.status, line?.replica], [503, null], 'no engine was asked');
+        assert.deepEqual([line?.status, line?.replica], [503, null], 'no replica was called');
       }
       assert.equal((await it.readyz()).body, '{"status":"storage_unavailable","progress":[]}');
       assert.equal((await exchange(it.test.url, requestText('GET /healthz'))).status, 200);
@@ -57,43 +57,43 @@ for (const { name, skip, open } of kinds) {
       assert.doesNotMatch(text, /\[DONE\]/);
       assert.equal((await it.readyz()).status, 503);
 
-      await it.database.comeBack();
+      await it.database.restore();
       assert.match(text + (await stream.restOfBody()), /\n\ndata: \[DONE\]\n\n$/);
-      const answered = await whole.response();
-      assert.equal(answered.status, 200, answered.body);
+      const response = await whole.response();
+      assert.equal(response.status, 200, response.body);
       await until(async () => (await it.readyz()).status === 200);
-      assert.equal((await it.ask(caller)).status, 200);
-      for (const id of [streamId, idOf(answered)]) {
+      assert.equal((await it.complete(caller)).status, 200);
+      for (const id of [streamId, idOf(response)]) {
         const { request } = await it.receipt(id);
         assert.deepEqual(
           [request.state, request.billed, request.error_code, request.completion_tokens],
           ['settled', true, null, 40],
         );
       }
-      await it.assertKept();
+      await it.assertLedgerMatches();
     });
 
-    test('is told by /readyz though nobody asks for a generation', async () => {
-      await using it = await Serving.start(await open(), 'ledger: {leaseMs: 1500}\n');
-      await it.database.leave();
+    test('/readyz reports it without any requests', async () => {
+      await using it = await LedgerCheck.start(await open(), 'ledger: {leaseMs: 1500}\n');
+      await it.database.interrupt();
       await until(async () => (await it.readyz()).status === 503);
       assert.equal((await it.readyz()).body, '{"status":"storage_unavailable","progress":[]}');
-      await it.database.comeBack();
+      await it.database.restore();
       await until(async () => (await it.readyz()).status === 200);
     });
 
-    test('an answer that would wait longer than ledger.settleWaitMs ends with storage_unavailable, and costs nothing', async () => {
-      await using it = await Serving.start(await open(), 'ledger: {settleWaitMs: 100}\n');
+    test('a response that waits longer than ledger.settleWaitMs ends with storage_unavailable and is free', async () => {
+      await using it = await LedgerCheck.start(await open(), 'ledger: {settleWaitMs: 100}\n');
       const caller = await it.manager.caller();
       using stream = await it.send(caller, SLOW, true);
       const streamId = idOf(await stream.head());
       using whole = await it.send(caller, SLOW, false);
       await until(() => it.running() === 2);
-      await it.database.leave();
+      await it.database.interrupt();
       const refused = await whole.response();
       assertError(refused, 'storage_unavailable');
       assert.equal(assertEndsWith(await stream.restOfBody(), 'storage_unavailable'), 40);
-      await it.database.comeBack();
+      await it.database.restore();
       for (const id of [streamId, idOf(refused)]) {
         await until(async () => (await it.receipt(id)).request.state !== 'open');
         const { request } = await it.receipt(id);
@@ -103,33 +103,33 @@ for (const { name, skip, open } of kinds) {
         );
         assert.equal(request.error_code, 'storage_unavailable');
       }
-      await it.assertKept();
+      await it.assertLedgerMatches();
     });
   });
 }
 
-/** A service on such a database. It remembers what it was asked, to compare with its ledger. */
-class Serving implements AsyncDisposable {
+/** A service on such a database, which records responses to compare them with the ledger. */
+class LedgerCheck implements AsyncDisposable {
   readonly test: TestService;
   readonly manager: Management;
-  readonly database: Fickle;
+  readonly database: InterruptibleDatabase;
   readonly #statuses = new Map<string, number>();
   readonly #owned: AsyncDisposable;
 
-  private constructor(parts: Pick<Serving, 'test' | 'manager' | 'database'>, owned: AsyncDisposable) {
+  private constructor(parts: Pick<LedgerCheck, 'test' | 'manager' | 'database'>, owned: AsyncDisposable) {
     this.test = parts.test;
     this.manager = parts.manager;
     this.database = parts.database;
     this.#owned = owned;
   }
 
-  static async start(database: Fickle, more = ''): Promise<Serving> {
+  static async start(database: InterruptibleDatabase, settings = ''): Promise<LedgerCheck> {
     await using owned = new AsyncDisposableStack();
     owned.use(database);
     const service = owned.use(
-      await startService(scriptedYaml({}, `plans: {open: {}}\ndefaultPlan: open\n${more}`), database.env),
+      await startService(scriptedYaml({}, `plans: {open: {}}\ndefaultPlan: open\n${settings}`), database.env),
     );
-    return new Serving({ test: service, manager: await Management.of(service), database }, owned.move());
+    return new LedgerCheck({ test: service, manager: await Management.of(service), database }, owned.move());
   }
 
   async send({ key }: Caller, directive: Directive, stream: boolean): Promise<Wire> {
@@ -138,21 +138,21 @@ class Serving implements AsyncDisposable {
     return wire.send(requestText(CHAT, headers, chat(scripted(directive), { stream })));
   }
 
-  async ask({ key }: Caller, fields: object = {}): Promise<WireResponse> {
+  async complete({ key }: Caller, fields: object = {}): Promise<WireResponse> {
     const headers = { Authorization: `Bearer ${key}` };
-    const answer = await exchange(
+    const response = await exchange(
       this.test.url,
       requestText(CHAT, headers, chat(scripted({ tokens: 1 }), fields)),
     );
-    this.#statuses.set(idOf(answer), answer.status);
-    return answer;
+    this.#statuses.set(idOf(response), response.status);
+    return response;
   }
 
   readyz(): Promise<WireResponse> {
     return exchange(this.test.url, requestText('GET /readyz'));
   }
 
-  /** Generations that an engine has. */
+  /** Returns the number of running generations. */
   running(): number {
     const replicas = this.test.service.router.overview().flatMap((model) => model.replicas);
     return replicas.reduce((sum, { inFlight }) => sum + inFlight, 0);
@@ -160,18 +160,18 @@ class Serving implements AsyncDisposable {
 
   async receipt(id: string): Promise<Receipt> {
     const receipt = await this.manager.receipt(id);
-    assert.ok(receipt, `there is no receipt of ${id}`);
+    assert.ok(receipt, `${id} has no receipt`);
     return receipt;
   }
 
-  /** Asserts that the ledger has what was answered, that nothing refused costs, and that no row is open. */
-  async assertKept(): Promise<void> {
+  /** Asserts that the ledger has all completed requests, that refused ones are free, and that no row is open. */
+  async assertLedgerMatches(): Promise<void> {
     for (const [id, status] of this.#statuses) {
       if (status === 200) {
         const { request } = await this.receipt(id);
         assert.deepEqual([request.state, request.billed], ['settled', true]);
       } else {
-        // Whether a row was written of which the answer was lost, the database alone knew.
+        // A refused request has a row if the database wrote it but its confirmation was lost.
         const receipt = await this.manager.receipt(id);
         assert.ok(receipt === null || !receipt.request.billed);
       }
@@ -185,11 +185,11 @@ class Serving implements AsyncDisposable {
   }
 }
 
-function idOf(answer: WireResponse): string {
-  return answer.header('x-request-id') ?? '';
+function idOf(response: WireResponse): string {
+  return response.header('x-request-id') ?? '';
 }
 
-async function lockable(): Promise<Fickle> {
+async function lockableSqlite(): Promise<InterruptibleDatabase> {
   const [sqlite] = testDatabases();
   assert.equal(sqlite?.name, 'SQLite');
   const place = await sqlite.place();
@@ -200,11 +200,11 @@ async function lockable(): Promise<Fickle> {
   };
   return {
     env: place.env,
-    async leave() {
+    async interrupt() {
       lock = new DatabaseSync(join(place.home, 'sluice.db'), { timeout: 5000 });
       lock.exec('begin immediate');
     },
-    async comeBack() {
+    async restore() {
       release();
     },
     async [Symbol.asyncDispose]() {
@@ -214,16 +214,16 @@ async function lockable(): Promise<Fickle> {
   };
 }
 
-async function stoppable(): Promise<Fickle> {
+async function stoppablePostgres(): Promise<InterruptibleDatabase> {
   const server = await startPostgres();
   return {
     env: { SLUICE_DATABASE_URL: server.url },
-    async leave() {
+    async interrupt() {
       process.kill(server.pid, 'SIGQUIT');
-      // Its port is closed when the last of its processes has gone.
+      // The port is closed when the last process has ended.
       await until(() => refusesConnections(server.url));
     },
-    comeBack: () => server.start(),
+    restore: () => server.start(),
     [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
   };
 }
