@@ -10,13 +10,13 @@ import { folder, run } from './program.ts';
 
 const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
-test('an account is made on a plan, shown, moved, suspended, resumed and closed', async (t) => {
+test('an account is created on a plan, listed, moved to other plans, suspended, resumed and closed', async (t) => {
   const home = folder(t);
   const env = { SLUICE_HOME: home };
-  const made = await run(['accounts', 'create', '--name', 'acme', '--plan', 'free'], env);
-  assert.equal(made.code, 0);
-  assert.match(made.stdout, /^acct_[0-9a-f]{24}\n$/);
-  const id = made.stdout.trim();
+  const created = await run(['accounts', 'create', '--name', 'acme', '--plan', 'free'], env);
+  assert.equal(created.code, 0);
+  assert.match(created.stdout, /^acct_[0-9a-f]{24}\n$/);
+  const id = created.stdout.trim();
 
   for (const [args, status, plan] of [
     [['set-plan', id, 'unlimited'], 'active', 'unlimited'],
@@ -53,7 +53,7 @@ async function list(env: NodeJS.ProcessEnv): Promise<Record<string, unknown>[]> 
   return JSON.parse((await run(['accounts', 'list', '--json'], env)).stdout);
 }
 
-test('an account is shown with its keys and people, for people and for programs', async (t) => {
+test('an account is shown with its keys and members, as text and as JSON', async (t) => {
   const home = folder(t);
   const env = { SLUICE_HOME: home };
   {
@@ -87,9 +87,9 @@ test('an account is shown with its keys and people, for people and for programs'
   );
 });
 
-test('exit 1 and a sentence for a plan, an account or a name that cannot be', async (t) => {
+test('invalid plans, accounts and names exit with 1 and a message', async (t) => {
   const env = { SLUICE_HOME: folder(t) };
-  for (const [args, fault] of [
+  for (const [args, message] of [
     [
       ['create', '--name', 'a', '--plan', 'gold'],
       'The plan `gold` does not exist. Available plans: free, standard, unlimited.',
@@ -103,11 +103,11 @@ test('exit 1 and a sentence for a plan, an account or a name that cannot be', as
     [['close', 'default'], 'The default account cannot be closed. Suspend it instead.'],
   ] as const) {
     const { code, stdout, stderr } = await run(['accounts', ...args], env);
-    assert.deepEqual([code, stdout, stderr], [1, '', `${fault}\n`]);
+    assert.deepEqual([code, stdout, stderr], [1, '', `${message}\n`]);
   }
 });
 
-test('an account can be suspended while the configuration file is broken, and not put on a plan', async (t) => {
+test('with an invalid configuration file, an account can be suspended but not moved to a plan', async (t) => {
   const home = folder(t);
   const file = join(home, 'sluice.yaml');
   writeFileSync(file, 'models: nonsense');
@@ -118,7 +118,7 @@ test('an account can be suspended while the configuration file is broken, and no
   assert.match(moved.stderr, /^The configuration .* is invalid:\n/);
 });
 
-test('plans are listed with their limits and accounts, those that the configuration has lost too', async (t) => {
+test('plans are listed with their limits and accounts, including removed plans', async (t) => {
   const home = folder(t);
   const file = join(home, 'sluice.yaml');
   const plans = (names: string) => `plans: {${names}}\ndefaultPlan: big\n`;
@@ -156,7 +156,7 @@ test('plans are listed with their limits and accounts, those that the configurat
   );
 });
 
-test('the audit log is empty in a fresh home, and as long as it is asked to be', async (t) => {
+test('the audit log is empty in a new data directory, and --limit limits its entries', async (t) => {
   const env = { SLUICE_HOME: folder(t) };
   const none = await run(['audit', 'list'], env);
   assert.deepEqual([none.code, none.stdout, none.stderr], [0, '', 'No changes yet.\n']);

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { loadConfig } from '../../src/config/load.ts';
 import { folder, run } from './program.ts';
 
-test('config check says that a file is right, and exits 0 without making a home', async (t) => {
+test('config check reports a valid file and exits with 0, without creating the data directory', async (t) => {
   const home = join(folder(t), 'home');
   const none = await run(['config', 'check'], { SLUICE_HOME: home });
   assert.deepEqual(
@@ -14,8 +14,8 @@ test('config check says that a file is right, and exits 0 without making a home'
   );
   const file = join(folder(t), 'sluice.yaml');
   writeFileSync(file, 'drainMs: 1\n');
-  const good = await run(['config', 'check'], { SLUICE_HOME: home, SLUICE_CONFIG: file });
-  assert.deepEqual([good.code, good.stderr], [0, `${file} is valid.\n`]);
+  const valid = await run(['config', 'check'], { SLUICE_HOME: home, SLUICE_CONFIG: file });
+  assert.deepEqual([valid.code, valid.stderr], [0, `${file} is valid.\n`]);
   assert.equal(existsSync(home), false);
 });
 
@@ -39,7 +39,7 @@ test('config check and config print take the file as an argument, before SLUICE_
   );
 });
 
-test('config check exits 1 with every fault', async (t) => {
+test('config check lists every error and exits with 1', async (t) => {
   const file = join(folder(t), 'sluice.yaml');
   writeFileSync(file, 'drainMs: soon\nqueues: 1\n');
   const { code, stdout, stderr } = await run(['config', 'check'], { SLUICE_CONFIG: file });
@@ -47,7 +47,7 @@ test('config check exits 1 with every fault', async (t) => {
   assert.match(stderr, /line 1, column 10: drainMs: .*\n {2}line 2, column 1: queues: .*\n$/);
 });
 
-test('config check exits 1 for an embedded model that is in no catalogue and names no file', async (t) => {
+test('config check exits with 1 for an embedded model without a file that is not in the catalog', async (t) => {
   const file = join(folder(t), 'sluice.yaml');
   writeFileSync(file, 'models:\n  - id: nobody/nothing\n  - id: a/b\n    engine: {file: x.gguf}\n');
   const { code, stderr } = await run(['config', 'check'], { SLUICE_CONFIG: file });
@@ -69,7 +69,7 @@ test('config check suggests the nearest model of the catalog', async (t) => {
   );
 });
 
-test('config check exits 1 for a file that no source can be told from', async (t) => {
+test('config check exits with 1 for an invalid model source', async (t) => {
   const file = join(folder(t), 'sluice.yaml');
   writeFileSync(
     file,
@@ -86,7 +86,7 @@ test('config check exits 1 for a file that no source can be told from', async (t
 const replica = (url: string) =>
   `drainMs: 5\nmodels:\n  - id: a/b\n    replicas: [{url: "${url}", dialect: tgi, apiKeyEnv: TGI_KEY}]\n`;
 
-test('config print is a file that means the same, and shows neither keys nor passwords', async (t) => {
+test('config print writes an equivalent file without keys and passwords', async (t) => {
   const file = join(folder(t), 'sluice.yaml');
   const printed = join(folder(t), 'printed.yaml');
   const env = { SLUICE_CONFIG: file, TGI_KEY: 'c4n4ry' };

@@ -9,7 +9,7 @@ import { folder, run } from './program.ts';
 
 for (const databases of testDatabases()) {
   describe(databases.name, () => {
-    test('database migrate makes the tables, tells each step, and finds nothing to do the second time', async () => {
+    test('database migrate creates the tables, prints each step, and has nothing to do the second time', async () => {
       await using place = await databases.place();
       const first = await run(['database', 'migrate'], place.env);
       assert.deepEqual([first.code, first.stdout], [0, '']);
@@ -25,20 +25,20 @@ for (const databases of testDatabases()) {
   });
 }
 
-test('database backup copies the database of the home and says where to', async (t) => {
+test('database backup copies the database and prints the path of the copy', async (t) => {
   const home = folder(t);
   const backups = folder(t);
   await using _database = await openDatabase({ home, url: null });
   const file = join(backups, 'sluice.db');
-  const made = await run(['database', 'backup', file], { SLUICE_HOME: home });
-  assert.deepEqual(made, { code: 0, stdout: '', stderr: `Backup written to ${file}\n` });
+  const result = await run(['database', 'backup', file], { SLUICE_HOME: home });
+  assert.deepEqual(result, { code: 0, stdout: '', stderr: `Backup written to ${file}\n` });
   const again = await run(['database', 'backup', file], { SLUICE_HOME: home });
   assert.equal(again.code, 1);
   assert.match(again.stderr, /already exists/);
   assert.deepEqual(readdirSync(backups), ['sluice.db']);
 });
 
-test('database backup copies an older database as it is, so that one can be made before an upgrade', async (t) => {
+test('database backup copies a database of an older version without migrating it', async (t) => {
   const home = folder(t);
   const old = new DatabaseSync(join(home, 'sluice.db'));
   old.exec('create table settings (name text, value text)');
@@ -54,7 +54,7 @@ test('database backup copies an older database as it is, so that one can be made
   );
 });
 
-test('database backup tells what to do on PostgreSQL, without the password', async (t) => {
+test('database backup prints instructions for PostgreSQL, without the password', async (t) => {
   const env = { SLUICE_HOME: folder(t), SLUICE_DATABASE_URL: 'postgres://me:hush@localhost/sluice' };
   const { code, stdout, stderr } = await run(['database', 'backup', 'x'], env);
   assert.deepEqual([code, stdout], [1, '']);

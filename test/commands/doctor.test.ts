@@ -14,10 +14,10 @@ import { folder, run } from './program.ts';
 async function listening(server: Server): Promise<number> {
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  return (server.address() as AddressInfo).port; // A TCP server has such an address.
+  return (server.address() as AddressInfo).port; // Listens on TCP.
 }
 
-test('doctor looks at everything a service needs, changes nothing, and exits 0 when nothing stops it', async (t) => {
+test('doctor checks everything that a service needs, changes nothing, and exits with 0 without faults', async (t) => {
   const home = join(folder(t), 'home');
   const { code, stdout } = await run(['doctor', '--json'], { SLUICE_HOME: home, SLUICE_PORT: '0' });
   const findings: Finding[] = JSON.parse(stdout);
@@ -34,20 +34,20 @@ test('doctor looks at everything a service needs, changes nothing, and exits 0 w
   assert.equal(existsSync(home), false);
 });
 
-test('doctor tries the servers that the environment names, and repeats no password', async (t) => {
+test('doctor connects to the configured servers and prints no password', async (t) => {
   const [, postgres] = testDatabases();
   await using place = await postgres?.place();
-  const there = {
+  const available = {
     ...(place && { SLUICE_DATABASE_URL: place.env.SLUICE_DATABASE_URL }),
     ...(withoutValkey ? {} : { SLUICE_VALKEY_URL: await valkeyUrl() }),
   };
-  const away = {
+  const unavailable = {
     SLUICE_DATABASE_URL: 'postgres://user:hidden-one@127.0.0.1:9/none',
     SLUICE_VALKEY_URL: 'redis://:hidden-two@127.0.0.1:9',
   };
   for (const [env, statuses] of [
-    [there, ['good', 'good']],
-    [away, ['fault', 'note']],
+    [available, ['good', 'good']],
+    [unavailable, ['fault', 'note']],
   ] as const) {
     const { stdout } = await run(['doctor', '--json'], {
       SLUICE_HOME: folder(t),
@@ -65,7 +65,7 @@ test('doctor tries the servers that the environment names, and repeats no passwo
   }
 });
 
-test('doctor exits 1 with what to do when the service could not start', async (t) => {
+test('doctor exits with 1 and advice if the service cannot start', async (t) => {
   const home = join(folder(t), 'file');
   writeFileSync(home, '');
   const { code, stdout, stderr } = await run(['doctor'], { SLUICE_HOME: home, SLUICE_PORT: '0' });
@@ -77,7 +77,7 @@ test('doctor exits 1 with what to do when the service could not start', async (t
   assert.match(stderr, /1 problem to fix before the service can start/);
 });
 
-test('doctor tells the faults of the configuration, and still looks at the machine', async (t) => {
+test('doctor reports configuration errors and still checks the machine', async (t) => {
   const { code, stdout } = await run(['doctor', '--json'], { SLUICE_HOME: folder(t), SLUICE_PORT: 'x' });
   const findings: Finding[] = JSON.parse(stdout);
   assert.equal(code, 1);
@@ -86,7 +86,7 @@ test('doctor tells the faults of the configuration, and still looks at the machi
   assert.ok(findings.some((finding) => finding.subject === 'memory'));
 });
 
-test('doctor tells a model that is here, one to be fetched, and one that cannot be', async (t) => {
+test('doctor reports models that are not downloaded, cannot be found, or run on replicas', async (t) => {
   const home = folder(t);
   const file = join(home, 'sluice.yaml');
   writeFileSync(
@@ -109,7 +109,7 @@ test('doctor tells a model that is here, one to be fetched, and one that cannot 
   assert.equal(code, 1);
 });
 
-test('a port that another program has is a fault, one where a service answers is a note, a free one is good', async (t) => {
+test('a port used by another program is a fault, one used by a service is a note, a free one is good', async (t) => {
   const other = createServer((socket) => socket.destroy());
   const port = await listening(other);
   assert.equal((await checkPort('127.0.0.1', port)).status, 'fault');
@@ -122,7 +122,7 @@ test('a port that another program has is a fault, one where a service answers is
   assert.match((await checkPort('192.0.2.1', 0)).found, /this machine has no such address/);
 });
 
-test('a home is good where it can be made, and says where it is', async (t) => {
+test('a data directory that can be created is good', async (t) => {
   const home = folder(t);
   mkdirSync(join(home, 'a'));
   const finding = await checkHome(join(home, 'a', 'b', 'c'));
@@ -135,7 +135,7 @@ const group =
   (version, _controller, file) =>
     files[`${version}/${file}`] ?? null;
 
-test('the limits of a control group are read in both versions, and "no limit" in both', () => {
+test('cgroup limits are read in both versions, including "no limit"', () => {
   assert.equal(cpuQuota(group({ '2/cpu.max': '150000 100000\n' })), 1.5);
   assert.equal(cpuQuota(group({ '2/cpu.max': 'max 100000\n' })), null);
   assert.equal(cpuQuota(group({ '1/cpu.cfs_quota_us': '200000\n', '1/cpu.cfs_period_us': '100000\n' })), 2);
@@ -151,7 +151,7 @@ test('the limits of a control group are read in both versions, and "no limit" in
 const cpu = (socket: number, core: number) =>
   `processor\t: 0\nphysical id\t: ${socket}\ncore id\t\t: ${core}\n`;
 
-test('physical cores are counted once for each socket and core', () => {
+test('each physical core of each socket is counted once', () => {
   assert.equal(physicalCores([cpu(0, 0), cpu(0, 0), cpu(0, 1), cpu(1, 0)].join('\n')), 3);
   assert.equal(physicalCores('processor\t: 0\nBogoMIPS\t: 50.00\n'), null);
   assert.equal(physicalCores(null), null);

@@ -2,12 +2,10 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { describe, it } from 'node:test';
-import { fileURLToPath } from 'node:url';
-
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+import { collectOutput, MAIN } from '../harness.ts';
 
 describe('sluice engine scripted', () => {
-  it('says where it listens, asks for its key, and ends on SIGTERM', async () => {
+  it('prints its address, requires its key, and exits on SIGTERM', async () => {
     const args = [
       'engine',
       'scripted',
@@ -27,14 +25,14 @@ describe('sluice engine scripted', () => {
     const [line] = await once(child.stdout, 'data');
     const address = /^a\/b on (http:\S+)\n$/.exec(String(line))?.[1];
     assert(address !== undefined, `it printed ${line}`);
-    const ask = (headers: Record<string, string>) =>
+    const complete = (headers: Record<string, string>) =>
       fetch(`${address}/v1/completions`, {
         method: 'POST',
         headers,
         body: JSON.stringify({ model: 'a/b', prompt: 'x' }),
       });
-    assert.equal((await ask({})).status, 401);
-    const response = await ask({ authorization: 'Bearer k', connection: 'close' });
+    assert.equal((await complete({})).status, 401);
+    const response = await complete({ authorization: 'Bearer k', connection: 'close' });
     assert.equal(response.status, 200);
     assert.match(await response.text(), /"completion_tokens":2/);
     child.kill('SIGTERM');
@@ -47,16 +45,15 @@ describe('sluice engine scripted', () => {
     [['--host', '192.0.2.1'], /Cannot listen on 192\.0\.2\.1/],
     [['--slots', '0'], /slots.*at least 1/],
   ] as const) {
-    it(`refuses ${flags.join(' ')} and says why`, async () => {
+    it(`refuses ${flags.join(' ')} with a message`, async () => {
       using child = spawn(process.execPath, [MAIN, 'engine', 'scripted', ...flags], {
         stdio: ['ignore', 'ignore', 'pipe'],
       });
-      let said = '';
-      child.stderr.setEncoding('utf8').on('data', (text: string) => (said += text));
+      const output = collectOutput(child);
       const [code] = await once(child, 'close');
       assert.notEqual(code, 0);
-      assert.match(said, message);
-      assert.doesNotMatch(said, /\n\s+at /);
+      assert.match(output.stderr, message);
+      assert.doesNotMatch(output.stderr, /\n\s+at /);
     });
   }
 });

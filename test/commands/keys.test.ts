@@ -16,17 +16,18 @@ import {
 } from '../../src/commands/key-options.ts';
 import { openDatabase } from '../../src/database/database.ts';
 import { SILENT } from '../../src/log.ts';
+import { collectOutput } from '../harness.ts';
 import { folder, run, start } from './program.ts';
 
-test('keys made and revoked by the command line hold in a service that runs beside', async (t) => {
+test('a running service accepts created keys and refuses revoked ones', async (t) => {
   const home = folder(t);
   const env = { SLUICE_HOME: home };
   await using database = await openDatabase({ home, url: null });
   await using keys = await KeyStore.open(database, SILENT, { maxStaleMs: 5000 });
 
-  const made = await run(['keys', 'create', '--name', 'laptop', '--json'], env);
-  assert.deepEqual([made.code, made.stderr], [0, '']);
-  const key: Record<string, string> = JSON.parse(made.stdout);
+  const created = await run(['keys', 'create', '--name', 'laptop', '--json'], env);
+  assert.deepEqual([created.code, created.stderr], [0, '']);
+  const key: Record<string, string> = JSON.parse(created.stdout);
   assert.deepEqual(Object.keys(key), ['id', 'key', 'name', 'created_at']);
   assert.equal(key.name, 'laptop');
   assert.match(key.created_at ?? '', /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
@@ -38,12 +39,13 @@ test('keys made and revoked by the command line hold in a service that runs besi
   assert.equal(await keys.authenticate(`Bearer ${key.key}`), null);
 });
 
-test('a key is printed alone on standard output, for scripts, and in no listing', async (t) => {
+test('a new key is the only standard output, and lists do not contain it', async (t) => {
   const env = { SLUICE_HOME: folder(t) };
-  const made = await run(['keys', 'create', '--name', 'ops', '--kind', 'admin', '--expires-in', '30d'], env);
-  assert.match(made.stdout, /^sk-sluice-[0-9A-Za-z]{49}\n$/);
-  assert.match(made.stderr, /^Created key key_[0-9a-f]{24} \(ops\)\. It is shown only once:\n$/);
-  const key = made.stdout.trim();
+  const args = ['keys', 'create', '--name', 'ops', '--kind', 'admin', '--expires-in', '30d'];
+  const created = await run(args, env);
+  assert.match(created.stdout, /^sk-sluice-[0-9A-Za-z]{49}\n$/);
+  assert.match(created.stderr, /^Created key key_[0-9a-f]{24} \(ops\)\. It is shown only once:\n$/);
+  const key = created.stdout.trim();
 
   const table = await run(['keys', 'list'], env);
   assert.match(
@@ -76,7 +78,7 @@ test('a key is printed alone on standard output, for scripts, and in no listing'
   assert.match((await run(['keys', 'list'], env)).stdout, new RegExp(`^${String(id)} .* revoked `, 'm'));
 });
 
-test('a fresh home is made for its owner alone, and has no keys', async (t) => {
+test('a new data directory is accessible only to its owner and has no keys', async (t) => {
   const home = join(folder(t), 'new');
   const listed = await run(['keys', 'list', '--json'], { SLUICE_HOME: home });
   assert.deepEqual([listed.code, listed.stdout], [0, '[]\n']);
@@ -86,7 +88,7 @@ test('a fresh home is made for its owner alone, and has no keys', async (t) => {
   assert.match(table.stderr, /No API keys yet/);
 });
 
-test('exit 1 and a sentence for a key that is not there, a bad name, a home that cannot be used', async (t) => {
+test('unknown keys, invalid names and an unusable data directory exit with 1 and a message', async (t) => {
   const home = folder(t);
   const unknown = await run(['keys', 'revoke', 'key_0'], { SLUICE_HOME: home });
   assert.deepEqual([unknown.code, unknown.stdout], [1, '']);
@@ -99,15 +101,15 @@ test('exit 1 and a sentence for a key that is not there, a bad name, a home that
   );
   const file = join(home, 'file');
   writeFileSync(file, '');
-  const bad = await run(['keys', 'list'], { SLUICE_HOME: file });
-  assert.deepEqual([bad.code, bad.stdout], [1, '']);
+  const unusable = await run(['keys', 'list'], { SLUICE_HOME: file });
+  assert.deepEqual([unusable.code, unusable.stdout], [1, '']);
   assert.match(
-    bad.stderr,
+    unusable.stderr,
     /^Cannot use the data directory .*file: .* Set SLUICE_HOME to another directory\.\n$/,
   );
 });
 
-test('a key can be revoked while the configuration file is broken', async (t) => {
+test('a key can be revoked with an invalid configuration file', async (t) => {
   const home = folder(t);
   const file = join(home, 'sluice.yaml');
   writeFileSync(file, 'models: nonsense');
@@ -116,26 +118,32 @@ test('a key can be revoked while the configuration file is broken', async (t) =>
   assert.equal((await run(['keys', 'revoke', stdout.trim()], env)).code, 0);
 });
 
-test('a reader that closes the pipe is no fault', async (t) => {
+test('a reader that closes the pipe is not an error', async (t) => {
   using child = start(['keys', 'list', '--json'], { SLUICE_HOME: folder(t) });
   child.stdout?.destroy();
-  let stderr = '';
-  child.stderr?.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+  const output = collectOutput(child);
   const [code]: unknown[] = await once(child, 'close');
-  assert.deepEqual([code, stderr], [0, '']);
+  assert.deepEqual([code, output.stderr], [0, '']);
 });
 
-test('a key is made for an account with models and limits of its own, and changed piece by piece', async (t) => {
+test('a key is created for an account with models and limits, and updated', async (t) => {
   const env = { SLUICE_HOME: folder(t) };
   const account = (await run(['accounts', 'create', '--name', 'acme'], env)).stdout.trim();
   const options = ['--models', 'a/b, c/d', '--limit', 'requestsPerMinute=60', '--budget', '25.5'];
-  const more = ['--limit', 'tokensPerDay@a/b=1000', '--limit', 'burst.requests=5', '--expires-in', '1h'];
-  const made = await run(
-    ['keys', 'create', '--name', 'a', '--account', account, '--json', ...options, ...more],
+  const moreOptions = [
+    '--limit',
+    'tokensPerDay@a/b=1000',
+    '--limit',
+    'burst.requests=5',
+    '--expires-in',
+    '1h',
+  ];
+  const created = await run(
+    ['keys', 'create', '--name', 'a', '--account', account, '--json', ...options, ...moreOptions],
     env,
   );
-  assert.deepEqual([made.code, made.stderr], [0, '']);
-  const { id }: { id: string } = JSON.parse(made.stdout);
+  assert.deepEqual([created.code, created.stderr], [0, '']);
+  const { id }: { id: string } = JSON.parse(created.stdout);
   await run(['keys', 'create', '--name', 'other'], env);
   assert.deepEqual(await listed(env, account, id), {
     account_id: account,
@@ -151,8 +159,8 @@ test('a key is made for an account with models and limits of its own, and change
   });
 
   const changes = ['--models', 'all', '--limit', 'tokensPerDay@a/b=none', '--budget', 'none'];
-  const more2 = ['--expires-in', 'never', '--limit', 'burst.requests=none', '--name', 'b'];
-  const changed = await run(['keys', 'update', id, ...changes, ...more2], env);
+  const moreChanges = ['--expires-in', 'never', '--limit', 'burst.requests=none', '--name', 'b'];
+  const changed = await run(['keys', 'update', id, ...changes, ...moreChanges], env);
   assert.deepEqual([changed.code, changed.stdout], [0, '']);
   assert.deepEqual(await listed(env, account, id), {
     account_id: account,
@@ -165,7 +173,7 @@ test('a key is made for an account with models and limits of its own, and change
   assert.equal((await listed(env, account, id)).limits, null);
 });
 
-/** The one key of an account, as the listing tells it. */
+/** Lists the only key of an account. */
 async function listed(env: NodeJS.ProcessEnv, account: string, id: string) {
   const { stdout } = await run(['keys', 'list', '--account', account, '--json'], env);
   const keys: Record<string, unknown>[] = JSON.parse(stdout);
@@ -177,7 +185,7 @@ async function listed(env: NodeJS.ProcessEnv, account: string, id: string) {
   return { account_id, name, allowed_models, limits, expires: expires_at !== null };
 }
 
-test('limits and budgets that no plan could have are refused as they are read', () => {
+test('invalid limits and budgets are refused', () => {
   const limits = ['requests=5', 'requestsPerMinute', 'requestsPerMinute=0', 'requestsPerMinute=1.5', '=5'];
   const others = ['usdPerMonth=-1', 'tokensPerDay@nobody=5', 'burst=5', 'models=5', 'burst.requests=x'];
   for (const text of [...limits, ...others]) {
@@ -188,7 +196,7 @@ test('limits and budgets that no plan could have are refused as they are read', 
   }
 });
 
-test('exit 2 for an option that cannot be, 1 for a key or an account that is not there', async (t) => {
+test('invalid options exit with 2, unknown keys and accounts with 1', async (t) => {
   const env = { SLUICE_HOME: folder(t) };
   for (const options of [
     ['--models', 'a/b,'],
@@ -206,7 +214,7 @@ test('exit 2 for an option that cannot be, 1 for a key or an account that is not
   assert.deepEqual([account.code, account.stdout, account.stderr], [1, '', 'This account does not exist.\n']);
 });
 
-test('edits of limits come to what the last word on each limit says, and never to an empty object', () => {
+test('the last edit of each limit applies, and no limits are null instead of an empty object', () => {
   const names = LIMIT_NAMES.filter((name) => name !== 'usdPerMonth');
   const name = fc
     .tuple(fc.constantFrom(...names), fc.constantFrom('', '@a/b', '@c/d'))
@@ -217,8 +225,8 @@ test('edits of limits come to what the last word on each limit says, and never t
       const edits = (list: typeof first) =>
         list.reduce<LimitEdit[]>((before, [what, value]) => parseLimit(`${what}=${value}`, before), []);
       const limits = editLimits(editLimits(null, edits(first)), edits(second));
-      const wanted = new Map([...first, ...second]);
-      const expected = [...wanted]
+      const last = new Map([...first, ...second]);
+      const expected = [...last]
         .filter(([, value]) => value !== 'none')
         .map(([what, value]) => `${what}=${value}`);
       assert.deepEqual(flat(limits ?? {}).sort(), expected.sort());
@@ -227,7 +235,7 @@ test('edits of limits come to what the last word on each limit says, and never t
   );
 });
 
-/** Limits as `--limit` would say them. */
+/** Converts limits to values of `--limit`. */
 function flat(limits: object, above = '', model = ''): string[] {
   return Object.entries(limits).flatMap(([name, value]: [string, unknown]) => {
     if (typeof value !== 'object' || value === null) return [`${above}${name}${model}=${String(value)}`];
@@ -237,7 +245,7 @@ function flat(limits: object, above = '', model = ''): string[] {
   });
 }
 
-test('durations are a number and a unit, more than nothing and at most ten years', () => {
+test('durations are a number and a unit, above 0 and at most ten years', () => {
   assert.equal(parseDuration('30d'), 2_592_000_000);
   assert.deepEqual(
     ['45s', '90m', '12h', '2w'].map(parseDuration),

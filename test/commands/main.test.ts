@@ -5,7 +5,7 @@ import { folder, run } from './program.ts';
 
 const COMMANDS = ['serve', 'models', 'keys', 'config', 'doctor', 'engine'];
 
-test('--help lists every command, and each file of commands/ is one of them under its own name', async () => {
+test('--help lists every command, each in a file of the same name', async () => {
   const { code, stdout, stderr } = await run(['--help']);
   assert.deepEqual([code, stderr], [0, '']);
   for (const name of COMMANDS) {
@@ -20,7 +20,7 @@ test('--help lists every command, and each file of commands/ is one of them unde
   }
 });
 
-test('every command and subcommand has a help that ends in an example or says where to look', async () => {
+test('the help of commands contains an example', async () => {
   for (const args of [
     ['keys', 'create'],
     ['keys', 'list'],
@@ -36,7 +36,7 @@ test('every command and subcommand has a help that ends in an example or says wh
   }
 });
 
-test('exit 2, with the usage on standard error, when the command line is wrong', async () => {
+test('an invalid command line exits with 2 and the usage on standard error', async () => {
   for (const [args, words] of [
     [[], /^Usage: sluice /],
     [['keys'], /^Usage: sluice keys /],
@@ -73,7 +73,7 @@ test('the version is that of the package', async () => {
   assert.match(stdout, /^\d+\.\d+\.\d+\S*\n$/);
 });
 
-test('help of a command by its name is that command’s own', async (t) => {
+test('help with a command name prints the help of the command', async (t) => {
   const { code, stdout } = await run(['help', 'keys'], { SLUICE_HOME: folder(t) });
   assert.equal(code, 0);
   assert.match(stdout, /^Usage: sluice keys /);

@@ -3,13 +3,13 @@ import { once } from 'node:events';
 import { after, before, describe, test } from 'node:test';
 import * as fc from 'fast-check';
 import { csvLine } from '../../src/commands/output.ts';
-import { MODEL, until } from '../harness.ts';
+import { collectOutput, MODEL, until } from '../harness.ts';
 import { startManagedService, type ManagedService } from '../http/api/managed-service.ts';
 import { testDatabases } from '../servers.ts';
 import { run, start } from './program.ts';
 
 for (const kind of testDatabases()) {
-  describe(`beside a running service on ${kind.name}`, () => {
+  describe(`with a running service on ${kind.name}`, () => {
     let managed: ManagedService;
     let account: string;
     const ids: string[] = [];
@@ -22,15 +22,15 @@ for (const kind of testDatabases()) {
       const options = ['--name', 'a', '--account', account, ...limits];
       const key = (await run(['keys', 'create', ...options], managed.env)).stdout.trim();
       for (const clientId of ['one', 'two, "quoted"']) {
-        const answer = await managed.generate(key, { 'x-client-request-id': clientId });
-        assert.equal(answer.status, 200);
-        await answer.text();
-        ids.push(answer.headers.get('x-request-id') ?? '');
+        const response = await managed.generate(key, { 'x-client-request-id': clientId });
+        assert.equal(response.status, 200);
+        await response.text();
+        ids.push(response.headers.get('x-request-id') ?? '');
       }
     });
     after(() => managed[Symbol.asyncDispose]());
 
-    test('usage is told as a table, as JSON and as CSV, and says where there is none', async () => {
+    test('usage is printed as a table, JSON and CSV, with a message if there is none', async () => {
       const today = new Date().toISOString().slice(0, 10);
       const args = ['usage', '--by', 'day,model', '--account', account];
       const { code, stdout } = await run([...args, '--json'], managed.env);
@@ -38,8 +38,8 @@ for (const kind of testDatabases()) {
       const [row, ...more]: Record<string, unknown>[] = JSON.parse(stdout);
       assert.deepEqual(more, []);
       assert.deepEqual([row?.day, row?.model, row?.key_id, row?.requests], [today, MODEL, null, 2]);
-      const same = await managed.ok('GET', `/api/usage?by=day,model&account_id=${account}`);
-      assert.deepEqual(same.data, [row]);
+      const api = await managed.ok('GET', `/api/usage?by=day,model&account_id=${account}`);
+      assert.deepEqual(api.data, [row]);
 
       const table = await run(args, managed.env);
       assert.match(table.stdout, /^DAY +MODEL +REQUESTS +ERRORS +ABORTED +PROMPT +CACHED +COMPLETION +USD /);
@@ -50,16 +50,16 @@ for (const kind of testDatabases()) {
       const csv = await run([...args, '--csv'], managed.env);
       const [head = '', line = '', ...rest] = csv.stdout.split('\n');
       assert.deepEqual(rest, ['']);
-      const named = Object.fromEntries(head.split(',').map((name, index) => [name, line.split(',')[index]]));
+      const cells = Object.fromEntries(head.split(',').map((name, index) => [name, line.split(',')[index]]));
       assert.deepEqual(
-        [named.day, named.requests, named.cost_usd, named.key_id],
+        [cells.day, cells.requests, cells.cost_usd, cells.key_id],
         [today, '2', row?.cost_usd, ''],
       );
       const none = await run(['usage', '--to', '2026-01-02', '--from', '2026-01-01'], managed.env);
       assert.deepEqual([none.code, none.stdout, none.stderr], [0, '', 'No usage in this period.\n']);
     });
 
-    test('the ledger is exported line by line, the oldest first, exactly as the service tells it', async () => {
+    test('the ledger export has one line per request, oldest first, with the same fields as the API', async () => {
       const args = ['ledger', 'export', '--account', account];
       const { code, stdout } = await run([...args, '--format', 'jsonl'], managed.env);
       assert.equal(code, 0);
@@ -67,8 +67,8 @@ for (const kind of testDatabases()) {
         .trim()
         .split('\n')
         .map((line) => JSON.parse(line));
-      const told = await managed.ok('GET', `/api/requests?account_id=${account}`);
-      assert.deepEqual(rows, told.data.toReversed());
+      const api = await managed.ok('GET', `/api/requests?account_id=${account}`);
+      assert.deepEqual(rows, api.data.toReversed());
 
       const csv = await run(args, managed.env);
       const [head = '', first = '', second = ''] = csv.stdout.split('\n');
@@ -83,11 +83,11 @@ for (const kind of testDatabases()) {
       assert.deepEqual([none.code, none.stdout], [0, `${head}\n`]);
     });
 
-    test('a receipt is told for people and for programs', async () => {
+    test('a receipt is printed as text and as JSON', async () => {
       const [id = ''] = ids;
       const { code, stdout } = await run(['receipt', id], managed.env);
       assert.equal(code, 0);
-      const told = await managed.ok('GET', `/api/receipts/${id}`);
+      const api = await managed.ok('GET', `/api/receipts/${id}`);
       for (const line of [
         new RegExp(`^Request ${id}\n  client request ID  one\n  account, key       ${account}, key_`),
         new RegExp(`^  model              ${MODEL} on embedded:${MODEL}$`, 'm'),
@@ -95,20 +95,20 @@ for (const kind of testDatabases()) {
         /^ {2}stages {13}queue \d+ ms, prefill \d+ ms, decode \d+ ms$/m,
         /^ {2}tokens {13}prompt \d+ \(\d+ cached\), completion 5, counted by the engine$/m,
         /^completion +5 +1000000 +5$/m,
-        new RegExp(`^total +${told.request.cost_usd.replace('.', '\\.')}$`, 'm'),
+        new RegExp(`^total +${api.request.cost_usd.replace('.', '\\.')}$`, 'm'),
         /^requests_per_minute +account +all +1000 +999$/m,
         new RegExp(`^usd_per_month +key +all +9999\\.5 +`, 'm'),
       ]) {
         assert.match(stdout, line);
       }
       const json = await run(['receipt', id, '--json'], managed.env);
-      assert.deepEqual(JSON.parse(json.stdout), told);
+      assert.deepEqual(JSON.parse(json.stdout), api);
       const unknown = await run(['receipt', '01a2008d-96fe-71ff-ae7d-c1f32144809f'], managed.env);
       assert.deepEqual([unknown.code, unknown.stdout], [1, '']);
       assert.match(unknown.stderr, /^No request with this ID is in the ledger\./);
     });
 
-    test('what commands change holds in the service too', async () => {
+    test('changes by commands apply in the running service', async () => {
       const { stdout } = await run(['keys', 'create', '--name', 'b', '--account', account], managed.env);
       const key = stdout.trim();
       assert.equal((await managed.generate(key)).status, 200);
@@ -121,7 +121,7 @@ for (const kind of testDatabases()) {
   });
 }
 
-test('exit 2 or 1 for a time or a sum that cannot be', async () => {
+test('invalid times, formats and dimensions exit with 2 or 1', async () => {
   const env = { SLUICE_HOME: '/nonexistent' };
   for (const [args, code] of [
     [['usage', '--json', '--csv'], 2],
@@ -137,19 +137,18 @@ test('exit 2 or 1 for a time or a sum that cannot be', async () => {
   }
 });
 
-test('a reader that has read enough ends an export without a word', async () => {
+test('an export ends without an error when its reader closes the pipe', async () => {
   const [sqlite] = testDatabases();
   assert.ok(sqlite);
   await using database = await sqlite.open();
   using child = start(['ledger', 'export'], database.env);
   child.stdout?.destroy();
-  let stderr = '';
-  child.stderr?.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+  const output = collectOutput(child);
   const [code]: unknown[] = await once(child, 'close');
-  assert.deepEqual([code, stderr], [0, '']);
+  assert.deepEqual([code, output.stderr], [0, '']);
 });
 
-test('a line of CSV can be read back, whatever stands in it', () => {
+test('a line of CSV is parsed to the same values', () => {
   const value = fc.oneof(fc.string(), fc.stringMatching(/^[",\r\na]*$/));
   fc.assert(
     fc.property(fc.array(value, { minLength: 1 }), (values) => {

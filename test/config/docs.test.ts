@@ -11,8 +11,8 @@ const root = join(import.meta.dirname, '../..');
 const page = readFileSync(join(root, 'docs/configuration.md'), 'utf8');
 const example = readFileSync(join(root, 'config.example.yaml'), 'utf8');
 
-/** The row that the page must have for a field: path, type with bounds, default, description. */
-function row(field: ConfigField): string {
+/** Returns the expected row of a field: path, type with bounds, default, description. */
+function rowOf(field: ConfigField): string {
   const standard =
     field.default === undefined ? (field.required ? 'required' : '') : `\`${JSON.stringify(field.default)}\``;
   return `| \`${field.path}\` | ${field.type} | ${standard} | ${field.description} |`.replaceAll(/ +/g, ' ');
@@ -23,7 +23,7 @@ test('docs/configuration.md has a row for every field with its type, bounds, def
     .split('\n')
     .filter((line) => line.startsWith('| `') && !line.startsWith('| `SLUICE_'))
     .map((line) => line.replaceAll(/ +/g, ' '));
-  assert.deepEqual(rows, configFields().map(row));
+  assert.deepEqual(rows, configFields().map(rowOf));
 });
 
 test('docs/configuration.md has every environment variable that the program reads', () => {
@@ -39,7 +39,7 @@ test('docs/configuration.md has every environment variable that the program read
   }
 });
 
-test('every field is described, and one whose name ends in a unit names it', () => {
+test('every field has a description, including the unit if its name has one', () => {
   for (const { path, description } of configFields()) {
     if (path.endsWith('[]')) continue;
     assert.match(description, /\.$/, path);
@@ -48,16 +48,16 @@ test('every field is described, and one whose name ends in a unit names it', () 
   }
 });
 
-test('config.example.yaml loads as it stands, to the defaults', async () => {
+test('config.example.yaml is valid and equals the defaults', async () => {
   const loaded = await loadConfig({ SLUICE_CONFIG: join(root, 'config.example.yaml') });
   assert.deepEqual(loaded.file, (await loadConfig({})).file);
 });
 
-test('config.example.yaml with the first # taken from its settings loads and sets every field', async (t) => {
+test('config.example.yaml with uncommented settings is valid and sets every field', async (t) => {
   const home = mkdtempSync(join(tmpdir(), 'sluice-config-'));
   t.after(() => rmSync(home, { recursive: true }));
   const path = join(home, 'sluice.yaml');
-  // One space after the # is prose; none, or an indentation, is a setting.
+  // A # with one space begins a comment; without a space, or with an indentation, it is a setting.
   writeFileSync(path, example.replaceAll(/^#(?! \S)/gm, ''));
   const set = pathsOf(parse(readFileSync(path, 'utf8')));
   assert.deepEqual(
@@ -72,7 +72,7 @@ test('config.example.yaml with the first # taken from its settings loads and set
   assert.equal(loaded.file.models.length, 3);
 });
 
-test('config.example.yaml shows each default as it is', () => {
+test('config.example.yaml has the actual defaults', () => {
   const value: unknown = parse(example.replaceAll(/^#(?! \S)/gm, ''));
   for (const { path, default: standard } of configFields()) {
     if (standard === undefined || typeof standard === 'object' || path.startsWith('models[]')) continue;
@@ -85,10 +85,10 @@ test('config.example.yaml shows each default as it is', () => {
 
 function pathsOf(value: unknown, path = ''): Set<string> {
   if (Array.isArray(value)) {
-    return new Set([path, `${path}[]`, ...value.flatMap((one) => [...pathsOf(one, `${path}[]`)])]);
+    return new Set([path, `${path}[]`, ...value.flatMap((item) => [...pathsOf(item, `${path}[]`)])]);
   }
   if (typeof value !== 'object' || value === null) return new Set([path]);
-  // People choose the names of plans, and models have theirs.
+  // The keys of these mappings are names of plans and models.
   const chosen = /^plans$|^plans\..*\.models$/.test(path);
   const below = Object.entries(value).flatMap(([key, child]) => [
     ...pathsOf(child, path === '' ? key : `${path}.${chosen ? '*' : key}`),

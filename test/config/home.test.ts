@@ -11,7 +11,7 @@ const folder = mkdtempSync(join(tmpdir(), 'sluice-home-'));
 after(() => rmSync(folder, { recursive: true }));
 const mode = (path: string): number => statSync(path).mode & 0o7777;
 
-test('the default folder is where the platform keeps the data of a user', () => {
+test('the default data directory is the one of the platform', () => {
   assert.equal(defaultHome({ HOME: '/home/ada' }, 'linux'), '/home/ada/.local/share/sluice');
   assert.equal(defaultHome({ HOME: '/home/ada', XDG_DATA_HOME: '/data' }, 'linux'), '/data/sluice');
   assert.equal(
@@ -26,14 +26,14 @@ test('the default folder is where the platform keeps the data of a user', () => 
   assert.equal(homeOf({ SLUICE_HOME: 'x' }), join(process.cwd(), 'x'));
 });
 
-test('the folder is made with its parents, for its owner alone', async () => {
+test('the data directory is created with its parents, accessible only to its owner', async () => {
   const home = join(folder, 'a', 'b');
   await prepareHome(home);
   assert.equal(mode(home), 0o700);
   await prepareHome(home);
 });
 
-test('a folder that others can read is closed to them, and what is in it stays', async () => {
+test('a data directory that others can read is restricted to its owner and keeps its files', async () => {
   const home = join(folder, 'wide');
   mkdirSync(home);
   chmodSync(home, 0o755);
@@ -43,7 +43,7 @@ test('a folder that others can read is closed to them, and what is in it stays',
   assert.ok(statSync(join(home, 'x')).isFile());
 });
 
-test('a folder that is shared by its nature is refused and left as it is', async () => {
+test('a shared directory is refused and not changed', async () => {
   const shared = join(folder, 'shared');
   mkdirSync(shared);
   chmodSync(shared, 0o1777);
@@ -55,7 +55,7 @@ test('a folder that is shared by its nature is refused and left as it is', async
   await assert.rejects(prepareHome('/'), HomeError);
 });
 
-test('a file in the place of the folder, or of one above it, is a clear refusal', async () => {
+test('a file at the path of the data directory or a parent is refused with the reason', async () => {
   const file = join(folder, 'file');
   writeFileSync(file, '');
   await assert.rejects(
@@ -65,34 +65,38 @@ test('a file in the place of the folder, or of one above it, is a clear refusal'
   await assert.rejects(prepareHome(join(file, 'home')), /\(part of the path is a file\)/);
 });
 
-/** What `prepareHome` says to a user with no special rights. */
-async function prepareAsAnyone(home: string): Promise<unknown> {
+/** Runs `prepareHome` as an unprivileged user and resolves with its result. */
+async function prepareUnprivileged(home: string): Promise<unknown> {
   const child = fork(join(import.meta.dirname, 'home-child.ts'), [home]);
-  const [said]: unknown[] = await once(child, 'message');
-  return said;
+  const [result]: unknown[] = await once(child, 'message');
+  return result;
 }
 
-const own = (path: string): void => (process.getuid?.() === 0 ? chownSync(path, 65_534, 65_534) : undefined);
+const giveAway = (path: string): void =>
+  process.getuid?.() === 0 ? chownSync(path, 65_534, 65_534) : undefined;
 
-test('a folder that cannot be written, made, or closed to others is a clear refusal', async () => {
-  own(folder);
+test('a directory that cannot be written, created or restricted is refused with the reason', async () => {
+  giveAway(folder);
   const home = join(folder, 'locked');
   mkdirSync(home, { mode: 0o500 });
-  own(home);
+  giveAway(home);
   assert.match(
-    String(await prepareAsAnyone(home)),
+    String(await prepareUnprivileged(home)),
     /Cannot use the data directory .*locked: it is not writable \(permission denied\)/,
   );
-  assert.match(String(await prepareAsAnyone(join(home, 'in'))), /it cannot be created \(permission denied\)/);
   assert.match(
-    String(await prepareAsAnyone('/usr')),
+    String(await prepareUnprivileged(join(home, 'in'))),
+    /it cannot be created \(permission denied\)/,
+  );
+  assert.match(
+    String(await prepareUnprivileged('/usr')),
     /other users can read it and its permissions cannot be changed/,
   );
 });
 
 const noProc = process.platform !== 'linux' && 'only Linux has /proc';
 
-test('a place where no folder can be made is a clear refusal, at once', { skip: noProc }, async () => {
+test('a path in /proc is refused immediately', { skip: noProc }, async () => {
   await assert.rejects(
     prepareHome('/proc/sluice/home'),
     /it cannot be created \(directories cannot be created there\)/,

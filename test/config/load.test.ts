@@ -19,8 +19,8 @@ const load = (content: string | Uint8Array, env: NodeJS.ProcessEnv = {}) => {
   return loadConfig({ SLUICE_CONFIG: path, ...env });
 };
 
-/** Every fault of a configuration, each as `line:column path: message`. */
-async function faults(content: string | Uint8Array, env: NodeJS.ProcessEnv = {}): Promise<string[]> {
+/** Returns the issues of a configuration as `line:column path: message`. */
+async function issueTexts(content: string | Uint8Array, env: NodeJS.ProcessEnv = {}): Promise<string[]> {
   return (await issues(content, env)).map(
     ({ line, column, path, message }) => `${line}:${column} ${path}: ${message}`,
   );
@@ -39,7 +39,7 @@ async function issues(
   return [];
 }
 
-test('without a file the defaults hold, and the default model is embedded', async () => {
+test('without a file, the defaults apply and the default model is embedded', async () => {
   const config = await loadConfig({ HOME: '/home/ada' });
   assert.deepEqual([config.host, config.port, config.configPath], ['127.0.0.1', 8080, null]);
   assert.equal(config.file.models[0]?.id, DEFAULT_MODEL_ID);
@@ -47,20 +47,20 @@ test('without a file the defaults hold, and the default model is embedded', asyn
   assert.deepEqual(config.file, configSchema.parse({}));
 });
 
-test('a file of comments, or an empty one, changes nothing', async () => {
+test('an empty file, or one with only comments, changes nothing', async () => {
   for (const content of ['', '# nothing\n', '\ufeff', '---\n', 'null\n']) {
     assert.deepEqual((await load(content)).file, configSchema.parse({}), JSON.stringify(content));
   }
 });
 
-test('the environment sets host, port and home, and an empty variable counts as not set', async () => {
-  const config = await loadConfig({ SLUICE_HOST: '::', SLUICE_PORT: '0', SLUICE_HOME: 'somewhere' });
-  assert.deepEqual([config.host, config.port, config.home], ['::', 0, join(process.cwd(), 'somewhere')]);
+test('the environment sets host, port and data directory, and empty variables count as unset', async () => {
+  const config = await loadConfig({ SLUICE_HOST: '::', SLUICE_PORT: '0', SLUICE_HOME: 'data' });
+  assert.deepEqual([config.host, config.port, config.home], ['::', 0, join(process.cwd(), 'data')]);
   const empty = await loadConfig({ SLUICE_HOST: '', SLUICE_PORT: '', SLUICE_CONFIG: '' });
   assert.deepEqual([empty.host, empty.port, empty.configPath], ['127.0.0.1', 8080, null]);
 });
 
-test('variables that make no sense are refused by name, beside the faults of the file', async () => {
+test('invalid variables are reported by name, together with the issues of the file', async () => {
   for (const [name, value] of [
     ['SLUICE_PORT', 'http'],
     ['SLUICE_PORT', '65536'],
@@ -88,7 +88,7 @@ async function fileOf(file: string): Promise<string | undefined> {
   return config.models[0]?.engine?.file;
 }
 
-test('a path of a model file starts from the folder of the configuration; sources stay as they are', async () => {
+test('paths of model files are relative to the configuration file; other sources are not changed', async () => {
   assert.equal(await fileOf('models/m.gguf'), join(folder, 'models/m.gguf'));
   assert.equal(await fileOf('/m.gguf'), '/m.gguf');
   for (const source of ['hf:o/r/f.gguf@main', 'https://example.org/m.gguf', 'scripted:{}']) {
@@ -96,7 +96,7 @@ test('a path of a model file starts from the folder of the configuration; source
   }
 });
 
-test('every fault is told at once, with its place and what was expected', async () => {
+test('all issues are reported together, with positions and accepted values', async () => {
   const content = [
     'publicurl: x', // 1
     'models:', // 2
@@ -112,7 +112,7 @@ test('every fault is told at once, with its place and what was expected', async 
     'limits: {choices: "3", foo: 1}', // 12
     'trustedProxies: [10.0.0.0/33, "::1/128"]', // 13
   ].join('\n');
-  assert.deepEqual(await faults(content), [
+  assert.deepEqual(await issueTexts(content), [
     '1:1 publicurl: unknown field; did you mean publicUrl?',
     '3:9 models[0].id: expected <namespace>/<model_name>, of letters, digits, ".", "_", "-" and ":", got "a"',
     '5:7 models[0].engine.slot: unknown field; did you mean slots?',
@@ -128,8 +128,8 @@ test('every fault is told at once, with its place and what was expected', async 
   ]);
 });
 
-test('a setting that is an environment variable is pointed to when it is in the file', async () => {
-  assert.deepEqual(await faults('port: 80\nHOST: x\ndata_dir: /data\ndatabase: x\nredis-url: x\n'), [
+test('a field that is an environment variable is reported with the name of the variable', async () => {
+  assert.deepEqual(await issueTexts('port: 80\nHOST: x\ndata_dir: /data\ndatabase: x\nredis-url: x\n'), [
     '1:1 port: unknown field; set the environment variable SLUICE_PORT instead',
     '2:1 HOST: unknown field; set the environment variable SLUICE_HOST instead',
     '3:1 data_dir: unknown field; set the environment variable SLUICE_HOME instead',
@@ -138,7 +138,7 @@ test('a setting that is an environment variable is pointed to when it is in the 
   ]);
 });
 
-test('the error lists the faults by line under the name of the file', async () => {
+test('the error lists the issues by line below the path of the file', async () => {
   writeFileSync(path, 'drainMs: -1\nqueues: {}\n');
   await assert.rejects(loadConfig({ SLUICE_CONFIG: path, SLUICE_PORT: 'x' }), (error) => {
     assert.ok(error instanceof ConfigError);
@@ -155,28 +155,28 @@ test('the error lists the faults by line under the name of the file', async () =
   });
 });
 
-test('text that YAML reads as something else is told to want quotes', async () => {
-  assert.deepEqual(await faults('models:\n  - id: a/b\n    pricing: {prompt: 0.15}\n'), [
+test('text that YAML parses as a number needs quotes', async () => {
+  assert.deepEqual(await issueTexts('models:\n  - id: a/b\n    pricing: {prompt: 0.15}\n'), [
     '3:23 models[0].pricing.prompt: expected text, got 0.15; put it in quotes',
   ]);
 });
 
-test('engine and replicas together, and a model id twice, are refused where the second stands', async () => {
+test('engine with replicas, and a repeated model ID, are reported at the second position', async () => {
   const replicas = '[{url: "http://x", dialect: vllm}]';
-  assert.deepEqual(await faults(`models:\n  - id: a/b\n    engine: {}\n    replicas: ${replicas}\n`), [
+  assert.deepEqual(await issueTexts(`models:\n  - id: a/b\n    engine: {}\n    replicas: ${replicas}\n`), [
     `4:15 models[0].replicas: expected either \`engine\` or \`replicas\`, not both, got a list of 1`,
   ]);
-  assert.deepEqual(await faults('models:\n  - id: a/b\n  - id: c/d\n  - id: a/b\n'), [
+  assert.deepEqual(await issueTexts('models:\n  - id: a/b\n  - id: c/d\n  - id: a/b\n'), [
     '4:9 models[2].id: expected a unique model ID, got "a/b"',
   ]);
 });
 
-test('what is not one mapping is refused', async () => {
-  assert.deepEqual(await faults('- a\n'), ['1:1 : expected a mapping, got a list of 1']);
-  assert.deepEqual(await faults('hello\n'), ['1:1 : expected a mapping, got "hello"']);
+test('a file that is not a mapping is refused', async () => {
+  assert.deepEqual(await issueTexts('- a\n'), ['1:1 : expected a mapping, got a list of 1']);
+  assert.deepEqual(await issueTexts('hello\n'), ['1:1 : expected a mapping, got "hello"']);
 });
 
-test('faults of YAML have their line and stop the rest', async () => {
+test('YAML syntax errors are reported with their line, without other issues', async () => {
   const cases: [string, string][] = [
     ['drainMs: 1\nlogLevel: info\ndrainMs: 2\n', '3:1 : duplicate key'],
     ['queue: [1,\n', '2:1 : Flow sequence'],
@@ -187,12 +187,12 @@ test('faults of YAML have their line and stop the rest', async () => {
     ['? [a]\n: 1\n', '1:3 : keys must be text'],
   ];
   for (const [content, expected] of cases) {
-    const [first = ''] = await faults(content);
+    const [first = ''] = await issueTexts(content);
     assert.ok(first.startsWith(expected), `${JSON.stringify(content)}: ${first}`);
   }
 });
 
-test('anchors may be used, and aliases that multiply are refused before they fill the memory', async () => {
+test('anchors are supported, and aliases that multiply are refused', async () => {
   const { file } = await load('stream:\n  holdMs: &ms 5000\n  stallMs: *ms\n');
   assert.equal(file.stream.stallMs, 5000);
   const lines = ['a: &a [x, x, x, x, x, x, x, x, x, x]'];
@@ -201,14 +201,16 @@ test('anchors may be used, and aliases that multiply are refused before they fil
   )) {
     lines.push(`${name}: &${name} [${Array(10).fill(`*${before}`).join(', ')}]`);
   }
-  assert.deepEqual(await faults(lines.join('\n')), ['null:null : aliases expand to more than 100 values']);
+  assert.deepEqual(await issueTexts(lines.join('\n')), [
+    'null:null : aliases expand to more than 100 values',
+  ]);
 });
 
-test('a file that is not UTF-8, too large, a folder, or not there is told by its path', async () => {
-  assert.deepEqual(await faults(new Uint8Array([0x61, 0x3a, 0x20, 0xff])), [
+test('a file that is not UTF-8, too large, a directory or missing is refused', async () => {
+  assert.deepEqual(await issueTexts(new Uint8Array([0x61, 0x3a, 0x20, 0xff])), [
     'null:null : the file is not valid UTF-8',
   ]);
-  assert.deepEqual(await faults(Buffer.from('\ufeffdrainMs: 1', 'utf16le')), [
+  assert.deepEqual(await issueTexts(Buffer.from('\ufeffdrainMs: 1', 'utf16le')), [
     'null:null : the file is not valid UTF-8',
   ]);
   writeFileSync(path, '');
@@ -235,8 +237,8 @@ test('a file that is not UTF-8, too large, a folder, or not there is told by its
 const REPLICA = (name: string) =>
   `models:\n  - id: a/b\n    replicas:\n      - url: http://x\n        dialect: vllm\n        apiKeyEnv: ${name}\n`;
 
-test('the variables that apiKeyEnv names must be set, and become secrets apart from the settings', async () => {
-  assert.deepEqual(await faults(REPLICA('VLLM_KEY')), [
+test('variables named by apiKeyEnv must be set, and are loaded as secrets', async () => {
+  assert.deepEqual(await issueTexts(REPLICA('VLLM_KEY')), [
     '6:20 models[0].replicas[0].apiKeyEnv: the environment variable VLLM_KEY is not set',
   ]);
   assert.equal((await issues(REPLICA('VLLM_KEY'), { VLLM_KEY: '' })).length, 1);
@@ -250,7 +252,7 @@ test('the variables that apiKeyEnv names must be set, and become secrets apart f
 
 const MAIL = 'smtp: {host: mail.example.org, from: "Sluice <sluice@example.org>"';
 
-test('mail has a server, an address that it comes from, and a name together with its password', async () => {
+test('smtp requires host and from, and user and passwordEnv only together', async () => {
   assert.deepEqual((await load(`${MAIL}}\n`)).file.smtp, {
     host: 'mail.example.org',
     port: 587,
@@ -280,7 +282,7 @@ test('mail has a server, an address that it comes from, and a name together with
 const PROVIDER = (fields: string) =>
   `signIn: {providers: [{name: X, clientId: c, clientSecretEnv: C, ${fields}}]}\n`;
 
-test('Google and GitHub are known; any other provider has an address, and each a name of its own', async () => {
+test('providers other than Google and GitHub need an issuer, and each has a unique ID', async () => {
   const env = { C: 'hunter4' };
   const google = await load(PROVIDER('id: google'), env);
   assert.equal(google.file.signIn.providers[0]?.id, 'google');
@@ -298,12 +300,12 @@ test('Google and GitHub are known; any other provider has an address, and each a
       fields,
     );
   }
-  assert.deepEqual(await faults(PROVIDER('id: google')), [
+  assert.deepEqual(await issueTexts(PROVIDER('id: google')), [
     '1:62 signIn.providers[0].clientSecretEnv: the environment variable C is not set',
   ]);
 });
 
-test('a key or a password written where it does not belong is not repeated by the error', async () => {
+test('error messages do not repeat keys or passwords in wrong fields', async () => {
   const secret = 'sk_live_c4n4ry';
   for (const content of [
     REPLICA(secret),
@@ -312,13 +314,13 @@ test('a key or a password written where it does not belong is not repeated by th
     `publicUrl: ftp://user:${secret}@host\n`,
     `models:\n  - id: a/b\n    replicas: [{url: "ftp://u:${secret}@h", dialect: vllm}]\n`,
   ]) {
-    const found = await faults(content);
+    const found = await issueTexts(content);
     assert.notEqual(found.length, 0, content);
     assert.equal(found.join('\n').includes(secret), false, found.join('\n'));
   }
 });
 
-test('no bytes make loading fail otherwise than with a ConfigError', async () => {
+test('loading any bytes succeeds or fails with a ConfigError', async () => {
   const words = fc.constantFrom(
     'models',
     'id',
@@ -355,9 +357,9 @@ test('no bytes make loading fail otherwise than with a ConfigError', async () =>
   );
 });
 
-test('a wrong value of any type at any field is told with the path of the field and its line', async () => {
+test('an invalid value of any type in any field is reported with its path and line', async () => {
   const leaves = configFields().filter(
-    // Of mail, most fields take any text and none stands alone.
+    // Most fields of `smtp` accept any text, and none is valid alone.
     (field) => !/\[\]|^smtp\.|^(models|publicUrl|defaultPlan)$/.test(field.path),
   );
   await fc.assert(
@@ -379,14 +381,14 @@ test('a wrong value of any type at any field is told with the path of the field 
 });
 
 test('the default plan is one of the plans', async () => {
-  const [fault] = await issues('plans: {free: {}}\ndefaultPlan: fre\n');
-  assert.equal(fault?.path, 'defaultPlan');
-  assert.equal(fault?.line, 2);
-  const [silent] = await issues('plans: {free: {}}\n');
-  assert.equal(silent?.path, 'defaultPlan');
+  const [unknown] = await issues('plans: {free: {}}\ndefaultPlan: fre\n');
+  assert.equal(unknown?.path, 'defaultPlan');
+  assert.equal(unknown?.line, 2);
+  const [unset] = await issues('plans: {free: {}}\n');
+  assert.equal(unset?.path, 'defaultPlan');
 });
 
-test('the addresses of servers are checked, kept as secrets, and not repeated when they are wrong', async () => {
+test('server URLs are checked, kept as secrets, and not repeated in errors', async () => {
   const config = await loadConfig({ SLUICE_DATABASE_URL: 'postgres://u:secret-one@db/x' });
   assert.equal(config.databaseUrl?.reveal(), 'postgres://u:secret-one@db/x');
   assert.doesNotMatch(JSON.stringify(config), /secret-one/);
@@ -397,7 +399,7 @@ test('the addresses of servers are checked, kept as secrets, and not repeated wh
   });
 });
 
-test('paths are written and found as people write them', () => {
+test('paths are formatted, and fields are found by their path', () => {
   assert.equal(formatPath(['models', 0, 'engine', 'slots']), 'models[0].engine.slots');
   assert.equal(fieldAt(['models', 3, 'replicas', 1, 'url'])?.required, true);
   assert.equal(fieldAt(['models', 'x']), undefined);

@@ -1,6 +1,6 @@
 /**
- * The parts of the documents that say what the code says: the tables of request fields and the help of every
- * command. They stand between `<!-- generated: name -->` and `<!-- end -->`. A test compares; to write them anew:
+ * The generated parts of the documentation: the tables of request fields and the help of every command, between
+ * `<!-- generated: name -->` and `<!-- end -->`. A test compares them with the code. To generate them:
  * `node test/docs/generated.ts && npm run format`.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -10,8 +10,8 @@ import type { Field } from '../../src/openai/field.ts';
 import { FIELDS } from '../../src/openai/fields.ts';
 import { readPage, ROOT } from './markdown.ts';
 
-/** Groups of commands that have a page of their own. */
-const PAGES_OF_COMMANDS: readonly (readonly [string, string])[] = [
+/** Pages of commands that are not in `docs/cli.md`. */
+const COMMAND_PAGES: readonly (readonly [string, string])[] = [
   ['sluice engine', 'docs/cli-engine.md'],
   ['sluice database', 'docs/databases.md'],
   ['sluice accounts', 'docs/cli-accounts.md'],
@@ -25,21 +25,21 @@ const PAGES_OF_COMMANDS: readonly (readonly [string, string])[] = [
   ['sluice audit', 'docs/cli-usage.md'],
 ];
 
-/** Page -> the names of its generated parts, in order, with what stands in them. */
+/** Generates the parts of each page, by name. */
 export async function generatedParts(): Promise<ReadonlyMap<string, ReadonlyMap<string, string>>> {
   const help = [...(await commandHelp())].map(
     ([name, text]) => [name, `\`\`\`text\n${text}\n\`\`\``] as const,
   );
   const pageOf = (name: string) =>
-    PAGES_OF_COMMANDS.find(([command]) => `${name} `.startsWith(`${command} `))?.[1] ?? 'docs/cli.md';
+    COMMAND_PAGES.find(([command]) => `${name} `.startsWith(`${command} `))?.[1] ?? 'docs/cli.md';
   const pages = new Map<string, ReadonlyMap<string, string>>([['docs/api.md', fieldTables()]]);
-  for (const page of new Set(['docs/cli.md', ...PAGES_OF_COMMANDS.map(([, other]) => other)])) {
+  for (const page of new Set(['docs/cli.md', ...COMMAND_PAGES.map(([, other]) => other)])) {
     pages.set(page, new Map(help.filter(([name]) => pageOf(name) === page)));
   }
   return pages;
 }
 
-/** The generated parts as a page has them. */
+/** Reads the generated parts of a page. */
 export function partsOf(page: string): Map<string, string> {
   const found = readPage(page).matchAll(PART);
   return new Map([...found].map(([, name = '', text = '']) => [name, text.trim()]));
@@ -51,7 +51,7 @@ function fieldTables(): Map<string, string> {
   const shown = FIELDS.filter((field) => !field.internal);
   const where = (use: Field['use']) => shown.filter((field) => field.use === use);
   return new Map([
-    ['fields that affect the completion', table(HEADINGS, where('generation').map(row))],
+    ['fields that affect the completion', table(HEADINGS, where('generation').map(rowOf))],
     ['fields without effect', table(['field', 'in', 'why'], where('hint').map(brief))],
     [
       'fields that are refused',
@@ -69,7 +69,7 @@ function fieldTables(): Map<string, string> {
 
 const HEADINGS = ['field', 'in', 'type', 'bounds', 'default', 'engines', 'description'];
 
-function row(field: Field): string[] {
+function rowOf(field: Field): string[] {
   const engines =
     field.supportedBy === 'all' ? 'all' : field.supportedBy.map((name) => `\`${name}\``).join(', ');
   const { path, type, bounds, description } = field;
@@ -85,7 +85,7 @@ function table(headings: readonly string[], rows: readonly (readonly string[])[]
   return [line(headings), line(headings.map(() => '---')), ...rows.map(line)].join('\n');
 }
 
-/** The help of every command that does something, by its whole name, as an 80-column terminal shows it. */
+/** Returns the help of every command without subcommands, by its full name, with 80 columns. */
 async function commandHelp(): Promise<Map<string, string>> {
   const program = await loadProgram();
   let written = '';
@@ -101,7 +101,7 @@ async function commandHelp(): Promise<Map<string, string>> {
   );
 }
 
-/** Every command by its name without `sluice`, groups too, with the long flags that it takes. */
+/** Returns the long flags of every command and group, by name without `sluice`. */
 export async function commandOptions(): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
   return new Map(
     pathsOf(await loadProgram()).map(({ path, command }) => [
@@ -113,11 +113,11 @@ export async function commandOptions(): Promise<ReadonlyMap<string, ReadonlySet<
 
 async function loadProgram(): Promise<Command> {
   const program = new Command('sluice');
-  // `main.ts` runs when it is imported, so its list of modules is read from its text.
+  // Importing `main.ts` would run it, so its list of modules is parsed.
   const main = readFileSync(join(ROOT, 'src/main.ts'), 'utf8');
   for (const [, name = ''] of main.matchAll(/import\('(\.\/commands\/[\w-]+\.ts)'\)/g)) {
     const module: unknown = await import(new URL(name, `file://${ROOT}/src/`).href);
-    // Every command's module exports this; `main.ts` calls it with the same type.
+    // Every command module exports `register`.
     (module as { register: (program: Command) => void }).register(program);
   }
   return program;

@@ -15,7 +15,7 @@ test('docs/management.md has every endpoint with its methods, and no other', () 
   );
 });
 
-test('the calls of docs/management.md can be made one after another, and each is answered well', async (t) => {
+test('the examples in docs/management.md succeed when run in order', async (t) => {
   if (!process.env.CI && (await run('curl', ['--version'], process.env).catch(() => null)) === null) {
     t.skip('no curl');
     return;
@@ -29,7 +29,7 @@ test('the calls of docs/management.md can be made one after another, and each is
   const snippets = snippetsOf(PAGE);
   assert.equal(snippets.length, readPage(PAGE).match(/^<!-- snippet/gm)?.length);
   const script = snippets.map(({ code }) => code.replaceAll('http://127.0.0.1:8080', service.url));
-  // Each call says its status, whatever it does with the answer.
+  // Makes each curl call print its status.
   const prelude = `cd ${folder.path}; curl() { command curl -w '\\n%{http_code} %{stderr}%{http_code} %{url}\\n' "$@"; }`;
   const { code, stdout, stderr } = await run(
     'bash',

@@ -3,18 +3,17 @@ import { join } from 'node:path';
 
 export const ROOT = join(import.meta.dirname, '..', '..');
 
-/** Every Markdown file of the repository, as a path from its root. */
+/** Paths of all Markdown files, relative to the root. */
 export const PAGES: readonly string[] = [
   ...globSync('*.md', { cwd: ROOT }),
   ...globSync('docs/**/*.md', { cwd: ROOT }),
 ].sort();
 
-/** The text of a page. */
 export function readPage(page: string): string {
   return readFileSync(join(ROOT, page), 'utf8');
 }
 
-/** The anchors that GitHub gives the headings of a page. */
+/** Returns the anchors that GitHub generates for the headings of a page. */
 export function anchorsOf(text: string): Set<string> {
   const seen = new Map<string, number>();
   const anchors = new Set<string>();
@@ -30,13 +29,13 @@ export function anchorsOf(text: string): Set<string> {
   return anchors;
 }
 
-/** The targets of the links of a page, those in code aside. */
+/** Returns the targets of the links of a page, except in code. */
 export function linksOf(text: string): string[] {
   const prose = withoutCode(text).replaceAll(/`[^`\n]*`/g, '');
   return [...prose.matchAll(/\]\(([^()\s]+)\)/g)].map((match) => match[1] ?? '');
 }
 
-/** The rows of all tables of a page: cells without the spaces that align them. */
+/** Returns the rows of all tables of a page, with trimmed cells. */
 export function rowsOf(text: string): string[][] {
   return withoutCode(text)
     .split('\n')
@@ -57,7 +56,7 @@ export interface Snippet {
   code: string;
 }
 
-/** The code blocks of a page that stand below `<!-- snippet: name -->`: those that a test runs. */
+/** Returns the code blocks below `<!-- snippet: name -->`, which a test runs. */
 export function snippetsOf(page: string): Snippet[] {
   const pattern = /<!-- snippet: ([\w-]+) -->\s*```(\w+)\n([\s\S]*?)\n```/g;
   return [...readPage(page).matchAll(pattern)].map(([, name = '', language = '', code = '']) => ({
@@ -68,7 +67,7 @@ export function snippetsOf(page: string): Snippet[] {
   }));
 }
 
-/** The contents of the code blocks of a language that begin at the margin. */
+/** Returns the contents of unindented code blocks of a language. */
 export function blocksOf(text: string, language: string): string[] {
   const pattern = new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)\\n\`\`\`$`, 'gm');
   return [...text.matchAll(pattern)].map(([, code = '']) => code);

@@ -13,19 +13,23 @@ import { chat, post, requestLog, startService, until } from '../harness.ts';
 import { commandOptions, generatedParts, partsOf } from './generated.ts';
 import { PAGES, readPage, ROOT, rowsOf } from './markdown.ts';
 
-const ANEW = 'write it anew: node test/docs/generated.ts && npm run format';
+const HOW_TO_FIX = 'generate it with: node test/docs/generated.ts && npm run format';
 
 for (const [page, parts] of await generatedParts()) {
-  test(`${page} says of fields and commands what the code says, and of no others`, () => {
+  test(`the generated parts of ${page} are up to date`, () => {
     const found = partsOf(page);
     assert.deepEqual([...found.keys()].toSorted(), [...parts.keys()].toSorted(), `${page} lacks a part`);
     for (const [name, text] of parts) {
-      assert.deepEqual(comparable(found.get(name) ?? ''), comparable(text), `${page}, ${name}; ${ANEW}`);
+      assert.deepEqual(
+        comparable(found.get(name) ?? ''),
+        comparable(text),
+        `${page}, ${name}; ${HOW_TO_FIX}`,
+      );
     }
   });
 }
 
-/** The lines of a part without what only aligns a table. */
+/** Returns the lines of a part without the alignment of tables. */
 function comparable(text: string): string[] {
   return text
     .split('\n')
@@ -78,21 +82,21 @@ test('every sluice command in a document exists, with its options', async () => 
   assert.deepEqual(wrong, []);
   assert.ok(read > 40);
   assert.ok(exists('keys create --name x --json', commands));
-  for (const phantom of ['keys rotate', 'key list', 'models list --all']) {
-    assert.ok(!exists(phantom, commands), phantom);
+  for (const unknown of ['keys rotate', 'key list', 'models list --all']) {
+    assert.ok(!exists(unknown, commands), unknown);
   }
 });
 
-/** What follows `sluice` wherever a page tells its readers a command; in prose the word itself may be left out. */
+/** Returns the commands in a page without `sluice`, which may be omitted in prose. */
 function commandsOf(text: string): string[] {
-  const ways = [
+  const patterns = [
     /(?:npx sluice|main\.ts|\$ sluice|`sluice) ([a-z][^`\n|)#]*)/g,
     /`((?:models|keys|config) [a-z][^`\n]*)`/g,
   ];
-  return ways.flatMap((way) => [...text.matchAll(way)].map(([, command = '']) => command.trim()));
+  return patterns.flatMap((pattern) => [...text.matchAll(pattern)].map(([, command = '']) => command.trim()));
 }
 
-/** Whether the words begin with a command, a whole one unless they end there, and its options are its own. */
+/** Returns whether the text begins with a command, and the command has all options in the text. */
 function exists(text: string, commands: Awaited<ReturnType<typeof commandOptions>>): boolean {
   const words = text.split(/\s+/);
   const [first = '', second = ''] = words;
@@ -102,7 +106,7 @@ function exists(text: string, commands: Awaited<ReturnType<typeof commandOptions
   return options !== undefined && flags.every((flag) => options.has(flag));
 }
 
-test('every environment variable that the program, a test or a benchmark reads stands in a document', () => {
+test('every environment variable of the program, the tests and the benchmarks is documented', () => {
   const documents = PAGES.map(readPage).join('\n');
   const read = globSync(['src/**/*.ts', 'test/**/*.ts', 'bench/**/*.ts'], { cwd: ROOT }).flatMap((file) =>
     [...readFileSync(join(ROOT, file), 'utf8').matchAll(/\benv(?:\.|\[')([A-Z][A-Z_]*[A-Z])\b/g)].map(
@@ -111,7 +115,7 @@ test('every environment variable that the program, a test or a benchmark reads s
   );
   for (const name of ['SLUICE_HOST', 'SLUICE_PORT', 'SLUICE_HOME', 'SLUICE_CONFIG', 'HF_TOKEN'])
     assert.ok(read.includes(name), name);
-  // The system's and Node's own.
+  // Variables of the system and of Node.
   const ours = [...new Set(read)].filter(
     (name) => !['HOME', 'PATH', 'NODE_OPTIONS', 'NODE_COMPILE_CACHE'].includes(name),
   );
@@ -121,13 +125,13 @@ test('every environment variable that the program, a test or a benchmark reads s
   );
 });
 
-test('each heading of docs/troubleshooting.md set as code is part of a message of the program', () => {
+test('code in the headings of docs/troubleshooting.md is part of a message of the program', () => {
   const source = globSync('src/**/*.ts', { cwd: ROOT })
     .map((file) => readFileSync(join(ROOT, file), 'utf8'))
     .join('\n');
   const headings = [...readPage('docs/troubleshooting.md').matchAll(/^### (`.*)$/gm)];
   const messages = headings.flatMap(([, title = '']) =>
-    [...title.matchAll(/`([^`]+)`/g)].map((one) => one[1]),
+    [...title.matchAll(/`([^`]+)`/g)].map((match) => match[1]),
   );
   assert.ok(messages.length > 15);
   assert.deepEqual(
@@ -136,31 +140,31 @@ test('each heading of docs/troubleshooting.md set as code is part of a message o
   );
 });
 
-test('each database message that docs/databases.md explains is one of the program', () => {
+test('the database messages in docs/databases.md are messages of the program', () => {
   const source = globSync('src/database/**/*.ts', { cwd: ROOT })
     .map((file) => readFileSync(join(ROOT, file), 'utf8'))
     .join('\n');
   const [, section = ''] = readPage('docs/databases.md').split('Messages of the log and the commands:');
   const messages = rowsOf(section).flatMap(([first = '']) => /^`(.+)`$/.exec(first)?.[1] ?? []);
   assert.ok(messages.length > 10);
-  // `…` stands for a part that differs each time.
+  // `…` is a variable part.
   const missing = messages.filter((message) => message.split('…').some((part) => !source.includes(part)));
   assert.deepEqual(missing, []);
 });
 
-test('docs/operations.md has every field of the line that is logged for a request', async () => {
+test('docs/operations.md has every field of the request log', async () => {
   await using service = await startService();
-  // One that ends well, with the caller's own id, and one whose end has a cause.
-  const answers = [
+  // A successful request with a client request ID, and a failed one with a cause.
+  const responses = [
     await post(service, '/v1/chat/completions', chat(scripted({})), { 'x-client-request-id': 'mine' }),
     await post(service, '/v1/chat/completions', chat(scripted({ cutAfter: 1 }))),
   ];
-  await Promise.all(answers.map((answer) => answer.text()));
-  await until(() => requestLog(service).length === answers.length);
+  await Promise.all(responses.map((response) => response.text()));
+  await until(() => requestLog(service).length === responses.length);
   const fields = new Set(requestLog(service).flatMap((line) => Object.keys(line)));
   for (const field of ['clientRequestId', 'cause', 'completionTokens']) assert.ok(fields.has(field), field);
   const page = readPage('docs/operations.md');
-  // Those that every line of the log has.
+  // Fields of every log line.
   for (const field of ['level', 'time', 'message']) fields.delete(field);
   assert.deepEqual(
     [...fields].filter((field) => !page.includes(`\`${field}\``)),
@@ -190,7 +194,7 @@ test('documents give the download size of the default model', () => {
     assert.ok(readPage(page).includes(size), `${page} lacks ${size}`);
 });
 
-test('every npm script that a document names is one of package.json', () => {
+test('documented npm scripts exist, and all npm scripts are documented', () => {
   const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
     scripts: Record<string, string>;
   };
@@ -199,12 +203,12 @@ test('every npm script that a document names is one of package.json', () => {
       assert.ok(name in scripts, `${page}: ${line}`);
     }
   }
-  // npm runs its own hooks; nobody calls them.
+  // npm calls these hooks.
   for (const name of Object.keys(scripts).filter((script) => !['prepack', 'prepare'].includes(script))) {
-    const ways = [`npm run ${name}`, `npm run --silent ${name}`, `npm ${name}`];
+    const calls = [`npm run ${name}`, `npm run --silent ${name}`, `npm ${name}`];
     assert.ok(
-      PAGES.some((page) => ways.some((way) => new RegExp(`${way}(?![\\w:-])`).test(readPage(page)))),
-      `no document names the script ${name}`,
+      PAGES.some((page) => calls.some((call) => new RegExp(`${call}(?![\\w:-])`).test(readPage(page)))),
+      `the script ${name} is not documented`,
     );
   }
 });
