@@ -95,8 +95,8 @@ const REPORT_POLICY = `document.addEventListener('securitypolicyviolation', (eve
   sluicePolicyBroken(event.violatedDirective + ' refused ' + event.blockedURI + ' at ' + event.sourceFile + ':' + event.lineNumber);
 });`;
 
-/** An accessibility violation found by axe. */
-interface Finding {
+/** A violation found by axe. */
+interface AxeViolation {
   id: string;
   help: string;
   nodes: { html: string; failureSummary: string }[];
@@ -107,11 +107,11 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 /** Returns the violations that axe finds on the page: best practices and WCAG up to 2.2 AA, one per element. */
 export async function axe(page: Page): Promise<string[]> {
   await page.evaluate(AXE);
-  const findings = await page.evaluate<Finding[]>(
+  const violations = await page.evaluate<AxeViolation[]>(
     `axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] })
        .then(({ violations }) => violations)`,
   );
-  return findings.flatMap(({ id, help, nodes }) =>
+  return violations.flatMap(({ id, help, nodes }) =>
     nodes.map(({ html, failureSummary }) => `${id}: ${help}\n  ${html}\n  ${failureSummary}`),
   );
 }

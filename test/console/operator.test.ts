@@ -86,9 +86,9 @@ describe('operator pages', WITH_BROWSER, () => {
     await until(async () => (await chat(stage, key)) === 200);
     await page.reload();
     await menu('Actions', 'Suspend');
-    const asked = page.getByRole('alertdialog', { name: 'Suspend Northwind?' });
-    await asked.getByText('Its active key stops working').waitFor();
-    await asked.getByRole('button', { name: 'Suspend' }).click();
+    const dialog = page.getByRole('alertdialog', { name: 'Suspend Northwind?' });
+    await dialog.getByText('Its active key stops working').waitFor();
+    await dialog.getByRole('button', { name: 'Suspend' }).click();
     await page.getByText('This account is suspended').waitFor();
     await until(async () => (await chat(stage, key)) === 401);
     await menu('Actions', 'Resume');
@@ -115,9 +115,9 @@ describe('operator pages', WITH_BROWSER, () => {
   test('the operator role is granted and removed, except from the last operator', async () => {
     await page.goto('/operator/accounts?tab=people');
     await menu('Actions for Mia Larsen', 'Make operator');
-    const asked = page.getByRole('alertdialog');
-    await asked.getByText('has not enabled two-factor authentication').waitFor();
-    await asked.getByRole('button', { name: 'Make operator' }).click();
+    const dialog = page.getByRole('alertdialog');
+    await dialog.getByText('has not enabled two-factor authentication').waitFor();
+    await dialog.getByRole('button', { name: 'Make operator' }).click();
     await page.getByText('Mia Larsen is now an operator').waitFor();
     await menu('Actions for Mia Larsen', 'Remove operator role');
     await page.getByRole('alertdialog').getByRole('button', { name: 'Remove operator role' }).click();

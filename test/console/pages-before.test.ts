@@ -1,12 +1,12 @@
-import { testPages } from './every-page.ts';
+import { testPages } from './page-checks.ts';
 import { openConsole, setUp } from './service.ts';
 
-testPages('pages without a session', { by: 'nobody' }, async (_browser, owned) => ({
+testPages('pages without a session', { by: 'signed-out' }, async (_browser, owned) => ({
   service: owned.use(await openConsole()),
   cookies: [],
 }));
 
-testPages('pages of a new service', { by: 'newcomer' }, async (browser, owned) => {
+testPages('pages of a new service', { by: 'new-operator' }, async (browser, owned) => {
   const service = owned.use(await openConsole());
   await using visitor = await browser.visit(service.url);
   await setUp(visitor.context, service);

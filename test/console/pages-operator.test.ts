@@ -1,11 +1,11 @@
-import { testPages } from './every-page.ts';
-import { openLifelike } from './service.ts';
+import { testPages } from './page-checks.ts';
+import { openSeededService } from './service.ts';
 
 testPages(
   'operator pages',
   { by: 'operator', name: (name) => name.startsWith('operator-') },
   async (browser, owned) => {
-    const service = owned.use(await openLifelike(browser, 3000));
+    const service = owned.use(await openSeededService(browser, 3000));
     return { service, cookies: service.cookies };
   },
 );

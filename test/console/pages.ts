@@ -2,27 +2,27 @@ import type { Page } from 'playwright-core';
 import { until } from '../harness.ts';
 
 /** The visitor: signed out, the operator of a seeded service, or the operator of a new service. */
-export type Looker = 'nobody' | 'operator' | 'newcomer';
+export type VisitorKind = 'signed-out' | 'operator' | 'new-operator';
 
 /** A page of the console in a certain state. */
 export interface ConsolePage {
   /** Name of the screenshots. */
   name: string;
   path: string;
-  by: Looker;
+  by: VisitorKind;
   /** Brings the opened page into the state. */
   into?: (page: Page) => Promise<void>;
 }
 
 /** All pages in all relevant states. */
 export const PAGES: readonly ConsolePage[] = [
-  { name: 'setup', path: '/setup', by: 'nobody' },
-  { name: 'sign-in', path: '/sign-in', by: 'nobody' },
-  { name: 'reset-password', path: '/reset-password', by: 'nobody' },
-  { name: 'invitation', path: '/invitation', by: 'nobody' },
-  { name: 'keys-empty', path: '/keys', by: 'newcomer' },
-  { name: 'usage-empty', path: '/usage', by: 'newcomer' },
-  { name: 'requests-empty', path: '/requests', by: 'newcomer' },
+  { name: 'setup', path: '/setup', by: 'signed-out' },
+  { name: 'sign-in', path: '/sign-in', by: 'signed-out' },
+  { name: 'reset-password', path: '/reset-password', by: 'signed-out' },
+  { name: 'invitation', path: '/invitation', by: 'signed-out' },
+  { name: 'keys-empty', path: '/keys', by: 'new-operator' },
+  { name: 'usage-empty', path: '/usage', by: 'new-operator' },
+  { name: 'requests-empty', path: '/requests', by: 'new-operator' },
   { name: 'keys', path: '/keys', by: 'operator' },
   { name: 'keys-create', path: '/keys?create=1', by: 'operator' },
   { name: 'key', path: '/keys', by: 'operator', into: firstLinkOfTable },

@@ -11,10 +11,9 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import type { OpenedService } from '../harness.ts';
 import { setupLink } from '../operator.ts';
-import { keepBusy } from './busy.ts';
 import { axe, openBrowser, SCHEMES, sidewaysScroll, WIDTHS, type View } from './browser.ts';
-import { open, PAGES, type Looker } from './pages.ts';
-import { openConsole, openLifelike, setUp, type Lifelike } from './service.ts';
+import { open, PAGES, type VisitorKind } from './pages.ts';
+import { openConsole, openSeededService, setUp, type SeededService } from './service.ts';
 
 const { values: options } = parseArgs({
   options: {
@@ -46,45 +45,49 @@ const DIALOG = '[role="alertdialog"], [role="dialog"]:not([data-type])';
 await mkdir(options.out, { recursive: true });
 await using browser = await openBrowser();
 let failed = 0;
-await attempt('nobody', async () => {
-  await using fresh = await openConsole();
-  await shoot('nobody', fresh, []);
+await attempt('signed-out', async () => {
+  await using service = await openConsole();
+  await takeScreenshots('signed-out', service, []);
 });
-await attempt('newcomer', async () => {
-  await using fresh = await openConsole();
-  await using newcomer = await browser.visit(fresh.url);
-  await setUp(newcomer.context, fresh);
-  await shoot('newcomer', fresh, await newcomer.context.cookies());
+await attempt('new-operator', async () => {
+  await using service = await openConsole();
+  await using operator = await browser.visit(service.url);
+  await setUp(operator.context, service);
+  await takeScreenshots('new-operator', service, await operator.context.cookies());
 });
 await attempt('operator', async () => {
-  await using lifelike = await openLifelike(browser);
-  await using _busy = await keepBusy(lifelike);
-  await shoot('operator', lifelike, lifelike.cookies);
+  await using service = await openSeededService(browser);
+  await using _busy = await keepBusy(service);
+  await takeScreenshots('operator', service, service.cookies);
 });
 console.log(`${options.out}: ${pages.length} pages, ${views.length} views`);
 process.exitCode = failed > 0 ? 1 : 0;
 
 /** Runs the screenshots of one visitor. A failure does not stop the others. */
-async function attempt(looker: Looker, look: () => Promise<void>): Promise<void> {
-  if (!pages.some(({ by }) => by === looker)) return;
+async function attempt(visitor: VisitorKind, run: () => Promise<void>): Promise<void> {
+  if (!pages.some(({ by }) => by === visitor)) return;
   try {
-    await look();
+    await run();
   } catch (error) {
     failed++;
-    console.error(`Failed as ${looker}:`, error);
+    console.error(`Failed as ${visitor}:`, error);
   }
 }
 
 /** Takes the screenshots of one visitor, with these cookies. */
-async function shoot(looker: Looker, service: OpenedService, cookies: Lifelike['cookies']): Promise<void> {
-  const theirs = pages.filter(({ by }) => by === looker);
+async function takeScreenshots(
+  kind: VisitorKind,
+  service: OpenedService,
+  cookies: SeededService['cookies'],
+): Promise<void> {
+  const visited = pages.filter(({ by }) => by === kind);
   for (const view of views) {
     await using visitor = await browser.visit(service.url, view);
     await visitor.context.addCookies(cookies);
     visitor.context.setDefaultTimeout(STEP_MS);
-    for (const page of theirs) {
+    for (const page of visited) {
       visitor.faults.length = 0;
-      const began = performance.now();
+      const startedAt = performance.now();
       const name = `${page.name}-${view.width}-${view.scheme}`;
       const notes = [];
       try {
@@ -100,10 +103,49 @@ async function shoot(looker: Looker, service: OpenedService, cookies: Lifelike['
       const isOpen = (await visitor.page.locator(DIALOG).count()) > 0;
       await visitor.page.screenshot({ path: join(options.out, `${name}.png`), fullPage: !isOpen });
       if (options.axe) notes.push(...(await axe(visitor.page)));
-      const took = ((performance.now() - began) / 1000).toFixed(1);
-      console.log([`${name} ${took} s`, ...notes, ...visitor.faults.map(firstLine)].join('\n    '));
+      const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
+      console.log([`${name} ${seconds} s`, ...notes, ...visitor.faults.map(firstLine)].join('\n    '));
     }
   }
+}
+
+/** Number of concurrent streams, and maximum tokens of each response. */
+const STREAMS = 5;
+const MAX_TOKENS = 400;
+
+/** Keeps ready models busy with a few streams, for live pages, until disposed. */
+async function keepBusy({ service, url }: OpenedService): Promise<AsyncDisposable> {
+  const { key } = await service.keys.create({ name: 'status-page' });
+  const stop = new AbortController();
+  // A loading model refuses requests immediately, so a stream to it would retry without end.
+  const models = service.router
+    .overview()
+    .filter(({ replicas }) => replicas.some(({ state }) => state.state === 'ready'))
+    .map(({ id }) => id);
+  const streams = Array.from({ length: STREAMS }, async (_, stream) => {
+    while (!stop.signal.aborted) {
+      const response = await fetch(`${url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key.reveal()}` },
+        body: JSON.stringify({
+          model: models[stream % models.length],
+          stream: true,
+          max_tokens: MAX_TOKENS,
+          messages: [{ role: 'user', content: 'Is everything running?' }],
+        }),
+        signal: stop.signal,
+      });
+      await response.text();
+    }
+  });
+  // Each stream ends by the signal.
+  const ended = Promise.allSettled(streams);
+  return {
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      await ended;
+    },
+  };
 }
 
 function firstLine(error: unknown): string {

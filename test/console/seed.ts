@@ -17,7 +17,7 @@ import {
 import type { Database } from '../../src/database/database.ts';
 import { DEFAULT_ACCOUNT_ID, type Schema } from '../../src/database/schema.ts';
 import { Random } from '../../torture/random.ts';
-import { SEED_ACCOUNTS, SEED_KEYS, SEED_PEOPLE, type SeedKey } from './cast.ts';
+import { SEED_ACCOUNTS, SEED_KEYS, SEED_PEOPLE, type SeedKey } from './seed-accounts.ts';
 import { traffic, uuidAt, type SeedRequest, type Source } from './traffic.ts';
 
 /** Days of seeded requests: a month and the previous one. */
@@ -224,10 +224,10 @@ async function seedLedger(store: LedgerStore, random: Random, count: number, now
   const sources = SEED_KEYS.filter(({ weight }) => weight !== undefined).map((key) => toSource(key, now));
   const epoch = await store.register(LEASE_MS);
   // An instance with an expired lease: its open requests are settled as interrupted by the other one.
-  const dead = await store.register(-1);
+  const expired = await store.register(-1);
   let written = 0;
   const write = async (chunk: readonly SeedRequest[]) => {
-    await store.write(dead, interrupted(chunk.filter((request) => request.interrupted)));
+    await store.write(expired, interrupted(chunk.filter((request) => request.interrupted)));
     await store.write(epoch, settled(chunk.filter((request) => !request.interrupted)));
     written += chunk.length;
   };

@@ -7,7 +7,7 @@ import { FakeHub } from '../models/fake-hub.ts';
 import { OPERATOR, setupToken } from '../operator.ts';
 import { buildConsole } from './build.ts';
 import type { TestBrowser } from './browser.ts';
-import { DOWNLOAD, SEED_MODELS, seedYaml } from './models.ts';
+import { DOWNLOAD, SEED_MODELS, seedYaml } from './seed-models.ts';
 import { seed } from './seed.ts';
 
 /** Opens a service on a new data directory with the current console. Models may still be loading. */
@@ -17,13 +17,13 @@ export function openConsole(yaml?: string, env: NodeJS.ProcessEnv = {}): Promise
 }
 
 /** A seeded service with a signed-in operator. */
-export interface Lifelike extends OpenedService {
+export interface SeededService extends OpenedService {
   /** Cookies of the operator's session. */
   cookies: Awaited<ReturnType<BrowserContext['cookies']>>;
 }
 
 /** Opens a service with weeks of usage, models in every state, and a signed-in operator. */
-export async function openLifelike(browser: TestBrowser, requests?: number): Promise<Lifelike> {
+export async function openSeededService(browser: TestBrowser, requests?: number): Promise<SeededService> {
   await using owned = new AsyncDisposableStack();
   const hub = owned.use(await stallingHub());
   const service = owned.use(await openConsole(seedYaml(), { HF_ENDPOINT: hub.endpoint }));
@@ -76,16 +76,16 @@ export async function post(
   path: string,
   data: object,
 ): Promise<Record<string, unknown>> {
-  const answer = await context.request.post(url + path, { data, headers: { origin: url } });
-  assert.ok(answer.ok(), `POST ${path}: ${answer.status()} ${await answer.text()}`);
+  const response = await context.request.post(url + path, { data, headers: { origin: url } });
+  assert.ok(response.ok(), `POST ${path}: ${response.status()} ${await response.text()}`);
   // All responses of the management API are objects.
-  return (await answer.json()) as Record<string, unknown>;
+  return (await response.json()) as Record<string, unknown>;
 }
 
 async function personId(context: BrowserContext, url: string): Promise<string> {
-  const answer = await context.request.get(`${url}/api/session`);
+  const response = await context.request.get(`${url}/api/session`);
   // According to the contract.
-  const { person } = (await answer.json()) as { person: { id: string } | null };
+  const { person } = (await response.json()) as { person: { id: string } | null };
   assert.ok(person, 'no user is signed in');
   return person.id;
 }

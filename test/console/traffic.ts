@@ -4,7 +4,7 @@ import type { OpenedRow, Settlement } from '../../src/accounts/ledger/ledger.ts'
 import { CLIENT_DISCONNECTED } from '../../src/accounts/ledger/write.ts';
 import { formatAppliedLimit } from '../../src/accounts/limits/limit-status.ts';
 import type { Random } from '../../torture/random.ts';
-import { SEED_MODELS } from './models.ts';
+import { SEED_MODELS } from './seed-models.ts';
 
 const HOUR_MS = 3_600_000;
 
@@ -48,7 +48,7 @@ export function* traffic(
     const growth = 0.75 + (0.5 * hour) / hours;
     return sources
       .filter((source) => source.fromMs <= at && at + HOUR_MS <= source.toMs)
-      .map((source) => ({ source, weight: source.weight * growth * swell(source.rhythm, at) }));
+      .map((source) => ({ source, weight: source.weight * growth * activityAt(source.rhythm, at) }));
   });
   const total = loads.flat().reduce((sum, { weight }) => sum + weight, 0);
   for (const [hour, load] of loads.entries()) {
@@ -63,7 +63,7 @@ export function* traffic(
 }
 
 /** Returns the relative activity of a key at a time; about 1 on average over a week. */
-function swell(rhythm: Rhythm, atMs: number): number {
+function activityAt(rhythm: Rhythm, atMs: number): number {
   const date = new Date(atMs);
   const hour = date.getUTCHours();
   const weekend = date.getUTCDay() % 6 === 0;
@@ -84,22 +84,22 @@ function seedRequest(random: Random, source: Source, startedAt: number, toMs: nu
   const promptTokens = Math.min(Math.round(logNormal(random, 620, 0.9)), model.contextTokens / 2);
   const wanted = Math.round(logNormal(random, 210, 0.8)) + 1;
   const maxTokens = random.pick([256, 512, 1024, 2048]);
-  const fate = fateOf(random, model.id, startedAt, toMs);
+  const outcome = randomOutcome(random, model.id, startedAt, toMs);
   const completionTokens = Math.ceil(
-    Math.min(wanted, maxTokens) * (fate === 'whole' ? 1 : random.fraction()),
+    Math.min(wanted, maxTokens) * (outcome === 'complete' ? 1 : random.fraction()),
   );
   const slotAt =
     startedAt + Math.round(random.chance(0.06) ? logNormal(random, 700, 0.9) : random.between(0, 4));
   const firstTokenAt = slotAt + Math.round(logNormal(random, model.ttftMs, 0.35) + promptTokens / 12);
   const decodeMs = (completionTokens / (model.speed * (0.75 + 0.5 * random.fraction()))) * 1000;
   const cachedTokens = random.chance(0.55) ? Math.floor(promptTokens * (0.2 + 0.7 * random.fraction())) : 0;
-  const refused = fate !== 'whole' && fate !== CLIENT_DISCONNECTED && fate !== 'interrupted';
+  const refused = outcome !== 'complete' && outcome !== CLIENT_DISCONNECTED && outcome !== 'interrupted';
   const usage = refused
     ? { promptTokens: 0, cachedTokens: 0, completionTokens: 0 }
     : { promptTokens, cachedTokens, completionTokens };
   const reserved = { promptTokens, cachedTokens: 0, completionTokens: maxTokens };
   return {
-    interrupted: fate === 'interrupted',
+    interrupted: outcome === 'interrupted',
     row: {
       id: uuidAt(random, startedAt),
       clientRequestId: random.chance(0.1) ? `req-${random.between(100_000, 999_999)}` : null,
@@ -110,7 +110,7 @@ function seedRequest(random: Random, source: Source, startedAt: number, toMs: nu
       streamed: random.chance(0.7),
       startedAt,
       plan: source.plan,
-      limits: heldLimits(random, source.plan),
+      limits: appliedLimits(random, source.plan),
       reservedTokens: promptTokens + maxTokens,
       reservedPico: costOf(reserved, price),
       pricePrompt: price.prompt,
@@ -123,11 +123,11 @@ function seedRequest(random: Random, source: Source, startedAt: number, toMs: nu
       slotAt: refused ? null : slotAt,
       firstTokenAt: refused ? null : firstTokenAt,
       endedAt: refused ? startedAt + random.between(3, 400) : Math.round(firstTokenAt + decodeMs),
-      attempts: fate === 'engine_unavailable' ? random.between(0, 2) : 1 + Number(random.chance(0.01)),
-      finishReason: fate !== 'whole' ? null : wanted > maxTokens ? 'length' : 'stop',
-      errorCode: fate === 'whole' || fate === 'interrupted' ? null : fate,
-      httpStatus: STATUS[fate],
-      delivered: fate !== CLIENT_DISCONNECTED,
+      attempts: outcome === 'engine_unavailable' ? random.between(0, 2) : 1 + Number(random.chance(0.01)),
+      finishReason: outcome !== 'complete' ? null : wanted > maxTokens ? 'length' : 'stop',
+      errorCode: outcome === 'complete' || outcome === 'interrupted' ? null : outcome,
+      httpStatus: STATUS[outcome],
+      delivered: outcome !== CLIENT_DISCONNECTED,
       billed: !refused,
     },
   };
@@ -135,7 +135,7 @@ function seedRequest(random: Random, source: Source, startedAt: number, toMs: nu
 
 /** The outcomes of requests with their HTTP status. */
 const STATUS = {
-  whole: 200,
+  complete: 200,
   [CLIENT_DISCONNECTED]: 200,
   interrupted: 200,
   engine_unavailable: 503,
@@ -143,32 +143,32 @@ const STATUS = {
   internal_error: 500,
   context_length_exceeded: 400,
 };
-type Fate = keyof typeof STATUS;
+type Outcome = keyof typeof STATUS;
 
-const FATES: readonly { fate: Fate; weight: number }[] = [
-  { fate: 'whole', weight: 9730 },
-  { fate: CLIENT_DISCONNECTED, weight: 180 },
-  { fate: 'context_length_exceeded', weight: 40 },
-  { fate: 'queue_full', weight: 25 },
-  { fate: 'internal_error', weight: 10 },
-  { fate: 'engine_unavailable', weight: 10 },
-  { fate: 'interrupted', weight: 5 },
+const OUTCOMES: readonly { outcome: Outcome; weight: number }[] = [
+  { outcome: 'complete', weight: 9730 },
+  { outcome: CLIENT_DISCONNECTED, weight: 180 },
+  { outcome: 'context_length_exceeded', weight: 40 },
+  { outcome: 'queue_full', weight: 25 },
+  { outcome: 'internal_error', weight: 10 },
+  { outcome: 'engine_unavailable', weight: 10 },
+  { outcome: 'interrupted', weight: 5 },
 ];
 
-function fateOf(random: Random, model: string, startedAt: number, toMs: number): Fate {
+function randomOutcome(random: Random, model: string, startedAt: number, toMs: number): Outcome {
   const outageMs = startedAt - (toMs - OUTAGE.daysAgo * DAY_MS);
   const out = model === OUTAGE.model && outageMs >= 0 && outageMs < OUTAGE.hours * HOUR_MS;
   if (out && random.chance(0.7)) return 'engine_unavailable';
-  return random.weighted(FATES).fate;
+  return random.weighted(OUTCOMES).outcome;
 }
 
-function heldLimits(random: Random, plan: string): string {
+function appliedLimits(random: Random, plan: string): string {
   const scope = 'account';
-  const held = [
+  const limits = [
     { limit: 'requestsPerMinute', bound: plan === 'scale' ? 6000 : 600 },
     { limit: 'tokensPerMinute', bound: plan === 'scale' ? 4_000_000 : 400_000 },
   ] as const;
-  const written = held.map(({ limit, bound }) =>
+  const formatted = limits.map(({ limit, bound }) =>
     formatAppliedLimit({
       scope,
       model: null,
@@ -177,7 +177,7 @@ function heldLimits(random: Random, plan: string): string {
       left: Math.floor(bound * (1 - random.fraction() / 4)),
     }),
   );
-  return `[${written.join(',')}]`;
+  return `[${formatted.join(',')}]`;
 }
 
 /** Returns a log-normally distributed number. */

@@ -84,12 +84,12 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
   });
 
   test('a request is found by its id and by its client request id', async () => {
-    for (const [wanted, found] of [
+    for (const [searched, found] of [
       [ids[0], 'order-0'],
       ['order-1', ids[1]],
     ]) {
       await page.goto('/requests');
-      await page.getByRole('searchbox').fill(wanted ?? '');
+      await page.getByRole('searchbox').fill(searched ?? '');
       await page.keyboard.press('Enter');
       await page
         .getByRole('dialog', { name: 'Request' })

@@ -11,8 +11,8 @@ import {
   type View,
   type Visitor,
 } from './browser.ts';
-import { open, PAGES, type Looker } from './pages.ts';
-import type { Lifelike } from './service.ts';
+import { open, PAGES, type VisitorKind } from './pages.ts';
+import type { SeededService } from './service.ts';
 
 /** Covers every width and both color schemes. Phones in the dark scheme have the most problems. */
 const VIEWS: readonly Required<View>[] = [
@@ -24,22 +24,22 @@ const VIEWS: readonly Required<View>[] = [
 /** The service under test, and the cookies of the visitor. */
 export interface Target {
   service: OpenedService;
-  cookies: Lifelike['cookies'];
+  cookies: SeededService['cookies'];
 }
 
-/** Tests every page of this visitor whose name matches. `make` opens the service. */
+/** Tests every page of this visitor whose name matches. */
 export function testPages(
-  what: string,
-  { by, name = () => true }: { by: Looker; name?: (name: string) => boolean },
-  make: (browser: TestBrowser, owned: AsyncDisposableStack) => Promise<Target>,
+  title: string,
+  { by, name = () => true }: { by: VisitorKind; name?: (name: string) => boolean },
+  openTarget: (browser: TestBrowser, owned: AsyncDisposableStack) => Promise<Target>,
 ): void {
-  describe(what, WITH_BROWSER, () => {
+  describe(title, WITH_BROWSER, () => {
     const owned = new AsyncDisposableStack();
     /** One visitor per view for all pages, so that the scripts are loaded and compiled once. */
     const visitors = new Map<Required<View>, Visitor>();
     before(async () => {
       const browser = owned.use(await openBrowser());
-      const { service, cookies } = await make(browser, owned);
+      const { service, cookies } = await openTarget(browser, owned);
       for (const view of VIEWS) {
         const visitor = owned.use(await browser.visit(service.url, view));
         await visitor.context.addCookies(cookies);
@@ -52,11 +52,11 @@ export function testPages(
       test(`${page.name} has no horizontal scrolling, policy violations or axe violations`, async () => {
         for (const [view, visitor] of visitors) {
           await open(visitor.page, page);
-          const seen = `${view.width} px, ${view.scheme}`;
-          assert.deepEqual(await axe(visitor.page), [], seen);
-          assert.deepEqual(visitor.faults.splice(0), [], seen);
-          assert.equal(await sidewaysScroll(visitor.page), 0, seen);
-          assert.match(await visitor.page.title(), /Sluice/, seen);
+          const message = `${view.width} px, ${view.scheme}`;
+          assert.deepEqual(await axe(visitor.page), [], message);
+          assert.deepEqual(visitor.faults.splice(0), [], message);
+          assert.equal(await sidewaysScroll(visitor.page), 0, message);
+          assert.match(await visitor.page.title(), /Sluice/, message);
         }
       });
     }
