@@ -116,7 +116,7 @@ test('a port used by another program is a fault, one used by a service is a note
   other.close();
   await once(other, 'close');
   assert.equal((await checkPort('127.0.0.1', port)).status, 'good');
-  const service = createHttpServer((_, response) => response.end('{}'));
+  const service = createHttpServer((_, response) => response.end('{"info":{"title":"Sluice"}}'));
   t.after(() => service.close());
   assert.equal((await checkPort('127.0.0.1', await listening(service))).status, 'note');
   assert.match((await checkPort('192.0.2.1', 0)).found, /this machine has no such address/);
