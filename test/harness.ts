@@ -242,11 +242,13 @@ export async function run(
   program: string,
   args: readonly string[],
   env: NodeJS.ProcessEnv,
-  { input = '', ...options }: SpawnOptions & { input?: string } = {},
+  { input, ...options }: SpawnOptions & { input?: string } = {},
 ): Promise<ProcessResult> {
-  const child = spawn(program, args, { ...options, env, stdio: 'pipe' });
+  // Bash reads its startup files if its input is a pipe of Node.js, which is a socket.
+  const stdin = input === undefined ? 'ignore' : 'pipe';
+  const child = spawn(program, args, { ...options, env, stdio: [stdin, 'pipe', 'pipe'] });
   // A program may exit before it reads its input.
-  child.stdin.on('error', () => {}).end(input);
+  child.stdin?.on('error', () => {}).end(input);
   const output = collectOutput(child);
   const code = await new Promise<number>((resolve, reject) => {
     child.once('error', reject).once('close', (exit) => resolve(exit ?? 1));
