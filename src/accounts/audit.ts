@@ -48,7 +48,8 @@ export type AuditAction =
   | 'plan.create'
   | 'plan.change'
   | 'plan.remove'
-  | 'plan.make_default';
+  | 'plan.make_default'
+  | 'engine.restart';
 
 /** An entry to append to the audit log. */
 export interface AuditNote {
@@ -92,6 +93,11 @@ export async function appendAudit(
       detail: JSON.stringify(detail),
     })
     .execute();
+}
+
+/** Appends an entry for an action that is not a change of the database. Rejects with a `DatabaseError`. */
+export async function recordAudit({ kysely }: Database, by: Actor, note: AuditNote): Promise<void> {
+  await kysely.transaction().execute((transaction) => appendAudit(transaction, by, note));
 }
 
 /** Matches entries by every given field. */

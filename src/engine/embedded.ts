@@ -90,6 +90,14 @@ export class EmbeddedReplica implements AsyncDisposable {
     });
   }
 
+  /** As `Supervisor.restart`. Also retries a failed download, and does nothing during a download. */
+  restart(): void {
+    if (this.#supervisor) return this.#supervisor.restart();
+    if (this.#fetchState.state !== 'down') return;
+    this.#fetchState = { state: 'downloading', pull: null };
+    this.start();
+  }
+
   /** Kills the engine before this process exits. */
   kill(): void {
     this.#supervisor?.kill();

@@ -34,6 +34,9 @@ const HEALTH_TIMEOUT_MS = 1000;
 /** Time between SIGTERM and SIGKILL, in milliseconds. */
 const EXIT_TIMEOUT_MS = 2000;
 
+/** The same for a restart, in which running requests may finish. */
+const RESTART_TIMEOUT_MS = 10_000;
+
 /** Maximum length of a line of engine output in the log, in characters. */
 const MAX_LINE_LENGTH = 2000;
 
@@ -59,7 +62,9 @@ export class Supervisor implements AsyncDisposable {
   #healthyMs = 0;
   #ready: { startedAt: number; backend: string } | null = null;
   readonly #health = new HealthHistory();
-  #restart: NodeJS.Timeout | null = null;
+  #nextStart: NodeJS.Timeout | null = null;
+  /** Kills an engine that does not exit for a restart; null: no restart was requested. */
+  #restarting: NodeJS.Timeout | null = null;
   #checks: NodeJS.Timeout | null = null;
   #stopping = false;
   #waiters: (() => void)[] = [];
@@ -103,6 +108,23 @@ export class Supervisor implements AsyncDisposable {
     this.#spawn();
   }
 
+  /**
+   * Restarts the engine, or starts it if it is down. New requests are refused from now on; running ones have
+   * `RESTART_TIMEOUT_MS` to finish. Does not count as a crash.
+   */
+  restart(): void {
+    if (this.#stopping || this.#restarting) return;
+    this.#log.info('restarting the engine');
+    this.#crashes = 0;
+    if (this.#nextStart) clearTimeout(this.#nextStart);
+    const child = this.#child;
+    if (child === null) return this.#spawn();
+    this.#stopChecks();
+    this.#setState({ state: 'loading', fraction: 0 });
+    this.#restarting = setTimeout(() => child.kill('SIGKILL'), RESTART_TIMEOUT_MS);
+    child.kill('SIGTERM');
+  }
+
   /** Resolves at the next change of state. */
   changed(): Promise<void> {
     return new Promise((resolve) => this.#waiters.push(resolve));
@@ -116,7 +138,8 @@ export class Supervisor implements AsyncDisposable {
   /** Stops the engine with SIGTERM, then SIGKILL. Resolves when it has exited. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stopping = true;
-    if (this.#restart) clearTimeout(this.#restart);
+    if (this.#nextStart) clearTimeout(this.#nextStart);
+    if (this.#restarting) clearTimeout(this.#restarting);
     this.#stopChecks();
     const child = this.#child;
     if (child && child.exitCode === null && child.signalCode === null) {
@@ -184,7 +207,7 @@ export class Supervisor implements AsyncDisposable {
   }
 
   #onReport(report: Exclude<EngineReport, { event: 'failed' }>): void {
-    if (this.#stopping) return;
+    if (this.#stopping || this.#restarting) return;
     if (report.event === 'loading') {
       this.#loadStalledMs = 0;
       this.#setState({ state: 'loading', fraction: report.fraction });
@@ -203,6 +226,11 @@ export class Supervisor implements AsyncDisposable {
     this.#health.clear();
     this.#stopChecks();
     if (this.#stopping) return;
+    if (this.#restarting) {
+      clearTimeout(this.#restarting);
+      this.#restarting = null;
+      return this.#spawn();
+    }
     // An engine that was ready once can become ready again.
     if (!retry && !this.#description) {
       this.#log.error('the engine cannot start', { reason });
@@ -213,7 +241,7 @@ export class Supervisor implements AsyncDisposable {
     this.#crashes++;
     this.#log.error('engine crashed; restarting', { reason, crashes: this.#crashes, pauseMs });
     this.#setState({ state: 'down', reason, retryInMs: pauseMs });
-    this.#restart = setTimeout(() => this.#spawn(), pauseMs);
+    this.#nextStart = setTimeout(() => this.#spawn(), pauseMs);
   }
 
   #check(child: ChildProcess): void {

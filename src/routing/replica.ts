@@ -1,5 +1,6 @@
 import type { Engine, EngineState } from '../engine/engine.ts';
 import type { ReplicaReport } from '../engine/replica-report.ts';
+import { ServiceError } from '../errors.ts';
 import type { Dialect, Usage } from '../generation.ts';
 import type { Log } from '../log.ts';
 import { CircuitBreaker, type BreakerClock, type RequestResult } from './breaker.ts';
@@ -11,6 +12,8 @@ export interface ReplicaEntry {
   state(): EngineState;
   /** Further details for operators. */
   report(): ReplicaReport;
+  /** Restarts the engine process. Missing for other servers. */
+  restart?(): void;
 }
 
 /** The state of the engine, or `paused` if it is ready and the breaker is open. */
@@ -22,6 +25,8 @@ export interface ReplicaSummary {
   /** Requests from this instance. */
   inFlight: number;
   state: ReplicaState;
+  /** Whether it is an engine process of this service. */
+  restartable: boolean;
 }
 
 /** Interval between warnings of impossible usage from one replica, in milliseconds. */
@@ -79,11 +84,27 @@ export class RoutedReplica {
 
   summary(): ReplicaSummary {
     const { name, dialect } = this.engine;
-    return { name, dialect, inFlight: this.inFlight, state: this.state };
+    const restartable = this.#entry.restart !== undefined;
+    return { name, dialect, inFlight: this.inFlight, state: this.state, restartable };
   }
 
   report(): ReplicaReport {
     return this.#entry.report();
+  }
+
+  /** Throws 409 `conflict` if it is not an engine process of this service, or its model is being downloaded. */
+  assertRestartable(): void {
+    if (this.#entry.restart === undefined) {
+      throw new ServiceError('conflict', 'Only engine processes of this service can be restarted.');
+    }
+    if (this.#entry.state().state === 'downloading') {
+      throw new ServiceError('conflict', 'The model is being downloaded. The engine starts after that.');
+    }
+  }
+
+  /** Restarts the engine process; running requests have a few seconds to finish. */
+  restart(): void {
+    this.#entry.restart?.();
   }
 }
 

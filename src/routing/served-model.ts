@@ -103,6 +103,13 @@ export class ServedModel implements ModelTerms {
     }));
   }
 
+  /** Returns a replica by its name. Throws 404 `not_found`. */
+  replica(name: string): RoutedReplica {
+    const found = this.#replicas.find(({ engine }) => engine.name === name);
+    if (found) return found;
+    throw new ServiceError('not_found', 'The model has no replica with this name.', { param: 'name' });
+  }
+
   /** Applies the policy; `candidates` must not be empty. */
   #next(candidates: readonly RoutedReplica[]): RoutedReplica | undefined {
     const last = candidates.findIndex((replica) => replica === this.#last);

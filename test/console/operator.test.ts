@@ -4,8 +4,8 @@ import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { createPerson } from '../../src/accounts/people.ts';
 import { openDatabase } from '../../src/database/database.ts';
-import { MODEL, scriptedYaml, until } from '../harness.ts';
-import { WITH_BROWSER } from './browser.ts';
+import { MODEL, ready, scriptedYaml, until } from '../harness.ts';
+import { sidewaysScroll, WITH_BROWSER } from './browser.ts';
 import { openStage, type Stage } from './stage.ts';
 
 const PLANS = `
@@ -165,6 +165,29 @@ describe('operator pages', WITH_BROWSER, () => {
     await page.getByRole('dialog').waitFor({ state: 'detached' });
     await page.goForward();
     await page.getByRole('dialog', { name: MODEL }).waitFor();
+  });
+
+  test('an engine is restarted after confirmation', async () => {
+    await page.getByRole('dialog', { name: MODEL }).getByRole('button', { name: 'Restart' }).click();
+    const asked = page.getByRole('alertdialog', { name: `Restart the engine of ${MODEL}?` });
+    await asked.getByRole('button', { name: 'Restart engine' }).click();
+    await page.getByText(`Engine of ${MODEL} is restarting`).waitFor();
+    await until(() => stage.service.service.models[0]?.report().restarts === 1);
+    await ready(stage.service.service);
+    await page.goto('/operator/audit?action=engine.restart');
+    await page
+      .getByRole('table', { name: 'Audit log' })
+      .getByRole('button', { name: 'Restarted engine of' })
+      .waitFor();
+  });
+
+  test('replicas keep queue, speed and memory on a phone', async () => {
+    await using phone = await stage.stranger({ width: 360 });
+    await phone.context.addCookies(await stage.operator.context.cookies());
+    await phone.page.goto('/operator/engines');
+    const row = phone.page.getByRole('table', { name: 'Engines' }).getByRole('row').nth(1);
+    for (const name of ['Queue', 'Tokens/s', 'Memory']) await row.getByText(name, { exact: true }).waitFor();
+    assert.equal(await sidewaysScroll(phone.page), 0);
   });
 
   test('the load page shows when the service stops responding, and recovers', async () => {

@@ -13,7 +13,12 @@ export interface ControlledArgument {
   controlPath: string;
 }
 
-export type Command = { print: string } | { log: string } | { health: object | null } | { exit: number };
+export type Command =
+  | { print: string }
+  | { log: string }
+  | { health: object | null }
+  | { exit: number }
+  | { ignoreTermination: true };
 
 // `SupervisorTest` writes the same type.
 const { socketPath, controlPath } = JSON.parse(process.argv[2] ?? '') as ControlledArgument;
@@ -32,5 +37,6 @@ createInterface({ input: control }).on('line', (line) => {
   if ('print' in command) process.stdout.write(`${command.print}\n`);
   else if ('log' in command) process.stderr.write(`${command.log}\n`);
   else if ('health' in command) health = command.health;
+  else if ('ignoreTermination' in command) process.on('SIGTERM', () => {});
   else process.exit(command.exit);
 });

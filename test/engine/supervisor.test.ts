@@ -284,6 +284,56 @@ it('log lines of an engine keep their level and fields; other output is passed o
   assert.match(test.log, /"level":"info".*"line":"GGML_ASSERT failed","message":"engine output"/);
 });
 
+describe('an engine that an operator restarts', { timeout: 300_000 }, () => {
+  it('starts again without a delay, and does not count as crashed', async (context) => {
+    await using test = await SupervisorTest.open(context);
+    test.supervisor.start();
+    await restartDelays(test, 3, () => test.ready());
+    await test.ready();
+    const { pid } = test.supervisor;
+    test.supervisor.restart();
+    // A second click changes nothing.
+    test.supervisor.restart();
+    assert.deepEqual(test.state, { state: 'loading', fraction: 0 });
+    await test.ready();
+    assert.notEqual(test.supervisor.pid, pid);
+    assert.equal(test.supervisor.report.restarts, 4);
+    assert.equal(await test.crash(), 200);
+  });
+
+  it('is killed if it does not exit within ten seconds', async (context) => {
+    await using test = await SupervisorTest.open(context);
+    test.supervisor.start();
+    await test.ready();
+    test.send({ ignoreTermination: true });
+    test.send({ health: { ...HEALTHY, slotsInUse: 1 } });
+    while (test.supervisor.report.health?.slotsInUse !== 1) await test.advanceHealthy(1);
+    const { pid } = test.supervisor;
+    test.supervisor.restart();
+    test.advance(9999);
+    assert.equal(test.supervisor.pid, pid);
+    test.advance(1);
+    await test.ready();
+    assert.notEqual(test.supervisor.pid, pid);
+  });
+
+  it('starts immediately if it is down, even if it could not start before', async (context) => {
+    await using test = await SupervisorTest.open(context);
+    test.supervisor.start();
+    await test.started();
+    test.report(CANNOT_START);
+    await test.crash();
+    test.supervisor.restart();
+    await test.ready();
+    await test.crash();
+    test.supervisor.restart();
+    await test.ready();
+    // The restart after the crash was cancelled.
+    test.advance(60_000);
+    assert.equal(test.supervisor.starts, 3);
+  });
+});
+
 it('a stopped engine has exited and is not restarted', { timeout: 300_000 }, async (context) => {
   await using test = await SupervisorTest.open(context);
   test.supervisor.start();

@@ -13,7 +13,13 @@ const model = (states: readonly EngineState[], required = false): ModelOverview 
   id: 'test/model',
   required,
   waiting: 0,
-  replicas: states.map((state) => ({ name: 'replica', dialect: 'sluice', inFlight: 0, state })),
+  replicas: states.map((state) => ({
+    name: 'replica',
+    dialect: 'sluice',
+    inFlight: 0,
+    state,
+    restartable: false,
+  })),
 });
 
 test('a model can generate with one ready replica', () => {

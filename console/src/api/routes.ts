@@ -28,6 +28,7 @@ export const ROUTES: {
   listReceipts: 'GET /api/receipts',
   listServedModels: 'GET /api/models',
   listEngines: 'GET /api/engines',
+  restartEngine: 'POST /api/engines/restart',
   readLoad: 'GET /api/load',
   readHealth: 'GET /api/health',
   readUsage: 'GET /api/usage',

@@ -1,6 +1,7 @@
 import { statfs } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { z } from 'zod';
+import { recordAudit } from '../../accounts/audit.ts';
 import { countInstances } from '../../accounts/ledger/instance.ts';
 import type { AccountDatabase } from '../../accounts/store.ts';
 import type { RecommendedSampling } from '../../generation.ts';
@@ -23,6 +24,19 @@ export const serviceEndpoints = endpoints(serviceOperations, {
   },
   listEngines: async ({ context }) =>
     pageJson({ items: context.router.reports(), nextCursor: null }, engineJson),
+  restartEngine: async ({ database, context, actor, body }) => {
+    const model = context.router.model(body.model);
+    const replica = model.replica(body.name);
+    replica.assertRestartable();
+    await recordAudit(database, actor, {
+      action: 'engine.restart',
+      subject: `engine:${model.id}`,
+      accountId: null,
+      detail: { replica: body.name },
+    });
+    replica.restart();
+    return engineJson({ model: model.id, ...replica.summary(), ...replica.report() });
+  },
   readLoad: async ({ database, context }) => {
     const models = context.router.overview();
     return {
@@ -181,6 +195,7 @@ function engineJson(replica: ReplicaOverview): z.input<typeof engine> {
     name: replica.name,
     dialect: replica.dialect,
     ...(replica.state.state === 'paused' ? pausedJson(replica.state) : progressOf(replica.state)),
+    restartable: replica.restartable,
     in_flight: replica.inFlight,
     slots: health?.slots ?? null,
     slots_in_use: health?.slotsInUse ?? null,

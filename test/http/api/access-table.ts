@@ -65,6 +65,7 @@ export const ACCESS_TABLE: Readonly<Record<keyof Contract, Case>> = {
   changeKey: [MEMBER, async ({ key }) => ({ params: { id: await key() }, body: { name: 'renamed' } })],
   revokeKey: [MEMBER, async ({ key }) => ({ params: { id: await key() } })],
   createPlaygroundKey: [MEMBER, ({ accountId }) => ({ body: { account_id: accountId } })],
+  restartEngine: [OPERATOR, () => ({ body: { model: 'no/model', name: 'none' } })],
   readUsage: [MEMBER, inQuery],
   readLimits: [MEMBER, inQuery],
   listRequests: [MEMBER, inQuery],

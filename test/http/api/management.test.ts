@@ -573,6 +573,7 @@ for (const kind of testDatabases()) {
 
     test('every endpoint that accepts keys was called, and its response matched the schema', async () => {
       for (const path of ['models', 'engines', 'load', 'health']) await ok('GET', `/api/${path}`);
+      await ok('POST', '/api/engines/restart', { body: { model: MODEL, name: `embedded:${MODEL}` } });
       const withKeys = API_ENDPOINTS.filter(({ access }) => access !== 'open' && access !== 'signed-in');
       const all = withKeys.map(({ method, path }) => `${method} ${path}`);
       assert.deepEqual([...managed.called].sort(), all.sort());

@@ -130,6 +130,25 @@ for (const kind of testDatabases()) {
       assert.ok(Date.parse(again?.started_at ?? '') >= Date.parse(before?.started_at ?? ''));
     });
 
+    test('an engine process is restarted after its requests, which the audit log records', async () => {
+      const [before, remote] = (await engines()).data;
+      assert.deepEqual([before?.restartable, remote?.restartable], [true, false]);
+      const restart = (model = '', name = '') =>
+        management.call('POST', '/api/engines/restart', { model, name });
+      const running = post(service, '/v1/chat/completions', chat('hello', { max_tokens: 100 }));
+      await until(async () => (await load()).in_flight === 1);
+      assert.equal((await restart(before?.model, before?.name)).state, 'loading');
+      assert.equal((await running).status, 200);
+      await until(async () => (await engines()).data[0]?.state === 'ready');
+      assert.equal((await engines()).data[0]?.restarts, (before?.restarts ?? 0) + 1);
+      const audit = await management.call('GET', '/api/audit?action=engine.restart');
+      const [entry] = (audit as unknown as ResponseOf<'listAudit'>).data;
+      assert.deepEqual([entry?.subject, entry?.detail], [`engine:${MODEL}`, { replica: before?.name }]);
+      await assert.rejects(restart(remote?.model, remote?.name), /: 409 .*Only engine processes/);
+      await assert.rejects(restart(MODEL, 'x'), /: 404 .*no replica with this name/);
+      await assert.rejects(restart('no/model', 'x'), /: 404 .*model_not_found/);
+    });
+
     test('the load contains each request in the second in which it ended', async () => {
       const sum = (field: 'requests' | 'errors' | 'completion_tokens', { seconds }: ResponseOf<'readLoad'>) =>
         seconds.reduce((total, second) => total + second[field], 0);

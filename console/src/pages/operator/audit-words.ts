@@ -36,6 +36,7 @@ export const ACTION_WORDS = {
   'plan.change': 'Updated plan',
   'plan.remove': 'Removed plan',
   'plan.make_default': 'Set default plan',
+  'engine.restart': 'Restarted engine of',
 } as const;
 
 /** Returns the text of an action; its name if it is unknown. */

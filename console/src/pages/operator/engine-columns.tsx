@@ -61,7 +61,7 @@ export function engineColumns(onOpen: (engine: Engine) => void): Column<Engine>[
       name: 'memory',
       heading: 'Memory',
       numeric: true,
-      from: 'lg',
+      from: 'md',
       cell: ({ memory_bytes: memory }) => orUnknown(memory, bytes),
     },
     {
@@ -95,7 +95,27 @@ function Replica({ engine, onOpen }: { engine: Engine; onOpen: (engine: Engine) 
       <span className="block text-xs sm:hidden">
         <EngineStatus engine={engine} />
       </span>
+      <Narrow engine={engine} />
     </>
+  );
+}
+
+/** Load and memory, where the columns are hidden. */
+function Narrow({ engine: { queued, tokens_per_second: speed, memory_bytes: memory } }: { engine: Engine }) {
+  const values = [
+    { name: 'Queue', value: orUnknown(queued, whole) },
+    { name: 'Tokens/s', value: orUnknown(speed, oneDigit) },
+    { name: 'Memory', value: orUnknown(memory, bytes) },
+  ];
+  return (
+    <dl className="mt-1 flex flex-wrap gap-x-3 text-xs md:hidden">
+      {values.map(({ name, value }) => (
+        <div key={name} className="flex gap-1">
+          <dt className="text-ink-3">{name}</dt>
+          <dd className="tabular-nums">{value}</dd>
+        </div>
+      ))}
+    </dl>
   );
 }
 

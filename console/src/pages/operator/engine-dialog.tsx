@@ -1,4 +1,6 @@
-import { ButtonLink } from '../../components/button.tsx';
+import { RotateCw } from 'lucide-react';
+import { useState } from 'react';
+import { Button, ButtonLink } from '../../components/button.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { DetailList } from '../../components/detail-list.tsx';
 import { Meter } from '../../components/meter.tsx';
@@ -9,9 +11,11 @@ import { bytes, oneDigit, percent, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import { cacheShare, orUnknown, placeOf, uptimeMs, type Engine } from './engine-columns.tsx';
 import { EngineStatus } from '../../components/engine-status.tsx';
+import { RestartEngine } from './restart-engine.tsx';
 
 /** The details of one replica; null: closed. */
 export function EngineDialog({ engine, onClose }: { engine: Engine | null; onClose: () => void }) {
+  const [asking, setAsking] = useState(false);
   return (
     <Dialog
       side
@@ -21,13 +25,25 @@ export function EngineDialog({ engine, onClose }: { engine: Engine | null; onClo
       hint={engine ? placeOf(engine) : undefined}
       actions={
         engine && (
-          <ButtonLink to={`/requests?model=${encodeURIComponent(engine.model)}`}>
-            View requests of this model
-          </ButtonLink>
+          <>
+            <ButtonLink to={`/requests?model=${encodeURIComponent(engine.model)}`}>
+              View requests of this model
+            </ButtonLink>
+            {engine.restartable && (
+              <Button
+                icon={<RotateCw className="size-4" aria-hidden="true" />}
+                disabled={engine.state === 'downloading'}
+                onClick={() => setAsking(true)}
+              >
+                Restart
+              </Button>
+            )}
+          </>
         )
       }
     >
       {engine && <Details engine={engine} />}
+      {engine && <RestartEngine engine={engine} open={asking} onClose={() => setAsking(false)} />}
     </Dialog>
   );
 }

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { DIALECTS } from '../../../generation.ts';
 import { perMillion } from './ledger.ts';
 import { operations } from './operation.ts';
-import { component, pageOf, time } from './schemas.ts';
+import { component, filterText, pageOf, time } from './schemas.ts';
 
 const count = z.int();
 const bytes = z.int().nullable();
@@ -70,6 +70,9 @@ export const engine = component(
     state: z
       .enum([...stateFields.state.options, 'paused'])
       .describe('`paused`: ready, but its last requests failed, so it gets few or no requests for a while.'),
+    restartable: z
+      .boolean()
+      .describe('Whether it is an engine process of this instance, which can be restarted.'),
     in_flight: count.describe('Requests of this instance that the replica is processing.'),
     slots: z
       .int()
@@ -200,6 +203,22 @@ export const serviceOperations = operations({
     summary: 'List the replicas of all models, with their state and load.',
     access: 'operator',
     response: pageOf('EnginePage', engine),
+  },
+  restartEngine: {
+    method: 'POST',
+    path: '/api/engines/restart',
+    summary:
+      'Restart an engine process of this instance. Running requests have 10 seconds to finish; new ones are sent to other replicas or refused until it is ready.',
+    access: 'operator',
+    body: component(
+      'EngineRestart',
+      z.strictObject({
+        model: filterText.describe('ID of the model.'),
+        name: filterText.describe('Name of the replica, as in the list of engines.'),
+      }),
+    ),
+    answer: engine,
+    errors: ['model_not_found', 'not_found', 'conflict'],
   },
   readLoad: {
     method: 'GET',
