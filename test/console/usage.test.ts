@@ -36,6 +36,8 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
     const text = await page.getByRole('main').innerText();
     assert.match(text, /Requests/);
     assert.match(text, /\$0\.00/);
+    assert.match(text, /Plan: default\./);
+    assert.doesNotMatch(text, /\b(?:null|undefined|NaN)\b/);
   });
 
   test('usage is exported as CSV', async () => {
