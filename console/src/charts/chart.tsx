@@ -126,19 +126,22 @@ function usePlot(place: RefObject<HTMLDivElement | null>, props: ChartProps): Re
 
 /** The names and colors of the series. */
 function Legend({ series, isPartial }: { series: readonly Series[]; isPartial: boolean }) {
+  // The thin lines of several series have the colors of those, which says enough.
+  const tails = series.filter(({ tail }) => tail).length;
+  const listed = tails > 1 ? series.filter(({ tail }) => !tail) : series;
   return (
     <figcaption
       className="mt-2 flex min-h-5 flex-wrap items-center gap-x-4 gap-y-1 text-xs text-ink-3"
       aria-hidden="true"
     >
-      {series.map((one) => (
+      {listed.map((one) => (
         <span key={one.label} className="inline-flex min-w-0 items-center gap-1.5">
           <Swatch series={one} />
           <span className="truncate">{one.label}</span>
         </span>
       ))}
       {isPartial && series.some(({ shape }) => shape === 'bar') && (
-        <span className="ml-auto">Striped: not over yet</span>
+        <span className="ml-auto">Striped: so far</span>
       )}
     </figcaption>
   );

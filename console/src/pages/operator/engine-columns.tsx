@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react';
 import type { ItemOf } from '../../api/client.ts';
 import type { Column } from '../../components/table.tsx';
-import { bytes, oneDigit, percentColumn, whole } from '../../format/number.ts';
+import { bytes, fixed, percentColumn, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import { EngineStatus } from '../../components/engine-status.tsx';
 
@@ -55,7 +55,7 @@ export function engineColumns(onOpen: (engine: Engine) => void): Column<Engine>[
       heading: 'Tokens/s',
       numeric: true,
       from: 'md',
-      cell: ({ tokens_per_second: speed }) => orUnknown(speed, oneDigit),
+      cell: ({ tokens_per_second: speed }) => orUnknown(speed, (value) => fixed(value, 1)),
     },
     {
       name: 'memory',
@@ -104,7 +104,7 @@ function Replica({ engine, onOpen }: { engine: Engine; onOpen: (engine: Engine) 
 function Narrow({ engine: { queued, tokens_per_second: speed, memory_bytes: memory } }: { engine: Engine }) {
   const values = [
     { name: 'Queue', value: orUnknown(queued, whole) },
-    { name: 'Tokens/s', value: orUnknown(speed, oneDigit) },
+    { name: 'Tokens/s', value: orUnknown(speed, (value) => fixed(value, 1)) },
     { name: 'Memory', value: orUnknown(memory, bytes) },
   ];
   return (

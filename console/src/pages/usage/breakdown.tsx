@@ -4,7 +4,7 @@ import { Segmented } from '../../components/choices.tsx';
 import { ErrorState, SkeletonRows } from '../../components/states.tsx';
 import { Table, type Column } from '../../components/table.tsx';
 import { exactMoney, moneyColumn } from '../../format/money.ts';
-import { compact, oneDigit, percentColumn, whole } from '../../format/number.ts';
+import { compact, fixed, percentColumn, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import { TextLink } from '../../shell/link.tsx';
 import type { Scope } from '../../shell/scope.tsx';
@@ -195,7 +195,7 @@ const SPEED: readonly Column<Sums>[] = (['p50', 'p5'] as const).map((share) => (
   heading: `Tokens/s (${share})`,
   numeric: true,
   from: 'xl',
-  cell: ({ tokens_per_second: speed }) => (speed === null ? '—' : oneDigit(speed[share])),
+  cell: ({ tokens_per_second: speed }) => (speed === null ? '—' : fixed(speed[share], 1)),
 }));
 
 /** A share as a number and as a bar. */

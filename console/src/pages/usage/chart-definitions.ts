@@ -71,7 +71,7 @@ export const CHARTS: readonly ChartDefinition[] = [
   {
     name: 'speed',
     title: 'Throughput',
-    hint: 'Tokens per second after the first token of a request, by model. 5% of the requests are slower than p5.',
+    hint: 'Tokens per second after the first token, by model. Thick: p50. Thin: p5, slower in 5% of requests.',
     byModel: true,
     unit: 'speed',
     seriesOf: speed,
@@ -126,7 +126,7 @@ function ttft({ over, before, parts }: ChartData): Series[] {
 /** Returns lines for p50 and p5, the slow end, of each model. */
 function speed({ models }: ChartData): Series[] {
   return models.flatMap(({ label, over }, index): Series[] => [
-    { label: `${label}, p50`, values: speedAt(over, 'p50'), shape: 'line', color: groupColor(index) },
+    { label, values: speedAt(over, 'p50'), shape: 'line', color: groupColor(index) },
     {
       label: `${label}, p5`,
       values: speedAt(over, 'p5'),
