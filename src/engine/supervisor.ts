@@ -169,7 +169,7 @@ export class Supervisor implements AsyncDisposable {
     const child = spawn(process.execPath, [program, JSON.stringify(argument)], {
       stdio: ['pipe', 'pipe', 'pipe'],
       // With one thread in libuv's pool, each decode runs on the same thread and keeps its CPU cache.
-      // With these settings of glibc's malloc, memory that loading frees is returned: some 27 MB.
+      // The settings of glibc make it return the memory that is freed after loading: about 27 MB.
       env: {
         ...process.env,
         UV_THREADPOOL_SIZE: '1',

@@ -96,14 +96,14 @@ function gpuLayersOf(requested: number | 'auto', backend: Backend, info: GgufInf
   return Math.max(0, Math.min(all, Math.floor((all * (total - used)) / totalBytes(plan))));
 }
 
-/** Free memory of the GPU in bytes; 0 if it shares the machine's memory, as on Apple silicon. */
+/** Returns the free memory of the GPU in bytes; 0: it shares the machine's memory. */
 function freeVram(backend: Backend): number {
   if (backend.kind === 'cpu' || backend.kind === 'metal') return 0;
   const { total, used } = backend.addon.getGpuVramInfo();
   return total - used;
 }
 
-/** Returns the part of the plan that is in the machine's memory if `share` of the layers is. */
+/** Returns the part of the plan in the machine's memory, with `share` of the layers. Apple's GPUs share that memory. */
 function inMachineMemory(plan: MemoryPlan, backend: Backend, share: number): MemoryPlan {
   if (backend.kind === 'cpu' || backend.kind === 'metal') return plan;
   return { ...plan, weightBytes: plan.weightBytes * share, kvBytes: plan.kvBytes * share };

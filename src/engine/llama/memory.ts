@@ -2,15 +2,15 @@ import { readFileSync } from 'node:fs';
 import { freemem, totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
 
-/** Memory of an engine process in bytes, and the slots and context that need it. */
+/** Slots, context length and the memory that they need, in bytes. */
 export interface MemoryPlan {
-  /** Number of requests that generate at the same time. */
+  /** Maximum concurrent choices. */
   slots: number;
   /** Context length of each slot. */
   contextTokens: number;
-  /** The model file, all parts. */
+  /** All parts of the model file. */
   weightBytes: number;
-  /** The keys and values of all slots. */
+  /** KV cache of all slots. */
   kvBytes: number;
   /** Buffers of one step. */
   computeBytes: number;
@@ -18,7 +18,7 @@ export interface MemoryPlan {
   processBytes: number;
 }
 
-/** What a plan depends on; see `GgufInfo`. */
+/** The properties of a model that determine its plan; see `GgufInfo`. */
 export interface PlannedModel {
   sizeBytes: number;
   contextTokens: number;
@@ -27,7 +27,7 @@ export interface PlannedModel {
   embeddingLength: number | null;
 }
 
-/** Settings of the operator; null: chosen here. */
+/** Settings of the operator; null: automatic. */
 export interface PlanOptions {
   slots: number | null;
   contextTokens: number | null;
@@ -35,7 +35,7 @@ export interface PlanOptions {
 
 export interface AvailableMemory {
   bytes: number;
-  /** What sets the limit. */
+  /** The source of the limit. */
   limit: 'machine' | 'cgroup';
 }
 
@@ -59,7 +59,7 @@ const SIZES = [
   [1, 512],
 ] as const;
 
-/** Most bytes of KV cache per byte of weights. With it, the process of the default model stays below 400 MB. */
+/** Maximum KV cache per byte of weights, so that the process of the default model stays below 400 MB. */
 const MAX_KV_SHARE = 1.5;
 
 /**
@@ -81,8 +81,8 @@ export function planMemory(
   );
   const automatic = options.slots === null && options.contextTokens === null;
   const fits = ({ weightBytes, kvBytes, computeBytes, processBytes }: MemoryPlan): boolean => {
-    const left = machine.availableBytes - weightBytes - computeBytes - processBytes;
-    return kvBytes <= left / 2 && (!automatic || kvBytes <= MAX_KV_SHARE * weightBytes);
+    const remaining = machine.availableBytes - weightBytes - computeBytes - processBytes;
+    return kvBytes <= remaining / 2 && (!automatic || kvBytes <= MAX_KV_SHARE * weightBytes);
   };
   return plans.find(fits) ?? (plans.at(-1) as MemoryPlan); // `SIZES` is not empty.
 }
@@ -100,7 +100,7 @@ function planOf(model: PlannedModel, slots: number, contextTokens: number, gpu: 
   };
 }
 
-/** 128 keeps 97% of a CPU's prefill speed, and a new request or a cancel waits a third as long as with 512. */
+/** 128 has 97% of the prefill speed of 512 on a CPU, and a third of the delay for new requests and cancellations. */
 export function batchTokens(slots: number, gpu: boolean): number {
   return Math.max(gpu ? 512 : 128, 2 * slots);
 }
@@ -111,7 +111,7 @@ export function totalBytes(plan: MemoryPlan): number {
   return plan.weightBytes + plan.kvBytes + plan.computeBytes + plan.processBytes;
 }
 
-/** The plan in one line, for the log and `sluice doctor`. */
+/** Formats the plan in one line, for the log and `sluice doctor`. */
 export function describePlan(plan: MemoryPlan): string {
   const { slots, contextTokens, weightBytes, kvBytes, computeBytes, processBytes } = plan;
   return (
@@ -122,7 +122,7 @@ export function describePlan(plan: MemoryPlan): string {
   );
 }
 
-/** Throws `NotEnoughMemory` if the plan needs more than what is available. */
+/** Throws `NotEnoughMemory`. */
 export function checkMemory(plan: MemoryPlan, available: AvailableMemory = availableMemory()): void {
   if (totalBytes(plan) <= available.bytes) return;
   const location =

@@ -3,7 +3,7 @@ import { DEFAULT_MODEL_ID, type ModelConfig } from '../../config/schema.ts';
 import { CATALOG, findModel, plannedModel, type CatalogModel } from '../../models/catalog.ts';
 import { availableMemory, planMemory, totalBytes } from './memory.ts';
 
-/** Returns a better model than the default one if no other model is configured; an operator who did has made a choice. */
+/** Returns a better model than the default one if only that is configured; null: none. */
 export function recommendedModel(models: readonly ModelConfig[]): RecommendedModel | null {
   const [only, ...others] = models;
   const served = only?.engine && only.engine.file === undefined ? findModel(only.id) : null;
@@ -11,7 +11,7 @@ export function recommendedModel(models: readonly ModelConfig[]): RecommendedMod
   return recommendModel(served, { availableBytes: availableMemory().bytes, cores: availableParallelism() });
 }
 
-/** A CPU core generates with half a gigabyte of weights at a speed that is fit for chat. */
+/** Maximum bytes of weights per CPU core for a speed that is sufficient for chat. */
 const BYTES_PER_CORE = 500_000_000;
 
 /** Licenses without terms of use. */
