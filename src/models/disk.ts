@@ -1,4 +1,4 @@
-import { open, statfs } from 'node:fs/promises';
+import { open, stat, statfs } from 'node:fs/promises';
 import { PullError, systemCode } from './pull-error.ts';
 
 /** Space to leave free for the database and the log. */
@@ -39,6 +39,14 @@ export async function diskError(
     'disk_full',
     `the disk of ${folder} is full (${megabytes(await freeBytes(folder))} free). Free some space and try again; the download resumes where it stopped`,
     { cause: error },
+  );
+}
+
+/** Resolves to the size of a file, or null if it cannot be read. */
+export async function fileSize(path: string): Promise<number | null> {
+  return stat(path).then(
+    ({ size }) => size,
+    () => null,
   );
 }
 

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { tryLock } from '../file-lock.ts';
 import type { Log } from '../log.ts';
-import { checkDiskSpace, syncFolder, type FreeBytes } from './disk.ts';
+import { checkDiskSpace, fileSize, syncFolder, type FreeBytes } from './disk.ts';
 import { download } from './download.ts';
 import { scanGguf } from './gguf-scan.ts';
 import type { HttpClient } from './http-client.ts';
@@ -71,9 +71,7 @@ export async function fetchFile(target: DownloadTarget, context: FetchContext): 
 export async function installedRecord(file: string): Promise<FileRecord | null> {
   const record = await readRecord(file);
   if (record === null) return null;
-  const size = await stat(file)
-    .then((at) => at.size)
-    .catch(() => null);
+  const size = await fileSize(file);
   return size === record.sizeBytes ? record : null;
 }
 
@@ -201,9 +199,7 @@ async function install(
 
 /** Creates the record of a file that an operator copied into the folder. Returns null if it is not the right one. */
 async function adoptManualFile(target: DownloadTarget, context: FetchContext): Promise<FileRecord | null> {
-  const size = await stat(target.file)
-    .then((at) => at.size)
-    .catch(() => null);
+  const size = await fileSize(target.file);
   if (size === null || (target.sizeBytes !== null && size !== target.sizeBytes)) return null;
   using meter = new ProgressMeter({
     file: basename(target.file),
@@ -306,10 +302,7 @@ export async function checkTotalDiskSpace(
     if ((await installedRecord(target.file)) !== null) continue;
     const total = await hubFileSize(target, context);
     if (total === null) return;
-    const received = await stat(partPath(target.file)).then(
-      ({ size }) => size,
-      () => 0,
-    );
+    const received = (await fileSize(partPath(target.file))) ?? 0;
     neededBytes += Math.max(0, total - received);
   }
   await checkDiskSpace(context.layout.folder, neededBytes, context.freeBytes);

@@ -2,7 +2,7 @@ import { readdir, rm, rmdir, stat } from 'node:fs/promises';
 import { basename, dirname, isAbsolute, join, relative, sep } from 'node:path';
 import { tryLock } from '../file-lock.ts';
 import type { Log } from '../log.ts';
-import type { FreeBytes } from './disk.ts';
+import { fileSize, type FreeBytes } from './disk.ts';
 import {
   checkTotalDiskSpace,
   fetchFile,
@@ -158,9 +158,7 @@ export class ModelStore {
   async #findFault(file: string, signal: AbortSignal, onProgress: OnProgress): Promise<string | null> {
     const record = await readRecord(file);
     if (record === null) return 'no download record: the file was not downloaded by Sluice, or is incomplete';
-    const size = await stat(file)
-      .then((stats) => stats.size)
-      .catch(() => null);
+    const size = await fileSize(file);
     if (size === null) return 'the file is missing';
     if (size !== record.sizeBytes) return `the size is ${size} bytes, expected ${record.sizeBytes}`;
     using meter = new ProgressMeter({ file: basename(file), source: file, onProgress });

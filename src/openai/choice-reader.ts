@@ -17,6 +17,21 @@ export function incompleteResponse(cause: string): ServiceError {
   });
 }
 
+/** Parses a JSON object of a replica. `name` is for the error. Throws `engine_unavailable`. */
+export function parseObject(json: string, name: string): object {
+  let value: unknown;
+  try {
+    value = JSON.parse(json);
+  } catch {
+    // The parser's message quotes generated text, which must not be logged.
+    throw invalidResponse(new Error(`${name} is not JSON`));
+  }
+  if (typeof value !== 'object' || value === null) {
+    throw invalidResponse(new Error(`${name} is not an object`));
+  }
+  return value;
+}
+
 /** One choice of a chunk or a response, in any dialect. */
 export interface ReplicaChoice {
   index: number;

@@ -55,18 +55,9 @@ const SAMPLING: Readonly<Record<Dialect, (sampling: Sampling) => Body>> = {
     repetition_penalty: sampling.repetitionPenalty,
     ...logitBias(sampling),
   }),
-  vllm: (sampling) => ({
-    ...samplers(sampling),
-    top_k: sampling.topK || -1,
-    repetition_penalty: sampling.repetitionPenalty,
-    ...logitBias(sampling),
-  }),
-  sglang: (sampling) => ({
-    ...samplers(sampling),
-    top_k: sampling.topK || -1,
-    repetition_penalty: sampling.repetitionPenalty,
-    ...logitBias(sampling),
-  }),
+  vllm: vllmSampling,
+  // SGLang has the fields of vLLM.
+  sglang: vllmSampling,
   'llama-server': (sampling) => ({
     ...samplers(sampling),
     top_k: sampling.topK ?? 0,
@@ -81,6 +72,15 @@ const SAMPLING: Readonly<Record<Dialect, (sampling: Sampling) => Body>> = {
     ...(sampling.frequencyPenalty === 0 ? {} : { frequency_penalty: sampling.frequencyPenalty }),
   }),
 };
+
+function vllmSampling(sampling: Sampling): Body {
+  return {
+    ...samplers(sampling),
+    top_k: sampling.topK || -1,
+    repetition_penalty: sampling.repetitionPenalty,
+    ...logitBias(sampling),
+  };
+}
 
 function samplers(sampling: Sampling): Body {
   return {

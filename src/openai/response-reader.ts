@@ -5,6 +5,7 @@ import {
   pushText,
   readChoices,
   invalidResponse,
+  parseObject,
   type ReplicaChoice,
 } from './choice-reader.ts';
 import { readErrorFrame } from './error-body.ts';
@@ -20,7 +21,7 @@ export function readResponse(
   body: string,
   meter = new UsageMeter(),
 ): GenerationEvent[] {
-  const response = parse(body);
+  const response: WireResponse = parseObject(body, 'the response'); // The readers check every field.
   if (response.error !== undefined && response.error !== null) throw readErrorFrame(body);
   const choices = readChoices(kind, response.choices);
   if (choices.length === 0) throw invalidResponse(new Error('the response has no choices'));
@@ -40,19 +41,6 @@ interface WireResponse {
   choices?: unknown;
   usage?: unknown;
   error?: unknown;
-}
-
-function parse(body: string): WireResponse {
-  let value: unknown;
-  try {
-    value = JSON.parse(body);
-  } catch {
-    // The parser's message quotes generated text, which must not be logged.
-    throw invalidResponse(new Error('the response is not JSON'));
-  }
-  if (typeof value !== 'object' || value === null)
-    throw invalidResponse(new Error('the response is not an object'));
-  return value; // The readers check every field.
 }
 
 /** Approximate bytes per token of prose with common tokenizers. */

@@ -4,6 +4,7 @@ import {
   countTokens,
   incompleteResponse,
   invalidResponse,
+  parseObject,
   pushText,
   readChoices,
   type ReplicaChoice,
@@ -84,7 +85,7 @@ export class StreamReader {
       return;
     }
     if (error) throw readErrorFrame(data);
-    const chunk = parseChunk(data);
+    const chunk: WireChunk = parseObject(data, 'a chunk'); // The readers check every field.
     if ((chunk.error !== undefined && chunk.error !== null) || chunk.object === 'error')
       throw readErrorFrame(data);
     const usage = chunk.usage === undefined || chunk.usage === null ? null : readUsage(chunk.usage);
@@ -130,17 +131,4 @@ interface WireChunk {
   choices?: unknown;
   usage?: unknown;
   error?: unknown;
-}
-
-function parseChunk(data: string): WireChunk {
-  let value: unknown;
-  try {
-    value = JSON.parse(data);
-  } catch {
-    // The parser's message quotes generated text, which must not be logged.
-    throw invalidResponse(new Error('a chunk is not JSON'));
-  }
-  if (typeof value !== 'object' || value === null)
-    throw invalidResponse(new Error('a chunk is not an object'));
-  return value; // The readers check every field.
 }
