@@ -20,7 +20,9 @@ export class TerminalLog {
       this.#print(json.trimEnd());
       return;
     }
-    const text = (SENTENCES[event.message] ?? describe)(event.fields, event.message);
+    const get: Get = (name) => String(event.fields[name] ?? '').split('\n', 1)[0] ?? '';
+    const sentence = SENTENCES[event.message];
+    const text = sentence ? sentence(get) : describe(event.message, event.fields, get);
     if (text === null) return;
     if (START_FAILURES.has(event.message)) this.#printed.add(text);
     const mark = MARKS[event.level];
@@ -53,48 +55,43 @@ const MARKS: Partial<Record<string, Parameters<typeof styleText>>> = {
   error: ['red', 'error', { validateStream: false }],
 };
 
+/** Returns the first line of a field; empty: null or not in the event. */
+type Get = (name: string) => string;
+
 /** Events with a text of their own; null: the welcome says it. */
-const SENTENCES: Partial<Record<string, (fields: LogFields) => string | null>> = {
+const SENTENCES: Partial<Record<string, (get: Get) => string | null>> = {
   ready: () => null,
-  'download source failed': ({ source, reason }) => `${SOURCE_FAILED}${source}: ${firstLine(reason)}`,
-  'model downloaded': ({ file }) => `Downloaded ${basename(String(file))}`,
-  'loading the model': ({ engine, memory }) => `Loading ${engine}: ${memory}`,
-  'engine ready': ({ engine, backend, slots }) => `${engine} is ready: ${backend}, ${slots} slots`,
-  'cannot start the model': ({ model, reason }) => `Cannot serve ${model}: ${firstLine(reason)}`,
-  'the engine cannot start': ({ engine, reason }) => `Cannot serve ${engine}: ${firstLine(reason)}`,
+  'download source failed': (get) => `${SOURCE_FAILED}${get('source')}: ${get('reason')}`,
+  'model downloaded': (get) => `Downloaded ${basename(get('file'))}`,
+  'loading the model': (get) => `Loading ${get('engine')}: ${get('memory')}`,
+  'engine ready': (get) => `${get('engine')} is ready: ${get('backend')}, ${get('slots')} slots`,
+  'cannot start the model': (get) => `Cannot serve ${get('model')}: ${get('reason')}`,
+  'the engine cannot start': (get) => `Cannot serve ${get('engine')}: ${get('reason')}`,
   request: describeRequest,
 };
 
 /** Such as `POST /v1/chat/completions  200  acme/model  12 + 34 tokens  1.2 s`. */
-function describeRequest(fields: LogFields): string {
-  const { path, status, code, model, promptTokens, completionTokens, totalMs, cause } = fields;
+function describeRequest(get: Get): string {
   return joined([
-    `POST ${path}`,
-    joined([status, code], ' '),
-    model,
-    `${promptTokens} + ${completionTokens} tokens`,
-    `${(Number(totalMs) / 1000).toFixed(1)} s`,
-    cause === undefined ? null : firstLine(cause),
+    `POST ${get('path')}`,
+    `${get('status')} ${get('code')}`.trim(),
+    get('model'),
+    `${get('promptTokens')} + ${get('completionTokens')} tokens`,
+    `${(Number(get('totalMs')) / 1000).toFixed(1)} s`,
+    get('cause'),
   ]);
 }
 
 /** Such as `replica is healthy  replica=acme/model#0`. */
-function describe(fields: LogFields, message: string): string {
-  const named = Object.entries(fields)
-    .filter(([, value]) => value !== null && value !== undefined)
-    .map(([name, value]) => {
-      const text = firstLine(value);
-      return `${name}=${/[\s=]/.test(text) ? JSON.stringify(text) : text}`;
-    });
+function describe(message: string, fields: LogFields, get: Get): string {
+  const named = Object.keys(fields)
+    .filter((name) => get(name) !== '')
+    .map((name) => `${name}=${/[\s=]/.test(get(name)) ? JSON.stringify(get(name)) : get(name)}`);
   return joined([message, ...named]);
 }
 
-function joined(parts: readonly LogFields[string][], separator = '  '): string {
-  return parts.filter((part) => part !== null && part !== undefined && part !== '').join(separator);
-}
-
-function firstLine(value: LogFields[string]): string {
-  return String(value).split('\n', 1)[0] ?? '';
+function joined(parts: readonly string[]): string {
+  return parts.filter((part) => part !== '').join('  ');
 }
 
 function timeOfDay(date: Date): string {

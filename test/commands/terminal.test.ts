@@ -38,8 +38,13 @@ describe('the log on a terminal', () => {
     engine.error('engine crashed; restarting', { reason: 'killed by SIGKILL', crashes: 1, pauseMs: 200 });
     log.warn('email not sent', { error: new Error('refused') });
     log.info('request', {
-      ...{ path: '/v1/chat/completions', status: 200, code: null, model: 'acme/model' },
-      ...{ promptTokens: 12, completionTokens: 34, totalMs: 1234.5 },
+      path: '/v1/chat/completions',
+      status: 200,
+      code: null,
+      model: 'acme/model',
+      promptTokens: 12,
+      completionTokens: 34,
+      totalMs: 1234.5,
     });
     assert.deepEqual(lines, [
       'Loading acme/model: weights 98 MB',
