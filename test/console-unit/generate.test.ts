@@ -133,6 +133,30 @@ test('reasoning comes before the text, and its first piece is the first token', 
   }
 });
 
+test('a stream is read the same wherever it is split, with any line ending', async () => {
+  const chunk = (content: string) =>
+    `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content }, finish_reason: null }] })}`;
+  const lines = [': keep-alive', '', chunk('Zwölf '), '', 'event: message', chunk('Ärzte 🥼'), 'id: 7', ''];
+  for (const ending of ['\n', '\r\n', '\r']) {
+    const bytes = Buffer.from([...lines, 'data: [DONE]', '', ''].join(ending));
+    for (let cut = 1; cut < bytes.length; cut++) {
+      const body = ReadableStream.from([bytes.subarray(0, cut), bytes.subarray(cut)]);
+      const played = mock.method(globalThis, 'fetch', () => Promise.resolve(new Response(body)));
+      try {
+        const events = await eventsOf(ask({}));
+        assert.equal(textOf(events), 'Zwölf Ärzte 🥼', `cut at ${cut}`);
+        assert.equal(events.at(-1)?.type, 'end');
+        assert.ok(
+          events.every(({ type }) => type !== 'fault'),
+          `cut at ${cut}`,
+        );
+      } finally {
+        played.mock.restore();
+      }
+    }
+  }
+});
+
 test('an incomplete stream ends with an error and keeps the text so far', async () => {
   const half = 'data: {"choices":[{"index":0,"delta":{"content":"ha"},"finish_reason":null}]}\n\ndata: {"cho';
   const cut = mock.method(globalThis, 'fetch', () => Promise.resolve(new Response(half)));

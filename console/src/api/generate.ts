@@ -1,5 +1,5 @@
+import { createParser } from 'eventsource-parser';
 import { ApiError, faultOf, unreachable } from './client.ts';
-import { EventReader } from './events.ts';
 
 /** Token counts of a request. */
 export interface Usage {
@@ -99,13 +99,17 @@ async function* readStream(response: Response, sentAt: number): AsyncGenerator<G
   if (response.body === null) throw new TypeError('the response has no body');
   const reader = response.body.getReader();
   const decoder = new TextDecoder();
-  const events = new EventReader();
+  let arrived: string[] = [];
+  const parser = createParser({ onEvent: ({ data }) => arrived.push(data) });
   let first = true;
   try {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) throw new TypeError('the stream ended without [DONE]');
-      for (const data of events.push(decoder.decode(value, { stream: true }))) {
+      parser.feed(decoder.decode(value, { stream: true }));
+      const complete = arrived;
+      arrived = [];
+      for (const data of complete) {
         if (data === '[DONE]') return;
         for (const event of eventsOf(JSON.parse(data) as WireResponse)) {
           if (first && (event.type === 'text' || event.type === 'reasoning')) {
