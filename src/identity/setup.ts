@@ -94,6 +94,17 @@ export async function setUp(
   return await identity.startSession(request, personId);
 }
 
+/** Checks the token of a setup link without using it. Rejects like `setUp`. */
+export async function checkSetupLink(
+  { database }: Identity,
+  request: BrowserRequest,
+  token: string,
+): Promise<void> {
+  await countAttempt(database, 'link', request);
+  await checkedToken(database, token);
+  if (await hasOperator(database)) throw invalidSetup();
+}
+
 /** Returns the stored setting of a valid token. Rejects with `invalid_link`. */
 async function checkedToken(database: Database, token: string): Promise<string> {
   const row = await database.kysely

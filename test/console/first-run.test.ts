@@ -43,6 +43,15 @@ describe('the first run', SKIP, () => {
     await stranger.page.getByText('Sluice is not set up yet').waitFor();
   });
 
+  test('a link that is not valid says so at once', async () => {
+    await using stranger = await browser.visit(service.url);
+    await stranger.page.goto(`/setup#${'x'.repeat(43)}`);
+    await stranger.page.getByRole('heading', { name: 'This setup link is not valid' }).waitFor();
+    await stranger.page.getByText('setup-link').first().waitFor();
+    assert.equal(await stranger.page.getByLabel('Password').count(), 0);
+    assert.deepEqual(await axe(stranger.page), []);
+  });
+
   test('the link creates the admin account, and the token is removed from the URL', async () => {
     await page.goto(link);
     await page.getByLabel('Name').waitFor();
@@ -66,7 +75,17 @@ describe('the first run', SKIP, () => {
     await page.getByRole('button', { name: 'Copy key' }).click();
     assert.equal(await page.evaluate('navigator.clipboard.readText()'), key);
     assert.deepEqual(await axe(page), []);
+  });
+
+  test('a reload in the middle of the setup keeps the key and the step', async () => {
+    await page.reload();
+    assert.equal(await page.getByRole('region', { name: 'API key' }).innerText(), key);
+    await page.goto(link);
+    assert.equal(await page.getByRole('region', { name: 'API key' }).innerText(), key);
     await page.getByRole('button', { name: 'Continue' }).click();
+    await page.getByRole('heading', { name: 'Send your first request' }).waitFor();
+    await page.reload();
+    await page.getByRole('heading', { name: 'Send your first request' }).waitFor();
   });
 
   test('the curl, Python and TypeScript samples contain the key, the base URL and the model', async () => {
@@ -100,7 +119,9 @@ describe('the first run', SKIP, () => {
 
   test('the console lists the key, and the browser stores neither key nor token', async () => {
     await page.getByRole('link', { name: 'Open console' }).click();
-    await page.waitForURL('**/keys');
+    await page.waitForURL(({ pathname }) => pathname === '/');
+    await page.getByRole('heading', { name: 'Overview', level: 1 }).waitFor();
+    await page.goto('/keys');
     await page.getByRole('row', { name: /First key/ }).waitFor();
     const stored = await page.evaluate<string>(
       'JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.documentElement.outerHTML])',

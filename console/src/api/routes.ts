@@ -34,6 +34,7 @@ export const ROUTES: {
   readUsage: 'GET /api/usage',
   readLimits: 'GET /api/limits',
   getSession: 'GET /api/session',
+  checkSetupLink: 'POST /api/setup/check',
   setUp: 'POST /api/setup',
   signIn: 'POST /api/sign-in',
   signInSecondFactor: 'POST /api/sign-in/second-factor',

@@ -4,7 +4,7 @@ import { accountsOf, getPerson } from '../../accounts/people.ts';
 import { credentialsOf } from '../../identity/password.ts';
 import { finishProviderSignIn, signInWithProvider } from '../../identity/provider-sign-in.ts';
 import { forgotPassword, resetPassword } from '../../identity/reset.ts';
-import { setUp } from '../../identity/setup.ts';
+import { checkSetupLink, setUp } from '../../identity/setup.ts';
 import { signIn, signInSecondFactor, signOut } from '../../identity/sign-in.ts';
 import type { HttpContext } from '../context.ts';
 import { sessionOperations, type me } from './contract/session.ts';
@@ -28,6 +28,10 @@ export const sessionEndpoints = endpoints(sessionOperations, {
       public_url: context.publicUrl(),
       version,
     };
+  },
+  checkSetupLink: async ({ context, request, body }) => {
+    await checkSetupLink(context.identity, request, body.token);
+    return { done: true as const };
   },
   setUp: async ({ context, request, body, responseHeaders }) => {
     setCookies(responseHeaders, await setUp(context.identity, request, body));

@@ -99,6 +99,7 @@ export const ACCESS_TABLE: Readonly<Record<keyof Contract, Case>> = {
   lookAtInvitation: [OPEN, () => ({ body: { token: 'x' } })],
   acceptInvitation: [OPEN, () => ({ body: { token: 'x' } })],
   getSession: [OPEN],
+  checkSetupLink: [OPEN, () => ({ body: { token: 'x' } })],
   setUp: [OPEN, () => ({ body: { token: 'x', name: 'a', email: 'a@example.com', password: '0123456789' } })],
   signIn: [OPEN, () => ({ body: { email: 'none@example.com', password: 'wrong' } })],
   signInSecondFactor: [OPEN, () => ({ body: { code: '000000', kind: 'sms' } })],

@@ -32,7 +32,7 @@ export function CallStep({ apiKey, baseUrl }: CallStepProps) {
       above={<Steps at={2} />}
       below={
         call.state === 'done' ? undefined : (
-          <ButtonLink kind="quiet" to="/keys">
+          <ButtonLink kind="quiet" to="/">
             Skip to console
           </ButtonLink>
         )
@@ -49,7 +49,7 @@ export function CallStep({ apiKey, baseUrl }: CallStepProps) {
         <EmptyState
           icon={Boxes}
           title="No models configured"
-          action={<ButtonLink to="/keys">Go to console</ButtonLink>}
+          action={<ButtonLink to="/">Go to console</ButtonLink>}
         >
           Add a model to the configuration file and restart the service.
         </EmptyState>
@@ -92,7 +92,7 @@ function TryOut({
           {call.state === 'idle' || call.state === 'running' ? 'Send request' : 'Send again'}
         </Button>
         {isDone && (
-          <ButtonLink kind="primary" to="/keys">
+          <ButtonLink kind="primary" to="/">
             Open console
           </ButtonLink>
         )}

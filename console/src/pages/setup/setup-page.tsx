@@ -1,5 +1,5 @@
 import { useQueryClient } from '@tanstack/react-query';
-import { useState } from 'react';
+import { useEffect, useState } from 'react';
 import { Redirect } from 'wouter';
 import { useAction, useRead } from '../../api/queries.ts';
 import { ButtonLink } from '../../components/button.tsx';
@@ -9,6 +9,7 @@ import { useFragmentToken } from '../../shell/fragment.ts';
 import { NewPersonForm, type NewPerson } from '../sign-in/new-person-form.tsx';
 import { SetupLink } from '../sign-in/setup-link.tsx';
 import { CallStep } from './call-step.tsx';
+import { keepFirstKey, keptFirstKey } from './first-key.ts';
 import { FIRST_KEY, KeyStep } from './key-step.tsx';
 import { Steps } from './steps.tsx';
 
@@ -17,10 +18,22 @@ export default function SetupPage() {
   const token = useFragmentToken();
   const session = useRead('getSession', undefined);
   const client = useQueryClient();
-  const [step, setStep] = useState<'admin' | 'key' | 'request'>('admin');
+  const [kept] = useState(keptFirstKey);
+  const [step, setStep] = useState<'admin' | 'key' | 'request'>(kept?.step ?? 'admin');
   const setUp = useAction('setUp', { quiet: true });
   const createKey = useAction('createKey', { quiet: true });
   const createFirstKey = () => createKey.mutate({ body: { name: FIRST_KEY } });
+  const created = createKey.data ?? kept?.created;
+  useEffect(() => {
+    if (step !== 'admin' && created !== undefined) keepFirstKey({ step, created });
+  }, [step, created]);
+  const check = useAction('checkSetupLink', { quiet: true });
+  const { mutate: checkLink } = check;
+  const isNew = session.data?.setup_needed === true && session.data.person === null;
+  const [isChecked, setChecked] = useState(false);
+  useEffect(() => {
+    if (isNew && token !== '') checkLink({ body: { token } }, { onSettled: () => setChecked(true) });
+  }, [isNew, token, checkLink]);
   const begin = (person: NewPerson) =>
     setUp.mutate(
       { body: { token, ...person } },
@@ -44,22 +57,32 @@ export default function SetupPage() {
       </StandalonePage>
     );
   }
-  if (step === 'key') {
+  // A key that was kept belongs to the user who is signed in, or to nobody.
+  const isTheirs = createKey.data !== undefined || kept === null || session.data.person !== null;
+  if (step === 'key' && isTheirs) {
     return (
       <KeyStep
-        created={createKey.data}
+        created={created}
         error={createKey.error}
         retry={createFirstKey}
         onNext={() => setStep('request')}
       />
     );
   }
-  if (step === 'request' && createKey.data !== undefined) {
-    return <CallStep apiKey={createKey.data.key} baseUrl={session.data.public_url} />;
+  if (step === 'request' && isTheirs && created !== undefined) {
+    return <CallStep apiKey={created.key} baseUrl={session.data.public_url} />;
   }
-  if (session.data.person !== null) return <Redirect replace to="/keys" />;
+  if (session.data.person !== null) return <Redirect replace to="/" />;
   if (!session.data.setup_needed) return <Finished />;
   if (token === '') return <NoLink />;
+  if (check.error?.code === 'invalid_link') return <InvalidLink />;
+  if (!isChecked) {
+    return (
+      <StandalonePage title="Create your admin account" above={<Steps at={0} />}>
+        <Loading />
+      </StandalonePage>
+    );
+  }
   const isRefused = setUp.error?.code === 'invalid_link';
   return (
     <StandalonePage
@@ -93,6 +116,17 @@ function NoLink() {
     <StandalonePage
       title="Open your setup link"
       hint="A page reload clears the link. You can open it again until it is used or expires."
+    >
+      <SetupLink />
+    </StandalonePage>
+  );
+}
+
+function InvalidLink() {
+  return (
+    <StandalonePage
+      title="This setup link is not valid"
+      hint="It is incomplete, has expired, or was replaced by a newer link."
     >
       <SetupLink />
     </StandalonePage>

@@ -2,6 +2,8 @@ import { useState } from 'react';
 import { Redirect, useLocation, useSearch } from 'wouter';
 import type { ResponseOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
+import { Button } from '../../components/button.tsx';
+import { Code } from '../../components/code.tsx';
 import { StandalonePage } from '../../components/standalone-page.tsx';
 import { ErrorState, Notice, Skeleton } from '../../components/states.tsx';
 import { useClearCacheOnSignOut } from '../../shell/clear-cache-on-sign-out.ts';
@@ -55,19 +57,48 @@ function SignIn({
     change(query);
     navigate(query.size > 0 ? `/sign-in?${query}` : '/sign-in');
   };
-  if (canReset && search.has('forgot')) {
-    return <ForgotPassword onBack={() => go((query) => query.delete('forgot'))} />;
+  if (search.has('forgot')) {
+    const back = () => go((query) => query.delete('forgot'));
+    return canReset ? <ForgotPassword onBack={back} /> : <ResetByOperator onBack={back} />;
   }
   return (
     <StandalonePage title="Sign in" hint="Manage your API keys and usage">
       <div className="space-y-5">
         {error !== null && <Notice tone="bad">{faultOfProvider(error)}</Notice>}
         <PasswordForm
-          onForgot={canReset ? () => go((query) => query.set('forgot', '')) : null}
+          onForgot={() => go((query) => query.set('forgot', ''))}
           onSecondFactor={() => setStartsOver(false)}
         />
         <Providers providers={providers} returnTo={to} />
       </div>
+    </StandalonePage>
+  );
+}
+
+/** How to reset a password on a service that sends no email. */
+function ResetByOperator({ onBack }: { onBack: () => void }) {
+  return (
+    <StandalonePage
+      title="Reset your password"
+      hint="This service does not send email. An operator can give you a password reset link."
+    >
+      <div className="space-y-3 text-sm text-ink-2">
+        <p>On the machine that runs the service, this command prints a link that works once, for an hour:</p>
+        <Code
+          text="npx sluice people password-link you@example.com"
+          what="command"
+          label="Command that prints a password reset link"
+          language="bash"
+        />
+        <p className="text-xs leading-5 text-ink-3">
+          Replace the address with that of the user. For a lost second factor, run{' '}
+          <code className="font-mono">npx sluice people reset-second-factor you@example.com</code>. An
+          operator who cannot sign in can use these commands as well.
+        </p>
+      </div>
+      <Button className="mt-6 w-full" onClick={onBack}>
+        Back to sign-in
+      </Button>
     </StandalonePage>
   );
 }

@@ -82,6 +82,15 @@ export const sessionOperations = operations({
     access: 'open',
     response: session,
   },
+  checkSetupLink: {
+    method: 'POST',
+    path: '/api/setup/check',
+    summary: 'Check the token of a setup link without using it.',
+    access: 'open',
+    body: component('SetupLinkToken', z.strictObject({ token: linkToken })),
+    response: done,
+    errors: ['invalid_link', 'too_many_attempts'],
+  },
   setUp: {
     method: 'POST',
     path: '/api/setup',
