@@ -12,10 +12,13 @@ import {
   completing,
   EMPTY_DRAFT,
   isEmpty,
+  isUnused,
   rerun,
   sent,
   type Draft,
 } from '../../console/src/pages/playground/draft.ts';
+import { initialModel } from '../../console/src/pages/playground/model-words.ts';
+import { advancedSet, DEFAULTS, type Settings } from '../../console/src/pages/playground/settings.ts';
 import { blocksOf } from '../../console/src/pages/playground/fences.ts';
 import { fromStored, storedText } from '../../console/src/pages/playground/stored.ts';
 import { costOf as servicesCost, picoPerToken, usdText } from '../../src/accounts/ledger/cost.ts';
@@ -113,6 +116,42 @@ test('input is sent to every model, and each responds in its column', () => {
     ['user: Hello', 'assistant: Hello'],
   ]);
   assert.equal(draft.input, '');
+});
+
+test('input is sent without trailing white space', () => {
+  const draft = { ...withModels('acme/one'), input: '  Hello\n world \n\n' };
+  assert.deepEqual(said(sent(draft).draft)[0]?.[0], 'user:   Hello\n world');
+  assert.deepEqual(said(added(draft))[0], ['user:   Hello\n world']);
+});
+
+test('a second column gets another model, ready ones first', () => {
+  const models = [
+    { id: 'acme/down', state: 'down' },
+    { id: 'acme/loading', state: 'loading' },
+    { id: 'acme/ready', state: 'ready' },
+  ] as const;
+  assert.equal(initialModel(models), 'acme/ready');
+  assert.equal(initialModel(models, 'acme/ready'), 'acme/loading');
+  assert.equal(initialModel(models.slice(0, 1), 'acme/ready'), 'acme/down');
+  assert.equal(initialModel(models.slice(2), 'acme/ready'), 'acme/ready');
+  assert.equal(initialModel([]), '');
+});
+
+test('prompt starters are for playgrounds without a conversation or completion in their mode', () => {
+  const draft = withModels('acme/one', 'acme/two');
+  assert.ok(isUnused(draft) && isUnused({ ...draft, input: 'typed' }));
+  const talked = talk(draft, 'Hello');
+  assert.ok(!isUnused(talked) && isUnused({ ...talked, mode: 'text' }));
+});
+
+test('the advanced parameters that are set are counted', () => {
+  const set = (values: Partial<Settings>, mode: 'chat' | 'text' = 'chat') =>
+    advancedSet({ ...DEFAULTS, ...values }, mode);
+  assert.equal(set({}), 0);
+  assert.equal(set({ numbers: { temperature: '0', max_tokens: '9' } }), 0);
+  assert.equal(set({ numbers: { seed: '1', top_p: ' ' }, stop: ['', 'END'], stream: false }), 3);
+  assert.equal(set({ echo: true }), 0);
+  assert.equal(set({ echo: true }, 'text'), 1);
 });
 
 test('a second model starts with a copy of the conversation', () => {

@@ -7,6 +7,10 @@ import { MODEL, until } from '../harness.ts';
 import { WITH_BROWSER } from './browser.ts';
 import { openStage, type Stage } from './stage.ts';
 
+const TWO_MODELS = `models:
+  - {id: ${MODEL}, engine: {file: 'scripted:{}'}}
+  - {id: test/other, engine: {file: 'scripted:{}'}}
+`;
 const SECRET = 'what is typed here is for the model alone';
 
 describe('the playground', WITH_BROWSER, () => {
@@ -14,7 +18,7 @@ describe('the playground', WITH_BROWSER, () => {
   let page: Page;
   const sent: Request[] = [];
   before(async () => {
-    stage = await openStage();
+    stage = await openStage(TWO_MODELS);
     ({ page } = stage.operator);
     page.on('request', (request) => sent.push(request));
     await page.goto('/playground');
@@ -104,9 +108,41 @@ describe('the playground', WITH_BROWSER, () => {
     await page.keyboard.press('Escape');
   });
 
-  test('two models respond side by side', async () => {
+  test('Enter sends without the trailing line break, and Shift+Enter starts a new line', async () => {
+    await message().fill('first line');
+    await page.keyboard.press('Shift+Enter');
+    await page.keyboard.insertText(scripted({ text: 'sent' }));
+    await page.keyboard.press('Shift+Enter');
+    assert.match(await message().inputValue(), /^first line\n.+\n$/);
+    const count = sent.length;
+    await page.keyboard.press('Enter');
+    await answers().last().getByText('sent', { exact: true }).waitFor();
+    const call = sent.slice(count).find((request) => request.url().includes('/v1/chat/completions'));
+    assert.ok(call);
+    const { messages } = call.postDataJSON() as { messages: { content: string }[] };
+    assert.match(messages.at(-1)?.content ?? '', /^first line\n.*\S$/);
+    assert.equal(await message().inputValue(), '');
+  });
+
+  test('temperature and maximum tokens come first, and the other parameters are below Advanced', async () => {
+    const panel = page.getByRole('complementary', { name: 'Parameters' });
+    await panel.getByRole('textbox', { name: 'Temperature' }).waitFor();
+    await panel.getByRole('textbox', { name: 'Maximum tokens' }).waitFor();
+    const seed = panel.getByRole('textbox', { name: 'Seed' });
+    assert.equal(await seed.isVisible(), false);
+    await panel.getByRole('button', { name: 'Advanced' }).click();
+    await seed.fill('not a number');
+    await panel.getByRole('button', { name: 'Advanced' }).click();
+    // Invalid input keeps the section open.
+    assert.equal(await seed.isVisible(), true);
+    await panel.getByRole('button', { name: 'Reset all parameters' }).click();
+  });
+
+  test('two different models respond side by side', async () => {
     await page.getByRole('button', { name: 'Compare' }).click();
     await page.getByRole('region', { name: 'Conversation 2' }).waitFor();
+    const models = await page.getByRole('combobox', { name: /^Model \d/ }).allInnerTexts();
+    assert.equal(new Set(models).size, 2);
     await message().fill(scripted({ tokens: 4 }));
     await page.getByRole('button', { name: 'Send', exact: true }).click();
     for (const column of [1, 2]) {
@@ -119,6 +155,17 @@ describe('the playground', WITH_BROWSER, () => {
     await page.getByRole('button', { name: 'Clear' }).click();
     await page.getByRole('alertdialog').getByRole('button', { name: 'Clear' }).click();
     await until(async () => !(await stored(page)).includes(SECRET));
+  });
+
+  test('an unused playground names the model in both columns and offers prompt starters', async () => {
+    for (const column of [1, 2]) {
+      await page
+        .getByRole('region', { name: `Conversation ${column}` })
+        .getByRole('heading', { name: /^Chat with/ })
+        .waitFor();
+    }
+    await page.getByRole('list', { name: 'Prompt starters' }).getByRole('button').first().click();
+    assert.notEqual(await message().inputValue(), '');
   });
 
   test('no page violated the Content-Security-Policy or threw', () => {

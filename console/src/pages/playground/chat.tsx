@@ -5,9 +5,9 @@ import { classNames } from '../../components/class-names.ts';
 import { Segmented } from '../../components/choices.tsx';
 import { ColumnHead } from './column-head.tsx';
 import { Composer } from './composer.tsx';
+import { EmptyColumn } from './empty-column.tsx';
 import { usePlayground } from './context.ts';
 import type { Column } from './draft.ts';
-import { Examples } from './examples.tsx';
 import { useFollow } from './follow.ts';
 import { ModelNotice } from './model-notice.tsx';
 import { SystemPrompt } from './system-prompt.tsx';
@@ -76,7 +76,7 @@ function Conversation({ column, index, isSeen }: { column: Column; index: number
       >
         <div ref={content} className="mx-auto max-w-3xl space-y-3 px-4 py-4 sm:px-6">
           <ModelNotice model={column.model} />
-          {column.turns.length === 0 && index === 0 && <Examples />}
+          {column.turns.length === 0 && <EmptyColumn model={column.model} />}
           {column.turns.map((turn) => (
             <Turn key={turn.id} turn={turn} />
           ))}

@@ -13,7 +13,7 @@ export function ColumnHead({ column }: { column: number }) {
   const model = draft.columns[column]?.model ?? '';
   const many = draft.columns.length > 1;
   return (
-    <div className="flex items-center gap-2 border-b border-line px-4 py-2 sm:px-6">
+    <div className="flex items-center gap-2 border-b border-line px-4 py-2 sm:px-6 lg:px-8">
       <Select
         label={many ? `Model ${column + 1}` : 'Model'}
         className="min-w-0 flex-1 sm:max-w-md"
@@ -35,7 +35,8 @@ export function ColumnHead({ column }: { column: number }) {
         <Button
           kind="quiet"
           className="ml-auto"
-          disabled={isRunning}
+          disabled={isRunning || models.length < 2}
+          title={models.length < 2 ? 'Add a second model to compare' : undefined}
           icon={<Columns2 className="size-4" aria-hidden="true" />}
           onClick={() => choose(1, initialModel(models, model))}
         >

@@ -1,7 +1,9 @@
 import { ArrowUp, Plus, Square } from 'lucide-react';
 import { Button } from '../../components/button.tsx';
 import { Select } from '../../components/select.tsx';
+import { isApple } from '../../shell/keys.tsx';
 import { useActions, useIsRunning, usePlayground } from './context.ts';
+import { Starters } from './starters.tsx';
 import { StorageNotice } from './storage-notice.tsx';
 import { TypedText } from './typed-text.tsx';
 
@@ -18,12 +20,14 @@ export function Composer() {
   return (
     <div className="border-t border-line bg-surface pt-3 pb-2">
       <div className="mx-auto max-w-3xl px-4 sm:px-6">
+        <Starters className="mb-3" />
         <TypedText
           label="Message"
           placeholder={draft.inputRole === 'user' ? 'Write a message' : 'Write an assistant message'}
           value={draft.input}
           onChange={(input) => change({ type: 'set', values: { input } })}
           onSend={submit}
+          enterSends
           className="max-h-60"
         />
         <div className="mt-2 flex items-center gap-2">
@@ -49,7 +53,7 @@ export function Composer() {
             </span>
           </Button>
           <span className="ml-auto">
-            <SendOrStop label={canSend && !typed ? 'Run' : 'Send'} disabled={!canSend} />
+            <SendOrStop label={canSend && !typed ? 'Run' : 'Send'} keys="↵" disabled={!canSend} />
           </span>
         </div>
         <StorageNotice />
@@ -59,7 +63,16 @@ export function Composer() {
 }
 
 /** The send button; a stop button while a response is in progress. */
-export function SendOrStop({ label, disabled }: { label: string; disabled: boolean }) {
+export function SendOrStop({
+  label,
+  keys = SEND_KEYS,
+  disabled,
+}: {
+  label: string;
+  /** The shortcut, as shown on the button. */
+  keys?: string;
+  disabled: boolean;
+}) {
   const { send, stop } = useActions();
   const isRunning = useIsRunning();
   if (isRunning) {
@@ -78,12 +91,12 @@ export function SendOrStop({ label, disabled }: { label: string; disabled: boole
       onClick={send}
     >
       {label}
-      <Keys>{SEND_KEYS}</Keys>
+      <Keys>{keys}</Keys>
     </Button>
   );
 }
 
-const SEND_KEYS = /Mac|iPhone|iPad/.test(navigator.userAgent) ? '⌘ ↵' : 'Ctrl ↵';
+const SEND_KEYS = isApple ? '⌘ ↵' : 'Ctrl ↵';
 
 /** A keyboard shortcut hint, for devices with a keyboard. */
 function Keys({ children }: { children: string }) {

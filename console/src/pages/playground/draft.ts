@@ -151,7 +151,7 @@ export function sent(draft: Draft): { draft: Draft; pending: Pending[] } {
   const typed = draft.input.trim() !== '';
   const pending: Pending[] = [];
   const columns = draft.columns.map((column, index) => {
-    const turns = typed ? [...column.turns, written('user', draft.input)] : [...column.turns];
+    const turns = typed ? [...column.turns, written('user', inputOf(draft))] : [...column.turns];
     if (turns.at(-1)?.role !== 'user') return column;
     const answer = written('assistant', '');
     pending.push({ id: answer.id, column: index });
@@ -164,7 +164,7 @@ export function sent(draft: Draft): { draft: Draft; pending: Pending[] } {
 export function added(draft: Draft): Draft {
   const columns = draft.columns.map((column) => ({
     ...column,
-    turns: [...column.turns, written(draft.inputRole, draft.input)],
+    turns: [...column.turns, written(draft.inputRole, inputOf(draft))],
   }));
   return { ...draft, columns, input: '', inputRole: draft.inputRole === 'user' ? 'assistant' : 'user' };
 }
@@ -182,6 +182,11 @@ export function rerun(draft: Draft, id: string): { draft: Draft; pending: Pendin
     return { ...column, turns: [...kept, answer] };
   });
   return { draft: { ...draft, columns }, pending };
+}
+
+/** Returns the input as it is sent, without trailing white space. */
+export function inputOf({ input }: Pick<Draft, 'input'>): string {
+  return input.trimEnd();
 }
 
 /** Starts a completion of the prompt in every column. */
@@ -208,6 +213,13 @@ export function answersOf({ columns }: Draft): [id: string, answer: Answer][] {
   return columns
     .flatMap(({ turns, completion }) => [...turns, ...(completion ? [completion] : [])])
     .flatMap(({ id, answer }) => (answer ? [[id, answer] as [string, Answer]] : []));
+}
+
+/** Returns whether no column of the current mode has a conversation or a completion. */
+export function isUnused({ mode, columns }: Draft): boolean {
+  return columns.every(({ turns, completion }) =>
+    mode === 'chat' ? turns.length === 0 : completion === null,
+  );
 }
 
 /** Returns whether there is no input and no conversation. */

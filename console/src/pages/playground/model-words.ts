@@ -1,7 +1,9 @@
+import type { ItemOf } from '../../api/client.ts';
 import { money } from '../../format/money.ts';
 import { bytes, percent, whole } from '../../format/number.ts';
-import type { Model } from './context.ts';
 import { wait } from './wait.ts';
+
+type Model = ItemOf<'listServedModels'>;
 
 /** Returns the state of a model, such as `Ready` or `Loading, 43%`. */
 export function stateOf({ state, fraction, received_bytes, total_bytes, retry_in_ms }: Model): string {
@@ -28,9 +30,12 @@ export function wordsOf(model: Model): string {
   ].join(' · ');
 }
 
-/** Returns a ready model, if possible other than `other`; else any model; empty: no models. */
-export function initialModel(models: readonly Model[], other?: string): string {
-  const ready = models.filter(({ state }) => state === 'ready');
-  const chosen = ready.find(({ id }) => id !== other) ?? ready[0] ?? models[0];
-  return chosen?.id ?? '';
+/** The states of a model, best first. */
+const STATES: readonly Model['state'][] = ['ready', 'loading', 'downloading', 'down'];
+
+/** Returns the model that is closest to being ready and is not `other`; `other` if there is no second; empty: no models. */
+export function initialModel(models: readonly Pick<Model, 'id' | 'state'>[], other?: string): string {
+  const others = models.filter(({ id }) => id !== other);
+  const byState = others.toSorted((a, b) => STATES.indexOf(a.state) - STATES.indexOf(b.state));
+  return (byState[0] ?? models[0])?.id ?? '';
 }

@@ -1,44 +1,25 @@
-import type { ReactNode } from 'react';
+import { ChevronRight } from 'lucide-react';
+import { useId, useState, type ReactNode } from 'react';
 import { Button } from '../../components/button.tsx';
 import { Switch } from '../../components/choices.tsx';
 import { TextArea, TextField } from '../../components/field.tsx';
 import { useActions, usePlayground } from './context.ts';
 import { FormatFields } from './format-fields.tsx';
 import { NumberField, Reset } from './number-field.tsx';
-import { CHOICES, LENGTH, PENALTIES, SAMPLING, TEXT_TOP_LOGPROBS, TOP_LOGPROBS } from './parameters.ts';
-import { DEFAULTS, MAX_TEXT_LENGTH, MAX_BIASES } from './settings.ts';
+import { CHOICES, COMMON, PENALTIES, SAMPLING, TEXT_TOP_LOGPROBS, TOP_LOGPROBS } from './parameters.ts';
+import { advancedSet, DEFAULTS, MAX_TEXT_LENGTH, MAX_BIASES } from './settings.ts';
 import { StopFields } from './stop-fields.tsx';
 
-/** All request parameters. Empty parameters are not sent. */
+/** All request parameters: the common ones first, the others below "Advanced". Empty parameters are not sent. */
 export function ParametersPanel() {
   const { draft } = usePlayground();
   const { change } = useActions();
   return (
     <div className="flex flex-col gap-6">
-      <Group title="Length">
-        {LENGTH.map((parameter) => (
-          <NumberField key={parameter.name} parameter={parameter} />
-        ))}
-        <StopFields />
-      </Group>
-      <Group title="Sampling">
-        {SAMPLING.map((parameter) => (
-          <NumberField key={parameter.name} parameter={parameter} />
-        ))}
-      </Group>
-      <Group title="Penalties">
-        {PENALTIES.map((parameter) => (
-          <NumberField key={parameter.name} parameter={parameter} />
-        ))}
-      </Group>
-      <Group title="Output">
-        <FormatFields />
-        <NumberField parameter={CHOICES} />
-        <OutputSwitches />
-      </Group>
-      <Group title="Advanced">
-        <AdvancedFields />
-      </Group>
+      {COMMON.map((parameter) => (
+        <NumberField key={parameter.name} parameter={parameter} />
+      ))}
+      <Advanced />
       <Button
         className="self-start"
         disabled={draft.settings === DEFAULTS}
@@ -50,10 +31,61 @@ export function ParametersPanel() {
   );
 }
 
+/** The less common parameters, collapsed. Invalid input in one of them keeps the section open. */
+function Advanced() {
+  const { draft, faults } = usePlayground();
+  const content = useId();
+  const [wanted, setWanted] = useState(false);
+  const common = new Set<string>(COMMON.map(({ name }) => name));
+  const open = wanted || Object.keys(faults).some((name) => !common.has(name));
+  const set = advancedSet(draft.settings, draft.mode);
+  return (
+    <section className="border-y border-line">
+      <h2>
+        <button
+          type="button"
+          aria-expanded={open}
+          aria-controls={content}
+          onClick={() => setWanted(!open)}
+          className="flex h-11 w-full items-center gap-2 text-left text-sm font-medium"
+        >
+          <ChevronRight
+            className={`size-4 shrink-0 text-ink-3 transition-transform ${open ? 'rotate-90' : ''}`}
+            aria-hidden="true"
+          />
+          Advanced
+          {set > 0 && <span className="ml-auto text-xs font-normal text-ink-3">{set} set</span>}
+        </button>
+      </h2>
+      <div id={content} hidden={!open} className="space-y-6 pt-2 pb-6">
+        <Group title="Sampling">
+          {SAMPLING.map((parameter) => (
+            <NumberField key={parameter.name} parameter={parameter} />
+          ))}
+        </Group>
+        <Group title="Penalties">
+          {PENALTIES.map((parameter) => (
+            <NumberField key={parameter.name} parameter={parameter} />
+          ))}
+        </Group>
+        <Group title="Output">
+          <StopFields />
+          <FormatFields />
+          <NumberField parameter={CHOICES} />
+          <OutputSwitches />
+        </Group>
+        <Group title="Other">
+          <OtherFields />
+        </Group>
+      </div>
+    </section>
+  );
+}
+
 function Group({ title, children }: { title: string; children: ReactNode }) {
   return (
     <section className="flex flex-col gap-4">
-      <h2 className="text-2xs font-medium tracking-wide text-ink-3 uppercase">{title}</h2>
+      <h3 className="text-2xs font-medium tracking-wide text-ink-3 uppercase">{title}</h3>
       {children}
     </section>
   );
@@ -115,7 +147,7 @@ function WithHint({
   );
 }
 
-function AdvancedFields() {
+function OtherFields() {
   const { draft, faults } = usePlayground();
   const { change } = useActions();
   const { logitBias, user } = draft.settings;

@@ -39,8 +39,19 @@ const BOTH = ['chat', 'text'] as const;
 /** Largest count that the API accepts: a signed 32-bit integer. */
 const MAX_COUNT = 2_147_483_647;
 
-/** Parameters that limit the length. */
-export const LENGTH: readonly NumberParameter[] = [
+/** The parameters that most requests set. */
+export const COMMON: readonly NumberParameter[] = [
+  {
+    name: 'temperature',
+    label: 'Temperature',
+    hint: '0 always picks the most likely token.',
+    modes: BOTH,
+    whole: false,
+    min: 0,
+    max: 2,
+    fallback: '1',
+    step: 0.05,
+  },
   {
     name: 'max_tokens',
     label: 'Maximum tokens',
@@ -53,19 +64,8 @@ export const LENGTH: readonly NumberParameter[] = [
   },
 ];
 
-/** Parameters that control how tokens are chosen. */
+/** Other parameters that control how tokens are chosen. */
 export const SAMPLING: readonly NumberParameter[] = [
-  {
-    name: 'temperature',
-    label: 'Temperature',
-    hint: '0 always picks the most likely token.',
-    modes: BOTH,
-    whole: false,
-    min: 0,
-    max: 2,
-    fallback: '1',
-    step: 0.05,
-  },
   {
     name: 'top_p',
     label: 'Top P',
@@ -180,7 +180,7 @@ export const TEXT_TOP_LOGPROBS: NumberParameter = { ...TOP_LOGPROBS, modes: ['te
 
 /** All numeric parameters, in request order. */
 export const NUMBERS: readonly NumberParameter[] = [
-  ...LENGTH,
+  ...COMMON,
   ...SAMPLING,
   ...PENALTIES,
   CHOICES,

@@ -1,5 +1,5 @@
 import { streamed } from '../../api/generate.ts';
-import type { Column, Draft, Turn } from './draft.ts';
+import { inputOf, type Column, type Draft, type Turn } from './draft.ts';
 import type { Mode } from './parameters.ts';
 import { numbersOf, readJson, unescaped, type Settings } from './settings.ts';
 
@@ -33,7 +33,7 @@ export function requestOf(
   const at = until === null ? turns.length : turns.findIndex(({ id }) => id === until);
   const before: Pick<Turn, 'role' | 'text'>[] = turns.slice(0, at === -1 ? turns.length : at);
   const typed =
-    until === null && draft.input.trim() !== '' ? [{ role: draft.inputRole, text: draft.input }] : [];
+    until === null && draft.input.trim() !== '' ? [{ role: draft.inputRole, text: inputOf(draft) }] : [];
   const messages = [
     ...(draft.system.trim() === '' ? [] : [{ role: 'system', content: draft.system }]),
     ...[...before, ...typed]

@@ -1,4 +1,11 @@
-import { faultOfNumber, NUMBERS, TEXT_TOP_LOGPROBS, type Mode, type NumberParameter } from './parameters.ts';
+import {
+  COMMON,
+  faultOfNumber,
+  NUMBERS,
+  TEXT_TOP_LOGPROBS,
+  type Mode,
+  type NumberParameter,
+} from './parameters.ts';
 
 /** The parameters of a request as typed, including invalid input. */
 export interface Settings {
@@ -84,6 +91,24 @@ export function numbersOf(mode: Mode, { logprobs }: Settings): readonly NumberPa
     if (!logprobs) return [];
     return [mode === 'chat' ? parameter : TEXT_TOP_LOGPROBS];
   });
+}
+
+/** Counts the parameters other than the common ones that differ from their defaults. */
+export function advancedSet(settings: Settings, mode: Mode): number {
+  const numbers = numbersOf(mode, settings).filter(
+    (parameter) => !COMMON.includes(parameter) && (settings.numbers[parameter.name] ?? '').trim() !== '',
+  );
+  const { stop, format, logprobs, echo, logitBias, user, stream } = settings;
+  const others = [
+    stop.some((typed) => typed !== ''),
+    format !== 'text',
+    logprobs,
+    mode === 'text' && echo,
+    logitBias.trim() !== '',
+    user !== '',
+    !stream,
+  ];
+  return numbers.length + others.filter(Boolean).length;
 }
 
 /** Resolves the escapes of a stop sequence. */

@@ -9,7 +9,7 @@ export function SystemPrompt() {
   const { change, send } = useActions();
   const [open, setOpen] = useState(false);
   return (
-    <div className="border-b border-line px-4 sm:px-6">
+    <div className="border-b border-line px-4 sm:px-6 lg:px-8">
       <button
         type="button"
         aria-expanded={open}

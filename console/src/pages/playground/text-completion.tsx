@@ -9,7 +9,8 @@ import { ColumnHead } from './column-head.tsx';
 import { SendOrStop } from './composer.tsx';
 import { useActions, useIsRunning, usePlayground } from './context.ts';
 import type { Column } from './draft.ts';
-import { Examples } from './examples.tsx';
+import { EmptyColumn } from './empty-column.tsx';
+import { Starters } from './starters.tsx';
 import { StorageNotice } from './storage-notice.tsx';
 import { ModelNotice } from './model-notice.tsx';
 import { TypedText } from './typed-text.tsx';
@@ -31,6 +32,7 @@ export function TextCompletion() {
             onSend={send}
             className="max-h-[30dvh] min-h-24"
           />
+          <Starters className="mt-2" />
           <div className="mt-1 flex items-center justify-between gap-3">
             <StorageNotice />
             <SendOrStop label="Complete" disabled={draft.prompt === ''} />
@@ -60,7 +62,7 @@ function Completed({ column, index, isSeen }: { column: Column; index: number; i
       <div tabIndex={0} className="min-h-0 flex-1 overflow-y-auto focus-visible:-outline-offset-2">
         <div className="mx-auto max-w-3xl space-y-3 px-4 py-4 sm:px-6">
           <ModelNotice model={column.model} />
-          {completion === null && index === 0 && <Examples />}
+          {completion === null && <EmptyColumn model={column.model} />}
           {completion !== null && (
             <article aria-label="Response" className="rounded-xl border border-line bg-surface px-4 py-3">
               {completion.answer === null ? (

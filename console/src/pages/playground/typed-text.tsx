@@ -11,8 +11,10 @@ interface TypedTextProps {
   focused?: boolean;
   className?: string;
   onChange: (value: string) => void;
-  /** Ctrl or Cmd with Enter. */
+  /** Ctrl or Cmd with Enter; with `enterSends` also Enter alone. */
   onSend?: () => void;
+  /** Enter sends, and Shift with Enter starts a new line. Touch keyboards have no such combination: they start a line. */
+  enterSends?: boolean;
   onEscape?: () => void;
 }
 
@@ -25,6 +27,7 @@ export function TypedText({
   className,
   onChange,
   onSend,
+  enterSends = false,
   onEscape,
 }: TypedTextProps) {
   const area = useRef<HTMLTextAreaElement>(null);
@@ -45,7 +48,11 @@ export function TypedText({
       onKeyDown={(event) => {
         // During composition these keys belong to the input method.
         if (event.nativeEvent.isComposing) return;
-        if (event.key === 'Enter' && (event.ctrlKey || event.metaKey) && onSend) {
+        if (
+          event.key === 'Enter' &&
+          onSend &&
+          (event.ctrlKey || event.metaKey || (enterSends && sendsAlone(event)))
+        ) {
           event.preventDefault();
           onSend();
         }
@@ -56,4 +63,8 @@ export function TypedText({
       }}
     />
   );
+}
+
+function sendsAlone({ shiftKey, altKey }: Pick<KeyboardEvent, 'shiftKey' | 'altKey'>): boolean {
+  return !shiftKey && !altKey && !matchMedia('(pointer: coarse)').matches;
 }
