@@ -4,13 +4,14 @@ import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 import tailwindcss from '@tailwindcss/vite';
 import react from '@vitejs/plugin-react';
 import { defineConfig, type Plugin } from 'vite';
+import { renderGuide } from './guide.ts';
 
 /** The service that `npm run dev:console` forwards API requests to. */
 const SERVICE = process.env.SLUICE_URL ?? 'http://127.0.0.1:8080';
 
 export default defineConfig({
   root: import.meta.dirname,
-  plugins: [react(), tailwindcss(), compressed()],
+  plugins: [guide(), react(), tailwindcss(), compressed()],
   build: {
     outDir: 'dist',
     emptyOutDir: true,
@@ -23,6 +24,17 @@ export default defineConfig({
     proxy: Object.fromEntries(['/api', '/v1', '/openapi.json', '/readyz'].map((path) => [path, SERVICE])),
   },
 });
+
+/** Turns imported `docs/*.md` files into modules with a `GuideContent`. */
+function guide(): Plugin {
+  return {
+    name: 'guide',
+    transform(text, id) {
+      if (!/\/docs\/[\w-]+\.md$/.test(id)) return null;
+      return { code: `export default ${JSON.stringify(renderGuide(text))};`, map: null };
+    },
+  };
+}
 
 /** Compresses each file at build time. */
 function compressed(): Plugin {

@@ -47,10 +47,19 @@ describe('operations of the reference', () => {
     );
   });
 
-  test('operations are found by name, path, method and summary', () => {
+  test('each operation has a title of its own, in plain words', () => {
+    assert.equal(entry('createChatCompletion').title, 'Create chat completion');
+    const titles = ENTRIES.map(({ title }) => title);
+    assert.equal(new Set(titles).size, titles.length);
+    // Words that only make sense as parts of an id.
+    for (const title of titles) assert.match(title, /^(?!.*\b(me|people|person|look)\b)[A-Z][A-Za-z' -]+$/);
+  });
+
+  test('operations are found by title, id, path, method and summary', () => {
     const found = (words: string) =>
       matching(GROUPS, words).flatMap(({ entries }) => entries.map(({ id }) => id));
     assert.deepEqual(found('revokekey'), ['revokeKey']);
+    assert.deepEqual(found('revoke key'), ['revokeKey']);
     assert.ok(found('/api/usage').includes('readUsage'));
     assert.deepEqual(found('no such thing'), []);
     assert.equal(found(' ').length, ENTRIES.length);
@@ -93,6 +102,14 @@ describe('schemas of the reference', () => {
     assert.equal(shape('response_format').variants.length, 2);
     assert.equal(shape('logit_bias').type, 'map of numbers or null');
     assert.equal(shape('stop').type, 'string or array of strings or null');
+  });
+
+  test('an object whose alternatives only restrict its fields shows the fields', () => {
+    const { body } = entry('createChatCompletion');
+    assert.ok(body);
+    const { fields, variants } = shapeOf(body, schemas);
+    assert.ok(fields.some(({ name }) => name === 'messages'));
+    assert.deepEqual(variants, []);
   });
 
   test('allowed values are listed', () => {

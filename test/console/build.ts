@@ -17,7 +17,15 @@ if (import.meta.main) buildConsole();
 
 /** Returns the time of the latest source change, in Unix milliseconds. */
 function newest(): number {
-  return ['console/src', 'console/public', 'console/index.html', 'console/vite.config.ts', 'package.json']
+  return [
+    'docs',
+    'console/src',
+    'console/public',
+    'console/index.html',
+    'console/guide.ts',
+    'console/vite.config.ts',
+    'package.json',
+  ]
     .map((path) => join(root, path))
     .flatMap((path) =>
       statSync(path).isDirectory()

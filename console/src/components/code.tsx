@@ -1,18 +1,36 @@
-import type { ReactNode } from 'react';
+import { lazy, Suspense, type ReactNode } from 'react';
 import { CopyButton } from './copy.tsx';
 import { Tabs } from './tabs.tsx';
 
-/** A code block with a copy button. Long lines scroll. */
-export function Code({ text, what, label }: { text: string; what: string; label: string }) {
+const Highlighted = lazy(() => import('./highlighted.tsx'));
+
+interface CodeProps {
+  text: string;
+  /** What is copied: "code", "command". */
+  what: string;
+  /** Accessible name. */
+  label: string;
+  /** Default: not highlighted. */
+  language?: string;
+}
+
+/** A code block with a copy button. Long lines wrap, so that keys and URLs are visible in full. */
+export function Code({ text, what, label, language }: CodeProps) {
   return (
     <div className="group relative">
       <pre
         tabIndex={0}
         role="region"
         aria-label={label}
-        className="overflow-x-auto rounded-lg bg-sunken p-4 pr-12 font-mono text-xs leading-5 text-ink"
+        className="overflow-x-auto rounded-lg bg-sunken p-4 pr-12 font-mono text-xs leading-5 wrap-anywhere whitespace-pre-wrap text-ink"
       >
-        {text}
+        {language === undefined ? (
+          text
+        ) : (
+          <Suspense fallback={text}>
+            <Highlighted text={text} language={language} />
+          </Suspense>
+        )}
       </pre>
       <span className="absolute top-0 right-0 rounded-lg bg-sunken pt-1 pr-1.5 pl-2">
         <CopyButton text={text} what={what} />
@@ -40,7 +58,7 @@ export function CodeTabs({
         label: language,
         content: (
           <div className="pt-3">
-            <Code text={text} what="code" label={`${label} in ${language}`} />
+            <Code text={text} what="code" label={`${label} in ${language}`} language={language} />
           </div>
         ),
       }))}

@@ -1,41 +1,50 @@
-import { useQuery } from '@tanstack/react-query';
-import { ChevronRight, Download, SearchX } from 'lucide-react';
-import { lazy, Suspense, useCallback, useDeferredValue, useEffect, useMemo } from 'react';
-import type { ApiError } from '../../api/client.ts';
-import { readDocument, type ApiDocument } from '../../api/document.ts';
+import { Download, SearchX } from 'lucide-react';
+import { lazy, Suspense, useDeferredValue, useMemo, type ReactNode } from 'react';
+import { Redirect, useParams } from 'wouter';
+import type { ApiDocument } from '../../api/document.ts';
+import { useDocument } from '../../api/document-query.ts';
 import { useRead } from '../../api/queries.ts';
-import { Button } from '../../components/button.tsx';
+import { Button, ButtonLink } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
+import { CopyButton } from '../../components/copy.tsx';
 import { Page } from '../../components/page.tsx';
 import { SearchField } from '../../components/search-field.tsx';
 import { EmptyState, ErrorState, Skeleton } from '../../components/states.tsx';
 import { useAccount } from '../../shell/account.ts';
+import { Link, TextLink } from '../../shell/link.tsx';
 import { useQueryState } from '../../shell/query.ts';
 import { useSession } from '../../shell/session.tsx';
 import { DocsNav } from './docs-nav.tsx';
-import { OperationSection } from './operation-section.tsx';
-import { groupsOf, matching } from './operations.ts';
+import { MethodBadge } from './method-badge.tsx';
+import { NavDisclosure } from './nav-disclosure.tsx';
+import { OperationDetails } from './operation-details.tsx';
+import { groupsOf, matching, type Entry, type Group } from './operations.ts';
+import { Prose } from './prose.tsx';
 
 const TryDialog = lazy(() => import('./try-dialog.tsx'));
 
-/** The API reference, generated from the OpenAPI document of the service. */
+/** The API reference, generated from the OpenAPI document of the service: a list, and one page per operation. */
 export default function DocsPage() {
-  const document = useQuery<ApiDocument, ApiError>({
-    queryKey: ['document'],
-    queryFn: ({ signal }) => readDocument(signal),
-    staleTime: Infinity,
-  });
-  const { public_url, version } = useSession();
+  const { operation } = useParams<{ operation?: string }>();
+  const document = useDocument();
+  const all = useMemo(() => (document.data === undefined ? [] : groupsOf(document.data)), [document.data]);
+  const entries = all.flatMap(({ entries }) => entries);
+  const entry = entries.find(({ id }) => id === operation);
+  // Links to an operation had its id in the fragment when all operations were on one page.
+  const fragment = location.hash.slice(1);
+  if (operation === undefined && entries.some(({ id }) => id === fragment)) {
+    return <Redirect replace to={`/docs/${fragment}`} />;
+  }
   return (
     <Page
       wide
-      title="API reference"
-      hint={
-        <>
-          Sluice {version}. Base URL for OpenAI clients:{' '}
-          <code className="font-mono text-xs break-all">{public_url}/v1</code>
-        </>
-      }
+      {...(entry === undefined
+        ? { title: 'API reference', hint: 'Inference with any OpenAI client, and management over HTTP' }
+        : {
+            title: entry.title,
+            hint: hintOf(entry),
+            parent: { label: 'API reference', to: '/docs' },
+          })}
       actions={
         <a
           href="/openapi.json"
@@ -56,86 +65,82 @@ export default function DocsPage() {
           </Card>
         )
       ) : (
-        <Reference document={document.data} />
+        <Reference
+          document={document.data}
+          all={all}
+          entry={entry}
+          isUnknown={operation !== undefined && !entry}
+        />
       )}
     </Page>
   );
 }
 
-function Reference({ document }: { document: ApiDocument }) {
+/** Returns the summary, unless it only repeats the title. */
+function hintOf({ title, summary }: Entry): ReactNode {
+  const words = summary.replaceAll(/\b(?:a|an|the) |\.$/g, '');
+  return words === title ? undefined : <Prose text={summary} />;
+}
+
+interface ReferenceProps {
+  document: ApiDocument;
+  all: readonly Group[];
+  /** The operation of this page; undefined: the list. */
+  entry: Entry | undefined;
+  /** The URL names an operation that does not exist. */
+  isUnknown: boolean;
+}
+
+function Reference({ document, all, entry, isUnknown }: ReferenceProps) {
   const [query, change] = useQueryState();
   const account = useAccount();
   const models = useRead('listServedModels', undefined);
-  const all = useMemo(() => groupsOf(document), [document]);
   const search = query.get('q') ?? '';
   const wanted = useDeferredValue(search);
   const groups = useMemo(() => matching(all, wanted), [all, wanted]);
-  const tried = all.flatMap(({ entries }) => entries).find(({ id }) => id === query.get('try'));
   const known = models.data?.data ?? [];
   const model = (known.find(({ state }) => state === 'ready') ?? known[0])?.id ?? 'namespace/model';
-  const accountId = account?.id ?? 'default';
   const { schemas } = document.components;
-  const onTry = useCallback((id: string) => change({ try: id }), [change]);
-  useFragment();
   return (
     <div className="gap-10 xl:grid xl:grid-cols-[15rem_minmax(0,1fr)]">
-      <div className="mb-6 xl:sticky xl:top-6 xl:self-start">
+      <div className="mb-6 space-y-3 xl:sticky xl:top-6 xl:self-start">
         <SearchField
           label="Search operations"
-          className="xl:mb-4"
           value={search}
           onChange={(q) => change({ q }, { replace: true })}
         />
-        <div className="hidden xl:block">
-          <DocsNav groups={groups} />
-        </div>
-        <details className="group mt-3 rounded-lg border border-line bg-surface xl:hidden">
-          <summary className="flex h-9 list-none items-center gap-2 px-3 text-xs font-medium [&::-webkit-details-marker]:hidden">
-            <ChevronRight
-              className="size-3.5 text-ink-3 transition-transform group-open:rotate-90"
-              aria-hidden="true"
-            />
-            All operations
-          </summary>
-          <div className="border-t border-line p-2">
-            <DocsNav groups={groups} />
-          </div>
-        </details>
+        <NavDisclosure key={entry?.id} label="All operations" open={entry !== undefined && search !== ''}>
+          <DocsNav groups={groups} current={entry?.id ?? null} />
+        </NavDisclosure>
       </div>
-      <div className="min-w-0">
-        {groups.length === 0 && (
+      {entry !== undefined ? (
+        <OperationDetails
+          key={entry.id}
+          entry={entry}
+          schemas={schemas}
+          model={model}
+          accountId={account?.id ?? 'default'}
+          onTry={() => change({ try: '1' })}
+        />
+      ) : isUnknown ? (
+        <Card>
           <EmptyState
             icon={SearchX}
-            title="No matching operations"
-            action={<Button onClick={() => change({ q: null })}>Clear search</Button>}
+            title="This operation does not exist"
+            action={<ButtonLink to="/docs">View all operations</ButtonLink>}
           >
-            Paths, names and summaries are searched.
+            Check the URL. The operation may belong to another version of Sluice.
           </EmptyState>
-        )}
-        {groups.map(({ label, entries }) => (
-          <div key={label} className="mb-10">
-            <h2 className="mb-5 text-lg font-semibold tracking-tight">{label}</h2>
-            <div>
-              {entries.map((entry) => (
-                <OperationSection
-                  key={entry.id}
-                  entry={entry}
-                  schemas={schemas}
-                  model={model}
-                  accountId={accountId}
-                  onTry={onTry}
-                />
-              ))}
-            </div>
-          </div>
-        ))}
-      </div>
+        </Card>
+      ) : (
+        <Overview groups={groups} search={search} onClear={() => change({ q: null })} />
+      )}
       <Suspense>
         {/* The example body needs a model, so models must be loaded. */}
-        {tried !== undefined && !models.isPending && (
+        {entry !== undefined && query.has('try') && !models.isPending && (
           <TryDialog
-            key={tried.id}
-            entry={tried}
+            key={entry.id}
+            entry={entry}
             schemas={schemas}
             model={model}
             accountId={account?.id ?? null}
@@ -147,12 +152,73 @@ function Reference({ document }: { document: ApiDocument }) {
   );
 }
 
-/** Scrolls to the section of the URL fragment, which did not exist yet when the browser loaded the page. */
-function useFragment(): void {
-  useEffect(() => {
-    const id = location.hash.slice(1);
-    if (id !== '') document.getElementById(id)?.scrollIntoView();
-  }, []);
+/** Base URL, authentication and the list of operations. */
+function Overview({
+  groups,
+  search,
+  onClear,
+}: {
+  groups: readonly Group[];
+  search: string;
+  onClear: () => void;
+}) {
+  const { public_url, version } = useSession();
+  const base = `${public_url.replace(/\/+$/, '')}/v1`;
+  return (
+    <div className="min-w-0 space-y-8">
+      <Card title="Base URL" hint={`For OpenAI clients. This is Sluice ${version}.`}>
+        <p className="flex items-center gap-3 rounded-lg bg-sunken py-1 pr-1.5 pl-4">
+          <code className="min-w-0 flex-1 font-mono text-xs wrap-anywhere">{base}</code>
+          <CopyButton text={base} what="URL" />
+        </p>
+        <p className="mt-3 text-sm text-ink-2">
+          Send your API key as <code className="font-mono text-xs">Authorization: Bearer sk-sluice-…</code>.{' '}
+          <TextLink to="/keys?create=1">Create key</TextLink>, or read{' '}
+          <TextLink to="/docs/guide/clients">Client libraries</TextLink>,{' '}
+          <TextLink to="/docs/guide/errors">Errors</TextLink> and{' '}
+          <TextLink to="/docs/guide/management">Managing accounts over HTTP</TextLink>.
+        </p>
+      </Card>
+      {groups.length === 0 && (
+        <EmptyState
+          icon={SearchX}
+          title="No matching operations"
+          action={<Button onClick={onClear}>Clear search</Button>}
+        >
+          No title, path or summary contains “{search}”.
+        </EmptyState>
+      )}
+      {groups.map(({ label, entries }) => (
+        <section key={label}>
+          <h2 className="mb-2 text-base font-semibold tracking-tight">{label}</h2>
+          <ul className="divide-y divide-line rounded-xl border border-line bg-surface">
+            {entries.map(({ id, title, method, path, summary }) => (
+              <li
+                key={id}
+                className="relative grid gap-x-4 gap-y-1 px-4 py-3 hover:bg-hover sm:grid-cols-[minmax(0,1fr)_minmax(0,1fr)] sm:px-5"
+              >
+                <div className="min-w-0">
+                  <Link
+                    to={`/docs/${id}`}
+                    className="text-sm font-medium underline-offset-2 after:absolute after:inset-0 hover:underline"
+                  >
+                    {title}
+                  </Link>
+                  <p className="text-xs leading-5 text-ink-3">
+                    <Prose text={summary} />
+                  </p>
+                </div>
+                <p className="flex items-start gap-2">
+                  <MethodBadge method={method} />
+                  <code className="min-w-0 font-mono text-xs leading-5 wrap-anywhere text-ink-2">{path}</code>
+                </p>
+              </li>
+            ))}
+          </ul>
+        </section>
+      ))}
+    </div>
+  );
 }
 
 function Waiting() {

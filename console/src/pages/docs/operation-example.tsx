@@ -21,12 +21,7 @@ export function OperationExample({ entry, schemas, model, accountId }: Operation
   const { public_url: baseUrl } = useSession();
   const body = exampleBody(entry, schemas, { model, accountId });
   if (entry.path.startsWith('/v1/') && body !== null) {
-    return (
-      <CodeTabs
-        label={`Example: ${entry.id}`}
-        samples={samplesOf({ baseUrl, key: KEY_VARIABLE, request: body })}
-      />
-    );
+    return <CodeTabs label="Example" samples={samplesOf({ baseUrl, key: KEY_VARIABLE, request: body })} />;
   }
   if (entry.opensBy === 'session') {
     return (
@@ -42,7 +37,7 @@ export function OperationExample({ entry, schemas, model, accountId }: Operation
     key,
     ...(body !== null && { body }),
   });
-  return <Code text={text} what="code" label={`Example: ${entry.id}`} />;
+  return <Code text={text} what="code" label="Example" language="bash" />;
 }
 
 /** Returns the path with the required parameters. */

@@ -1,4 +1,5 @@
 import type { ApiDocument, DocumentOperation, Parameter, Schema } from '../../api/document.ts';
+import { titleOf } from './titles.ts';
 
 /** A response of an operation. */
 export interface Response {
@@ -14,6 +15,8 @@ export interface Response {
 /** An operation of the API reference. */
 export interface Entry {
   id: string;
+  /** Title, such as "Create chat completion". */
+  title: string;
   method: string;
   path: string;
   summary: string;
@@ -72,14 +75,14 @@ export function groupsOf(document: ApiDocument): Group[] {
   ];
 }
 
-/** Returns the operations that contain the words in their path, name or summary. */
+/** Returns the operations that contain the words in their title, path, id or summary. */
 export function matching(groups: readonly Group[], words: string): Group[] {
   const wanted = words.trim().toLowerCase();
   return groups
     .map(({ label, entries }) => ({
       label,
-      entries: entries.filter(({ id, method, path, summary }) =>
-        `${id} ${method} ${path} ${summary} ${label}`.toLowerCase().includes(wanted),
+      entries: entries.filter(({ id, title, method, path, summary }) =>
+        `${id} ${title} ${method} ${path} ${summary} ${label}`.toLowerCase().includes(wanted),
       ),
     }))
     .filter(({ entries }) => entries.length > 0);
@@ -99,6 +102,7 @@ function entryOf(document: ApiDocument, method: string, path: string, operation:
   const schemes = (operation.security ?? document.security).map((one) => Object.keys(one)[0] ?? 'none');
   return {
     id: operation.operationId,
+    title: titleOf(operation.operationId),
     method: method.toUpperCase(),
     path,
     summary: operation.summary,

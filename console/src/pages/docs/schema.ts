@@ -41,9 +41,12 @@ export function shapeOf(schema: Schema, schemas: Schemas): Shape {
       schema: field,
       required: carrier.required?.includes(name) ?? false,
     })),
-    variants: parts.some((part) => part.properties !== undefined || elementsOf(part, schemas) !== null)
-      ? parts
-      : [],
+    // Alternatives of an object with fields only restrict combinations of them.
+    variants:
+      carrier.properties === undefined &&
+      parts.some((part) => part.properties !== undefined || elementsOf(part, schemas) !== null)
+        ? parts
+        : [],
   };
 }
 
@@ -120,6 +123,9 @@ function valuesOf(schema: Schema): string[] {
 /** The largest exact integer in JSON; not shown as a bound. */
 const EXACT = Number.MAX_SAFE_INTEGER;
 
+/** Longer patterns are not shown, in characters. */
+const MAX_PATTERN = 40;
+
 function constraintsOf(schema: Schema): string[] {
   const { minimum, maximum, exclusiveMinimum, minLength, maxLength, minItems, maxItems } = schema;
   const said = [
@@ -131,8 +137,10 @@ function constraintsOf(schema: Schema): string[] {
     spanOf(minLength, maxLength, 'character', 'characters'),
     spanOf(minItems, maxItems, 'item', 'items'),
     spanOf(undefined, schema.maxProperties, 'entry', 'entries'),
-    // A format implies the pattern.
-    schema.pattern === undefined || schema.format !== undefined ? null : `matches ${schema.pattern}`,
+    // A format implies the pattern, and a long one says less than the description.
+    schema.pattern === undefined || schema.format !== undefined || schema.pattern.length > MAX_PATTERN
+      ? null
+      : `matches ${schema.pattern}`,
   ];
   return said.filter((one) => one !== null);
 }

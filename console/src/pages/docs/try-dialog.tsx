@@ -47,7 +47,7 @@ export default function TryDialog({ entry, schemas, model, accountId, onClose }:
         stop();
         onClose();
       }}
-      title={entry.id}
+      title={entry.title}
       hint={entry.summary}
       actions={
         <>

@@ -35,7 +35,7 @@ export function TryResponse({ response, running }: { response: TryResult | null;
       )}
       {response !== null && response.text !== '' && (
         <div className="mt-3">
-          <Code text={response.text} what="response" label="Response body" />
+          <Code text={response.text} what="response" label="Response body" language="json" />
         </div>
       )}
       {response?.fault !== null && response !== null && (

@@ -1,0 +1,38 @@
+import bash from 'highlight.js/lib/languages/bash';
+import json from 'highlight.js/lib/languages/json';
+import python from 'highlight.js/lib/languages/python';
+import typescript from 'highlight.js/lib/languages/typescript';
+import yaml from 'highlight.js/lib/languages/yaml';
+import { createLowlight } from 'lowlight';
+
+const lowlight = createLowlight({ bash, json, python, typescript, yaml });
+lowlight.registerAlias({
+  bash: ['sh', 'shell', 'curl'],
+  python: ['py'],
+  typescript: ['ts', 'js', 'javascript'],
+});
+
+/** A piece of code; `kind` is a class of highlight.js such as `string`, or null for plain text. */
+export interface CodePiece {
+  text: string;
+  kind: string | null;
+}
+
+type Tree = ReturnType<typeof lowlight.highlight>['children'];
+
+/** Splits code into pieces of one kind each. Unknown languages give one plain piece. */
+export function highlight(code: string, language: string): CodePiece[] {
+  const name = language.toLowerCase();
+  if (!lowlight.registered(name)) return [{ text: code, kind: null }];
+  return piecesOf(lowlight.highlight(name, code).children, null);
+}
+
+function piecesOf(nodes: Tree, kind: string | null): CodePiece[] {
+  return nodes.flatMap((node): CodePiece[] => {
+    if (node.type === 'text') return [{ text: node.value, kind }];
+    if (node.type !== 'element') return [];
+    const [first] = Array.isArray(node.properties['className']) ? node.properties['className'] : [];
+    const own = typeof first === 'string' ? first.replace(/^hljs-/, '').replace(/_$/, '') : kind;
+    return piecesOf(node.children, own);
+  });
+}

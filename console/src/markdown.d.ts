@@ -1,0 +1,5 @@
+/** Pages of `docs/`, rendered by `guide.ts`. */
+declare module '*.md' {
+  const content: import('../guide.ts').GuideContent;
+  export default content;
+}

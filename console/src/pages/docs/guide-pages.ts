@@ -1,0 +1,51 @@
+/** The pages of `docs/` in the order of the navigation. `title` is the first heading of the page. */
+export const GUIDE: readonly { label: string; pages: readonly { slug: string; title: string }[] }[] = [
+  {
+    label: 'Get started',
+    pages: [
+      { slug: 'quick-start', title: 'Quick start' },
+      { slug: 'clients', title: 'Client libraries' },
+      { slug: 'console', title: 'The web console' },
+    ],
+  },
+  {
+    label: 'API',
+    pages: [
+      { slug: 'api', title: 'API reference' },
+      { slug: 'streams', title: 'Streams' },
+      { slug: 'structured-outputs', title: 'Structured outputs and log probabilities' },
+      { slug: 'errors', title: 'Errors' },
+      { slug: 'management', title: 'Managing accounts over HTTP' },
+    ],
+  },
+  {
+    label: 'Accounts and usage',
+    pages: [
+      { slug: 'limits', title: 'Plans and limits' },
+      { slug: 'ledger', title: 'The ledger' },
+      { slug: 'sign-in', title: 'Sign-in' },
+    ],
+  },
+  {
+    label: 'Operate',
+    pages: [
+      { slug: 'configuration', title: 'Configuration' },
+      { slug: 'models', title: 'Models' },
+      { slug: 'replicas', title: 'Replicas' },
+      { slug: 'databases', title: 'Databases' },
+      { slug: 'operations', title: 'Operations' },
+      { slug: 'troubleshooting', title: 'Troubleshooting' },
+      { slug: 'torture', title: 'Torture test' },
+    ],
+  },
+  {
+    label: 'Command line',
+    pages: [
+      { slug: 'cli', title: 'The command line' },
+      { slug: 'cli-accounts', title: 'The command line: accounts, keys and plans' },
+      { slug: 'cli-people', title: 'The command line: users' },
+      { slug: 'cli-usage', title: 'The command line: usage, ledger, receipts and the audit log' },
+      { slug: 'cli-engine', title: 'sluice engine' },
+    ],
+  },
+];

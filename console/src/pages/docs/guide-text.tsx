@@ -1,0 +1,28 @@
+import { TextLink } from '../../shell/link.tsx';
+import { GUIDE } from './guide-pages.ts';
+
+/** Text in which file names such as `docs/limits.md`, with the title of a section in quotes, are links to the guide. */
+export function GuideText({ text }: { text: string }) {
+  // Captures the page and the section.
+  const parts = text.split(/docs\/([\w-]+)\.md(?:, "([^"]+)")?/);
+  return parts.map((part, index) => {
+    // The parts never change order.
+    if (index % 3 === 0) return part;
+    if (index % 3 === 2) return null;
+    return <GuideLink key={index} slug={part} section={parts[index + 1]} />;
+  });
+}
+
+function GuideLink({ slug, section }: { slug: string; section: string | undefined }) {
+  const page = GUIDE.flatMap(({ pages }) => pages).find((one) => one.slug === slug);
+  if (section === undefined) return <TextLink to={`/docs/guide/${slug}`}>{page?.title ?? slug}</TextLink>;
+  const anchor = section
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
+    .replaceAll(/\s/g, '-');
+  return (
+    <TextLink to={`/docs/guide/${slug}#${anchor}`}>
+      {page?.title ?? slug}: {section}
+    </TextLink>
+  );
+}
