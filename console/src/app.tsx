@@ -1,11 +1,12 @@
 import { Compass } from 'lucide-react';
-import { Suspense } from 'react';
+import { Suspense, useEffect } from 'react';
 import { Redirect, Route, Switch, useLocation, useSearch } from 'wouter';
 import { useRead } from './api/queries.ts';
 import { Button } from './components/button.tsx';
 import { Page } from './components/page.tsx';
 import { Spinner } from './components/spinner.tsx';
 import { EmptyState, ErrorState } from './components/states.tsx';
+import { forgetFirstKey } from './pages/setup/first-key.ts';
 import { PAGES } from './pages.tsx';
 import { ErrorBoundary } from './shell/error-boundary.tsx';
 import { SessionProvider, type SignedIn } from './shell/session.tsx';
@@ -54,18 +55,13 @@ function SignedInPages() {
 function Pages({ session }: { session: SignedIn }) {
   const { person } = session;
   const [path] = useLocation();
+  useEffect(forgetFirstKey, []);
   return (
     <SessionProvider session={session}>
       <Shell>
         <ErrorBoundary path={path}>
           <Suspense fallback={<Waiting />}>
             <Switch>
-              <Route path="/">
-                <Redirect
-                  replace
-                  to={session.accounts.length === 0 && person.operator ? '/operator/load' : '/keys'}
-                />
-              </Route>
               {PAGES.filter(
                 ({ access }) => access === 'signed-in' || (access === 'operator' && person.operator),
               ).map(({ path, page }) => (
@@ -89,7 +85,7 @@ function NotFound() {
       <EmptyState
         icon={Compass}
         title="This page does not exist"
-        action={<Button onClick={() => navigate('/')}>Go to home page</Button>}
+        action={<Button onClick={() => navigate('/')}>Go to overview</Button>}
       >
         Check the URL. Some pages are only available to operators.
       </EmptyState>

@@ -7,6 +7,9 @@ import { App } from './app.tsx';
 import { Toasts } from './components/toast.tsx';
 import './styles.css';
 
+measureScrollbar();
+addEventListener('resize', measureScrollbar);
+
 const root = document.querySelector('#root');
 if (root === null) throw new TypeError('missing element #root');
 // `ErrorBoundary` logs the errors that it catches.
@@ -20,3 +23,17 @@ createRoot(root, { onCaughtError: () => {} }).render(
     </CSPProvider>
   </StrictMode>,
 );
+
+/** Sets `--scrollbar-width` for the styles of open dialogs. Zooming changes it. */
+function measureScrollbar(): void {
+  const probe = document.createElement('div');
+  Object.assign(probe.style, {
+    position: 'fixed',
+    width: '100px',
+    overflowY: 'scroll',
+    visibility: 'hidden',
+  });
+  document.body.append(probe);
+  document.documentElement.style.setProperty('--scrollbar-width', `${100 - probe.clientWidth}px`);
+  probe.remove();
+}

@@ -18,6 +18,7 @@ export const PAGES: readonly PageRoute[] = [
     access: 'open',
     page: lazy(() => import('./pages/sign-in/reset-password-page.tsx')),
   },
+  { path: '/', access: 'signed-in', page: lazy(() => import('./pages/overview/overview-page.tsx')) },
   { path: '/keys', access: 'signed-in', page: lazy(() => import('./pages/keys/keys-page.tsx')) },
   {
     path: '/playground',
@@ -25,7 +26,16 @@ export const PAGES: readonly PageRoute[] = [
     page: lazy(() => import('./pages/playground/playground-page.tsx')),
   },
   { path: '/models', access: 'signed-in', page: lazy(() => import('./pages/models/models-page.tsx')) },
-  { path: '/docs', access: 'signed-in', page: lazy(() => import('./pages/docs/docs-page.tsx')) },
+  {
+    path: '/docs/guide/:page?',
+    access: 'signed-in',
+    page: lazy(() => import('./pages/docs/guide-page.tsx')),
+  },
+  {
+    path: '/docs/:operation?',
+    access: 'signed-in',
+    page: lazy(() => import('./pages/docs/docs-page.tsx')),
+  },
   { path: '/usage', access: 'signed-in', page: lazy(() => import('./pages/usage/usage-page.tsx')) },
   {
     // One route with and without an open request keeps the list mounted behind the receipt.

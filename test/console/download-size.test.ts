@@ -24,9 +24,9 @@ describe('the first page', WITH_BROWSER, () => {
   test('loads at most 200 KB of compressed scripts and styles', async () => {
     await using first = await browser.visit(service.url);
     await setUp(first.context, service);
-    for (const path of ['/sign-in', '/keys']) {
+    for (const path of ['/sign-in', '/', '/keys']) {
       await using visitor = await browser.visit(service.url);
-      if (path === '/keys') await visitor.context.addCookies(await first.context.cookies());
+      if (path !== '/sign-in') await visitor.context.addCookies(await first.context.cookies());
       const sizes: Promise<[path: string, bytes: number]>[] = [];
       visitor.page.on('requestfinished', (request) => {
         const { pathname } = new URL(request.url());

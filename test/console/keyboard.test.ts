@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { until } from '../harness.ts';
-import { WITH_BROWSER } from './browser.ts';
+import { MODEL, until } from '../harness.ts';
+import { axe, WITH_BROWSER } from './browser.ts';
 import { newKey, openStage, type Stage } from './stage.ts';
 
 /** More tab stops than any page has. */
@@ -38,7 +38,16 @@ describe('keyboard use', WITH_BROWSER, () => {
     assert.match((await stop(page)).what, /Create key/);
   });
 
-  for (const path of ['/keys', '/usage', '/requests', '/playground', '/models', '/members', '/settings']) {
+  for (const path of [
+    '/',
+    '/keys',
+    '/usage',
+    '/requests',
+    '/playground',
+    '/models',
+    '/members',
+    '/settings',
+  ]) {
     test(`every tab stop on ${path} is reachable and has a visible focus`, async () => {
       await page.goto(path);
       await page.getByRole('heading', { level: 1 }).waitFor();
@@ -58,6 +67,66 @@ describe('keyboard use', WITH_BROWSER, () => {
       );
     });
   }
+
+  test('Ctrl+K opens the command menu, which finds pages, models and endpoints', async () => {
+    await page.goto('/keys');
+    await page.getByRole('row', { name: /app/ }).waitFor();
+    const menu = page.getByRole('dialog', { name: 'Command menu' });
+    for (const [typed, path] of [
+      ['usage', '/usage'],
+      ['revoke key', '/docs/revokeKey'],
+      ['plans limits', '/docs/guide/limits'],
+      [MODEL, '/playground'],
+    ]) {
+      await page.keyboard.press('Control+k');
+      await menu.getByRole('combobox').fill(typed ?? '');
+      await menu.getByRole('option').first().waitFor();
+      await page.keyboard.press('Enter');
+      await menu.waitFor({ state: 'hidden' });
+      await page.waitForURL(({ pathname }) => pathname === path);
+    }
+    await page.keyboard.press('Control+k');
+    await menu.getByRole('combobox').fill('no such thing');
+    await menu.getByText('No matches').waitFor();
+    assert.deepEqual(await axe(page), []);
+    await page.keyboard.press('Escape');
+    await menu.waitFor({ state: 'hidden' });
+  });
+
+  test('/ focuses the search of the page, or opens the command menu; neither while typing', async () => {
+    await page.goto('/requests');
+    const search = page.getByRole('main').getByRole('searchbox');
+    await search.waitFor();
+    await page.keyboard.press('/');
+    await until(() => page.evaluate<boolean>(`document.activeElement.matches('[type="search"]')`));
+    await page.keyboard.press('/');
+    assert.equal(await search.inputValue(), '/');
+    await page.goto('/settings');
+    await page.getByRole('heading', { level: 1 }).waitFor();
+    await page.keyboard.press('/');
+    await page.getByRole('dialog', { name: 'Command menu' }).waitFor();
+    await page.keyboard.press('Escape');
+  });
+
+  test('? shows the shortcuts, and single keys can be turned off', async () => {
+    await page.goto('/keys');
+    await page.getByRole('row', { name: /app/ }).waitFor();
+    await page.keyboard.press('?');
+    const help = page.getByRole('dialog', { name: 'Keyboard shortcuts' });
+    await help.getByText('Open the command menu', { exact: true }).waitFor();
+    assert.deepEqual(await axe(page), []);
+    await help.getByRole('switch', { name: 'Single-key shortcuts' }).click();
+    await page.keyboard.press('Escape');
+    await help.waitFor({ state: 'hidden' });
+    await page.keyboard.press('?');
+    await page.keyboard.press('Control+k');
+    const menu = page.getByRole('dialog', { name: 'Command menu' });
+    await menu.getByRole('combobox').fill('keyboard');
+    await page.keyboard.press('Enter');
+    await help.getByRole('switch', { name: 'Single-key shortcuts' }).click();
+    await page.keyboard.press('Escape');
+    await help.waitFor({ state: 'hidden' });
+  });
 
   test('a dialog traps the focus, closes with Escape and restores the focus', async () => {
     await page.goto('/keys');

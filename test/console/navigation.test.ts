@@ -1,6 +1,7 @@
 /** Navigation: back, forward, reload, shared links, sign-in redirects and error pages. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { until } from '../harness.ts';
 import { WITH_BROWSER } from './browser.ts';
 import { openStage, signInOn, type Stage } from './stage.ts';
 
@@ -18,6 +19,15 @@ describe('navigation', WITH_BROWSER, () => {
     await signInOn(visitor.page);
     await visitor.page.waitForURL('**/requests?status=failed&range=7d');
     await visitor.page.getByRole('heading', { name: 'Requests', level: 1 }).waitFor();
+  });
+
+  test('without email, the sign-in page names the command that resets a password', async () => {
+    await using visitor = await stage.stranger();
+    await visitor.page.goto('/sign-in');
+    await visitor.page.getByRole('button', { name: 'Forgot password?' }).click();
+    await visitor.page.getByText('npx sluice people password-link').waitFor();
+    await visitor.page.getByRole('button', { name: 'Back to sign-in' }).click();
+    await visitor.page.getByLabel('Email').waitFor();
   });
 
   test('sign-in never redirects to another site', async () => {
@@ -57,12 +67,100 @@ describe('navigation', WITH_BROWSER, () => {
     await heading('Usage').waitFor();
   });
 
-  test('the home page is the keys page, and unknown paths show an error page', async () => {
+  test('the home page is the overview, and unknown paths show an error page', async () => {
     const { page } = stage.operator;
     await page.goto('/');
-    await page.waitForURL('**/keys');
+    await page.getByRole('heading', { name: 'Overview', level: 1 }).waitFor();
+    await page.getByRole('region', { name: 'Health' }).getByRole('link', { name: 'View health' }).waitFor();
+    await page.getByText('Today (UTC)').waitFor();
+    await page.getByRole('link', { name: 'Create key' }).waitFor();
     await page.goto('/nothing/of/the/kind');
     await page.getByText('This page does not exist').waitFor();
+  });
+
+  test('the title of every page has the same left edge', async () => {
+    const { page } = stage.operator;
+    const edges = new Map<string, number>();
+    for (const path of [
+      '/',
+      '/keys',
+      '/playground',
+      '/models',
+      '/docs',
+      '/requests',
+      '/settings',
+      '/operator/load',
+    ]) {
+      await page.goto(path);
+      await until(async () => {
+        // Null while the page replaces its placeholder.
+        const box = await page.getByRole('heading', { level: 1 }).boundingBox();
+        if (box !== null) edges.set(path, box.x);
+        return box !== null;
+      });
+    }
+    assert.equal(new Set(edges.values()).size, 1, JSON.stringify([...edges]));
+  });
+
+  test('a drawer covers the full height and reaches the right edge of the window', async () => {
+    const { page } = stage.operator;
+    await page.goto('/docs/createKey?try=1');
+    const drawer = page.getByRole('dialog', { name: 'Create key' });
+    await drawer.waitFor();
+    const size = page.viewportSize();
+    await until(async () => {
+      const box = await drawer.boundingBox();
+      return box !== null && box.y === 0 && box.height === size?.height && box.x + box.width === size.width;
+    });
+    await page.keyboard.press('Escape');
+    await drawer.waitFor({ state: 'hidden' });
+  });
+
+  test('every operation has a page with a title and its full URL', async () => {
+    const { page } = stage.operator;
+    await page.goto('/docs');
+    await page.getByRole('main').getByRole('link', { name: 'Create chat completion' }).last().click();
+    await page.waitForURL('**/docs/createChatCompletion');
+    await page.getByRole('heading', { name: 'Create chat completion', level: 1 }).waitFor();
+    await page.getByText(`${stage.service.url}/v1/chat/completions`, { exact: true }).waitFor();
+    const code = page.getByRole('region', { name: 'Example in curl' });
+    await code.locator('.code-string').first().waitFor();
+    const isCut = `(() => {
+      const { scrollWidth, clientWidth } = document.querySelector('[aria-label="Example in curl"]');
+      return scrollWidth > clientWidth;
+    })()`;
+    assert.equal(await page.evaluate<boolean>(isCut), false);
+    await page.getByRole('navigation', { name: 'Breadcrumb' }).getByRole('link').click();
+    await page.waitForURL('**/docs');
+    await page.goto('/keys');
+    await page.goto('/docs#createKey');
+    await page.waitForURL('**/docs/createKey');
+    await page.goto('/docs/noSuchOperation');
+    await page.getByText('This operation does not exist').waitFor();
+  });
+
+  test('the guides are pages of the console, and their links stay in it', async () => {
+    const { page } = stage.operator;
+    await page.goto('/operator/plans');
+    await page.getByRole('main').getByRole('link', { name: 'Plans and limits' }).first().click();
+    await page.waitForURL('**/docs/guide/limits');
+    await page.getByRole('heading', { name: 'Plans and limits', level: 1 }).waitFor();
+    await page.locator('.guide').getByRole('link').first().waitFor();
+    await page.goto('/docs/guide/console');
+    await page.locator('.guide').getByRole('link', { name: 'Sign-in' }).click();
+    await page.getByRole('heading', { name: 'Sign-in', level: 1 }).waitFor();
+    await page.goto('/docs/guide/no-such-guide');
+    await page.getByText('This guide does not exist').waitFor();
+  });
+
+  test('an account page has a breadcrumb to the accounts', async () => {
+    const { page } = stage.operator;
+    await page.goto('/operator/accounts/default');
+    await page
+      .getByRole('navigation', { name: 'Breadcrumb' })
+      .getByRole('link', { name: 'Accounts' })
+      .click();
+    await page.waitForURL('**/operator/accounts');
   });
 
   test('signing out leads to the sign-in page, and back navigation shows no data', async () => {
@@ -70,7 +168,7 @@ describe('navigation', WITH_BROWSER, () => {
     const { page } = visitor;
     await page.goto('/sign-in');
     await signInOn(page);
-    await page.waitForURL('**/keys');
+    await page.waitForURL(({ pathname }) => pathname === '/');
     await page.getByRole('button', { name: /Zoë/ }).click();
     await page.getByRole('menuitem', { name: 'Sign out' }).click();
     await page.waitForURL('**/sign-in');

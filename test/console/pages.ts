@@ -20,9 +20,11 @@ export const PAGES: readonly ConsolePage[] = [
   { name: 'sign-in', path: '/sign-in', by: 'signed-out' },
   { name: 'reset-password', path: '/reset-password', by: 'signed-out' },
   { name: 'invitation', path: '/invitation', by: 'signed-out' },
+  { name: 'overview-empty', path: '/', by: 'new-operator' },
   { name: 'keys-empty', path: '/keys', by: 'new-operator' },
   { name: 'usage-empty', path: '/usage', by: 'new-operator' },
   { name: 'requests-empty', path: '/requests', by: 'new-operator' },
+  { name: 'overview', path: '/', by: 'operator' },
   { name: 'keys', path: '/keys', by: 'operator' },
   { name: 'keys-create', path: '/keys?create=1', by: 'operator' },
   { name: 'key', path: '/keys', by: 'operator', into: firstLinkOfTable },
@@ -31,6 +33,7 @@ export const PAGES: readonly ConsolePage[] = [
   { name: 'requests', path: '/requests', by: 'operator' },
   { name: 'receipt', path: '/requests', by: 'operator', into: firstLinkOfTable },
   { name: 'playground', path: '/playground', by: 'operator' },
+  { name: 'playground-compare', path: '/playground', by: 'operator', into: compare },
   { name: 'models', path: '/models', by: 'operator' },
   { name: 'members', path: '/members', by: 'operator' },
   { name: 'operator-accounts', path: '/operator/accounts', by: 'operator' },
@@ -46,6 +49,11 @@ export const PAGES: readonly ConsolePage[] = [
   { name: 'settings-sessions', path: '/settings?tab=sessions', by: 'operator' },
   { name: 'settings-appearance', path: '/settings?tab=appearance', by: 'operator' },
   { name: 'docs', path: '/docs', by: 'operator' },
+  { name: 'docs-operation', path: '/docs/createChatCompletion', by: 'operator' },
+  { name: 'docs-try', path: '/docs/createKey?try=1', by: 'operator' },
+  { name: 'guide', path: '/docs/guide/limits', by: 'operator' },
+  { name: 'command-menu', path: '/models', by: 'operator', into: (page) => page.keyboard.press('Control+k') },
+  { name: 'shortcuts', path: '/models', by: 'operator', into: (page) => page.keyboard.press('?') },
   { name: 'not-found', path: '/no-such-page', by: 'operator' },
 ];
 
@@ -75,6 +83,10 @@ async function askToRevoke(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Actions for production-api' }).click();
   await page.getByRole('menuitem', { name: 'Revoke' }).click();
   await page.getByRole('alertdialog').waitFor();
+}
+
+async function compare(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Compare' }).click();
 }
 
 async function firstLinkOfTable(page: Page): Promise<void> {

@@ -76,7 +76,7 @@ export function Dialog({
           >
             {children}
           </div>
-          {actions !== undefined && (
+          {Boolean(actions) && (
             <footer className="flex flex-wrap justify-end gap-2 border-t border-line px-5 py-4 sm:px-6">
               {actions}
             </footer>

@@ -1,4 +1,5 @@
 import { Menu as Base } from '@base-ui/react/menu';
+import { Check } from 'lucide-react';
 import type { ReactElement, ReactNode } from 'react';
 import { classNames } from './class-names.ts';
 import { POPUP } from './popup.ts';
@@ -64,4 +65,36 @@ export function MenuItem({
 /** A line between groups of entries. */
 export function MenuSeparator() {
   return <Base.Separator className="mx-1 my-1 h-px bg-line" />;
+}
+
+/** Entries of which one is chosen, below a label. */
+export function MenuChoices({
+  label,
+  value,
+  choices,
+  onChange,
+}: {
+  label: string;
+  value: string;
+  choices: readonly { value: string; label: string }[];
+  onChange: (value: string) => void;
+}) {
+  return (
+    <Base.RadioGroup value={value} onValueChange={(chosen: string) => onChange(chosen)}>
+      <Base.GroupLabel className="px-2.5 py-1.5 text-2xs font-medium text-ink-3">{label}</Base.GroupLabel>
+      {choices.map((choice) => (
+        <Base.RadioItem
+          key={choice.value}
+          value={choice.value}
+          closeOnClick
+          className="flex cursor-default items-center gap-2.5 rounded-md px-2.5 py-1.5 text-sm outline-none select-none data-highlighted:bg-hover"
+        >
+          <span className="min-w-0 flex-1 truncate">{choice.label}</span>
+          <Base.RadioItemIndicator>
+            <Check className="size-3.5 text-accent" aria-hidden="true" />
+          </Base.RadioItemIndicator>
+        </Base.RadioItem>
+      ))}
+    </Base.RadioGroup>
+  );
 }

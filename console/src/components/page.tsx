@@ -1,7 +1,10 @@
 import { useEffect, type ReactNode } from 'react';
+import { Link } from '../shell/link.tsx';
 
 interface PageProps {
   title: string;
+  /** The page above, shown as a breadcrumb. */
+  parent?: { label: string; to: string };
   /** One line below the title. */
   hint?: ReactNode;
   actions?: ReactNode;
@@ -12,15 +15,15 @@ interface PageProps {
   children: ReactNode;
 }
 
-/** A page with a heading. Sets the document title. */
-export function Page({ title, hint, actions, wide = false, fill = false, children }: PageProps) {
+/** A page with a heading at the same left edge on every page. Sets the document title. */
+export function Page({ title, parent, hint, actions, wide = false, fill = false, children }: PageProps) {
   useEffect(() => {
     document.title = `${title} · Sluice`;
   }, [title]);
   if (fill) {
     return (
       <div data-fill="" className="flex h-[calc(100dvh-3.5rem)] min-h-96 flex-col lg:h-dvh">
-        <header className="flex min-h-14 flex-wrap items-center gap-x-4 gap-y-2 border-b border-line bg-surface px-4 py-2 sm:px-6">
+        <header className="flex min-h-14 flex-wrap items-center gap-x-4 gap-y-2 border-b border-line bg-surface px-4 py-2 sm:px-6 lg:px-8">
           <h1 className="text-base font-semibold tracking-tight text-ink">{title}</h1>
           {actions}
         </header>
@@ -29,12 +32,21 @@ export function Page({ title, hint, actions, wide = false, fill = false, childre
     );
   }
   return (
-    <div
-      className={`mx-auto w-full px-4 py-6 sm:px-6 lg:px-8 lg:py-8 ${wide ? 'max-w-[100rem]' : 'max-w-6xl'}`}
-    >
+    <div className={`w-full px-4 py-6 sm:px-6 lg:px-8 lg:py-8 ${wide ? 'max-w-[100rem]' : 'max-w-6xl'}`}>
       <header className="mb-6 flex flex-wrap items-end justify-between gap-x-6 gap-y-3">
         <div className="min-w-0">
-          <h1 className="text-xl font-semibold tracking-tight text-ink">{title}</h1>
+          {parent !== undefined && (
+            <nav aria-label="Breadcrumb" className="mb-1 text-xs text-ink-3">
+              <Link to={parent.to} className="rounded underline-offset-2 hover:text-ink hover:underline">
+                {parent.label}
+              </Link>
+              <span aria-hidden="true" className="mx-1.5">
+                /
+              </span>
+              <span aria-current="page">{title}</span>
+            </nav>
+          )}
+          <h1 className="text-xl font-semibold tracking-tight wrap-anywhere text-ink">{title}</h1>
           {hint !== undefined && <p className="mt-1 max-w-2xl text-sm text-ink-3">{hint}</p>}
         </div>
         {actions !== undefined && <div className="flex flex-wrap items-center gap-2">{actions}</div>}

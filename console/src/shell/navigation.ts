@@ -3,10 +3,12 @@ import {
   BookOpen,
   Boxes,
   ChartColumn,
+  CodeXml,
   Cpu,
   Gauge,
   HeartPulse,
   KeyRound,
+  LayoutDashboard,
   Layers,
   ListTree,
   ScrollText,
@@ -28,16 +30,25 @@ interface Group {
   entries: readonly Entry[];
 }
 
+/** Returns the entry of the sidebar that a path belongs to: the one with the longest matching path. */
+export function currentEntry(path: string): Entry | undefined {
+  return NAVIGATION.flatMap(({ entries }) => entries)
+    .filter((entry) => path === entry.path || (entry.path !== '/' && path.startsWith(`${entry.path}/`)))
+    .toSorted((a, b) => b.path.length - a.path.length)[0];
+}
+
 /** Entries of the sidebar, in order. */
 export const NAVIGATION: readonly Group[] = [
   {
     label: null,
     operator: false,
     entries: [
+      { path: '/', label: 'Overview', icon: LayoutDashboard },
       { path: '/keys', label: 'API keys', icon: KeyRound },
       { path: '/playground', label: 'Playground', icon: SquareTerminal },
       { path: '/models', label: 'Models', icon: Boxes },
-      { path: '/docs', label: 'API reference', icon: BookOpen },
+      { path: '/docs', label: 'API reference', icon: CodeXml },
+      { path: '/docs/guide', label: 'Guides', icon: BookOpen },
     ],
   },
   {

@@ -1,13 +1,15 @@
 import { Dialog } from '@base-ui/react/dialog';
-import { Menu as MenuIcon, X } from 'lucide-react';
-import { useEffect, useRef, type ReactNode, type RefObject } from 'react';
+import { Menu as MenuIcon, Search, X } from 'lucide-react';
+import { useEffect, useRef, useState, type ReactNode, type RefObject } from 'react';
 import { useLocation } from 'wouter';
 import { AccountSwitch } from './account-switch.tsx';
 import { Link } from './link.tsx';
 import { Logo } from './logo.tsx';
-import { NAVIGATION } from './navigation.ts';
-import { UserMenu } from './user-menu.tsx';
+import { Keys } from './keys.tsx';
+import { currentEntry, NAVIGATION } from './navigation.ts';
 import { useSession } from './session.tsx';
+import { Shortcuts } from './shortcuts.tsx';
+import { UserMenu } from './user-menu.tsx';
 
 /** The layout of every signed-in page: sidebar, top bar and content. */
 export function Shell({ children }: { children: ReactNode }) {
@@ -22,11 +24,17 @@ export function Shell({ children }: { children: ReactNode }) {
       >
         Skip to main content
       </a>
-      <aside className="sticky top-0 hidden h-dvh flex-col border-r border-line bg-surface lg:flex">
-        <Side />
-      </aside>
-      {/* The key closes the menu on navigation. */}
-      <TopBar key={path} />
+      <Shortcuts>
+        {(openCommands) => (
+          <>
+            <aside className="sticky top-0 hidden h-dvh flex-col border-r border-line bg-surface lg:flex">
+              <Side onSearch={openCommands} />
+            </aside>
+            {/* The key closes the menu on navigation. */}
+            <TopBar key={path} onSearch={openCommands} />
+          </>
+        )}
+      </Shortcuts>
       <main ref={main} id="main" tabIndex={-1} className="min-w-0 outline-none">
         {children}
       </main>
@@ -59,41 +67,63 @@ function useResetScrollAndFocus(main: RefObject<HTMLElement | null>, path: strin
   }, [main, page]);
 }
 
-/** The top bar of narrow windows: the logo, and a button that opens the sidebar. */
-function TopBar() {
+interface SearchProps {
+  /** Opens the command menu. */
+  onSearch: () => void;
+}
+
+/** The top bar of narrow windows: the logo, search, and a button that opens the sidebar. */
+function TopBar({ onSearch }: SearchProps) {
+  const [open, setOpen] = useState(false);
   return (
     <header className="sticky top-0 z-30 flex h-14 items-center justify-between border-b border-line bg-surface px-4 lg:hidden">
       <Link to="/" className="flex items-center gap-2.5 text-[0.9375rem] font-semibold tracking-tight">
         <Logo /> Sluice
       </Link>
-      <Dialog.Root>
-        <Dialog.Trigger
-          aria-label="Menu"
+      <div className="flex items-center gap-1">
+        <button
+          type="button"
+          aria-label="Search"
+          onClick={onSearch}
           className="inline-flex size-9 items-center justify-center rounded-md text-ink-2 hover:bg-hover"
         >
-          <MenuIcon className="size-5" aria-hidden="true" />
-        </Dialog.Trigger>
-        <Dialog.Portal>
-          <Dialog.Backdrop className="fixed inset-0 z-40 bg-backdrop" />
-          <Dialog.Popup className="fixed inset-y-0 left-0 z-40 flex w-72 max-w-[85vw] flex-col border-r border-line bg-surface outline-none">
-            <Dialog.Title className="sr-only">Menu</Dialog.Title>
-            <Dialog.Close
-              aria-label="Close"
-              className="absolute top-3 right-3 inline-flex size-8 items-center justify-center rounded-md text-ink-3 hover:bg-hover"
-            >
-              <X className="size-4" aria-hidden="true" />
-            </Dialog.Close>
-            <Side />
-          </Dialog.Popup>
-        </Dialog.Portal>
-      </Dialog.Root>
+          <Search className="size-5" aria-hidden="true" />
+        </button>
+        <Dialog.Root open={open} onOpenChange={setOpen}>
+          <Dialog.Trigger
+            aria-label="Menu"
+            className="inline-flex size-9 items-center justify-center rounded-md text-ink-2 hover:bg-hover"
+          >
+            <MenuIcon className="size-5" aria-hidden="true" />
+          </Dialog.Trigger>
+          <Dialog.Portal>
+            <Dialog.Backdrop className="fixed inset-0 z-40 bg-backdrop" />
+            <Dialog.Popup className="fixed inset-y-0 left-0 z-40 flex w-72 max-w-[85vw] flex-col border-r border-line bg-surface outline-none">
+              <Dialog.Title className="sr-only">Menu</Dialog.Title>
+              <Dialog.Close
+                aria-label="Close"
+                className="absolute top-3 right-3 inline-flex size-8 items-center justify-center rounded-md text-ink-3 hover:bg-hover"
+              >
+                <X className="size-4" aria-hidden="true" />
+              </Dialog.Close>
+              <Side
+                onSearch={() => {
+                  setOpen(false);
+                  onSearch();
+                }}
+              />
+            </Dialog.Popup>
+          </Dialog.Portal>
+        </Dialog.Root>
+      </div>
     </header>
   );
 }
 
-function Side() {
+function Side({ onSearch }: SearchProps) {
   const { person } = useSession();
   const [path] = useLocation();
+  const current = currentEntry(path);
   const groups = NAVIGATION.filter(({ operator }) => !operator || person.operator);
   return (
     <>
@@ -105,8 +135,19 @@ function Side() {
           <Logo /> Sluice
         </Link>
       </div>
-      <div className="px-3 pb-2">
+      <div className="space-y-2 px-3 pb-2">
         <AccountSwitch />
+        <button
+          type="button"
+          onClick={onSearch}
+          className="flex h-8 w-full items-center gap-2.5 rounded-md px-2 text-sm text-ink-2 transition-colors hover:bg-hover hover:text-ink"
+        >
+          <Search className="size-4 shrink-0 text-ink-3" aria-hidden="true" />
+          <span className="mr-auto">Search</span>
+          <span className="hidden pointer-fine:block" aria-hidden="true">
+            <Keys keys="Mod K" />
+          </span>
+        </button>
       </div>
       <nav aria-label="Pages" className="flex-1 overflow-y-auto px-3 py-2">
         {groups.map(({ label, entries }) => (
@@ -116,7 +157,7 @@ function Side() {
             )}
             <ul className="space-y-0.5">
               {entries.map((entry) => {
-                const here = path === entry.path || path.startsWith(`${entry.path}/`);
+                const here = entry === current;
                 return (
                   <li key={entry.path}>
                     <Link

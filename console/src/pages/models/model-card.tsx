@@ -56,34 +56,53 @@ export function ModelCard({ model, atMs, onCode }: ModelCardProps) {
           >
             Code
           </Button>
-          <ButtonLink
-            size="small"
-            icon={<SquareTerminal className="size-3.5" aria-hidden="true" />}
-            aria-label={`Try in playground: ${model.id}`}
-            to={`/playground?model=${encodeURIComponent(model.id)}`}
-          >
-            Try in playground
-          </ButtonLink>
+          <TryInPlayground model={model} />
         </span>
       </footer>
     </article>
   );
 }
 
-function Facts({ model }: { model: Model }) {
-  const { pricing, context_length: context, max_completion_tokens: completion } = model;
+/** A link to the playground; disabled while the model is down. */
+function TryInPlayground({ model }: { model: Model }) {
+  const icon = <SquareTerminal className="size-3.5" aria-hidden="true" />;
+  const label = `Try in playground: ${model.id}`;
+  if (model.state === 'down') {
+    return (
+      <Button size="small" icon={icon} aria-label={label} title="The model is down" disabled>
+        Try in playground
+      </Button>
+    );
+  }
   return (
-    <dl className="grid grid-cols-2 gap-x-6 gap-y-3 px-4 py-4 text-sm sm:auto-cols-fr sm:grid-flow-col sm:grid-cols-none sm:grid-rows-2 sm:px-5">
+    <ButtonLink
+      size="small"
+      icon={icon}
+      aria-label={label}
+      to={`/playground?model=${encodeURIComponent(model.id)}`}
+    >
+      Try in playground
+    </ButtonLink>
+  );
+}
+
+function Facts({ model }: { model: Model }) {
+  const { pricing, context_length: context, max_completion_tokens: completion, quantization } = model;
+  const modality = modalityWords(model.modality);
+  return (
+    <dl className="grid grid-cols-2 gap-x-6 gap-y-3 px-4 py-4 text-sm sm:grid-cols-3 sm:px-5">
       <Fact label="Context length" unit="tokens">
         {context === null ? null : whole(context)}
       </Fact>
       <Price label="Prompt" usd={pricing.prompt} />
-      <Fact label="Max completion" unit="tokens">
-        {completion === null ? null : whole(completion)}
-      </Fact>
       <Price label="Completion" usd={pricing.completion} />
-      <Fact label="Modality">{modalityWords(model.modality)}</Fact>
-      <Fact label="Quantization">{model.quantization}</Fact>
+      {completion !== null && completion !== context && (
+        <Fact label="Max completion" unit="tokens">
+          {whole(completion)}
+        </Fact>
+      )}
+      {modality !== null && <Fact label="Modality">{modality}</Fact>}
+      {quantization !== null && <Fact label="Quantization">{quantization}</Fact>}
     </dl>
   );
 }
@@ -113,11 +132,10 @@ function Fact({ label, unit, children }: { label: string; unit?: string; childre
   );
 }
 
-/** Formats a modality such as `text->text`. */
+/** Formats a modality other than plain text, such as `text+image->text`; null: nothing to say. */
 function modalityWords(modality: string | null): string | null {
-  if (modality === null) return null;
-  const [from = '', to = ''] = modality.split('->');
-  return from === to ? `${from.slice(0, 1).toUpperCase()}${from.slice(1)}` : `${from} to ${to}`;
+  if (modality === null || modality === 'text->text') return null;
+  return modality.replace('->', ' to ').replaceAll('+', ', ');
 }
 
 function Load({ model }: { model: Model }) {

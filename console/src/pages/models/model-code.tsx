@@ -30,7 +30,9 @@ export function ModelCode({ model, onClose }: ModelCodeProps) {
       title={model.id}
       hint="Set the environment variable SLUICE_API_KEY to your API key."
       actions={
-        <ButtonLink to={`/playground?model=${encodeURIComponent(model.id)}`}>Try in playground</ButtonLink>
+        model.state !== 'down' && (
+          <ButtonLink to={`/playground?model=${encodeURIComponent(model.id)}`}>Try in playground</ButtonLink>
+        )
       }
     >
       <CodeTabs
@@ -39,7 +41,7 @@ export function ModelCode({ model, onClose }: ModelCodeProps) {
       />
       <p className="mt-4 text-xs text-ink-3">
         No key yet? <TextLink to="/keys?create=1">Create key</TextLink>. For all parameters, see the{' '}
-        <TextLink to="/docs#createChatCompletion">API reference</TextLink>.
+        <TextLink to="/docs/createChatCompletion">API reference</TextLink>.
       </p>
     </Dialog>
   );

@@ -2,7 +2,7 @@ import { Boxes, SearchX } from 'lucide-react';
 import { useState } from 'react';
 import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
-import { Button } from '../../components/button.tsx';
+import { Button, ButtonLink } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
 import { SearchField } from '../../components/search-field.tsx';
@@ -93,8 +93,12 @@ function Waiting() {
 
 function NoModels({ search, onClear }: { search: string; onClear: () => void }) {
   return search === '' ? (
-    <EmptyState icon={Boxes} title="No models configured">
-      An operator can add models to the configuration file and restart the service. See docs/models.md.
+    <EmptyState
+      icon={Boxes}
+      title="No models configured"
+      action={<ButtonLink to="/docs/guide/models">Read how to add models</ButtonLink>}
+    >
+      An operator can add models to the configuration file and restart the service.
     </EmptyState>
   ) : (
     <EmptyState

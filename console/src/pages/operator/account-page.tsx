@@ -18,13 +18,15 @@ import { AccountLimits } from './account-limits.tsx';
 import { AccountUsage } from './account-usage.tsx';
 import { AccountState, PlanName, type Account } from './account-words.tsx';
 
+const PARENT = { label: 'Accounts', to: '/operator/accounts' };
+
 /** One account: status, usage, limits, keys, members and recent changes. */
 export default function AccountPage() {
   const { id } = useParams<{ id: string }>();
   const account = useRead('getAccount', { params: { id } });
   if (account.data !== undefined) return <Account account={account.data} />;
   return (
-    <Page title="Account">
+    <Page title="Account" parent={PARENT}>
       <Card flush>
         {account.error === null ? (
           <SkeletonRows />
@@ -53,6 +55,7 @@ function Account({ account }: { account: Account }) {
   return (
     <Page
       title={account.name}
+      parent={PARENT}
       hint={<Head account={account} defaultPlan={defaultPlan} />}
       actions={
         <>

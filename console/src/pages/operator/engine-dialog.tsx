@@ -12,6 +12,7 @@ import { duration } from '../../format/time.ts';
 import { cacheShare, orUnknown, placeOf, uptimeMs, type Engine } from './engine-columns.tsx';
 import { EngineStatus } from '../../components/engine-status.tsx';
 import { RestartEngine } from './restart-engine.tsx';
+import { TextLink } from '../../shell/link.tsx';
 
 /** The details of one replica; null: closed. */
 export function EngineDialog({ engine, onClose }: { engine: Engine | null; onClose: () => void }) {
@@ -138,7 +139,7 @@ function Readiness({ engine }: { engine: Engine }) {
             {retry === null
               ? 'It is not retried automatically.'
               : `Retrying in ${duration(Math.max(0, retry))}.`}{' '}
-            See docs/troubleshooting.md.
+            See <TextLink to="/docs/guide/troubleshooting">Troubleshooting</TextLink>.
           </p>
         </Notice>
       );

@@ -4,6 +4,7 @@ import { Card } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
 import { EmptyState, ErrorState, SkeletonRows } from '../../components/states.tsx';
 import { Table } from '../../components/table.tsx';
+import { TextLink } from '../../shell/link.tsx';
 import { useQueryState } from '../../shell/query.ts';
 import { engineColumns, keyOfEngine, type Engine } from './engine-columns.tsx';
 import { EngineDialog } from './engine-dialog.tsx';
@@ -29,7 +30,9 @@ export default function EnginesPage() {
           )
         ) : items.length === 0 ? (
           <EmptyState icon={Cpu} title="No models configured">
-            Add models and replicas to the configuration file. See docs/models.md and docs/replicas.md.
+            Add models and replicas to the configuration file. See{' '}
+            <TextLink to="/docs/guide/models">Models</TextLink> and{' '}
+            <TextLink to="/docs/guide/replicas">Replicas</TextLink>.
           </EmptyState>
         ) : (
           <Table

@@ -6,6 +6,7 @@ import { Page } from '../../components/page.tsx';
 import { ErrorState, Notice, SkeletonRows } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { duration } from '../../format/time.ts';
+import { GuideText } from '../docs/guide-text.tsx';
 import { checksOf, type Check } from './health-checks.ts';
 import { Live } from './live.tsx';
 
@@ -60,7 +61,11 @@ function Checks({ checks }: { checks: readonly Check[] }) {
               <h2 className="text-sm font-medium">{check.name}</h2>
               <div className="order-last col-span-2 min-w-0 text-sm text-ink-2 sm:order-none sm:col-span-1">
                 <p className="break-words">{check.what}</p>
-                {check.advice !== null && <p className="mt-1 break-words text-ink-3">{check.advice}</p>}
+                {check.advice !== null && (
+                  <p className="mt-1 break-words text-ink-3">
+                    <GuideText text={check.advice} />
+                  </p>
+                )}
               </div>
               <span>
                 <Badge tone={TONES[check.state]}>{check.word}</Badge>

@@ -65,7 +65,7 @@ export function LoadModels({ everyMs }: { everyMs: number }) {
         )
       ) : models.items.length === 0 ? (
         <EmptyState icon={Boxes} title="No models configured">
-          Add models to the configuration file. See docs/models.md.
+          Add models to the configuration file. See <TextLink to="/docs/guide/models">Models</TextLink>.
         </EmptyState>
       ) : (
         <Table label="Models" columns={COLUMNS} rows={models.items} keyOf={({ id }) => id} />

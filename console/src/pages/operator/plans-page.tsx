@@ -3,6 +3,7 @@ import type { ReactNode } from 'react';
 import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
+import { ButtonLink } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
 import { EmptyState, ErrorState, Notice, Skeleton } from '../../components/states.tsx';
@@ -23,7 +24,8 @@ export default function PlansPage() {
       hint={
         <>
           Limits on the combined usage of all keys of an account. Set them under <Mono>plans</Mono> in the
-          configuration file; changes take effect immediately. See docs/limits.md.
+          configuration file; changes take effect immediately. See{' '}
+          <TextLink to="/docs/guide/limits">Plans and limits</TextLink>.
         </>
       }
     >
@@ -37,7 +39,14 @@ export default function PlansPage() {
         </Card>
       ) : all.length === 0 ? (
         <Card>
-          <EmptyState icon={Gauge} title="No plans configured" />
+          <EmptyState
+            icon={Gauge}
+            title="No plans configured"
+            action={<ButtonLink to="/docs/guide/limits">Read how to add plans</ButtonLink>}
+          >
+            Without a plan, an account has no limits. Add plans to the configuration file to limit requests,
+            tokens and cost.
+          </EmptyState>
         </Card>
       ) : (
         <div className="space-y-4">
@@ -65,7 +74,7 @@ function PlanCard({ plan, limits }: { plan: Plan; limits: Limits }) {
       {Object.entries(models).map(([model, own]) => (
         <section key={model} className="mt-4 border-t border-line pt-4">
           <h3 className="mb-2 truncate text-xs font-medium text-ink-2" title={model}>
-            For {model}
+            Limits for {model}
           </h3>
           <LimitList limits={own} />
         </section>

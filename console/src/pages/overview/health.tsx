@@ -1,0 +1,101 @@
+import { CircleAlert, CircleCheck, TriangleAlert } from 'lucide-react';
+import type { ReactNode } from 'react';
+import type { ItemOf } from '../../api/client.ts';
+import { useRead } from '../../api/queries.ts';
+import { ButtonLink } from '../../components/button.tsx';
+import { Skeleton } from '../../components/states.tsx';
+import { checksOf } from '../operator/health-checks.ts';
+
+type Model = ItemOf<'listServedModels'>;
+
+const EVERY_MS = 10_000;
+
+type Level = 'healthy' | 'warning' | 'unhealthy' | 'loading';
+
+/** The health of the service in one line, for operators. */
+export function Health({ models }: { models: readonly Model[] | undefined }) {
+  const health = useRead('readHealth', undefined, { everyMs: EVERY_MS });
+  if (health.data === undefined) {
+    return health.error === null ? (
+      <Line level="loading" title="Checking health" />
+    ) : (
+      <Line level="unhealthy" title="Health unknown">
+        {health.error.message}
+      </Line>
+    );
+  }
+  const checks = checksOf(health.data, models);
+  const failed = checks.filter(({ state }) => state === 'unhealthy');
+  const warned = checks.filter(({ state }) => state === 'warning');
+  const shown = failed.length > 0 ? failed : warned;
+  const level = failed.length > 0 ? 'unhealthy' : warned.length > 0 ? 'warning' : 'healthy';
+  return (
+    <Line
+      level={level}
+      title={
+        level === 'healthy' ? 'All checks are healthy' : level === 'warning' ? 'Needs attention' : 'Unhealthy'
+      }
+      action={
+        <ButtonLink size="small" to="/operator/health">
+          View health
+        </ButtonLink>
+      }
+    >
+      {shown.length === 0
+        ? `Database, ledger, limits and ${models === undefined ? 'disk' : 'models'}`
+        : shown.map(({ name, word }) => `${name}: ${word.toLowerCase()}`).join('; ')}
+    </Line>
+  );
+}
+
+/** Whether models are available, for users who cannot see the health of the service. */
+export function ModelsHealth({ models }: { models: readonly Model[] | undefined }) {
+  if (models === undefined) return <Line level="loading" title="Checking models" />;
+  const unready = models.filter(({ state }) => state !== 'ready');
+  if (models.length === 0) return <Line level="warning" title="No models configured" />;
+  if (unready.length === 0) return <Line level="healthy" title="All models are ready" />;
+  return (
+    <Line
+      level={unready.length < models.length ? 'warning' : 'unhealthy'}
+      title={unready.length < models.length ? 'Some models are not ready' : 'No model is ready'}
+    >
+      {unready.map(({ id, state }) => `${id} is ${state}`).join('; ')}
+    </Line>
+  );
+}
+
+const LOOKS = {
+  healthy: { tone: 'text-good', icon: CircleCheck },
+  warning: { tone: 'text-warn', icon: TriangleAlert },
+  unhealthy: { tone: 'text-bad', icon: CircleAlert },
+  loading: { tone: 'text-ink-3', icon: CircleCheck },
+};
+
+function Line({
+  level,
+  title,
+  action,
+  children,
+}: {
+  level: Level;
+  title: string;
+  action?: ReactNode;
+  children?: ReactNode;
+}) {
+  const { tone, icon: Icon } = LOOKS[level];
+  return (
+    <section
+      aria-label="Health"
+      className="flex flex-wrap items-center gap-x-3 gap-y-2 rounded-xl border border-line bg-surface px-4 py-3 text-sm sm:px-5"
+    >
+      <Icon className={`size-5 shrink-0 ${tone}`} aria-hidden="true" />
+      <p className="min-w-0 flex-1 basis-52 break-words">
+        <span className="mr-2 font-semibold">{title}</span>
+        <span className="text-ink-3">
+          {level === 'loading' ? <Skeleton className="h-4 w-40" /> : children}
+        </span>
+      </p>
+      {action}
+    </section>
+  );
+}

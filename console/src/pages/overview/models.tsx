@@ -1,0 +1,57 @@
+import { Boxes } from 'lucide-react';
+import type { ApiError, ResponseOf } from '../../api/client.ts';
+import { EngineStatus } from '../../components/engine-status.tsx';
+import { EmptyState, ErrorState, SkeletonRows } from '../../components/states.tsx';
+import { whole } from '../../format/number.ts';
+import { Link } from '../../shell/link.tsx';
+
+interface ModelsProps {
+  models: {
+    data: ResponseOf<'listServedModels'> | undefined;
+    error: ApiError | null;
+    refetch: () => unknown;
+  };
+}
+
+/** Number of models shown. */
+const SHOWN = 8;
+
+/** The first models with their status and current requests. */
+export function Models({ models: { data, error, refetch } }: ModelsProps) {
+  if (data === undefined) {
+    return error === null ? (
+      <SkeletonRows rows={3} />
+    ) : (
+      <ErrorState error={error} retry={() => void refetch()} />
+    );
+  }
+  if (data.data.length === 0) {
+    return (
+      <EmptyState icon={Boxes} title="No models configured">
+        An operator can add models to the configuration file.
+      </EmptyState>
+    );
+  }
+  return (
+    <ul className="divide-y divide-line">
+      {data.data.slice(0, SHOWN).map((model) => (
+        <li key={model.id} className="flex items-center justify-between gap-4 px-4 py-3 text-sm sm:px-5">
+          <span className="min-w-0">
+            <Link
+              to={`/models?q=${encodeURIComponent(model.id)}`}
+              className="block truncate font-medium underline-offset-2 hover:underline"
+            >
+              {model.id}
+            </Link>
+            <span className="block text-xs text-ink-3 tabular-nums">
+              {whole(model.in_flight)} in flight, {whole(model.waiting)} waiting
+            </span>
+          </span>
+          <span className="shrink-0 text-xs">
+            <EngineStatus engine={model} />
+          </span>
+        </li>
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,184 @@
+import { Autocomplete } from '@base-ui/react/autocomplete';
+import { Dialog } from '@base-ui/react/dialog';
+import { Search } from 'lucide-react';
+import { useMemo } from 'react';
+import { useLocation } from 'wouter';
+import { useDocument } from '../api/document-query.ts';
+import { useAction, useRead } from '../api/queries.ts';
+import { GUIDE } from '../pages/docs/guide-pages.ts';
+import { groupsOf } from '../pages/docs/operations.ts';
+import { titleOf } from '../pages/docs/titles.ts';
+import { useAccount, useHrefWithAccount } from './account.ts';
+import { useAccountChoices } from './account-switch.tsx';
+import { useAppearance } from './appearance.ts';
+import { matchesCommand, type Command, type CommandGroup } from './commands.ts';
+import { Keys } from './keys.tsx';
+import { NAVIGATION } from './navigation.ts';
+import { useSession } from './session.tsx';
+
+interface CommandPaletteProps {
+  onClose: () => void;
+  /** Shows the keyboard shortcuts instead. */
+  onShortcuts: () => void;
+}
+
+/** The command menu: pages, actions, accounts, models, API operations and guides, filtered as the user types. */
+export default function CommandPalette({ onClose, onShortcuts }: CommandPaletteProps) {
+  const groups = useCommands(onShortcuts);
+  return (
+    <Dialog.Root open onOpenChange={(isOpen) => !isOpen && onClose()}>
+      <Dialog.Portal>
+        <Dialog.Backdrop className="fixed inset-0 z-40 bg-backdrop" />
+        <Dialog.Popup
+          aria-label="Command menu"
+          className="fixed inset-x-4 top-[min(14vh,8rem)] z-40 mx-auto flex max-h-[min(32rem,72dvh)] max-w-xl flex-col overflow-hidden rounded-xl border border-line bg-raised shadow-popup outline-none"
+        >
+          <Autocomplete.Root
+            open
+            inline
+            items={groups}
+            autoHighlight="always"
+            keepHighlight
+            filter={matchesCommand}
+            itemToStringValue={({ label }) => label}
+          >
+            <div className="flex items-center gap-3 border-b border-line px-4">
+              <Search className="size-4 shrink-0 text-ink-3" aria-hidden="true" />
+              <Autocomplete.Input
+                aria-label="Search pages and commands"
+                placeholder="Search pages, models, endpoints and guides"
+                className="h-12 min-w-0 flex-1 bg-transparent text-sm outline-none placeholder:text-ink-3"
+              />
+              <Dialog.Close className="rounded">
+                <span className="sr-only">Close </span>
+                <Keys keys="Esc" />
+              </Dialog.Close>
+            </div>
+            <Autocomplete.Empty>
+              <p className="px-4 py-8 text-center text-sm text-ink-3 empty:hidden">
+                No matches. Try a page, a model, an endpoint or a topic.
+              </p>
+            </Autocomplete.Empty>
+            <Autocomplete.List className="min-h-0 flex-1 overflow-y-auto overscroll-contain p-1.5 empty:hidden">
+              {(group: CommandGroup) => (
+                <Autocomplete.Group key={group.label} items={group.items} className="not-last:mb-1.5">
+                  <Autocomplete.GroupLabel className="px-2.5 py-1 text-2xs font-medium text-ink-3">
+                    {group.label}
+                  </Autocomplete.GroupLabel>
+                  <Autocomplete.Collection>
+                    {(command: Command) => (
+                      <Autocomplete.Item
+                        key={command.value}
+                        value={command}
+                        onClick={() => {
+                          onClose();
+                          command.run();
+                        }}
+                        className="flex min-h-9 cursor-default items-center justify-between gap-4 rounded-md px-2.5 py-1.5 text-sm outline-none select-none data-highlighted:bg-hover"
+                      >
+                        <span className="min-w-0 truncate">{command.label}</span>
+                        {command.hint !== undefined && (
+                          <span className="shrink-0 text-xs text-ink-3">{command.hint}</span>
+                        )}
+                      </Autocomplete.Item>
+                    )}
+                  </Autocomplete.Collection>
+                </Autocomplete.Group>
+              )}
+            </Autocomplete.List>
+          </Autocomplete.Root>
+        </Dialog.Popup>
+      </Dialog.Portal>
+    </Dialog.Root>
+  );
+}
+
+function useCommands(onShortcuts: () => void): CommandGroup[] {
+  const { person } = useSession();
+  const account = useAccount();
+  const { accounts, choose } = useAccountChoices();
+  const href = useHrefWithAccount();
+  const [, navigate] = useLocation();
+  const [appearance, setAppearance] = useAppearance();
+  const signOut = useAction('signOut');
+  const models = useRead('listServedModels', undefined).data;
+  const document = useDocument().data;
+  const operations = useMemo(() => (document === undefined ? [] : groupsOf(document)), [document]);
+  const go = (to: string) => () => navigate(href(to));
+  const pages = NAVIGATION.filter(({ operator }) => !operator || person.operator).flatMap(
+    ({ label, entries }) =>
+      entries.map((entry) => ({
+        value: `page ${entry.path}`,
+        label: entry.label,
+        hint: label ?? undefined,
+        run: go(entry.path),
+      })),
+  );
+  const others = (['light', 'dark', 'system'] as const).filter((one) => one !== appearance);
+  const groups: CommandGroup[] = [
+    {
+      label: 'Pages',
+      items: [...pages, { value: 'page /settings', label: 'Settings', run: go('/settings') }],
+    },
+    {
+      label: 'Actions',
+      items: [
+        { value: 'create key', label: 'Create API key', run: go('/keys?create=1') },
+        ...others.map((one) => ({
+          value: `appearance ${one}`,
+          label: `Appearance: ${one}`,
+          words: 'theme color scheme mode',
+          run: () => setAppearance(one),
+        })),
+        { value: 'shortcuts', label: 'Keyboard shortcuts', words: 'keys help', run: onShortcuts },
+        {
+          value: 'sign out',
+          label: 'Sign out',
+          words: 'log out',
+          run: () => signOut.mutate(undefined, { onSuccess: () => location.assign('/sign-in') }),
+        },
+      ],
+    },
+    {
+      label: 'Switch account',
+      items: accounts
+        .filter(({ id }) => id !== account?.id)
+        .map(({ id, name }) => ({
+          value: `account ${id}`,
+          label: name,
+          words: 'account',
+          run: () => choose(id),
+        })),
+    },
+    {
+      label: 'Models',
+      items: (models?.data ?? []).map(({ id }) => ({
+        value: `model ${id}`,
+        label: id,
+        hint: 'Try in playground',
+        run: go(`/playground?model=${encodeURIComponent(id)}`),
+      })),
+    },
+    {
+      label: 'Guides',
+      items: GUIDE.flatMap(({ pages }) => pages).map(({ slug, title }) => ({
+        value: `guide ${slug}`,
+        label: title,
+        words: 'documentation docs',
+        run: go(`/docs/guide/${slug}`),
+      })),
+    },
+    {
+      label: 'API reference',
+      items: operations.flatMap(({ entries }) =>
+        entries.map(({ id, method, path }) => ({
+          value: `operation ${id}`,
+          label: titleOf(id),
+          hint: `${method} ${path}`,
+          run: go(`/docs/${id}`),
+        })),
+      ),
+    },
+  ];
+  return groups.filter(({ items }) => items.length > 0);
+}

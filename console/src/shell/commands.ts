@@ -1,0 +1,25 @@
+/** An entry of the command menu. */
+export interface Command {
+  /** Unique among all commands. */
+  value: string;
+  label: string;
+  /** Shown beside the label; also searched. */
+  hint?: string | undefined;
+  /** Other words to find it by. */
+  words?: string;
+  run: () => void;
+}
+
+export interface CommandGroup {
+  label: string;
+  items: readonly Command[];
+}
+
+/** Returns whether each word of the text occurs in the command. */
+export function matchesCommand({ label, hint = '', words = '' }: Command, text: string): boolean {
+  const searched = `${label} ${hint} ${words}`.toLowerCase();
+  return text
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => searched.includes(word));
+}

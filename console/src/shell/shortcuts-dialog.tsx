@@ -1,0 +1,61 @@
+import { Switch } from '../components/choices.tsx';
+import { Dialog } from '../components/dialog.tsx';
+import { Keys } from './keys.tsx';
+import { useSingleKeys } from './single-keys.ts';
+
+/** A shortcut: its keys, alternatives separated by `or`, and what it does. */
+const SHORTCUTS: readonly { title: string; keys: readonly { keys: string; what: string }[] }[] = [
+  {
+    title: 'Everywhere',
+    keys: [
+      { keys: 'Mod K', what: 'Open the command menu' },
+      { keys: '/', what: 'Search this page, or open the command menu' },
+      { keys: '?', what: 'Show keyboard shortcuts' },
+      { keys: 'Esc', what: 'Close a dialog or menu' },
+    ],
+  },
+  {
+    title: 'Playground',
+    keys: [
+      { keys: '↵', what: 'Send the message' },
+      { keys: 'Shift ↵', what: 'Start a new line' },
+      { keys: 'Mod ↵', what: 'Send from the prompt or while editing a message' },
+      { keys: 'Esc', what: 'Stop the response' },
+    ],
+  },
+];
+
+/** The keyboard shortcuts, and a switch for those of a single key. */
+export default function ShortcutsDialog({ onClose }: { onClose: () => void }) {
+  const [singleKeys, setSingleKeys] = useSingleKeys();
+  return (
+    <Dialog open onClose={onClose} title="Keyboard shortcuts">
+      <div className="space-y-5">
+        {SHORTCUTS.map(({ title, keys }) => (
+          <section key={title}>
+            <h2 className="text-xs font-semibold">{title}</h2>
+            <dl className="mt-1 divide-y divide-line text-sm">
+              {keys.map(({ keys: pressed, what }) => (
+                <div key={what} className="flex items-center justify-between gap-4 py-2">
+                  <dt className="text-ink-2">{what}</dt>
+                  <dd className="shrink-0">
+                    <Keys keys={pressed} />
+                  </dd>
+                </div>
+              ))}
+            </dl>
+          </section>
+        ))}
+        <div className="border-t border-line pt-4">
+          <Switch checked={singleKeys} onChange={setSingleKeys}>
+            Single-key shortcuts
+          </Switch>
+          <p className="mt-1 text-xs text-ink-3">
+            Turn off <Keys keys="/" /> and <Keys keys="?" /> if they get in the way of speech input. Stored on
+            this device.
+          </p>
+        </div>
+      </div>
+    </Dialog>
+  );
+}
