@@ -15,7 +15,7 @@ interface CreateKeyDialogProps {
 }
 
 /** Creates a key and shows it once. */
-export function CreateKeyDialog({ account, open, onClose }: CreateKeyDialogProps) {
+export default function CreateKeyDialog({ account, open, onClose }: CreateKeyDialogProps) {
   const [created, setCreated] = useState<ResponseOf<'createKey'> | null>(null);
   return created === null ? (
     <NewKey account={account} open={open} onClose={onClose} onCreated={setCreated} />

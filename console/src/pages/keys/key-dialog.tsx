@@ -22,7 +22,7 @@ interface KeyDialogProps {
 }
 
 /** A drawer with one key, to view, edit or revoke it. */
-export function KeyDialog({ id, listed, editing, onEdit, onClose }: KeyDialogProps) {
+export default function KeyDialog({ id, listed, editing, onEdit, onClose }: KeyDialogProps) {
   const read = useRead('getKey', { params: { id: id ?? '' } }, { enabled: id !== null });
   const form = useId();
   const [revoking, setRevoking] = useState<Key | null>(null);

@@ -1,5 +1,5 @@
 import { KeyRound, Plus } from 'lucide-react';
-import { useEffect, useMemo } from 'react';
+import { lazy, Suspense, useEffect, useMemo, useState } from 'react';
 import { useList } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
@@ -9,9 +9,10 @@ import { useAccount, type CurrentAccount } from '../../shell/account.ts';
 import { useQueryState } from '../../shell/query.ts';
 import { NoAccount } from '../../shell/no-account.tsx';
 import { useSession } from '../../shell/session.tsx';
-import { CreateKeyDialog } from './create-key-dialog.tsx';
-import { KeyDialog } from './key-dialog.tsx';
 import { KeysCard } from './keys-card.tsx';
+
+const CreateKeyDialog = lazy(() => import('./create-key-dialog.tsx'));
+const KeyDialog = lazy(() => import('./key-dialog.tsx'));
 
 /** The API keys of the current account. */
 export default function KeysPage() {
@@ -34,6 +35,9 @@ function Keys({ account }: { account: CurrentAccount }) {
   const keys = useMemo(() => items?.toReversed(), [items]);
   const create = () => change({ create: '1' });
   const opened = query.get('key');
+  const isCreating = query.get('create') !== null;
+  const wasCreating = useWasTrue(isCreating);
+  const wasOpened = useWasTrue(opened !== null);
   return (
     <Page
       title="API keys"
@@ -66,20 +70,33 @@ function Keys({ account }: { account: CurrentAccount }) {
       ) : (
         <KeysCard account={account} keys={keys} onCreate={create} />
       )}
-      <CreateKeyDialog
-        account={account}
-        open={query.get('create') !== null}
-        onClose={() => change({ create: null }, { replace: true })}
-      />
-      <KeyDialog
-        id={opened}
-        listed={keys?.find(({ id }) => id === opened)}
-        editing={query.get('edit') !== null}
-        onEdit={(editing) => change({ edit: editing ? '1' : null }, { replace: !editing })}
-        onClose={() => change({ key: null, edit: null })}
-      />
+      <Suspense>
+        {wasCreating && (
+          <CreateKeyDialog
+            account={account}
+            open={isCreating}
+            onClose={() => change({ create: null }, { replace: true })}
+          />
+        )}
+        {wasOpened && (
+          <KeyDialog
+            id={opened}
+            listed={keys?.find(({ id }) => id === opened)}
+            editing={query.get('edit') !== null}
+            onEdit={(editing) => change({ edit: editing ? '1' : null }, { replace: !editing })}
+            onClose={() => change({ key: null, edit: null })}
+          />
+        )}
+      </Suspense>
     </Page>
   );
+}
+
+/** Returns whether the value is or was true: dialogs are loaded when first opened, and stay to close with an animation. */
+function useWasTrue(value: boolean): boolean {
+  const [was, setWas] = useState(value);
+  if (value && !was) setWas(true);
+  return value || was;
 }
 
 function FirstKey({ onCreate }: { onCreate: () => void }) {
