@@ -217,7 +217,7 @@ export const serviceOperations = operations({
         name: filterText.describe('Name of the replica, as in the list of engines.'),
       }),
     ),
-    answer: engine,
+    response: engine,
     errors: ['model_not_found', 'not_found', 'conflict'],
   },
   readLoad: {
