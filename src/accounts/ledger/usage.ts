@@ -20,7 +20,7 @@ export interface UsageQuery {
 }
 
 /** Each at most 2% off. */
-export type Percentiles<Name extends string> = Readonly<Record<Name, number>>;
+type Percentiles<Name extends string> = Readonly<Record<Name, number>>;
 
 export interface UsageRow {
   /** Hours since 1970-01-01 in UTC. Dimensions that were not requested are null. */
