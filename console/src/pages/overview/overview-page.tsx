@@ -45,7 +45,7 @@ export default function OverviewPage() {
         )}
         {requests.data?.data.length === 0 && <GetStarted accountId={scope.account?.id ?? null} />}
         <Today scope={scope} />
-        <div className="grid items-start gap-4 xl:grid-cols-[minmax(0,1fr)_20rem]">
+        <div className="grid grid-cols-1 items-start gap-4 xl:grid-cols-[minmax(0,1fr)_20rem]">
           <Card
             flush
             title="Latest requests"
