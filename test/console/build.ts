@@ -24,7 +24,7 @@ function newest(): number {
     'console/index.html',
     'console/guide.ts',
     'console/vite.config.ts',
-    'package.json',
+    'console/package.json',
   ]
     .map((path) => join(root, path))
     .flatMap((path) =>
