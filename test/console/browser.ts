@@ -40,8 +40,8 @@ export interface Visitor extends AsyncDisposable {
 }
 
 export interface TestBrowser extends AsyncDisposable {
-  /** Opens a new session without cookies. Paths are relative to `baseURL`. */
-  visit(baseURL: string, view?: View): Promise<Visitor>;
+  /** Opens a new session without cookies. Paths are relative to `baseURL`. `pixelRatio` is device pixels per CSS pixel. */
+  visit(baseURL: string, view?: View, pixelRatio?: number): Promise<Visitor>;
 }
 
 /** Timeout of a browser step, in milliseconds. */
@@ -55,16 +55,17 @@ export async function openBrowser(): Promise<TestBrowser> {
     args: ['--no-sandbox', '--disable-dev-shm-usage', '--font-render-hinting=none'],
   });
   return {
-    visit: (baseURL, view = {}) => visit(browser, baseURL, view),
+    visit: (baseURL, view = {}, pixelRatio = 1) => visit(browser, baseURL, view, pixelRatio),
     [Symbol.asyncDispose]: () => browser.close(),
   };
 }
 
-async function visit(browser: Browser, baseURL: string, view: View): Promise<Visitor> {
+async function visit(browser: Browser, baseURL: string, view: View, pixelRatio: number): Promise<Visitor> {
   const { width = 1440, scheme = 'light' } = view;
   const options: BrowserContextOptions = {
     baseURL,
     viewport: { width, height: HEIGHTS[width] },
+    deviceScaleFactor: pixelRatio,
     colorScheme: scheme,
     reducedMotion: 'reduce',
     locale: 'en-GB',

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { test } from 'node:test';
 import { anchorsOf, linksOf, PAGES, readPage, ROOT } from './markdown.ts';
@@ -37,6 +37,21 @@ test('every document can be reached from the README', () => {
     PAGES.filter((page) => !reached.has(page)),
     [],
   );
+});
+
+test('every picture is in a document, in true color and at twice the density of a screen of 1440 pixels', () => {
+  const pictures = readdirSync(join(ROOT, 'docs', 'images'));
+  assert.ok(pictures.length > 0);
+  for (const name of pictures) {
+    assert.ok(
+      PAGES.some((page) => readPage(page).includes(`images/${name}`)),
+      name,
+    );
+    // The header of a PNG file: 2 is the color type RGB, 6 is RGB with transparency.
+    const png = readFileSync(join(ROOT, 'docs', 'images', name));
+    assert.equal(png.readUInt32BE(16), 2880, name);
+    assert.ok([2, 6].includes(png.readUInt8(25)), name);
+  }
 });
 
 test('no document is longer than 400 lines', () => {

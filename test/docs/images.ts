@@ -1,0 +1,20 @@
+/**
+ * Takes the pictures of README.md and docs/console.md, `docs/images/*.png`, from the console with sample data: light, at
+ * twice the pixel density. Run `npm run images` after a visible change to one of these pages.
+ */
+import { join } from 'node:path';
+import { openBrowser } from '../console/browser.ts';
+import { open, PAGES } from '../console/pages.ts';
+import { openLifelike } from '../console/service.ts';
+import { ROOT } from './markdown.ts';
+
+const NAMES = ['usage', 'receipt', 'keys', 'playground'];
+
+await using browser = await openBrowser();
+await using service = await openLifelike(browser);
+await using visitor = await browser.visit(service.url, {}, 2);
+await visitor.context.addCookies(service.cookies);
+for (const page of PAGES.filter(({ name }) => NAMES.includes(name))) {
+  await open(visitor.page, page);
+  await visitor.page.screenshot({ path: join(ROOT, 'docs', 'images', `${page.name}.png`) });
+}
