@@ -102,7 +102,7 @@ function listCatalog(pulled: ReadonlySet<string | null>, json: boolean): void {
     ['ID', 'SIZE', 'MEMORY', 'CONTEXT', 'QUANTIZATION', 'LICENSE', 'DOWNLOADED', 'GOOD FOR'],
     CATALOG.map((model) => [
       model.id,
-      `${model.sizeGb.toFixed(2)} GB`,
+      formatBytes(model.sizeBytes ?? model.sizeGb * 1e9),
       `${memoryGb(model).toFixed(1)} GB`,
       String(model.contextTokens),
       model.quantization,

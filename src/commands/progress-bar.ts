@@ -75,9 +75,10 @@ export function describeProgress(progress: PullProgress): string {
     .join(', ');
 }
 
-/** Formats bytes in decimal units, such as `98.4 MB` or `1.32 GB`. */
+/** Formats bytes in decimal units, such as `98 MB` or `1.32 GB`. */
 export function formatBytes(bytes: number): string {
   if (bytes >= 1e9) return `${(bytes / 1e9).toFixed(2)} GB`;
+  if (bytes >= 1e7) return `${(bytes / 1e6).toFixed(0)} MB`;
   if (bytes >= 1e6) return `${(bytes / 1e6).toFixed(1)} MB`;
   if (bytes >= 1e3) return `${(bytes / 1e3).toFixed(0)} kB`;
   return `${bytes} bytes`;
@@ -85,7 +86,7 @@ export function formatBytes(bytes: number): string {
 
 const BAR_WIDTH = 24;
 
-/** Such as `Downloading model.gguf [████░░░░] 49.2 MB of 98.4 MB  2.0 MB/s  25 s left`. */
+/** Such as `Downloading model.gguf [████░░░░] 49 MB of 98 MB  2.0 MB/s  25 s left`. */
 function barOf(progress: PullProgress): string {
   const { receivedBytes, totalBytes, phase, file } = progress;
   const { bytes, speed, left } = inWords(progress);
