@@ -6,7 +6,7 @@ const better = { id: 'acme/better', sizeBytes: 680_000_000, memoryBytes: 1_290_0
 
 test('the welcome names a better model, with the commands that serve it', () => {
   assert.deepEqual(betterModel(better, null), [
-    'A better model fits this machine: acme/better (download 680.0 MB, memory 1.29 GB).',
+    'A better model fits this machine: acme/better (download 680 MB, memory 1.29 GB).',
     'To use it, stop Sluice and run:',
     "  echo 'models: [{id: acme/better}]' > sluice.yaml",
     '  SLUICE_CONFIG=sluice.yaml npx sluice serve',
