@@ -5,13 +5,13 @@
 import { join } from 'node:path';
 import { openBrowser } from '../console/browser.ts';
 import { open, PAGES } from '../console/pages.ts';
-import { openLifelike } from '../console/service.ts';
+import { openSeededService } from '../console/service.ts';
 import { ROOT } from './markdown.ts';
 
 const NAMES = ['usage', 'receipt', 'keys', 'playground'];
 
 await using browser = await openBrowser();
-await using service = await openLifelike(browser);
+await using service = await openSeededService(browser);
 await using visitor = await browser.visit(service.url, {}, 2);
 await visitor.context.addCookies(service.cookies);
 for (const page of PAGES.filter(({ name }) => NAMES.includes(name))) {
