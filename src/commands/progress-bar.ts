@@ -68,7 +68,7 @@ export class ProgressBar implements Disposable {
 
 /** Describes the progress in one line. */
 export function describeProgress(progress: PullProgress): string {
-  const { bytes, speed, left } = inWords(progress);
+  const { bytes, speed, left } = formatAmounts(progress);
   const from = progress.receivedBytes === 0 ? ` from ${progress.source}` : '';
   return [`${VERBS[progress.phase]} ${progress.file}${from}`, bytes, speed, left]
     .filter((part) => part !== '')
@@ -89,7 +89,7 @@ const BAR_WIDTH = 24;
 /** Such as `Downloading model.gguf [████░░░░] 49 MB of 98 MB  2.0 MB/s  25 s left`. */
 function barOf(progress: PullProgress): string {
   const { receivedBytes, totalBytes, phase, file } = progress;
-  const { bytes, speed, left } = inWords(progress);
+  const { bytes, speed, left } = formatAmounts(progress);
   const fraction = totalBytes === null ? 0 : Math.min(1, receivedBytes / Math.max(1, totalBytes));
   const parts = [`${VERBS[phase]} ${file}`, totalBytes === null ? '' : bar(fraction), bytes, speed, left];
   return parts.filter((part) => part !== '').join('  ');
@@ -101,7 +101,7 @@ export function bar(fraction: number): string {
   return `[${'█'.repeat(full)}${'░'.repeat(BAR_WIDTH - full)}]`;
 }
 
-function inWords(progress: PullProgress): { bytes: string; speed: string; left: string } {
+function formatAmounts(progress: PullProgress): { bytes: string; speed: string; left: string } {
   const { receivedBytes, totalBytes, bytesPerSecond, secondsLeft } = progress;
   const total = totalBytes === null ? '' : ` of ${formatBytes(totalBytes)}`;
   return {

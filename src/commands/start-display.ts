@@ -12,8 +12,8 @@ interface StartOutput {
 }
 
 /**
- * Shows how far the models of a starting service are. A terminal has a bar for the file that is downloaded; the log
- * says the rest. Without a terminal, the log has the progress, and standard output a line for each change of state.
+ * Shows the progress of the models of a starting service. On a terminal, it shows a progress bar for downloads, and the
+ * log shows the other states. Otherwise it logs downloads and prints each change of state to standard output.
  */
 export class StartDisplay implements Disposable {
   readonly #output: StartOutput;

@@ -13,7 +13,7 @@ export class TerminalLog {
     this.#colored = colored;
   }
 
-  /** Takes the JSON of one log line. */
+  /** Prints a log line, given as JSON. */
   write(json: string): void {
     const event = logLineOf(json.trimEnd());
     if (event === null) {
@@ -21,12 +21,12 @@ export class TerminalLog {
       return;
     }
     const get: Get = (name) => String(event.fields[name] ?? '').split('\n', 1)[0] ?? '';
-    const sentence = SENTENCES[event.message];
-    const text = sentence ? sentence(get) : describe(event.message, event.fields, get);
+    const format = EVENT_TEXTS[event.message];
+    const text = format ? format(get) : describe(event.message, event.fields, get);
     if (text === null) return;
     if (START_FAILURES.has(event.message)) this.#printed.add(text);
-    const mark = MARKS[event.level];
-    const label = mark === undefined ? '' : `${this.#colored ? styleText(...mark) : mark[1]}  `;
+    const style = LABELS[event.level];
+    const label = style === undefined ? '' : `${this.#colored ? styleText(...style) : style[1]}  `;
     this.#print(`${timeOfDay(new Date())}  ${label}${text}`);
   }
 
@@ -50,7 +50,7 @@ const START_FAILURES: ReadonlySet<string> = new Set([
 
 const SOURCE_FAILED = 'Could not download from ';
 
-const MARKS: Partial<Record<string, Parameters<typeof styleText>>> = {
+const LABELS: Partial<Record<string, Parameters<typeof styleText>>> = {
   warn: ['yellow', 'warning', { validateStream: false }],
   error: ['red', 'error', { validateStream: false }],
 };
@@ -58,8 +58,8 @@ const MARKS: Partial<Record<string, Parameters<typeof styleText>>> = {
 /** Returns the first line of a field; empty: null or not in the event. */
 type Get = (name: string) => string;
 
-/** Events with a text of their own; null: the welcome says it. */
-const SENTENCES: Partial<Record<string, (get: Get) => string | null>> = {
+/** Texts of specific events. Null: the event is not printed, because the welcome text contains it. */
+const EVENT_TEXTS: Partial<Record<string, (get: Get) => string | null>> = {
   ready: () => null,
   'download source failed': (get) => `${SOURCE_FAILED}${get('source')}: ${get('reason')}`,
   'model downloaded': (get) => `Downloaded ${basename(get('file'))}`,
@@ -72,7 +72,7 @@ const SENTENCES: Partial<Record<string, (get: Get) => string | null>> = {
 
 /** Such as `POST /v1/chat/completions  200  acme/model  12 + 34 tokens  1.2 s`. */
 function describeRequest(get: Get): string {
-  return joined([
+  return joinPresent([
     `POST ${get('path')}`,
     `${get('status')} ${get('code')}`.trim(),
     get('model'),
@@ -87,10 +87,10 @@ function describe(message: string, fields: LogFields, get: Get): string {
   const named = Object.keys(fields)
     .filter((name) => get(name) !== '')
     .map((name) => `${name}=${/[\s=]/.test(get(name)) ? JSON.stringify(get(name)) : get(name)}`);
-  return joined([message, ...named]);
+  return joinPresent([message, ...named]);
 }
 
-function joined(parts: readonly string[]): string {
+function joinPresent(parts: readonly string[]): string {
   return parts.filter((part) => part !== '').join('  ');
 }
 

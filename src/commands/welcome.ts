@@ -23,7 +23,7 @@ export async function welcome(service: Service, { file, configPath }: Config): P
   return lines.join('\n');
 }
 
-/** Says how to serve a better model. */
+/** Describes how to serve a better model. */
 export function betterModel(model: RecommendedModel | null, configPath: string | null): string[] {
   if (model === null) return [];
   const { id, sizeBytes, memoryBytes } = model;

@@ -29,7 +29,7 @@ describe('the log on a terminal', () => {
     return { lines, format, log: openLog('info', format) };
   }
 
-  test('has one line per event', () => {
+  test('prints one line per event', () => {
     const { lines, log } = openTerminalLog();
     const engine = log.with({ engine: 'acme/model' });
     engine.info('loading the model', { memory: 'weights 98 MB' });
@@ -55,7 +55,7 @@ describe('the log on a terminal', () => {
     ]);
   });
 
-  test('is not repeated by the error message of the start', () => {
+  test('is not repeated in the error message of a failed start', () => {
     const { lines, format, log } = openTerminalLog();
     const reason =
       'Could not download m.gguf from any source:\n  - hf:o/r/m.gguf: no network\nTo use a file:';
@@ -83,7 +83,7 @@ describe('serve on a terminal', NEEDS_PTY, () => {
     assert.doesNotMatch(text, /\{"/);
   });
 
-  test('says that a download resumes when it is interrupted with Ctrl-C, and ends with 130', async (context) => {
+  test('says that a download interrupted with Ctrl-C resumes at the next start, and exits with 130', async (context) => {
     await using hub = await FakeHub.open();
     hub.files.set('tiny.gguf', buildGguf());
     hub.script = [{ stallAfter: 100 }];

@@ -13,7 +13,7 @@ export function terminal(written: string[], columns = 120): Terminal {
       done();
     },
   });
-  // All that a `Terminal` uses.
+  // A `Terminal` uses nothing else.
   return new Terminal(Object.assign(stream, { columns }) as unknown as NodeJS.WriteStream);
 }
 
@@ -22,7 +22,7 @@ const MAIN = join(import.meta.dirname, '../../src/main.ts');
 /** For tests on a pseudo-terminal: `script` of util-linux opens it. */
 export const NEEDS_PTY = { skip: process.platform !== 'linux' && 'needs `script` of util-linux' };
 
-/** Runs the program on a pseudo-terminal. `text` is all it has written so far. */
+/** Runs the program on a pseudo-terminal. `text` returns its output so far. */
 export function startOnTerminal(args: readonly string[], env: NodeJS.ProcessEnv) {
   const command = [process.execPath, MAIN, ...args].map((word) => `'${word}'`).join(' ');
   const child = spawn('script', ['-qec', command, '/dev/null'], {
@@ -33,7 +33,7 @@ export function startOnTerminal(args: readonly string[], env: NodeJS.ProcessEnv)
   child.stdout.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
   return {
     text: () => text,
-    /** As if typed. */
+    /** Sends keys as terminal input. */
     type: (keys: string) => child.stdin.write(keys),
     ended: once(child, 'close').then(([code]: unknown[]) => code),
     [Symbol.dispose]: () => void child.kill('SIGKILL'),

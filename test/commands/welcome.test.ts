@@ -4,7 +4,7 @@ import { betterModel } from '../../src/commands/welcome.ts';
 
 const better = { id: 'acme/better', sizeBytes: 680_000_000, memoryBytes: 1_290_000_000 };
 
-test('the welcome names a better model, with the commands that serve it', () => {
+test('the welcome text recommends a better model with the commands that serve it', () => {
   assert.deepEqual(betterModel(better, null), [
     'A better model fits this machine: acme/better (download 680 MB, memory 1.29 GB).',
     'To use it, stop Sluice and run:',
@@ -14,7 +14,7 @@ test('the welcome names a better model, with the commands that serve it', () => 
   ]);
 });
 
-test('the welcome names the configuration file, if there is one, and nothing without a better model', () => {
+test('the recommendation names the configuration file, if any, and is omitted without a better model', () => {
   const lines = betterModel(better, '/etc/sluice.yaml');
   assert.match(lines[1] ?? '', /`models: \[\{id: acme\/better\}\]` in \/etc\/sluice\.yaml and restart/);
   assert.deepEqual(betterModel(null, null), []);

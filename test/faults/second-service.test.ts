@@ -52,7 +52,7 @@ test('a second service on a data directory is refused, and commands work while t
   );
 });
 
-test('a second service on the same port with another data directory is refused, and says that Sluice runs there', async () => {
+test('a second service on the same port with another data directory is refused with the URL of the first', async () => {
   await using first = await spawnService();
   const { port } = new URL(first.url);
   await using folder = await temporaryFolder();
