@@ -45,7 +45,7 @@ export const ERRORS = {
   origin_not_allowed: [
     403,
     'permission_error',
-    'A request with a session came from another origin than the console.',
+    "A request with a session came from an origin other than the console's.",
   ],
   owner_required: [403, 'permission_error', 'An owner of the account is required.'],
   model_not_found: [404, 'invalid_request_error', 'The model does not exist.'],

@@ -4,7 +4,7 @@ import { Secret } from '../secret.ts';
 
 /**
  * Creates a key: `sk-sluice-`, 43 characters for 256 random bits, and a checksum of 6. Secret scanners look for
- * the prefix; the checksum detects typing errors and lookalikes without the database.
+ * the prefix; the checksum detects typos and lookalikes without querying the database.
  */
 export function createKeyText(): Secret {
   const random = base62(BigInt(`0x${randomBytes(32).toString('hex')}`), RANDOM_LENGTH);

@@ -98,7 +98,7 @@ export async function getKey(database: Database, id: string): Promise<KeyRecord>
 }
 
 /**
- * Changes the key that `named` identifies (as in `revokeKey`) by a function of its current state, and records
+ * Changes the key that `named` identifies (as in `revokeKey`), using a function of its current state, and records
  * each changed field in the audit log. All instances apply it within a second. Returns null if there is no such
  * key. Rejects with a `ServiceError` `invalid_value` (params as `createKey`, or `id` if several keys match), or
  * `conflict` if the key is revoked.
@@ -134,9 +134,9 @@ export async function changeKey(
 }
 
 /**
- * Revokes the key with this ID or visible prefix, or the key itself, so that a leaked key can be revoked. Returns
- * null if there is no such key. Idempotent. Rejects with a `ServiceError` `invalid_value` (param `id`) if several
- * keys have the prefix.
+ * Revokes the key with this ID or visible prefix. The key itself is also accepted, so that a leaked key can be
+ * revoked. Returns null if there is no such key. Idempotent. Rejects with a `ServiceError` `invalid_value` (param
+ * `id`) if several keys have the prefix.
  */
 export async function revokeKey(
   database: Database,

@@ -13,16 +13,17 @@ export class AccountStore {
     this.#database = database;
   }
 
-  /** Runs `work`. Rejects as it does, with `storage_unavailable` for every `DatabaseError`. */
+  /** Runs `work`. Rejects as `work` does, but with `storage_unavailable` for every `DatabaseError`. */
   async use<T>(work: (database: AccountDatabase) => Promise<T>): Promise<T> {
     try {
       return await work(this.#database);
     } catch (error) {
       if (!(error instanceof DatabaseError)) throw error;
-      throw new ServiceError('storage_unavailable', 'The database is not available now. Try again later.', {
-        retryAfterMs: 1000,
-        cause: error,
-      });
+      throw new ServiceError(
+        'storage_unavailable',
+        'The database is currently unavailable. Try again later.',
+        { retryAfterMs: 1000, cause: error },
+      );
     }
   }
 }

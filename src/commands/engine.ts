@@ -69,12 +69,12 @@ function registerLlama(parent: Command): void {
     .requiredOption('--model <id>', 'model ID that requests use, <namespace>/<model_name>')
     .option(
       '--slots <count>',
-      'number of requests that generate at the same time (default: at most 8, by model and memory)',
+      'number of requests that generate at the same time (default: at most 8, depending on model and memory)',
       countFromOne,
     )
     .option(
       '--context-tokens <count>',
-      'context length of each slot (default: at most 4096, by model and memory)',
+      'context length of each slot (default: at most 4096, depending on model and memory)',
       wholeNumber,
     )
     .option('--threads <count>', 'CPU threads (default: physical cores within the cgroup quota)', wholeNumber)

@@ -36,7 +36,7 @@ const engine = z.strictObject({
     .max(64)
     .optional()
     .describe(
-      'Number of requests that generate at the same time. Memory use grows with slots x contextTokens. Default: at most 8, chosen by the model and the available memory.',
+      'Number of requests that generate at the same time. Memory use grows with slots x contextTokens. Default: at most 8, depending on the model and the available memory.',
     ),
   contextTokens: z
     .int()
@@ -44,7 +44,7 @@ const engine = z.strictObject({
     .max(1_048_576)
     .optional()
     .describe(
-      "Context length of each slot: tokens of prompt and completion together. Default: at most 4096 and the model's, chosen by the model and the available memory.",
+      "Context length of each slot: tokens of prompt and completion together. Default: depends on the model and the available memory; at most 4096, and at most the model's own context length.",
     ),
   threads: z
     .int()
@@ -66,7 +66,7 @@ const replica = z.strictObject({
   apiKeyEnv: variableName
     .optional()
     .describe('Name of the environment variable with the API key for this server. Default: no key is sent.'),
-  model: z.string().min(1).optional().describe('Model name at the replica. Default: the `id` of the model.'),
+  model: z.string().min(1).optional().describe('Model name on the replica. Default: the `id` of the model.'),
   sharedPrefixCache: z
     .boolean()
     .default(false)
@@ -235,7 +235,7 @@ const configFields = z.strictObject({
         .min(1)
         .max(1_000_000)
         .default(256)
-        .describe('Number of completion tokens after which they are saved earlier.'),
+        .describe('Number of completion tokens after which the counts are saved, if that happens first.'),
       settleWaitMs: milliseconds(10_000, 10).describe(
         'How long the end of a response waits for its ledger row to be saved, in milliseconds; after that, the response ends with `storage_unavailable`.',
       ),
@@ -278,7 +278,7 @@ const configFields = z.strictObject({
         .min(1024)
         .optional()
         .describe(
-          'Maximum total size of request bodies in memory, in bytes; more get 503, or 429 if one account uses more than a quarter. At least `limits.bodyBytes`. Default: a tenth of the memory of the machine or container.',
+          'Maximum total size of request bodies in memory, in bytes; further requests get 503, or 429 if one account uses more than a quarter. At least `limits.bodyBytes`. Default: a tenth of the memory of the machine or container.',
         ),
       headerBytes: z
         .int()

@@ -34,7 +34,7 @@ export interface ReplicaOptions {
   /** Returns how many times the embedded engine's process was started. Only for embedded engines. */
   starts?: () => number;
   apiKey?: Secret;
-  /** The model's name at the replica. */
+  /** The model's name on the replica. */
   model: string;
   /** Whether accounts may share a prefix cache if requests cannot separate them. */
   sharedPrefixCache: boolean;

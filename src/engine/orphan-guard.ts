@@ -1,6 +1,6 @@
 /**
- * A thread of every engine process. Kills the process when standard input closes, which means that the service has
- * exited, even if native code blocks the main thread. Otherwise the main thread has a second to exit by itself.
+ * A thread of every engine process. When standard input closes, the service has exited: the main thread then has a
+ * second to exit by itself. After that, this thread kills the process, even if native code blocks the main thread.
  */
 import { Socket } from 'node:net';
 

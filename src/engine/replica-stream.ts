@@ -43,7 +43,7 @@ export interface ReplicaStreamSettings {
 }
 
 /**
- * One request at one replica. Both the HTTP handler and the iterator of events, because both run for every token. The
+ * One request on one replica. Both the HTTP handler and the iterator of events, because both run for every token. The
  * request is sent at the first `next()`.
  *
  * Throws `ReplicaRefused` without a connection, and for 503 and 429. Throws `engine_unavailable` for a connection lost

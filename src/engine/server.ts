@@ -18,10 +18,10 @@ export type ListenAddress = { socketPath: string } | { host: string; port: numbe
 export interface EngineServerOptions {
   /** Maximum choices of a request: prompts x `n`. */
   maxChoices: number;
-  /** The only model; requests for others are 404 `model_not_found`. */
+  /** The only model; requests for others get 404 `model_not_found`. */
   modelId: string;
   log: Log;
-  /** Maximum request body, in bytes; larger ones are 413. Default: 64 MiB. The service has its own, lower limit. */
+  /** Maximum request body, in bytes; larger ones get 413. Default: 64 MiB. The service has its own, lower limit. */
   bodyBytes?: number;
   /** Called before the response is written. The scripted engine injects faults here. */
   beforeResponse?: (request: GenerationRequest, response: ServerResponse) => void;

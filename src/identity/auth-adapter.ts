@@ -82,8 +82,8 @@ type Row = Record<string, unknown>;
  * password, which blocks all other writes on SQLite.
  */
 export function authAdapter({ kysely }: Database) {
-  // Table and column names are dynamic; `TABLES` contains only existing ones. better-auth chooses `T` by the model
-  // name, hence `as T` below.
+  // Table and column names are dynamic; `TABLES` contains only existing ones. better-auth chooses `T` based on the
+  // model name, hence `as T` below.
   const database = kysely as unknown as Kysely<Record<string, Row>>;
   return createAdapterFactory({
     config: { adapterId: 'sluice', supportsBooleans: true, supportsDates: true, transaction: false },

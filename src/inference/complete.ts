@@ -31,12 +31,12 @@ export interface Inference {
   checkpointTokens: number;
 }
 
-/** Replicas at which one request may fail, because the request may be the cause. Refusals do not count. */
+/** Replicas on which one request may fail, because the request may be the cause. Refusals do not count. */
 const MAX_FAILED_ATTEMPTS = 3;
 
 /**
  * Runs one generation: queue, limits, ledger row, replica, events, and the release of everything however it ends.
- * Updates `record` meanwhile. A request that fails at a replica before its first event goes to the next. The
+ * Updates `record` meanwhile. A request that fails on a replica before its first event goes to the next. The
  * iteration ends only after the row is settled.
  *
  * Throws a `ServiceError`, or `stop.signal.reason` if the client disconnected. Aborts `stop` if the request

@@ -28,7 +28,7 @@ export interface CrashSuspect {
 
 /**
  * Requests that were running when an engine of this service crashed, or was killed because it was stuck. A
- * request that was running in two crashes is refused for 10 minutes: its caller would pay for neither, and could
+ * request that was running during two crashes is refused for 10 minutes: its caller would pay for neither, and could
  * keep ending all other responses. A response that completes clears its request.
  *
  * Requests from any caller are equal if they determine the same generation. Without a crash in the last 10
@@ -46,7 +46,7 @@ export class CrashSuspects {
     this.#now = now;
   }
 
-  /** Throws `request_crashed_engine` for a request that was running in two crashes. */
+  /** Throws `request_crashed_engine` for a request that was running during two crashes. */
   check(request: GenerationRequest): void {
     this.#expire();
     if (this.#suspects.size === 0) return;
@@ -59,12 +59,12 @@ export class CrashSuspects {
     );
   }
 
-  /** Records that the request was running in a crash. `crash` identifies the replica and its crash. */
+  /** Records that the request was running during a crash. `crash` identifies the replica and its crash. */
   record(request: GenerationRequest, { requestId, caller }: RequestIdentity, crash: string): void {
     this.#expire();
     const key = hashGeneration(request);
     const known = this.#suspects.get(key);
-    // Several equal requests may be running in one crash.
+    // Several equal requests may be running during one crash.
     const crashes = (known?.crashes ?? 0) + (known?.lastCrash === crash ? 0 : 1);
     const { model } = request;
     const { accountId, id: keyId } = caller;

@@ -33,7 +33,7 @@ export class GenerationRecord implements RunningCounts {
     return this.#unix(this.endedAtMs);
   }
 
-  /** Starts an attempt at a replica and resets the counts of the previous one. */
+  /** Starts an attempt on a replica and resets the counts of the previous one. */
   attempt(replica: string): void {
     this.replica = replica;
     this.attempts++;

@@ -83,7 +83,7 @@ export function describeSource(source: ModelSource): string {
   }
 }
 
-/** Whether a host name is this machine, where plain `http://` is safe. */
+/** Whether a host name refers to this machine, where plain `http://` is safe. */
 export function isLoopback(hostname: string): boolean {
   return hostname === 'localhost' || hostname === '[::1]' || /^127\.\d+\.\d+\.\d+$/.test(hostname);
 }

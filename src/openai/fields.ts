@@ -322,7 +322,7 @@ const refusals = [
 const bestOf = refused('best_of', {
   kinds: TEXT,
   neutral: [1],
-  description: 'Only accepted if it equals `n`, where it has no effect.',
+  description: 'Only accepted if it equals `n`; it then has no effect.',
 });
 
 /** All fields of both requests, in the order of the docs. */

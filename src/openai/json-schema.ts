@@ -272,8 +272,8 @@ function checkNested(node: Node, path: string, depth: number, budget: Budget): v
 
 /**
  * Checks the `$ref` of a schema at `path`: it must refer to the root or an entry of the root's `$defs` or `definitions`,
- * without a cycle of references and alternatives that generates no text. Throws `unsupported_parameter` or
- * `invalid_value`.
+ * and must not lead back to itself through references and alternatives alone, because such a cycle generates no text.
+ * Throws `unsupported_parameter` or `invalid_value`.
  */
 function checkReference(node: object, path: string, root: unknown): void {
   const visited = new Set<unknown>();

@@ -108,7 +108,7 @@ export class RoutedReplica {
   }
 }
 
-/** One request at one replica, counted as load until released. */
+/** One request on one replica, counted as load until released. */
 export class Lease {
   readonly replica: RoutedReplica;
   readonly #ticket: number;

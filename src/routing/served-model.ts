@@ -143,7 +143,7 @@ function retryAfterMs(state: ReplicaState): number {
 
 /** The load of a replica. */
 export interface ReplicaLoad {
-  /** Requests of this instance that run at the replica. */
+  /** Requests of this instance that run on the replica. */
   inFlight: number;
 }
 

@@ -47,7 +47,7 @@ describe('operations of the reference', () => {
     );
   });
 
-  test('each operation has a title of its own, in plain words', () => {
+  test('each operation has a unique title in plain words', () => {
     assert.equal(entry('createChatCompletion').title, 'Create chat completion');
     const titles = ENTRIES.map(({ title }) => title);
     assert.equal(new Set(titles).size, titles.length);
@@ -81,7 +81,7 @@ describe('schemas of the reference', () => {
     assert.ok(seen.size > 200);
   });
 
-  test('types include null, and bounds and defaults are texts', () => {
+  test('types include null, and bounds and defaults are shown as text', () => {
     const fields = shapeOf({ $ref: '#/components/schemas/ChatRequest' }, schemas).fields;
     const shape = (name: string) => {
       const field = fields.find((one) => one.name === name);

@@ -113,7 +113,7 @@ describe('charts and the live log', WITH_BROWSER, () => {
     await until(async () => (await width()) === wide);
   });
 
-  test('days are selected in a calendar without axe violations', async () => {
+  test('days can be selected in a calendar, which has no axe violations', async () => {
     await page.goto('/usage');
     await page.getByRole('button', { name: /Time range/ }).click();
     await page.getByRole('button', { name: 'Custom range' }).click();

@@ -117,7 +117,7 @@ const MAX_TOKENS = 400;
 async function keepBusy({ service, url }: OpenedService): Promise<AsyncDisposable> {
   const { key } = await service.keys.create({ name: 'status-page' });
   const stop = new AbortController();
-  // A loading model refuses requests immediately, so a stream to it would retry without end.
+  // A loading model refuses requests immediately, so a stream to it would retry forever.
   const models = service.router
     .overview()
     .filter(({ replicas }) => replicas.some(({ state }) => state.state === 'ready'))
@@ -138,7 +138,7 @@ async function keepBusy({ service, url }: OpenedService): Promise<AsyncDisposabl
       await response.text();
     }
   });
-  // Each stream ends by the signal.
+  // The signal ends each stream.
   const ended = Promise.allSettled(streams);
   return {
     async [Symbol.asyncDispose]() {

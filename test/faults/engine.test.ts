@@ -115,7 +115,7 @@ test('an engine without progress is killed and restarted', { concurrency: true }
   }
 });
 
-test('a request that was running in two crashes is refused without charge, and listed for operators', async () => {
+test('a request that was running during two crashes is refused without charge, and listed for operators', async () => {
   const model = 'test/suspect';
   const crash: Directive = { tokens: 9, dieAfter: 2 };
   const ids: string[] = [];

@@ -80,7 +80,7 @@ test('while the database is missing, reports and changes are refused, and after 
   await until(isUnready(service));
   const refused = await report();
   assert.equal(refused.status, 503);
-  assert.match(await refused.text(), /The database is not available now/, 'the key is still accepted');
+  assert.match(await refused.text(), /The database is currently unavailable/, 'the key is still accepted');
   const { keys } = service.service;
   await assert.rejects(keys.create({ name: 'lost' }), { fault: 'replaced' });
   await until(() => !keys.fresh);

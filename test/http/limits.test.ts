@@ -46,7 +46,7 @@ const stores = [
 
 for (const { name, skip, env, wait } of stores) {
   describe(`limits ${name}`, { skip }, () => {
-    test('every response to a known caller has limit headers, and no other has', async () => {
+    test('every response to a completion request with a valid key has limit headers, and no other response does', async () => {
       await using it = await LimitedService.start(await env());
       const { key } = await it.manager.caller();
       const { key: elsewhere } = await it.manager.caller(null, { allowed_models: ['test/other'] });
@@ -92,7 +92,7 @@ for (const { name, skip, env, wait } of stores) {
       }
       const refused = await it.ask(key, {});
       assertError(refused, 'requests_per_minute');
-      // A request that limits refuse has no row in the ledger.
+      // A request that is refused by a limit has no row in the ledger.
       assert.equal(await it.manager.receipt(refused.header('x-request-id') ?? ''), null);
     });
 

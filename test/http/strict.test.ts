@@ -72,7 +72,7 @@ test('a request that expects 100-continue gets it, and then its response', async
 });
 
 for (const method of METHODS.filter((name) => !['GET', 'HEAD', 'OPTIONS', 'POST'].includes(name))) {
-  test(`${method} is 405 or 404`, async () => {
+  test(`${method} gets 405 or 404`, async () => {
     for (const [path, code] of [
       ['/v1/models', 'method_not_allowed'],
       ['/v1/nothing', method === 'CONNECT' ? 'method_not_allowed' : 'unknown_url'],

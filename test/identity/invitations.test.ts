@@ -96,7 +96,7 @@ for (const kind of testDatabases()) {
       assert.equal((await browser.ok('lookAtInvitation', { body: { token: second } })).role, 'owner');
       await fixture.database.kysely
         .updateTable('invitations')
-        .set({ expires_at: Date.now() - 1 } as never) // The type has no update of this column.
+        .set({ expires_at: Date.now() - 1 } as never) // The type does not allow this column to be updated.
         .execute();
       assert.equal(
         (await browser.call('lookAtInvitation', { body: { token: second } })).code,
@@ -122,7 +122,7 @@ for (const kind of testDatabases()) {
       assert.deepEqual([again.code, again.param], ['conflict', 'email']);
     });
 
-    test('a user whom an operator created can set a password only by the invitation of an operator', async () => {
+    test('a user created by an operator can set a password only through an invitation from an operator', async () => {
       const created = { name: 'Ina', email: 'ina@example.com' };
       await operator.ok('createPerson', { body: created });
       const owner = fixture.browser();

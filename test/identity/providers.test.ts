@@ -71,7 +71,7 @@ for (const kind of testDatabases()) {
       }
     });
 
-    test('returning users are recognized after their address changed', async () => {
+    test('returning users are recognized after their address has changed', async () => {
       company.person.email = 'zoe@elsewhere.example.com';
       const browser = fixture.browser();
       assert.equal(await signIn(browser), '/');
@@ -88,7 +88,7 @@ for (const kind of testDatabases()) {
     test('a second factor is also required after a sign-in with a provider', async () => {
       const browser = fixture.browser();
       await signIn(browser);
-      // A recent sign-in replaces the password.
+      // A recent sign-in is accepted instead of the password.
       const { uri } = await browser.ok('beginTwoFactor', { body: {} });
       await browser.ok('confirmTwoFactor', { body: { code: appCode(uri) } });
       const half = fixture.browser();
@@ -102,12 +102,12 @@ for (const kind of testDatabases()) {
       await half.ok('endTwoFactor', { body: {} });
     });
 
-    test('an older sign-in does not replace the password', async () => {
+    test('an older sign-in is not accepted instead of the password', async () => {
       const browser = fixture.browser();
       await signIn(browser);
       await fixture.database.kysely
         .updateTable('sessions')
-        .set({ created_at: Date.now() - 11 * 60_000 } as never) // The type has no update of this column.
+        .set({ created_at: Date.now() - 11 * 60_000 } as never) // The type does not allow this column to be updated.
         .execute();
       assert.equal((await browser.call('beginTwoFactor', { body: {} })).code, 'fresh_sign_in_required');
       assert.equal((await browser.call('deleteMe', { body: {} })).code, 'fresh_sign_in_required');
@@ -122,7 +122,8 @@ for (const kind of testDatabases()) {
     });
 
     test('a user with an unverified address is not linked to the provider', async () => {
-      // An owner who is not an operator accepts an invitation for another address, and waits for its user.
+      // An owner who is not an operator accepts an invitation for another address, and waits for the user with that
+      // address to sign in.
       const { id } =
         (await operator.ok('listPeople')).data.find(({ email }) => email === 'zoe@example.com') ?? {};
       assert.ok(id);

@@ -33,7 +33,7 @@ for (const kind of testDatabases()) {
       await fixture.browser().ok('signIn', { body: { email, password } });
     });
 
-    test('enabling it ends other sessions, and it must be disabled before it can be replaced', async () => {
+    test('enabling the second factor ends other sessions, and it must be disabled before it can be replaced', async () => {
       const other = fixture.browser();
       await other.ok('signIn', { body: { email, password } });
       await browser.ok('confirmTwoFactor', { body: { code: appCode(uri) } });
@@ -121,7 +121,7 @@ for (const kind of testDatabases()) {
       });
     });
 
-    test('guessing codes is limited from all addresses together', async () => {
+    test('code guessing is limited across all IP addresses', async () => {
       const body = { code: '000000', kind: 'totp' };
       const responses: (string | null)[] = [];
       for (let n = 0; n < 12; n++) {
@@ -134,7 +134,7 @@ for (const kind of testDatabases()) {
       await fixture.database.kysely.deleteFrom('attempts').execute();
     });
 
-    test('disabling it requires the password, and then a password is enough', async () => {
+    test('disabling the second factor requires the password; after that, the password alone signs in', async () => {
       assert.equal((await browser.call('endTwoFactor', { body: {} })).code, 'wrong_credentials');
       await browser.ok('endTwoFactor', { body: { password } });
       assert.deepEqual(await fixture.browser().ok('signIn', { body: { email, password } }), {

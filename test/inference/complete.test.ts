@@ -397,7 +397,7 @@ test('a client that disconnects pays for what was generated, and a fault of the 
   assert.ok(free?.error_code);
 });
 
-/** Starts a generation at a replica that sends only `frames`. Returns its row after the client has disconnected. */
+/** Starts a generation on a replica that sends only `frames`. Returns its row after the client has disconnected. */
 async function disconnected(
   frames: readonly object[],
   request: GenerationRequest,

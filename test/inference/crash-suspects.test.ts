@@ -44,7 +44,7 @@ describe('a request that was running when its engine crashed', () => {
       assert.throws(() => suspects.check(same), REFUSED);
   });
 
-  it('is logged with whether it is refused from now on', () => {
+  it('is logged, including whether it is refused from now on', () => {
     const refused: unknown[] = [];
     const log = {
       ...SILENT,
@@ -68,7 +68,7 @@ describe('a request that was running when its engine crashed', () => {
     assert.deepEqual(clock.suspects.refused, []);
   });
 
-  it('is counted once where several callers send the same', () => {
+  it('is counted once per crash if several callers send the same request', () => {
     const clock = new Clock();
     clock.crash(request, 1, 3);
     clock.suspects.check(request);
@@ -76,7 +76,7 @@ describe('a request that was running when its engine crashed', () => {
     assert.throws(() => clock.suspects.check(request), REFUSED);
   });
 
-  it('is another request where it determines another generation', () => {
+  it('counts as a different request if a field that affects the generation differs', () => {
     const clock = new Clock();
     const { suspects } = clock;
     clock.crash(request, 2);
@@ -136,7 +136,7 @@ describe('a request that was running when its engine crashed', () => {
     ]);
   });
 
-  it('is one of at most a thousand, of which the oldest are dropped', () => {
+  it('is forgotten after a thousand newer ones', () => {
     const clock = new Clock();
     const { suspects } = clock;
     for (let tokens = 1; tokens <= 1001; tokens++) clock.crash(chat({ tokens }), 2);

@@ -48,7 +48,7 @@ export function always(token: number): Sampling {
   return { ...GREEDY, logitBias: new Map([[token, 100]]) };
 }
 
-/** Returns a schema that only `JSON.stringify(value)` satisfies, in any tokens. */
+/** Returns a schema that only `JSON.stringify(value)` satisfies, in any tokenization. */
 export function exactly(value: string): ChatRequest['responseFormat'] {
   return { type: 'json_schema', name: 'exactly', schema: { const: value }, strict: true };
 }
@@ -95,7 +95,7 @@ export async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await new Promise(setImmediate);
 }
 
-/** Loads the real model. With several threads, they would wait for each other on a busy machine. */
+/** Loads the real model, with one thread: on a busy machine, several would wait for each other. */
 export async function loadEngine(): Promise<LlamaEngine> {
   return await LlamaEngine.load(
     { file: file ?? '', slots: SLOTS, contextTokens: SLOT_TOKENS, threads: 1, gpuLayers: 'auto' },

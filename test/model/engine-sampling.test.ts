@@ -24,7 +24,8 @@ const VOCABULARY_SIZE = 49_152;
 /** Two ordinary tokens of the default model. */
 const [TOKEN, OTHER_TOKEN] = [260, 261] as const;
 
-// llama.cpp selects its kernels by the CPU, so generated texts differ between machines. These tests do not expect any.
+// llama.cpp selects its kernels based on the CPU, so generated texts differ between machines. These tests do not expect
+// any.
 describe('sampling in the embedded engine', SKIP, () => {
   let engine: LlamaEngine;
 
@@ -78,7 +79,7 @@ describe('sampling in the embedded engine', SKIP, () => {
     assert.equal(usage.promptTokens, one.usage.promptTokens, 'the prompt counts once');
   });
 
-  test('several prompts have one choice each, in order, after the prompt with echo', async () => {
+  test('several prompts get one choice each, in order; with echo, each text starts with its prompt', async () => {
     const sampling = always(TOKEN);
     const generated = await textOf(text('Hello', { maxTokens: 3, sampling }));
     const { texts, usage } = await generate(
@@ -167,7 +168,7 @@ describe('sampling in the embedded engine', SKIP, () => {
     assert.deepEqual(Object.keys(ball).toSorted(), ['color', 'count']);
   });
 
-  test('a logit bias forces a token, and forbids one', async () => {
+  test('a logit bias can force or forbid a token', async () => {
     const forced = await generate(text('Hello', { maxTokens: 3, sampling: always(TOKEN), logprobs: 0 }));
     assert.equal(forced.logprobs.length, 3);
     assert.equal(new Set(forced.logprobs.map((each) => each.token)).size, 1);

@@ -107,7 +107,7 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
     while ((await job.outbox.next())?.type !== 'token');
   };
 
-  test('a long prompt is computed in chunks, with the tokens of decoding requests', async () => {
+  test('a long prompt is processed in chunks, in the same batches as the tokens of decoding requests', async () => {
     const short = submit(5, 40);
     await firstToken(short);
     const from = batches.length;

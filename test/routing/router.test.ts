@@ -242,7 +242,7 @@ test('the message about an unknown model is bounded', () => {
 
 const BROKEN = new ServiceError('internal_error', 'The engine failed to answer the request.');
 
-/** Fails the next request at its replica. */
+/** Fails the next request on its replica. */
 function fail(model: ServedModel): string {
   const lease = acquire(model);
   lease.release('failed', BROKEN);

@@ -27,7 +27,7 @@ test('a wrong password and an unknown address get the same response', async () =
   );
 });
 
-test('guessing passwords is limited, whatever address a header claims', async () => {
+test('password guessing is limited, even if a header claims another IP address', async () => {
   await firstOperator(service);
   const responses = [];
   for (let attempt = 0; attempt < 12; attempt++) {
@@ -95,7 +95,7 @@ test('concurrent uses of a setup link create one operator', async () => {
   assert.equal(responses.filter(({ status }) => status < 300).length, 1);
 });
 
-test('a forgotten password gets the same response for known and unknown addresses', async () => {
+test('a password reset request gets the same response for known and unknown addresses', async () => {
   await firstOperator(service);
   const responses = [];
   for (const email of [OPERATOR.email, 'nobody@acme.example']) {
@@ -106,7 +106,7 @@ test('a forgotten password gets the same response for known and unknown addresse
   assert.deepEqual([responses[0]?.status, responses[0]?.text], [responses[1]?.status, responses[1]?.text]);
 });
 
-test('accounts, keys and members of others get the same response as ones that do not exist', async () => {
+test('accounts of which a user is not a member, and their keys, get the same response as ones that do not exist', async () => {
   const operator = await firstOperator(service);
   const { body: theirs } = await operator.ok('POST', '/api/accounts', { body: { name: 'theirs' } });
   const { body: key } = await operator.ok('POST', '/api/keys', {

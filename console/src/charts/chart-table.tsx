@@ -9,10 +9,10 @@ interface ChartTableProps {
   times: readonly number[];
   series: readonly Series[];
   unit: Unit;
-  /** Index of the time that is not over yet. */
+  /** Index of the period that has not ended yet. */
   partial?: number | undefined;
   formatTime: (unixSeconds: number) => string;
-  /** Link of a time. */
+  /** Returns the link for a time. */
   linkOf?: ((index: number) => string) | undefined;
 }
 

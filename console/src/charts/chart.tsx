@@ -18,7 +18,7 @@ interface ChartProps {
   formatTime: (unixSeconds: number) => string;
   /** Formats times at the axis; default: as in the tooltip. */
   formatTick?: ((unixSeconds: number) => string) | undefined;
-  /** Index of the time that is not over yet, such as today. */
+  /** Index of the period that has not ended yet, such as today. */
   partial?: number | undefined;
   /** Called when a point is clicked. Keyboard users need another way. */
   onOpen?: ((index: number) => void) | undefined;

@@ -9,7 +9,7 @@ export interface Plotted {
   times: readonly number[];
   series: readonly Series[];
   unit: Unit;
-  /** Index of the time that is not over yet; its bars are striped. */
+  /** Index of the period that has not ended yet; its bars are striped. */
   partial: number | undefined;
   /** Formats axis times. */
   formatTick: (unixSeconds: number) => string;
@@ -31,12 +31,12 @@ export interface Plot {
 const FONT = '11px "Geist Variable", sans-serif';
 /** Opacity of a tail; its swatch has the same. */
 const TAIL_OPACITY = '60%';
-/** Width of a time at the axis, in CSS pixels. */
+/** Width of a time label on the axis, in CSS pixels. */
 const TICK_WIDTH = 76;
 /** Right padding and approximate width of the y axis, in CSS pixels. */
 const PADDING = 8;
 const Y_AXIS = 48;
-/** Space above the plot, height of the x axis, and least distance of values at the y axis, in CSS pixels. */
+/** Space above the plot, height of the x axis, and minimum distance between values on the y axis, in CSS pixels. */
 const TOP = 10;
 const X_AXIS = 24;
 const VALUE_SPACE = 36;

@@ -11,7 +11,10 @@ export interface Series {
   faint?: boolean;
   /** A thin line in the same color as the line that it belongs to, such as its p95. */
   tail?: boolean;
-  /** Zeros of a line are not drawn, so that rare events such as errors are invisible without events. */
+  /**
+   * Zeros of the line are not drawn, so that a series of rare events, such as errors, is invisible while there are
+   * none.
+   */
   sparse?: boolean;
 }
 
@@ -43,7 +46,7 @@ export function painted(series: readonly Series[]): Painted[] {
   return [...bars, ...lines];
 }
 
-/** Marks the text of a time that is not over yet. */
+/** Marks the text of a period that has not ended yet. */
 export const timeText = (text: string, isPartial: boolean): string => (isPartial ? `${text}, so far` : text);
 
 /** Removes zeros, except those next to other values: the line still starts and ends at the axis. */

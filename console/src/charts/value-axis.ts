@@ -31,7 +31,7 @@ const TIME_STEPS = [
   ...[1, 2, 6, 12, 24].map((hours) => hours * HOUR),
 ];
 
-/** Returns multiples of a round interval from 0 to `top`: about `most` above 0, and at least one. */
+/** Returns 0 and the multiples of a round interval up to `top`: about `most` of them, and at least one. */
 export function valueTicks(unit: Unit, top: number, most: number): number[] {
   if (!(top > 0)) return [0];
   const steps = stepsOf(unit, top);
@@ -80,5 +80,5 @@ function countScale(top: number): TickScale {
   return top < 1e9 ? { size: 1e6, suffix: 'M' } : { size: 1e9, suffix: 'B' };
 }
 
-/** Returns the decimals that write multiples of a round interval exactly. */
+/** Returns the number of decimals that multiples of a round interval need. */
 const decimalsOf = (step: number): number => Math.max(0, -Math.floor(Math.log10(step) + 1e-9));

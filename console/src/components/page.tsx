@@ -15,7 +15,7 @@ interface PageProps {
   children: ReactNode;
 }
 
-/** A page with a heading at the same left edge on every page. Sets the document title. */
+/** A page whose heading has the same left edge as on every other page. Sets the document title. */
 export function Page({ title, parent, hint, actions, wide = false, fill = false, children }: PageProps) {
   useEffect(() => {
     document.title = `${title} · Sluice`;

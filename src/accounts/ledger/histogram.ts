@@ -25,7 +25,7 @@ export function bucketSql(value: RawBuilder<unknown>): RawBuilder<unknown> {
   return sql`cast(ceil(ln(${bounded}) / ${sql.lit(LOG_GAMMA)}) as integer)`;
 }
 
-/** Returns the representative value of a bucket; the values in it differ by at most 2%. */
+/** Returns the representative value of a bucket; the values in it differ from that by at most 2%. */
 export function valueOf(bucket: number): number {
   return Math.exp(bucket * LOG_GAMMA) * (1 - ERROR);
 }

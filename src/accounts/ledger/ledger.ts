@@ -45,8 +45,8 @@ export interface Ledger extends AsyncDisposable {
   checkpoint(id: string): void;
   /**
    * Settles the row and adds it to the roll-ups in one transaction. Rejects with a `ServiceError`
-   * `storage_unavailable` if it could not be written within `ledger.settleWaitMs` and the attempt in progress; it
-   * is then retried until it is written, without cost.
+   * `storage_unavailable` if it could not be written within `ledger.settleWaitMs`, or by the attempt in progress at
+   * that time; it is then retried, without cost, until it is written.
    */
   settle(id: string, settlement: Settlement): Promise<SettleResult>;
   /** Records that the response of a settled request did not reach the client. Never throws. */

@@ -18,7 +18,7 @@ export interface RunningRow extends RowStart {
   usageKey: UsageKey;
   counts: RunningCounts;
   epoch: number;
-  /** `progressOf` its counts at the last checkpoint. */
+  /** Result of `progressOf` for its counts at the last checkpoint. */
   writtenProgress: number;
 }
 

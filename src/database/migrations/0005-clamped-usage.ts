@@ -7,7 +7,7 @@ const SOURCES = "('engine', 'estimated', 'clamped')";
 /** Allows `clamped` as the source of token counts. SQLite must copy the table to change a constraint. */
 export async function allowClampedUsage(database: Transaction<Schema>, kind: DatabaseKind): Promise<void> {
   if (kind === 'postgres') {
-    // A partition keeps the constraint from before it was attached.
+    // A partition keeps the constraint that it had before it was attached.
     const { rows } = await sql<{ name: string }>`
       select inhrelid::regclass::text as name from pg_inherits where inhparent = 'ledger'::regclass`.execute(
       database,

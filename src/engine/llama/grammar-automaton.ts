@@ -37,7 +37,7 @@ export function automatonRule({ states }: Automaton, rules: GrammarRules): strin
     return name;
   };
   const at = (index: number): AutomatonState => states[index] as AutomatonState;
-  /** Returns the characters of states without branches, and the name of the next state with one. */
+  /** Returns the characters up to the next state with branches, and the name of that state. */
   const pathFrom = (points: CodePoints, first: number): string => {
     const parts = [points];
     let next = first;
@@ -219,7 +219,8 @@ class Determinizer {
 
   #spend(steps: number): void {
     if (this.#rules.spend(steps)) return;
-    const message = 'This is too ambiguous. Shorten its repetitions, or use fewer of them.';
+    const message =
+      'This part of the schema is too ambiguous. Shorten its repetitions, or use fewer of them.';
     throw schemaError('invalid_value', this.#path, message);
   }
 }

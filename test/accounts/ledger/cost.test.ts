@@ -30,7 +30,7 @@ test('a price that is not a decimal is refused', () => {
   }
 });
 
-test('a cost is tokens times price, whatever the size', () => {
+test('a cost of any size is tokens times price', () => {
   fc.assert(
     fc.property(usage, price, price, (used, prompt, completion) => {
       assert.equal(
@@ -41,7 +41,7 @@ test('a cost is tokens times price, whatever the size', () => {
   );
 });
 
-test('the lines of a cost add up to it, and to zero if the request is not billed', () => {
+test('the cost lines add up to the cost, or to zero if the request is not billed', () => {
   fc.assert(
     fc.property(usage, price, price, fc.boolean(), (used, prompt, completion, billed) => {
       const lines = costLines(used, { prompt, completion }, billed);

@@ -15,7 +15,7 @@ interface ChartCardProps {
   definition: ChartDefinition;
   times: readonly number[];
   unit: 'hour' | 'day';
-  /** Index of the hour or day that is not over yet. */
+  /** Index of the hour or day that has not ended yet. */
   partial: number | undefined;
   /** Whether usage is grouped. */
   ofParts: boolean;
