@@ -48,10 +48,7 @@ function printRequest({ request, stages, retries, interrupted }: ReceiptJson): v
     ],
     ['tokens', describeTokens(request)],
     ['delivered', { true: 'yes', false: 'no', null: 'unknown' }[`${request.delivered}`]],
-    [
-      'retried',
-      retries === 0 ? null : `${retries} ${retries === 1 ? 'replica' : 'replicas'} refused it first`,
-    ],
+    ['retried', retries === 0 ? null : `${retries} ${retries === 1 ? 'replica' : 'replicas'} failed first`],
     [
       'interrupted',
       interrupted

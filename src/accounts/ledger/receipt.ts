@@ -18,7 +18,7 @@ export interface Receipt {
     /** From the first token to the end. */
     decodeMs: number | null;
   };
-  /** Number of other replicas tried after a refusal. */
+  /** Number of other replicas tried after one failed. */
   retries: number;
   /** Whether the instance died or stopped during the request: the counts are those of the last checkpoint. */
   interrupted: boolean;
