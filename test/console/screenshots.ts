@@ -36,11 +36,15 @@ if (pages.length === 0 || views.length === 0) {
   process.exit(1);
 }
 
-/** Timeout of a step, in milliseconds, so that a failing page does not delay the others. */
-const STEP_MS = 10_000;
+/** Timeout of a step, in milliseconds. Long, because a busy machine takes its time; a failing page delays the others once. */
+const STEP_MS = 120_000;
 
 /** Excludes toasts, which are dialogs with a type. */
 const DIALOG = '[role="alertdialog"], [role="dialog"]:not([data-type])';
+
+/** Number of concurrent streams that keep models busy, and maximum tokens of each response. */
+const STREAMS = 5;
+const MAX_TOKENS = 400;
 
 await mkdir(options.out, { recursive: true });
 await using browser = await openBrowser();
@@ -108,10 +112,6 @@ async function takeScreenshots(
     }
   }
 }
-
-/** Number of concurrent streams, and maximum tokens of each response. */
-const STREAMS = 5;
-const MAX_TOKENS = 400;
 
 /** Keeps ready models busy with a few streams, for live pages, until disposed. */
 async function keepBusy({ service, url }: OpenedService): Promise<AsyncDisposable> {
