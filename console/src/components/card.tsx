@@ -19,7 +19,7 @@ export function Card({ title, hint, actions, flush = false, className, children 
     <section className={classNames('rounded-xl border border-line bg-surface', className)}>
       {(title ?? actions) !== undefined && (
         <header className="flex flex-wrap items-start justify-between gap-3 px-4 pt-4 sm:px-5">
-          <div className="min-w-0 flex-1 basis-52">
+          <div className={classNames('min-w-0 grow', hint !== undefined && 'basis-52')}>
             <h2 className="text-sm font-semibold text-ink">{title}</h2>
             {hint !== undefined && <p className="mt-0.5 text-xs leading-5 text-ink-3">{hint}</p>}
           </div>

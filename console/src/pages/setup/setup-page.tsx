@@ -57,7 +57,7 @@ export default function SetupPage() {
       </StandalonePage>
     );
   }
-  // A key that was kept belongs to the user who is signed in, or to nobody.
+  // A stored key is only shown to a signed-in user.
   const isTheirs = createKey.data !== undefined || kept === null || session.data.person !== null;
   if (step === 'key' && isTheirs) {
     return (
