@@ -20,7 +20,7 @@ import { FIRST_MIGRATION } from './database/migrations.ts';
 import { ServiceLock } from './database/service-lock.ts';
 import { openReplica } from './engine/client.ts';
 import { EmbeddedReplica } from './engine/embedded.ts';
-import { recommendedModel } from './engine/llama/recommended-model.ts';
+import { recommendedModel, type RecommendedModel } from './engine/llama/recommended-model.ts';
 import { RemoteReplica } from './engine/remote.ts';
 import { socketDirectory } from './engine/socket-directory.ts';
 import { ServiceError } from './errors.ts';
@@ -63,6 +63,8 @@ export class Service implements AsyncDisposable {
   readonly router: Router;
   readonly keys: KeyStore;
   readonly models: readonly EmbeddedReplica[];
+  /** A better model than the default one, as the memory was before models were loaded; null: none. */
+  readonly recommendedModel: RecommendedModel | null;
   readonly #config: Config;
   readonly #database: Database;
   readonly #plans: Plans;
@@ -75,6 +77,7 @@ export class Service implements AsyncDisposable {
     this.router = parts.router;
     this.keys = parts.keys;
     this.models = parts.models;
+    this.recommendedModel = parts.recommended;
     this.#config = parts.config;
     this.#database = parts.database;
     this.#plans = parts.plans;
@@ -136,6 +139,8 @@ export class Service implements AsyncDisposable {
     const identity = owned.use(
       new Identity({ database, config: config.file, secrets, publicUrl, log, passwords }),
     );
+    // Once, so that the console and the welcome name the same one.
+    const recommended = recommendedModel(config.file.models);
     const app = buildServer({
       router,
       inference: {
@@ -154,7 +159,7 @@ export class Service implements AsyncDisposable {
         home: config.home,
         mail: config.file.smtp !== undefined,
         providers: config.file.signIn.providers.map(({ name }) => name),
-        recommendedModel: recommendedModel(config.file.models),
+        recommendedModel: recommended,
       },
       limits: config.file.limits,
       stream: config.file.stream,
@@ -170,7 +175,8 @@ export class Service implements AsyncDisposable {
     await app.listen({ host: config.host, port: config.port });
     if (database.place.kind === 'sqlite') lock?.listening(addressOf(app, config.host), database.place.files);
     for (const model of models) model.start();
-    return new Service({ config, database, plans, log, router, keys, models, activity, app }, owned.move());
+    const parts = { config, database, plans, log, router, keys, models, recommended, activity, app };
+    return new Service(parts, owned.move());
   }
 
   /** The URL for callers, without `/v1`: `publicUrl`, or the listening address. */
@@ -271,6 +277,7 @@ interface ServiceParts {
   router: Router;
   keys: KeyStore;
   models: EmbeddedReplica[];
+  recommended: RecommendedModel | null;
   activity: Activity;
   app: FastifyInstance;
 }

@@ -1,5 +1,5 @@
 import type { Config } from '../config/schema.ts';
-import { recommendedModel, type RecommendedModel } from '../engine/llama/recommended-model.ts';
+import type { RecommendedModel } from '../engine/llama/recommended-model.ts';
 import { PROGRAM } from '../program-name.ts';
 import type { Service } from '../service.ts';
 import { formatBytes } from './progress-bar.ts';
@@ -8,18 +8,13 @@ import { formatBytes } from './progress-bar.ts';
  * Returns the text printed when the service is ready. Without an operator, it contains the setup link on a terminal,
  * and elsewhere the command that prints it, because the link is a secret and output may be logged.
  */
-export async function welcome(service: Service, { file, configPath }: Config): Promise<string> {
+export async function welcome(service: Service, { configPath }: Config): Promise<string> {
   const card = service.router.cards()[0];
   const lines = ['', `Ready. Base URL for client libraries: ${service.url}/v1`];
   if (card) {
     lines.push(`Model: ${card.id} (${card.quantization}, ${card.context_length} tokens per request)`);
   }
-  lines.push(
-    '',
-    ...(await nextSteps(service)),
-    '',
-    ...betterModel(recommendedModel(file.models), configPath),
-  );
+  lines.push('', ...(await nextSteps(service)), '', ...betterModel(service.recommendedModel, configPath));
   return lines.join('\n');
 }
 
