@@ -91,6 +91,18 @@ async function visit(browser: Browser, baseURL: string, view: View, pixelRatio: 
   return { context, page, faults, [Symbol.asyncDispose]: () => context.close() };
 }
 
+/** Resizes the window and changes the color scheme of an open page. Resolves when the page has been drawn again. */
+export async function setView(page: Page, { width, scheme }: Required<View>): Promise<void> {
+  await page.setViewportSize({ width, height: HEIGHTS[width] });
+  await page.emulateMedia({ colorScheme: scheme });
+  await page.evaluate(DRAWN_AGAIN);
+}
+
+/** Charts are drawn in the frame after a change, and colors change with a transition. */
+const DRAWN_AGAIN = `new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))
+  .then(() => Promise.allSettled(document.getAnimations().flatMap((animation) =>
+    animation instanceof CSSTransition ? [animation.finished] : [])))`;
+
 /** Runs in each page before its scripts. */
 const REPORT_POLICY = `document.addEventListener('securitypolicyviolation', (event) => {
   sluicePolicyBroken(event.violatedDirective + ' refused ' + event.blockedURI + ' at ' + event.sourceFile + ':' + event.lineNumber);

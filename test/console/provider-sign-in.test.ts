@@ -1,11 +1,11 @@
 /** Sign-in with a provider, and password reset, in the browser. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { after, before, beforeEach, describe, test } from 'node:test';
 import { scriptedYaml } from '../harness.ts';
 import { linkIn, startMailServer, type MailServer } from '../identity/mail-server.ts';
 import { startOidcProvider, type OidcServer } from '../identity/oidc-provider.ts';
 import { OPERATOR } from '../operator.ts';
-import { axe, WITH_BROWSER } from './browser.ts';
+import { axe, WITH_BROWSER, type Visitor } from './browser.ts';
 import { post } from './service.ts';
 import { openStage, signInOn, type Stage } from './stage.ts';
 
@@ -13,13 +13,17 @@ describe('sign-in with a provider, and password reset', WITH_BROWSER, () => {
   let company: OidcServer;
   let mail: MailServer;
   let stage: Stage;
+  /** Signed out before each test. */
+  let visitor: Visitor;
   before(async () => {
     company = await startOidcProvider();
     mail = await startMailServer();
     stage = await openStage(scriptedYaml({}, company.yaml() + mail.yaml), { ...company.env, ...mail.env });
     // Until here the provider accepted connections without responding, which must not delay password sign-in.
     company.serve(`${stage.service.url}/api/auth/callback/company`);
+    visitor = await stage.stranger();
   });
+  beforeEach(() => visitor.context.clearCookies());
   after(async () => {
     await stage[Symbol.asyncDispose]();
     await mail[Symbol.asyncDispose]();
@@ -27,7 +31,6 @@ describe('sign-in with a provider, and password reset', WITH_BROWSER, () => {
   });
 
   test('a user without an invitation cannot sign in with a provider and sees why', async () => {
-    await using visitor = await stage.stranger();
     await visitor.page.goto('/sign-in');
     await visitor.page.getByRole('button', { name: 'Continue with Company' }).click();
     await visitor.page.getByText('This email has not been invited.').waitFor();
@@ -39,7 +42,6 @@ describe('sign-in with a provider, and password reset', WITH_BROWSER, () => {
     const invited = { account_id: 'default', email: company.person.email, role: 'member' };
     await post(stage.operator.context, stage.service.url, '/api/invitations', invited);
     await mail.next(company.person.email);
-    await using visitor = await stage.stranger();
     await visitor.page.goto('/usage?range=7d');
     await visitor.page.getByRole('button', { name: 'Continue with Company' }).click();
     await visitor.page.waitForURL('**/usage?range=7d');
@@ -51,7 +53,6 @@ describe('sign-in with a provider, and password reset', WITH_BROWSER, () => {
 
   test('a sign-in canceled at the provider returns to the sign-in page with an error', async () => {
     company.refuses = true;
-    await using visitor = await stage.stranger();
     await visitor.page.goto('/sign-in');
     await visitor.page.getByRole('button', { name: 'Continue with Company' }).click();
     await visitor.page.getByRole('alert').getByText('canceled').waitFor();
@@ -59,7 +60,6 @@ describe('sign-in with a provider, and password reset', WITH_BROWSER, () => {
   });
 
   test('a password is reset with the emailed link, which ends all sessions', async () => {
-    await using visitor = await stage.stranger();
     const { page } = visitor;
     await page.goto('/sign-in');
     await page.getByRole('button', { name: 'Forgot password?' }).click();
@@ -79,11 +79,10 @@ describe('sign-in with a provider, and password reset', WITH_BROWSER, () => {
     await page.waitForURL(({ pathname }) => pathname === '/');
     await stage.operator.page.goto('/keys');
     await stage.operator.page.waitForURL('**/sign-in**');
-    await using second = await stage.stranger();
-    await second.page.goto(link);
-    await second.page.getByLabel('New password', { exact: true }).fill(password);
-    await second.page.getByRole('button', { name: 'Set password' }).click();
-    await second.page.getByText('This link is no longer valid').waitFor();
+    await page.goto(link);
+    await page.getByLabel('New password', { exact: true }).fill(password);
+    await page.getByRole('button', { name: 'Set password' }).click();
+    await page.getByText('This link is no longer valid').waitFor();
     assert.ok(!stage.service.log().includes(new URL(link).hash.slice(1)));
     assert.deepEqual(visitor.faults, []);
   });

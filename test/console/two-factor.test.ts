@@ -4,19 +4,29 @@ import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { appCode } from '../identity/fixture.ts';
 import { OPERATOR } from '../operator.ts';
-import { WITH_BROWSER } from './browser.ts';
+import { WITH_BROWSER, type Visitor } from './browser.ts';
 import { openStage, signInOn, type Stage } from './stage.ts';
 
 describe('two-factor authentication', WITH_BROWSER, () => {
   let stage: Stage;
   let page: Page;
+  /** Signed out before each use. */
+  let visitor: Visitor;
   let uri: string;
   let recovery: string[];
   before(async () => {
     stage = await openStage();
     ({ page } = stage.operator);
+    visitor = await stage.stranger();
   });
   after(() => stage[Symbol.asyncDispose]());
+
+  /** Signs in with the password, in a new session. */
+  async function enterPassword(path = '/sign-in'): Promise<void> {
+    await visitor.context.clearCookies();
+    await visitor.page.goto(path);
+    await signInOn(visitor.page);
+  }
 
   const type = (on: Page, code: string) =>
     on.getByLabel('Digit 2 of 6').locator('..').locator('input').first().pressSequentially(code);
@@ -43,9 +53,7 @@ describe('two-factor authentication', WITH_BROWSER, () => {
   });
 
   test('a password alone does not sign in', async () => {
-    await using visitor = await stage.stranger();
-    await visitor.page.goto('/sign-in');
-    await signInOn(visitor.page);
+    await enterPassword();
     await visitor.page.getByRole('heading', { name: 'Two-factor authentication' }).waitFor();
     await visitor.page.goto('/keys');
     await visitor.page.waitForURL('**/sign-in**');
@@ -56,27 +64,22 @@ describe('two-factor authentication', WITH_BROWSER, () => {
   test('a code signs in once', async () => {
     // The code of the next time step, because the current one was used to enable two-factor authentication.
     const code = appCode(uri, 1);
-    await using first = await stage.stranger();
-    await first.page.goto('/sign-in?to=/usage');
-    await signInOn(first.page);
-    await first.page.getByRole('heading', { name: 'Two-factor authentication' }).waitFor();
-    await type(first.page, code);
-    await first.page.waitForURL('**/usage');
-    await using second = await stage.stranger();
-    await second.page.goto('/sign-in');
-    await signInOn(second.page);
-    await second.page.getByRole('heading', { name: 'Two-factor authentication' }).waitFor();
-    await type(second.page, code);
-    await second.page.getByRole('alert').waitFor();
-    assert.equal(new URL(second.page.url()).pathname, '/sign-in');
+    const secondFactor = visitor.page.getByRole('heading', { name: 'Two-factor authentication' });
+    await enterPassword('/sign-in?to=/usage');
+    await secondFactor.waitFor();
+    await type(visitor.page, code);
+    await visitor.page.waitForURL('**/usage');
+    await enterPassword();
+    await secondFactor.waitFor();
+    await type(visitor.page, code);
+    await visitor.page.getByRole('alert').waitFor();
+    assert.equal(new URL(visitor.page.url()).pathname, '/sign-in');
   });
 
   test('a recovery code signs in once', async () => {
     const [code = ''] = recovery;
     for (const works of [true, false]) {
-      await using visitor = await stage.stranger();
-      await visitor.page.goto('/sign-in');
-      await signInOn(visitor.page);
+      await enterPassword();
       await visitor.page.getByRole('button', { name: 'Use a recovery code' }).click();
       await visitor.page.getByLabel('Recovery code').fill(code);
       await visitor.page.getByRole('button', { name: 'Sign in', exact: true }).click();
@@ -91,13 +94,11 @@ describe('two-factor authentication', WITH_BROWSER, () => {
     await dialog.getByLabel('Password', { exact: true }).fill(OPERATOR.password);
     await dialog.getByRole('button', { name: 'Disable' }).click();
     await page.getByRole('button', { name: 'Enable two-factor authentication' }).waitFor();
-    await using visitor = await stage.stranger();
-    await visitor.page.goto('/sign-in');
-    await signInOn(visitor.page);
+    await enterPassword();
     await visitor.page.waitForURL(({ pathname }) => pathname === '/');
   });
 
   test('no page violated the Content-Security-Policy or threw', () => {
-    assert.deepEqual(stage.operator.faults, []);
+    assert.deepEqual([...stage.operator.faults, ...visitor.faults], []);
   });
 });

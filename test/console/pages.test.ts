@@ -1,0 +1,80 @@
+/** Every page, also while the window is resized: no axe or Content-Security-Policy violations, no horizontal scrolling. */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { OpenedService } from '../harness.ts';
+import {
+  axe,
+  openBrowser,
+  setView,
+  sidewaysScroll,
+  WITH_BROWSER,
+  type TestBrowser,
+  type View,
+  type Visitor,
+} from './browser.ts';
+import { open, PAGES, type VisitorKind } from './pages.ts';
+import { openConsole, openSeededService, setUp, type SeededService } from './service.ts';
+
+/** Each page is opened in the first view, and the window is then resized to the next ones. */
+const VIEWS: readonly (Required<View> & { axe: boolean })[] = [
+  { width: 1440, scheme: 'light', axe: true },
+  // The elements are those of a phone, in the colors of a desktop.
+  { width: 768, scheme: 'light', axe: false },
+  { width: 360, scheme: 'dark', axe: true },
+];
+
+/** The service under test, and the cookies of the visitor. */
+interface Target {
+  service: OpenedService;
+  cookies: SeededService['cookies'];
+}
+
+testPages('pages without a session', 'signed-out', async (_browser, owned) => ({
+  service: owned.use(await openConsole()),
+  cookies: [],
+}));
+
+testPages('pages of a new service', 'new-operator', async (browser, owned) => {
+  const service = owned.use(await openConsole());
+  await using visitor = await browser.visit(service.url);
+  await setUp(visitor.context, service);
+  return { service, cookies: await visitor.context.cookies() };
+});
+
+testPages('pages of an operator', 'operator', async (browser, owned) => {
+  const service = owned.use(await openSeededService(browser, 3000));
+  return { service, cookies: service.cookies };
+});
+
+/** Tests every page of this visitor. */
+function testPages(
+  title: string,
+  by: VisitorKind,
+  openTarget: (browser: TestBrowser, owned: AsyncDisposableStack) => Promise<Target>,
+): void {
+  describe(title, WITH_BROWSER, () => {
+    const owned = new AsyncDisposableStack();
+    let visitor: Visitor;
+    before(async () => {
+      const browser = owned.use(await openBrowser());
+      const { service, cookies } = await openTarget(browser, owned);
+      visitor = owned.use(await browser.visit(service.url));
+      await visitor.context.addCookies(cookies);
+    });
+    after(() => owned.disposeAsync());
+
+    for (const page of PAGES.filter((one) => one.by === by)) {
+      test(`${page.name} has no horizontal scrolling, policy violations or axe violations`, async () => {
+        for (const [index, view] of VIEWS.entries()) {
+          await setView(visitor.page, view);
+          if (index === 0) await open(visitor.page, page);
+          const message = `${view.width} px, ${view.scheme}`;
+          if (view.axe) assert.deepEqual(await axe(visitor.page), [], message);
+          assert.equal(await sidewaysScroll(visitor.page), 0, message);
+        }
+        assert.deepEqual(visitor.faults.splice(0), []);
+        assert.match(await visitor.page.title(), /Sluice/);
+      });
+    }
+  });
+}
