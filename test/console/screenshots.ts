@@ -1,8 +1,8 @@
 /**
  * Takes screenshots of every console page at three widths in both color schemes, with realistic data, into
- * `screenshots/`.
+ * `screenshots/`. The width `resized` opens the page at 1440 pixels and then narrows the window to 768.
  *
- *   npm run screenshots -- --page keys --page usage --width 360 --scheme dark
+ *   npm run screenshots -- --page keys --page usage --width 360 --width resized --scheme dark
  *
  * Reports pages that scroll horizontally, violate the Content-Security-Policy or throw, and with `--axe` axe violations.
  */
@@ -11,27 +11,35 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import type { OpenedService } from '../harness.ts';
 import { setupLink } from '../operator.ts';
-import { axe, openBrowser, SCHEMES, sidewaysScroll, WIDTHS, type View } from './browser.ts';
+import { axe, openBrowser, SCHEMES, setView, sidewaysScroll, WIDTHS, type View } from './browser.ts';
 import { open, PAGES, type VisitorKind } from './pages.ts';
 import { openConsole, openSeededService, setUp, type SeededService } from './service.ts';
 
 const { values: options } = parseArgs({
   options: {
     page: { type: 'string', multiple: true },
-    width: { type: 'string', multiple: true, default: WIDTHS.map(String) },
+    width: { type: 'string', multiple: true, default: [...WIDTHS.map(String), 'resized'] },
     scheme: { type: 'string', multiple: true, default: [...SCHEMES] },
     axe: { type: 'boolean', default: false },
     out: { type: 'string', default: join(import.meta.dirname, '..', '..', 'screenshots') },
   },
 });
 const pages = PAGES.filter(({ name }) => options.page?.some((given) => name.startsWith(given)) ?? true);
-const views = SCHEMES.filter((scheme) => options.scheme.includes(scheme)).flatMap((scheme) =>
-  WIDTHS.filter((width) => options.width.includes(String(width))).map((width): Required<View> => ({
-    scheme,
-    width,
-  })),
-);
-if (pages.length === 0 || views.length === 0) {
+/** The window when the page is opened, and when the screenshot is taken. */
+interface Shot {
+  name: string;
+  opened: Required<View>;
+  taken: Required<View>;
+}
+
+const shots = SCHEMES.filter((scheme) => options.scheme.includes(scheme)).flatMap((scheme) => [
+  ...WIDTHS.filter((width) => options.width.includes(String(width))).map((width): Shot => {
+    const view = { width, scheme };
+    return { name: `${width}-${scheme}`, opened: view, taken: view };
+  }),
+  ...(options.width.includes('resized') ? [resized(scheme)] : []),
+]);
+if (pages.length === 0 || shots.length === 0) {
   console.error(`No matching pages. Available: ${PAGES.map(({ name }) => name).join(', ')}.`);
   process.exit(1);
 }
@@ -64,8 +72,16 @@ await attempt('operator', async () => {
   await using _busy = await keepBusy(service);
   await takeScreenshots('operator', service, service.cookies);
 });
-console.log(`${options.out}: ${pages.length} pages, ${views.length} views`);
+console.log(`${options.out}: ${pages.length} pages, ${shots.length} views`);
 process.exitCode = failed > 0 ? 1 : 0;
+
+function resized(scheme: Required<View>['scheme']): Shot {
+  return {
+    name: `resized-${scheme}`,
+    opened: { width: 1440, scheme },
+    taken: { width: 768, scheme },
+  };
+}
 
 /** Runs the screenshots of one visitor. A failure does not stop the others. */
 async function attempt(visitor: VisitorKind, run: () => Promise<void>): Promise<void> {
@@ -85,18 +101,20 @@ async function takeScreenshots(
   cookies: SeededService['cookies'],
 ): Promise<void> {
   const visited = pages.filter(({ by }) => by === kind);
-  for (const view of views) {
-    await using visitor = await browser.visit(service.url, view);
+  for (const shot of shots) {
+    await using visitor = await browser.visit(service.url, shot.opened);
     await visitor.context.addCookies(cookies);
     visitor.context.setDefaultTimeout(STEP_MS);
     for (const page of visited) {
       visitor.faults.length = 0;
       const startedAt = performance.now();
-      const name = `${page.name}-${view.width}-${view.scheme}`;
+      const name = `${page.name}-${shot.name}`;
       const notes = [];
       try {
         const path = page.name === 'setup' ? `/setup${new URL(await setupLink(service)).hash}` : page.path;
+        if (shot.opened !== shot.taken) await setView(visitor.page, shot.opened);
         await open(visitor.page, { ...page, path });
+        if (shot.opened !== shot.taken) await setView(visitor.page, shot.taken);
       } catch (error) {
         failed++;
         notes.push(firstLine(error));
