@@ -1,4 +1,4 @@
-import { spawn, type ChildProcess, type SpawnOptions } from 'node:child_process';
+import { fork, spawn, type ChildProcess, type SpawnOptions } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -232,8 +232,44 @@ export interface ProcessResult extends ProcessOutput {
   code: number;
 }
 
-/** Runs `sluice` with these arguments. */
+/** A command for `cli-process.ts`. */
+export interface CliCall {
+  args: readonly string[];
+  env: NodeJS.ProcessEnv;
+}
+
+let cliProcess: ChildProcess | null = null;
+const cliCalls: PromiseWithResolvers<ProcessResult>[] = [];
+
+/** Runs `sluice` with these arguments, in a process that all commands of this test file share. */
 export function runCli(args: readonly string[], env: NodeJS.ProcessEnv): Promise<ProcessResult> {
+  cliProcess ??= startCliProcess();
+  const call = Promise.withResolvers<ProcessResult>();
+  cliCalls.push(call);
+  cliProcess.channel?.ref();
+  cliProcess.send({ args, env } satisfies CliCall);
+  return call.promise;
+}
+
+function startCliProcess(): ChildProcess {
+  const child = fork(join(import.meta.dirname, 'cli-process.ts'), {
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+  });
+  child.unref();
+  child.on('message', (result: ProcessResult) => {
+    cliCalls.shift()?.resolve(result);
+    if (cliCalls.length === 0) child.channel?.unref();
+  });
+  child.on('exit', (code, signal) => {
+    cliProcess = null;
+    for (const call of cliCalls.splice(0))
+      call.reject(new Error(`a command ended its process: ${signal ?? code}`));
+  });
+  return child;
+}
+
+/** Runs `sluice` with these arguments in its own process. */
+export function spawnCli(args: readonly string[], env: NodeJS.ProcessEnv): Promise<ProcessResult> {
   return run(process.execPath, [MAIN, ...args], env);
 }
 

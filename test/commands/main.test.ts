@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Command } from 'commander';
-import { folder, run } from './program.ts';
+import { folder, run, runAlone } from './program.ts';
 
 const COMMANDS = ['serve', 'models', 'keys', 'config', 'doctor', 'engine'];
 
@@ -64,6 +64,19 @@ test('an invalid command line exits with 2 and the usage on standard error', asy
     const { code, stdout, stderr } = await run(args);
     assert.deepEqual([code, stdout], [2, ''], args.join(' '));
     assert.match(stderr, words);
+  }
+});
+
+test('the process ends with the exit code of its command after all output', async (t) => {
+  const env = { SLUICE_HOME: folder(t) };
+  for (const [args, code] of [
+    [['keys', 'list', '--json'], 0],
+    [['keys', 'revoke', 'key_0'], 1],
+    [['keys', 'craete'], 2],
+  ] as const) {
+    const alone = await runAlone(args, env);
+    assert.equal(alone.code, code);
+    assert.deepEqual(alone, await run(args, env));
   }
 });
 

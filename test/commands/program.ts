@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { MAIN, runCli, type ProcessResult } from '../harness.ts';
+import { MAIN, runCli, spawnCli, type ProcessResult } from '../harness.ts';
 
 /** The environment of the program: `env`, and of this process only the path and the compile cache. */
 function cleanEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
@@ -19,9 +19,14 @@ export function start(args: readonly string[], env: NodeJS.ProcessEnv = {}): Chi
   });
 }
 
-/** Runs the program with a clean environment until it exits. */
+/** Runs a command with a clean environment, in the process that all commands of a test file share. */
 export function run(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<ProcessResult> {
   return runCli(args, cleanEnvironment(env));
+}
+
+/** Runs a command with a clean environment in its own process. */
+export function runAlone(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<ProcessResult> {
+  return spawnCli(args, cleanEnvironment(env));
 }
 
 /** Creates a directory that is removed after the test. */

@@ -8,6 +8,7 @@ import { DatabaseError } from '../../src/database/errors.ts';
 import {
   openService,
   runCli,
+  spawnCli,
   spawnService,
   temporaryFolder,
   until,
@@ -56,7 +57,7 @@ test('a second service on the same port with another data directory is refused w
   await using first = await spawnService();
   const { port } = new URL(first.url);
   await using folder = await temporaryFolder();
-  const { code, stderr } = await runCli(['serve'], {
+  const { code, stderr } = await spawnCli(['serve'], {
     ...first.env,
     SLUICE_HOME: join(folder.path, 'home'),
     SLUICE_PORT: port,

@@ -11,6 +11,7 @@ import {
   MODEL,
   run,
   runCli,
+  spawnCli,
   scriptedYaml,
   spawnService,
   temporaryFolder,
@@ -125,7 +126,7 @@ test('a service that cannot start exits with 1, a reason and advice', { concurre
       const config = at(`${name}.yaml`);
       const home = env.SLUICE_HOME ?? at(`home: ${name}`);
       await writeFile(config, yaml);
-      const { code, stderr } = await runCli(['serve'], {
+      const { code, stderr } = await spawnCli(['serve'], {
         ...process.env,
         SLUICE_PORT: '0',
         SLUICE_HOME: home,
