@@ -33,7 +33,7 @@ export function register(program: Command): void {
     .action(async (file?: string) => print(format(await load(file))));
 }
 
-const FILE = 'configuration file (default: the file that SLUICE_CONFIG names)';
+const FILE = 'configuration file (default: the file in SLUICE_CONFIG)';
 
 const load = (file: string | undefined): Promise<Config> =>
   loadConfig(file === undefined ? process.env : { ...process.env, SLUICE_CONFIG: file });

@@ -36,9 +36,14 @@ function registerScripted(parent: Command): void {
       countFromOne,
       4096,
     )
-    .option('--tokens <count>', 'completion length when nothing ends it earlier', wholeNumber, 16)
-    .option('--token-ms <ms>', 'time between two tokens, in milliseconds', wholeNumber, 0)
-    .option('--prefill-ms <ms>', 'time from slot to first token, in milliseconds', wholeNumber, 0)
+    .option('--tokens <count>', 'completion length, unless something ends it earlier', wholeNumber, 16)
+    .option('--token-ms <ms>', 'time between tokens, in milliseconds', wholeNumber, 0)
+    .option(
+      '--prefill-ms <ms>',
+      'time from getting a slot to the first token, in milliseconds',
+      wholeNumber,
+      0,
+    )
     .option('--load-ms <ms>', 'start-up time, in milliseconds', wholeNumber, 0);
   withServeOptions(command).action(async (flags: ServeFlags & ScriptedOptions) => {
     const [{ ScriptedEngine }, { injectFaults }, { setTimeout: sleep }] = await Promise.all([

@@ -25,7 +25,7 @@ export function register(program: Command): void {
     .command('create')
     .description('Create a key and print it. It cannot be shown again.')
     .requiredOption('--name <name>', 'display name')
-    .option('--account <account>', 'ID of its account', DEFAULT_ACCOUNT_ID)
+    .option('--account <account>', 'ID of the account that the key belongs to', DEFAULT_ACCOUNT_ID)
     .addOption(
       new Option('--kind <kind>', 'caller: can generate; admin: can also use the management API')
         .choices(['caller', 'admin'] satisfies KeyKind[])
@@ -41,7 +41,9 @@ export function register(program: Command): void {
     .action(create);
   keys
     .command('list')
-    .description('List all keys, including revoked ones. The secret keys are not shown.')
+    .description(
+      'List all keys, including revoked ones. Only the first and last characters of each key are shown.',
+    )
     .option('--account <account>', 'only keys of this account')
     .option('--json', 'print a JSON array, with ISO 8601 times')
     .addHelpText('after', `\nExample:\n  $ ${PROGRAM} keys list`)
@@ -49,7 +51,7 @@ export function register(program: Command): void {
   const updateCommand = keys
     .command('update')
     .description('Change the given settings of a key. Applies within a second.')
-    .argument('<key>', 'key ID, first characters as listed, or the key itself')
+    .argument('<key>', 'key ID, the first characters of the key as shown by `keys list`, or the full key')
     .option('--name <name>', 'display name')
     .option('--expires-in <duration>', 'time from now, such as 30d, or "never"', parseExpiry);
   addRestrictions(updateCommand, '"all" for all models')
@@ -61,7 +63,7 @@ export function register(program: Command): void {
   keys
     .command('revoke')
     .description('Revoke a key. It stops working within a second.')
-    .argument('<key>', 'key ID, first characters as listed, or the key itself')
+    .argument('<key>', 'key ID, the first characters of the key as shown by `keys list`, or the full key')
     .addHelpText('after', `\nExample:\n  $ ${PROGRAM} keys revoke key_0123456789abcdef01234567`)
     .action(revoke);
 }

@@ -18,7 +18,7 @@ export function register(program: Command): void {
     .description('Print one line per request, oldest first. Prompts and completions are not stored.')
     .option(
       '--from <moment>',
-      'requests that started at or after this time: a UTC day, or ISO 8601',
+      'requests that started at or after this time: a UTC day or an ISO 8601 date and time',
       parseMoment,
     )
     .option('--to <moment>', 'requests that started before this time', parseMoment)

@@ -12,8 +12,8 @@ import { Terminal } from './terminal.ts';
 import { PROGRAM } from '../program-name.ts';
 
 const NAMES = `
-Name a model by
-  its ID in the catalog     HuggingFaceTB/SmolLM2-135M-Instruct  (see \`models list --available\`)
+The model is one of:
+  a catalog ID              HuggingFaceTB/SmolLM2-135M-Instruct  (see \`models list --available\`)
   a file on the Hub         hf:owner/repo/file.gguf[@revision]
   a URL                     https://host/file.gguf
   a path                    ./file.gguf`;
@@ -30,7 +30,7 @@ export function register(program: Command): void {
       'after',
       `${NAMES}
 
-Environment variables: HF_TOKEN for private and gated files, HF_ENDPOINT for another Hub, HTTPS_PROXY for a proxy.
+Environment variables: HF_TOKEN for private and gated files, HF_ENDPOINT for a Hub mirror, HTTPS_PROXY for a proxy.
 
 Example:
   $ ${PROGRAM} models pull Qwen/Qwen3-0.6B`,

@@ -40,7 +40,7 @@ export function register(program: Command): void {
   }
   people
     .command('password-link')
-    .description('Print a password reset link for a user. It works once, for an hour.')
+    .description('Print a password reset link for a user. The link works once and expires after one hour.')
     .argument('<person>', 'user ID or email address')
     .option('--url <url>', 'URL of the service, if it differs from the configuration')
     .addHelpText('after', `\nExample:\n  $ ${PROGRAM} people password-link zoe@example.com`)

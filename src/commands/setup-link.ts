@@ -13,7 +13,7 @@ export function register(program: Command): void {
     .addHelpText(
       'after',
       `
-The link works once, for 60 minutes, and only while there is no operator. A new link replaces the previous one.
+The link works once, expires after 60 minutes, and works only while there is no operator. A new link replaces the previous one.
 
 Example:
   $ ${PROGRAM} setup-link`,

@@ -15,7 +15,7 @@ export function register(program: Command): void {
     .description('Show usage. Days are in UTC.')
     .option('--by <list>', `comma-separated list of ${USAGE_DIMENSIONS.join(', ')}`, 'day')
     .option('--from <day>', 'first day, such as 2026-11-21 (default: the first of this month)')
-    .option('--to <day>', 'day after the last day (default: tomorrow)')
+    .option('--to <day>', 'end day, not included (default: tomorrow)')
     .option('--account <account>', 'only usage of this account')
     .addOption(new Option('--json', 'print a JSON array').conflicts('csv'))
     .option('--csv', 'print CSV with a header line')
