@@ -80,7 +80,7 @@ export const prompt = structured(
     kinds: TEXT,
     required: true,
     supportedBy: MANY_CHOICES,
-    bounds: 'not empty; prompts x `n` at most `limits.choices`',
+    bounds: 'not empty; number of prompts × `n` is at most `limits.choices`',
     description:
       'One or more texts to complete, with `n` choices each. Arrays of token IDs are not supported. All engines support a single prompt.',
   },
@@ -89,7 +89,7 @@ export const prompt = structured(
 export const maxTokens = number('max_tokens', { type: 'integer', minimum: 1 }, null, {
   default: 'limit of the model and its context length',
   description:
-    'Maximum number of tokens to generate for each choice. The model or its context length may end the text earlier.',
+    'Maximum number of tokens to generate for each choice. The text can end earlier: at a stop sequence, when the model ends it, or at the end of the context.',
 });
 
 export const maxCompletionTokens = number('max_completion_tokens', { type: 'integer', minimum: 1 }, null, {
@@ -129,13 +129,13 @@ export const seed = number('seed', { type: 'integer', minimum: -(2 ** 63), maxim
 export const presencePenalty = number('presence_penalty', { type: 'number', minimum: -2, maximum: 2 }, 0, {
   neutral: [0],
   supportedBy: SAMPLERS,
-  description: 'Above 0, makes tokens that have occurred less likely.',
+  description: 'Values above 0 make tokens that have occurred less likely.',
 });
 
 export const frequencyPenalty = number('frequency_penalty', { type: 'number', minimum: -2, maximum: 2 }, 0, {
   neutral: [0],
   supportedBy: [...SAMPLERS, 'tgi'],
-  description: 'Above 0, makes tokens less likely with each occurrence.',
+  description: 'Values above 0 make tokens less likely each time they occur.',
 });
 
 export const repetitionPenalty = number(
@@ -145,7 +145,8 @@ export const repetitionPenalty = number(
   {
     neutral: [1],
     supportedBy: SAMPLERS,
-    description: 'Above 1, divides the odds of tokens that have occurred by this value.',
+    description:
+      'Values above 1 make tokens that have occurred less likely: positive logits are divided by this value, negative ones are multiplied by it. The embedded engine also counts tokens of the prompt, unless `presence_penalty` or `frequency_penalty` is set.',
   },
 );
 
@@ -250,7 +251,7 @@ export const streamOptions = structured(
 
 export const includeUsage = boolean('stream_options.include_usage', null, {
   description:
-    'True: the usage is sent in an additional last chunk with empty `choices`, and is null in all other chunks. Otherwise: the usage is in the chunk with the `finish_reason`.',
+    'If true, the usage is sent in an additional last chunk with empty `choices`, and is null in all other chunks. Otherwise, it is in the chunk with the `finish_reason`.',
 });
 
 export const continuousUsage = boolean('stream_options.continuous_usage_stats', false, {
@@ -315,7 +316,7 @@ const refusals = [
   refused('suffix', {
     kinds: TEXT,
     neutral: [''],
-    description: 'Insertion before a suffix is not supported.',
+    description: 'Text insertion (fill in the middle) is not supported.',
   }),
 ];
 
