@@ -165,6 +165,9 @@ test('invalid settings are reported for their field', () => {
   assert.deepEqual(faults({ format: 'text', schema: '{' }), []);
   assert.deepEqual(faults({ logitBias: '{"a": 1}' }), ['logit_bias']);
   assert.deepEqual(faults({ logitBias: '{"1": 101}' }), ['logit_bias']);
+  assert.deepEqual(faults({ logitBias: '{"999999999": 1}' }), []);
+  // The API accepts token IDs of up to 9 digits.
+  assert.deepEqual(faults({ logitBias: '{"1000000000": 1}' }), ['logit_bias']);
   assert.deepEqual(faults({ echo: true, logprobs: true }), []);
   assert.deepEqual(faults({ echo: true, logprobs: true }, 'text'), ['echo']);
   // Text completions allow fewer top log probabilities; without logprobs the value is ignored.

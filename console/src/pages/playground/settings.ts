@@ -132,7 +132,7 @@ function faultOfSchema(text: string): string | null {
   if ('fault' in read) return read.fault;
   if (!isObject(read.value)) return 'The schema must be a JSON object.';
   return JSON.stringify(read.value).length > MAX_SCHEMA_LENGTH
-    ? `The schema must have at most ${MAX_SCHEMA_LENGTH} characters.`
+    ? `The schema must be at most ${MAX_SCHEMA_LENGTH} characters.`
     : null;
 }
 
@@ -144,7 +144,7 @@ function faultOfBiases(text: string): string | null {
   const biases = Object.entries(read.value);
   if (biases.length > MAX_BIASES) return `Use at most ${MAX_BIASES} tokens.`;
   for (const [token, bias] of biases) {
-    if (!/^(?:0|[1-9]\d{0,9})$/.test(token)) return `${JSON.stringify(token)} is not a token ID.`;
+    if (!/^(?:0|[1-9]\d{0,8})$/.test(token)) return `${JSON.stringify(token)} is not a token ID.`;
     if (typeof bias !== 'number' || Math.abs(bias) > 100)
       return `The bias of ${token} must be between -100 and 100.`;
   }
