@@ -4,7 +4,12 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { limitLeft, limitsSet, limitWords } from '../../console/src/format/limits.ts';
 import { changesOf } from '../../console/src/pages/operator/audit-detail.ts';
-import { ACTION_WORDS, actionWords, partsOf } from '../../console/src/pages/operator/audit-words.ts';
+import {
+  ACTION_WORDS,
+  actionWords,
+  partsOf,
+  standaloneWords,
+} from '../../console/src/pages/operator/audit-words.ts';
 import { checksOf } from '../../console/src/pages/operator/health-checks.ts';
 import { recent, smooth } from '../../console/src/pages/operator/load-figures.ts';
 import type { AuditAction } from '../../src/accounts/audit.ts';
@@ -50,6 +55,26 @@ describe('audit log texts', () => {
       { field: 'Name', from: null, to: 'Acme' },
       { field: 'Plan', from: null, to: 'Default plan' },
     ]);
+  });
+
+  test('details of sign-ins, links and members have labels', () => {
+    const labels = (action: string, detail: Record<string, unknown>) =>
+      changesOf(entry(action, detail)).map(({ field, to }) => `${field}: ${to}`);
+    assert.deepEqual(labels('person.sign_in_refused', { at: 'password' }), ['Method: password']);
+    assert.deepEqual(labels('person.change_password', { by_link: true }), ['Via link: Yes']);
+    assert.deepEqual(labels('person.add_provider', { provider: 'github' }), ['Provider: github']);
+    assert.deepEqual(labels('invitation.accept', { person: 'p1', role: 'owner' }), [
+      'User ID: p1',
+      'Role: owner',
+    ]);
+    assert.deepEqual(labels('key.create', { purpose: 'api' }), ['Purpose: api']);
+    assert.deepEqual(labels('engine.restart', { replica: 'a/b' }), ['Replica: a/b']);
+  });
+
+  test('an action without its subject shows that a name follows', () => {
+    assert.equal(standaloneWords('person.sign_in'), 'Signed in as …');
+    assert.equal(standaloneWords('person.sign_in_refused'), 'Rejected sign-in for …');
+    assert.equal(standaloneWords('key.revoke'), 'Revoked key');
   });
 
   test('limits of a plan are shown as text, model limits by model name', () => {

@@ -139,8 +139,8 @@ describe('operator pages', WITH_BROWSER, () => {
     await details.getByText('Northwind Labs').waitFor();
     await page.keyboard.press('Escape');
     await details.waitFor({ state: 'detached' });
-    await page.getByRole('combobox', { name: 'Action', exact: true }).click();
-    await page.getByRole('combobox', { name: 'Search: Action' }).fill('suspended');
+    await page.getByRole('combobox', { name: 'Event', exact: true }).click();
+    await page.getByRole('combobox', { name: 'Search: Event' }).fill('suspended');
     await page.keyboard.press('Enter');
     await entries.getByRole('button', { name: 'Suspended account' }).waitFor();
     assert.equal(new URL(page.url()).searchParams.get('action'), 'account.suspend');

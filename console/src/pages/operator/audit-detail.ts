@@ -19,7 +19,12 @@ const FIELDS: Readonly<Record<string, string>> = {
   allowed_models: 'Models',
   limits: 'Limits',
   with: 'Method',
-  at: 'Time',
+  at: 'Method',
+  by_link: 'Via link',
+  person: 'User ID',
+  provider: 'Provider',
+  purpose: 'Purpose',
+  replica: 'Replica',
 };
 
 /** Field labels of actions whose detail is a single value. */
@@ -55,6 +60,7 @@ function isChange(value: unknown): value is { from: unknown; to: unknown } {
 /** Formats a value. */
 function words(field: string, value: unknown): string {
   if (value === null || value === undefined) return NONE[field.toLowerCase()] ?? 'None';
+  if (typeof value === 'boolean') return value ? 'Yes' : 'No';
   if (Array.isArray(value)) return value.join(', ');
   if (typeof value === 'object') return limitsText(value as Record<string, unknown>); // Limits are the only objects in entries.
   if (typeof value === 'string' && MOMENT.test(value)) return dateTime(value);

@@ -44,7 +44,7 @@ function Details({ entry, names }: { entry: Entry; names: ReadonlyMap<string, Na
     <div className="space-y-6">
       {changes.length > 0 && (
         <section>
-          <h3 className="mb-2 text-xs font-medium text-ink-3">Changes</h3>
+          <h3 className="mb-2 text-xs font-medium text-ink-3">Details</h3>
           <ul className="divide-y divide-line rounded-lg border border-line text-sm">
             {changes.map(({ field, from, to }) => (
               <li key={field} className="px-4 py-3">
@@ -73,10 +73,10 @@ function Details({ entry, names }: { entry: Entry; names: ReadonlyMap<string, Na
                   ),
                 },
               ]),
-          { label: 'Action', value: <Mono>{action}</Mono> },
+          { label: 'Event type', value: <Mono>{action}</Mono> },
           { label: 'Actor ID', value: <Mono>{actor}</Mono> },
           { label: 'Subject ID', value: <Mono>{subject}</Mono> },
-          { label: 'Entry ID', value: <Mono>{id}</Mono> },
+          { label: 'Event ID', value: <Mono>{id}</Mono> },
         ]}
       />
       <p className="flex flex-wrap gap-x-4 gap-y-1 text-sm">

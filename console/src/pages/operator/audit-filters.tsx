@@ -1,12 +1,12 @@
 import { SearchSelect } from '../../components/search-select.tsx';
 import { Button } from '../../components/button.tsx';
 import { useQueryState } from '../../shell/query.ts';
-import { ACTION_WORDS, actionWords, partsOf } from './audit-words.ts';
+import { ACTION_WORDS, partsOf, standaloneWords } from './audit-words.ts';
 import type { Named } from './names.ts';
 
 type Names = ReadonlyMap<string, Named>;
 
-/** Filters the audit log by actor, action, subject and account. */
+/** Filters the audit log by actor, event, subject and account. */
 export function AuditFilters({ names }: { names: Names }) {
   const [query, change] = useQueryState();
   const narrowed = ['actor', 'action', 'subject', 'of'].some((name) => query.has(name));
@@ -31,12 +31,12 @@ export function AuditFilters({ names }: { names: Names }) {
         className="lg:w-44"
       />
       <SearchSelect
-        label="Action"
-        any="Any action"
+        label="Event"
+        any="Any event"
         value={query.get('action')}
         choices={Object.keys(ACTION_WORDS).map((action) => ({
           value: action,
-          label: standalone(actionWords(action)),
+          label: standaloneWords(action),
           hint: action,
         }))}
         onChange={(action) => change({ action })}
@@ -74,6 +74,3 @@ export function AuditFilters({ names }: { names: Names }) {
 
 /** Accepts names that no list contains: `cli:ops`, `plan:free`, deleted users. */
 const typedName = (text: string): string | null => (/^[a-z]+:\S+$/.test(text) ? text : null);
-
-/** Adds an ellipsis to words that expect a name after them. */
-const standalone = (words: string): string => (/ (?:of|to|for|from)$/.test(words) ? `${words} …` : words);

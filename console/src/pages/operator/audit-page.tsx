@@ -20,7 +20,7 @@ export default function AuditPage() {
   return (
     <Page
       title="Audit log"
-      hint="Changes to accounts, keys, plans and users. Entries cannot be edited or deleted."
+      hint="Changes to accounts, keys, plans and users. Events cannot be edited or deleted."
     >
       <Card flush>
         <AuditFilters names={names} />
@@ -42,7 +42,7 @@ function Entries({ names }: { names: ReturnType<typeof useNames> }) {
   const { items, hasMore, isReadingMore, more } = entries;
   const openId = query.get('entry');
   const open = items?.find(({ id }) => id === openId) ?? null;
-  // Ids rise with time: an id below all loaded ones is on a later page.
+  // IDs increase with time, so a smaller ID than all loaded ones is on a later page.
   const further = openId !== null && open === null && (items?.at(-1)?.id ?? '') > openId;
   useEffect(() => {
     if (further && hasMore && !isReadingMore) more();
@@ -57,11 +57,11 @@ function Entries({ names }: { names: ReturnType<typeof useNames> }) {
   }
   if (items.length === 0) {
     return Object.keys(filter).length > 0 ? (
-      <EmptyState icon={SearchX} title="No matching entries">
-        Remove a filter to see more entries.
+      <EmptyState icon={SearchX} title="No matching events">
+        Remove a filter to see more events.
       </EmptyState>
     ) : (
-      <EmptyState icon={ScrollText} title="No entries yet">
+      <EmptyState icon={ScrollText} title="No events yet">
         Changes to accounts, keys, plans and users will appear here.
       </EmptyState>
     );
@@ -78,7 +78,7 @@ function Entries({ names }: { names: ReturnType<typeof useNames> }) {
       />
       <ListFooter
         shown={items.length}
-        what={items.length === 1 ? 'entry' : 'entries'}
+        what={items.length === 1 ? 'event' : 'events'}
         hasMore={hasMore}
         busy={isReadingMore}
         onMore={more}

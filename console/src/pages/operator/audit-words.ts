@@ -13,13 +13,13 @@ export const ACTION_WORDS = {
   'key.create': 'Created key',
   'key.update': 'Updated key',
   'key.revoke': 'Revoked key',
-  'person.create': 'Added user',
+  'person.create': 'Created user',
   'person.delete': 'Deleted user',
   'person.rename': 'Changed name of',
   'person.make_operator': 'Granted operator role to',
   'person.unmake_operator': 'Removed operator role from',
-  'person.sign_in': 'Signed in',
-  'person.sign_in_refused': 'Rejected sign-in of',
+  'person.sign_in': 'Signed in as',
+  'person.sign_in_refused': 'Rejected sign-in for',
   'person.change_password': 'Changed password of',
   'person.make_password_link': 'Created password reset link for',
   'person.add_provider': 'Linked sign-in provider for',
@@ -43,6 +43,12 @@ export const ACTION_WORDS = {
 export function actionWords(action: string): string {
   const words: Readonly<Record<string, string>> = ACTION_WORDS;
   return words[action] ?? action;
+}
+
+/** Returns the text of an action without its subject: with an ellipsis if a name is expected after it. */
+export function standaloneWords(action: string): string {
+  const words = actionWords(action);
+  return / (?:as|for|from|of|to)$/.test(words) ? `${words} …` : words;
 }
 
 /** Splits an actor or subject into kind and id: `key:key_12` is the key `key_12`; `service` has no id. */
