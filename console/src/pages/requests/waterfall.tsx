@@ -63,7 +63,7 @@ function stagesOf({ request, stages }: Receipt): Stage[] {
     if (request.state === 'open') return { ...stage, ms: null, text: 'In progress' };
     if (total === null) return { ...stage, ms: null, text: 'Unknown' };
     const rest = Math.max(0, total - known);
-    return { ...stage, ms: rest, text: `Ended, ${duration(rest)}` };
+    return { ...stage, ms: rest, text: `Aborted, ${duration(rest)}` };
   });
 }
 
@@ -101,7 +101,7 @@ function Bar({ stage: { name, meaning, ms, text, color }, before, share }: BarPr
 /** Returns time to first token and throughput. */
 function summary({ request, stages }: Receipt): string {
   const ttft = between(request.started_at, request.first_token_at);
-  if (ttft === null) return 'No tokens were generated.';
+  if (ttft === null) return request.state === 'open' ? 'No tokens yet' : 'No tokens were generated';
   const { decode_ms } = stages;
   const further = request.completion_tokens - 1;
   const speed = decode_ms !== null && decode_ms > 0 && further > 0 ? (further / decode_ms) * 1000 : null;
