@@ -55,7 +55,7 @@ describe('the URL of the usage page', () => {
 
   test('the default range is thirty days', () => {
     const { range, days, unit, split, breakdown } = selection('');
-    assert.deepEqual([range, countDays(days), unit, split, breakdown], ['30d', 30, 'day', 'status', 'model']);
+    assert.deepEqual([range, countDays(days), unit, split, breakdown], ['30d', 30, 'day', 'none', 'model']);
   });
 
   test('a custom range wins over a preset, and short ranges are shown by hour', () => {
@@ -72,9 +72,10 @@ describe('the URL of the usage page', () => {
     ]) {
       assert.equal(selection(query).range, '30d', query);
     }
-    assert.equal(selection('split=account').split, 'status');
+    assert.equal(selection('split=account').split, 'none');
     assert.equal(selection('split=account', true).split, 'account');
-    assert.equal(selection('split=toString').split, 'status');
+    assert.equal(selection('split=toString').split, 'none');
+    assert.equal(selection('split=status').split, 'none');
     assert.equal(countDays(selection('from=1990-01-01&to=2026-11-22').days), 366);
   });
 });

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
+import { scripted } from '../../src/engine/scripted/options.ts';
 import { MODEL, scriptedYaml } from '../harness.ts';
 import { WITH_BROWSER } from './browser.ts';
 import { newKey, openStage, type Stage } from './stage.ts';
@@ -36,7 +37,8 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
     const text = await page.getByRole('main').innerText();
     assert.match(text, /Requests/);
     assert.match(text, /\$0\.00/);
-    assert.match(text, /Plan: default\./);
+    assert.match(text, /Default plan\./);
+    assert.match(text, /Group by\s+None/);
     assert.doesNotMatch(text, /\b(?:null|undefined|NaN)\b/);
   });
 
@@ -98,6 +100,30 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
         .getByText(found ?? '')
         .waitFor();
     }
+  });
+
+  test('the receipt of a running request does not say that no tokens were generated', async () => {
+    const { key } = await newKey(stage.service);
+    const caller = new AbortController();
+    const body = {
+      model: MODEL,
+      messages: [{ role: 'user', content: scripted({ prefillMs: 60_000 }) }],
+    };
+    const answer = fetch(`${stage.service.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}` },
+      body: JSON.stringify(body),
+      signal: caller.signal,
+    }).catch(() => null);
+    await page.goto('/requests');
+    await page
+      .getByRole('row', { name: /Running/ })
+      .getByRole('link')
+      .first()
+      .click();
+    await page.getByRole('dialog', { name: 'Request' }).getByText('No tokens yet').waitFor();
+    caller.abort();
+    await answer;
   });
 
   test('no page shows prompts', async () => {

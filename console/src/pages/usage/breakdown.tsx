@@ -10,7 +10,7 @@ import { TextLink } from '../../shell/link.tsx';
 import type { Scope } from '../../shell/scope.tsx';
 import type { Filters } from '../requests/filters.ts';
 import { MEASURES, ranked, type Measure, type Sums } from './buckets.ts';
-import { SPLITS, type Selection, type Split } from './selection.ts';
+import { SPLITS, splitsOf, type Selection, type Split } from './selection.ts';
 import { partOf, usageQuery, useNames } from './use-usage.ts';
 
 interface BreakdownProps {
@@ -26,7 +26,6 @@ interface BreakdownProps {
 /** Usage by model, key, account or status, with links to the requests. */
 export function Breakdown(props: BreakdownProps) {
   const { scope, selection, onSplit } = props;
-  const splits = (Object.keys(SPLITS) as Split[]).filter((split) => split !== 'account' || scope.all);
   return (
     <Card
       flush
@@ -36,7 +35,7 @@ export function Breakdown(props: BreakdownProps) {
         <Segmented
           label="Group breakdown by"
           value={selection.breakdown}
-          choices={splits.map((value) => ({ value, label: SPLITS[value] }))}
+          choices={splitsOf(SPLITS, scope.all).map((value) => ({ value, label: SPLITS[value] }))}
           onChange={onSplit}
         />
       }
@@ -179,7 +178,7 @@ function partColumns(
       from: 'lg',
       cell: (row) => (row.ttft_ms === null ? '—' : duration(row.ttft_ms.p50)),
     },
-    // A percentile over several models is meaningless.
+    // Throughput percentiles over several models are meaningless.
     ...(by === 'model' ? SPEED : []),
     {
       name: 'cost',

@@ -23,7 +23,7 @@ export interface ChartDefinition {
   /** Hint for grouped charts, if it differs. */
   hintOfParts?: string;
   unit: Unit;
-  /** Always grouped by model, because a sum over models is meaningless. */
+  /** Always grouped by model, because throughput percentiles over several models are meaningless. */
   byModel?: boolean;
   seriesOf: (data: ChartData) => Series[];
 }
@@ -71,7 +71,7 @@ export const CHARTS: readonly ChartDefinition[] = [
   {
     name: 'speed',
     title: 'Throughput',
-    hint: 'Tokens per second after the first token, by model. Thick: p50. Thin: p5, slower in 5% of requests.',
+    hint: 'Tokens per second after the first token, by model. Thick line: p50. Thin line: p5 (5% of requests are slower).',
     byModel: true,
     unit: 'speed',
     seriesOf: speed,

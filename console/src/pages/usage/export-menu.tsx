@@ -6,7 +6,7 @@ import { download } from '../../components/download.ts';
 import { Menu, MenuItem } from '../../components/menu.tsx';
 import type { Scope } from '../../shell/scope.tsx';
 import { csvOf } from './csv.ts';
-import { SPLITS, type Selection } from './selection.ts';
+import { CHART_SPLITS, type Selection } from './selection.ts';
 import { usageQuery } from './use-usage.ts';
 
 /** Downloads usage as CSV, as shown or by day, model and key. */
@@ -25,7 +25,7 @@ export function ExportMenu({ scope, selection }: { scope: Scope; selection: Sele
       },
     );
   };
-  const shown = split === 'status' ? [unit] : [unit, split];
+  const shown = split === 'none' ? [unit] : [unit, split];
   return (
     <Menu
       trigger={
@@ -36,7 +36,7 @@ export function ExportMenu({ scope, selection }: { scope: Scope; selection: Sele
     >
       <MenuItem icon={<FileSpreadsheet aria-hidden="true" />} onClick={() => save(shown)}>
         By {unit}
-        {split !== 'status' && ` and ${SPLITS[split].toLowerCase()}`} (as shown)
+        {split !== 'none' && ` and ${CHART_SPLITS[split].toLowerCase()}`} (as shown)
       </MenuItem>
       <MenuItem
         icon={<FileSpreadsheet aria-hidden="true" />}

@@ -11,9 +11,13 @@ import {
   type NamedRange,
 } from '../../components/date-range-days.ts';
 
-/** Dimensions to group usage by. */
+/** Dimensions of the breakdown table. */
 export const SPLITS = { status: 'Status', model: 'Model', key: 'Key', account: 'Account' } as const;
 export type Split = keyof typeof SPLITS;
+
+/** What the charts can be grouped by. */
+export const CHART_SPLITS = { none: 'None', model: 'Model', key: 'Key', account: 'Account' } as const;
+export type ChartSplit = keyof typeof CHART_SPLITS;
 
 /** What the page shows, as set in the URL. */
 export interface Selection {
@@ -23,8 +27,8 @@ export interface Selection {
   before: Days;
   /** Length of one bar. */
   unit: 'hour' | 'day';
-  /** Dimension of the charts. */
-  split: Split;
+  /** Grouping of the charts. */
+  split: ChartSplit;
   /** Dimension of the breakdown table. */
   breakdown: Split;
   /** Draws the previous period in the charts. */
@@ -50,8 +54,8 @@ export function selectionOf(query: URLSearchParams, today: string, all: boolean)
     days,
     before: daysBefore(days, range),
     unit: countDays(days) <= MAX_DAYS_BY_HOUR ? 'hour' : 'day',
-    split: splitOf(query.get('split'), all) ?? 'status',
-    breakdown: splitOf(query.get('breakdown'), all) ?? 'model',
+    split: splitOf(CHART_SPLITS, query.get('split'), all) ?? 'none',
+    breakdown: splitOf(SPLITS, query.get('breakdown'), all) ?? 'model',
     compare: query.get('compare') === '1',
     model: query.get('model') || null,
     key: query.get('key') || null,
@@ -70,8 +74,14 @@ function daysIn(query: URLSearchParams, today: string): Days | null {
   return { from, to: to < latest ? to : latest };
 }
 
-function splitOf(text: string | null, all: boolean): Split | null {
-  if (text === null || !Object.hasOwn(SPLITS, text)) return null;
-  // A single account cannot be grouped by account.
-  return text === 'account' && !all ? null : (text as Split); // Checked above.
+function splitOf<Name extends string>(
+  splits: Readonly<Record<Name, string>>,
+  text: string | null,
+  all: boolean,
+): Name | null {
+  return splitsOf(splits, all).find((split) => split === text) ?? null;
 }
+
+/** Returns the choices; a single account cannot be grouped by account. */
+export const splitsOf = <Name extends string>(splits: Readonly<Record<Name, string>>, all: boolean): Name[] =>
+  (Object.keys(splits) as Name[]).filter((split) => split !== 'account' || all); // The keys of the record.

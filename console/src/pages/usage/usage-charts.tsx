@@ -21,7 +21,7 @@ interface UsageChartsProps {
   linkOf: (index: number) => string;
 }
 
-/** The usage charts, without cost if all models are free. */
+/** The usage charts. Hides the cost chart if nothing was charged. */
 export function UsageCharts({ selection, times, over, before, parts, models, linkOf }: UsageChartsProps) {
   const { unit, split, compare } = selection;
   const partial = indexNow(times, unit, useHour());
@@ -31,7 +31,7 @@ export function UsageCharts({ selection, times, over, before, parts, models, lin
   const [, navigate] = useLocation();
   const href = useHrefWithAccount();
   const seriesOf = (definition: ChartDefinition) =>
-    over === undefined || (definition.byModel ? models === null : split !== 'status' && parts === null)
+    over === undefined || (definition.byModel ? models === null : split !== 'none' && parts === null)
       ? null
       : definition.seriesOf({
           over,
@@ -45,7 +45,7 @@ export function UsageCharts({ selection, times, over, before, parts, models, lin
         <ChartCard
           key={definition.name}
           {...{ definition, times, unit, partial, linkOf }}
-          ofParts={split !== 'status'}
+          ofParts={split !== 'none'}
           series={seriesOf(definition)}
           onOpen={(at) => navigate(href(linkOf(at)))}
           className={isWide(index, charts.length) ? 'lg:col-span-2' : ''}

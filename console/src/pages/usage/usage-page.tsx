@@ -17,7 +17,7 @@ import { endOf, sumsUntil, type Sums } from './buckets.ts';
 import { ExportMenu } from './export-menu.tsx';
 import { Figures } from './figures.tsx';
 import { LimitsCard } from './limits-card.tsx';
-import { rangeLabel, selectionOf, SPLITS, type Selection, type Split } from './selection.ts';
+import { CHART_SPLITS, rangeLabel, selectionOf, splitsOf, type Selection } from './selection.ts';
 import { UsageCharts } from './usage-charts.tsx';
 import { useParts, useUsage } from './use-usage.ts';
 
@@ -53,8 +53,11 @@ export default function UsagePage() {
           <Segmented
             label="Group by"
             value={selection.split}
-            choices={splitsOf(scope).map((value) => ({ value, label: SPLITS[value] }))}
-            onChange={(split) => change({ split: split === 'status' ? null : split })}
+            choices={splitsOf(CHART_SPLITS, scope.all).map((value) => ({
+              value,
+              label: CHART_SPLITS[value],
+            }))}
+            onChange={(split) => change({ split: split === 'none' ? null : split })}
           />
         </div>
         <div className="sm:ml-auto">
@@ -67,9 +70,6 @@ export default function UsagePage() {
     </Page>
   );
 }
-
-const splitsOf = ({ all }: Scope): Split[] =>
-  (Object.keys(SPLITS) as Split[]).filter((split) => split !== 'account' || all); // The keys of `SPLITS`.
 
 function Usage({ scope, selection }: { scope: Scope; selection: Selection }) {
   const usage = useUsage(scope, selection);
@@ -125,7 +125,10 @@ function Usage({ scope, selection }: { scope: Scope; selection: Selection }) {
   );
 }
 
-/** Returns the previous period; by hour only as many hours as have started in the current one. */
+/**
+ * Returns the totals of the previous period. By hour, counts only as many hours as have started in the current
+ * period.
+ */
 function comparable(
   { unit, before }: Selection,
   { times, allBefore, overBefore }: ReturnType<typeof useUsage>,
@@ -155,7 +158,7 @@ function NoRequests() {
         </span>
       }
     >
-      Usage appears here within a second after a request finishes.
+      Usage appears here within a minute after a request finishes.
     </EmptyState>
   );
 }

@@ -70,7 +70,7 @@ export interface Part {
 /** Loads the groups with the most usage; null: loading, or not grouped. */
 export function useParts(scope: Scope, selection: Selection, times: readonly number[]): Part[] | null {
   const { split, unit, days } = selection;
-  const by = split === 'status' ? null : split;
+  const by = split === 'none' ? null : split;
   const base = usageQuery(scope, selection, days);
   const sums = useRead(
     'readUsage',
