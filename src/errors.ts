@@ -26,7 +26,7 @@ export const ERRORS = {
   request_crashed_engine: [
     400,
     'invalid_request_error',
-    'The engine crashed twice while running this request. It is refused for 10 minutes.',
+    'The engine crashed twice while running this request. The request is refused for 10 minutes.',
   ],
   invalid_api_key: [
     401,
@@ -41,13 +41,13 @@ export const ERRORS = {
     'The password is required, or a sign-in within the last 10 minutes for users without one.',
   ],
   model_not_allowed: [403, 'permission_error', 'The API key is not allowed to use this model.'],
-  admin_required: [403, 'permission_error', 'An API key of the kind `admin`, or an operator, is required.'],
+  admin_required: [403, 'permission_error', 'An admin key or an operator is required.'],
   origin_not_allowed: [
     403,
     'permission_error',
     "A request with a session came from an origin other than the console's.",
   ],
-  owner_required: [403, 'permission_error', 'An owner of the account is required.'],
+  owner_required: [403, 'permission_error', 'Only owners of the account may do this.'],
   model_not_found: [404, 'invalid_request_error', 'The model does not exist.'],
   not_found: [404, 'invalid_request_error', 'The resource does not exist, or the caller may not see it.'],
   invalid_link: [
@@ -84,7 +84,7 @@ export const ERRORS = {
   concurrent_body_bytes: [
     429,
     'rate_limit_error',
-    'The running requests of the account use all the memory for request bodies that one account may use.',
+    "The account's running requests use all the memory that one account may use for request bodies.",
   ],
   insufficient_quota: [429, 'rate_limit_error', 'The daily limit, monthly limit or budget is used up.'],
   internal_error: [500, 'server_error', 'The service failed. The message contains the request ID.'],

@@ -9,7 +9,7 @@ export function checkedName(name: string, owner: 'account' | 'key' | 'person'): 
   if (hasLength(name, 1, MAX_NAME) && NAME.test(name) && name.isWellFormed()) return name.trim();
   throw new ServiceError(
     'invalid_value',
-    `The name of ${owner === 'account' ? 'an' : 'a'} ${owner} must be 1 to ${MAX_NAME} characters long, without control characters.`,
+    `The name of ${owner === 'account' ? 'an' : 'a'} ${owner} must be 1 to ${MAX_NAME} characters long and must not contain control characters.`,
     { param: 'name' },
   );
 }

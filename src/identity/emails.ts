@@ -36,7 +36,7 @@ export function invitationEmail(
     text: [
       'Hello,',
       '',
-      `You are invited to join the account ${accountName} on Sluice. Open this link to accept the invitation:`,
+      `You have been invited to join the account ${accountName} on Sluice. Open this link to accept the invitation:`,
       '',
       link,
       '',

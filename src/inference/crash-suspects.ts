@@ -55,7 +55,7 @@ export class CrashSuspects {
     const seconds = Math.ceil((suspect.expiresAt - this.#now()) / 1000);
     throw new ServiceError(
       'request_crashed_engine',
-      `The engine of this model crashed ${suspect.crashes} times while this request was running. It is refused for another ${seconds} s. Change the request to send it earlier.`,
+      `The engine of this model crashed ${suspect.crashes} times while this request was running. The request is refused for another ${seconds} s. Wait, or change the request.`,
     );
   }
 

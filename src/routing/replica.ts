@@ -98,7 +98,10 @@ export class RoutedReplica {
       throw new ServiceError('conflict', 'Only engine processes of this service can be restarted.');
     }
     if (this.#entry.state().state === 'downloading') {
-      throw new ServiceError('conflict', 'The model is being downloaded. The engine starts after that.');
+      throw new ServiceError(
+        'conflict',
+        'The model is being downloaded. The engine starts when the download is complete.',
+      );
     }
   }
 

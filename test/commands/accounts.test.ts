@@ -96,7 +96,7 @@ test('invalid plans, accounts and names exit with 1 and a message', async (t) =>
     ],
     [
       ['create', '--name', '\u001b[2J'],
-      'The name of an account must be 1 to 100 characters long, without control characters.',
+      'The name of an account must be 1 to 100 characters long and must not contain control characters.',
     ],
     [['show', 'acct_0'], 'This account does not exist.'],
     [['suspend', 'acct_0'], 'This account does not exist.'],

@@ -97,7 +97,7 @@ test('unknown keys, invalid names and an unusable data directory exit with 1 and
   assert.deepEqual([name.code, name.stdout], [1, '']);
   assert.match(
     name.stderr,
-    /^The name of a key must be 1 to 100 characters long, without control characters\.\n$/,
+    /^The name of a key must be 1 to 100 characters long and must not contain control characters\.\n$/,
   );
   const file = join(home, 'file');
   writeFileSync(file, '');

@@ -46,8 +46,5 @@ export function authorizedAccount(
 }
 
 export function operatorRequired(subject: string): ServiceError {
-  return new ServiceError(
-    'admin_required',
-    `${subject} requires an API key of the kind \`admin\`, or an operator.`,
-  );
+  return new ServiceError('admin_required', `${subject} requires an admin key or an operator.`);
 }
