@@ -29,7 +29,7 @@ export function managementPart(): DocumentPart {
     ),
     schemas: components(),
     securitySchemes: {
-      admin: { type: 'http', scheme: 'bearer', description: 'An API key of the kind `admin`.' },
+      admin: { type: 'http', scheme: 'bearer', description: 'An admin key.' },
       session: {
         type: 'apiKey',
         in: 'cookie',

@@ -7,7 +7,11 @@ export const auditEntry = component(
   z.object({
     id: z.string(),
     at: time,
-    actor: z.string().describe('`key:<id>`, `person:<id>`, `cli:<user name>` or `service`.'),
+    actor: z
+      .string()
+      .describe(
+        '`key:<id>`, `person:<id>`, `cli:<user name>`, `service`, or `visitor` for a caller who is not signed in.',
+      ),
     ip: z.string().nullable().describe('IP address of the caller; null: a command or the service itself.'),
     action: z.string().describe('Type of change, such as `key.revoke`.'),
     subject: z.string().describe('Changed object, such as `key:key_12…`.'),

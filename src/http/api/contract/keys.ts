@@ -7,7 +7,9 @@ import { component, id, moment, name, pageOf, pageQuery, time } from './schemas.
 
 const kind = z
   .enum(['caller', 'admin'])
-  .describe('`caller`: can generate; `admin`: can also use the management API.');
+  .describe(
+    '`caller`: can generate, list models and read the receipts of its account; `admin`: can also manage all accounts and the service.',
+  );
 const purpose = z
   .enum(['api', 'playground'])
   .describe('`playground`: created by the console for its playground, valid for an hour.');

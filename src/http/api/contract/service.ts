@@ -53,7 +53,7 @@ export const servedModel = component(
         repetition_penalty: z.number().optional(),
       })
       .describe(
-        'Parameters that the publisher of the model recommends. They apply only if a request has them.',
+        'Parameters that the publisher of the model recommends. They apply only if a request includes them.',
       ),
   }),
 );

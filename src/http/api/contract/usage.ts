@@ -18,7 +18,7 @@ export const limitStatus = component(
     last_minute: z
       .object({
         used: z.int().describe('Requests that started in the last 60 seconds, or their tokens.'),
-        bound: z.int().describe('The limit per minute. `bound` beside it is the capacity of the bucket.'),
+        bound: z.int().describe('The limit per minute. The outer `bound` is the capacity of the bucket.'),
       })
       .nullable()
       .describe('Usage of a limit per minute over the last 60 seconds; null for other limits.'),
