@@ -44,7 +44,7 @@ describe('operator pages', WITH_BROWSER, () => {
     await creating.getByRole('combobox', { name: 'Plan' }).click();
     await page.getByRole('option', { name: /^free/ }).click();
     await creating.getByRole('button', { name: 'Create account' }).click();
-    const inviting = page.getByRole('dialog', { name: 'Invite a user to Northwind Labs' });
+    const inviting = page.getByRole('dialog', { name: 'Invite a member to Northwind Labs' });
     await inviting.getByLabel('Email').fill('aiko@northwind.example');
     await inviting.getByRole('button', { name: 'Create invitation' }).click();
     const invitation = page.getByRole('dialog', { name: 'Invitation link' });
@@ -77,7 +77,7 @@ describe('operator pages', WITH_BROWSER, () => {
     await page.getByRole('dialog').getByRole('combobox', { name: 'Plan' }).click();
     await page.getByRole('option', { name: /^Default plan/ }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Change plan' }).click();
-    await page.getByText('No limits across all models').waitFor();
+    await page.getByText('No overall limits').waitFor();
   });
 
   test('requests of a suspended account are refused until it is resumed', async () => {

@@ -70,7 +70,11 @@ export function InvitationsCard({ accountId }: { accountId: string }) {
   if (items === undefined && invitations.error === null) return null;
   if (items?.length === 0) return null;
   return (
-    <Card title="Pending invitations" hint="Each is valid for 7 days and one email address." flush>
+    <Card
+      title="Pending invitations"
+      hint="Each invitation is for one email address and expires after 7 days."
+      flush
+    >
       {items === undefined ? (
         invitations.error !== null && <ErrorState error={invitations.error} retry={invitations.refetch} />
       ) : (
@@ -103,7 +107,9 @@ export function InvitationsCard({ accountId }: { accountId: string }) {
             withdraw.mutate({ params: { id: withdrawn.id } }, { onSuccess: () => setWithdrawn(null) });
         }}
       >
-        <p>The link sent to {withdrawn?.email} stops working. You can invite them again at any time.</p>
+        <p>
+          The invitation link for {withdrawn?.email} stops working. You can invite them again at any time.
+        </p>
       </Confirm>
     </Card>
   );

@@ -39,7 +39,7 @@ export function InviteDialog({
       open={open}
       onClose={onClose}
       modal={created !== null}
-      title={created === null ? `Invite a user to ${account.name}` : 'Invitation link'}
+      title={created === null ? `Invite a member to ${account.name}` : 'Invitation link'}
       hint={
         created === null
           ? 'Creates an invitation link that is valid for 7 days.'

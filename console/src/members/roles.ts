@@ -6,9 +6,9 @@ export type Role = ItemOf<'listMembers'>['role'];
 export const ROLES: Readonly<Record<Role, { label: string; meaning: string }>> = {
   owner: {
     label: 'Owner',
-    meaning: 'Can create and revoke keys, view usage and requests, manage members and rename the account.',
+    meaning: 'Can create and revoke keys, view usage and requests, and manage members.',
   },
-  member: { label: 'Member', meaning: 'Can create and revoke keys and view usage and requests.' },
+  member: { label: 'Member', meaning: 'Can create and revoke keys, and view usage and requests.' },
 };
 
 export const ROLE_CHOICES: readonly { value: Role; label: string }[] = [

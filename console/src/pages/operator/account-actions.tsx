@@ -6,7 +6,7 @@ import type { Account } from './account-words.tsx';
 import { ChangePlan, RenameAccount } from './change-account.tsx';
 import { ChangeStatus } from './change-status.tsx';
 
-/** The account of keys that name no other account. It cannot be closed. */
+/** The account that owns keys created without an account. It cannot be closed. */
 const DEFAULT_ACCOUNT = 'default';
 
 type Dialog = 'rename' | 'plan' | Account['status'];

@@ -60,7 +60,7 @@ function LimitMeters({ accountId, model }: { accountId: string; model: string | 
     );
   }
   const own = limits.data.data.filter((limitStatus) => limitStatus.model === model);
-  if (own.length === 0) return <p className="text-sm text-ink-3">No limits across all models</p>;
+  if (own.length === 0) return <p className="text-sm text-ink-3">No overall limits</p>;
   return (
     <ul className="space-y-4">
       {own.map((limitStatus) => (

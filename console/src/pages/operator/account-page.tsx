@@ -104,7 +104,7 @@ function Head({ account, defaultPlan }: { account: Account; defaultPlan: string 
 /** Explains why requests of the account are refused, if they are. */
 function State({ account: { status, plan }, lost }: { account: Account; lost: boolean }) {
   if (status === 'closed') {
-    return <Notice>This account is closed permanently. Its usage, receipts and audit log are kept.</Notice>;
+    return <Notice>This account is permanently closed. Its usage, receipts and audit log are kept.</Notice>;
   }
   if (status === 'suspended') {
     return (

@@ -69,8 +69,8 @@ function Consequences({ account, permanent }: { account: Account; permanent: boo
       {admins > 0 && (
         <p className="font-medium text-ink">
           {admins === 1
-            ? 'One of them is an admin key, which can no longer manage the service.'
-            : `${admins} of them are admin keys, which can no longer manage the service.`}
+            ? 'One active key is an admin key. It can no longer manage the service.'
+            : `${admins} active keys are admin keys. They can no longer manage the service.`}
         </p>
       )}
       <p>

@@ -159,7 +159,7 @@ function Slots({ engine: { slots, slots_in_use: used } }: { engine: Engine }) {
 
 /** Returns the location of a replica: the URL of an engine server, or this machine. */
 export const placeOf = ({ model, name }: Engine): string =>
-  name === `embedded:${model}` ? 'Embedded, on this machine' : name;
+  name === `embedded:${model}` ? 'Embedded (this machine)' : name;
 
 function Uptime({ engine }: { engine: Engine }) {
   const { restarts } = engine;

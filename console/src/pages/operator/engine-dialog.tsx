@@ -137,7 +137,7 @@ function Readiness({ engine }: { engine: Engine }) {
           <p className="break-words">{reason ?? 'Reason unknown. Check the service log.'}</p>
           <p className="mt-1">
             {retry === null
-              ? 'It is not retried automatically.'
+              ? 'There are no automatic retries.'
               : `Retrying in ${duration(Math.max(0, retry))}.`}{' '}
             See <TextLink to="/docs/guide/troubleshooting">Troubleshooting</TextLink>.
           </p>

@@ -75,7 +75,7 @@ function limitsStore({ kind, reachable }: Health['limits_store'], copies: number
       what: 'Counted in memory, by this instance only',
       advice: alone
         ? null
-        : 'Each instance counts separately, so accounts get several times their limits. Set SLUICE_VALKEY_URL. See docs/limits.md, "Several instances".',
+        : 'Each instance counts separately, so accounts can exceed their limits. Set SLUICE_VALKEY_URL. See docs/limits.md, "Several instances".',
     };
   }
   return {
@@ -104,7 +104,7 @@ function disk({ free_bytes: free, total_bytes: total }: Health['disk']): Check {
   return {
     name,
     state: free < FULL_BYTES ? 'unhealthy' : 'warning',
-    word: free < FULL_BYTES ? 'Almost full' : 'Low space',
+    word: free < FULL_BYTES ? 'Almost full' : 'Low on space',
     what,
     advice:
       'Free up space. The command sluice models list shows downloaded models. See docs/models.md, "Where files live".',
@@ -154,7 +154,7 @@ function crashes(refused: Health['refused_requests']): Check {
     name,
     state: 'warning',
     word: `${whole(refused.length)} refused`,
-    what: `${refused.length === 1 ? 'A request was' : `${whole(refused.length)} requests were`} running in two engine crashes. Latest: ${named.join('; ')}`,
+    what: `${refused.length === 1 ? 'A request was' : `${whole(refused.length)} requests were`} running during two engine crashes. Latest: ${named.join('; ')}`,
     advice:
       'Each is refused for 10 minutes after its last crash. Revoke the key if its requests keep crashing engines. See docs/operations.md, "Health".',
   };

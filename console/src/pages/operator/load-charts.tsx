@@ -50,7 +50,7 @@ function seriesOf(
     times: seconds.map(({ at }) => Date.parse(at) / 1000),
     requests: [
       { label: 'Requests', color: COLORS.requests, shape: 'area', values: rate(({ requests }) => requests) },
-      // A line of no errors would look like a line of errors.
+      // Hidden at zero, because a constant red line would look like errors.
       {
         label: 'Errors',
         color: COLORS.errors,

@@ -53,7 +53,7 @@ function Now({ load }: { load: ResponseOf<'readLoad'> }) {
         </Notice>
       )}
       <Figures>
-        <Figure label="In flight" value={whole(load.in_flight)} note="at replicas now" />
+        <Figure label="In flight" value={whole(load.in_flight)} note="on replicas now" />
         <Figure label="Waiting" value={whole(load.waiting)} note="for a slot now" />
         <Figure
           label="Requests"
@@ -82,7 +82,7 @@ function Now({ load }: { load: ResponseOf<'readLoad'> }) {
           note={
             ttft === null
               ? `no requests in ${RATE_SPAN} s`
-              : `p50; p95 ${duration(ttft.p95)}, last ${RATE_SPAN} s`
+              : `p50, last ${RATE_SPAN} s; p95: ${duration(ttft.p95)}`
           }
         />
       </Figures>
@@ -90,7 +90,7 @@ function Now({ load }: { load: ResponseOf<'readLoad'> }) {
       {(load.copies === null || load.copies === 1) && (
         <p className="text-xs text-ink-3">
           Instance {load.copy}.{' '}
-          {load.copies === null ? 'The number of instances is unknown.' : 'It is the only instance.'}
+          {load.copies === null ? 'The number of instances is unknown.' : 'This is the only instance.'}
         </p>
       )}
     </>

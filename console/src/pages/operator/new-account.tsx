@@ -74,7 +74,7 @@ function AccountForm({ id, error, onSubmit }: AccountFormProps) {
         autoComplete="off"
         value={name}
         onChange={({ target }) => setName(target.value)}
-        hint="For example the name of a company or team"
+        hint="For example, the name of a company or team"
         error={errorAt(error, 'name')}
       />
       <Field

@@ -44,7 +44,7 @@ export function PeopleList() {
         )
       ) : items.length === 0 ? (
         <EmptyState icon={Users} title="No users yet">
-          Invite users on the page of an account.
+          Invite users from an account's page.
         </EmptyState>
       ) : shown.length === 0 && !hasMore ? (
         <EmptyState icon={SearchX} title="No matching users" />

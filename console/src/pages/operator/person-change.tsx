@@ -85,7 +85,7 @@ function meaningOf({ kind, person }: Change, self: boolean): ReactNode {
       return (
         <>
           <p>
-            {person.email} is signed out, removed from every account and can no longer sign in. To return,
+            {person.email} is signed out and removed from every account, and can no longer sign in. To return,
             they need a new invitation.
           </p>
           <p>Accounts, keys and usage are kept. The audit log keeps their ID but not their name and email.</p>

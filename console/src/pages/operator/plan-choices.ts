@@ -11,7 +11,7 @@ const DEFAULT_PLAN = '';
 export const planChoice = (plan: string | null): string => plan ?? DEFAULT_PLAN;
 export const chosenPlan = (choice: string): string | null => (choice === DEFAULT_PLAN ? null : choice);
 
-/** Returns the configured plans, starting with "Default plan", which follows changes of the default. */
+/** Returns the configured plans, starting with "Default plan", which follows changes to the default. */
 export function planChoices(plans: readonly Plan[]): Choice<string>[] {
   const defaultPlan = plans.find((plan) => plan.default);
   return [

@@ -33,7 +33,7 @@ export function Health({ models }: { models: readonly Model[] | undefined }) {
     <Line
       level={level}
       title={
-        level === 'healthy' ? 'All checks are healthy' : level === 'warning' ? 'Needs attention' : 'Unhealthy'
+        level === 'healthy' ? 'All checks passed' : level === 'warning' ? 'Needs attention' : 'Unhealthy'
       }
       action={
         <ButtonLink size="small" to="/operator/health">

@@ -51,7 +51,7 @@ const MEASURES: readonly Measure[] = [
   },
 ];
 
-/** The usage of the current UTC day, beside that of the whole day before. */
+/** The usage of the current UTC day, compared to all of the previous day. */
 export function Today({ scope }: { scope: Scope }) {
   const today = useToday();
   const options = { everyMs: EVERY_MS, keep: true };
@@ -93,7 +93,7 @@ export function Today({ scope }: { scope: Scope }) {
   );
 }
 
-/** Usage of a period without requests has no row. */
+/** A period without requests has no usage row. */
 function shown({ text, exact }: Measure, { data: [sums] }: { data: readonly Sums[] }): ReactNode {
   return sums === undefined ? '—' : <span title={exact(sums)}>{text(sums)}</span>;
 }
