@@ -42,7 +42,7 @@ export function ExpiryField({ expiry, date, now, onChange, error }: ExpiryFieldP
       </Field>
       {expiry === 'date' && (
         <TextField
-          label="Last day"
+          label="Expiry date"
           aside="end of day, local time"
           type="date"
           required

@@ -62,8 +62,8 @@ type Settings = Pick<Arguments<'changeKey'>['body'], 'expires_at' | 'allowed_mod
 type Read = { settings: Settings; faults: null } | { settings: null; faults: Faults };
 
 /**
- * Converts the input to API settings, or returns validation errors. `before` is the existing key: its model and burst
- * limits are kept, because the API replaces all limits of a key together. `nowMs` is in Unix milliseconds.
+ * Converts the input to API settings, or returns validation errors. `before` is the existing key: its per-model
+ * limits and bursts are kept, because the API replaces all limits of a key together. `nowMs` is in Unix milliseconds.
  */
 export function settingsOf(draft: KeyDraft, nowMs: number, before: Key | null = null): Read {
   const faults: Record<string, string> = {};

@@ -61,7 +61,7 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
       <FormError error={modelsFault === null ? error : null} fields={FIELDS_WITH_ERRORS} />
       <TextField
         label="Name"
-        hint="For example the app that uses the key"
+        hint="For example, the app that uses the key"
         autoComplete="off"
         maxLength={100}
         required
@@ -91,8 +91,8 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
         <ModelsField chosen={draft.models} onChange={(models) => change({ models })} error={modelsFault} />
         <LimitFields limits={draft.limits} onChange={(limits) => change({ limits })} errorAt={errorAt} />
         <p className="text-xs leading-5 text-ink-3">
-          Apply across all models, in addition to the limits of the account.
-          {before?.limits?.models !== undefined && ' Limits of this key for single models are not changed.'}
+          These limits apply across all models, in addition to the account's limits.
+          {before?.limits?.models !== undefined && ' Per-model limits of this key do not change.'}
         </p>
         {person.operator && before === null && (
           <Checkbox checked={draft.admin} onChange={(admin) => change({ admin })}>

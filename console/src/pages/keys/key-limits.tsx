@@ -25,9 +25,9 @@ export function KeyLimits({ of: key }: { of: Key }) {
   const single = Object.keys(key.limits?.models ?? {});
   return (
     <div className="space-y-5">
-      <LimitMeters title="This key" limitStatuses={own} none="No limits across all models" />
+      <LimitMeters title="This key" limitStatuses={own} none="No overall limits" />
       {single.length > 0 && <p className="text-xs text-ink-3">Separate limits for {single.join(', ')}</p>}
-      <LimitMeters title="Account, shared by all of its keys" limitStatuses={shared} none="No limits" />
+      <LimitMeters title="Account (shared by all its keys)" limitStatuses={shared} none="No overall limits" />
     </div>
   );
 }

@@ -62,7 +62,7 @@ export function KeysCard({ account, keys, onCreate }: KeysCardProps) {
     <Card flush>
       <div className="flex flex-wrap items-center justify-between gap-3 border-b border-line px-4 py-3 sm:px-5">
         <Segmented
-          label="State"
+          label="Status"
           value={state}
           choices={STATES}
           onChange={(chosen) => change({ state: chosen === 'live' ? null : chosen })}
@@ -117,8 +117,8 @@ function NoKeys({
         title="No matching keys"
         action={<Button onClick={onClear}>Clear search</Button>}
       >
-        Only {state === 'live' ? 'active' : 'revoked and expired'} keys are searched, by name and last 4
-        characters.
+        Only {state === 'live' ? 'active' : 'revoked and expired'} keys are searched, by name, last 4
+        characters or ID.
       </EmptyState>
     );
   }
@@ -132,7 +132,7 @@ function NoKeys({
     </EmptyState>
   ) : (
     <EmptyState icon={KeyRound} title="No revoked or expired keys">
-      They appear here with their usage.
+      Revoked and expired keys appear here with their usage.
     </EmptyState>
   );
 }

@@ -92,7 +92,8 @@ function Keys({ account }: { account: CurrentAccount }) {
   );
 }
 
-/** Returns whether the value is or was true: dialogs are loaded when first opened, and stay to close with an animation. */
+/** Returns whether the value is or was true: dialogs load when first opened, and stay mounted so that they can animate
+ * when closing. */
 function useWasTrue(value: boolean): boolean {
   const [was, setWas] = useState(value);
   if (value && !was) setWas(true);

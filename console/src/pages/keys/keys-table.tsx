@@ -98,7 +98,7 @@ function columnsOf({ spend, hrefOf, onOpen, onEdit, onRevoke }: KeysTableProps):
       cell: ({ expires_at }) => <Time at={expires_at} relative />,
     },
     { name: 'spend', heading: 'Cost this month', numeric: true, cell: spent },
-    { name: 'state', heading: 'State', from: 'sm', cell: (key) => <KeyState of={key} /> },
+    { name: 'state', heading: 'Status', from: 'sm', cell: (key) => <KeyState of={key} /> },
     {
       name: 'actions',
       heading: <span className="sr-only">Actions</span>,

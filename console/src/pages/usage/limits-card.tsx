@@ -27,7 +27,7 @@ export function LimitsCard({ accountId, selection: { key, model } }: LimitsCardP
       title="Limits"
       hint={
         account.data
-          ? `Current usage, including running requests. Plan: ${account.data.plan ?? 'default'}.`
+          ? `Current usage, including running requests. ${account.data.plan === null ? 'Default plan' : `Plan: ${account.data.plan}`}.`
           : 'Current usage, including running requests.'
       }
     >
@@ -38,7 +38,11 @@ export function LimitsCard({ accountId, selection: { key, model } }: LimitsCardP
           <ErrorState error={limits.error} retry={() => void limits.refetch()} />
         )
       ) : limits.data.data.length === 0 ? (
-        <p className="text-sm text-ink-3">The plan of this account has no limits.</p>
+        <p className="text-sm text-ink-3">
+          {model === null
+            ? 'The plan of this account has no overall limits.'
+            : 'The plan of this account has no limits for this model.'}
+        </p>
       ) : (
         <ul className="grid gap-x-8 gap-y-5 sm:grid-cols-2 lg:grid-cols-3">
           {limits.data.data.map((limitStatus) => (
