@@ -13,7 +13,7 @@ import { ModelNotice } from './model-notice.tsx';
 import { SystemPrompt } from './system-prompt.tsx';
 import { Turn } from './turn.tsx';
 
-/** The chat mode: a conversation with one model, or the same with two. */
+/** Chat mode: one conversation, or two side by side. */
 export function Chat() {
   const { draft } = usePlayground();
   const [seen, setSeen] = useState(0);

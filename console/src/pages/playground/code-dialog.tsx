@@ -24,7 +24,7 @@ export default function CodeDialog({ onClose }: { onClose: () => void }) {
       title="Code"
       hint={
         <>
-          Sends the current request. Set the environment variable{' '}
+          Code that sends the current request. Set the environment variable{' '}
           <code className="font-mono text-xs">{KEY_VARIABLE.slice(1)}</code> to your API key.
         </>
       }

@@ -36,7 +36,7 @@ export function ColumnHead({ column }: { column: number }) {
           kind="quiet"
           className="ml-auto"
           disabled={isRunning || models.length < 2}
-          title={models.length < 2 ? 'Add a second model to compare' : undefined}
+          title={models.length < 2 ? 'Comparing requires at least two models' : undefined}
           icon={<Columns2 className="size-4" aria-hidden="true" />}
           onClick={() => choose(1, initialModel(models, model))}
         >

@@ -88,7 +88,7 @@ export function changed(draft: Draft, change: Change): Draft {
     case 'close':
       return { ...draft, columns: draft.columns.filter((_, index) => index !== change.column) };
     case 'edit':
-      // An edited turn is no longer a response: its numbers belong to another text.
+      // An edited turn is no longer a response: its usage and timing were for the original text.
       return withTurn(draft, change.turn, (turn) => [{ ...turn, text: change.text, answer: null }]);
     case 'switch_role':
       return withTurn(draft, change.turn, (turn) => [
@@ -140,7 +140,7 @@ function answered(draft: Draft, id: string, answer: Answer): Draft {
   return { ...after, columns };
 }
 
-/** A response to request: the column, and the id of its turn or completion. */
+/** A response that is about to be requested: its column, and the id of its turn or completion. */
 export interface Pending {
   id: string;
   column: number;

@@ -20,7 +20,7 @@ export function EmptyColumn({ model }: { model: string }) {
         {found === undefined ? 'An operator can add models to the configuration file.' : `${wordsOf(found)}.`}
       </p>
       <p className="mt-1 max-w-md text-sm text-ink-3">
-        Requests count toward the limits and cost of your account.
+        Requests are charged to your account and count toward its limits.
       </p>
     </div>
   );

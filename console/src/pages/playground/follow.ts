@@ -8,7 +8,7 @@ interface Follow {
   scroller: RefObject<HTMLDivElement | null>;
   /** Ref of the growing content. */
   content: RefObject<HTMLDivElement | null>;
-  /** The user has scrolled up; new content does not scroll. */
+  /** The user has scrolled up, so new content does not scroll the view. */
   isAway: boolean;
   /** Scrolls to the end and follows it. */
   toEnd: () => void;
@@ -32,7 +32,7 @@ export function useFollow(active: boolean): Follow {
     let top = frame.scrollTop;
     const onScroll = () => {
       const isNear = frame.scrollHeight - frame.scrollTop - frame.clientHeight < NEAR;
-      // Only scrolling up leaves the end; content that grew in the meantime must not.
+      // Only scrolling up stops following. Content that grew in the meantime must not stop it.
       if (isNear) following.current = true;
       else if (frame.scrollTop < top) following.current = false;
       top = frame.scrollTop;

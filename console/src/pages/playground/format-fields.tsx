@@ -53,7 +53,7 @@ export function FormatFields() {
             disabled={'fault' in read}
             onClick={() => 'value' in read && set({ schema: JSON.stringify(read.value, null, 2) })}
           >
-            Format
+            Format schema
           </Button>
         </>
       )}
@@ -64,5 +64,5 @@ export function FormatFields() {
 const HINTS = {
   text: 'Unconstrained text (default)',
   json_object: 'One JSON object. Ask for JSON in the prompt as well.',
-  json_schema: 'Constrains every token to match the schema.',
+  json_schema: 'Constrains the output to match the schema.',
 } as const;

@@ -19,8 +19,8 @@ interface Run {
 }
 
 /**
- * The responses in progress. They are kept outside the draft, so that a token only renders its own response, at most
- * once per frame.
+ * The responses in progress. They are kept outside the draft, so that a new token only re-renders its own response,
+ * at most once per frame.
  */
 export class LiveAnswers {
   readonly #runs = new Map<string, Run>();

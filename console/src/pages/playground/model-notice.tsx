@@ -15,7 +15,7 @@ export function ModelNotice({ model }: { model: string }) {
         {stateOf(found)}
         {found.reason !== null && `: ${found.reason}`}.{' '}
         {ready
-          ? `Select ${ready.id} instead, which is ready.`
+          ? `${ready.id} is ready; select it instead.`
           : `No model is ready.${others.map((one) => ` ${one.id}: ${stateOf(one).toLowerCase()}.`).join('')}`}
       </p>
     </Notice>

@@ -25,8 +25,8 @@ export function wordsOf(model: Model): string {
   const { context_length: context, pricing } = model;
   return [
     stateOf(model),
-    ...(context === null ? [] : [`${whole(context)} tokens`]),
-    `${money(pricing.prompt)} in, ${money(pricing.completion)} out per million`,
+    ...(context === null ? [] : [`${whole(context)}-token context`]),
+    `${money(pricing.prompt)} in, ${money(pricing.completion)} out per million tokens`,
   ].join(' · ');
 }
 

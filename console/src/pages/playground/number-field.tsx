@@ -14,8 +14,9 @@ export function NumberField({ parameter }: { parameter: NumberParameter }) {
   const values = new Set(draft.columns.map(({ model }) => recommendedOf(models, model)[name]));
   const [recommended, ...others] = values;
   // The models of two columns can have different recommendations.
-  const unset = recommended === undefined || others.length > 0 ? null : `${recommended}`;
-  const fallback = unset ?? (values.size > 1 ? 'By model' : parameter.fallback);
+  const isMixed = others.length > 0;
+  const unset = recommended === undefined || isMixed ? null : `${recommended}`;
+  const fallback = unset ?? (isMixed ? 'Varies' : parameter.fallback);
   const typed = draft.settings.numbers[name] ?? '';
   const set = (text: string) => change({ type: 'number', name, typed: text });
   const reset = <Reset label={label} isSet={typed !== ''} onReset={() => set('')} />;
@@ -29,7 +30,7 @@ export function NumberField({ parameter }: { parameter: NumberParameter }) {
       className={classNames(INPUT, 'h-8 tabular-nums', step !== undefined && 'px-2 text-right')}
     />
   );
-  const named = unit === undefined ? label : `${label}, ${unit}`;
+  const named = unit === undefined ? label : `${label} (${unit})`;
   if (step === undefined) {
     return (
       <Field label={named} error={faults[name]} hint={`${boundsOf(parameter)}. ${hint}`} aside={reset}>
@@ -53,7 +54,9 @@ export function NumberField({ parameter }: { parameter: NumberParameter }) {
         parameter={parameter}
         step={step}
         value={typed === '' ? (unset ?? parameter.fallback) : typed}
-        unset={unset === null ? `default ${fallback}` : `recommended ${unset}`}
+        unset={
+          unset === null ? (isMixed ? 'varies by model' : `default ${fallback}`) : `recommended ${unset}`
+        }
         onSlide={set}
       />
     </Field>

@@ -116,7 +116,7 @@ function OutputSwitches() {
           </Switch>
         </WithHint>
       )}
-      <WithHint hint="Shows tokens as they are generated. The default of the API is off.">
+      <WithHint hint="Shows tokens as they are generated. The API default is off.">
         <Switch
           checked={stream}
           onChange={(checked) => change({ type: 'settings', values: { stream: checked } })}
@@ -160,7 +160,7 @@ function OtherFields() {
         value={logitBias}
         error={faults['logit_bias']}
         placeholder='{ "198": -100 }'
-        hint={`Adds a value from -100 to 100 to the logits of token IDs. At most ${MAX_BIASES} tokens. Default: none.`}
+        hint={`Adds a value from -100 to 100 to the logit of each token ID. At most ${MAX_BIASES} tokens. Default: none.`}
         mono
         rows={2}
         spellCheck={false}

@@ -92,7 +92,7 @@ export const SAMPLING: readonly NumberParameter[] = [
   {
     name: 'min_p',
     label: 'Min P',
-    hint: 'Ignores tokens less likely than this share of the most likely token.',
+    hint: 'Excludes tokens whose probability is below this fraction of the most likely one.',
     modes: BOTH,
     whole: false,
     min: 0,
@@ -103,7 +103,7 @@ export const SAMPLING: readonly NumberParameter[] = [
   {
     name: 'seed',
     label: 'Seed',
-    hint: 'The same seed and request return the same text.',
+    hint: 'The same seed and request usually return the same text.',
     modes: BOTH,
     whole: true,
     // The API accepts 64 bits, but larger numbers are not exact in JavaScript.

@@ -6,10 +6,10 @@ import { numbersOf, readJson, unescaped, type Settings } from './settings.ts';
 /** A request body of the API. */
 export type RequestBody = Readonly<Record<string, unknown>>;
 
-/** Values of the parameters that are not set, by API name. */
+/** Values to send for parameters that the user has not set, by API name. */
 export type Recommended = Readonly<Record<string, number | undefined>>;
 
-/** Returns the sampling that the publisher of the model recommends. */
+/** Returns the sampling parameters that the model's publisher recommends. */
 export function recommendedOf(
   models: readonly { id: string; recommended_sampling: Recommended }[],
   id: string,

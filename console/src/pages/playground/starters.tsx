@@ -16,7 +16,7 @@ const CHATS: readonly Starter[] = [
     title: 'Write a function',
     values: {
       input:
-        'Write a TypeScript function that groups an array of objects by a key, with a short example of its use.',
+        'Write a TypeScript function that groups an array of objects by a key, with a short usage example.',
     },
   },
   {

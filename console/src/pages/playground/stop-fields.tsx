@@ -50,7 +50,8 @@ export function StopFields() {
         </Button>
       )}
       <p className="text-xs leading-5 text-ink-3">
-        Generation ends before the first of these. At most {MAX_STOPS}. Write \n for a new line, \t for a tab.
+        Generation stops at the first of these sequences. At most {MAX_STOPS}. Use \n for a new line, \t for a
+        tab and \\ for a backslash.
       </p>
     </fieldset>
   );

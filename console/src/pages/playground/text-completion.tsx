@@ -26,7 +26,7 @@ export function TextCompletion() {
         <div className="mx-auto max-w-3xl px-4 pt-3 pb-2 sm:px-6">
           <TypedText
             label="Prompt"
-            placeholder="Write the start of a text"
+            placeholder="Write the beginning of a text"
             value={draft.prompt}
             onChange={(prompt) => change({ type: 'set', values: { prompt } })}
             onSend={send}

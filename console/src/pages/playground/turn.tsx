@@ -11,7 +11,7 @@ import { TypedText } from './typed-text.tsx';
 
 const NAMES = { user: 'User', assistant: 'Assistant' } as const;
 
-/** A turn of a conversation, with actions to edit, rerun, switch its role or delete it. */
+/** A turn of a conversation, with actions to edit, rerun or delete it, or to switch its role. */
 export const Turn = memo(function Turn({ turn }: { turn: TurnData }) {
   const { change, runFrom } = useActions();
   const [editing, setEditing] = useState(false);

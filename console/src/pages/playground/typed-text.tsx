@@ -13,7 +13,10 @@ interface TypedTextProps {
   onChange: (value: string) => void;
   /** Ctrl or Cmd with Enter; with `enterSends` also Enter alone. */
   onSend?: () => void;
-  /** Enter sends, and Shift with Enter starts a new line. Touch keyboards have no such combination: they start a line. */
+  /**
+   * Enter sends, and Shift+Enter starts a new line. On touch keyboards, which have no Shift+Enter, Enter starts a new
+   * line.
+   */
   enterSends?: boolean;
   onEscape?: () => void;
 }

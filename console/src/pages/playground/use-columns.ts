@@ -35,7 +35,7 @@ export function useColumns(): Columns {
   };
 }
 
-/** Applies mode and models of the URL, and replaces models that no longer exist. */
+/** Applies the mode and the models in the URL, and replaces models that no longer exist. */
 export function useUrlModels(): void {
   const { draft, models } = usePlayground();
   const { change } = useActions();

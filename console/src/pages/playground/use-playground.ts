@@ -41,7 +41,7 @@ export function useNewPlayground(options: Options): { playground: Playground; ac
   useEffect(() => () => live.stop(), [live]);
   const [found] = useState(draft);
   useEffect(() => {
-    // Complete responses that were interrupted when the page was closed.
+    // Add the missing usage and cost to responses that were interrupted when the page was closed.
     for (const [id, answer] of answersOf(found)) if (answer.usage === null) void complete(id, answer, change);
   }, [found]);
 
