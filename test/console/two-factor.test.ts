@@ -37,9 +37,9 @@ describe('two-factor authentication', WITH_BROWSER, () => {
     const password = page.getByRole('dialog', { name: 'Enable two-factor authentication' });
     await password.getByLabel('Password', { exact: true }).fill(OPERATOR.password);
     await password.getByRole('button', { name: 'Continue' }).click();
-    const enrolment = page.getByRole('dialog', { name: 'Set up your authenticator app' });
-    await enrolment.getByRole('img', { name: 'QR code for your authenticator app' }).waitFor();
-    const secret = (await enrolment.locator('code').innerText()).replaceAll(/\s/g, '');
+    const enrollment = page.getByRole('dialog', { name: 'Set up your authenticator app' });
+    await enrollment.getByRole('img', { name: 'QR code for your authenticator app' }).waitFor();
+    const secret = (await enrollment.locator('code').innerText()).replaceAll(/\s/g, '');
     uri = `otpauth://totp/Sluice?secret=${secret}`;
     await type(page, appCode(uri));
     const codes = page.getByRole('dialog', { name: 'Save your recovery codes' });

@@ -14,7 +14,7 @@ const CHOICES = [
 export function Appearance() {
   const [appearance, choose] = useAppearance();
   return (
-    <Card title="Appearance" hint="Stored on this device. System follows the setting of the device.">
+    <Card title="Appearance" hint="Stored on this device. “System” follows the device setting.">
       <RadioGroup<Chosen>
         aria-label="Appearance"
         value={appearance}

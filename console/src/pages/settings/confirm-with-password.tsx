@@ -7,7 +7,7 @@ import { PasswordField } from '../../components/password-field.tsx';
 import { useSession } from '../../shell/session.tsx';
 import { ConfirmationError } from './confirmation-error.tsx';
 
-/** A `useAction` result whose body confirms the action. */
+/** A `useAction` result for an operation that takes the user's password in its body. */
 interface Confirmed<Result> {
   mutate: (given: { body: { password?: string } }, options: { onSuccess: (answer: Result) => void }) => void;
   isPending: boolean;

@@ -34,7 +34,7 @@ export function DeleteMe() {
         {left !== '' && (
           <p>You lose access to {left}. Keys that you created keep working until they are revoked.</p>
         )}
-        <p>The ledger and audit log keep your actions under an ID without your name.</p>
+        <p>The audit log keeps your actions under your user ID, without your name.</p>
       </ConfirmWithPassword>
     </Card>
   );

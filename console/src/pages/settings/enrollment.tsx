@@ -9,14 +9,14 @@ import { FormError } from '../../components/form-error.tsx';
 import { QrCode } from './qr-code.tsx';
 import { RecoveryCodes } from './recovery-codes.tsx';
 
-interface EnrolmentProps {
+interface EnrollmentProps {
   /** Null: closed. */
   begun: ResponseOf<'beginTwoFactor'> | null;
   onClose: () => void;
 }
 
 /** Enables two-factor authentication: shows the secret, verifies a code, shows recovery codes. */
-export function Enrolment({ begun, onClose }: EnrolmentProps) {
+export function Enrollment({ begun, onClose }: EnrollmentProps) {
   const [confirmed, setConfirmed] = useState(false);
   const form = useId();
   const confirm = useAction('confirmTwoFactor', { changes: ['getSession'], quiet: true });
@@ -70,7 +70,7 @@ function Secret({ uri }: { uri: string }) {
     <div className="flex flex-col items-center gap-4 sm:flex-row sm:items-start">
       <QrCode text={uri} label="QR code for your authenticator app" />
       <div className="min-w-0 text-sm">
-        <p className="text-xs text-ink-3">Secret (time-based, 6 digits)</p>
+        <p className="text-xs text-ink-3">Secret for time-based 6-digit codes</p>
         <p className="mt-1 flex items-start gap-2">
           <code className="min-w-0 py-1 font-mono text-xs leading-5 break-all select-all">
             {secret.match(/.{1,4}/g)?.join(' ')}

@@ -16,7 +16,7 @@ export function Password() {
   const [wanted, setWanted] = useState('');
   const change = useAction('changePassword', {
     changes: ['getSession', 'listSessions'],
-    done: 'Password changed. Your other sessions were signed out.',
+    done: 'Password saved. Your other sessions were signed out.',
     quiet: true,
   });
   return (

@@ -24,9 +24,7 @@ export function RecoveryCodes({ codes }: { codes: readonly string[] }) {
           Download
         </Button>
       </div>
-      <Notice tone="warn">
-        These codes are shown only once. Store them somewhere other than on your device.
-      </Notice>
+      <Notice tone="warn">These codes are shown only once. Do not store them only on this device.</Notice>
     </div>
   );
 }

@@ -8,7 +8,7 @@ import { Card } from '../../components/card.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { useSession } from '../../shell/session.tsx';
 import { ConfirmWithPassword } from './confirm-with-password.tsx';
-import { Enrolment } from './enrolment.tsx';
+import { Enrollment } from './enrollment.tsx';
 import { RecoveryCodes } from './recovery-codes.tsx';
 
 /** Enables and disables two-factor authentication, and creates recovery codes. */
@@ -23,7 +23,7 @@ export function TwoFactor() {
       actions={person.two_factor ? <Badge tone="good">On</Badge> : <Badge>Off</Badge>}
     >
       {person.two_factor ? <TurnedOn /> : <TurnedOff onBegun={setBegun} />}
-      <Enrolment begun={begun} onClose={() => setBegun(null)} />
+      <Enrollment begun={begun} onClose={() => setBegun(null)} />
     </Card>
   );
 }
@@ -90,7 +90,7 @@ function TurnedOn() {
         action={end}
         onDone={() => setAsking(null)}
       >
-        <p>Your password alone is then enough to sign in. Your recovery codes stop working.</p>
+        <p>You can then sign in without a code. Your recovery codes stop working.</p>
       </ConfirmWithPassword>
       <Dialog
         open={codes !== null}
