@@ -39,7 +39,7 @@ export default function DocsPage() {
     <Page
       wide
       {...(entry === undefined
-        ? { title: 'API reference', hint: 'Inference with any OpenAI client, and management over HTTP' }
+        ? { title: 'API reference', hint: 'Inference with any OpenAI client, and the management API' }
         : {
             title: entry.title,
             hint: hintOf(entry),
@@ -173,7 +173,7 @@ function Overview({
         </p>
         <p className="mt-3 text-sm text-ink-2">
           Send your API key as <code className="font-mono text-xs">Authorization: Bearer sk-sluice-…</code>.{' '}
-          <TextLink to="/keys?create=1">Create key</TextLink>, or read{' '}
+          <TextLink to="/keys?create=1">Create key</TextLink>, or see{' '}
           <TextLink to="/docs/guide/clients">Client libraries</TextLink>,{' '}
           <TextLink to="/docs/guide/errors">Errors</TextLink> and{' '}
           <TextLink to="/docs/guide/management">Managing accounts over HTTP</TextLink>.
@@ -185,7 +185,7 @@ function Overview({
           title="No matching operations"
           action={<Button onClick={onClear}>Clear search</Button>}
         >
-          No title, path or summary contains “{search}”.
+          Nothing in the API reference matches “{search}”.
         </EmptyState>
       )}
       {groups.map(({ label, entries }) => (

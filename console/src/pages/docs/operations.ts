@@ -75,7 +75,7 @@ export function groupsOf(document: ApiDocument): Group[] {
   ];
 }
 
-/** Returns the operations that contain the words in their title, path, id or summary. */
+/** Returns the operations whose id, title, method, path, summary or group contains the words. */
 export function matching(groups: readonly Group[], words: string): Group[] {
   const wanted = words.trim().toLowerCase();
   return groups

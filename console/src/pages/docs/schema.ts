@@ -41,7 +41,7 @@ export function shapeOf(schema: Schema, schemas: Schemas): Shape {
       schema: field,
       required: carrier.required?.includes(name) ?? false,
     })),
-    // Alternatives of an object with fields only restrict combinations of them.
+    // If an object has its own fields, its alternatives only restrict how those fields can be combined.
     variants:
       carrier.properties === undefined &&
       parts.some((part) => part.properties !== undefined || elementsOf(part, schemas) !== null)

@@ -1,4 +1,4 @@
-/** Titles of operations whose id does not read as one. */
+/** Titles of operations whose id is not a good title. */
 const TITLES: Readonly<Record<string, string>> = {
   createCompletion: 'Create text completion',
   health: 'Check liveness',
@@ -12,7 +12,7 @@ const TITLES: Readonly<Record<string, string>> = {
   createPerson: 'Create user',
   changePerson: 'Update user',
   deletePerson: 'Delete user',
-  setMember: 'Set role of member',
+  setMember: 'Set member role',
   lookAtInvitation: 'Get invitation',
   setUp: 'Create first operator',
   checkSetupLink: 'Check setup link',
@@ -25,12 +25,12 @@ const TITLES: Readonly<Record<string, string>> = {
   beginTwoFactor: 'Begin two-factor setup',
   endTwoFactor: 'Disable two-factor authentication',
   confirmTwoFactor: 'Enable two-factor authentication',
-  renewRecoveryCodes: 'Create recovery codes',
+  renewRecoveryCodes: 'Replace recovery codes',
   listSessions: 'List your sessions',
   endSession: 'End session',
   endOtherSessions: 'End other sessions',
   listAudit: 'List audit log',
-  listServedModels: 'List models with status',
+  listServedModels: 'List model status',
   readLoad: 'Get load',
   readHealth: 'Get health',
 };

@@ -80,7 +80,7 @@ export default function TryDialog({ entry, schemas, model, accountId, onClose }:
         </p>
         <p className="text-xs leading-5 text-ink-3">
           {inference
-            ? 'Uses a temporary API key, under the limits of the account.'
+            ? "Uses a temporary API key, subject to the account's limits."
             : 'Uses your console session.'}
         </p>
         {entry.parameters.map((parameter) => (

@@ -14,7 +14,7 @@ export function TryResponse({ response, running }: { response: TryResult | null;
             <Badge tone={response.status < 300 ? 'good' : response.status < 500 ? 'warn' : 'bad'}>
               <span className="font-mono">{response.status}</span>
             </Badge>
-            {response.headersMs !== null && `first byte after ${duration(response.headersMs)}`}
+            {response.headersMs !== null && `headers after ${duration(response.headersMs)}`}
             {running && ', receiving'}
           </>
         ) : running ? (

@@ -51,10 +51,10 @@ export function ModelCard({ model, atMs, onCode }: ModelCardProps) {
           <Button
             size="small"
             icon={<Code2 className="size-3.5" aria-hidden="true" />}
-            aria-label={`Code for ${model.id}`}
+            aria-label={`View code for ${model.id}`}
             onClick={onCode}
           >
-            Code
+            View code
           </Button>
           <TryInPlayground model={model} />
         </span>
@@ -132,7 +132,7 @@ function Fact({ label, unit, children }: { label: string; unit?: string; childre
   );
 }
 
-/** Formats a modality other than plain text, such as `text+image->text`; null: nothing to say. */
+/** Formats a modality other than plain text, such as `text+image->text`; null: plain text. */
 function modalityWords(modality: string | null): string | null {
   if (modality === null || modality === 'text->text') return null;
   return modality.replace('->', ' to ').replaceAll('+', ', ');

@@ -48,7 +48,7 @@ function Download({ bytes: received, atMs, total }: Sample & { total: number | n
       />
       <p className="mt-1 flex min-h-4 justify-between gap-3 text-2xs text-ink-3 tabular-nums">
         <span>
-          {rate !== null && (stalled ? 'Stalled: less than 1 KB/s' : `${bytes(Math.round(rate))}/s`)}
+          {rate !== null && (stalled ? 'Stalled: less than 1 KiB/s' : `${bytes(Math.round(rate))}/s`)}
         </span>
         <span>{left !== null && `${duration(left * 1000)} left`}</span>
       </p>

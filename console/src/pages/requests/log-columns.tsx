@@ -21,7 +21,8 @@ function Length({ ms }: { ms: number | null }) {
   return <span className="inline-block min-w-16">{ms === null ? '—' : duration(ms)}</span>;
 }
 
-/** The columns of the request log. On narrow windows the first one includes the most important of the others. */
+/** The columns of the request log. On narrow windows, the first columns also show the most important
+ * hidden values. */
 export function logColumns(
   requests: readonly Request[],
   { key, account, receipt }: Names,

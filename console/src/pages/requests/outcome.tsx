@@ -27,7 +27,7 @@ const ERRORS: Readonly<Record<string, string>> = {
 };
 
 const FINISHES: Readonly<Record<string, string>> = {
-  stop: 'The completion ended or reached a stop sequence.',
+  stop: 'The model finished, or reached a stop sequence.',
   length: 'Reached the maximum number of tokens or the context length.',
   tool_calls: 'The model requested a tool call.',
 };

@@ -89,7 +89,7 @@ function Receipt({ receipt, scope }: { receipt: Receipt; scope: Scope }) {
 
 function usageSource({ request, interrupted }: Receipt): string {
   if (request.usage_source === 'engine') return 'Engine';
-  if (request.usage_source === 'clamped') return 'Capped: the engine reported more than possible';
+  if (request.usage_source === 'clamped') return 'Capped: the engine reported more tokens than possible';
   if (request.usage_source === 'estimated') {
     return interrupted ? 'Estimate from the last checkpoint' : 'Estimate: not reported by the engine';
   }
@@ -112,7 +112,7 @@ function Details({ receipt, scope }: { receipt: Receipt; scope: Scope }) {
           },
           {
             label: 'State',
-            value: { open: 'Running', settled: 'Settled', interrupted: 'Interrupted' }[request.state],
+            value: { open: 'Running', settled: 'Finished', interrupted: 'Interrupted' }[request.state],
           },
           { label: 'HTTP status', value: request.http_status ?? '—' },
           {
@@ -125,7 +125,7 @@ function Details({ receipt, scope }: { receipt: Receipt; scope: Scope }) {
             value:
               retries === 0
                 ? whole(request.attempts)
-                : `${whole(request.attempts)}, ${whole(retries)} refused`,
+                : `${whole(request.attempts)} (${whole(retries)} failed)`,
           },
         ]}
       />

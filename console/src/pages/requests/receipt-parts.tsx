@@ -74,7 +74,7 @@ export function CostLines({ request, cost }: { request: Request; cost: Receipt['
   );
 }
 
-/** The limits that applied to a request, and what it left of each. */
+/** The limits that applied to a request, and how much of each remained. */
 export function AppliedLimits({ plan, limits }: { plan: string; limits: Receipt['limits'] }) {
   return (
     <Part title="Limits applied" aside={`Plan: ${plan}`}>

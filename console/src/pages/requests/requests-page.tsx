@@ -45,7 +45,7 @@ export default function RequestsPage() {
     <Page
       wide
       title="Requests"
-      hint="Log of all requests. Prompts and completions are never stored."
+      hint="Log of accepted requests. Prompts and completions are never stored."
       actions={
         <>
           <ScopeSwitch />

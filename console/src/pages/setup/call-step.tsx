@@ -101,7 +101,7 @@ function TryOut({
   );
 }
 
-/** A model of the catalog that is better than the default one and fits the machine of the service. */
+/** A catalog model that is better than the default model and fits this machine. */
 function BetterModel() {
   const health = useRead('readHealth', undefined);
   const better = health.data?.recommended_model;
@@ -111,8 +111,8 @@ function BetterModel() {
     <section className="space-y-2">
       <h2 className="text-sm font-semibold">A better model fits this machine</h2>
       <p className="text-sm text-ink-3">
-        {better.id} is a download of {gigabytes(better.size_bytes)} and needs {gigabytes(better.memory_bytes)}{' '}
-        of memory. To serve it, add it to the configuration file, for example sluice.yaml, and restart Sluice
+        {better.id} is a {gigabytes(better.size_bytes)} download and needs {gigabytes(better.memory_bytes)} of
+        memory. To serve it, add it to the configuration file, for example sluice.yaml, and restart Sluice
         with SLUICE_CONFIG=sluice.yaml.
       </p>
       <Code text={config} what="configuration" label="Configuration of the recommended model" />

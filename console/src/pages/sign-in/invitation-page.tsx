@@ -134,7 +134,7 @@ function Accept({ token, session, invitation }: AcceptProps) {
 function Summary({ invitation }: Pick<AcceptProps, 'invitation'>) {
   return (
     <p>
-      You are invited as {invitation.role === 'owner' ? 'an owner' : 'a member'} (
+      You have been invited as {invitation.role === 'owner' ? 'an owner' : 'a member'} (
       <span className="break-words">{invitation.email}</span>). The invitation expires{' '}
       <Time at={invitation.expires_at} relative />.
     </p>

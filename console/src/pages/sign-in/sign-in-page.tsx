@@ -83,7 +83,10 @@ function ResetByOperator({ onBack }: { onBack: () => void }) {
       hint="This service does not send email. An operator can give you a password reset link."
     >
       <div className="space-y-3 text-sm text-ink-2">
-        <p>On the machine that runs the service, this command prints a link that works once, for an hour:</p>
+        <p>
+          On the machine that runs the service, this command prints a link that works once and expires after
+          an hour:
+        </p>
         <Code
           text="npx sluice people password-link you@example.com"
           what="command"
@@ -91,7 +94,7 @@ function ResetByOperator({ onBack }: { onBack: () => void }) {
           language="bash"
         />
         <p className="text-xs leading-5 text-ink-3">
-          Replace the address with that of the user. For a lost second factor, run{' '}
+          Replace the address with the user's email address. For a lost second factor, run{' '}
           <code className="font-mono">npx sluice people reset-second-factor you@example.com</code>. An
           operator who cannot sign in can use these commands as well.
         </p>
