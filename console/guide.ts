@@ -7,7 +7,7 @@ export interface GuideContent {
   title: string;
   /** The text below it. */
   html: string;
-  /** Second-level headings, for the list of contents. */
+  /** Second-level headings, for the table of contents. */
   sections: { id: string; title: string }[];
 }
 

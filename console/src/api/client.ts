@@ -98,7 +98,7 @@ export function unreachable(cause: unknown): ApiError {
   });
 }
 
-/** Reads an error response. Responses of others, such as a proxy's error page, get the code `unreadable`. */
+/** Reads an error response. Responses that are not from the service, such as a proxy's error page, get the code `unreadable`. */
 export async function faultOf(response: Response): Promise<ApiError> {
   const requestId = response.headers.get('x-request-id');
   const wait = Number(response.headers.get('retry-after-ms') ?? NaN);

@@ -11,7 +11,7 @@ export interface Pages<Row> {
   pageParams: (string | null)[];
 }
 
-/** The list is restarted when its first page has more rows, so that it cannot grow without limit. */
+/** The list restarts when its first page has more rows than this, so that it cannot grow without limit. */
 const MAX_ROWS = 5000;
 
 /**

@@ -11,11 +11,11 @@ interface CachedKey {
 /** One per account, only in memory. */
 const cachedKeys = new Map<string, CachedKey>();
 
-/** A key that expires sooner is renewed, so that it does not expire before it is used. Milliseconds. */
+/** A key with less than this left, in milliseconds, is renewed so that it does not expire before it is used. */
 const MIN_LIFETIME_MS = 5 * 60_000;
 
 /**
- * Returns a short-lived key of the account, under the limits of the account. Concurrent callers share one key. Rejects
+ * Returns a short-lived key of the account, subject to the account's limits. Concurrent callers share one key. Rejects
  * with an `ApiError`; the next call tries again.
  */
 export async function playgroundKey(accountId: string): Promise<string> {

@@ -70,7 +70,7 @@ export function useRead<Op extends Operation>(
   });
 }
 
-/** Loads several of a kind; each is undefined while it loads or if it fails. */
+/** Calls an endpoint with several sets of arguments; each result is undefined while it loads or if it fails. */
 export function useReads<Op extends Operation>(
   operation: Op,
   all: readonly Arguments<Op>[],

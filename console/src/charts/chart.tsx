@@ -126,7 +126,7 @@ function usePlot(place: RefObject<HTMLDivElement | null>, props: ChartProps): Re
 
 /** The names and colors of the series. */
 function Legend({ series, isPartial }: { series: readonly Series[]; isPartial: boolean }) {
-  // The thin lines of several series have the colors of those, which says enough.
+  // Several thin lines need no legend entries: each has the color of the series that it belongs to.
   const tails = series.filter(({ tail }) => tail).length;
   const listed = tails > 1 ? series.filter(({ tail }) => !tail) : series;
   return (
@@ -141,7 +141,7 @@ function Legend({ series, isPartial }: { series: readonly Series[]; isPartial: b
         </span>
       ))}
       {isPartial && series.some(({ shape }) => shape === 'bar') && (
-        <span className="ml-auto">Striped: so far</span>
+        <span className="ml-auto">Striped: incomplete period</span>
       )}
     </figcaption>
   );

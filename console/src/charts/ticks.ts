@@ -11,8 +11,8 @@ const STEPS = [
 ].flat();
 
 /**
- * Returns the indexes of the times to label: at most `most`, at round intervals. Intervals up to hours start at midnight
- * UTC, days at the first time. `times` are Unix seconds at even intervals; `most` is at least 1.
+ * Returns the indexes of the times to label: at most `most`, at round intervals. Intervals of up to 12 hours are
+ * aligned to midnight UTC, intervals of days to the first time. `times` are Unix seconds at even intervals; `most` is at least 1.
  */
 export function ticks(times: readonly number[], most: number): number[] {
   const [first = 0, second = first + 1] = times;
@@ -21,6 +21,6 @@ export function ticks(times: readonly number[], most: number): number[] {
   const step = STEPS.find((seconds) => seconds >= apart && span / seconds <= most) ?? Math.ceil(span / most);
   const start = step < DAY ? 0 : first;
   const at = times.flatMap((time, place) => ((time - start) % step === 0 ? [place] : []));
-  // No time is on a round interval, such as with a single time.
+  // Falls back to the first time if none is on a round interval, such as with a single time.
   return at.length > 0 ? at : times.length > 0 ? [0] : [];
 }

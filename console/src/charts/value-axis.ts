@@ -5,7 +5,7 @@ import { duration } from '../format/time.ts';
 /** The unit of the values of a chart. `rate` is any number per second. */
 export type Unit = 'count' | 'rate' | 'speed' | 'usd' | 'ms';
 
-/** Formats a value for the tooltip and the table. Charted amounts are floats, so only their exact digits are shown. */
+/** Formats a value for the tooltip and the table. Charted amounts are floats; rounding to 12 decimals removes floating-point noise. */
 export function exactValue(unit: Unit, value: number): string {
   switch (unit) {
     case 'count':

@@ -7,7 +7,7 @@ type Kind = 'primary' | 'plain' | 'quiet' | 'danger';
 type Size = 'small' | 'medium';
 
 interface ButtonStyle {
-  /** At most one `primary` per page; `danger` for actions that cannot be undone. */
+  /** At most one `primary` per page; `danger` for destructive actions. */
   kind?: Kind | undefined;
   size?: Size | undefined;
 }

@@ -16,7 +16,7 @@ interface ConfirmProps {
   onConfirm: () => void;
 }
 
-/** Asks for confirmation of an action that cannot be undone. */
+/** Asks for confirmation of an action. */
 export function Confirm({
   open,
   onClose,

@@ -60,7 +60,8 @@ export function daysOf(range: NamedRange, today: string): Days {
   }
 }
 
-/** Returns the previous period: as many days before, or for a month the same days of the previous month. */
+/** Returns the previous period: the same number of days before it, or for a month the same days of the previous
+ * month. */
 export function daysBefore(days: Days, range: NamedRange | null): Days {
   if (range === 'last-month') return { from: monthOf(days.from, -1), to: days.from };
   if (range === 'month') {

@@ -14,7 +14,7 @@ interface DialogProps {
   size?: 'small' | 'medium' | 'large';
   /** Opens as a drawer from the right edge, for details of a row. */
   side?: boolean;
-  /** Only its buttons close it, to protect input or a secret. */
+  /** Clicks outside do not close it, to protect input or a secret. */
   modal?: boolean;
   children?: ReactNode;
 }

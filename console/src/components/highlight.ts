@@ -20,7 +20,7 @@ export interface CodePiece {
 
 type Tree = ReturnType<typeof lowlight.highlight>['children'];
 
-/** Splits code into pieces of one kind each. Unknown languages give one plain piece. */
+/** Splits code into pieces of one kind each. Returns one plain piece for unknown languages. */
 export function highlight(code: string, language: string): CodePiece[] {
   const name = language.toLowerCase();
   if (!lowlight.registered(name)) return [{ text: code, kind: null }];

@@ -8,7 +8,7 @@ import { Time } from './time.tsx';
 
 interface LimitMeterProps {
   limitStatus: ItemOf<'readLimits'>;
-  /** What the limit applies to, unless the context says so. */
+  /** What the limit applies to, if that is not clear from the context. */
   scope?: ReactNode;
 }
 
@@ -42,7 +42,7 @@ export function LimitMeter({ limitStatus, scope }: LimitMeterProps) {
         ) : (
           <>
             <span>Last 60 seconds</span>
-            {/* The bucket may be larger or smaller than the limit of a minute. */}
+            {/* The capacity of the token bucket may differ from the per-minute limit. */}
             <span>{limitLeft(limitStatus)} available now</span>
           </>
         )}

@@ -24,7 +24,7 @@ export function SkeletonRows({ rows = 6 }: { rows?: number }) {
   );
 }
 
-/** An empty state: says what belongs here and offers the next step. */
+/** An empty state: explains what appears here and offers the next step. */
 export function EmptyState({
   icon: Icon,
   title,

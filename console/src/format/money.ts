@@ -1,6 +1,6 @@
 /**
  * Formats a single amount in USD with cents; amounts below $1 get three significant digits. `usd` is a decimal string
- * and is never converted to a float. Use `moneyColumn` for several amounts below each other.
+ * and is never converted to a float. Use `moneyColumn` for a column of amounts.
  */
 export function money(usd: string): string {
   const { whole, fraction } = partsOf(usd);
@@ -20,7 +20,7 @@ export function moneyColumn(amounts: Iterable<string>): (usd: string) => string 
   return (usd) => rounded(usd, decimals);
 }
 
-/** As `moneyColumn`, with all digits of the amount that has the most. */
+/** Like `moneyColumn`, with as many decimals as the most precise amount needs. */
 export function exactMoneyColumn(amounts: Iterable<string>): (usd: string) => string {
   const decimals = Math.max(2, ...[...amounts].map((usd) => partsOf(usd).fraction.replace(/0+$/, '').length));
   return (usd) => written(usd, partsOf(usd).fraction.padEnd(decimals, '0').slice(0, decimals));
@@ -44,7 +44,7 @@ function partsOf(usd: string): { whole: string; fraction: string } {
   return { whole, fraction };
 }
 
-/** Writes the sign and the dollars of an amount, grouped, with this fraction. */
+/** Formats the sign and grouped whole dollars of an amount, with the given fraction. */
 function written(usd: string, fraction: string): string {
   const grouped = partsOf(usd).whole.replaceAll(/\B(?=(\d{3})+$)/g, ',');
   return `${usd.startsWith('-') ? '−' : ''}$${grouped}.${fraction}`;

@@ -57,7 +57,7 @@ export function AccountSwitch() {
   );
 }
 
-/** Returns the accounts that the user can switch to, and a function that does. */
+/** Returns the accounts that the user can switch to, and a function that switches to one. */
 export function useAccountChoices(): {
   accounts: readonly { id: string; name: string }[];
   choose: (id: string) => void;

@@ -3,7 +3,7 @@ import { Component, type ErrorInfo, type ReactNode } from 'react';
 import { Button } from '../components/button.tsx';
 
 interface Props {
-  /** Path of the page; another path is another try. */
+  /** Path of the page. A new path clears the error. */
   path: string;
   children: ReactNode;
 }

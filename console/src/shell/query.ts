@@ -1,7 +1,7 @@
 import { useCallback, useMemo } from 'react';
 import { useLocation, useSearch } from 'wouter';
 
-/** Null removes a parameter; parameters that are not named stay. */
+/** Null removes a parameter; other parameters stay. */
 type Changes = Readonly<Record<string, string | null>>;
 
 /**

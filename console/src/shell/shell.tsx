@@ -30,7 +30,7 @@ export function Shell({ children }: { children: ReactNode }) {
             <aside className="sticky top-0 hidden h-dvh flex-col border-r border-line bg-surface lg:flex">
               <Side onSearch={openCommands} />
             </aside>
-            {/* The key closes the menu on navigation. */}
+            {/* A new React key per path closes the menu on navigation. */}
             <TopBar key={path} onSearch={openCommands} />
           </>
         )}

@@ -3,7 +3,7 @@ import { Dialog } from '../components/dialog.tsx';
 import { Keys } from './keys.tsx';
 import { useSingleKeys } from './single-keys.ts';
 
-/** A shortcut: its keys, alternatives separated by `or`, and what it does. */
+/** A shortcut: its keys and what it does. */
 const SHORTCUTS: readonly { title: string; keys: readonly { keys: string; what: string }[] }[] = [
   {
     title: 'Everywhere',

@@ -60,7 +60,7 @@ function isTyping(target: EventTarget | null): boolean {
   );
 }
 
-/** Toasts are dialogs with a type. */
+/** Toasts also have the role `dialog`; only they have `data-type`. */
 function isDialogOpen(): boolean {
   return document.querySelector('[role="alertdialog"], [role="dialog"]:not([data-type])') !== null;
 }

@@ -148,7 +148,7 @@ function typescript(call: ClientCall): string {
   if (call.others.length > 0) {
     // The client's types reject unknown fields in an object literal, but not in a spread.
     fields.push(
-      '  // Not in the types of the client:',
+      "  // Not in the client's types:",
       `  ...${literal(Object.fromEntries(call.others), TYPESCRIPT, 1, 6)},`,
     );
   }
