@@ -100,7 +100,7 @@ describe('operator pages', WITH_BROWSER, () => {
   test('a closed account has no actions and is listed as closed', async () => {
     await menu('Actions', 'Close account');
     await page.getByRole('alertdialog').getByRole('button', { name: 'Close account' }).click();
-    await page.getByText('This account is closed').waitFor();
+    await page.getByText('This account is permanently closed').waitFor();
     assert.equal(await page.getByRole('main').getByRole('button', { name: 'Actions' }).count(), 0);
     await until(async () => (await chat(stage, key)) === 401);
     await page.goto('/operator/accounts?status=closed');
