@@ -1,7 +1,7 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import fastifyStatic from '@fastify/static';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
 /** The built console, both in a clone and in the installed package. */
 const CONSOLE_FOLDER = join(import.meta.dirname, '..', '..', 'console', 'dist');
@@ -41,8 +41,7 @@ export function registerConsole(app: FastifyInstance): void {
   if (!consoleIsBuilt()) return;
   app.register(fastifyStatic, {
     root: CONSOLE_FOLDER,
-    index: false,
-    wildcard: false,
+    serve: false,
     preCompressed: true,
     cacheControl: false,
     setHeaders: (reply, path) => {
@@ -50,6 +49,28 @@ export function registerConsole(app: FastifyInstance): void {
       reply.header('cache-control', path.includes('/assets/') ? IMMUTABLE : 'no-cache');
     },
   });
+  const errorHandler = (error: FastifyError, request: FastifyRequest, reply: FastifyReply): void => {
+    // The client left before the end of the file.
+    if (error.code === 'ERR_STREAM_PREMATURE_CLOSE') request.raw.destroy();
+    else app.errorHandler(error, request, reply);
+  };
+  // Not one route per file as `@fastify/static` would add: hundreds of routes are most of the cost of starting.
+  const assets = filesOf(join(CONSOLE_FOLDER, 'assets'));
+  app.get<{ Params: { name: string } }>('/assets/:name', { errorHandler }, (request, reply) => {
+    const { name } = request.params;
+    return assets.has(name) ? reply.sendFile(`assets/${name}`) : reply.callNotFound();
+  });
+  for (const file of filesOf(CONSOLE_FOLDER)) {
+    app.get(`/${file}`, { errorHandler }, (_request, reply) => reply.sendFile(file));
+  }
+}
+
+/** Returns the names of the files in a folder, without their compressed copies. */
+function filesOf(folder: string): ReadonlySet<string> {
+  const entries = readdirSync(folder, { withFileTypes: true });
+  return new Set(
+    entries.filter((entry) => entry.isFile() && !/\.(?:br|gz)$/.test(entry.name)).map(({ name }) => name),
+  );
 }
 
 /** Paths that programs call. */
