@@ -1,5 +1,5 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { watchConnections } from '../connection-watch.ts';
 import { ServiceError } from '../errors.ts';
 import type { GenerationRequest } from '../generation.ts';
@@ -11,6 +11,9 @@ import { parseTextRequest } from '../openai/text-request.ts';
 import type { Secret } from '../secret.ts';
 import type { LocalEngine, LocalEngineHealth } from './engine.ts';
 import { Responder, sendError, sendJson } from './responder.ts';
+
+// Not an import, which would also load Node's `fetch`, because it reads every property of the module.
+const { createServer } = process.getBuiltinModule('node:http');
 
 /** Port 0: any free port. Without `apiKey`, the server does not authenticate requests. */
 export type ListenAddress = { socketPath: string } | { host: string; port: number; apiKey?: Secret };

@@ -1,11 +1,13 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
-import { get } from 'node:http';
 import { createInterface } from 'node:readline';
 import { logLineOf, type Log } from '../log.ts';
 import type { EngineDescription, EngineReport, EngineState, LocalEngineHealth } from './engine.ts';
 import { HealthHistory, type ReplicaReport } from './replica-report.ts';
+
+// Not an import, which would also load Node's `fetch`, because it reads every property of the module.
+const { get } = process.getBuiltinModule('node:http');
 
 export interface SupervisorOptions {
   /** For the log. */

@@ -1,10 +1,13 @@
 import { randomUUIDv7 } from 'node:crypto';
 import type { Socket } from 'node:net';
-import { STATUS_CODES, type ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import { ServiceError } from '../errors.ts';
 import type { Accounting } from '../inference/request-accounting.ts';
 import { errorBody } from '../openai/error-body.ts';
 import { authenticatedRequest, limitHeaders } from './limit-headers.ts';
+
+// Not an import, which would also load Node's `fetch`, because it reads every property of the module.
+const { STATUS_CODES } = process.getBuiltinModule('node:http');
 
 /** Responds to a request that Node's HTTP parser rejected. */
 export async function respondToClientError(
