@@ -13,8 +13,9 @@ import { LoadModels } from './load-models.tsx';
 
 const EVERY_MS = 1000;
 
-/** Seconds over which rates (and the percentiles of the API), and shares are computed. */
+/** Window of the rates, in seconds. The percentiles of the API cover the same window. */
 const RATE_SPAN = 10;
+/** Window of the error share, in seconds. */
 const SHARE_SPAN = 60;
 
 /** Live load of the service. */
