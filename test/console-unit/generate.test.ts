@@ -9,8 +9,10 @@ const service = await startService();
 after(() => service[Symbol.asyncDispose]());
 
 // In a browser, URLs without a host refer to the service of the page.
-const fetched = globalThis.fetch;
-mock.method(globalThis, 'fetch', (path: string, init: RequestInit) => fetched(service.url + path, init));
+const originalFetch = globalThis.fetch;
+mock.method(globalThis, 'fetch', (path: string, init: RequestInit) =>
+  originalFetch(service.url + path, init),
+);
 
 const ask = (directive: Directive, more: Partial<GenerateCall> = {}): GenerateCall => ({
   endpoint: 'chat',
@@ -37,14 +39,14 @@ const textOf = (events: readonly GenerateEvent[]): string =>
 
 test('a streamed chat completion has events with request id, timing and usage', async () => {
   const events = await eventsOf(ask({ text: 'Zwölf Ärzte 🥼', cachedTokens: 2 }));
-  assert.deepEqual(summary(events).slice(0, 2), ['taken', 'first_token']);
+  assert.deepEqual(summary(events).slice(0, 2), ['accepted', 'first_token']);
   assert.deepEqual(summary(events).slice(-3), [[0, 'stop'], 'usage', 'end']);
   assert.equal(textOf(events), 'Zwölf Ärzte 🥼');
   const usage = events.find((event) => event.type === 'usage')?.usage;
   assert.ok(usage && usage.promptTokens > 2 && usage.completionTokens > 0);
   assert.equal(usage.cachedTokens, 2);
-  const [taken, first] = events;
-  assert.ok(taken?.type === 'taken' && /^[\da-f-]{36}$/.test(taken.requestId ?? ''));
+  const [accepted, first] = events;
+  assert.ok(accepted?.type === 'accepted' && /^[\da-f-]{36}$/.test(accepted.requestId ?? ''));
   const end = events.at(-1);
   assert.ok(first?.type === 'first_token' && end?.type === 'end');
   assert.ok(first.ttftMs > 0 && first.ttftMs <= end.totalMs);
@@ -52,7 +54,7 @@ test('a streamed chat completion has events with request id, timing and usage', 
 
 test('a response that is not streamed has the same events', async () => {
   const events = await eventsOf(ask({ text: 'at once' }, { stream: false }));
-  assert.deepEqual(summary(events), ['taken', [0, 'at once'], [0, 'stop'], 'usage', 'end']);
+  assert.deepEqual(summary(events), ['accepted', [0, 'at once'], [0, 'stop'], 'usage', 'end']);
 });
 
 test('several choices have separate events', async () => {
@@ -71,10 +73,10 @@ test('text completions stream like chat completions', async () => {
 });
 
 test('log probabilities of both endpoints have the same shape', async () => {
-  const likely = { logprobs: true, top_logprobs: 2 };
+  const withLogprobs = { logprobs: true, top_logprobs: 2 };
   const shapes = [];
   for (const call of [
-    ask({ tokens: 3 }, { body: { ...chat(scripted({ tokens: 3 })), ...likely } }),
+    ask({ tokens: 3 }, { body: { ...chat(scripted({ tokens: 3 })), ...withLogprobs } }),
     ask({}, { endpoint: 'text', body: { model: MODEL, prompt: scripted({ tokens: 3 }), logprobs: 2 } }),
   ]) {
     const tokens = (await eventsOf(call)).flatMap((event) => (event.type === 'text' ? event.logprobs : []));
@@ -162,7 +164,7 @@ test('an incomplete stream ends with an error and keeps the text so far', async 
   const cut = mock.method(globalThis, 'fetch', () => Promise.resolve(new Response(half)));
   try {
     assert.deepEqual(summary(await eventsOf(ask({}))), [
-      'taken',
+      'accepted',
       'first_token',
       [0, 'ha'],
       'unreachable',

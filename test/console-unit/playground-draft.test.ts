@@ -21,7 +21,7 @@ import { initialModel } from '../../console/src/pages/playground/model-words.ts'
 import { advancedSet, DEFAULTS, type Settings } from '../../console/src/pages/playground/settings.ts';
 import { blocksOf } from '../../console/src/pages/playground/fences.ts';
 import { fromStored, storedText } from '../../console/src/pages/playground/stored.ts';
-import { costOf as servicesCost, picoPerToken, usdText } from '../../src/accounts/ledger/cost.ts';
+import { costOf as serviceCost, picoPerToken, usdText } from '../../src/accounts/ledger/cost.ts';
 
 const PRICING = { prompt: '0.59', completion: '0.79' };
 
@@ -38,7 +38,7 @@ const text = (words: string, choice = 0): GenerateEvent => ({
 });
 const USAGE = { promptTokens: 36, completionTokens: 9, cachedTokens: 35 };
 const ANSWER = answerOf(
-  { type: 'taken', requestId: 'req-1' },
+  { type: 'accepted', requestId: 'req-1' },
   { type: 'first_token', ttftMs: 100 },
   { type: 'text', choice: 0, text: 'Hel', logprobs: [{ token: 'Hel', logprob: -1, top: [] }] },
   text('lo'),
@@ -52,7 +52,7 @@ const withModels = (...models: string[]): Draft =>
   models.reduce((draft, model, column) => changed(draft, { type: 'model', column, model }), EMPTY_DRAFT);
 
 /** Returns the turns of each column as role and text. */
-const said = ({ columns }: Draft) =>
+const turnsOf = ({ columns }: Draft) =>
   columns.map(({ turns }) => turns.map(({ role, text }) => `${role}: ${text}`));
 
 /** Sends the input and adds a response to every column. */
@@ -95,7 +95,7 @@ test('an error keeps the text so far and removes the cost', () => {
   assert.ok((answer.fault?.retryAtMs ?? 0) >= before + 2000);
 });
 
-test('the cost equals that of the service exactly', () => {
+test('the cost is exactly the same as the service computes', () => {
   const price = fc.tuple(fc.nat(999_999), fc.nat(999_999)).map(([whole, micros]) => {
     return `${whole}.${String(micros).padStart(6, '0')}`;
   });
@@ -103,7 +103,7 @@ test('the cost equals that of the service exactly', () => {
     fc.property(fc.nat(), fc.nat(), price, price, (promptTokens, completionTokens, prompt, completion) => {
       const usage = { promptTokens, completionTokens, cachedTokens: 0 };
       const pico = { prompt: picoPerToken(prompt), completion: picoPerToken(completion) };
-      assert.equal(costOf(usage, { prompt, completion }), usdText(servicesCost(usage, pico)));
+      assert.equal(costOf(usage, { prompt, completion }), usdText(serviceCost(usage, pico)));
     }),
   );
   assert.equal(costOf(USAGE, { prompt: '0', completion: '0' }), '0');
@@ -111,7 +111,7 @@ test('the cost equals that of the service exactly', () => {
 
 test('input is sent to every model, and each responds in its column', () => {
   const draft = talk(withModels('acme/one', 'acme/two'), 'Hello');
-  assert.deepEqual(said(draft), [
+  assert.deepEqual(turnsOf(draft), [
     ['user: Hello', 'assistant: Hello'],
     ['user: Hello', 'assistant: Hello'],
   ]);
@@ -120,8 +120,8 @@ test('input is sent to every model, and each responds in its column', () => {
 
 test('input is sent without trailing white space', () => {
   const draft = { ...withModels('acme/one'), input: '  Hello\n world \n\n' };
-  assert.deepEqual(said(sent(draft).draft)[0]?.[0], 'user:   Hello\n world');
-  assert.deepEqual(said(added(draft))[0], ['user:   Hello\n world']);
+  assert.deepEqual(turnsOf(sent(draft).draft)[0]?.[0], 'user:   Hello\n world');
+  assert.deepEqual(turnsOf(added(draft))[0], ['user:   Hello\n world']);
 });
 
 test('a second column gets another model, ready ones first', () => {
@@ -137,14 +137,14 @@ test('a second column gets another model, ready ones first', () => {
   assert.equal(initialModel([]), '');
 });
 
-test('prompt starters are for playgrounds without a conversation or completion in their mode', () => {
+test('prompt starters are shown until the current mode has a conversation or a completion', () => {
   const draft = withModels('acme/one', 'acme/two');
   assert.ok(isUnused(draft) && isUnused({ ...draft, input: 'typed' }));
   const talked = talk(draft, 'Hello');
   assert.ok(!isUnused(talked) && isUnused({ ...talked, mode: 'text' }));
 });
 
-test('the advanced parameters that are set are counted', () => {
+test('counts the advanced parameters that differ from their defaults', () => {
   const set = (values: Partial<Settings>, mode: 'chat' | 'text' = 'chat') =>
     advancedSet({ ...DEFAULTS, ...values }, mode);
   assert.equal(set({}), 0);
@@ -160,15 +160,17 @@ test('a second model starts with a copy of the conversation', () => {
     column: 1,
     model: 'acme/two',
   });
-  assert.deepEqual(said(draft)[1], ['user: Hello', 'assistant: Hello']);
+  assert.deepEqual(turnsOf(draft)[1], ['user: Hello', 'assistant: Hello']);
   const ids = draft.columns.flatMap(({ turns }) => turns.map(({ id }) => id));
   assert.equal(new Set(ids).size, 4);
-  assert.deepEqual(said(changed(draft, { type: 'close', column: 0 })), [['user: Hello', 'assistant: Hello']]);
+  assert.deepEqual(turnsOf(changed(draft, { type: 'close', column: 0 })), [
+    ['user: Hello', 'assistant: Hello'],
+  ]);
 });
 
 test('without input, only a conversation that ends with a user message is sent', () => {
   const typed = added({ ...withModels('acme/one'), input: 'Hello' });
-  assert.deepEqual(said(typed), [['user: Hello']]);
+  assert.deepEqual(turnsOf(typed), [['user: Hello']]);
   assert.equal(sent(typed).pending.length, 1);
   assert.deepEqual(sent(talk(EMPTY_DRAFT, 'Hello')).pending, []);
   assert.deepEqual(sent(EMPTY_DRAFT).pending, []);
@@ -179,9 +181,9 @@ test('running again from a turn drops later turns of its column', () => {
   const [first, answer] = draft.columns[0]?.turns ?? [];
   assert.ok(first && answer);
   const fromUser = rerun(draft, first.id);
-  assert.deepEqual(said(fromUser.draft)[0], ['user: one', 'assistant: ']);
-  assert.equal(said(fromUser.draft)[1]?.length, 4);
-  assert.deepEqual(said(rerun(draft, answer.id).draft)[0], ['user: one', 'assistant: ']);
+  assert.deepEqual(turnsOf(fromUser.draft)[0], ['user: one', 'assistant: ']);
+  assert.equal(turnsOf(fromUser.draft)[1]?.length, 4);
+  assert.deepEqual(turnsOf(rerun(draft, answer.id).draft)[0], ['user: one', 'assistant: ']);
 });
 
 test('editing a turn or switching its role removes its response data', () => {
@@ -192,16 +194,16 @@ test('editing a turn or switching its role removes its response data', () => {
   assert.deepEqual([edited?.text, edited?.answer], ['Good day', null]);
   const switched = changed(draft, { type: 'switch_role', turn: turn.id }).columns[0]?.turns[1];
   assert.deepEqual([switched?.role, switched?.answer], ['user', null]);
-  assert.deepEqual(said(changed(draft, { type: 'delete', turn: turn.id })), [['user: Hello']]);
+  assert.deepEqual(turnsOf(changed(draft, { type: 'delete', turn: turn.id })), [['user: Hello']]);
 });
 
 test('the conversation continues with the selected choice', () => {
   const draft = talk(withModels('acme/one'), 'Hello');
   const id = draft.columns[0]?.turns[1]?.id ?? '';
-  assert.deepEqual(said(changed(draft, { type: 'choose', id, choice: 1 })), [
+  assert.deepEqual(turnsOf(changed(draft, { type: 'choose', id, choice: 1 })), [
     ['user: Hello', 'assistant: Hi'],
   ]);
-  assert.deepEqual(said(changed(draft, { type: 'choose', id, choice: 7 })), said(draft));
+  assert.deepEqual(turnsOf(changed(draft, { type: 'choose', id, choice: 7 })), turnsOf(draft));
 });
 
 test('each column has a completion, and late responses after clearing are ignored', () => {
@@ -243,7 +245,7 @@ test('storage restores the playground except log probabilities and responses in 
   }
   assert.deepEqual(fromStored(storedText(draft)), without);
   const underWay = sent({ ...draft, mode: 'chat' }).draft;
-  assert.deepEqual(said(fromStored(storedText(underWay)))[0]?.at(-1), 'user: half a sen');
+  assert.deepEqual(turnsOf(fromStored(storedText(underWay)))[0]?.at(-1), 'user: half a sen');
   assert.equal(fromStored(storedText(completing(draft).draft)).columns[0]?.completion, null);
 });
 

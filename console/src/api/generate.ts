@@ -19,7 +19,7 @@ export interface TokenLogprob {
 /** Events of a generation, in this order; `choice` counts from 0. */
 export type GenerateEvent =
   /** The service accepted the request. `requestId` is `x-request-id`, the id of the receipt. */
-  | { type: 'taken'; requestId: string | null }
+  | { type: 'accepted'; requestId: string | null }
   /** The first token of a stream arrived `ttftMs` after the request was sent. */
   | { type: 'first_token'; ttftMs: number }
   | { type: 'text'; choice: number; text: string; logprobs: readonly TokenLogprob[] }
@@ -57,7 +57,7 @@ export async function* generate(call: GenerateCall): AsyncGenerator<GenerateEven
   const { endpoint, body, key, stream = true, signal } = call;
   const sentAt = performance.now();
   const response = await send(GENERATION_PATHS[endpoint], key, streamed(body, stream), signal);
-  yield { type: 'taken', requestId: response.headers.get('x-request-id') };
+  yield { type: 'accepted', requestId: response.headers.get('x-request-id') };
   try {
     if (stream) yield* readStream(response, sentAt);
     else yield* eventsOf((await response.json()) as WireResponse); // The service validates its responses.

@@ -59,7 +59,7 @@ export function emptyAnswer(model: string): Answer {
 /** Applies an event to a response. `pricing` is the model's; null: unknown. */
 export function afterEvent(answer: Answer, event: GenerateEvent, pricing: Pricing | null): Answer {
   switch (event.type) {
-    case 'taken':
+    case 'accepted':
       return { ...answer, requestId: event.requestId };
     case 'first_token':
       return { ...answer, ttftMs: event.ttftMs };

@@ -31,7 +31,7 @@ function next(call: FirstCall, step: Step): FirstCall {
   switch (step.type) {
     case 'sent':
       return { ...IDLE, state: 'running' };
-    case 'taken':
+    case 'accepted':
       return { ...call, requestId: step.requestId };
     case 'first_token':
       return { ...call, ttftMs: step.ttftMs };
