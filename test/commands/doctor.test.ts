@@ -17,7 +17,7 @@ async function listening(server: Server): Promise<number> {
   return (server.address() as AddressInfo).port; // Listens on TCP.
 }
 
-test('doctor checks everything that a service needs, changes nothing, and exits with 0 without faults', async (t) => {
+test('doctor checks everything that a service needs, changes nothing, and exits with 0 if it finds no faults', async (t) => {
   const home = join(folder(t), 'home');
   const { code, stdout } = await run(['doctor', '--json'], { SLUICE_HOME: home, SLUICE_PORT: '0' });
   const findings: Finding[] = JSON.parse(stdout);

@@ -36,14 +36,14 @@ describe('money', () => {
 });
 
 describe('percentages', () => {
-  test('in a column have one decimal, and only 0 and 1 look like it', () => {
+  test('in a column have one decimal, and only exact 0 and 1 are shown as 0.0% and 100.0%', () => {
     const shares = [0, 0.0001, 0.125, 0.5, 0.9999, 1].map((share) => percentColumn(share).replace(/\s/, ''));
     assert.deepEqual(shares, ['0.0%', '<0.1%', '12.5%', '50.0%', '>99.9%', '100.0%']);
   });
 });
 
 describe('times', () => {
-  test('durations do not round up to the next unit', () => {
+  test('durations that round to 1000 ms, 60 s or 60 min are shown in the next unit', () => {
     assert.deepEqual([0, 0.42, 9.96, 999.6, 9996, 59_960, 3_599_600, 7_500_000, 200_000_000].map(duration), [
       '0 ms',
       '0.4 ms',
@@ -57,7 +57,7 @@ describe('times', () => {
     ]);
   });
 
-  test('UTC days and local times say which they are', () => {
+  test('UTC days and local times are labeled as such', () => {
     assert.match(utcSpan('day')(Date.parse('2026-11-22') / 1000), /22.* UTC$/);
     assert.match(utcSpan('hour')(Date.parse('2026-11-22T23:00:00Z') / 1000), /22.*23.* UTC$/);
     assert.match(localTime('2026-12-01T00:00:00.000Z'), / local time$/);

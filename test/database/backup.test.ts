@@ -71,7 +71,7 @@ describe('a backup', () => {
     }
   });
 
-  test('can be opened, with everything committed before', async () => {
+  test('can be opened and contains everything that was committed before', async () => {
     await using here = await home();
     await here.database.kysely.insertInto('settings').values({ name: 'a', value: '1' }).execute();
     await backupSqlite(here.path, join(here.backups, 'sluice.db'));
@@ -81,7 +81,7 @@ describe('a backup', () => {
     assert.deepEqual(rows, before);
   });
 
-  test('overwrites nothing', async () => {
+  test('does not overwrite an existing file', async () => {
     await using here = await home();
     const file = join(here.backups, 'sluice.db');
     writeFileSync(file, 'mine');

@@ -40,10 +40,10 @@ test('a second service on a data directory is refused, and commands work while t
   const created = await runCli(['keys', 'create', '--name', 'beside', '--kind', 'admin'], first.env);
   assert.equal(created.code, 0, created.stderr);
   await until(isReady(first.url));
-  const keys = await fetch(`${first.url}/v1/models`, {
+  const models = await fetch(`${first.url}/v1/models`, {
     headers: { Authorization: `Bearer ${created.stdout.trim()}` },
   });
-  assert.equal(keys.status, 200, 'the running service accepts the key');
+  assert.equal(models.status, 200, 'the running service accepts the key');
   const { stdout } = await runCli(['doctor', '--json'], first.env);
   const findings: Finding[] = JSON.parse(stdout);
   const running = findings.find(({ subject }) => subject === 'service');
@@ -69,7 +69,7 @@ test('a second service on the same port with another data directory is refused w
   assert.equal(code, 1);
 });
 
-test('only one of several services that start on a data directory at the same time runs', async () => {
+test('if several services start on a data directory at the same time, only one runs', async () => {
   await using folder = await temporaryFolder();
   const env = { SLUICE_HOME: join(folder.path, 'home') };
   const started = await Promise.allSettled(Array.from({ length: 3 }, () => spawnService(undefined, env)));

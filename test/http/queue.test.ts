@@ -13,7 +13,7 @@ import {
 } from '../harness.ts';
 import { assertError, requestText, Wire } from './wire.ts';
 
-/** Longer than any test. */
+/** Milliseconds; longer than any test. */
 const FOREVER = 1_000_000;
 
 const service = await startService(
@@ -61,7 +61,7 @@ test('a request that exceeds the queue is refused with queue_full at once, and t
   await untilIdle(service);
 });
 
-test('a request that waits longer than maxWaitMs ends with queue_full, by status or in the stream', async () => {
+test('a request that waits longer than maxWaitMs ends with queue_full, as a status or in the stream', async () => {
   using first = await holdSlot();
   using whole = await ask({ text: 'never' });
   using stream = await ask({ text: 'never' }, true);

@@ -149,7 +149,7 @@ test('alternatives are sorted by probability, wherever the server puts the sampl
   }
 });
 
-test('an error frame of any dialect is thrown, according to its status', () => {
+test('an error frame of any dialect throws an error that matches its status', () => {
   const frames: [object, string][] = [
     [{ error: { message: 'busy', code: 503 } }, 'engine_unavailable'],
     [

@@ -31,7 +31,7 @@ function grammarOrRefusal(schema: Schema): string | ServiceError {
 
 function refusalOf(schema: Schema): ServiceError {
   const refusal = grammarOrRefusal(schema);
-  assert.ok(refusal instanceof ServiceError, 'the schema became a grammar');
+  assert.ok(refusal instanceof ServiceError, 'the schema was accepted');
   return refusal;
 }
 
@@ -79,7 +79,7 @@ function changed(value: unknown, other: unknown, random: () => number): unknown 
   return other;
 }
 
-/** Whether the numbers have few enough digits for the grammars, and no name is a number, which JavaScript reorders. */
+/** Whether the grammars can represent the digits of all numbers, and no object has numeric keys, which JavaScript would reorder. */
 function isPlain(value: unknown): boolean {
   if (typeof value === 'number') return /^-?\d{1,15}(\.\d{1,15})?$/.test(String(value));
   if (typeof value !== 'object' || value === null) return true;
@@ -105,7 +105,7 @@ const USUAL_PATTERNS = [
   'foo.*bar',
 ];
 
-/** More than these grammars need, and much fewer than ambiguous ones need. */
+/** More than these grammars need, and far fewer than ambiguous ones do. */
 const MAX_VISITS = 4000;
 
 /** More than any accepted schema needs. */
@@ -418,7 +418,7 @@ describe('the grammar of a JSON schema', () => {
     );
   });
 
-  it('refuses nesting alternatives that start the same way, which double the work with each bracket', () => {
+  it('refuses nested alternatives that start the same way, which double the work with each bracket', () => {
     const self = { $ref: '#/$defs/node' };
     const recursive = (...anyOf: Schema[]): Schema => ({ $defs: { node: { anyOf } }, ...self });
     const list = { type: 'array', items: self };
@@ -490,7 +490,7 @@ describe('llama.cpp', () => {
         if (gbnf === null) return;
         const random = randomFrom(seed);
         const grammar = new Gbnf(gbnf);
-        // The engine does not use this method of the addon. It matches the whole text.
+        // Only tests use this method of the addon, which matches the whole text.
         const native = new AddonGrammar(gbnf, { addonExports: addon as Addon }) as {
           isTextCompatible(text: string): boolean;
         };
