@@ -2,7 +2,7 @@ import { DatabaseSync } from 'node:sqlite';
 
 /**
  * Takes an exclusive lock on a file, which is created if it does not exist. Returns null if the lock is held by this or
- * another process. The operating system releases the lock when the process ends, so locks are never stale. Throws the
+ * another process. The operating system releases the lock when the process ends, so locks are never stale. Throws other
  * errors of `node:sqlite`.
  */
 export function tryLock(path: string): Disposable | null {

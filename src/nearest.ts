@@ -36,9 +36,9 @@ const flatten = (name: string): string => name.toLowerCase().replaceAll(/[-_]/g,
 function distance(given: string, candidate: string): number {
   if (given === candidate) return 0;
   if (given.length < SHORTEST) return Infinity;
-  // Less than one typing error; the shortest name that contains it first.
+  // Ranks before a typing error; shorter candidates rank first.
   if (candidate.includes(given)) return 1 - 1 / candidate.length;
-  // A model of another namespace.
+  // The same model in another namespace counts as one error more.
   const slash = given.indexOf('/');
   const renamed = slash === -1 ? Infinity : 1 + distance(given.slice(slash + 1), afterSlash(candidate));
   return Math.min(renamed, editDistance(given, candidate));
@@ -46,7 +46,7 @@ function distance(given: string, candidate: string): number {
 
 const afterSlash = (name: string): string => name.slice(name.indexOf('/') + 1);
 
-/** Counts insertions, deletions, substitutions and exchanges of neighbors (optimal string alignment). */
+/** Counts insertions, deletions, substitutions and transpositions of adjacent characters (optimal string alignment). */
 function editDistance(a: string, b: string): number {
   const width = b.length + 1;
   // Cell (i, j) is the distance between the first i characters of `a` and the first j of `b`.

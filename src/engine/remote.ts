@@ -9,7 +9,7 @@ const UNHEALTHY_INTERVAL_MS = 1000;
 /** Timeout of a health check, in milliseconds. */
 const TIMEOUT_MS = 2000;
 
-/** A replica on another server. Checks its health at intervals, so that requests do not have to discover failures. */
+/** A replica on another server. Checks its health periodically, so that failures are detected before a request is sent. */
 export class RemoteReplica implements AsyncDisposable {
   readonly engine: Engine;
   readonly #log: Log;
@@ -33,7 +33,7 @@ export class RemoteReplica implements AsyncDisposable {
     return { ...EMPTY_REPORT, health, tokensPerSecond };
   }
 
-  /** The replica's model; null until the replica was first healthy. */
+  /** The replica's model; null until the replica is healthy for the first time. */
   get description(): EngineDescription | null {
     return this.#description;
   }
@@ -62,9 +62,9 @@ export class RemoteReplica implements AsyncDisposable {
       if (this.#stop.signal.aborted) return;
       this.#health.clear();
       if (this.#state.state !== 'down') {
-        this.#log.warn('replica does not respond', { error: error instanceof Error ? error : String(error) });
+        this.#log.warn('replica is unhealthy', { error: error instanceof Error ? error : String(error) });
       }
-      this.#state = { state: 'down', reason: 'it does not respond', retryInMs: UNHEALTHY_INTERVAL_MS };
+      this.#state = { state: 'down', reason: 'its health check failed', retryInMs: UNHEALTHY_INTERVAL_MS };
     }
     this.#nextCheck = setTimeout(
       () => void this.#check(),

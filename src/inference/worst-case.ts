@@ -6,7 +6,7 @@ import type { ModelTerms } from '../routing/served-model.ts';
 export interface WorstCase {
   promptTokens: number;
   completionTokens: number;
-  /** Prompt and completion tokens together. Less than the sum of both, which share the context. */
+  /** Prompt and completion tokens together. Can be less than the sum of both maximums, because they share the context. */
   tokens: number;
   /** Pico-dollars. */
   pico: bigint;
@@ -16,7 +16,7 @@ export interface WorstCase {
 const TOKENS_PER_MESSAGE = 16;
 const TOKENS_PER_REQUEST = 256;
 
-/** The context length assumed until a model reports it; its requests usually fail before that. */
+/** Context length assumed for a model that has not reported its own yet. Requests to such a model usually fail anyway. */
 const UNKNOWN_CONTEXT = 131_072;
 
 /**
@@ -42,7 +42,7 @@ export function worstCase(request: GenerationRequest, model: ModelTerms): WorstC
   return all;
 }
 
-/** Lowers usage to the worst case; returns null if it is within it. */
+/** Limits usage to the worst case. Returns null if the usage does not exceed it. */
 export function clampUsage(usage: Usage, worst: WorstCase, price: ModelTerms['price']): Usage | null {
   const promptTokens = Math.min(usage.promptTokens, worst.promptTokens);
   let completionTokens = Math.min(

@@ -8,7 +8,7 @@ import { tokenizerFamily } from './tokenizer-family.ts';
 
 /** Metadata of a model, from its GGUF file or all files of a split model. */
 export interface GgufInfo {
-  /** As given. The first file of a split model. */
+  /** The path passed to `readGguf`. For a split model, its first file. */
   path: string;
   /** Such as `llama` or `qwen3`. */
   architecture: string;
@@ -36,7 +36,7 @@ export interface GgufInfo {
    * attention heads, as in recurrent models.
    */
   kvBytesPerToken: number;
-  /** Tokens of the vocabulary, and numbers of one token's embedding; null: unknown. */
+  /** Number of tokens in the vocabulary, and dimension of an embedding; null: unknown. */
   vocabularySize: number | null;
   embeddingLength: number | null;
   /** From `general.sampling.*`; null: the file recommends nothing. */
@@ -136,7 +136,7 @@ function kvBytesPerToken(metadata: MetadataReader, architecture: string): number
   return Math.ceil(total * (keyLength + valueLength) * 2);
 }
 
-/** Keys of `general.sampling`, and the values that a request may have. */
+/** Keys of `general.sampling`, and whether the API accepts a value. */
 const SAMPLING: Readonly<Record<keyof RecommendedSampling, [key: string, ok: (value: number) => boolean]>> = {
   temperature: ['temp', (value) => value >= 0 && value <= 2],
   topP: ['top_p', (value) => value > 0 && value <= 1],

@@ -7,8 +7,8 @@ import { isLoopback, type HubSource } from './source.ts';
 const DEFAULT_ENDPOINT = 'https://huggingface.co';
 
 /**
- * Requests the URL, the size and the SHA-256 of a file from the Hub. Files outside large file storage have no SHA-256, but
- * models are stored there. Uses `HF_ENDPOINT`, and `HF_TOKEN`, which is only sent to the endpoint.
+ * Builds the URL of a file on the Hub and requests its size and SHA-256. The SHA-256 is null for files that are not in
+ * large file storage (LFS); models always are. Uses `HF_ENDPOINT`, and `HF_TOKEN`, which is only sent to the endpoint.
  * @throws PullError `source_failed`
  */
 export async function findHubFile(
@@ -48,7 +48,10 @@ function hubEndpoint(env: NodeJS.ProcessEnv): URL {
     url === null ||
     !(url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname)))
   ) {
-    throw new PullError('source_failed', '`HF_ENDPOINT` must be a URL such as https://host');
+    throw new PullError(
+      'source_failed',
+      '`HF_ENDPOINT` must be an https:// URL, such as https://huggingface.co',
+    );
   }
   return url;
 }

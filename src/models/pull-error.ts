@@ -12,7 +12,7 @@ export type PullFault =
   | 'busy'
   | 'not_downloaded';
 
-/** A failed download or removal. The message is for operators and has no secrets. */
+/** A failed download or removal. The message is for operators and contains no secrets. */
 export class PullError extends Error {
   readonly fault: PullFault;
 

@@ -1,6 +1,6 @@
 /**
- * Tokenizer families as named in public model lists, by the pre-tokenizer in `tokenizer.ggml.pre`. Families that share an
- * encoder differ in it.
+ * Tokenizer families, named as in public model lists, by the pre-tokenizer in `tokenizer.ggml.pre`, which differs even
+ * between families with the same encoder.
  */
 const BY_PRE: readonly (readonly [pre: RegExp, family: string])[] = [
   [/^(llama-bpe|llama-v3|llama3|falcon3)$/, 'Llama3'],
@@ -18,7 +18,7 @@ const BY_PRE: readonly (readonly [pre: RegExp, family: string])[] = [
   [/^(gemma4|gemma)/, 'Gemma'],
 ];
 
-/** By prefix of the architecture, for encoders that several families share. */
+/** Tokenizer families by architecture prefix, where the pre-tokenizer does not identify the family. */
 const BY_ARCHITECTURE: readonly (readonly [architecture: string, family: string])[] = [
   ['gemma', 'Gemma'],
   ['qwen3', 'Qwen3'],
@@ -39,7 +39,7 @@ const BY_MODEL: Readonly<Record<string, string>> = {
 
 /**
  * Returns the tokenizer family for `GET /v1/models`, from `tokenizer.ggml.model`, `tokenizer.ggml.pre` and the
- * architecture. Unknown families get the name in the file.
+ * architecture. For an unknown family, returns `pre`, or else `model`.
  */
 export function tokenizerFamily(model: string | null, pre: string | null, architecture: string): string {
   const byPre = pre === null ? undefined : BY_PRE.find(([pattern]) => pattern.test(pre))?.[1];

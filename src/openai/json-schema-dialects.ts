@@ -3,8 +3,8 @@ import { patternFeatures, type PatternFeature } from './json-schema-pattern.ts';
 import { displayName, unsupported } from './values.ts';
 
 /**
- * Rules for schemas that servers do not enforce, measured on vLLM 0.32 and llama-server of November 2026 (`npm run
- * test:peers`). SGLang was not measured. It uses the same grammar library as vLLM, so vLLM's rules apply to it.
+ * Rules for schemas that servers do not enforce, tested with vLLM 0.32 and llama-server from November 2026 (`npm run
+ * test:peers`). SGLang was not tested. It uses the same grammar library as vLLM, so vLLM's rules apply to it.
  */
 
 /** A use of a keyword that a server does not enforce, or that causes a 5xx. */
@@ -70,7 +70,7 @@ const LENGTHS = ['minLength', 'maxLength'];
 const BOUNDS = ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'];
 const COUNTS = ['minItems', 'maxItems'];
 
-const TYPE_OF: Readonly<Record<string, (value: unknown) => boolean>> = {
+const IS_TYPE: Readonly<Record<string, (value: unknown) => boolean>> = {
   string: (value) => typeof value === 'string',
   number: (value) => typeof value === 'number',
   integer: (value) => Number.isInteger(value),
@@ -85,7 +85,7 @@ const literalsMatchType: Rule = (node) => {
   const keyword = firstOf(node, ['enum', 'const']);
   if (keyword === undefined) return null;
   const values = keyword === 'const' ? [node['const']] : (node['enum'] as unknown[]); // checkJsonSchema has checked the type.
-  const fits = (value: unknown) => typesOf(node).some((type) => TYPE_OF[String(type)]?.(value));
+  const fits = (value: unknown) => typesOf(node).some((type) => IS_TYPE[String(type)]?.(value));
   return values.every(fits) ? null : { keyword, why: 'it has a value that does not match `type`' };
 };
 
@@ -129,7 +129,8 @@ const boundsAreExact: Rule = (node) => {
     if (typeof bound !== 'number') continue;
     if (integer && !Number.isInteger(bound))
       return { keyword, why: 'the bound of an integer must be a whole number' };
-    if (Math.abs(bound) > Number.MAX_SAFE_INTEGER) return { keyword, why: 'it is beyond 2^53' };
+    if (Math.abs(bound) > Number.MAX_SAFE_INTEGER)
+      return { keyword, why: 'its absolute value must be less than 2^53' };
   }
   return null;
 };
@@ -217,7 +218,7 @@ const onlyIntegersHaveBounds: Rule = (node) => {
 const noPropertyNamesEnum: Rule = (node) => {
   const names = node['propertyNames'];
   return typeof names === 'object' && names !== null && 'enum' in names
-    ? { keyword: 'propertyNames', why: 'it allows any string as a name' }
+    ? { keyword: 'propertyNames', why: 'its `enum` is ignored' }
     : null;
 };
 

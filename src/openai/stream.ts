@@ -155,7 +155,7 @@ export class StreamFormatter {
     return `${chunk}],"usage":${usageJson(usage)}}\n\n`;
   }
 
-  /** Returns the pending finish chunk, which is not the last one. */
+  /** Returns the pending finish chunk without the final usage, because another chunk follows it. */
   #takePendingFinish(): string {
     if (this.#pendingFinish === null) return '';
     const chunk = this.#pendingFinish + this.#closeWithUsage(this.#completionTokens);

@@ -3,7 +3,7 @@ import { didYouMean } from '../nearest.ts';
 
 /** The error for a value of the wrong JSON type. `expected` continues "must be". */
 export function wrongType(path: string, expected: string, value: unknown): ServiceError {
-  return new ServiceError('invalid_type', `\`${path}\` must be ${expected}; got ${typeName(value)}.`, {
+  return new ServiceError('invalid_type', `\`${path}\` must be ${expected}; got ${describeValue(value)}.`, {
     param: path,
   });
 }
@@ -31,7 +31,7 @@ export function asString(value: unknown, path: string): string {
   return value;
 }
 
-/** Whether a text has more than `max` Unicode code points, the unit of JSON Schema's `maxLength`. */
+/** Whether a string has more than `max` Unicode code points, the unit of JSON Schema's `maxLength`. */
 export function isLongerThan(text: string, max: number): boolean {
   if (text.length <= max) return false;
   return text.length > 2 * max || Array.from(text).length > max;
@@ -46,8 +46,8 @@ export function asObject(value: unknown, path: string): Readonly<Record<string, 
 }
 
 /**
- * Throws `unsupported_parameter` for the first field of `object` that is not in `known`, unless it is null, and
- * suggests the nearest known one.
+ * Throws `unsupported_parameter` for the first field of `object` that is not in `known` and not null. Suggests the
+ * nearest known field.
  */
 export function refuseUnknown(
   object: Readonly<Record<string, unknown>>,
@@ -69,8 +69,8 @@ export function displayName(name: string): string {
   return text.length > 64 ? `${text.slice(0, 64).toWellFormed()}…` : text;
 }
 
-/** The JSON type of a value, for messages. */
-function typeName(value: unknown): string {
+/** Describes a value for messages: its JSON type, or the value itself if it is a number or a boolean. */
+function describeValue(value: unknown): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'an array';
   if (typeof value === 'object') return 'an object';

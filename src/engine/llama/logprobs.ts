@@ -3,8 +3,9 @@ import type { NativeContext, NativeModel, NativeSampler } from './binding.ts';
 import type { Vocabulary } from './vocabulary.ts';
 
 /**
- * Reads the model's log probabilities, before bias, penalties, temperature and grammar. Needs two more passes over the
- * logits, because sampling modifies them: a greedy one for the token and the sum of weights, and one for the likeliest.
+ * Reads the model's log probabilities, before bias, penalties, temperature and grammar. Needs one or two extra passes over
+ * the logits, because sampling modifies them: a greedy one for the token and the normalization, and, if `top` is not 0,
+ * one for the most likely tokens.
  */
 export class LogprobReader {
   readonly #greedy: NativeSampler;
@@ -16,7 +17,7 @@ export class LogprobReader {
     this.#likeliest = model.sampler({ temperature: 1, topK: MAX_TOP_LOGPROBS, seed: 0 });
   }
 
-  /** Returns the log probabilities of `token` and of the `top` likeliest (at most 20), at a logit index. */
+  /** Returns the log probabilities of `token` and of the `top` most likely tokens (at most 20), at a logit index. */
   async read(
     context: NativeContext,
     index: number,

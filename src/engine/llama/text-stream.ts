@@ -1,20 +1,23 @@
-/** Decodes the tokens of a choice into text without incomplete characters and stop sequences, as early as possible. */
+/**
+ * Decodes the tokens of a choice into text as they arrive. Holds back only incomplete characters and text that may be the
+ * start of a stop sequence.
+ */
 export class TextStream {
   readonly #characters: CharacterAssembler;
   readonly #stop: StopMatcher;
 
-  /** `detokenize`: see `midText`. Empty stop sequences and those with half a surrogate pair are ignored. */
+  /** `detokenize`: see `withAnchor`. Empty stop sequences and those with half a surrogate pair are ignored. */
   constructor(options: { detokenize: Detokenize; stop: readonly string[] }) {
     this.#characters = new CharacterAssembler(options.detokenize);
     this.#stop = new StopMatcher(options.stop.filter((stop) => stop !== '' && stop.isWellFormed()));
   }
 
-  /** Whether a stop sequence has matched. No more text is returned then. */
+  /** Whether a stop sequence has matched. No more text is returned after that. */
   get stopped(): boolean {
     return this.#stop.matched;
   }
 
-  /** Adds a token. Returns the text that is final now, often empty. */
+  /** Adds a token. Returns the text that can be sent now, often ''. */
   push(token: number): string {
     if (this.stopped) return '';
     return this.#stop.push(this.#characters.push(token));
@@ -31,9 +34,9 @@ export type Detokenize = (tokens: Uint32Array) => string;
 
 /**
  * Makes a detokenizer independent of the position in the text. SentencePiece vocabularies remove the space before the
- * first token, so each call starts with `anchor`, a token with whole characters or no text, such as BOS.
+ * first token, so each call starts with `anchor`, a token that is complete characters or no text, such as BOS.
  */
-export function midText(detokenize: Detokenize, anchor: number): Detokenize {
+export function withAnchor(detokenize: Detokenize, anchor: number): Detokenize {
   const anchorLength = detokenize(Uint32Array.of(anchor)).length;
   return (tokens) => {
     const anchored = new Uint32Array(tokens.length + 1);
@@ -50,7 +53,7 @@ const UNFINISHED_TOKENS = 3;
 
 /**
  * Joins tokens that end in the middle of a character. Incomplete bytes are decoded as one replacement character at the
- * end, which is held back. Most tokens are complete and need one call.
+ * end, which is held back. Most tokens are complete characters and need one `detokenize` call.
  */
 class CharacterAssembler {
   readonly #detokenize: Detokenize;
@@ -93,7 +96,10 @@ class CharacterAssembler {
     return text;
   }
 
-  /** Bounds `#pending`. Returns the rest of the text if the remaining tokens do not end in the middle of a character. */
+  /**
+   * Drops the oldest pending tokens to bound `#pending`. If the remaining tokens end with a complete character, flushes
+   * everything instead and returns that text.
+   */
   #forgetOldest(): string {
     const kept = this.#pending.slice(-UNFINISHED_TOKENS);
     const text = this.#text(kept);
@@ -110,7 +116,7 @@ class CharacterAssembler {
 
 /**
  * Cuts the text before the stop sequence that ends first; of several with the same end, the longest. Uses a
- * Knuth-Morris-Pratt automaton per sequence, so that the time is linear and independent of the pieces.
+ * Knuth-Morris-Pratt automaton per sequence, so that the time is linear, however the text is split.
  */
 class StopMatcher {
   matched = false;

@@ -1,5 +1,5 @@
 import type { NativeModel } from './binding.ts';
-import { midText } from './text-stream.ts';
+import { withAnchor } from './text-stream.ts';
 
 /** A model's tokens. Decodes them with a lookup if the tokenizer type is known, otherwise with llama.cpp. */
 export class Vocabulary {
@@ -36,7 +36,7 @@ export class Vocabulary {
     this.controls =
       controls.length === 0 ? null : new RegExp(controls.map((text) => RegExp.escape(text)).join('|'), 'g');
     const anchor = model.bosToken ?? this.#endTokens.values().next().value ?? 0;
-    this.#detokenize = midText((tokens) => model.detokenize(tokens, false), anchor);
+    this.#detokenize = withAnchor((tokens) => model.detokenize(tokens, false), anchor);
     const rule = RULES[model.vocabularyType];
     this.#bytesOf = rule !== undefined && ruleMatches(rule, model, size, this.#detokenize) ? rule : null;
   }

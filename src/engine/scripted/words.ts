@@ -1,15 +1,15 @@
 import type { GenerationRequest, JsonSchema, TokenLogprob } from '../../generation.ts';
 
-/** The vocabulary. Some words have multi-byte characters, so that tests notice split characters. */
+/** The vocabulary. Some words have multi-byte characters, so that tests catch split characters. */
 const WORDS = (
   'river stone light window garden paper silver morning naïve engine slow water letter island café north ' +
   'quiet bridge winter candle field 東京 signal harbour copper thread summer orbit größer lantern valley 🙂'
 ).split(' ');
 
-/** The words after the first one. A table, because tests generate millions of tokens. */
+/** The words with a leading space, for every token but the first. Precomputed, because tests generate millions of tokens. */
 const SPACED_WORDS = WORDS.map((word) => ` ${word}`);
 
-/** Returns `count` tokens, equal for equal seeds. */
+/** Returns `count` pseudorandom tokens, always the same for a seed. */
 export function randomTokens(seed: number, count: number): string[] {
   let state = seed;
   return Array.from({ length: count }, (_, index) => {
@@ -40,7 +40,7 @@ export function textSeed(request: GenerationRequest, choice: number): number {
   return hash(JSON.stringify([prompt, seed, choice]));
 }
 
-/** Returns made-up log probabilities in descending order, equal for equal tokens. */
+/** Returns made-up log probabilities in descending order, always the same for a token. */
 export function fakeLogprobs(text: string, top: number): TokenLogprob[] {
   const chosen = { ...tokenLogprob(text, 0), top: [] };
   const others = Array.from({ length: top }, (_, rank) =>

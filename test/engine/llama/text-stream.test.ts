@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import * as fc from 'fast-check';
-import { midText, TextStream } from '../../../src/engine/llama/text-stream.ts';
+import { withAnchor, TextStream } from '../../../src/engine/llama/text-stream.ts';
 
 /** Creates a vocabulary whose tokens are these pieces. */
 function vocabulary(pieces: readonly Uint8Array[]): (tokens: Uint32Array) => string {
@@ -137,7 +137,7 @@ describe('the text of tokens in the middle of a text', () => {
       if (text[0] !== undefined) text[0] = text[0].replace(/^▁/, '');
       return text.join('').replaceAll('▁', ' ');
     };
-    const stream = new TextStream({ detokenize: midText(sentencePiece, 0), stop: [] });
+    const stream = new TextStream({ detokenize: withAnchor(sentencePiece, 0), stop: [] });
     assert.deepEqual(
       [1, 2, 3].map((token) => stream.push(token)),
       [' Hello', ' world', '!'],
