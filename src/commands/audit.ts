@@ -23,9 +23,10 @@ async function list(flags: { account?: string; limit: number; json?: true }): Pr
   await using database = await openConfiguredDatabase();
   const { items } = await listAudit(database, { accountId: flags.account }, { limit: flags.limit });
   if (flags.json) return printJson(items.map(asJson));
-  if (items.length === 0) return note('No changes yet.');
+  if (items.length === 0)
+    return note(flags.account === undefined ? 'No changes yet.' : 'No matching changes.');
   printTable(
-    ['AT', 'ACTOR', 'FROM', 'ACTION', 'SUBJECT', 'DETAIL'],
+    ['AT', 'ACTOR', 'IP', 'ACTION', 'SUBJECT', 'DETAIL'],
     items.map(({ at, actor, ip, action, subject, detail }) => [
       shortTime(at),
       actor,

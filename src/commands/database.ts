@@ -14,7 +14,9 @@ export function register(program: Command): void {
   const database = program.command('database').description('Migrate or back up the database.');
   database
     .command('migrate')
-    .description('Migrate the database to this version. The service also does this when it starts.')
+    .description(
+      'Migrate the database to the schema of this Sluice version. The service also does this when it starts.',
+    )
     .addHelpText('after', `\nExample:\n  $ ${PROGRAM} database migrate`)
     .action(migrate);
   database
@@ -26,11 +28,11 @@ export function register(program: Command): void {
 }
 
 async function migrate(): Promise<void> {
-  const place = databaseOf(process.env);
-  if (place.url === null) await prepareHome(place.home);
+  const location = databaseOf(process.env);
+  if (location.url === null) await prepareHome(location.home);
   let applied = 0;
   await using _database = await openDatabase({
-    ...place,
+    ...location,
     onMigration(name) {
       applied += 1;
       note(`Applying ${name} …`);
@@ -49,7 +51,7 @@ async function backup(file: string): Promise<void> {
   }
   const target = resolve(file);
   const stop = new AbortController();
-  // The abort removes the incomplete copy.
+  // Aborting removes the incomplete copy.
   const interrupt = (signal: NodeJS.Signals) => stop.abort(signal);
   for (const signal of SIGNALS) process.once(signal, interrupt);
   const progress = progressBar();

@@ -9,7 +9,7 @@ interface ServeFlags {
   host: string;
   port: number;
   model: string;
-  /** The key. The option contains only the name of its environment variable. */
+  /** The API key, read from the environment variable that the option names. */
   apiKeyEnv?: Secret;
   choices: number;
 }
@@ -28,15 +28,20 @@ function registerScripted(parent: Command): void {
     .command('scripted')
     .description('Serve deterministic text without a model, for tests, demos and load tests.')
     .option('--model <id>', 'model ID that requests use', 'sluice/scripted')
-    .option('--slots <count>', 'number of requests that generate at the same time', countFromOne, 8)
+    .option('--slots <count>', 'number of requests that generate at the same time', positiveInteger, 8)
     .option('--queue <count>', 'number of requests that can wait for a slot', wholeNumber, 1024)
     .option(
       '--context-tokens <count>',
       'context length: tokens of prompt and completion together',
-      countFromOne,
+      positiveInteger,
       4096,
     )
-    .option('--tokens <count>', 'completion length, unless something ends it earlier', wholeNumber, 16)
+    .option(
+      '--tokens <count>',
+      'completion length in tokens, unless something ends it earlier',
+      wholeNumber,
+      16,
+    )
     .option('--token-ms <ms>', 'time between tokens, in milliseconds', wholeNumber, 0)
     .option(
       '--prefill-ms <ms>',
@@ -75,7 +80,7 @@ function registerLlama(parent: Command): void {
     .option(
       '--slots <count>',
       'number of requests that generate at the same time (default: at most 8, depending on model and memory)',
-      countFromOne,
+      positiveInteger,
     )
     .option(
       '--context-tokens <count>',
@@ -102,13 +107,13 @@ function registerLlama(parent: Command): void {
 function withServeOptions(command: Command): Command {
   return command
     .option('--host <address>', 'address to listen on', '127.0.0.1')
-    .option('--port <port>', 'port to listen on; 0 picks a free port and prints it', wholeNumber, 0)
+    .option('--port <port>', 'port to listen on; 0 picks a free port, which is printed', wholeNumber, 0)
     .option(
       '--api-key-env <name>',
       'environment variable with the API key that requests must send (default: no key)',
       readKey,
     )
-    .option('--choices <count>', 'maximum number of choices per request', countFromOne, 16);
+    .option('--choices <count>', 'maximum number of choices per request', positiveInteger, 16);
 }
 
 /** Listens, prints the address, and exits with 0 after SIGTERM or SIGINT when the running requests have finished. */
@@ -129,7 +134,7 @@ async function serve(
   process.stdout.write(`${flags.model} on ${server.address}\n`);
 }
 
-/** The server cannot listen on the address. Reported without a stack. */
+/** The server cannot listen on the address. Printed without a stack trace. */
 class ListenError extends Error {
   constructor(message: string, cause: unknown) {
     super(`${message}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
@@ -148,7 +153,7 @@ function wholeNumber(text: string): number {
   return Number(text);
 }
 
-function countFromOne(text: string): number {
+function positiveInteger(text: string): number {
   if (wholeNumber(text) === 0) throw new InvalidArgumentError('Expected at least 1.');
   return Number(text);
 }

@@ -31,7 +31,11 @@ export function register(program: Command): void {
         .choices(['caller', 'admin'] satisfies KeyKind[])
         .default('caller'),
     )
-    .option('--expires-in <duration>', 'such as 30d, 12h or 90m (default: never)', parseDuration);
+    .option(
+      '--expires-in <duration>',
+      'time until the key expires, such as 30d, 12h or 90m (default: never)',
+      parseDuration,
+    );
   addRestrictions(createCommand, 'default: all')
     .option('--json', 'print {"id","key","name","created_at"} as JSON, with an ISO 8601 time')
     .addHelpText(
@@ -174,7 +178,7 @@ async function revoke(keyOrId: string): Promise<void> {
 }
 
 function failUnknownKey(): void {
-  note(`No such key. Run \`${PROGRAM} keys list\` to see all keys.`);
+  note(`No key matches this ID, prefix or key. Run \`${PROGRAM} keys list\` to see all keys.`);
   process.exitCode = 1;
 }
 

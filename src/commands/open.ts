@@ -10,9 +10,9 @@ import { openDatabase, type Database } from '../database/database.ts';
  * revoked even if it is invalid.
  */
 export async function openConfiguredDatabase(): Promise<Database> {
-  const place = databaseOf(process.env);
-  if (place.url === null) await prepareHome(place.home);
-  return await openDatabase(place);
+  const location = databaseOf(process.env);
+  if (location.url === null) await prepareHome(location.home);
+  return await openDatabase(location);
 }
 
 /** Loads the plans from the configuration file. Rejects with a `ConfigError`. */
@@ -21,7 +21,7 @@ export async function loadPlans(): Promise<Plans> {
   return new Plans(file);
 }
 
-/** Returns `option`, or else the configured public URL, without trailing slashes. Rejects with a `ConfigError`. */
+/** Returns `option`, or else the configured URL, without trailing slashes. Rejects with a `ConfigError`. */
 export async function loadPublicUrl(option: string | undefined): Promise<string> {
   if (option !== undefined) return option.replace(/\/+$/, '');
   const { file, host, port } = await loadConfig(process.env);
@@ -33,7 +33,7 @@ export function commandLineActor(): Actor {
   return { id: `cli:${userName()}`, ip: null };
 }
 
-/** Falls back to the user ID, because users of containers may have no name. */
+/** Falls back to the user ID, because a container user may have no name. */
 function userName(): string {
   try {
     return userInfo().username;

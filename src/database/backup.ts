@@ -72,9 +72,9 @@ async function createPrivate(file: string): Promise<void> {
   }
 }
 
-/** Writes the folder to disk, so that the new name is durable. */
-async function sync(folder: string): Promise<void> {
-  const handle = await open(folder, 'r');
+/** Syncs the directory, so that the rename is durable. */
+async function sync(directory: string): Promise<void> {
+  const handle = await open(directory, 'r');
   try {
     await handle.sync();
   } finally {

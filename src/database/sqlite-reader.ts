@@ -32,7 +32,7 @@ export type ReaderResult =
   | { fault: DatabaseFault; message: string }
   | { error: unknown };
 
-/** `.ts` in a clone, `.js` in a package. */
+/** Has the extension of this file: `.ts` in a clone, `.js` in the npm package. */
 const READER_FILE = new URL(`./sqlite-reader-thread${extname(import.meta.filename)}`, import.meta.url);
 
 /**

@@ -92,7 +92,7 @@ test('unknown keys, invalid names and an unusable data directory exit with 1 and
   const home = folder(t);
   const unknown = await run(['keys', 'revoke', 'key_0'], { SLUICE_HOME: home });
   assert.deepEqual([unknown.code, unknown.stdout], [1, '']);
-  assert.match(unknown.stderr, /^No such key/);
+  assert.match(unknown.stderr, /^No key matches/);
   const name = await run(['keys', 'create', '--name', ''], { SLUICE_HOME: home });
   assert.deepEqual([name.code, name.stdout], [1, '']);
   assert.match(
@@ -209,7 +209,7 @@ test('invalid options exit with 2, unknown keys and accounts with 1', async (t) 
   }
   const unknown = await run(['keys', 'update', 'key_0', '--name', 'a'], env);
   assert.deepEqual([unknown.code, unknown.stdout], [1, '']);
-  assert.match(unknown.stderr, /^No such key/);
+  assert.match(unknown.stderr, /^No key matches/);
   const account = await run(['keys', 'create', '--name', 'a', '--account', 'acct_0'], env);
   assert.deepEqual([account.code, account.stdout, account.stderr], [1, '', 'This account does not exist.\n']);
 });

@@ -3,9 +3,9 @@ import { availableParallelism, cpus, freemem, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { readableBytes, type Finding } from './finding.ts';
 
-const LEAST_NODE = 24;
+const MIN_NODE = 24;
 /** Bytes. The service and the default model need slightly less. */
-const LITTLE_MEMORY = 805_306_368;
+const LOW_MEMORY_BYTES = 805_306_368;
 
 /** Checks the Node version, the cores and the memory, including the limits of a container. */
 export function checkMachine(): Finding[] {
@@ -13,13 +13,13 @@ export function checkMachine(): Finding[] {
 }
 
 function checkRuntime(): Finding {
-  const old = Number(process.versions.node.split('.')[0]) < LEAST_NODE;
+  const old = Number(process.versions.node.split('.')[0]) < MIN_NODE;
   return {
     subject: 'runtime',
     status: old ? 'fault' : 'good',
     found: `Node ${process.versions.node} on ${process.platform}-${process.arch}`,
     advice: old
-      ? `Sluice needs Node ${LEAST_NODE} or newer. \`npm ci\` installs one that npm scripts use.`
+      ? `Sluice needs Node ${MIN_NODE} or newer. In a clone, \`npm ci\` installs a suitable version, which the npm scripts use.`
       : null,
   };
 }
@@ -40,7 +40,9 @@ function checkCores(): Finding {
     subject: 'cores',
     status: few ? 'note' : 'good',
     found: parts.join(', '),
-    advice: few ? 'The engine and the service share one core. Use at least two for better speed.' : null,
+    advice: few
+      ? 'The engine and the service share one core. Use at least two for better performance.'
+      : null,
   };
 }
 
@@ -52,7 +54,7 @@ function checkMemory(): Finding {
     `${readableBytes(freemem())} unused of ${readableBytes(totalmem())}`,
     ...(limit === null ? [] : [`cgroup limit ${readableBytes(limit)}`]),
   ];
-  const little = free < LITTLE_MEMORY;
+  const little = free < LOW_MEMORY_BYTES;
   return {
     subject: 'memory',
     status: little ? 'note' : 'good',
@@ -75,7 +77,7 @@ export function physicalCores(cpuinfo: string | null): number | null {
   return ids.size === 0 ? null : ids.size;
 }
 
-/** Reads a file of this process's control group: of cgroup v2, or of a controller of v1. */
+/** Reads a file of this process's control group, from cgroup v2 or from a cgroup v1 controller. */
 export type ReadLimit = (version: 1 | 2, controller: string, file: string) => string | null;
 
 /** Returns the CPU quota of the control group in cores, which can be fractional; null: no limit. */

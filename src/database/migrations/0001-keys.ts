@@ -3,7 +3,7 @@ import { sql, type Transaction } from 'kysely';
 import { CACHE_SCOPE_SECRET, DEFAULT_ACCOUNT_ID, type Schema } from '../schema.ts';
 import { columnTypes, type DatabaseKind } from './column-types.ts';
 
-/** Creates accounts, keys and settings. */
+/** Creates the tables for accounts, keys and settings, the default account and the cache scope secret. */
 export async function createKeys(database: Transaction<Schema>, kind: DatabaseKind): Promise<void> {
   const { text, integer, strict } = columnTypes(kind);
   await sql`

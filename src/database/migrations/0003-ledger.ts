@@ -3,13 +3,13 @@ import type { Schema } from '../schema.ts';
 import { columnTypes, type DatabaseKind } from './column-types.ts';
 
 /**
- * Creates the ledger, its roll-ups and the instances that write them. Without foreign keys to accounts and keys,
- * because rows outlive them and checking would cost every request a lookup.
+ * Creates the tables of the ledger, of its roll-ups and of the instances that write them. They have no foreign keys to
+ * accounts and keys, because their rows outlive these, and each check would cost a lookup per request.
  */
 export async function createLedger(database: Transaction<Schema>, kind: DatabaseKind): Promise<void> {
   const { text, integer, small, strict, strictByKey } = columnTypes(kind);
   const postgres = kind === 'postgres';
-  // Never reused: SQLite would otherwise reuse the number of a deleted last row.
+  // Epochs must never be reused. Without `autoincrement`, SQLite reuses the highest number after its row is deleted.
   const epoch = sql.raw(
     postgres
       ? 'bigint generated always as identity primary key'
