@@ -148,8 +148,8 @@ describe('health checks', () => {
     version: '1.0.0',
     node_version: '26.10.0',
     started_at: '2026-11-21T16:11:48.000Z',
-    copy: 'one',
-    copies: 1,
+    instance: 'one',
+    instances: 1,
     database: { kind: 'sqlite', reachable: true, writable: true },
     ledger: { writable: true, failing_for_ms: null, waiting: 0, reason: null },
     refused_requests: [],
@@ -188,7 +188,7 @@ describe('health checks', () => {
     const unhealthy = checksOf(
       {
         ...HEALTHY,
-        copies: 2,
+        instances: 2,
         database: { kind: 'postgres', reachable: true, writable: false },
         ledger: { writable: false, failing_for_ms: 4000, waiting: 2, reason: 'the disk is full' },
         refused_requests: [REFUSED, { ...REFUSED, request_id: 'request-2' }],
@@ -216,7 +216,7 @@ describe('health checks', () => {
     const broken = checksOf(
       {
         ...HEALTHY,
-        copies: 2,
+        instances: 2,
         database: { kind: 'sqlite', reachable: false, writable: false },
         ledger: { writable: false, failing_for_ms: null, waiting: 1, reason: null },
         refused_requests: [REFUSED],

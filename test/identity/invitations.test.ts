@@ -28,7 +28,7 @@ for (const kind of testDatabases()) {
     test('a new user accepts with a name and a password, and is signed in', async () => {
       const token = await invite(operator, ' Zoe@Example.com', 'owner');
       const browser = fixture.browser();
-      const look = await browser.ok('lookAtInvitation', { body: { token } });
+      const look = await browser.ok('getInvitation', { body: { token } });
       assert.deepEqual(
         { ...look, expires_at: null },
         {
@@ -53,7 +53,7 @@ for (const kind of testDatabases()) {
         [session.person?.email, session.person?.operator, session.accounts.map(({ role }) => role)],
         ['zoe@example.com', false, ['owner']],
       );
-      for (const operation of ['lookAtInvitation', 'acceptInvitation'] as const) {
+      for (const operation of ['getInvitation', 'acceptInvitation'] as const) {
         const used = await fixture.browser().call(operation, { body: { token } });
         assert.equal(used.code, 'invalid_link');
       }
@@ -84,7 +84,7 @@ for (const kind of testDatabases()) {
       }
       await owner.ok('withdrawInvitation', { params });
       assert.equal((await owner.call('withdrawInvitation', { params })).code, 'not_found');
-      const late = await fixture.browser().call('lookAtInvitation', { body: { token: open } });
+      const late = await fixture.browser().call('getInvitation', { body: { token: open } });
       assert.equal(late.code, 'invalid_link');
     });
 
@@ -92,16 +92,13 @@ for (const kind of testDatabases()) {
       const first = await invite(operator, 'ann@example.com');
       const second = await invite(operator, 'ann@example.com', 'owner');
       const browser = fixture.browser();
-      assert.equal((await browser.call('lookAtInvitation', { body: { token: first } })).code, 'invalid_link');
-      assert.equal((await browser.ok('lookAtInvitation', { body: { token: second } })).role, 'owner');
+      assert.equal((await browser.call('getInvitation', { body: { token: first } })).code, 'invalid_link');
+      assert.equal((await browser.ok('getInvitation', { body: { token: second } })).role, 'owner');
       await fixture.database.kysely
         .updateTable('invitations')
         .set({ expires_at: Date.now() - 1 } as never) // The type does not allow this column to be updated.
         .execute();
-      assert.equal(
-        (await browser.call('lookAtInvitation', { body: { token: second } })).code,
-        'invalid_link',
-      );
+      assert.equal((await browser.call('getInvitation', { body: { token: second } })).code, 'invalid_link');
     });
 
     test('an existing user must sign in to accept, and no one else can accept', async () => {
@@ -109,7 +106,7 @@ for (const kind of testDatabases()) {
       const body = { account_id: id, email: 'max@example.com', role: 'member' };
       const token = tokenOf((await operator.ok('createInvitation', { body })).link);
       const anonymous = fixture.browser();
-      assert.equal((await anonymous.ok('lookAtInvitation', { body: { token } })).known, true);
+      assert.equal((await anonymous.ok('getInvitation', { body: { token } })).known, true);
       const accept = { body: { token, name: 'Eve', password: PASSWORD } };
       assert.equal((await anonymous.call('acceptInvitation', accept)).code, 'sign_in_required');
       assert.equal((await operator.call('acceptInvitation', accept)).code, 'sign_in_required');
@@ -132,7 +129,7 @@ for (const kind of testDatabases()) {
       assert.equal((await fixture.browser().call('acceptInvitation', accept)).code, 'sign_in_required');
       const token = await invite(operator, created.email);
       const ina = fixture.browser();
-      assert.equal((await ina.ok('lookAtInvitation', { body: { token } })).known, false);
+      assert.equal((await ina.ok('getInvitation', { body: { token } })).known, false);
       await ina.ok('acceptInvitation', { body: { token, name: 'Ina', password: PASSWORD } });
       assert.equal((await ina.ok('getSession')).person?.email, created.email);
     });

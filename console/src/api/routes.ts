@@ -56,6 +56,6 @@ export const ROUTES: {
   listInvitations: 'GET /api/invitations',
   createInvitation: 'POST /api/invitations',
   withdrawInvitation: 'DELETE /api/invitations/{id}',
-  lookAtInvitation: 'POST /api/invitations/look',
+  getInvitation: 'POST /api/invitations/look',
   acceptInvitation: 'POST /api/invitations/accept',
 };

@@ -37,7 +37,7 @@ export const invitationEndpoints = endpoints(invitationOperations, {
       return { id: params.id, deleted: true as const };
     },
   },
-  lookAtInvitation: async ({ context, request, body }) => {
+  getInvitation: async ({ context, request, body }) => {
     const { record, accountName, known } = await readInvitation(context.identity, request, body.token);
     const { email, role, expiresAt } = record;
     return { email, account_name: accountName, role, expires_at: iso(expiresAt), known };

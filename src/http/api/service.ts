@@ -9,7 +9,7 @@ import type { Router } from '../../routing/router.ts';
 import type { ReplicaState } from '../../routing/replica.ts';
 import type { ModelOverview, ReplicaOverview } from '../../routing/served-model.ts';
 import type { HttpContext } from '../context.ts';
-import { serviceOperations, type engine, type servedModel } from './contract/service.ts';
+import { serviceOperations, type replica, type servedModel } from './contract/service.ts';
 import { endpoints } from './endpoint.ts';
 import { iso, pageJson } from './json.ts';
 import { perMillionText } from './ledger-json.ts';
@@ -23,25 +23,25 @@ export const serviceEndpoints = endpoints(serviceOperations, {
     );
   },
   listEngines: async ({ context }) =>
-    pageJson({ items: context.router.reports(), nextCursor: null }, engineJson),
+    pageJson({ items: context.router.reports(), nextCursor: null }, replicaJson),
   restartEngine: async ({ database, context, actor, body }) => {
     const model = context.router.model(body.model);
-    const replica = model.replica(body.name);
-    replica.assertRestartable();
+    const target = model.replica(body.name);
+    target.assertRestartable();
     await recordAudit(database, actor, {
       action: 'engine.restart',
       subject: `engine:${model.id}`,
       accountId: null,
       detail: { replica: body.name },
     });
-    replica.restart();
-    return engineJson({ model: model.id, ...replica.summary(), ...replica.report() });
+    target.restart();
+    return replicaJson({ model: model.id, ...target.summary(), ...target.report() });
   },
   readLoad: async ({ database, context }) => {
     const models = context.router.overview();
     return {
-      copy: context.installation.instance,
-      copies: await nullIfUnavailable(countInstances(database)),
+      instance: context.installation.instance,
+      instances: await nullIfUnavailable(countInstances(database)),
       in_flight: models.reduce((sum, model) => sum + inFlight(model), 0),
       waiting: models.reduce((sum, { waiting }) => sum + waiting, 0),
       seconds: context.load.lastSeconds().map((second) => ({
@@ -64,8 +64,8 @@ export const serviceEndpoints = endpoints(serviceOperations, {
       version,
       node_version: process.versions.node,
       started_at: iso(installation.startedAt),
-      copy: installation.instance,
-      copies: instances,
+      instance: installation.instance,
+      instances,
       database: databaseJson(database, context, instances !== null),
       ledger: ledgerJson(context),
       refused_requests: context.inference.crashSuspects.refused.map((suspect) => ({
@@ -188,15 +188,15 @@ function pausedJson({ reason, retryInMs }: PausedState) {
   return { ...PROGRESS, state: 'paused' as const, reason, retry_in_ms: retryInMs };
 }
 
-function engineJson(replica: ReplicaOverview): z.input<typeof engine> {
-  const { health, tokensPerSecond } = replica;
+function replicaJson(overview: ReplicaOverview): z.input<typeof replica> {
+  const { health, tokensPerSecond } = overview;
   return {
-    model: replica.model,
-    name: replica.name,
-    dialect: replica.dialect,
-    ...(replica.state.state === 'paused' ? pausedJson(replica.state) : progressOf(replica.state)),
-    restartable: replica.restartable,
-    in_flight: replica.inFlight,
+    model: overview.model,
+    name: overview.name,
+    dialect: overview.dialect,
+    ...(overview.state.state === 'paused' ? pausedJson(overview.state) : progressOf(overview.state)),
+    restartable: overview.restartable,
+    in_flight: overview.inFlight,
     slots: health?.slots ?? null,
     slots_in_use: health?.slotsInUse ?? null,
     queued: health?.queued ?? null,
@@ -205,9 +205,9 @@ function engineJson(replica: ReplicaOverview): z.input<typeof engine> {
     cached_tokens: health?.cachedTokens ?? null,
     completion_tokens: health?.completionTokens ?? null,
     memory_bytes: health?.memoryBytes ?? null,
-    restarts: replica.restarts,
-    started_at: iso(replica.startedAt),
-    backend: replica.backend,
+    restarts: overview.restarts,
+    started_at: iso(overview.startedAt),
+    backend: overview.backend,
   };
 }
 

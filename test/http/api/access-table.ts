@@ -96,7 +96,7 @@ export const ACCESS_TABLE: Readonly<Record<keyof Contract, Case>> = {
     ({ accountId }) => ({ body: { account_id: accountId, email: 'new@example.com', role: 'member' } }),
   ],
   withdrawInvitation: [OWNER, async ({ invitation }) => ({ params: { id: await invitation() } })],
-  lookAtInvitation: [OPEN, () => ({ body: { token: 'x' } })],
+  getInvitation: [OPEN, () => ({ body: { token: 'x' } })],
   acceptInvitation: [OPEN, () => ({ body: { token: 'x' } })],
   getSession: [OPEN],
   checkSetupLink: [OPEN, () => ({ body: { token: 'x' } })],

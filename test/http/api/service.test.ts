@@ -71,7 +71,7 @@ for (const kind of testDatabases()) {
       });
       assert.deepEqual(
         [away?.state, away?.reason, away?.replicas_ready, away?.context_length],
-        ['down', 'it does not respond', 0, null],
+        ['down', 'its health check failed', 0, null],
       );
       const [, seen] = (await models(service.key)).data;
       assert.deepEqual([seen?.state, seen?.reason], ['down', null]);
@@ -114,7 +114,7 @@ for (const kind of testDatabases()) {
     });
 
     test('an engine that restarted reports it, and its totals start again', async () => {
-      const [embedded] = service.service.models;
+      const [embedded] = service.service.embeddedReplicas;
       const before = (await engines()).data[0];
       assert.ok(embedded?.pid);
       process.kill(embedded.pid, 'SIGKILL');
@@ -167,8 +167,8 @@ for (const kind of testDatabases()) {
       assert.ok(
         now.seconds.some(({ ttft_ms: ttft }) => ttft !== null && ttft.p50 > 0 && ttft.p50 <= ttft.p95),
       );
-      assert.deepEqual([now.copies, now.waiting], [1, 0]);
-      assert.match(now.copy, /:\d+$/);
+      assert.deepEqual([now.instances, now.waiting], [1, 0]);
+      assert.match(now.instance, /:\d+$/);
     });
 
     test('health contains the state of the dependencies', async () => {
@@ -177,7 +177,7 @@ for (const kind of testDatabases()) {
       assert.deepEqual(health.database, { kind: place, reachable: true, writable: true });
       assert.deepEqual(health.limits_store, { kind: 'memory', reachable: true });
       assert.deepEqual(health.ledger, { writable: true, failing_for_ms: null, waiting: 0, reason: null });
-      assert.deepEqual([health.copies, health.mail, health.providers], [1, false, []]);
+      assert.deepEqual([health.instances, health.mail, health.providers], [1, false, []]);
       assert.equal(health.recommended_model, null, 'another model than the default one is served');
       assert.equal(health.node_version, process.versions.node);
       assert.ok(health.disk.free_bytes !== null && health.disk.free_bytes > 0);

@@ -13,7 +13,7 @@ const TITLES: Readonly<Record<string, string>> = {
   changePerson: 'Update user',
   deletePerson: 'Delete user',
   setMember: 'Set member role',
-  lookAtInvitation: 'Get invitation',
+  getInvitation: 'Get invitation',
   setUp: 'Create first operator',
   checkSetupLink: 'Check setup link',
   signInSecondFactor: 'Complete sign-in with second factor',

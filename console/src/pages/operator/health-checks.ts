@@ -22,7 +22,7 @@ export function checksOf(health: Health, models: readonly Model[] | undefined): 
   return [
     database(health.database),
     ledger(health.ledger),
-    limitsStore(health.limits_store, health.copies),
+    limitsStore(health.limits_store, health.instances),
     disk(health.disk),
     ...(models === undefined ? [] : [modelsCheck(models)]),
     crashes(health.refused_requests),
@@ -64,10 +64,10 @@ function ledger({ writable, failing_for_ms: failing, waiting, reason }: Health['
   };
 }
 
-function limitsStore({ kind, reachable }: Health['limits_store'], copies: number | null): Check {
+function limitsStore({ kind, reachable }: Health['limits_store'], instances: number | null): Check {
   const name = 'Limits';
   if (kind === 'memory') {
-    const alone = copies === null || copies <= 1;
+    const alone = instances === null || instances <= 1;
     return {
       name,
       state: alone ? 'healthy' : 'unhealthy',

@@ -95,8 +95,8 @@ function About({ health, now }: { health: ResponseOf<'readHealth'>; now: number 
         />
         <Figure
           label="Instances"
-          value={health.copies ?? '—'}
-          note={<span className="block truncate">this instance: {health.copy}</span>}
+          value={health.instances ?? '—'}
+          note={<span className="block truncate">this instance: {health.instance}</span>}
         />
         <Figure label="Node.js" value={health.node_version} />
       </dl>

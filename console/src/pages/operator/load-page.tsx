@@ -47,9 +47,9 @@ function Now({ load }: { load: ResponseOf<'readLoad'> }) {
   const ttft = load.seconds.at(-1)?.ttft_ms ?? null;
   return (
     <>
-      {load.copies !== null && load.copies > 1 && (
+      {load.instances !== null && load.instances > 1 && (
         <Notice>
-          Showing 1 of {load.copies} instances: <strong>{load.copy}</strong>. A reload may show another
+          Showing 1 of {load.instances} instances: <strong>{load.instance}</strong>. A reload may show another
           instance.
         </Notice>
       )}
@@ -88,10 +88,10 @@ function Now({ load }: { load: ResponseOf<'readLoad'> }) {
         />
       </Figures>
       <LoadCharts seconds={load.seconds} />
-      {(load.copies === null || load.copies === 1) && (
+      {(load.instances === null || load.instances === 1) && (
         <p className="text-xs text-ink-3">
-          Instance {load.copy}.{' '}
-          {load.copies === null ? 'The number of instances is unknown.' : 'This is the only instance.'}
+          Instance {load.instance}.{' '}
+          {load.instances === null ? 'The number of instances is unknown.' : 'This is the only instance.'}
         </p>
       )}
     </>

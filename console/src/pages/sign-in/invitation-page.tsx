@@ -24,7 +24,7 @@ export default function InvitationPage() {
 function Invitation({ token }: { token: string }) {
   const session = useRead('getSession', undefined);
   // A POST that changes nothing: the token is in the body to keep it out of URLs.
-  const { mutate: look, data: invitation, error } = useAction('lookAtInvitation', { quiet: true });
+  const { mutate: look, data: invitation, error } = useAction('getInvitation', { quiet: true });
   useEffect(() => look({ body: { token } }), [look, token]);
   useClearCacheOnSignOut(session.data?.person === null);
   if (error?.code === 'invalid_link') return <NoInvitation used />;
@@ -56,7 +56,7 @@ function Invitation({ token }: { token: string }) {
 interface AcceptProps {
   token: string;
   session: ResponseOf<'getSession'>;
-  invitation: ResponseOf<'lookAtInvitation'>;
+  invitation: ResponseOf<'getInvitation'>;
 }
 
 /** Shows the next step: sign out, sign in, create a user, or accept. */

@@ -27,7 +27,7 @@ export const invitationOperations = operations({
     method: 'POST',
     path: '/api/invitations',
     summary:
-      'Invite a user to an account. The invitation is valid for 7 days, and replaces a previous one to the same address.',
+      'Invite a user to an account. The invitation is valid for 7 days, and replaces any earlier invitation to this account for the same address.',
     access: 'owner',
     status: 201,
     body: component('NewInvitation', z.strictObject({ account_id: id, email: newEmail, role })),
@@ -40,7 +40,7 @@ export const invitationOperations = operations({
     ),
     errors: ['not_found', 'conflict', 'too_many_attempts'],
   },
-  lookAtInvitation: {
+  getInvitation: {
     method: 'POST',
     path: '/api/invitations/look',
     summary: 'Get an invitation by the token of its link.',
@@ -55,7 +55,7 @@ export const invitationOperations = operations({
         expires_at: time,
         known: z
           .boolean()
-          .describe('Whether a user with this email address exists, who must sign in to accept.'),
+          .describe('Whether a user with this email address exists. If so, they must sign in to accept.'),
       }),
     ),
     errors: ['invalid_link', 'too_many_attempts'],
@@ -66,7 +66,7 @@ export const invitationOperations = operations({
     summary: 'Accept an invitation. Creates and signs in the user if they do not exist yet.',
     access: 'open',
     body: component(
-      'AcceptedInvitation',
+      'AcceptInvitation',
       z.strictObject({
         token: linkToken,
         name: name.optional().describe('For a new user.'),

@@ -2,7 +2,6 @@ import { z } from 'zod';
 import { operations } from './operation.ts';
 import { component, deleted, name, newEmail, pageOf, pageQuery, time } from './schemas.ts';
 
-/** A user of the console. */
 export const person = component(
   'Person',
   z.object({
@@ -15,7 +14,6 @@ export const person = component(
   }),
 );
 
-/** Role of a member. */
 export const role = z
   .enum(['owner', 'member'])
   .describe('Owners can also invite and remove members, and rename the account.');
@@ -31,7 +29,6 @@ export const member = component(
   }),
 );
 
-/** Users, and their memberships. */
 export const peopleOperations = operations({
   listPeople: {
     method: 'GET',
@@ -44,7 +41,7 @@ export const peopleOperations = operations({
   createPerson: {
     method: 'POST',
     path: '/api/people',
-    summary: 'Create a user, who is not a member of any account yet.',
+    summary: 'Create a user without any account membership.',
     access: 'operator',
     status: 201,
     body: component('NewPerson', z.strictObject({ name, email: newEmail })),
@@ -54,7 +51,7 @@ export const peopleOperations = operations({
   changePerson: {
     method: 'PATCH',
     path: '/api/people/{id}',
-    summary: 'Grant or remove the operator role of a user.',
+    summary: "Grant or revoke a user's operator role.",
     access: 'operator',
     body: component(
       'PersonChange',

@@ -39,7 +39,9 @@ export const servedModel = component(
     context_length: z
       .int()
       .nullable()
-      .describe('In tokens. This and the following fields are null while unknown.'),
+      .describe(
+        'In tokens. Null while unknown, as are the following fields except `recommended_sampling`, which is then empty.',
+      ),
     max_completion_tokens: z.int().nullable(),
     quantization: z.string().nullable(),
     modality: z.string().nullable(),
@@ -53,15 +55,15 @@ export const servedModel = component(
         repetition_penalty: z.number().optional(),
       })
       .describe(
-        'Parameters that the publisher of the model recommends. They apply only if a request includes them.',
+        'Parameters that the publisher of the model recommends. They are not applied automatically; send them in each request.',
       ),
   }),
 );
 
 const NOT_REPORTED = 'Null: not reported by the replica, or the replica is not ready.';
 
-export const engine = component(
-  'Engine',
+export const replica = component(
+  'Replica',
   z.object({
     model: z.string(),
     name: z.string(),
@@ -72,7 +74,7 @@ export const engine = component(
       .describe('`paused`: ready, but its last requests failed, so it gets few or no requests for a while.'),
     restartable: z
       .boolean()
-      .describe('Whether it is an engine process of this instance, which can be restarted.'),
+      .describe('Whether it can be restarted, because it is an engine process of this instance.'),
     in_flight: count.describe('Requests of this instance that the replica is processing.'),
     slots: z
       .int()
@@ -86,7 +88,7 @@ export const engine = component(
     tokens_per_second: z
       .number()
       .nullable()
-      .describe(`Generated tokens per second, over the last seconds. ${NOT_REPORTED}`),
+      .describe(`Generated tokens per second, over the last few seconds. ${NOT_REPORTED}`),
     prompt_tokens: z.int().nullable().describe(`Total since it started. ${NOT_REPORTED}`),
     cached_tokens: z
       .int()
@@ -121,7 +123,7 @@ const second = z.object({
     .object({ p50: z.number(), p95: z.number() })
     .nullable()
     .describe(
-      'Time to first token of the requests that ended in the 10 seconds up to the end of this one; null: none had a token.',
+      'Time to first token of the requests that ended in this second or the 9 before it; null: none of them produced a token.',
     ),
 });
 
@@ -131,8 +133,8 @@ const instances = z.int().nullable().describe('Number of running instances; null
 const load = component(
   'Load',
   z.object({
-    copy: z.string().describe('ID of the instance that sent this response.'),
-    copies: instances,
+    instance: z.string().describe('ID of the instance that sent this response.'),
+    instances,
     in_flight: count.describe('Requests of this instance that replicas are processing.'),
     waiting: count.describe('Requests of this instance that are waiting for a slot.'),
     seconds: z.array(second).describe('The last 300 full seconds of this instance, oldest first.'),
@@ -146,8 +148,8 @@ const health = component(
     version: z.string(),
     node_version: z.string(),
     started_at: time.describe('When this instance was started; ISO 8601 in UTC.'),
-    copy: z.string().describe('ID of the instance that sent this response.'),
-    copies: instances,
+    instance: z.string().describe('ID of the instance that sent this response.'),
+    instances,
     database: z.object({
       kind: z.enum(['sqlite', 'postgres']),
       reachable: z.boolean(),
@@ -155,14 +157,17 @@ const health = component(
     }),
     ledger: z.object({
       writable: z.boolean(),
-      failing_for_ms: z.int().nullable().describe('How long the ledger has not been writable.'),
+      failing_for_ms: z
+        .int()
+        .nullable()
+        .describe('How long the ledger has been unwritable, in milliseconds; null: it is writable.'),
       waiting: count.describe('Requests that have ended and are not saved yet.'),
       reason: z.string().nullable(),
     }),
     refused_requests: z
       .array(
         z.object({
-          request_id: z.string().describe('Request ID when the engine last crashed.'),
+          request_id: z.string().describe('ID that this request had when it last crashed the engine.'),
           account_id: z.string(),
           key_id: z.string(),
           model: z.string(),
@@ -202,7 +207,7 @@ export const serviceOperations = operations({
     path: '/api/engines',
     summary: 'List the replicas of all models, with their state and load.',
     access: 'operator',
-    response: pageOf('EnginePage', engine),
+    response: pageOf('ReplicaPage', replica),
   },
   restartEngine: {
     method: 'POST',
@@ -217,7 +222,7 @@ export const serviceOperations = operations({
         name: filterText.describe('Name of the replica, as in the list of engines.'),
       }),
     ),
-    response: engine,
+    response: replica,
     errors: ['model_not_found', 'not_found', 'conflict'],
   },
   readLoad: {
