@@ -8,9 +8,9 @@ import { picoPerToken, type TokenPrice } from './accounts/ledger/cost.ts';
 import { openLedger } from './accounts/ledger/open-ledger.ts';
 import { openUsageHistory } from './accounts/ledger/history.ts';
 import type { Limits } from './accounts/limits/limits.ts';
-import { openMemoryLimits, type LimitsClock } from './accounts/limits/memory.ts';
+import { MemoryLimits, type LimitsClock } from './accounts/limits/memory.ts';
 import { hasOperator } from './accounts/operators.ts';
-import { Plans, warnOfLostPlans } from './accounts/plans.ts';
+import { Plans, warnAboutMissingPlans } from './accounts/plans.ts';
 import { recordPlans } from './accounts/plan-history.ts';
 import { AccountStore } from './accounts/store.ts';
 import type { Config, ModelConfig, ReplicaConfig } from './config/schema.ts';
@@ -24,7 +24,7 @@ import { recommendedModel, type RecommendedModel } from './engine/llama/recommen
 import { RemoteReplica } from './engine/remote.ts';
 import { socketDirectory } from './engine/socket-directory.ts';
 import { ServiceError } from './errors.ts';
-import { Activity } from './http/activity.ts';
+import { RunningGenerations } from './http/running-generations.ts';
 import { LoadHistory } from './http/load-history.ts';
 import { buildServer } from './http/server.ts';
 import { Identity } from './identity/identity.ts';
@@ -62,28 +62,18 @@ export interface ServiceOptions {
 export class Service implements AsyncDisposable {
   readonly router: Router;
   readonly keys: KeyStore;
-  readonly models: readonly EmbeddedReplica[];
-  /** A better model than the default one, as the memory was before models were loaded; null: none. */
+  readonly embeddedReplicas: readonly EmbeddedReplica[];
+  /** A better model than the default one that fits in the memory that was free before models were loaded; null: none. */
   readonly recommendedModel: RecommendedModel | null;
-  readonly #config: Config;
-  readonly #database: Database;
-  readonly #plans: Plans;
-  readonly #log: Log;
-  readonly #activity: Activity;
-  readonly #app: FastifyInstance;
+  readonly #parts: ServiceParts;
   readonly #owned: AsyncDisposableStack;
 
   private constructor(parts: ServiceParts, owned: AsyncDisposableStack) {
     this.router = parts.router;
     this.keys = parts.keys;
-    this.models = parts.models;
+    this.embeddedReplicas = parts.embeddedReplicas;
     this.recommendedModel = parts.recommended;
-    this.#config = parts.config;
-    this.#database = parts.database;
-    this.#plans = parts.plans;
-    this.#log = parts.log;
-    this.#activity = parts.activity;
-    this.#app = parts.app;
+    this.#parts = parts;
     this.#owned = owned;
   }
 
@@ -104,34 +94,34 @@ export class Service implements AsyncDisposable {
         onMigration: logMigrations(log),
       }),
     );
-    const activity = new Activity();
+    const generations = new RunningGenerations();
     const keys = owned.use(
       await KeyStore.open(database, log, {
         maxStaleMs: config.file.keys.maxStaleMs,
         clock,
-        afterCheck: (known) => activity.abort(keyInvalidated(), (caller) => known.isLive(caller)),
+        afterRefresh: (known) => generations.abort(keyInvalidated(), (caller) => known.isLive(caller)),
       }),
     );
     const router = new Router({ queue: config.file.queue, log, clock: SYSTEM_CLOCK });
     const run = await socketDirectory(config.home);
     const store = new ModelStore({ home: config.home, log, env });
-    const models: EmbeddedReplica[] = [];
+    const embeddedReplicas: EmbeddedReplica[] = [];
     for (const configured of config.file.models) {
       const sampling = configured.recommendedSampling ?? findModel(configured.id)?.sampling;
       const model = { ...configured, recommendedSampling: sampling };
       if (model.replicas) serveReplicas(model, model.replicas, { config, secrets, log, router, owned });
-      else models.push(serveEmbedded(model, { config, store, run, log, router, owned }));
+      else embeddedReplicas.push(serveEmbedded(model, { config, store, run, log, router, owned }));
     }
     const limits = owned.use(await openLimits(config, database, log, clock));
     const plans = new Plans(config.file);
     await recordPlans(database, plans);
-    await warnOfLostPlans(database, plans, log);
+    await warnAboutMissingPlans(database, plans, log);
     const ledger = owned.use(
       await openLedger({
         database,
         settings: config.file.ledger,
         log,
-        onFenced: () => activity.abort(fenced()),
+        onFenced: () => generations.abort(fenced()),
         onReaped: () => limits.invalidate(),
       }),
     );
@@ -139,7 +129,7 @@ export class Service implements AsyncDisposable {
     const identity = owned.use(
       new Identity({ database, config: config.file, secrets, publicUrl, log, passwords }),
     );
-    // Once, so that the console and the welcome name the same one.
+    // Computed once, so that the console and the startup message recommend the same model.
     const recommended = recommendedModel(config.file.models);
     const app = buildServer({
       router,
@@ -151,7 +141,7 @@ export class Service implements AsyncDisposable {
       keys,
       accounts: new AccountStore(database),
       identity,
-      activity,
+      generations,
       load: new LoadHistory(),
       installation: {
         instance: `${hostname()}:${process.pid}`,
@@ -174,32 +164,43 @@ export class Service implements AsyncDisposable {
     owned.defer(() => app.close());
     await app.listen({ host: config.host, port: config.port });
     if (database.place.kind === 'sqlite') lock?.listening(addressOf(app, config.host), database.place.files);
-    for (const model of models) model.start();
-    const parts = { config, database, plans, log, router, keys, models, recommended, activity, app };
+    for (const replica of embeddedReplicas) replica.start();
+    const parts = {
+      config,
+      database,
+      plans,
+      log,
+      router,
+      keys,
+      embeddedReplicas,
+      recommended,
+      generations,
+      app,
+    };
     return new Service(parts, owned.move());
   }
 
   /** The URL for callers, without `/v1`: `publicUrl`, or the listening address. */
   get url(): string {
-    return this.#config.file.publicUrl ?? this.localUrl;
+    return this.#parts.config.file.publicUrl ?? this.localUrl;
   }
 
   /** The URL of the listening address. */
   get localUrl(): string {
-    return addressOf(this.#app, this.#config.host);
+    return addressOf(this.#parts.app, this.#parts.config.host);
   }
 
   get hasConsole(): boolean {
-    return this.#config.file.console.enabled;
+    return this.#parts.config.file.console.enabled;
   }
 
   async hasOperator(): Promise<boolean> {
-    return await hasOperator(this.#database);
+    return await hasOperator(this.#parts.database);
   }
 
   /** Creates the setup link for the first operator, valid for an hour. Resolves with null if there is an operator. */
   async createSetupLink(): Promise<string | null> {
-    return await createSetupLink(this.#database, this.url);
+    return await createSetupLink(this.#parts.database, this.url);
   }
 
   /**
@@ -207,35 +208,37 @@ export class Service implements AsyncDisposable {
    * requests keep the limits that they were admitted with.
    */
   async reload(config: Config): Promise<void> {
-    const previous = this.#config.file;
+    const { plans, database, log } = this.#parts;
+    const previous = this.#parts.config.file;
     const { file } = config;
-    this.#plans.replace(file);
+    plans.replace(file);
     const fields = Object.keys({ ...previous, ...file }).filter((field) => {
       const key = field as keyof typeof file;
       return !RELOADED.has(key) && !isDeepStrictEqual(previous[key], file[key]);
     });
-    this.#log.info('configuration reloaded', { plans: Object.keys(file.plans) });
-    if (fields.length > 0) this.#log.warn('restart the service to apply these fields', { fields });
-    await recordPlans(this.#database, this.#plans);
-    await warnOfLostPlans(this.#database, this.#plans, this.#log);
+    log.info('configuration reloaded', { plans: Object.keys(file.plans) });
+    if (fields.length > 0) log.warn('restart the service to apply these fields', { fields });
+    await recordPlans(database, plans);
+    await warnAboutMissingPlans(database, plans, log);
   }
 
   /** Refuses new requests, waits up to `drainMs` for the running ones, then ends the rest with `shutting_down`. */
   async drain(): Promise<void> {
-    this.#activity.drain();
-    const { drainMs } = this.#config.file;
-    this.#log.info('stopping', { running: this.#activity.running, drainMs });
-    if (await resolvesWithin(this.#activity.idle(), drainMs)) return;
-    this.#log.warn('ending the remaining requests', { running: this.#activity.running });
-    this.#activity.abort(
+    const { generations, config, log } = this.#parts;
+    const { drainMs } = config.file;
+    generations.drain();
+    log.info('stopping', { running: generations.running, drainMs });
+    if (await resolvesWithin(generations.idle(), drainMs)) return;
+    log.warn('ending the remaining requests', { running: generations.running });
+    generations.abort(
       new ServiceError('shutting_down', 'The service stopped before the response was complete.'),
     );
-    await resolvesWithin(this.#activity.idle(), LAST_FRAME_MS);
+    await resolvesWithin(generations.idle(), LAST_FRAME_MS);
   }
 
   /** Kills the engines, for a process that exits without disposing of the service. */
   killEngines(): void {
-    for (const model of this.models) model.kill();
+    for (const replica of this.embeddedReplicas) replica.kill();
   }
 
   /** Stops everything immediately. Call `drain()` first to let requests finish. */
@@ -261,11 +264,11 @@ async function openLimits(
   clock: LimitsClock | undefined,
 ): Promise<Limits> {
   const history = openUsageHistory(database);
-  const { reservedShare, whenStoreIsAway } = config.file.limits;
-  if (config.valkeyUrl === null) return openMemoryLimits({ history, reservedShare, clock });
-  // Loaded only if used.
+  const { reservedShare, whenStoreUnavailable } = config.file.limits;
+  if (config.valkeyUrl === null) return new MemoryLimits({ history, reservedShare, clock });
+  // Imported only if used.
   const { openValkeyLimits } = await import('./accounts/limits/valkey.ts');
-  const options = { url: config.valkeyUrl, history, log, whenStoreIsAway, reservedShare };
+  const options = { url: config.valkeyUrl, history, log, whenStoreUnavailable, reservedShare };
   return await openValkeyLimits({ ...options, instanceId: randomUUID() });
 }
 
@@ -276,9 +279,9 @@ interface ServiceParts {
   log: Log;
   router: Router;
   keys: KeyStore;
-  models: EmbeddedReplica[];
+  embeddedReplicas: EmbeddedReplica[];
   recommended: RecommendedModel | null;
-  activity: Activity;
+  generations: RunningGenerations;
   app: FastifyInstance;
 }
 

@@ -313,7 +313,7 @@ export function chat(content: string, fields: object = {}): object {
 
 /** Returns the health of the first embedded engine. */
 export function engineHealth({ service }: TestService): Promise<EngineHealth> {
-  const [model] = service.models;
+  const [model] = service.embeddedReplicas;
   if (!model) throw new Error('no model is embedded');
   return model.engine.health(AbortSignal.timeout(5000));
 }
@@ -322,7 +322,7 @@ export function engineHealth({ service }: TestService): Promise<EngineHealth> {
 export async function untilIdle({ service }: TestService): Promise<void> {
   await until(async () => {
     const engines = await Promise.all(
-      service.models.map(({ engine }) => engine.health(AbortSignal.timeout(5000))),
+      service.embeddedReplicas.map(({ engine }) => engine.health(AbortSignal.timeout(5000))),
     );
     return (
       engines.every(({ slotsInUse, queued }) => slotsInUse === 0 && queued === 0) &&

@@ -22,7 +22,7 @@ export interface AuthenticatedKey {
   readonly cacheScope: string;
   /** Name of the account's plan; null: the default plan. */
   readonly plan: string | null;
-  /** The key's own limits, below the plan's; null: none. */
+  /** The key's own limits, which apply in addition to the plan's; null: none. */
   readonly limits: PlanLimits | null;
   /** IDs of the models that it may use; null: all. */
   readonly models: ReadonlySet<string> | null;
@@ -30,7 +30,7 @@ export interface AuthenticatedKey {
   readonly expiresAt: number;
 }
 
-/** The clocks, which tests replace. */
+/** Clocks that tests can replace. */
 export interface KeyClock {
   /** Unix milliseconds, for times that users set. */
   now(): number;
@@ -42,20 +42,20 @@ export interface KeyStoreOptions {
   /** How long keys are trusted while the database is unreachable, in milliseconds. */
   maxStaleMs: number;
   /** Called after each refresh, so that requests of revoked keys can be ended. */
-  afterCheck?: (keys: KeyStore) => void;
+  afterRefresh?: (keys: KeyStore) => void;
   clock?: KeyClock;
 }
 
 /**
  * The keys of a running service. Live keys are in memory by hash. Polling the database's revision detects keys
  * revoked by other processes within `POLL_MS`; a key that is not in memory is looked up in the database, so new
- * keys work immediately. Changes by this process apply immediately. Neither keys nor headers are kept in memory.
+ * keys work immediately. Changes by this process apply immediately. Plaintext keys and headers are not kept in memory.
  */
 export class KeyStore implements AsyncDisposable {
   readonly #database: Database;
   readonly #log: Log;
   readonly #maxStaleMs: number;
-  readonly #afterCheck: (keys: KeyStore) => void;
+  readonly #afterRefresh: (keys: KeyStore) => void;
   readonly #clock: KeyClock;
   readonly #scopeSecret: Secret;
   readonly #timers: readonly NodeJS.Timeout[];
@@ -63,7 +63,7 @@ export class KeyStore implements AsyncDisposable {
   #live: ReadonlyMap<string, AuthenticatedKey> = new Map();
   #byId: ReadonlyMap<string, AuthenticatedKey> = new Map();
   #revision: number | null = null;
-  /** The number of refreshes started, and the one that loaded the keys in memory. */
+  /** The number of refreshes started, and the number of the one that loaded the keys in memory. */
   #refreshes = 0;
   #loadedBy = 0;
   /** When the live keys were last up to date, on the monotonic clock. */
@@ -80,7 +80,7 @@ export class KeyStore implements AsyncDisposable {
     this.#database = database;
     this.#log = log;
     this.#maxStaleMs = options.maxStaleMs;
-    this.#afterCheck = options.afterCheck ?? (() => {});
+    this.#afterRefresh = options.afterRefresh ?? (() => {});
     this.#clock = options.clock ?? SYSTEM_CLOCK;
     this.#scopeSecret = scopeSecret;
     this.#timers = [
@@ -132,18 +132,18 @@ export class KeyStore implements AsyncDisposable {
 
   /** Whether a key that was authenticated is still live. */
   isLive(key: AuthenticatedKey): boolean {
-    const now = this.#byId.get(key.id);
-    return now !== undefined && now.expiresAt > this.#clock.now();
+    const current = this.#byId.get(key.id);
+    return current !== undefined && current.expiresAt > this.#clock.now();
   }
 
-  /** As `createKey`; the key works when this resolves. */
+  /** Like `createKey`. The key works when this resolves. */
   async create(wanted: NewKey): Promise<{ key: Secret; record: KeyRecord }> {
     const created = await createKey(this.#database, wanted);
     await this.refresh();
     return created;
   }
 
-  /** As `revokeKey`; the key no longer works when this resolves. */
+  /** Like `revokeKey`. The key no longer works when this resolves. */
   async revoke(named: string): Promise<KeyRecord | null> {
     const revoked = await revokeKey(this.#database, named);
     await this.refresh();
@@ -172,18 +172,21 @@ export class KeyStore implements AsyncDisposable {
       }
     }
     this.#confirmedAt = Math.max(this.#confirmedAt, asOf);
-    this.#afterCheck(this);
+    this.#afterRefresh(this);
   }
 
-  /** Writes the last use of keys between other writes. Failed writes are retried the next time. */
+  /**
+   * Saves when and from which address keys were last used, without delaying ledger writes. If this fails, the next call
+   * retries.
+   */
   writeLastUsed(): Promise<void> {
     this.#writing = this.#writing.then(() => this.#writeLastUsed());
     return this.#writing;
   }
 
   /**
-   * As `writeLastUsed`, at most once a second. Call before reading keys that are shown beside their requests, which are
-   * in the ledger immediately.
+   * Like `writeLastUsed`, at most once a second. Call before listing keys, so that their last use is not older than their
+   * requests in the ledger, which are saved immediately.
    */
   async refreshLastUsed(): Promise<void> {
     if (this.#clock.elapsed() - this.#writtenAt >= REFRESH_MS) await this.writeLastUsed();
@@ -217,7 +220,7 @@ export class KeyStore implements AsyncDisposable {
       }
     } catch (error) {
       for (const [id, ip] of used) this.#used.set(id, this.#used.get(id) ?? ip);
-      this.#log.warn('last use of keys not saved yet', { error: error as Error });
+      this.#log.warn('cannot save when keys were last used; will retry', { error: error as Error });
     }
   }
 
@@ -232,7 +235,7 @@ export class KeyStore implements AsyncDisposable {
     for (const timer of this.#timers) clearInterval(timer);
   }
 
-  /** A failed poll changes nothing; the keys become stale, and requests are then refused. */
+  /** A failed poll changes nothing. If polls keep failing, the keys become stale and requests are refused. */
   async #poll(): Promise<void> {
     try {
       await this.refresh();
@@ -259,7 +262,7 @@ export class KeyStore implements AsyncDisposable {
   async #lookUp(hash: string, ip: string | null): Promise<AuthenticatedKey | null> {
     try {
       const revision = await this.#database.accessRevision();
-      // A poll may have loaded it meanwhile.
+      // A poll may have loaded the key in the meantime.
       const loaded = this.#live.get(hash);
       if (loaded !== undefined) return this.#useUnlessExpired(loaded, ip);
       if (revision === this.#revision) return null;
@@ -295,7 +298,7 @@ export class KeyStore implements AsyncDisposable {
     };
   }
 
-  /** Returns the cache scope of an account: distinct per account without revealing it to the engine. */
+  /** Returns the cache scope of an account: unique per account, without revealing the account ID to the engine. */
   #scopeOf(accountId: string): string {
     return createHmac('sha256', this.#scopeSecret.reveal()).update(accountId).digest('base64url');
   }
@@ -307,19 +310,22 @@ type LiveRow = Pick<
 > &
   Pick<Selectable<Schema['accounts']>, 'plan'>;
 
-/** Interval of polls. */
+/** Interval between polls of the revision, in milliseconds. */
 const POLL_MS = 250;
 const LAST_USED_MS = 60_000;
-/** Shortest interval of writes that reading keys causes. */
+/** Minimum interval between writes by `refreshLastUsed`. */
 const REFRESH_MS = 1000;
-/** Keys per statement: SQLite limits its parameters. */
+/** Keys per statement, because SQLite limits the number of parameters. */
 const LAST_USED_BATCH = 500;
 
 /** Attempts of a background write while the database is busy, and the pause between them. */
 const ATTEMPTS = 20;
 const ATTEMPT_PAUSE_MS = 5;
 
-/** Retries until a write fits between two writes of the ledger; under load the gaps are below a millisecond. */
+/**
+ * Retries a write up to `ATTEMPTS` times until it fits between two ledger writes; under load, the gaps are shorter than a
+ * millisecond.
+ */
 async function writeBetweenOthers(write: () => Promise<unknown>): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {

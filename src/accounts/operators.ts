@@ -51,7 +51,7 @@ export async function refuseLastOperator(
     .select('id')
     .where('operator', '=', 1)
     .orderBy('id')
-    // The second of two concurrent removals waits, and sees that it is the last.
+    // Locks the rows, so that the second of two concurrent removals waits and sees that only one operator is left.
     .$if(place.kind === 'postgres', (query) => query.forUpdate())
     .execute();
   if (operators.length !== 1 || operators[0]?.id !== personId) return;

@@ -41,7 +41,7 @@ export interface MemberRecord {
 }
 
 /**
- * Creates a user, for an operator. Rejects with a `ServiceError` `invalid_value` (param `name` or `email`), or
+ * Creates a user on behalf of an operator. Rejects with a `ServiceError` `invalid_value` (param `name` or `email`), or
  * `conflict` (param `email`) if the address is taken.
  */
 export async function createPerson(
@@ -241,8 +241,8 @@ export async function accountsOf({ kysely }: Database, personId: string): Promis
 }
 
 /**
- * Normalizes an email address to lower case without spaces around it. Checks only its format. Throws a
- * `ServiceError` `invalid_value` (param `email`).
+ * Trims an email address and converts it to lowercase. Checks only its format. Throws a `ServiceError`
+ * `invalid_value` (param `email`).
  */
 export function checkedEmail(text: string): string {
   if (hasLength(text, 3, MAX_EMAIL) && EMAIL.test(text)) return text.trim().toLowerCase();

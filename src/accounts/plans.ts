@@ -12,14 +12,13 @@ type PlansFile = Pick<ConfigFile, 'plans' | 'defaultPlan'>;
 
 interface PlanTable {
   byName: ReadonlyMap<string, Plan>;
-  /** The default plan. */
-  standard: Plan;
+  defaultPlan: Plan;
 }
 
 function buildPlanTable({ plans, defaultPlan }: PlansFile): PlanTable {
   const byName = new Map(Object.entries(plans).map(([name, limits]) => [name, { name, limits }]));
   // The schema requires the default to be one of the plans.
-  return { byName, standard: byName.get(defaultPlan) as Plan };
+  return { byName, defaultPlan: byName.get(defaultPlan) as Plan };
 }
 
 /** The configured plans, which a reload replaces while requests run. */
@@ -40,8 +39,8 @@ export class Plans {
    * must not fall back to a plan that allows more.
    */
   of(name: string | null): Plan | null {
-    const { byName, standard } = this.#current;
-    return name === null ? standard : (byName.get(name) ?? null);
+    const { byName, defaultPlan } = this.#current;
+    return name === null ? defaultPlan : (byName.get(name) ?? null);
   }
 
   /** Returns all plans in the order of the configuration. */
@@ -49,14 +48,13 @@ export class Plans {
     return [...this.#current.byName.values()];
   }
 
-  /** Name of the default plan. */
   get defaultName(): string {
-    return this.#current.standard.name;
+    return this.#current.defaultPlan.name;
   }
 }
 
-/** Logs a warning for each account whose plan is missing in the configuration. */
-export async function warnOfLostPlans(database: Database, plans: Plans, log: Log): Promise<void> {
+/** Logs a warning for each account that is not closed and whose plan is missing from the configuration, up to 100. */
+export async function warnAboutMissingPlans(database: Database, plans: Plans, log: Log): Promise<void> {
   const rows = await database.kysely
     .selectFrom('accounts')
     .select(['id', 'plan'])

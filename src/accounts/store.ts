@@ -2,7 +2,7 @@ import type { Database } from '../database/database.ts';
 import { DatabaseError } from '../database/errors.ts';
 import { ServiceError } from '../errors.ts';
 
-/** The database, for callers that only pass it on. */
+/** The database as request handlers receive it; `http/` does not import `database/`. */
 export type AccountDatabase = Database;
 
 /** The accounts database for request handlers. Turns database errors into `storage_unavailable`. */

@@ -5,7 +5,7 @@ import type { UsageQuery } from './ledger/usage.ts';
 
 /** A usage query as text parameters. */
 export interface UsageParameters {
-  /** Comma-separated `USAGE_DIMENSIONS`; omitted: one sum of all. */
+  /** Comma-separated `USAGE_DIMENSIONS`; omitted: a single total. */
   by?: string | undefined;
   /** The first day in UTC, such as `2026-11-21`; omitted: the first of this month. */
   from?: string | undefined;
@@ -38,7 +38,7 @@ function parseDimensions(text: string | undefined): UsageDimension[] {
 
 function parseDay(text: string, param: string): number {
   const atMs = /^\d{4}-\d\d-\d\d$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;
-  // JavaScript accepts 30 February as a time.
+  // JavaScript parses February 30 as a day in March.
   if (!Number.isNaN(atMs) && new Date(atMs).toISOString().startsWith(text)) return atMs / DAY_MS;
   throw new ServiceError('invalid_value', `\`${param}\` must be a day such as 2026-11-21.`, { param });
 }

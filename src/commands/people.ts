@@ -101,7 +101,7 @@ async function passwordLink(idOrEmail: string, { url }: { url?: string }): Promi
 
 /** Creates an identity without sign-in providers and email. */
 function identityOf(database: Database, publicUrl: string): Identity {
-  const config = { signIn: { providers: [], letInUnknown: false }, smtp: undefined };
+  const config = { signIn: { providers: [], allowUnknownUsers: false }, smtp: undefined };
   return new Identity({ database, config, secrets: new Map(), publicUrl: () => publicUrl, log: SILENT });
 }
 

@@ -92,7 +92,10 @@ async function loadFile(
   return { ...parsed.data, models: parsed.data.models.map((model) => withAbsolutePath(model, base)) };
 }
 
-/** Resolves the path of a model file relative to the configuration file. Leaves `hf:` and `https:` sources as they are. */
+/**
+ * Resolves the path of a model file relative to the configuration file. Leaves sources with a scheme, such as `hf:` and
+ * `https:`, unchanged.
+ */
 function withAbsolutePath(model: ModelConfig, base: string): ModelConfig {
   const file = model.engine?.file;
   if (model.engine === undefined || file === undefined || /^[a-z][a-z0-9+.-]+:/i.test(file)) return model;
@@ -137,7 +140,7 @@ async function readBounded(path: string, issues: ConfigIssue[]): Promise<Uint8Ar
 const REASONS: ReadonlyMap<string, string> = new Map([
   ['ENOENT', 'the file does not exist'],
   ['EISDIR', 'it is a directory'],
-  ['EACCES', 'this user may not read the file'],
+  ['EACCES', 'the current user has no permission to read the file'],
 ]);
 
 function fileIssue(expected: string, found: string): ConfigIssue {
@@ -182,7 +185,7 @@ function readUrl(
       environmentIssue(name, expected, scheme === undefined ? 'its value is not a URL' : `got ${scheme}:`),
     );
   }
-  // The client only knows the schemes of Redis.
+  // The client library only accepts Redis schemes.
   return new Secret(text.replace(/^valkey/, 'redis'));
 }
 

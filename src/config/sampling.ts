@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** The names and ranges of the API, in camel case. */
+/** The parameters of the API in camel case. `topP` and `repetitionPenalty` start at 0.01, because the API excludes 0. */
 export const recommendedSampling = z
   .strictObject({
     temperature: z.number().min(0).max(2).optional().describe('`temperature`.'),
@@ -11,5 +11,5 @@ export const recommendedSampling = z
   })
   .optional()
   .describe(
-    'Sampling that the console and its code samples send for this model. Requests without these fields keep the defaults of the API. Default: what the catalog or the GGUF file recommends.',
+    'Sampling parameters that the console and its code samples send for this model. Requests without these fields keep the defaults of the API. Default: what the catalog or the GGUF file recommends.',
   );

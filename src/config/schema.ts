@@ -2,11 +2,15 @@ import { isIP } from 'node:net';
 import { z } from 'zod';
 import { DIALECTS } from '../generation.ts';
 import type { Secret } from '../secret.ts';
-import { consoleSchema, signInSchema, smtpSchema, variableName } from './sign-in.ts';
+import { consoleSchema, signInSchema, smtpSchema } from './sign-in.ts';
 import { modelId, planSchema } from './plan.ts';
 import { recommendedSampling } from './sampling.ts';
+import { httpUrl, uniqueIds, variableName } from './values.ts';
 
-/** The schema of the configuration file. `docs/configuration.md` repeats the descriptions. Names end with the unit. */
+/**
+ * The schema of the configuration file. `docs/configuration.md` repeats the descriptions. Field names end with their
+ * unit.
+ */
 
 const decimal = z
   .string()
@@ -55,13 +59,13 @@ const engine = z.strictObject({
   gpuLayers: z
     .union([z.int().min(0).max(10_000), z.literal('auto')])
     .default('auto')
-    .describe('Number of layers on the GPU; "auto": all layers if a GPU package is installed, else none.'),
+    .describe(
+      'Number of layers on the GPU; "auto": as many layers as fit in the free GPU memory, or none without a GPU package.',
+    ),
 });
 
 const replica = z.strictObject({
-  url: z
-    .url({ protocol: /^https?$/, error: 'expected an http:// or https:// URL' })
-    .describe('Base URL of an OpenAI-compatible server, with or without `/v1`.'),
+  url: httpUrl.describe('Base URL of an OpenAI-compatible server, with or without `/v1`.'),
   dialect: z.enum(DIALECTS).describe('Server software: `vllm`, `sglang`, `llama-server`, `tgi` or `sluice`.'),
   apiKeyEnv: variableName
     .optional()
@@ -77,7 +81,7 @@ const replica = z.strictObject({
     .boolean()
     .default(false)
     .describe(
-      'Whether the replica always streams, so that the tokens of a client that disconnects are counted exactly, at the cost of CPU per token. False: the tokens of such a request are estimated unless the client streams.',
+      'Whether to always request a stream from the replica, so that tokens are counted exactly if the client disconnects. Uses more CPU per token. False: tokens are estimated if the client disconnects from a request that is not streamed.',
     ),
 });
 
@@ -99,7 +103,7 @@ const model = z
     pricing: z
       .strictObject({ prompt: decimal.default('0'), completion: decimal.default('0') })
       .prefault({})
-      .describe('Prices, as `GET /v1/models` lists them.'),
+      .describe('Prices that `GET /v1/models` lists.'),
     instructType: z
       .string()
       .nullable()
@@ -125,7 +129,7 @@ const model = z
       .min(1)
       .optional()
       .describe(
-        '`context_length` in the model list. Set it for replicas that do not report theirs, or to advertise less.',
+        '`context_length` in the model list. Set it for replicas that do not report theirs, or to advertise a shorter context.',
       ),
     maxCompletionTokens: z
       .int()
@@ -150,7 +154,7 @@ const model = z
   );
 
 /** The plans if the configuration has none. They are generous, for use on a personal machine. */
-const EXAMPLE_PLANS = {
+const DEFAULT_PLANS = {
   free: {
     requestsPerMinute: 20,
     tokensPerMinute: 20_000,
@@ -166,8 +170,8 @@ const EXAMPLE_PLANS = {
 export const DEFAULT_MODEL_ID = 'HuggingFaceTB/SmolLM2-135M-Instruct';
 
 const configFields = z.strictObject({
-  publicUrl: z
-    .url({ protocol: /^https?$/, error: 'expected an http:// or https:// URL' })
+  publicUrl: httpUrl
+    .transform((url) => url.replace(/\/+$/, ''))
     .optional()
     .describe(
       'Public URL of the service, if it differs from the address it listens on. Default: http://host:port.',
@@ -185,24 +189,12 @@ const configFields = z.strictObject({
   logLevel: z
     .enum(['fatal', 'error', 'warn', 'info', 'debug', 'silent'])
     .default('info')
-    .describe('Minimum level of log lines that are written.'),
+    .describe('Minimum level of log lines.'),
   models: z
     .array(model)
     .min(1)
     .default([model.parse({ id: DEFAULT_MODEL_ID, engine: {} })])
-    .superRefine((list, context) => {
-      const seen = new Set<string>();
-      for (const [index, { id }] of list.entries()) {
-        if (seen.has(id)) {
-          context.addIssue({
-            code: 'custom',
-            message: 'expected a unique model ID',
-            path: [index, 'id'],
-          });
-        }
-        seen.add(id);
-      }
-    })
+    .superRefine(uniqueIds('expected a unique model ID'))
     .describe(`Models to serve. Default: \`${DEFAULT_MODEL_ID}\`, embedded.`),
   plans: z
     .record(
@@ -214,7 +206,7 @@ const configFields = z.strictObject({
         ),
       planSchema,
     )
-    .default(EXAMPLE_PLANS)
+    .default(DEFAULT_PLANS)
     .describe('Plans by name. A plan limits what the keys of an account may use.'),
   defaultPlan: z.string().default('standard').describe('Plan of accounts without an assigned plan.'),
   keys: z
@@ -247,7 +239,7 @@ const configFields = z.strictObject({
         .min(1)
         .max(36_500)
         .optional()
-        .describe('Number of days to keep ledger rows; day roll-ups are kept forever. Default: forever.'),
+        .describe('Number of days to keep ledger rows; daily roll-ups are kept forever. Default: forever.'),
     })
     .prefault({})
     .describe('The request ledger.'),
@@ -258,7 +250,9 @@ const configFields = z.strictObject({
         .min(1)
         .max(100_000)
         .default(256)
-        .describe('Maximum number of requests waiting for a slot of one model; more get 503 `queue_full`.'),
+        .describe(
+          'Maximum number of requests waiting for a slot of one model. Further requests get 503 `queue_full`.',
+        ),
       maxWaitMs: milliseconds(60_000, 1).describe(
         'How long a request may wait for a slot, or to be sent to a server that does not report slots, in milliseconds; after that, 503 `queue_full`.',
       ),
@@ -316,9 +310,9 @@ const configFields = z.strictObject({
         .max(1)
         .default(0.05)
         .describe(
-          "Maximum share of a minute's tokens that one request reserves before its tokens are counted.",
+          'Maximum share of a tokens-per-minute limit that one request reserves before its tokens are counted.',
         ),
-      whenStoreIsAway: z
+      whenStoreUnavailable: z
         .enum(['local', 'refuse'])
         .default('local')
         .describe(
@@ -330,7 +324,7 @@ const configFields = z.strictObject({
       path: ['bodyBytesInMemory'],
     })
     .prefault({})
-    .describe('Limits of requests and connections, and how plan limits are applied.'),
+    .describe('Limits on requests and connections, and settings for applying plan limits.'),
   stream: z
     .strictObject({
       holdMs: milliseconds(10_000, 1).describe(
@@ -348,7 +342,7 @@ const configFields = z.strictObject({
   engine: z
     .strictObject({
       stallMs: milliseconds(30_000, 1000).describe(
-        'Minimum time without progress after which a busy embedded engine is killed and restarted, in milliseconds.',
+        'Time without progress after which a busy embedded engine is killed and restarted, in milliseconds. Engines with slow steps get up to 20 times their median step time.',
       ),
       loadStallMs: milliseconds(300_000, 1000).describe(
         'How long an embedded engine may load a model without progress before it is killed and restarted, in milliseconds.',

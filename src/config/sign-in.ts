@@ -1,13 +1,7 @@
 import { z } from 'zod';
+import { httpUrl, uniqueIds, variableName } from './values.ts';
 
 /** Settings of the console, sign-in and email. */
-
-/** The name of an environment variable with a secret. The file itself contains no secrets. */
-export const variableName = z
-  .string()
-  .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'expected the name of an environment variable');
-
-const httpUrl = z.url({ protocol: /^https?$/, error: 'expected an http:// or https:// URL' });
 
 export const consoleSchema = z
   .strictObject({
@@ -38,7 +32,7 @@ export const smtpSchema = z
       .describe('Sender address of emails.'),
   })
   .refine(({ user, passwordEnv }) => (user === undefined) === (passwordEnv === undefined), {
-    error: 'expected together with `user`, and not without it',
+    error: 'expected both `user` and `passwordEnv`, or neither',
     path: ['passwordEnv'],
   })
   .optional()
@@ -47,7 +41,7 @@ export const smtpSchema = z
   );
 
 /** Providers that need no `issuer`. */
-const KNOWN = ['google', 'github'];
+const BUILT_IN = ['google', 'github'];
 
 const provider = z
   .strictObject({
@@ -66,8 +60,8 @@ const provider = z
     clientId: z.string().min(1).describe('Client ID of this service at the provider.'),
     clientSecretEnv: variableName.describe('Name of the environment variable with the client secret.'),
   })
-  .refine(({ id, issuer }) => KNOWN.includes(id) === (issuer === undefined), {
-    error: 'expected the issuer URL of the provider, for any provider except `google` and `github`',
+  .refine(({ id, issuer }) => BUILT_IN.includes(id) === (issuer === undefined), {
+    error: 'expected an issuer URL for an OpenID Connect provider, and none for `google` and `github`',
     path: ['issuer'],
   })
   .refine(({ id }) => id !== 'credential', {
@@ -80,15 +74,9 @@ export const signInSchema = z
     providers: z
       .array(provider)
       .default([])
-      .superRefine((list, context) => {
-        const ids = list.map(({ id }) => id);
-        for (const [index, id] of ids.entries()) {
-          if (ids.indexOf(id) === index) continue;
-          context.addIssue({ code: 'custom', message: 'expected a unique ID', path: [index, 'id'] });
-        }
-      })
+      .superRefine(uniqueIds('expected a unique ID'))
       .describe('Providers that users can sign in with, in addition to a password.'),
-    letInUnknown: z
+    allowUnknownUsers: z
       .boolean()
       .default(false)
       .describe(

@@ -62,11 +62,11 @@ export function parseYaml(bytes: Uint8Array, configPath: string): YamlFile {
   };
 }
 
-/** Replacements for messages of the library that address programmers. */
+/** Replacements for library messages that are written for programmers. */
 const MESSAGES: ReadonlyMap<string, string> = new Map([
   ['DUPLICATE_KEY', 'duplicate key'],
   ['MULTIPLE_DOCS', 'the file must contain only one YAML document; a second one starts here'],
-  ['NON_STRING_KEY', 'keys must be text'],
+  ['NON_STRING_KEY', 'keys must be strings'],
 ]);
 
 function syntaxIssue(message: string, at: Position | null): ConfigIssue {

@@ -58,8 +58,8 @@ export function invalidKey(authorization: string | undefined): ServiceError {
 }
 
 /** Returns the error for new requests while the service stops, and undefined otherwise. */
-export function stoppingError({ activity }: HttpContext): ServiceError | undefined {
-  if (!activity.draining) return undefined;
+export function stoppingError({ generations }: HttpContext): ServiceError | undefined {
+  if (!generations.draining) return undefined;
   return new ServiceError('shutting_down', 'The service is stopping. Try again later.', {
     retryAfterMs: 1000,
   });

@@ -6,7 +6,7 @@ import type { Log } from '../log.ts';
 import type { Inference } from '../inference/complete.ts';
 import type { Router } from '../routing/router.ts';
 import type { WriteQueue } from '../event-stream.ts';
-import type { Activity } from './activity.ts';
+import type { RunningGenerations } from './running-generations.ts';
 import type { LoadHistory } from './load-history.ts';
 import type { Principal } from './principal.ts';
 
@@ -33,7 +33,7 @@ export interface HttpContext {
   keys: KeyStore;
   accounts: AccountStore;
   identity: Identity;
-  activity: Activity;
+  generations: RunningGenerations;
   load: LoadHistory;
   installation: Installation;
   limits: ConfigFile['limits'];

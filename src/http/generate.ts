@@ -39,7 +39,7 @@ export async function generate(
   const stop = new AbortController();
   const path = kind === 'chat' ? '/v1/chat/completions' : '/v1/completions';
   const summary: RequestSummary = { path, status: 200, code: null, stream: false, model: null };
-  context.activity.begin(stop, caller);
+  context.generations.begin(stop, caller);
   const body = request.bodyMemory?.retain();
   let ended = false;
   reply.raw.once('close', () => {
@@ -47,7 +47,7 @@ export async function generate(
       if (ended) context.inference.accounting.ledger.undelivered(request.id);
       else if (!stop.signal.aborted) stop.abort(clientDisconnected(request));
     }
-    if (ended) context.activity.end(stop);
+    if (ended) context.generations.end(stop);
   });
   try {
     const { model, parsed } = parse(context, kind, request, caller);
@@ -74,7 +74,7 @@ export async function generate(
     // The request counts as running until its last byte is sent, so that a stopping service waits for it.
     ended = true;
     body?.release();
-    if (reply.raw.closed) context.activity.end(stop);
+    if (reply.raw.closed) context.generations.end(stop);
     logRequest(context.log, request, summary, record);
     context.load.record({
       failed: summary.code !== null && summary.code !== 'hung_up',

@@ -6,7 +6,7 @@ import type { HttpContext } from './context.ts';
 
 /** `GET /healthz`: the process runs. `GET /readyz`: it can generate. */
 export function registerHealth(app: FastifyInstance, context: HttpContext): void {
-  const { router, keys, activity, inference } = context;
+  const { router, keys, generations, inference } = context;
   const { ledger } = inference.accounting;
   app.get('/healthz', (request, reply) => {
     sendJson(takeOver(request, reply), 200, '{"status":"ok"}');
@@ -16,14 +16,14 @@ export function registerHealth(app: FastifyInstance, context: HttpContext): void
     const caller = authorization === undefined ? null : await callerOf(keys, authorization, request.ip);
     const models = router.overview();
     const status = statusOf({
-      draining: activity.draining,
+      draining: generations.draining,
       storage: ledger.health.writable && keys.fresh,
       models: isReady(models),
     });
     const ready = status === 'ready';
     const body =
       caller?.kind === 'admin'
-        ? { status, running: activity.running, models, ledger: ledger.health }
+        ? { status, running: generations.running, models, ledger: ledger.health }
         : { status, ...(ready ? {} : { progress: progress(models) }) };
     sendJson(takeOver(request, reply), ready ? 200 : 503, JSON.stringify(body), ready ? [] : RETRY_SOON);
   });

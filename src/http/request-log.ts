@@ -6,9 +6,9 @@ import type { Log } from '../log.ts';
 export interface RequestSummary {
   /** Path of the endpoint. */
   path: string;
-  /** HTTP status; of a stream, the one that its error would have had before the 200 was sent. */
+  /** HTTP status. For a stream that failed after its 200 was sent, the status that its error would otherwise have had. */
   status: number;
-  /** Error code, or `hung_up`; null: completed. */
+  /** Error code, or `CLIENT_DISCONNECTED`; null: completed. */
   code: string | null;
   stream: boolean;
   model: string | null;
@@ -16,7 +16,7 @@ export interface RequestSummary {
   cause?: string;
 }
 
-/** Client request IDs that are logged and recorded. */
+/** Valid values of `X-Client-Request-Id`; others are ignored. */
 const CLIENT_REQUEST_ID = /^[\x20-\x7e]{1,512}$/;
 
 /** Logs one line for one generation, without its prompt and completion. */

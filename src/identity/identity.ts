@@ -119,7 +119,7 @@ export class Identity implements AsyncDisposable {
         database,
         providers: this.settings.providers,
         secretOf: (variable) => this.#secretOf(variable),
-        letInUnknown: this.settings.letInUnknown,
+        allowUnknownUsers: this.settings.allowUnknownUsers,
       }),
       sendResetToken: ({ email, name }, token) =>
         this.mailer?.send(resetEmail({ email, name }, `${this.publicUrl()}/reset-password#${token}`)),

@@ -16,14 +16,14 @@ export interface ProviderOptions {
   providers: readonly ProviderConfig[];
   secretOf: (variable: string) => Secret;
   /** Whether users without an invitation can sign in, and get an account. */
-  letInUnknown: boolean;
+  allowUnknownUsers: boolean;
 }
 
 /**
- * Returns the options for sign-in with Google, GitHub and OpenID Connect providers. The provider must have verified
- * the email address, which identifies users and invitations.
+ * Returns the options for sign-in with Google, GitHub and OpenID Connect providers. New users need an email address that
+ * the provider has verified, because it is matched with existing users and invitations.
  */
-export function providerAuth({ database, providers, secretOf, letInUnknown }: ProviderOptions) {
+export function providerAuth({ database, providers, secretOf, allowUnknownUsers }: ProviderOptions) {
   const builtIn = providers.filter(({ issuer }) => issuer === undefined);
   const generic = providers.flatMap(({ issuer, ...rest }) =>
     issuer === undefined ? [] : [{ ...rest, issuer }],
@@ -49,11 +49,14 @@ export function providerAuth({ database, providers, secretOf, letInUnknown }: Pr
         })),
       ),
     ],
-    /** Returns an error for the sign-in page. Returning users are identified by the provider's user ID. */
+    /**
+     * Returns an error code for the sign-in page, or undefined if the user may sign in. Returning users are identified
+     * by the provider's user ID.
+     */
     async validate({ user, source }) {
       if (source.action === 'sign-in') return undefined;
       if (user.emailVerified !== true || !user.email) return { error: 'email_not_verified' };
-      if (source.action === 'link-account' || letInUnknown) return undefined;
+      if (source.action === 'link-account' || allowUnknownUsers) return undefined;
       const invitation = await database.kysely
         .selectFrom('invitations')
         .select('id')
@@ -89,7 +92,8 @@ export function providerAuth({ database, providers, secretOf, letInUnknown }: Pr
 
 /**
  * Returns better-auth's plugin without discovery at startup, which would delay every sign-in until all providers have
- * responded. Marks all providers as pending instead: the plugin then discovers each at its first sign-in, within 10 s.
+ * responded. Marks all providers as pending instead: the plugin then discovers each provider at its first sign-in, with
+ * a timeout of 10 s.
  */
 function lazyGenericOAuth(config: GenericOAuthConfig[]) {
   const pending = new Map(config.map((provider) => [provider.providerId, provider]));

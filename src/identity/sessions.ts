@@ -89,7 +89,7 @@ export interface SessionRecord {
   id: string;
   createdAt: number;
   lastActiveAt: number;
-  /** If it is not used until then. */
+  /** When it ends: after `IDLE_MS` without use, but at most `SESSION_MS` after sign-in. */
   expiresAt: number;
   ip: string | null;
   userAgent: string | null;
@@ -133,7 +133,7 @@ export async function endSessions(
   return numDeletedRows > 0n;
 }
 
-/** Ends the session of a cookie, also a pending one. */
+/** Ends the session of a cookie, even if it is pending. */
 export async function endPresentedSession(
   database: Database,
   headers: IncomingHttpHeaders,

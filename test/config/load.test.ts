@@ -96,6 +96,11 @@ test('paths of model files are relative to the configuration file; other sources
   }
 });
 
+test('publicUrl has no trailing slash, because paths are appended to it', async () => {
+  const { file } = await load('publicUrl: https://llm.example.org/\n');
+  assert.equal(file.publicUrl, 'https://llm.example.org');
+});
+
 test('all issues are reported together, with positions and accepted values', async () => {
   const content = [
     'publicurl: x', // 1
@@ -123,7 +128,7 @@ test('all issues are reported together, with positions and accepted values', asy
     '10:7 queue: expected a mapping, got null (remove the field, or give it a value)',
     '11:11 logLevel: expected one of "fatal", "error", "warn", "info", "debug", "silent", got "loud"',
     '12:19 limits.choices: expected a whole number from 1 to 128, got "3"',
-    '12:24 limits.foo: unknown field; known fields: bodyBytes, bodyBytesInMemory, headerBytes, drainBytes, bodyMs, idleConnectionMs, choices, connections, reservedShare, whenStoreIsAway',
+    '12:24 limits.foo: unknown field; known fields: bodyBytes, bodyBytesInMemory, headerBytes, drainBytes, bodyMs, idleConnectionMs, choices, connections, reservedShare, whenStoreUnavailable',
     '13:18 trustedProxies[0]: expected an IP address or a CIDR block, such as "10.0.0.0/8", got "10.0.0.0/33"',
   ]);
 });
@@ -184,7 +189,7 @@ test('YAML syntax errors are reported with their line, without other issues', as
     ['logLevel: !level info\n', '1:11 : Unresolved tag: !level'],
     ['drainMs: 1\n---\ndrainMs: 2\n', '2:1 : the file must contain only one YAML document'],
     ['\tdrainMs: 1\n', '1:1 : Tabs are not allowed'],
-    ['? [a]\n: 1\n', '1:3 : keys must be text'],
+    ['? [a]\n: 1\n', '1:3 : keys must be strings'],
   ];
   for (const [content, expected] of cases) {
     const [first = ''] = await issueTexts(content);

@@ -172,7 +172,7 @@ describe('operator pages', WITH_BROWSER, () => {
     const asked = page.getByRole('alertdialog', { name: `Restart the engine of ${MODEL}?` });
     await asked.getByRole('button', { name: 'Restart engine' }).click();
     await page.getByText(`Engine of ${MODEL} is restarting`).waitFor();
-    await until(() => stage.service.service.models[0]?.report().restarts === 1);
+    await until(() => stage.service.service.embeddedReplicas[0]?.report().restarts === 1);
     await ready(stage.service.service);
     await page.goto('/operator/audit?action=engine.restart');
     await page

@@ -16,7 +16,7 @@ const MODELS = [
 const yaml = `models:\n${MODELS.map((id) => `  - id: ${id}\n    engine: {file: 'scripted:'}\n`).join('')}engine:\n  stallMs: 3000\n`;
 const service = await startService(yaml);
 after(() => service[Symbol.asyncDispose]());
-await until(() => service.service.models.every((model) => model.state().state === 'ready'));
+await until(() => service.service.embeddedReplicas.every((model) => model.state().state === 'ready'));
 
 const key = { Authorization: `Bearer ${service.key}` };
 
@@ -48,8 +48,8 @@ async function assertRestarts(model: string, crashedPid: number | null): Promise
   assert.match((await wire.response()).body, /"content":"back again"/);
 }
 
-function replicaOf(model: string): (typeof service.service.models)[number] {
-  const replica = service.service.models[MODELS.indexOf(model)];
+function replicaOf(model: string): (typeof service.service.embeddedReplicas)[number] {
+  const replica = service.service.embeddedReplicas[MODELS.indexOf(model)];
   assert.ok(replica);
   return replica;
 }

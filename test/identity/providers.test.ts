@@ -194,12 +194,12 @@ for (const kind of testDatabases()) {
   });
 }
 
-test('letInUnknown gives each new user an account', async () => {
+test('allowUnknownUsers gives each new user an account', async () => {
   const [sqlite] = testDatabases();
   assert.ok(sqlite);
   await using company = await startOidcProvider();
   await using fixture = await startIdentityFixture(sqlite, {
-    yaml: company.yaml('  letInUnknown: true\n'),
+    yaml: company.yaml('  allowUnknownUsers: true\n'),
     env: company.env,
   });
   company.serve(`${fixture.test.url}/api/auth/callback/company`);

@@ -145,7 +145,7 @@ for (const kind of testDatabases()) {
 
     test('passwords are hashed with scrypt by default', async () => {
       await using database = await kind.open();
-      const config = { signIn: { providers: [], letInUnknown: false }, smtp: undefined };
+      const config = { signIn: { providers: [], allowUnknownUsers: false }, smtp: undefined };
       const secrets = new Map<string, never>();
       await using identity = new Identity({ database, config, secrets, publicUrl: () => '', log: SILENT });
       assert.equal(identity.passwords, SCRYPT);

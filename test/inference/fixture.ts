@@ -1,7 +1,7 @@
 import type { AuthenticatedKey } from '../../src/accounts/keys.ts';
 import { openUsageHistory } from '../../src/accounts/ledger/history.ts';
 import { openLedger } from '../../src/accounts/ledger/open-ledger.ts';
-import { openMemoryLimits } from '../../src/accounts/limits/memory.ts';
+import { MemoryLimits } from '../../src/accounts/limits/memory.ts';
 import { Plans } from '../../src/accounts/plans.ts';
 import { configSchema } from '../../src/config/schema.ts';
 import type { PlanLimits } from '../../src/config/plan.ts';
@@ -43,7 +43,7 @@ export async function openAccounting(
   const database = owned.use(await openDatabase({ home, url: null }));
   const { ledger: settings } = configSchema.parse({});
   const limitStore = owned.use(
-    openMemoryLimits({
+    new MemoryLimits({
       history: openUsageHistory(database),
       reservedShare: 0.05,
       clock: new ManualClock(),

@@ -32,7 +32,7 @@ export interface RequestPage {
   next: string | null;
 }
 
-/** Rows that one query scans: about ten milliseconds, during which other queries may wait. */
+/** Maximum rows that one query scans. Takes about ten milliseconds, during which other queries may wait. */
 const WINDOW_ROWS = 4000;
 
 /** Milliseconds after which a search returns what it has found. */
@@ -70,7 +70,7 @@ export async function readRequests(
   }
 }
 
-/** Returns the ID of the last row to scan before the cursor; null: all remaining rows. */
+/** Returns the ID of the oldest row that the next query may scan; null: it may scan all remaining rows. */
 async function windowEnd(
   database: Database,
   filter: RequestFilter,
@@ -90,7 +90,7 @@ async function windowEnd(
   return row?.id ?? null;
 }
 
-/** Rows per query of an export. Reading them blocks the event loop for some milliseconds. */
+/** Rows per query of an export. Reading them blocks the event loop for a few milliseconds. */
 const EXPORT_ROWS = 500;
 
 /** Yields all matching rows, oldest first, reading page by page. Rejects with a `DatabaseError`. */
@@ -155,7 +155,7 @@ function filterByIndex<O>(query: SelectQueryBuilder<Schema, 'ledger', O>, filter
     .$if(fromMs != null, (inner) => inner.where('id', '>=', firstIdAt(Number(fromMs))))
     .$if(toMs != null, (inner) => inner.where('id', '<', firstIdAt(Number(toMs))))
     .$if(failed, (inner) =>
-      // Must equal the condition of the index `ledger_failed`.
+      // Must match the condition of the index `ledger_failed`.
       inner.where(sql<boolean>`(error_code is not null or state = 'interrupted')`),
     );
 }

@@ -20,7 +20,7 @@ export type WriterCall =
   | ['prune', beforeId: string, deadBeforeMs: number]
   | ['close'];
 
-/** Its result. */
+/** The result of a `WriterCall`. */
 export type WriterResult = { value: unknown } | { fault: DatabaseFault; message: string; refused: boolean };
 
 interface PendingCall {
@@ -28,10 +28,10 @@ interface PendingCall {
   reject: (error: Error) => void;
 }
 
-/** `.ts` in a clone, `.js` in a package. */
+/** Has the extension of this file: `.ts` in a clone, `.js` in the npm package. */
 const WRITER_FILE = new URL(`./sqlite-writer${extname(import.meta.filename)}`, import.meta.url);
 
-/** The ledger on SQLite. Runs every call in a thread, and restarts the thread if it dies. */
+/** The ledger on SQLite. Runs every call in a worker thread, which is restarted if it dies. */
 export class SqliteStore implements LedgerStore {
   readonly #data: SqliteThreadData;
   readonly #threadFile: URL;

@@ -29,7 +29,7 @@ function result(call: WriterCall): WriterResult {
       tables?.close();
       return { value: null };
     }
-    // Before opening, which would create a file that was deleted.
+    // Checked before opening, because opening would recreate a deleted file.
     assertInPlace(files);
     tables ??= new SqliteTables(path);
     return { value: run(tables, call) };

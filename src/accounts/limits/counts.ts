@@ -1,7 +1,7 @@
 import { minuteTokens, UNITS, type TokenBucket, type ScopeLimits } from './scope-limits.ts';
 
 /**
- * Usage of one scope. For calendar periods, `settled` is what ended requests have used and `reserved` is the
+ * Usage of one scope. For calendar periods, `settled` is what finished requests have used and `reserved` is the
  * maximum that running requests may use; the limit applies to their sum.
  */
 export interface ScopeCounts {
@@ -26,8 +26,8 @@ export interface RequestAmounts {
   /** Largest share of a bucket's tokens that one request reserves. */
   readonly reservedShare: number;
   /**
-   * How many times each request counts: once, or once per instance while the instances cannot share counters, so
-   * that each uses at most its share.
+   * Factor by which a request counts: 1, or the number of instances while they cannot share counters, so that each
+   * instance uses at most its share of the limit.
    */
   readonly weight: number;
 }

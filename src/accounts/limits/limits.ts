@@ -59,7 +59,7 @@ export interface Limits extends AsyncDisposable {
   /**
    * Returns a promise if the counters are in Valkey or must first be read from the ledger. Rejects with a
    * `ServiceError` `storage_unavailable` if the ledger cannot be read, or the store is unreachable and
-   * `limits.whenStoreIsAway` is `refuse`.
+   * `limits.whenStoreUnavailable` is `refuse`.
    */
   admit(demand: Demand): Decision | Promise<Decision>;
   /** Replaces the reservation with what was used and ends the request. Call once. Never throws. */

@@ -34,12 +34,10 @@ export interface LimitsClock {
   elapsed(): number;
 }
 
-/** Limits counted in memory, for a single instance. Synchronous, except for the first request of an account. */
-export function openMemoryLimits(options: MemoryLimitsOptions): Limits {
-  return new MemoryLimits(options);
-}
-
-/** Reads accounts from the ledger on first use, and removes idle accounts with full buckets from memory. */
+/**
+ * Limits counted in memory, for a single instance. Synchronous, except for the first request of an account, which
+ * reads its usage from the ledger. Removes idle accounts with full buckets from memory.
+ */
 export class MemoryLimits implements Limits {
   readonly store = 'memory';
   readonly reachable = true;
@@ -99,7 +97,7 @@ export class MemoryLimits implements Limits {
 
   invalidate(): void {
     const now = this.#currentMoment();
-    for (const { scopes } of this.#accounts.values()) for (const scope of scopes.values()) scope.forget(now);
+    for (const { scopes } of this.#accounts.values()) for (const scope of scopes.values()) scope.unload(now);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {}
@@ -115,8 +113,8 @@ export class MemoryLimits implements Limits {
   }
 
   /**
-   * Removes all counters except running requests, and counts each request once per instance, so that together the
-   * instances stay within the limits.
+   * Removes all counters except running requests. From then on, each request counts `instances` times, so that the
+   * instances together stay within the limits.
    */
   restart(instances: number): void {
     this.#weight = instances;
@@ -202,11 +200,11 @@ export class MemoryLimits implements Limits {
       account.scopes.set(id, new ScopeCounters(limits, demand.keyId, now, account.active));
       this.#scopes++;
     }
-    const unknown = [...account.scopes.values()].filter(({ loaded }) => !loaded);
-    for (const state of unknown) state.forget(now);
+    const unloaded = [...account.scopes.values()].filter(({ loaded }) => !loaded);
+    for (const state of unloaded) state.unload(now);
     const recentMs = Math.max(...scopes.map(({ refillMs }) => refillMs));
     const entries = await readHistory(this.#history, demand.accountId, this.#clock.now(), recentMs);
-    for (const state of unknown) state.learn(sumHistory(entries, state.keyId, state.model), now);
+    for (const state of unloaded) state.load(sumHistory(entries, state.keyId, state.model), now);
   }
 
   /**

@@ -29,9 +29,10 @@ export class ScopeCounters implements ScopeCounts {
   readonly model: string | null;
   #limits: ScopeLimits;
   #at: Moment;
-  #bucketsUnread = true;
+  /** Whether recent usage was taken from the buckets. */
+  #bucketsLoaded = false;
 
-  /** Counts the `live` reservations that it covers. */
+  /** Starts with the `live` reservations that this scope covers. */
   constructor(limits: ScopeLimits, keyId: string, now: Moment, live: Iterable<ActiveReservation>) {
     this.keyId = limits.scope === 'key' ? keyId : null;
     this.model = limits.model;
@@ -40,7 +41,7 @@ export class ScopeCounters implements ScopeCounts {
     for (const active of live) if (this.#covers(active)) this.#reserve(active);
   }
 
-  /** The UTC day that is counted. */
+  /** The UTC day being counted. */
   get day(): number {
     return this.#at.day;
   }
@@ -48,8 +49,8 @@ export class ScopeCounters implements ScopeCounts {
   /** Updates the counters to this moment and the current limits. */
   advance(limits: ScopeLimits, now: Moment): void {
     const passedMs = now.elapsedMs - this.#at.elapsedMs;
-    this.requestsSpent = refilled(limits.requests, this.requestsSpent, passedMs);
-    this.tokensSpent = refilled(limits.tokens, this.tokensSpent, passedMs);
+    this.requestsSpent = spentAfterRefill(limits.requests, this.requestsSpent, passedMs);
+    this.tokensSpent = spentAfterRefill(limits.tokens, this.tokensSpent, passedMs);
     if (now.day !== this.#at.day) this.daySettled = this.dayReserved = 0;
     if (now.month !== this.#at.month) {
       this.monthSettled = this.monthReserved = this.nanoSettled = this.nanoReserved = 0;
@@ -98,23 +99,23 @@ export class ScopeCounters implements ScopeCounts {
     }
   }
 
-  /** Resets the settled usage until `learn`. Usage that is settled meanwhile is added to it. */
-  forget(now: Moment): void {
+  /** Clears the settled usage until `load` restores it from the ledger. Usage that is settled in between is kept. */
+  unload(now: Moment): void {
     this.advance(this.#limits, now);
     this.loaded = false;
     this.daySettled = this.monthSettled = this.nanoSettled = 0;
   }
 
   /** Adds the usage read from the ledger for the day and month of `asOf`. */
-  learn(history: ScopeHistory, asOf: Moment): void {
+  load(history: ScopeHistory, asOf: Moment): void {
     this.loaded = true;
     if (asOf.day === this.#at.day) this.daySettled += history.dayTokens;
     if (asOf.month === this.#at.month) {
       this.monthSettled += history.monthTokens;
       this.nanoSettled += history.monthNano;
     }
-    if (!this.#bucketsUnread) return;
-    this.#bucketsUnread = false;
+    if (this.#bucketsLoaded) return;
+    this.#bucketsLoaded = true;
     const { requests, tokens } = this.#limits;
     if (requests) this.requestsSpent += Math.min(history.recentRequests, requests.capacity) * UNITS;
     if (tokens) this.tokensSpent += Math.min(history.recentTokens, tokens.capacity) * UNITS;
@@ -144,6 +145,6 @@ export class ScopeCounters implements ScopeCounts {
   }
 }
 
-function refilled(bucket: TokenBucket | null, spent: number, passedMs: number): number {
+function spentAfterRefill(bucket: TokenBucket | null, spent: number, passedMs: number): number {
   return bucket === null ? 0 : Math.max(0, spent - passedMs * bucket.perMinute);
 }

@@ -38,7 +38,7 @@ export interface ValkeyLimitsOptions {
   url: Secret;
   history: UsageHistory;
   log: Log;
-  whenStoreIsAway: 'local' | 'refuse';
+  whenStoreUnavailable: 'local' | 'refuse';
   /** Largest share of a bucket's tokens that one request reserves, above 0 and at most 1. */
   reservedShare: number;
   /** Unique ID of this instance: letters, digits and "-". */
@@ -187,7 +187,7 @@ class ValkeyLimits implements Limits {
   }
 
   #admitLocally(demand: Demand): Decision | Promise<Decision> {
-    if (this.#options.whenStoreIsAway === 'refuse') {
+    if (this.#options.whenStoreUnavailable === 'refuse') {
       const message = 'Limits cannot be checked now. Try again later.';
       return Promise.reject(new ServiceError('storage_unavailable', message, { retryAfterMs: 1000 }));
     }

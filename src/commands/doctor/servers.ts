@@ -62,7 +62,8 @@ async function checkValkey(url: Secret): Promise<Finding> {
       subject,
       status: 'note',
       found: `Valkey or Redis on ${address} does not respond (${error instanceof Error ? error.message : String(error)}).`,
-      advice: 'Check SLUICE_VALKEY_URL and the server. Until it responds, `limits.whenStoreIsAway` applies.',
+      advice:
+        'Check SLUICE_VALKEY_URL and the server. Until it responds, `limits.whenStoreUnavailable` applies.',
     };
   } finally {
     client.destroy();

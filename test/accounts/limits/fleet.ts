@@ -12,7 +12,7 @@ import type {
   Reservation,
   UsageHistory,
 } from '../../../src/accounts/limits/limits.ts';
-import { openMemoryLimits } from '../../../src/accounts/limits/memory.ts';
+import { MemoryLimits } from '../../../src/accounts/limits/memory.ts';
 import type { ValkeyTiming } from '../../../src/accounts/limits/valkey-connection.ts';
 import { limitScripts } from '../../../src/accounts/limits/valkey-scripts.ts';
 import { openValkeyLimits, type ValkeyLimitsOptions } from '../../../src/accounts/limits/valkey.ts';
@@ -173,7 +173,7 @@ export function openInstance(
     url: new Secret(url),
     history,
     log: SILENT,
-    whenStoreIsAway: 'local',
+    whenStoreUnavailable: 'local',
     reservedShare: 0.25,
     instanceId: randomUUID(),
     timing: TIMING,
@@ -188,7 +188,7 @@ export const MEMORY: Kind = {
     const now = Date.now();
     const ledger = new FakeLedger(() => now);
     const clock = { now: () => now, elapsed: () => 0 };
-    return new Fleet(ledger, [openMemoryLimits({ history: ledger, reservedShare, clock })]);
+    return new Fleet(ledger, [new MemoryLimits({ history: ledger, reservedShare, clock })]);
   },
 };
 

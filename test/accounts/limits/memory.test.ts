@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import * as fc from 'fast-check';
 import type { PlanLimits } from '../../../src/config/plan.ts';
-import { MemoryLimits, openMemoryLimits } from '../../../src/accounts/limits/memory.ts';
+import { MemoryLimits } from '../../../src/accounts/limits/memory.ts';
 import { demand, FakeLedger, Fleet, headersOf, type Request } from './fleet.ts';
 
 const DAY_MS = 86_400_000;
@@ -16,7 +16,7 @@ class Clock {
     this.ms = startMs;
     const ledger = new FakeLedger(() => this.ms);
     const clock = { now: () => this.ms, elapsed: () => this.ms - startMs + 0.7 };
-    this.fleet = new Fleet(ledger, [openMemoryLimits({ history: ledger, reservedShare, clock })]);
+    this.fleet = new Fleet(ledger, [new MemoryLimits({ history: ledger, reservedShare, clock })]);
   }
 }
 
@@ -206,7 +206,7 @@ describe('limits after a restart', () => {
     const limits = { requestsPerMinute: 3, tokensPerMinute: 300, tokensPerDay: 1000 };
     const ask = demand(limits, { worstTokens: 100 });
     for (const tokens of [100, 100]) await (await clock.fleet.run(ask)).end(tokens);
-    const again = openMemoryLimits({
+    const again = new MemoryLimits({
       history: clock.fleet.ledger,
       reservedShare: 1,
       clock: { now: () => clock.ms, elapsed: () => 0 },
@@ -292,7 +292,7 @@ describe('limits after a restart', () => {
               return entries;
             },
           };
-          const limits = openMemoryLimits({ history, reservedShare: 1 });
+          const limits = new MemoryLimits({ history, reservedShare: 1 });
           const fleet = new Fleet(ledger, [limits]);
           const ask = demand({ tokensPerDay: 1000 }, { worstTokens: 30 });
           const running = await scheduler.waitFor(Promise.all(uses.map(() => fleet.run(ask))));

@@ -15,10 +15,12 @@ import { valkeyUrl, withoutValkey } from '../../servers.ts';
 import { demand, FakeLedger, Fleet, openInstance, TIMING, type Request } from './fleet.ts';
 
 /** Several instances on one Valkey, and a separate connection. */
-async function open(instances: number, whenStoreIsAway: 'local' | 'refuse' = 'local', url?: string) {
+async function open(instances: number, whenStoreUnavailable: 'local' | 'refuse' = 'local', url?: string) {
   const address = url ?? (await valkeyUrl());
   const ledger = new FakeLedger();
-  const opening = Array.from({ length: instances }, () => openInstance(address, ledger, { whenStoreIsAway }));
+  const opening = Array.from({ length: instances }, () =>
+    openInstance(address, ledger, { whenStoreUnavailable }),
+  );
   const fleet = new Fleet(ledger, await Promise.all(opening));
   const client = createClient({ url: address });
   client.on('error', () => {});

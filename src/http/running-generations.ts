@@ -1,7 +1,7 @@
 import type { AuthenticatedKey } from '../accounts/keys.ts';
 
 /** The running generations of this instance, which are ended when the service stops or their key is revoked. */
-export class Activity {
+export class RunningGenerations {
   readonly #running = new Map<AbortController, AuthenticatedKey | null>();
   #draining = false;
   #onIdle: (() => void) | null = null;
