@@ -161,9 +161,11 @@ test('the audit log is empty in a new data directory, and --limit limits its ent
   const none = await run(['audit', 'list'], env);
   assert.deepEqual([none.code, none.stdout, none.stderr], [0, '', 'No changes yet.\n']);
   assert.equal((await run(['audit', 'list', '--json'], env)).stdout, '[]\n');
+  const other = await run(['audit', 'list', '--account', 'acct_none'], env);
+  assert.equal(other.stderr, 'No matching changes.\n');
   for (const name of ['a', 'b', 'c']) await run(['accounts', 'create', '--name', name], env);
   const { stdout } = await run(['audit', 'list', '--limit', '2'], env);
-  assert.match(stdout, /^AT +ACTOR +FROM +ACTION +SUBJECT +DETAIL\n.*\{"name":"c","plan":null\}\n.*"b".*\n$/);
+  assert.match(stdout, /^AT +ACTOR +IP +ACTION +SUBJECT +DETAIL\n.*\{"name":"c","plan":null\}\n.*"b".*\n$/);
   for (const limit of ['0', '1001', 'x']) {
     assert.equal((await run(['audit', 'list', '--limit', limit], env)).code, 2);
   }
