@@ -5,13 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import type { KeyClock } from '../src/accounts/keys.ts';
-import { prepareHome } from '../src/config/home.ts';
-import { loadConfig, loadSecrets } from '../src/config/load.ts';
 import type { EngineHealth } from '../src/engine/engine.ts';
 import type { PasswordHasher } from '../src/identity/password.ts';
-import { openLog } from '../src/log.ts';
 import { isReady } from '../src/routing/readiness.ts';
-import { Service } from '../src/service.ts';
+import type { Service } from '../src/service.ts';
 
 /** The scripted model. */
 export const MODEL = 'test/scripted';
@@ -83,6 +80,13 @@ export async function openService(
   clock?: KeyClock,
   passwords: PasswordHasher = CHEAP_PASSWORDS,
 ): Promise<OpenedService> {
+  // Loaded on first use, because many test files only start processes.
+  const [{ Service }, { loadConfig, loadSecrets }, { prepareHome }, { openLog }] = await Promise.all([
+    import('../src/service.ts'),
+    import('../src/config/load.ts'),
+    import('../src/config/home.ts'),
+    import('../src/log.ts'),
+  ]);
   await using owned = new AsyncDisposableStack();
   const { path: home } = owned.use(await temporaryFolder());
   const file = join(home, 'sluice.yaml');

@@ -1,6 +1,4 @@
 import assert from 'node:assert/strict';
-import { createKey } from '../src/accounts/key-table.ts';
-import { openDatabase } from '../src/database/database.ts';
 import { Secret } from '../src/secret.ts';
 import type { ServiceProcess, TestService } from './harness.ts';
 
@@ -29,6 +27,11 @@ export class Management {
 
   static async ofProcess({ url, env }: ServiceProcess): Promise<Management> {
     const { SLUICE_DATABASE_URL: at, SLUICE_HOME: home = '' } = env;
+    // Loaded on first use, because other test files do not need it.
+    const [{ createKey }, { openDatabase }] = await Promise.all([
+      import('../src/accounts/key-table.ts'),
+      import('../src/database/database.ts'),
+    ]);
     await using database = await openDatabase({ home, url: at === undefined ? null : new Secret(at) });
     const { key } = await createKey(database, { name: 'admin', kind: 'admin' });
     return new Management(url, key.reveal());

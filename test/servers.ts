@@ -7,9 +7,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { createClient } from '@redis/client';
-import { Client } from 'pg';
-import { openDatabase, type Database } from '../src/database/database.ts';
+import type { Database } from '../src/database/database.ts';
 import { Secret } from '../src/secret.ts';
 import { hasPostgres, hasValkey, startPostgres, startValkey, type TestServer } from './server-process.ts';
 
@@ -57,6 +55,8 @@ export function testDatabases(): TestDatabases[] {
 async function open(place: Promise<TestPlace>): Promise<TestDatabase> {
   await using owned = new AsyncDisposableStack();
   const { home, url, env } = owned.use(await place);
+  // Clients are loaded on first use, because few test files need all of them.
+  const { openDatabase } = await import('../src/database/database.ts');
   const again = () => openDatabase({ home, url });
   const database = owned.use(await again());
   const kept = owned.move();
@@ -100,6 +100,7 @@ async function postgresPlace(): Promise<TestPlace> {
 }
 
 async function command(url: string, sql: string): Promise<void> {
+  const { Client } = await import('pg');
   const client = new Client({ connectionString: url });
   await client.connect();
   try {
@@ -120,6 +121,7 @@ export const withoutValkey: string | false =
 /** Resolves with the URL of an empty numbered database of Valkey or Redis that no other test file uses. */
 export async function valkeyUrl(): Promise<string> {
   const url = new URL(await startOnce('TEST_VALKEY_URL', startValkey));
+  const { createClient } = await import('@redis/client');
   const client = createClient({ url: url.href });
   await client.connect();
   try {

@@ -28,7 +28,7 @@ for (const [database, instances, seed] of [
         finish: never,
         stop: never,
         faults: FAULTS,
-        callers: 8,
+        callers: 4,
       });
       assert.deepEqual(differences, []);
       assert.equal(injected, FAULTS);

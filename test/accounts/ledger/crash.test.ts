@@ -18,7 +18,7 @@ import {
   readUsageDays,
 } from './fixture.ts';
 
-const KILLS = 12;
+const KILLS = 5;
 const LEASE_MS = 500;
 
 /** A process that writes a ledger. Disposing kills it, even while it is stopped. */
