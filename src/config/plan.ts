@@ -28,11 +28,11 @@ const limitFields = {
     .describe('USD per UTC calendar month, a decimal string with at most 6 decimals.'),
   burst: z
     .strictObject({
-      requests: rate.optional().describe('Bucket size in requests. Default: the limit of one minute.'),
-      tokens: rate.optional().describe('Bucket size in tokens. Default: the limit of one minute.'),
+      requests: rate.optional().describe('Bucket size in requests. Default: the per-minute limit.'),
+      tokens: rate.optional().describe('Bucket size in tokens. Default: the per-minute limit.'),
     })
     .optional()
-    .describe('How much can be used at once.'),
+    .describe('Bucket sizes: how much can be used in one burst.'),
 };
 
 /** Limits of a plan or a key: for all models together, and for individual models. */

@@ -75,7 +75,7 @@ const replica = z.strictObject({
     .boolean()
     .default(false)
     .describe(
-      'Whether accounts may share a prefix cache if the server cannot separate them. False disables the cache on such a server.',
+      'Whether accounts may share a prefix cache if the server cannot separate them. False disables the cache on llama-server; for TGI, Sluice only logs a warning.',
     ),
   exactCounts: z
     .boolean()
@@ -227,7 +227,7 @@ const configFields = z.strictObject({
         .min(1)
         .max(1_000_000)
         .default(256)
-        .describe('Number of completion tokens after which the counts are saved, if that happens first.'),
+        .describe('Completion tokens after which the counts are saved, if reached before `checkpointMs`.'),
       settleWaitMs: milliseconds(10_000, 10).describe(
         'How long the end of a response waits for its ledger row to be saved, in milliseconds; after that, the response ends with `storage_unavailable`.',
       ),
@@ -297,7 +297,7 @@ const configFields = z.strictObject({
         .min(1)
         .max(128)
         .default(16)
-        .describe('Maximum number of choices of one request: prompts x `n`.'),
+        .describe('Maximum number of choices of one request: number of prompts × `n`.'),
       connections: z
         .int()
         .min(1)
@@ -310,7 +310,7 @@ const configFields = z.strictObject({
         .max(1)
         .default(0.05)
         .describe(
-          'Maximum share of a tokens-per-minute limit that one request reserves before its tokens are counted.',
+          'Maximum share of the capacity of the tokens-per-minute bucket that one request reserves on admission. The difference from its actual usage is settled when it ends.',
         ),
       whenStoreUnavailable: z
         .enum(['local', 'refuse'])
@@ -342,7 +342,7 @@ const configFields = z.strictObject({
   engine: z
     .strictObject({
       stallMs: milliseconds(30_000, 1000).describe(
-        'Time without progress after which a busy embedded engine is killed and restarted, in milliseconds. Engines with slow steps get up to 20 times their median step time.',
+        'How long a busy embedded engine may make no progress before it is killed and restarted, in milliseconds. For slow engines the limit is 20 times the median step time, if that is longer.',
       ),
       loadStallMs: milliseconds(300_000, 1000).describe(
         'How long an embedded engine may load a model without progress before it is killed and restarted, in milliseconds.',
