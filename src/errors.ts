@@ -26,28 +26,28 @@ export const ERRORS = {
   request_crashed_engine: [
     400,
     'invalid_request_error',
-    'The engine crashed twice while running this request. The request is refused for 10 minutes.',
+    'The engine crashed twice while running this request, so the request is refused for 10 minutes.',
   ],
   invalid_api_key: [
     401,
     'authentication_error',
-    'The API key is missing, malformed, unknown, revoked or expired.',
+    'The API key is missing, malformed, unknown, revoked or expired, or its account is suspended or closed.',
   ],
   sign_in_required: [401, 'authentication_error', 'You are not signed in, or your session has ended.'],
   wrong_credentials: [403, 'permission_error', 'The email, password or second-factor code is incorrect.'],
   fresh_sign_in_required: [
     403,
     'permission_error',
-    'The password is required, or a sign-in within the last 10 minutes for users without one.',
+    "This action requires the user's password. Users without a password must have signed in within the last 10 minutes.",
   ],
   model_not_allowed: [403, 'permission_error', 'The API key is not allowed to use this model.'],
-  admin_required: [403, 'permission_error', 'An admin key or an operator is required.'],
+  admin_required: [403, 'permission_error', 'Only admin keys and operators can do this.'],
   origin_not_allowed: [
     403,
     'permission_error',
     "A request with a session came from an origin other than the console's.",
   ],
-  owner_required: [403, 'permission_error', 'Only owners of the account may do this.'],
+  owner_required: [403, 'permission_error', 'Only owners of the account and operators can do this.'],
   model_not_found: [404, 'invalid_request_error', 'The model does not exist.'],
   not_found: [404, 'invalid_request_error', 'The resource does not exist, or the caller may not see it.'],
   invalid_link: [
@@ -67,7 +67,7 @@ export const ERRORS = {
   conflict: [
     409,
     'invalid_request_error',
-    'The current state does not allow this change, such as an email address that is already used.',
+    'The change conflicts with the current state; for example, the email address is already in use.',
   ],
   request_too_large: [413, 'invalid_request_error', 'The request body is larger than `limits.bodyBytes`.'],
   unsupported_content_encoding: [415, 'invalid_request_error', 'The request body is compressed.'],
@@ -86,7 +86,11 @@ export const ERRORS = {
     'rate_limit_error',
     "The account's running requests use all the memory that one account may use for request bodies.",
   ],
-  insufficient_quota: [429, 'rate_limit_error', 'The daily limit, monthly limit or budget is used up.'],
+  insufficient_quota: [
+    429,
+    'rate_limit_error',
+    'The daily limit, monthly limit or budget is used up, or the plan of the account is no longer configured.',
+  ],
   internal_error: [500, 'server_error', 'The service failed. The message contains the request ID.'],
   unsupported_http_version: [505, 'invalid_request_error', 'The request is not HTTP/1.0 or HTTP/1.1.'],
   provider_unavailable: [503, 'server_error', 'The sign-in provider did not respond correctly.'],
@@ -98,11 +102,7 @@ export const ERRORS = {
   ],
   queue_full: [503, 'server_error', 'The queue of the model is full, or the request waited too long.'],
   storage_unavailable: [503, 'server_error', 'The database is not available.'],
-  shutting_down: [
-    503,
-    'server_error',
-    'The service is stopping. Try again; another instance, or this one after its restart, will respond.',
-  ],
+  shutting_down: [503, 'server_error', 'The service is stopping.'],
 } as const satisfies Record<string, readonly [status: number, type: string, meaning: string]>;
 
 /** The `code` field of an error body. */
