@@ -144,7 +144,7 @@ test('the database messages in docs/databases.md are messages of the program', (
   const source = globSync('src/database/**/*.ts', { cwd: ROOT })
     .map((file) => readFileSync(join(ROOT, file), 'utf8'))
     .join('\n');
-  const [, section = ''] = readPage('docs/databases.md').split('Messages of the log and the commands:');
+  const [, section = ''] = readPage('docs/databases.md').split('Messages in the log and from the commands:');
   const messages = rowsOf(section).flatMap(([first = '']) => /^`(.+)`$/.exec(first)?.[1] ?? []);
   assert.ok(messages.length > 10);
   // `…` is a variable part.
