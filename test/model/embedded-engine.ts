@@ -20,7 +20,7 @@ const file = process.env.SLUICE_TEST_MODEL;
 export const SKIP = { skip: file === undefined && 'SLUICE_TEST_MODEL is not set' };
 
 export const SLOTS = 4;
-export const SLOT_TOKENS = 512;
+export const SLOT_TOKENS = 256;
 
 export const GREEDY: Sampling = {
   temperature: 0,

@@ -170,9 +170,9 @@ describe('the embedded engine', SKIP, () => {
 
   test('refuses a prompt that leaves no room for a completion, with both numbers', async () => {
     const inBytes = await refused(text('x'.repeat(200_000)), 'context_length_exceeded', 'prompt');
-    assert.match(inBytes.message, / 512 tokens; the prompt has at least \d+,/);
+    assert.match(inBytes.message, / 256 tokens; the prompt has at least \d+,/);
     const inTokens = await refused(chat('word '.repeat(600)), 'context_length_exceeded', 'messages');
-    assert.match(inTokens.message, / 512 tokens; the messages have 6\d\d,/);
+    assert.match(inTokens.message, / 256 tokens; the messages have 6\d\d,/);
     await refused(chat('a word '.repeat(20_000)), 'context_length_exceeded', 'messages');
   });
 

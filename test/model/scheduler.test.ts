@@ -108,12 +108,12 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
   };
 
   test('a long prompt is processed in chunks, in the same batches as the tokens of decoding requests', async () => {
-    const short = submit(5, 40);
+    const short = submit(5, 20);
     await firstToken(short);
     const from = batches.length;
-    await textOf(submit(400, 1));
+    await textOf(submit(300, 1));
     const pieces = batches.slice(from).filter((batch) => [...batch.values()].some((tokens) => tokens > 1));
-    assert(pieces.length >= 4, 'batches of at most 128 tokens');
+    assert(pieces.length >= 3, 'batches of at most 128 tokens');
     for (const batch of pieces) assert.equal([...batch.values()].filter((tokens) => tokens === 1).length, 1);
     await textOf(short);
   });
