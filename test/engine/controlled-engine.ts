@@ -1,4 +1,3 @@
-import { createServer } from 'node:http';
 import { connect } from 'node:net';
 import { createInterface } from 'node:readline';
 
@@ -19,6 +18,9 @@ export type Command =
   | { health: object | null }
   | { exit: number }
   | { ignoreTermination: true };
+
+// An import would also load Node's `fetch`.
+const { createServer } = process.getBuiltinModule('node:http');
 
 // `SupervisorTest` writes the same type.
 const { socketPath, controlPath } = JSON.parse(process.argv[2] ?? '') as ControlledArgument;

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
 import { chat, ManualClock, MODEL, scriptedYaml, startService, until, type TestService } from '../harness.ts';
 import { Management } from '../management.ts';
@@ -46,8 +46,16 @@ const stores = [
 
 for (const { name, skip, env, wait } of stores) {
   describe(`limits ${name}`, { skip }, () => {
+    let it: LimitedService;
+
+    // One service for all tests, which use accounts of their own.
+    before(async () => {
+      it = await LimitedService.start(await env());
+    });
+
+    after(() => it[Symbol.asyncDispose]());
+
     test('every response to a completion request with a valid key has limit headers, and no other response does', async () => {
-      await using it = await LimitedService.start(await env());
       const { key } = await it.manager.caller();
       const { key: elsewhere } = await it.manager.caller(null, { allowed_models: ['test/other'] });
       const half = { Authorization: `Bearer ${key}`, 'Content-Length': '10' };
@@ -77,7 +85,6 @@ for (const { name, skip, env, wait } of stores) {
     });
 
     test('a request that is refused, or fails because of the service, does not count against limits', async () => {
-      await using it = await LimitedService.start(await env());
       const { key } = await it.manager.caller('narrow');
       assertError(await it.ask(key, {}, { temperature: 3 }), 'invalid_value', 'temperature');
       assertError(await it.ask(key, { error: 'internal_error' }), 'internal_error');
@@ -97,7 +104,6 @@ for (const { name, skip, env, wait } of stores) {
     });
 
     test('a caller that waits as long as a 429 says is admitted', async () => {
-      await using it = await LimitedService.start(await env());
       const { key } = await it.manager.caller('refilling');
       let refusals = 0;
       for (let round = 0; refusals < 3; round += 1) {
@@ -116,7 +122,6 @@ for (const { name, skip, env, wait } of stores) {
     });
 
     test('a concurrent request no longer counts once it fails or its client disconnects', async () => {
-      await using it = await LimitedService.start(await env());
       const { key } = await it.manager.caller('single');
       const endings: ((wire: Wire) => Promise<unknown>)[] = [
         async (wire) => wire.socket.resetAndDestroy(),
@@ -134,7 +139,6 @@ for (const { name, skip, env, wait } of stores) {
     });
 
     test('all keys of an account share its plan, and the limits of a key apply only to that key', async () => {
-      await using it = await LimitedService.start(await env());
       const first = await it.manager.caller('narrow', { limits: { requests_per_minute: 1 } });
       const second = await it.manager.key(first.accountId);
       assert.equal((await it.ask(first.key, {})).status, 200);
@@ -150,7 +154,6 @@ for (const { name, skip, env, wait } of stores) {
     });
 
     test('concurrent requests do not exceed a budget', async () => {
-      await using it = await LimitedService.start(await env());
       const { key, accountId } = await it.manager.caller('budget');
       const responses = await Promise.all(
         Array.from({ length: 20 }, () => it.ask(key, {}, { max_tokens: 8 })),
@@ -167,7 +170,6 @@ for (const { name, skip, env, wait } of stores) {
     });
 
     test('a key with allowed models sees and uses only those', async () => {
-      await using it = await LimitedService.start(await env());
       const { key } = await it.manager.caller(null, { allowed_models: [MODEL] });
       const { key: none } = await it.manager.caller(null, { allowed_models: ['test/other'] });
       assert.equal((await it.ask(key, {})).status, 200);

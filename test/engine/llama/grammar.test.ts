@@ -139,7 +139,7 @@ describe('the grammar of a JSON schema', () => {
         const text = new Gbnf(gbnf).sample(randomFrom(seed));
         assert.ok(satisfies(JSON.parse(text), schema, schema, false), text);
       }),
-      { numRuns: 1500 },
+      { numRuns: 500 },
     );
   });
 
@@ -170,7 +170,7 @@ describe('the grammar of a JSON schema', () => {
           }
         }
       }),
-      { numRuns: 1500 },
+      { numRuns: 500 },
     );
   });
 
@@ -499,7 +499,7 @@ describe('llama.cpp', () => {
         const mutant = JSON.stringify(changed(JSON.parse(text), other, random));
         assert.equal(native.isTextCompatible(mutant), grammar.accepts(mutant), mutant);
       }),
-      { numRuns: 300 },
+      { numRuns: 150 },
     );
   });
 });
