@@ -1,16 +1,27 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import { Identity } from '../../src/identity/identity.ts';
 import { SCRYPT } from '../../src/identity/password.ts';
 import { createSetupLink } from '../../src/identity/setup.ts';
 import { SILENT } from '../../src/log.ts';
 import { testDatabases } from '../servers.ts';
-import { OPERATOR, startIdentityFixture, tokenOf } from './fixture.ts';
+import { OPERATOR, startIdentityFixture, tokenOf, type Browser, type IdentityFixture } from './fixture.ts';
 
 const { email, password } = OPERATOR;
 
 for (const kind of testDatabases()) {
   describe(kind.name, () => {
+    /** For tests that other sign-ins do not disturb. */
+    let shared: IdentityFixture;
+    let operator: Browser;
+
+    before(async () => {
+      shared = await startIdentityFixture(kind);
+      operator = await shared.operator();
+    });
+
+    after(() => shared[Symbol.asyncDispose]());
+
     test('the setup link creates the first operator, once', async () => {
       await using fixture = await startIdentityFixture(kind);
       const { database, test: service } = fixture;
@@ -47,9 +58,7 @@ for (const kind of testDatabases()) {
     });
 
     test('the first operator owns the default account and can use the whole management API', async () => {
-      await using fixture = await startIdentityFixture(kind);
-      const browser = await fixture.operator();
-      const session = await browser.ok('getSession');
+      const session = await operator.ok('getSession');
       assert.equal(session.setup_needed, false);
       assert.equal(session.person?.email, email);
       assert.equal(session.person.operator, true);
@@ -58,14 +67,13 @@ for (const kind of testDatabases()) {
         session.accounts.map(({ id, role }) => [id, role]),
         [['default', 'owner']],
       );
-      assert.equal((await browser.ok('listPeople')).data.length, 1);
-      assert.equal((await fixture.browser().call('listPeople')).status, 401);
+      assert.equal((await operator.ok('listPeople')).data.length, 1);
+      assert.equal((await shared.browser().call('listPeople')).status, 401);
     });
 
     test('a sign-in creates a session that replaces the previous one, and signing out ends it', async () => {
-      await using fixture = await startIdentityFixture(kind);
-      const first = await fixture.operator();
-      const browser = fixture.browser();
+      const earlier = (await shared.audit()).length;
+      const browser = shared.browser();
       assert.deepEqual(await browser.ok('signIn', { body: { email: ' OLGA@example.com', password } }), {
         status: 'signed_in',
       });
@@ -74,7 +82,7 @@ for (const kind of testDatabases()) {
       assert.notDeepEqual(before, browser.cookies);
       assert.equal((await browser.ok('getSession')).person?.name, OPERATOR.name);
       // The old cookie no longer works.
-      const thief = fixture.browser();
+      const thief = shared.browser();
       for (const [name, value] of before) thief.cookies.set(name, value);
       assert.equal((await thief.ok('getSession')).person, null);
       const ended = new Map(browser.cookies);
@@ -82,14 +90,14 @@ for (const kind of testDatabases()) {
       assert.equal(browser.cookies.size, 0);
       for (const [name, value] of ended) thief.cookies.set(name, value);
       assert.equal((await thief.ok('getSession')).person, null);
-      assert.notEqual((await first.ok('getSession')).person, null);
-      assert.deepEqual((await fixture.audit()).filter((line) => line.startsWith('person.sign_in')).length, 2);
+      assert.notEqual((await operator.ok('getSession')).person, null);
+      const added = (await shared.audit()).slice(earlier);
+      assert.deepEqual(added.filter((line) => line.startsWith('person.sign_in')).length, 2);
     });
 
     test('a wrong password and an unknown address get the same response', async () => {
-      await using fixture = await startIdentityFixture(kind);
-      await fixture.operator();
-      const browser = fixture.browser();
+      const earlier = (await shared.audit()).length;
+      const browser = shared.browser();
       const wrong = await browser.call('signIn', { body: { email, password: 'not this one' } });
       const unknown = await browser.call('signIn', { body: { email: 'eve@example.com', password } });
       const odd = await browser.call('signIn', { body: { email: 'no address', password } });
@@ -102,7 +110,8 @@ for (const kind of testDatabases()) {
       assert.deepEqual(visible(unknown), visible(wrong));
       assert.deepEqual(visible(odd), visible(wrong));
       assert.equal(browser.cookies.size, 0);
-      const refused = (await fixture.audit()).filter((line) => line.startsWith('person.sign_in_refused'));
+      const added = (await shared.audit()).slice(earlier);
+      const refused = added.filter((line) => line.startsWith('person.sign_in_refused'));
       assert.equal(refused.length, 3);
       assert.equal(refused.filter((line) => line.endsWith('person:unknown')).length, 2);
     });
@@ -209,16 +218,14 @@ for (const kind of testDatabases()) {
     });
 
     test('a cookie with another token or name does not work', async () => {
-      await using fixture = await startIdentityFixture(kind);
-      const browser = await fixture.operator();
-      const [[name = '', value = ''] = []] = browser.cookies;
+      const [[name = '', value = ''] = []] = operator.cookies;
       for (const [otherName, other] of [
         [name, value.slice(1)],
         [name, ''],
         [name, `${'A'.repeat(32)}.x`],
         [`x${name}`, value],
       ] as const) {
-        const thief = fixture.browser();
+        const thief = shared.browser();
         thief.cookies.set(otherName, other);
         assert.equal((await thief.ok('getSession')).person, null, `${otherName}=${other}`);
       }

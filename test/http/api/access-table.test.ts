@@ -26,7 +26,12 @@ const OWN_ERRORS: Partial<Record<keyof Contract, readonly string[]>> = {
   endSession: ['not_found'],
 };
 
+/** On PostgreSQL, enough to run the queries of each operation and of each kind of permission. */
+const CALLERS_ON_POSTGRESQL: readonly TestCaller[] = ['outsider', 'owner', 'operator'];
+
 for (const kind of testDatabases()) {
+  const callers = kind.name === 'PostgreSQL' ? CALLERS_ON_POSTGRESQL : CALLERS;
+
   describe(kind.name, () => {
     let fixture: IdentityFixture;
     let resources: Resources;
@@ -101,9 +106,9 @@ for (const kind of testDatabases()) {
     // Signing out is last, because the other operations need the sessions.
     const ids = Object.keys(ACCESS_TABLE).sort((a, b) => Number(a === 'signOut') - Number(b === 'signOut'));
     for (const id of ids as (keyof Contract)[]) {
-      test(`${id} is allowed for ${CALLERS.filter((caller) => ACCESS_TABLE[id][0][caller] === null).join(', ')}`, async () => {
+      test(`${id} is allowed for ${callers.filter((caller) => ACCESS_TABLE[id][0][caller] === null).join(', ')}`, async () => {
         const [verdicts, parts] = ACCESS_TABLE[id];
-        for (const caller of CALLERS) {
+        for (const caller of callers) {
           const { code, status } = await callAs(caller, id, (await parts?.(resources)) ?? {});
           const refusal = OWN_ERRORS[id]?.includes(code ?? '') ? null : code;
           const verdict = verdicts[caller];
