@@ -89,7 +89,7 @@ export function parseDuration(text: string): number {
   return duration;
 }
 
-/** Returns Infinity for `never`, because commander turns null into an empty string. */
+/** Like `parseDuration`. Returns Infinity for `never`, because commander turns null into an empty string. */
 export function parseExpiry(text: string): number {
   return text === 'never' ? Infinity : parseDuration(text);
 }

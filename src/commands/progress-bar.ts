@@ -22,7 +22,7 @@ interface ProgressOutput {
   now?: () => number;
 }
 
-/** Shows a download: as a bar with bytes, speed and time left on a terminal, else at milestones. */
+/** Shows a download: on a terminal as a bar with bytes, speed and time left, otherwise as a line at each milestone. */
 export class ProgressBar implements Disposable {
   readonly #output: ProgressOutput;
   readonly #now: () => number;

@@ -50,7 +50,7 @@ plans apply immediately.`,
   }
 }
 
-/** Options that users expect, and the environment variables that do it. */
+/** Options that users may expect, and the environment variables to use instead. */
 const SETTINGS = [
   ['host', 'SLUICE_HOST'],
   ['port', 'SLUICE_PORT'],
@@ -94,7 +94,7 @@ async function run(config: Config, stop: AbortSignal): Promise<number> {
   return 0;
 }
 
-/** Exit code of a service that was stopped before it was ready. */
+/** Returns the exit code of a service that was stopped before it was ready. */
 function stoppedEarly(service: Service, stop: AbortSignal): number {
   const downloads = service.router
     .overview()
@@ -175,8 +175,8 @@ async function waitUntilReady(
 }
 
 /**
- * A signal this soon after the first one is the same signal, in milliseconds: npm forwards signals that a terminal has
- * already sent to the whole process group.
+ * A signal that arrives within this many milliseconds of the first is treated as the same one, because npm forwards
+ * signals that a terminal has already sent to the whole process group.
  */
 const SAME_SIGNAL_MS = 250;
 

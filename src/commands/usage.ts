@@ -40,7 +40,9 @@ async function usage(flags: UsageFlags): Promise<void> {
   await using database = await openConfiguredDatabase();
   const page = await readUsagePage(database, { ...query, accountId: flags.account });
   if (page.nextDay !== null) {
-    throw new Error(`Hours are shown of at most ${MAX_HOURLY_DAYS} days: choose fewer with --from and --to.`);
+    throw new Error(
+      `Hourly usage covers at most ${MAX_HOURLY_DAYS} days. Choose fewer days with --from and --to.`,
+    );
   }
   const rows = page.rows.map(usageJson);
   if (flags.json) return printJson(rows);

@@ -8,7 +8,7 @@ export interface ConfigField {
   /** The accepted values, such as `a whole number from 1 to 64`. */
   type: string;
   required: boolean;
-  /** Undefined: none, or one that depends on other settings (see `description`). */
+  /** Undefined: no default, or one that depends on other settings (see `description`). */
   default: unknown;
   description: string;
 }
@@ -59,7 +59,7 @@ export function formatPath(path: readonly PropertyKey[]): string {
 
 type Json = z.core.JSONSchema.BaseSchema;
 
-/** Computed on first use, because it takes some milliseconds and only error messages need it. */
+/** Computed on first use, because it takes a few milliseconds and only error messages need it. */
 let fields: readonly ConfigField[] | undefined;
 
 function childrenOf(path: string, schema: Json): ConfigField[] {

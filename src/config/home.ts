@@ -60,7 +60,7 @@ export async function prepareHome(home: string): Promise<void> {
   }
 }
 
-/** Creates a directory and its parents. Node's `recursive` option never returns in `/proc`. */
+/** Creates a directory and its parents. Does not use the `recursive` option of Node, which never returns in `/proc`. */
 async function createDirectory(path: string, parentExists = false): Promise<void> {
   try {
     await mkdir(path, { mode: 0o700 });

@@ -1,7 +1,7 @@
 import { watch } from 'node:fs';
 import { basename, dirname } from 'node:path';
 
-/** Delay that combines the steps in which editors write a file, in milliseconds. */
+/** Delay after a change in milliseconds, because editors write a file in several steps. */
 const SETTLE_MS = 200;
 
 /**
@@ -19,7 +19,7 @@ export function watchFile(path: string, onChange: () => void): Disposable {
     // Kubernetes replaces the directory `..data` that the links of a mounted configuration point to.
     if (file === null || file === name || file.startsWith('..')) schedule();
   });
-  // SIGHUP still reloads the configuration.
+  // After an error, only SIGHUP reloads the configuration.
   watcher.on('error', () => watcher.close());
   return {
     [Symbol.dispose]() {

@@ -25,7 +25,7 @@ export interface YamlFile {
   locate(path: readonly PropertyKey[], want?: 'value' | 'key'): Position;
 }
 
-/** Maximum number of resolved aliases. Nested aliases multiply, so that a few lines could exhaust the memory. */
+/** Maximum number of resolved aliases. Without it, a few lines of nested aliases could exhaust the memory. */
 const MAX_ALIASES = 100;
 
 /**

@@ -18,7 +18,7 @@ export interface CatalogModel {
   sizeGb: number;
   /** Bytes of KV cache per token in F16. */
   kvBytesPerToken: number;
-  /** Tokens of the vocabulary. */
+  /** Number of tokens in the vocabulary. */
   vocabularySize: number;
   /** Exact size of the file; null: as reported by the Hub. */
   sizeBytes: number | null;

@@ -23,9 +23,9 @@ export interface DownloadContext {
   freeBytes?: FreeBytes | undefined;
 }
 
-/** Attempts in a row without progress. */
+/** Maximum attempts in a row without progress. */
 const MAX_FAILED_ATTEMPTS = 4;
-/** The pause after the first of them. It doubles each time. */
+/** Pause after the first attempt without progress; doubles after each further one. */
 const FIRST_PAUSE_MS = 500;
 const MAX_ATTEMPTS = 100;
 
@@ -111,7 +111,7 @@ async function fetchRest(job: DownloadJob, part: PartFile, context: DownloadCont
 }
 
 function rangeHeaders(part: PartFile): Record<string, string> {
-  // Bytes without an identity cannot be continued.
+  // A download without an identity cannot be resumed.
   if (part.sizeBytes === 0 || part.state.identity === null) return {};
   const range = { range: `bytes=${part.sizeBytes}-` };
   const validator = /^(?:etag|modified):(.*)$/s.exec(part.state.identity)?.[1];

@@ -197,7 +197,7 @@ async function install(
   return record;
 }
 
-/** Creates the record of a file that an operator copied into the folder. Returns null if it is not the right one. */
+/** Creates the record of a file that an operator copied into the folder. Returns null for a wrong or damaged file. */
 async function adoptManualFile(target: DownloadTarget, context: FetchContext): Promise<FileRecord | null> {
   const size = await fileSize(target.file);
   if (size === null || (target.sizeBytes !== null && size !== target.sizeBytes)) return null;
@@ -247,7 +247,7 @@ export async function createFolder(folder: string): Promise<void> {
   }
 }
 
-/** Also writes progress next to the lock, for processes that wait. Ignores errors. */
+/** Wraps `onProgress` to also write the progress next to the lock, for processes that wait for it. Ignores errors. */
 function shareProgress(lockPath: string, onProgress: OnProgress): OnProgress {
   let writing = false;
   return (progress) => {

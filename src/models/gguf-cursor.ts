@@ -77,7 +77,7 @@ export class GgufCursor {
     this.#offset += count;
   }
 
-  /** Skips strings without decoding them, because vocabularies have several hundred thousand. */
+  /** Skips strings without decoding them, because a vocabulary has up to several hundred thousand. */
   async skipStrings(count: number): Promise<void> {
     this.#checkRemaining(count * 8);
     for (let left = count; left > 0; left--) {

@@ -16,7 +16,7 @@ export interface GgufScan {
   elementsByType: ReadonlyMap<string, number>;
   /** Texts of the special tokens, by the metadata key of the token ID. */
   tokenTexts: ReadonlyMap<string, string>;
-  /** Tokens of the vocabulary; null: the file has none. */
+  /** Number of tokens in the vocabulary; null: the file has no vocabulary. */
   vocabularySize: number | null;
 }
 
@@ -36,8 +36,8 @@ const VOCABULARY_KEY = 'tokenizer.ggml.tokens';
 const TOKEN_ID_KEYS = ['tokenizer.ggml.bos_token_id', 'tokenizer.ggml.eos_token_id'];
 
 /**
- * Reads the header of a GGUF file (version 2 or 3, little endian), which has a few megabytes, and checks that the file is
- * long enough for its tensors.
+ * Reads the header of a GGUF file (version 2 or 3, little endian), which takes a few megabytes, and checks that the file
+ * is long enough for its tensors.
  * @throws ModelFileError `missing`, `not_a_gguf`, `unsupported`, `truncated` or `damaged`
  */
 export async function scanGguf(path: string): Promise<GgufScan> {
@@ -83,7 +83,7 @@ async function readVersion(cursor: GgufCursor, path: string, size: number): Prom
     throw new ModelFileError('not_a_gguf', path, `not a GGUF file: it starts with "${found}", not "GGUF"`);
   }
   const version = await cursor.u32();
-  // A small big-endian number.
+  // The version is a small number, so its low 16 bits are 0 in big-endian order.
   if ((version & 0xffff) === 0) {
     throw new ModelFileError('unsupported', path, 'a big-endian GGUF file; expected little-endian');
   }

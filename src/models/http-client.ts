@@ -32,8 +32,8 @@ const DEFAULT_TIMEOUTS: HttpTimeouts = { connectMs: 3000, responseMs: 10_000, id
 const MAX_REDIRECTS = 5;
 
 /**
- * Requests model files, through the proxy in `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`. Follows redirects itself, so
- * that a token is only sent to its origin, and that plain HTTP is only used on this machine.
+ * Requests model files, through the proxy in `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`. Follows redirects itself, to send
+ * a token only to its origin and to use plain HTTP only on this machine.
  */
 export class HttpClient {
   readonly #dispatcher: EnvHttpProxyAgent;

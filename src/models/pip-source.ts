@@ -24,7 +24,7 @@ export interface FetchedFile {
 }
 
 /** Commands that may be pip, in order. */
-const PIP_COMMANDS: readonly (readonly [command: string, ...args: string[]])[] = [
+export const PIP_COMMANDS: readonly (readonly [command: string, ...args: string[]])[] = [
   ['python3', '-m', 'pip'],
   ['python', '-m', 'pip'],
   ['pip3'],

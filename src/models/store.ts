@@ -86,7 +86,7 @@ export class ModelStore {
 
   /**
    * Downloads a model, with all files of a split model, unless it is already here. Concurrent pulls of the same file, also
-   * in other processes, share one download. When aborted, rejects with the signal's reason and keeps what can be resumed.
+   * in other processes, share one download. When aborted, rejects with the signal's reason and keeps partial downloads.
    * @throws PullError, SourceError, ModelFileError
    */
   async pull(name: string, options: PullOptions = {}): Promise<LocalModel> {
@@ -119,7 +119,7 @@ export class ModelStore {
 
   /**
    * Deletes the files of a model from the models folder, including unfinished downloads. Resolves to the deleted files.
-   * A running service can still use a deleted file, and the disk space is free when it stops.
+   * A running service can still use a deleted file; its disk space is freed when the service stops.
    * @throws PullError `busy` during a download, `not_downloaded`
    */
   async remove(name: string): Promise<readonly string[]> {

@@ -13,6 +13,7 @@ import {
 import { SILENT } from '../../log.ts';
 import { findModel, plannedModel } from '../../models/catalog.ts';
 import { readGguf } from '../../models/gguf.ts';
+import { PIP_COMMANDS } from '../../models/pip-source.ts';
 import { ModelStore } from '../../models/store.ts';
 import type { Finding } from './finding.ts';
 import { PROGRAM } from '../../program-name.ts';
@@ -46,12 +47,7 @@ const PIP_MS = 10_000;
 
 /** Checks for pip, which downloads the default model if the Hub is unreachable. */
 export async function checkPip(env: NodeJS.ProcessEnv): Promise<Finding> {
-  for (const [program, ...args] of [
-    ['pip3'],
-    ['pip'],
-    ['python3', '-m', 'pip'],
-    ['python', '-m', 'pip'],
-  ] as const) {
+  for (const [program, ...args] of PIP_COMMANDS) {
     try {
       const { stdout } = await promisify(execFile)(program, [...args, '--version'], { env, timeout: PIP_MS });
       return {
@@ -107,7 +103,7 @@ async function checkModel({ id, engine }: ModelConfig, store: ModelStore): Promi
   }
 }
 
-/** What the engine would allocate on the CPU. The packages for GPUs are not loaded, so their memory is not known. */
+/** Describes what the engine would allocate without a GPU, whose memory is unknown because its package is not loaded. */
 function memoryPlan(id: string, engine: EngineConfig, model: PlannedModel): Finding {
   const { slots = null, contextTokens = null } = engine;
   const availableBytes = availableMemory().bytes;

@@ -8,8 +8,8 @@ import { describeService, runningService } from '../../database/service-lock.ts'
 import { isSluice } from '../port.ts';
 import { readableBytes, type Finding } from './finding.ts';
 
-/** Bytes. Enough for the default model, its download and a growing database. */
-const LITTLE_DISK = 1_073_741_824;
+/** Enough for the default model, its download and a growing database. */
+const LOW_DISK_BYTES = 1_073_741_824;
 
 /** Checks that the data directory, or its nearest existing parent, is writable and has free space. */
 export async function checkHome(home: string): Promise<Finding> {
@@ -26,7 +26,7 @@ export async function checkHome(home: string): Promise<Finding> {
   }
   const { bavail, bsize } = await statfs(nearest);
   const free = bavail * bsize;
-  const little = free < LITTLE_DISK;
+  const little = free < LOW_DISK_BYTES;
   return {
     subject,
     status: little ? 'note' : 'good',
