@@ -6,7 +6,7 @@ import { runningService } from './service-lock.ts';
 import { openSqlite } from './sqlite.ts';
 import { assertInPlace, type OpenFile } from './sqlite-files.ts';
 
-/** The location of a database, for opening further connections. */
+/** The location of a database, for opening more connections. */
 type DatabasePlace =
   | { kind: 'sqlite'; path: string; files: readonly OpenFile[] }
   | { kind: 'postgres'; url: Secret };
@@ -33,13 +33,13 @@ export interface Database extends AsyncDisposable {
 }
 
 export interface DatabaseOptions {
-  /** The existing folder of `sluice.db`. Not used with `url`. */
+  /** The directory of `sluice.db`, which must exist. Not used with `url`. */
   home: string;
   /** PostgreSQL; null: SQLite in `home`. */
   url: Secret | null;
-  /** Whether SQLite reads reports in a thread, for services. Starting it is slow for a command. Default: false. */
+  /** Whether reports on SQLite are read in a thread. For services; a command would start slower. Default: false. */
   threads?: boolean;
-  /** Called with the name of each migration before it runs; one may take long with many rows. */
+  /** Called with the name of each migration before it runs. A migration of many rows can take minutes. */
   onMigration?: (name: string) => void;
 }
 

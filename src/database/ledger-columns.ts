@@ -20,7 +20,7 @@ type KindOf<T> = [NonNullable<T>] extends [string]
 
 export interface LedgerColumn {
   readonly kind: ColumnKind;
-  /** Its value in a new row, in SQL; null: none, or given when the row is opened. */
+  /** SQL of its value in a new row; null: SQL null, or a value that is set when the row is opened. */
   readonly initial: string | null;
 }
 
@@ -96,7 +96,7 @@ export const SETTLED = {
   /** Code of the error that it ended with, or `hung_up`. */
   errorCode: column<string | null>('text'),
   httpStatus: column<number | null>('integer'),
-  /** As far as the service knows; null: unknown. */
+  /** Whether the response reached the client, as far as the service knows; null: unknown. */
   delivered: column<boolean | null>('flag'),
 } as const satisfies LedgerColumns;
 
@@ -108,12 +108,12 @@ type ValueOf<C> = C extends ColumnOf<infer T> ? T : never;
 /** A row of these columns in TypeScript. */
 export type RowOf<C extends LedgerColumns> = { [K in keyof C]: ValueOf<C[K]> };
 
-/** Its name in SQL: `promptTokens` is `prompt_tokens`. */
+/** The SQL name of a property: `promptTokens` is `prompt_tokens`. */
 export type SqlName<S> = S extends `${infer Head}${infer Tail}`
   ? `${Head extends Lowercase<Head> ? Head : `_${Lowercase<Head>}`}${SqlName<Tail>}`
   : '';
 
-/** The name in SQL of a property. */
+/** Returns the SQL name of a property. */
 export function sqlName<S extends string>(property: S): SqlName<S> {
   // `SqlName` is the type of this conversion.
   return property.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`) as SqlName<S>;

@@ -10,8 +10,8 @@ const DROP_WAIT_MS = 200;
 const LOCK = 0x51_01_cf;
 
 /**
- * Returns the smallest UUIDv7 of a request that arrived at `atMs` (Unix milliseconds) or later. IDs, and so the
- * rows of the ledger, are ordered by time.
+ * Returns the smallest UUIDv7 of a request that arrived at `atMs` (Unix milliseconds) or later. IDs are ordered by time,
+ * and rows of the ledger by ID.
  */
 export function firstIdAt(atMs: number): string {
   const time = Math.max(0, Math.floor(atMs)).toString(16).padStart(12, '0');
@@ -58,8 +58,8 @@ export async function dropPartitions(database: Database, beforeMs: number): Prom
 }
 
 /**
- * Returns whether the partition was dropped. Does not use `detach … concurrently`, which if interrupted leaves a
- * ledger that accepts no rows.
+ * Returns whether the partition was dropped. Does not use `detach … concurrently`, because the ledger accepts no rows
+ * after an interrupted one.
  */
 async function drop(database: Database, name: string): Promise<boolean> {
   try {

@@ -23,7 +23,7 @@ interface PoolBounds {
   readOnly?: boolean;
 }
 
-/** For requests. */
+/** The connections of requests. */
 const MAIN: PoolBounds = { connections: 10, statementMs: 10_000, lockMs: 5000 };
 /** Two connections, so that polling the access revision does not wait for writing the last use of keys. */
 const BACKGROUND: PoolBounds = { connections: 2, statementMs: 2000, lockMs: 100 };
@@ -36,7 +36,7 @@ const MIGRATION: PoolBounds = { connections: 1, statementMs: 0, lockMs: 0 };
 const CONNECT_MS = 5000;
 /** How long an idle connection is kept. */
 const IDLE_MS = 60_000;
-/** Milliseconds after the server's own statement timeout at which the client gives up. */
+/** How long the client waits after the server's own statement timeout. */
 const LATE_MS = 1000;
 /** The type of 64-bit integers (`pg_type.oid`). */
 const INT8: number = types.builtins.INT8;
@@ -124,8 +124,8 @@ function connect(url: Secret, bounds: PoolBounds, owned: AsyncDisposableStack): 
       return socket.once('close', () => sockets.delete(socket));
     },
   });
-  // Without listeners these events would end the process, and the pool listens only to idle clients. A broken
-  // connection leaves the pool, and the next query reports it.
+  // Without listeners, these events would end the process; the pool itself listens only to idle clients. A broken
+  // connection is removed from the pool, and the query that uses it rejects.
   pool.on('error', ignore);
   pool.on('connect', (client) => client.on('error', ignore));
   owned.defer(async () => {
@@ -140,7 +140,7 @@ function connect(url: Secret, bounds: PoolBounds, owned: AsyncDisposableStack): 
 
 function ignore(): void {}
 
-/** The pool uses a new connection after this. */
+/** `verify` of the pool: runs once on each new connection. */
 function refuseWrites(client: PoolClient, done: (error?: Error) => void): void {
   client.query('set default_transaction_read_only = on', done);
 }

@@ -63,7 +63,6 @@ interface PeopleTable {
 
 export type MemberRole = 'owner' | 'member';
 
-/** The members of accounts. */
 interface MembershipsTable {
   account_id: Fixed<string>;
   person_id: Fixed<string>;
@@ -91,12 +90,12 @@ interface SessionsTable {
   /** SHA-256 of the cookie's token, 64 lower-case hexadecimal digits: reading this table does not give access. */
   token_hash: Fixed<string>;
   person_id: Fixed<string>;
-  /** 1: the second factor is still required before anything else. */
+  /** 1: the user is not signed in until the second factor is completed. */
   pending: Fixed<number>;
   ip: Fixed<string | null>;
   user_agent: Fixed<string | null>;
   created_at: Fixed<number>;
-  /** Right to the minute. */
+  /** Accurate to a minute. */
   last_active_at: number;
   expires_at: number;
 }
@@ -158,7 +157,7 @@ interface InvitationsTable {
 interface KeysTable {
   id: Fixed<string>;
   account_id: Fixed<string>;
-  /** `caller` may generate; `admin` may also manage, and read the state of all models. */
+  /** `caller` can generate; `admin` can also use the management API. */
   kind: Fixed<'caller' | 'admin'>;
   name: string;
   /** SHA-256 of the whole key, 64 lower-case hexadecimal digits. */
@@ -174,7 +173,7 @@ interface KeysTable {
   last_used_at: number | null;
   /** JSON list of model IDs that the key may use; null: all. */
   allowed_models: string | null;
-  /** JSON of the key's own limits, below the plan's, in the format of a configured plan; null: none. */
+  /** JSON of the key's own limits, which apply in addition to the plan's, in the format of a plan; null: none. */
   limits: string | null;
   /** `playground`: created by the console for an hour. */
   purpose: ColumnType<KeyPurpose, KeyPurpose | undefined, never>;
@@ -199,7 +198,7 @@ interface InstancesTable {
   /** On the database's clock. */
   lease_until: number;
   started_at: Fixed<number>;
-  /** Process ID, for SQLite, whose processes share a machine. */
+  /** Process ID. Used on SQLite, where all instances run on one machine. */
   pid: Fixed<number>;
 }
 
@@ -219,12 +218,12 @@ interface UsageDaysTable {
   prompt_tokens: number;
   cached_tokens: number;
   completion_tokens: number;
-  /** Prompt and completion tokens that count against limits, without those of the service's faults. */
+  /** Prompt and completion tokens that count against limits. Excludes requests that failed because of the service. */
   billed_tokens: number;
   cost_pico: Pico;
 }
 
-/** Histograms of a UTC day. */
+/** Latency histograms by UTC day: one row per bucket. */
 interface LatencyDaysTable {
   account_id: Fixed<string>;
   day: Fixed<number>;

@@ -19,13 +19,13 @@ export interface RunningService {
   files: readonly OpenFile[];
 }
 
-/** How long to try: commands that check for a running service hold the lock for a moment. */
+/** How long to retry, because commands that check for a running service hold the lock for a moment. */
 const TRY_MS = 1000;
 const PAUSE_MS = 20;
 
 /**
- * The lock of the one service that may use a data directory with SQLite: two would count limits separately. A
- * lock of the operating system, so a killed service does not block the next. Commands do not take it.
+ * The lock of the one service that may use a data directory with SQLite, because two services would count limits
+ * separately. The operating system releases it, so a killed service does not block the next. Commands do not take it.
  */
 export class ServiceLock implements Disposable {
   readonly #lock: Disposable;
@@ -95,7 +95,6 @@ export function runningService(home: string): RunningService | null {
   return convertingErrors(path, () => isLocked(path)) ? readDetails(home) : null;
 }
 
-/** Names a running service for the operator. */
 export function describeService({ pid, host, startedAt, url }: RunningService): string {
   const where = host === hostname() ? '' : ` on host ${host}`;
   return `process ${pid}${where}, ${url ?? 'not listening yet'}, started ${startedAt}`;
@@ -114,7 +113,7 @@ function lockPath(home: string): string {
   return join(home, 'service.lock');
 }
 
-/** Not in the lock's file: POSIX releases a lock when its owner closes any descriptor of that file. */
+/** A separate file, because POSIX releases a lock when its owner closes any descriptor of the locked file. */
 function detailsPath(home: string): string {
   return join(home, 'service.json');
 }

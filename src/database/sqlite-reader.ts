@@ -14,7 +14,7 @@ import {
 import { DatabaseError, type DatabaseFault } from './errors.ts';
 import { openFiles, type OpenFile } from './sqlite-files.ts';
 
-/** What a thread needs to open the database. It refuses to work if one of the files was replaced. */
+/** What a thread needs to open the database. Its queries fail if one of the files was replaced. */
 export interface SqliteThreadData {
   path: string;
   files: readonly OpenFile[];
@@ -26,7 +26,7 @@ export interface ReaderQuery {
   parameters: readonly unknown[];
 }
 
-/** Its result. `error` is not from the database. */
+/** The result of a `ReaderQuery`. `error`: an error that is not from the database. */
 export type ReaderResult =
   | { rows: unknown[] }
   | { fault: DatabaseFault; message: string }

@@ -27,7 +27,6 @@ const planInUse = component(
   }),
 );
 
-/** Accounts and plans. */
 export const accountOperations = operations({
   listAccounts: {
     method: 'GET',

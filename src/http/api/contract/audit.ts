@@ -22,7 +22,6 @@ export const auditEntry = component(
   }),
 );
 
-/** The audit log. */
 export const auditOperations = operations({
   listAudit: {
     method: 'GET',

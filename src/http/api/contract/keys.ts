@@ -35,7 +35,6 @@ const keyFields = {
   last_used_ip: z.string().nullable().describe('IP address of the last use.'),
 };
 
-/** A key, without the secret key. */
 export const key = component('Key', z.object(keyFields));
 
 const settings = {

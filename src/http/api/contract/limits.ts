@@ -4,7 +4,7 @@ import { component } from './schemas.ts';
 
 const { shape } = planSchema;
 
-/** Limits of the configuration, in snake case. */
+/** The limit fields of the configuration, in snake case. */
 const fields = {
   requests_per_minute: shape.requestsPerMinute,
   tokens_per_minute: shape.tokensPerMinute,

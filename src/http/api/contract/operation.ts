@@ -4,8 +4,8 @@ import type { ErrorCode } from '../../../errors.ts';
 type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE';
 
 /**
- * Who may call an operation. Operators (`admin` keys, and users with the operator role) may call all of them, but
- * `signed-in` requires a session. With `account`, `member` and `owner`, the account is not found for all others.
+ * Who may call an operation. Operators (`admin` keys, and users with the operator role) may call all operations, except
+ * that `signed-in` requires a session. With `account`, `member` and `owner`, all other callers get `not_found`.
  */
 export type Access =
   /** Everyone, without signing in. */
@@ -44,7 +44,7 @@ export interface Operation {
 /** Operations by their IDs: a verb and a noun, unique in the management API. */
 export type Operations = Readonly<Record<string, Operation>>;
 
-/** Returns its argument with literal types. */
+/** Returns its argument, typed with literal types. */
 export function operations<const Group extends Operations>(group: Group): Group {
   return group;
 }

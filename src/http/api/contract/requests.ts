@@ -5,7 +5,6 @@ import { receipt, request } from './ledger.ts';
 import { operations } from './operation.ts';
 import { filterText, id, moment, newestPageQuery, pageOf } from './schemas.ts';
 
-/** The request log and receipts. */
 export const requestOperations = operations({
   listRequests: {
     method: 'GET',

@@ -21,7 +21,7 @@ export function component<T extends z.ZodType>(id: string, schema: T): T {
   return schema;
 }
 
-/** An ID, which need not exist. */
+/** Text in the format of an ID. Nothing with this ID needs to exist. */
 export const id = z.string().regex(ID, 'expected an ID');
 
 /** Text of `min` to `max` characters. */

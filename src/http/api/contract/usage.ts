@@ -6,7 +6,6 @@ import { limitFields } from './limits.ts';
 import { operations } from './operation.ts';
 import { component, filterText, id, pageCursor, pageOf, time } from './schemas.ts';
 
-/** A limit and its current usage. */
 export const limitStatus = component(
   'LimitStanding',
   z.object({
@@ -33,7 +32,6 @@ const BY = new RegExp(
 
 const day = z.string().meta({ format: 'date' });
 
-/** Usage and limits. */
 export const usageOperations = operations({
   readUsage: {
     method: 'GET',
