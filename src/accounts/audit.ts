@@ -13,7 +13,7 @@ export interface Actor {
   ip: string | null;
 }
 
-/** The service itself: the first key of a new data directory, changed plans in the configuration. */
+/** The service itself, for example when it records that plans in the configuration have changed. */
 export const SERVICE: Actor = { id: 'service', ip: null };
 
 export type AuditAction =
@@ -57,7 +57,7 @@ export interface AuditNote {
   /** Such as `key:key_12…`. */
   subject: string;
   accountId: string | null;
-  /** The changes, as `{from, to}` if there was a value. No secrets, and no names or addresses of users. */
+  /** The changed fields, as `{from, to}` if a field had a value before. No secrets, and no names or addresses of users. */
   detail: Readonly<Record<string, unknown>>;
 }
 
@@ -95,7 +95,7 @@ export async function appendAudit(
     .execute();
 }
 
-/** Appends an entry for an action that is not a change of the database. Rejects with a `DatabaseError`. */
+/** Appends an entry for an action that does not change the database. Rejects with a `DatabaseError`. */
 export async function recordAudit({ kysely }: Database, by: Actor, note: AuditNote): Promise<void> {
   await kysely.transaction().execute((transaction) => appendAudit(transaction, by, note));
 }

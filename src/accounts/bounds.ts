@@ -28,7 +28,7 @@ export const NAME = new RegExp(
   'u',
 );
 
-/** A minimal check of an email address. Spaces around it are removed. */
+/** A minimal check of an email address. Spaces around it are accepted, and are removed by `checkedEmail`. */
 export const EMAIL = new RegExp(`^ *[^\\s@${HIDDEN_CHARACTERS}]+@[^\\s@${HIDDEN_CHARACTERS}]+ *$`, 'u');
 
 /** An ID in a path, query or body. */
@@ -40,7 +40,7 @@ export const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{1
 /** The cursor of all other lists: creation time in Unix milliseconds, and ID. */
 export const PLACE_CURSOR = /^([0-9]{1,15})\.([A-Za-z0-9_-]{1,64})$/;
 
-/** Days on a page of hourly usage. It has no roll-ups, so all requests of the range are read. */
+/** Maximum days on a page of hourly usage, which has no roll-ups, so that all requests of these days are read. */
 export const MAX_HOURLY_DAYS = 7;
 
 /** The cursor of hourly usage: days since 1970-01-01, up to the year 10183. */
@@ -53,5 +53,5 @@ export function hasLength(text: string, min: number, max: number): boolean {
   return length >= min && length <= max;
 }
 
-/** Maximum models in the list of a key. */
+/** Maximum models in the `allowed_models` of a key. */
 export const MAX_MODELS = 100;

@@ -24,8 +24,8 @@ export type KeyColumns = Pick<
 >;
 
 /**
- * Converts a change to columns. Throws a `ServiceError` `invalid_value` (param `name` or `allowed_models`).
- * Limits and model IDs were already checked by a schema.
+ * Converts a change to columns. Throws a `ServiceError` `invalid_value` (param `name` or `allowed_models`). Callers have
+ * validated limits and model IDs with a schema.
  */
 export function columnsOf({ name, expiresAt, allowedModels, limits }: KeyChange): Partial<KeyColumns> {
   return {
@@ -54,7 +54,7 @@ const LAST_MS = 253_402_300_799_999;
 /** Clamps an expiry to the years 1970 to 9999, which every client can parse. */
 function boundedExpiry(expiresAt: number | null): number | null {
   if (expiresAt === null) return null;
-  // SQLite would store null: a key that never expires.
+  // SQLite would store NaN as null, and the key would never expire.
   if (Number.isNaN(expiresAt)) throw new TypeError('an expiry is not a number');
   return Math.min(Math.max(expiresAt, 0), LAST_MS);
 }

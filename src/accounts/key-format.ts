@@ -3,8 +3,8 @@ import { crc32 } from 'node:zlib';
 import { Secret } from '../secret.ts';
 
 /**
- * Creates a key: `sk-sluice-`, 43 characters for 256 random bits, and a checksum of 6. Secret scanners look for
- * the prefix; the checksum detects typos and lookalikes without querying the database.
+ * Creates a key: `sk-sluice-`, 43 characters for 256 random bits, and a checksum of 6 characters. Secret scanners look
+ * for the prefix; the checksum detects typos and lookalikes without querying the database.
  */
 export function createKeyText(): Secret {
   const random = base62(BigInt(`0x${randomBytes(32).toString('hex')}`), RANDOM_LENGTH);
@@ -14,11 +14,12 @@ export function createKeyText(): Secret {
 /** Whether the text has the format and checksum of a key. The key may not exist. */
 export function isWellFormed(text: string): boolean {
   return (
-    FORM.test(text) && checksum(text.slice(PREFIX.length, -CHECKSUM_LENGTH)) === text.slice(-CHECKSUM_LENGTH)
+    FORMAT.test(text) &&
+    checksum(text.slice(PREFIX.length, -CHECKSUM_LENGTH)) === text.slice(-CHECKSUM_LENGTH)
   );
 }
 
-/** Returns the parts that identify a key in lists. More than 200 random bits stay unknown. */
+/** Returns the parts that identify a key in lists. They leave more than 200 random bits secret. */
 export function visibleParts(key: Secret): { prefix: string; lastFour: string } {
   const text = key.reveal();
   return { prefix: text.slice(0, PREFIX.length + 4), lastFour: text.slice(-4) };
@@ -38,7 +39,7 @@ const PREFIX = 'sk-sluice-';
 const RANDOM_LENGTH = 43;
 /** 62^6 is above 2^32. */
 const CHECKSUM_LENGTH = 6;
-const FORM = /^sk-sluice-[0-9A-Za-z]{49}$/;
+const FORMAT = /^sk-sluice-[0-9A-Za-z]{49}$/;
 
 const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 

@@ -24,7 +24,7 @@ export interface KeyRecord {
   lastUsedIp: string | null;
   /** IDs of the models that it may use; null: all. */
   allowedModels: readonly string[] | null;
-  /** Its own limits, below the plan's; null: none. */
+  /** The key's own limits, in addition to the plan's; null: none. */
   limits: PlanLimits | null;
 }
 

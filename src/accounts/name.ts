@@ -2,8 +2,8 @@ import { ServiceError } from '../errors.ts';
 import { hasLength, MAX_NAME, NAME } from './bounds.ts';
 
 /**
- * Trims and checks a name. Names are shown in terminals and logs, so they have no characters that move a cursor.
- * Throws a `ServiceError` `invalid_value` (param `name`).
+ * Trims and checks a name. Refuses control characters, because names are printed in terminals and logs. Throws a
+ * `ServiceError` `invalid_value` (param `name`).
  */
 export function checkedName(name: string, owner: 'account' | 'key' | 'person'): string {
   if (hasLength(name, 1, MAX_NAME) && NAME.test(name) && name.isWellFormed()) return name.trim();

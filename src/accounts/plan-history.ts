@@ -4,18 +4,17 @@ import type { Database } from '../database/database.ts';
 import { appendAudit, SERVICE, type AuditNote } from './audit.ts';
 import type { Plans } from './plans.ts';
 
-/** Row of `settings`: the plans that an instance last read. */
+/** Row of `settings`: the plans that any instance read last. */
 const LAST_PLANS = 'plans';
 
-/** The plans of a configuration by name, and the default plan. */
 interface ConfiguredPlans {
   plans: Readonly<Record<string, PlanLimits>>;
   defaultPlan: string;
 }
 
 /**
- * Records in the audit log how the configured plans have changed since any instance last read them: one entry per
- * plan, however many instances read the same. The plans of a new database are not a change. Rejects with a
+ * Records in the audit log how the configured plans have changed since any instance last read them. Each change is
+ * recorded once, even if several instances read it. The plans of a new database are not a change. Rejects with a
  * `DatabaseError`.
  */
 export async function recordPlans(database: Database, plans: Plans): Promise<void> {

@@ -12,10 +12,10 @@ export function namesOf(columns: LedgerColumns): string[] {
 }
 
 const initial = Object.entries<LedgerColumn>(LEDGER).filter(([property]) => !(property in OPENED));
-const set = initial.filter(([, column]) => column.initial !== null);
+const withValue = initial.filter(([, column]) => column.initial !== null);
 
 /** SQL for the columns of a new row that have an initial value; the others are null. */
 export const INITIAL = {
-  names: set.map(([property]) => sqlName(property)).join(', '),
-  values: set.map(([, column]) => column.initial).join(', '),
+  names: withValue.map(([property]) => sqlName(property)).join(', '),
+  values: withValue.map(([, column]) => column.initial).join(', '),
 };

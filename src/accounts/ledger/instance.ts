@@ -13,13 +13,13 @@ export interface InstanceOptions {
   log: Log;
   leaseMs: number;
   keepDays: number | undefined;
-  /** This instance was registered with a new epoch. */
+  /** Called when this instance was registered with a new epoch. */
   onLive: (epoch: number) => void;
-  /** A heartbeat could not be written. */
+  /** Called when a heartbeat could not be written. */
   onHeartbeatFailed: (error: unknown) => void;
-  /** Another instance ended this epoch and settled all of its rows. */
+  /** Called when another instance has ended the epoch and settled all of its rows. */
   onFenced: () => void;
-  /** Rows of dead instances were settled. */
+  /** Called when rows of dead instances were settled. */
   onReaped: (rows: number) => void;
 }
 

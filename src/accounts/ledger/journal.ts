@@ -25,7 +25,7 @@ import {
   type SettledValues,
 } from './write.ts';
 
-/** With this many requests, commits are at least `COMMIT_PACE_MS` milliseconds apart. */
+/** From this number of requests on, commits are at least `COMMIT_PACE_MS` milliseconds apart. */
 const PACED_REQUESTS = 20;
 const COMMIT_PACE_MS = 4;
 
@@ -165,7 +165,7 @@ export class Journal {
     const { settleWaitMs } = this.#options;
     const deadline = performance.now() + settleWaitMs;
     this.#pending.settle({ values, usageKey, resolve, reject, deadline, doubtful: false, closes: false });
-    // One timer for all settlements; it rarely finds one that is overdue.
+    // One timer for all settlements, because few are ever overdue.
     this.#overdueTimer ??= new Deadline(settleWaitMs, () => this.#rejectOverdue());
     this.#scheduleWrite();
   }
@@ -202,8 +202,8 @@ export class Journal {
   }
 
   /**
-   * Schedules a write at the end of this turn of the event loop, so that all writes of the turn share a commit.
-   * With many requests it waits for `COMMIT_PACE_MS`, because a commit of one row costs as much as one of ten.
+   * Schedules a write at the end of this turn of the event loop, so that all writes of the turn share a commit. With many
+   * requests, waits for `COMMIT_PACE_MS`, because committing one row costs as much as committing ten.
    */
   #scheduleWrite(): void {
     if (this.#writeScheduled || this.#batch !== null || this.#outage.active) return;

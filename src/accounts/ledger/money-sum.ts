@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely';
 
-/** Divides an amount into its high and low half. */
+/** An amount in pico-dollars is `high * HALF + low`. */
 const HALF = 1_000_000_000;
 
 /**

@@ -14,9 +14,9 @@ export interface LedgerOptions {
   database: Database;
   settings: ConfigFile['ledger'];
   log: Log;
-  /** Another instance declared this one dead: all of its generations must end; they settle as `lost`. */
+  /** Called when another instance declared this one dead. All running generations must end; they settle as `lost`. */
   onFenced: () => void;
-  /** Open rows of dead instances were settled: cached reservations are out of date. */
+  /** Called when open rows of dead instances were settled, so that cached reservations are out of date. */
   onReaped: () => void;
 }
 
@@ -30,7 +30,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   return await startLedger(await openStore(options.database), options);
 }
 
-/** As `openLedger`, with a store that the ledger disposes of. */
+/** Like `openLedger`, with a store that the ledger disposes of. */
 export async function startLedger(
   store: LedgerStore,
   { settings, log, onFenced, onReaped }: Omit<LedgerOptions, 'database'>,

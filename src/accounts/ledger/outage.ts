@@ -19,7 +19,7 @@ export class Outage {
   #retrying = false;
   #disposed = false;
 
-  /** `retry` tries to write and never rejects; the next pause starts when it has ended. */
+  /** `retry` tries to write, and never rejects. The next pause starts when it has ended. */
   constructor(pauses: RetryPauses, retry: () => Promise<void>) {
     this.#pauses = pauses;
     this.#retry = retry;

@@ -37,7 +37,7 @@ export interface PendingSettlement {
   deadline: number;
   resolve: (settled: SettleResult) => void;
   reject: (error: Error) => void;
-  /** Whether a write of it failed; it may be in the database if only the response was lost. */
+  /** Whether an attempt to write it has failed. It may be in the database if only the response was lost. */
   doubtful: boolean;
   /** Whether it replaces a settlement that the database refused. */
   closes: boolean;
@@ -75,7 +75,7 @@ export class PendingWrites {
     return rows + this.#checkpoints.size + this.#waived.length === 0;
   }
 
-  /** The settlements to cancel, as a copy: `removeWaived` shortens the list while they are written in parts. */
+  /** A copy of the settlements to cancel, because `removeWaived` shortens the list while they are written in parts. */
   get waived(): Batch['settles'] {
     return [...this.#waived];
   }

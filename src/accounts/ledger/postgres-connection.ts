@@ -14,13 +14,13 @@ export type QueryFunction = <R extends QueryResultRow>(
   values?: unknown[],
 ) => Promise<QueryResult<R>>;
 
-/** Milliseconds after the server's own statement timeout at which the client gives up. */
+/** How long the client waits after the server's own statement timeout, in milliseconds. */
 const LATE_MS = 1000;
 
 /**
- * Forces index plans: all statements access rows by key, and a sequential scan that was planned while a table was
- * small would be kept. The two costs make finding a row cheaper than reading it. Enables synchronous commit if
- * the server's default is off, so that a committed row is on disk.
+ * Forces index plans: all statements access rows by key, and a prepared statement would keep a sequential scan that was
+ * planned while its table was small. The two costs make finding a row cheaper than reading it. Enables synchronous
+ * commit if the server's default is off, so that a committed row is on disk.
  */
 const SESSION = `
   set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off; set jit = off;
@@ -37,7 +37,7 @@ export class PostgresConnection implements AsyncDisposable {
   readonly #name: string;
   readonly #statementMs: number;
   #client: Promise<Client> | null = null;
-  /** Resolves when the last work has ended. */
+  /** Resolves when all work so far has ended. */
   #last: Promise<void> = Promise.resolve();
 
   constructor(url: Secret, statementMs: number) {
@@ -47,8 +47,8 @@ export class PostgresConnection implements AsyncDisposable {
   }
 
   /**
-   * Runs statements after all earlier work, so that none joins another transaction. `work` may send several at
-   * once. A failure closes the connection.
+   * Runs `work` after all earlier work, so that its statements are not part of another transaction. It may send several
+   * statements at once. A failure closes the connection.
    */
   use<T>(work: (query: QueryFunction) => Promise<T>): Promise<T> {
     const running = this.#last.then(() => this.#run(work));

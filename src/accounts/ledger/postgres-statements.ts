@@ -57,12 +57,12 @@ const ADD_USAGE = addUsage(`
     sum(case when billed = 1 then prompt_tokens + completion_tokens else 0 end)::int8,
     sum(cost_pico)::int8`);
 
-/** Changes rows that were counted as billed into errors. */
+/** Subtracts rows that were added as billed and counts them as errors. */
 const WAIVE_USAGE = addUsage(`
     0, count(*), -count(*) filter (where error_code = '${CLIENT_DISCONNECTED}'), 0, 0, 0, 0,
     -sum(prompt_tokens + completion_tokens)::int8, -sum(cost_pico)::int8`);
 
-/** The columns of `SettledValues`. */
+/** The columns of `SettledValues`, in their order. */
 const BUCKET: LedgerColumn = { kind: 'integer', initial: null };
 const SETTLEMENT = { id: OPENED.id, ttft: BUCKET, speed: BUCKET, ...SETTLED } as const;
 

@@ -74,7 +74,7 @@ export class PostgresStore implements LedgerStore {
       return await this.#writer.use(work);
     } catch (error) {
       if (!isRefused(error)) throw error;
-      // The month began before its partition was created.
+      // A new month has begun, and its partition does not exist yet. Later writes find it.
       if (isPartitionMissing(error)) await ensurePartitions(this.#database, Date.now());
       throw new RefusedWriteError(error.message, { cause: error });
     }
@@ -137,7 +137,6 @@ function isRefused(error: unknown): error is Error {
   return error instanceof Error && /^2[23]/.test(stateOf(error));
 }
 
-/** Whether PostgreSQL has no partition for the row. */
 function isPartitionMissing(error: Error): boolean {
   return stateOf(error) === '23514' && causeOf(error).message.startsWith('no partition of relation');
 }

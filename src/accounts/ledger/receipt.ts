@@ -3,7 +3,6 @@ import { readAppliedLimits, type AppliedLimit } from '../limits/limit-status.ts'
 import { costLines, type CostLine } from './cost.ts';
 import { selectRecords, toRecord, type LedgerRecord } from './record.ts';
 
-/** Details of one request. */
 export interface Receipt {
   request: LedgerRecord;
   /** Breakdown of `request.costPico`. Empty while the request runs. */
@@ -20,7 +19,7 @@ export interface Receipt {
   };
   /** Number of other replicas tried after one failed. */
   retries: number;
-  /** Whether the instance died or stopped during the request: the counts are those of the last checkpoint. */
+  /** Whether the instance died or stopped during the request. If so, the counts are those of the last checkpoint. */
   interrupted: boolean;
 }
 

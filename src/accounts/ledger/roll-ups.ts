@@ -57,7 +57,7 @@ export class RollUps {
     this.#sum(row, counts, row.cost_pico, [ttftBucket, speedBucket], 1);
   }
 
-  /** Changes a row that was added as billed into an error. */
+  /** Subtracts a row that was added as billed and counts it as an error. */
   waive(row: EndedRow, ttftBucket: number | null, speedBucket: number | null): void {
     const aborted = Number(row.error_code === CLIENT_DISCONNECTED);
     const counts = [0, 1, -aborted, 0, 0, 0, 0, -(row.prompt_tokens + row.completion_tokens)];

@@ -54,7 +54,7 @@ export class SqliteTables {
     return this.#transaction(() => {
       if (!this.#isLive(epoch)) return null;
       for (const row of batch.opens) open.run(...row, epoch);
-      // The ID is first in the values and last in the statement.
+      // The ID is the first of the values, but the last parameter of the statement.
       for (const [id = null, ...row] of batch.checkpoints) checkpoint.run(...row, id, epoch);
       const lost = this.#settle(epoch, batch);
       for (const id of batch.undelivered) undelivered.run(id, epoch);
@@ -77,8 +77,8 @@ export class SqliteTables {
   }
 
   /**
-   * As `LedgerStore.reap`, for instances with an expired lease or an ended process. An instance with our process
-   * ID that started before `processStartedAt` belonged to another process.
+   * Like `LedgerStore.reap`, and also for instances whose process has ended. An instance with the process ID of this
+   * process that started before `processStartedAt` belonged to an earlier process with the same ID.
    */
   reap(epoch: number, processStartedAt: number): number {
     const now = Date.now();
@@ -129,7 +129,7 @@ export class SqliteTables {
     return lost;
   }
 
-  /** Marks an instance as dead and settles its open rows as interrupted. Returns the number of rows. */
+  /** Marks an instance as dead and settles its open rows as interrupted. Returns the number of these rows. */
   #interrupt(epoch: number, endedAt: number | null): number {
     if (this.#statements.markDead.run(epoch).changes === 0) return 0;
     const rollUps = new RollUps();
@@ -154,7 +154,7 @@ export class SqliteTables {
       this.#statements.commit.run();
       return result;
     } catch (error) {
-      // A full disk ends the transaction.
+      // SQLite itself rolls back when the disk is full.
       if (this.#connection.isTransaction) this.#connection.exec('rollback');
       throw error;
     }

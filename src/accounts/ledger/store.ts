@@ -1,8 +1,8 @@
 import type { Batch } from './write.ts';
 
 /**
- * Storage of the ledger, without retries or batching. Each call is one transaction. It rejects if it had no
- * effect, or if its outcome is unknown.
+ * Storage of the ledger, without retries or batching. Each call is one transaction. If a call rejects, it had no effect
+ * or its outcome is unknown.
  */
 export interface LedgerStore extends AsyncDisposable {
   /** Registers an instance and returns its epoch. */
@@ -15,8 +15,8 @@ export interface LedgerStore extends AsyncDisposable {
    */
   write(epoch: number, batch: Batch): Promise<BatchResult | null>;
   /**
-   * Cancels the charge of settlements that were written although their requests were rejected. Idempotent.
-   * Ignores the lease. Rejects as `write` does.
+   * Cancels the charge of settlements that were written although their requests were rejected, even if the instance is
+   * dead. Idempotent. Rejects like `write`.
    */
   waive(settles: Batch['settles']): Promise<void>;
   /** Marks instances with an expired lease as dead and interrupts their open rows. Returns the number of rows. */
@@ -35,7 +35,7 @@ export interface BatchResult {
   lost: readonly string[];
 }
 
-/** The database will never accept the write: a value has the wrong type, or an ID exists. */
+/** The database will never accept the write, for example because a value has the wrong type or the ID exists. */
 export class RefusedWriteError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);

@@ -47,7 +47,7 @@ export function hourlyLatencies(days: DayRange) {
 const KEY = sql`
   started_at / ${sql.lit(HOUR_MS)} as hour, started_at / ${sql.lit(DAY_MS)} as day, model, key_id, account_id`;
 
-/** IDs contain the arrival time. A request counts from when its body has arrived, up to an hour later. */
+/** IDs contain the time of arrival. A request starts when its body has arrived, up to an hour later. */
 function inRange({ fromDay, toDay, accountId }: DayRange) {
   const first = firstIdAt(fromDay * DAY_MS - HOUR_MS);
   const ofAccount = accountId == null ? sql`` : sql`account_id = ${accountId} and`;

@@ -19,7 +19,7 @@ export interface UsageQuery {
   model?: string | null;
 }
 
-/** Each at most 2% off. */
+/** Accurate to 2%. */
 type Percentiles<Name extends string> = Readonly<Record<Name, number>>;
 
 export interface UsageRow {
@@ -73,8 +73,8 @@ interface Sums extends RowKey {
 }
 
 /**
- * As `readUsage`, limited to `MAX_HOURLY_DAYS` days if grouped by hour. `nextDay` is the first day that was left out;
- * null if there is none.
+ * Like `readUsage`, limited to `MAX_HOURLY_DAYS` days if grouped by hour. `nextDay` is the first day that was left out;
+ * null: none.
  */
 export async function readUsagePage(
   database: Database,
@@ -138,7 +138,7 @@ async function readSums(database: Database, query: UsageQuery): Promise<Sums[]> 
   return rows;
 }
 
-/** Encoded histograms that add up to one. */
+/** Encoded histograms of one row, to be added up. */
 type Histograms = Record<'ttft' | 'speed', string[]>;
 
 /** The order of the primary key of `latency_days`. */

@@ -20,7 +20,7 @@ export interface Batch {
   opens: readonly (readonly Value[])[];
   checkpoints: readonly (readonly Value[])[];
   settles: readonly SettledValues[];
-  /** Usage keys of `settles`, in the same order; reading them from SQLite would cost more. */
+  /** Usage keys of `settles`, in the same order. Reading them from SQLite would be slower. */
   usageKeys: readonly UsageKey[];
   /** IDs of settled rows whose response did not reach the client. */
   undelivered: readonly string[];
@@ -60,7 +60,7 @@ function bound(value: unknown): Value {
 /** Maximum tokens in one count of a row. Keeps the sums of 9 million such rows within 2^53. */
 const MAX_TOKENS_PER_COUNT = 1_000_000_000;
 
-/** Whether the counts are valid; a replica can report any value. */
+/** Whether the counts can be stored. A replica can report any value. */
 export function isCountable({ promptTokens, cachedTokens, completionTokens }: Readonly<Usage>): boolean {
   return [promptTokens, cachedTokens, completionTokens].every(
     (tokens) => Number.isInteger(tokens) && tokens >= 0 && tokens <= MAX_TOKENS_PER_COUNT,
@@ -114,19 +114,19 @@ const WAIVED_PLACES = Object.keys(SETTLED).flatMap((property, place) => {
   return value === undefined ? [] : [{ place, value }];
 });
 
-/** Returns the values of a settlement without cost; null if it has no cost. */
+/** Returns the values of a settlement with its charge canceled; null if it is not billed. */
 export function waivedValues([id, , , ...row]: SettledValues): SettledValues | null {
   if (row[BILLED] !== 1) return null;
   for (const { place, value } of WAIVED_PLACES) row[place] = value;
   return [id, null, null, ...row];
 }
 
-/** Closes a row that may have been opened although its request was rejected. */
+/** Returns values that close a row that may have been opened although its request was rejected. */
 export function neverRanValues(id: string, atMs: number): SettledValues {
   return emptyValues(id, 'interrupted', atMs);
 }
 
-/** Closes a row whose settlement the database refuses. */
+/** Returns values that close a row whose settlement the database refuses. */
 export function unwritableValues(id: string, atMs: number): SettledValues {
   return emptyValues(id, 'settled', atMs);
 }

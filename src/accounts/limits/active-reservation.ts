@@ -20,12 +20,12 @@ export class ActiveReservation implements Reservation {
   readonly accountId: string;
   readonly keyId: string;
   readonly model: string;
-  /** The scopes with limits at admission. */
+  /** The scopes that had limits at admission. */
   readonly scopes: readonly ScopeLimits[];
   readonly tokens: number;
   readonly pico: bigint;
   readonly nano: number;
-  /** The UTC day and month in which it started and is counted. */
+  /** The UTC day and month of its admission, in which it is counted. */
   readonly day: number;
   readonly month: number;
   /** Set after admission. */

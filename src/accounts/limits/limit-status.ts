@@ -5,8 +5,8 @@ import { usdOfNano } from './money.ts';
 import { LIMIT_NAMES, type TokenBucket, type ScopeLimits } from './scope-limits.ts';
 
 /**
- * Returns the `x-ratelimit-*` headers of the request and token limits with the least left. `limit` is the
- * bucket's capacity, `reset` the time until it is full.
+ * Returns the `x-ratelimit-*` headers for the request limit and the token limit that have the least left. `limit` is
+ * the bucket's capacity, `reset` the time until it is full.
  */
 export function headersOf(scopes: readonly ScopeLimits[], counts: readonly ScopeCounts[]): RateLimitHeaders {
   const headers: string[] = [];
@@ -58,8 +58,8 @@ type AppliedLimitTuple = [
 ];
 
 /**
- * Returns the limits that apply to a request with what it left of each, as JSON for the receipt. Written by hand
- * because it runs for every request; `readAppliedLimits` parses it.
+ * Returns the limits that apply to a request, and how much remains of each, as JSON for the receipt. Does not use
+ * `JSON.stringify`, because it runs for every request. `readAppliedLimits` parses the result.
  */
 export function appliedLimits(scopes: readonly ScopeLimits[], counts: readonly ScopeCounts[]): string {
   const parts: string[] = [];
@@ -87,7 +87,7 @@ export function appliedLimits(scopes: readonly ScopeLimits[], counts: readonly S
   return `[${parts.join(',')}]`;
 }
 
-/** Formats one limit as a JSON array without names, since every row of the ledger stores them. */
+/** Formats one limit as a JSON array without field names, to keep ledger rows small. */
 export function formatAppliedLimit({ scope, model, limit, bound, left }: AppliedLimit): string {
   const written = (amount: number | string) => (typeof amount === 'number' ? amount : `"${amount}"`);
   // Model IDs need no JSON escaping.

@@ -8,9 +8,9 @@ export interface Demand {
   /** Name of the account's plan. */
   plan: string;
   planLimits: PlanLimits;
-  /** Limits of the key, below those of the plan; null: none. */
+  /** Limits of the key, in addition to those of the plan; null: none. */
   keyLimits: PlanLimits | null;
-  /** The maximum tokens that it can use: the prompt plus what `max_tokens` and the context length allow. */
+  /** The maximum tokens that it can use, as computed by `worstCase`. */
   worstTokens: number;
   /** The cost of these tokens, in pico-dollars. */
   worstPico: bigint;
@@ -39,7 +39,7 @@ export interface Denial {
   retryAfterMs: number | null;
 }
 
-/** The `x-ratelimit-*` headers of existing limits, as a flat list of names and values. */
+/** The `x-ratelimit-*` headers of the limits that apply, as a flat list of names and values. */
 export type RateLimitHeaders = readonly string[];
 
 export type Decision =
@@ -73,7 +73,7 @@ export interface Limits extends AsyncDisposable {
   status(query: LimitQuery): Promise<LimitStatus[]>;
   /** Where usage is counted. */
   readonly store: 'memory' | 'valkey';
-  /** Whether the store is reachable. If not, each instance counts alone, or denies requests. */
+  /** Whether the store is reachable. If not, each instance applies its share of the limits, or refuses requests. */
   readonly reachable: boolean;
   /** Invalidates the cached calendar periods, so that they are read from the ledger again. */
   invalidate(): void;
@@ -105,8 +105,8 @@ export type LimitName =
 /** Reads the usage of an account from the ledger, to initialize its counters. */
 export interface UsageHistory {
   /**
-   * Returns usage by key and model, for the UTC day and month of `atMs` (Unix milliseconds) by the start of the
-   * requests, from one snapshot. Rejects with a `DatabaseError`.
+   * Returns usage by key and model, of requests that started in the UTC day and month of `atMs` (Unix milliseconds). All
+   * values are from one snapshot. Rejects with a `DatabaseError`.
    */
   read(accountId: string, atMs: number, recentMs: number): Promise<HistoryEntry[]>;
 }

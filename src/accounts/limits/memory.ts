@@ -46,7 +46,7 @@ export class MemoryLimits implements Limits {
   readonly #clock: LimitsClock;
   readonly #accounts = new Map<string, AccountState>();
   #now = { day: -Infinity, month: -Infinity };
-  /** The latest day that was counted before the wall clock was set back. */
+  /** The latest day counted before the wall clock was set back. */
   #countedBefore = -Infinity;
   #weight = 1;
   #scopes = 0;

@@ -61,7 +61,7 @@ export function scopeId(scope: 'account' | 'key', keyId: string, model: string |
   return model === null ? `k:${keyId}` : `k:${keyId}:${model}`;
 }
 
-/** Returns the tokens that a request reserves from a bucket. What it uses beyond them becomes a debt. */
+/** Returns the tokens that a request reserves from a bucket. Usage beyond them becomes a debt of the bucket. */
 export function minuteTokens(bucket: TokenBucket, worstTokens: number, reservedShare: number): number {
   return Math.min(worstTokens, largestShare(bucket, reservedShare));
 }
@@ -84,17 +84,17 @@ export const LIMIT_NAMES = {
 type ByModel = Map<string, readonly ScopeLimits[]>;
 
 /** Scopes cached by the limits object of a plan or a key. */
-const READ = { account: new WeakMap<PlanLimits, ByModel>(), key: new WeakMap<PlanLimits, ByModel>() };
+const CACHE = { account: new WeakMap<PlanLimits, ByModel>(), key: new WeakMap<PlanLimits, ByModel>() };
 
 function scopesIn(scope: 'account' | 'key', limits: PlanLimits, model: string): readonly ScopeLimits[] {
-  let byModel = READ[scope].get(limits);
-  if (byModel === undefined) READ[scope].set(limits, (byModel = new Map()));
+  let byModel = CACHE[scope].get(limits);
+  if (byModel === undefined) CACHE[scope].set(limits, (byModel = new Map()));
   // Models without their own limits share one entry.
   const own = limits.models && Object.hasOwn(limits.models, model) ? limits.models[model] : undefined;
   const entry = own ? model : '';
   let scopes = byModel.get(entry);
   if (scopes === undefined) {
-    // Every list shares the object for all models.
+    // All lists share the scope for all models.
     const all = entry === '' ? read(scope, null, limits) : scopesIn(scope, limits, '');
     scopes = own ? [...all, ...read(scope, model, own)] : all;
     byModel.set(entry, scopes);

@@ -26,7 +26,7 @@ export interface ValkeyTiming {
   retryMs: number;
 }
 
-/** The store does not respond, or responds with an error; the `cause` is the driver's error. */
+/** The store is disconnected, does not respond, or responds with an error; the `cause` is the driver's error. */
 export class StoreUnavailableError extends Error {
   constructor(cause?: unknown) {
     super('the limit store does not respond', { cause });
@@ -121,7 +121,7 @@ export class ValkeyConnection implements AsyncDisposable {
         failing = true;
         tried();
       }
-      // Random, so that instances that lost the store together do not reconnect together.
+      // Random, so that instances that were disconnected at the same time do not reconnect at the same time.
       await sleep(timing.retryMs * (0.5 + Math.random()), undefined, { signal, ref: false }).catch(() => {});
     }
   }
@@ -161,7 +161,7 @@ function connect(url: Secret, responseMs: number) {
     url: url.reveal(),
     disableOfflineQueue: true,
     maintNotifications: 'disabled',
-    // A timer per command would cost as much as the command; the heartbeat replaces them.
+    // A timer per command would cost as much as the command; the heartbeat detects stalls instead.
     commandOptions: { timeout: 0 },
     socket: { connectTimeout: responseMs, reconnectStrategy: false },
   });

@@ -109,7 +109,7 @@ export function settleArguments(active: ActiveReservation, id: string, actual: A
   return args;
 }
 
-/** What running requests have reserved in one scope. */
+/** The reservations of running requests in one scope. */
 export interface Claim {
   /** Milliseconds; -1: the scope had no limits at their admission, so it need not be created. */
   lifetimeMs: number;

@@ -59,7 +59,7 @@ export async function openValkeyLimits(options: ValkeyLimitsOptions): Promise<Li
 
 const TIMING: ValkeyTiming = { heartbeatMs: 1000, responseMs: 1000, leaseMs: 15_000, retryMs: 500 };
 
-/** Reads of the ledger for one decision before it fails. */
+/** Maximum number of times that one decision reads the ledger before it fails. */
 const MAX_READINGS = 8;
 
 /** Reservations per `CLAIM` command. */
@@ -69,9 +69,9 @@ const CLAIM_BATCH = 500;
  * Counts in the shared store. `MemoryLimits` tracks the requests that run here; while the store is unreachable,
  * it decides alone and counts each request once per instance.
  *
- * After each disconnect the instance takes a new ID: reservations under the old one are released when it claims
- * its requests again, or by lease expiry, so the outcome of commands without a response does not matter. Usage
- * that was settled meanwhile is read from the ledger, by raising the generation.
+ * After each disconnect the instance takes a new ID. Reservations under the old ID are released when the instance claims
+ * its requests again, or when the lease expires, so the outcome of commands without a response does not matter. Usage
+ * that was settled during the outage is read from the ledger, because the instance raises the generation.
  */
 class ValkeyLimits implements Limits {
   readonly store = 'valkey';
@@ -196,7 +196,7 @@ class ValkeyLimits implements Limits {
     return decision instanceof Promise ? decision.then((late) => this.#recheck(demand, late)) : decision;
   }
 
-  /** If the store came back during a local decision, asks the store instead. */
+  /** If the store became reachable during a local decision, discards the decision and lets the store decide. */
   #recheck(demand: Demand, decision: Decision): Decision | Promise<Decision> {
     if (!this.#ready) return decision;
     if (decision.admitted) this.#local.settle(decision.reservation, { tokens: 0, pico: 0n, request: false });
@@ -300,12 +300,12 @@ class ValkeyLimits implements Limits {
   /** Prepares a new connection: claims the running requests first. */
   async #connected(): Promise<void> {
     const dead = this.#instanceId;
-    // A script that is not loaded is sent twice, and the second could arrive after later commands.
+    // A script that is not loaded is sent a second time, which could arrive after later commands.
     await this.#connection.load(Object.values(this.#scripts));
     this.#instanceId = `${this.#options.instanceId}.${++this.#incarnation}`;
     await this.#sendHeartbeat();
     await this.#claim(dead);
-    // Also claims requests admitted locally meanwhile; new ones go to the store.
+    // Also claims the requests that were admitted locally in the meantime; new ones go to the store.
     this.#ready = true;
     const late = this.#claim('');
     this.#local.restart(1);
