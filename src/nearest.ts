@@ -3,8 +3,7 @@
  * name, or one at most two typing errors away (one if the name has fewer than five characters). Null: no name is near.
  */
 export function nearest(name: string, known: Iterable<string>): string | null {
-  const [best] = ranked(name, known);
-  return best !== undefined && best.distance <= (name.length < 5 ? 1 : 2) ? best.candidate : null;
+  return rankNames(name, known).near;
 }
 
 /** Returns ` Did you mean …?` to append to a sentence; empty if no name is near. */
@@ -13,23 +12,19 @@ export function didYouMean(name: string, known: Iterable<string>): string {
   return near === null ? '' : ` Did you mean \`${near}\`?`;
 }
 
-/** Returns the known names, nearest first. */
-export function byNearness(name: string, known: Iterable<string>): string[] {
-  return ranked(name, known).map(({ candidate }) => candidate);
+/** Returns the known names, nearest first, and the one that `nearest` returns. */
+export function rankNames(name: string, known: Iterable<string>): { near: string | null; ranked: string[] } {
+  const given = flatten(name);
+  const candidates = Array.from(known, (text) => ({ text, distance: distance(given, flatten(text)) }));
+  const [best] = candidates.sort((a, b) => a.distance - b.distance);
+  const near = best !== undefined && best.distance <= (name.length < 5 ? 1 : 2) ? best.text : null;
+  return { near, ranked: candidates.map(({ text }) => text) };
 }
 
 /** Shortest name that may be an abbreviation or a typing error, in characters. */
 const SHORTEST = 3;
 /** Characters of each name that are compared, because the work grows with the product of the lengths. */
 const COMPARED = 64;
-
-function ranked(name: string, known: Iterable<string>): { candidate: string; distance: number }[] {
-  const given = flatten(name);
-  return Array.from(known, (candidate) => ({
-    candidate,
-    distance: distance(given, flatten(candidate)),
-  })).sort((a, b) => a.distance - b.distance);
-}
 
 const flatten = (name: string): string => name.toLowerCase().replaceAll(/[-_]/g, '').slice(0, COMPARED);
 

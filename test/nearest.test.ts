@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { byNearness, didYouMean, nearest } from '../src/nearest.ts';
+import { didYouMean, nearest, rankNames } from '../src/nearest.ts';
 
 test('the nearest name differs by case, separators or two typing errors, or contains the given name', () => {
   const known = ['slots', 'contextTokens', 'file', 'drainMs', 'n'];
@@ -27,12 +27,12 @@ test('the nearest name differs by case, separators or two typing errors, or cont
 
 test('names are sorted by nearness, and the shortest that contains the given name comes before other names', () => {
   const known = ['acme/large', 'acme/small-instruct', 'acme/small', 'other/smal'];
-  assert.deepEqual(byNearness('small', known), [
+  assert.deepEqual(rankNames('small', known).ranked, [
     'acme/small',
     'acme/small-instruct',
     'other/smal',
     'acme/large',
   ]);
-  assert.equal(byNearness('acme/lage', known)[0], 'acme/large');
+  assert.equal(rankNames('acme/lage', known).ranked[0], 'acme/large');
   assert.equal(nearest('openai/Smal', known), 'other/smal');
 });

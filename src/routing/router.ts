@@ -1,6 +1,6 @@
 import { ServiceError } from '../errors.ts';
 import type { ModelCard } from '../generation.ts';
-import { byNearness, nearest } from '../nearest.ts';
+import { rankNames } from '../nearest.ts';
 import type { ReplicaEntry } from './replica.ts';
 import {
   ServedModel,
@@ -63,12 +63,11 @@ const MAX_LISTED = 5;
 
 function alternatives(name: string, visible: readonly string[]): string {
   if (visible.length === 0) return 'No models are available to you.';
-  const sorted = byNearness(name, visible);
-  const near = nearest(name, visible);
-  const listed = sorted.slice(near === null ? 0 : 1, MAX_LISTED).map((id) => `\`${id}\``);
-  if (sorted.length > MAX_LISTED)
-    listed.push(`and ${sorted.length - MAX_LISTED} more (see \`GET /v1/models\`)`);
-  const list =
-    listed.length === 0 ? '' : `${near === null ? 'Available' : ' Other'} models: ${listed.join(', ')}.`;
-  return near === null ? list : `Did you mean \`${near}\`?${list}`;
+  const { near, ranked } = rankNames(name, visible);
+  const listed = ranked.slice(near === null ? 0 : 1, MAX_LISTED).map((id) => `\`${id}\``);
+  if (ranked.length > MAX_LISTED)
+    listed.push(`and ${ranked.length - MAX_LISTED} more (see \`GET /v1/models\`)`);
+  const list = `models: ${listed.join(', ')}.`;
+  if (near === null) return `Available ${list}`;
+  return `Did you mean \`${near}\`?${listed.length === 0 ? '' : ` Other ${list}`}`;
 }
