@@ -141,6 +141,11 @@ export type GenerationEvent =
 /** An event with generated text. */
 export type TextEvent = Extract<GenerationEvent, { type: 'token' | 'reasoning' }>;
 
+/** Returns the number of choices of all prompts together. */
+export function totalChoices(request: GenerationRequest): number {
+  return request.kind === 'chat' ? request.choices : request.prompts.length * request.choices;
+}
+
 /** Estimates the tokens of the prompts, at four characters per token. Used if the engine reports no counts. */
 export function estimatedPromptTokens(request: GenerationRequest): number {
   const texts = request.kind === 'chat' ? request.messages.map(({ content }) => content) : request.prompts;

@@ -1,7 +1,12 @@
 import { Deadline } from '../deadline.ts';
 import { EngineCrashed, ReplicaRefused, type Engine, type ReplicaEvent } from '../engine/engine.ts';
 import { ServiceError } from '../errors.ts';
-import { estimatedPromptTokens, type GenerationEvent, type GenerationRequest } from '../generation.ts';
+import {
+  estimatedPromptTokens,
+  totalChoices,
+  type GenerationEvent,
+  type GenerationRequest,
+} from '../generation.ts';
 import type { RequestResult } from '../routing/breaker.ts';
 import type { QueuePlace } from '../routing/queue.ts';
 import type { Lease } from '../routing/replica.ts';
@@ -228,15 +233,11 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
     return slotAtMs === null || endedAtMs === null ? 0 : endedAtMs - slotAtMs;
   }
 
-  get #choices(): number {
-    const { choices } = this.#request;
-    return this.#request.kind === 'chat' ? choices : choices * this.#request.prompts.length;
-  }
-
   #recordSpeed(): void {
     const { usage, usageSource } = this.#record;
     if (this.#runMs <= 0 || usage.completionTokens === 0 || usageSource === 'clamped') return;
-    this.#lease?.replica.recordSpeed(usage.completionTokens / this.#choices / this.#runMs);
+    const tokensPerChoice = usage.completionTokens / totalChoices(this.#request);
+    this.#lease?.replica.recordSpeed(tokensPerChoice / this.#runMs);
   }
 
   /**
@@ -246,10 +247,8 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
   #estimateWholeResponse(): void {
     const tokensPerMs = this.#lease?.replica.tokensPerMs ?? null;
     if (!this.#isWholeResponse || this.#hasEmitted || tokensPerMs === null) return;
-    const tokens = Math.floor((this.#runMs * tokensPerMs) / 2);
-    this.#accounting.estimateCompletion(
-      Math.min(tokens, this.#request.maxTokens ?? Infinity) * this.#choices,
-    );
+    const tokens = Math.min(Math.floor((this.#runMs * tokensPerMs) / 2), this.#request.maxTokens ?? Infinity);
+    this.#accounting.estimateCompletion(tokens * totalChoices(this.#request));
   }
 
   #leaveQueue(): void {
@@ -300,8 +299,6 @@ function waitedTooLong(maxWaitMs: number): ServiceError {
   return new ServiceError(
     'queue_full',
     `The request waited ${seconds} s for a free slot of this model. Try again later.`,
-    {
-      retryAfterMs: 1000,
-    },
+    { retryAfterMs: 1000 },
   );
 }

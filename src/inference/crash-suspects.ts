@@ -71,7 +71,8 @@ export class CrashSuspects {
     const expiresAt = this.#now() + REMEMBERED_MS;
     this.#suspects.delete(key);
     this.#suspects.set(key, { requestId, accountId, keyId, model, lastCrash: crash, crashes, expiresAt });
-    if (this.#suspects.size > MAX_REMEMBERED) this.#dropOldest();
+    const [oldest] = this.#suspects.keys();
+    if (this.#suspects.size > MAX_REMEMBERED && oldest !== undefined) this.#suspects.delete(oldest);
     this.#log.error('engine crashed while running this request', {
       requestId,
       account: accountId,
@@ -98,13 +99,6 @@ export class CrashSuspects {
     for (const [key, { expiresAt }] of this.#suspects) {
       if (expiresAt > this.#now()) return;
       this.#suspects.delete(key);
-    }
-  }
-
-  #dropOldest(): void {
-    for (const key of this.#suspects.keys()) {
-      this.#suspects.delete(key);
-      return;
     }
   }
 }

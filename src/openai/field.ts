@@ -33,6 +33,8 @@ type FieldUse = 'generation' | 'hint' | 'refused';
 export interface Field {
   /** Path in the body, such as `messages[].role`. */
   readonly path: string;
+  /** The last part of the path. */
+  readonly name: string;
   readonly kinds: readonly GenerationKind[];
   /** Only used between the service and its engine processes; unknown to callers. */
   readonly internal: boolean;
@@ -109,7 +111,11 @@ export function boolean<T extends boolean | null>(
   options: FieldOptions,
 ): ScalarField<boolean | T> {
   const field = createField(path, 'generation', 'boolean', { type: 'boolean' }, options, fallback);
-  return { ...field, fallback, read: readBoolean };
+  const read = (value: unknown, at: string): boolean => {
+    if (typeof value !== 'boolean') throw wrongType(at, 'a boolean', value);
+    return value;
+  };
+  return { ...field, fallback, read };
 }
 
 /** A string of `minLength` to `maxLength` Unicode code points. */
@@ -139,6 +145,7 @@ function createField(
 ): Field {
   return {
     path,
+    name: path.slice(path.lastIndexOf('.') + 1),
     use,
     type,
     schema,
@@ -151,11 +158,6 @@ function createField(
     supportedBy: options.supportedBy ?? 'all',
     description: options.description,
   };
-}
-
-function readBoolean(value: unknown, path: string): boolean {
-  if (typeof value !== 'boolean') throw wrongType(path, 'a boolean', value);
-  return value;
 }
 
 function within(value: number, schema: FieldSchema): boolean {

@@ -62,7 +62,7 @@ function parseLogitBias(body: RequestBody): ReadonlyMap<number, number> {
     if (bias < -100 || bias > 100) throw wrongValue(path, 'between -100 and 100', bias);
     biases.set(Number(name), bias);
   }
-  if (biases.size > 0) body.markUsed(fields.logitBias);
+  if (biases.size > 0) body.used.push(fields.logitBias);
   return biases;
 }
 

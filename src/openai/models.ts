@@ -1,19 +1,8 @@
 import type { ModelCard } from '../generation.ts';
 
-/** A model in the responses of `GET /v1/models` and `GET /v1/models/<id>`. */
-export interface ModelObject {
-  id: string;
-  object: 'model';
-  created: number;
-  owned_by: string;
-  architecture: { instruct_type: string | null; modality: string; tokenizer: string };
-  context_length: number;
-  max_completion_tokens: number;
-  pricing: { prompt: string; completion: string };
-  quantization: string;
-}
+type ModelObject = Omit<ModelCard, 'recommendedSampling'> & { object: 'model' };
 
-/** Formats a model. Copies each field, so that no other field of the card is published. */
+/** Formats a model for `GET /v1/models` and `GET /v1/models/<id>`. Copies each field, so that no other field of the card is published. */
 export function formatModel(card: ModelCard): ModelObject {
   const { architecture, pricing } = card;
   return {

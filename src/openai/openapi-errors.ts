@@ -1,6 +1,7 @@
 import { ERRORS, type ErrorCode } from '../errors.ts';
 
-type Json = Readonly<Record<string, unknown>>;
+/** An object of the OpenAPI document. */
+export type Json = Readonly<Record<string, unknown>>;
 
 /** Errors that every endpoint can return. */
 export const HTTP_ERRORS = [

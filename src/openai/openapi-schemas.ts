@@ -10,7 +10,7 @@ const string = { type: 'string' };
 const integer = { type: 'integer', minimum: 0 };
 const nullable = (schema: object): object => ({ anyOf: [schema, { type: 'null' }] });
 const list = (items: object): object => ({ type: 'array', items });
-const reference = (name: string): object => ({ $ref: `#/components/schemas/${name}` });
+export const reference = (name: string) => ({ $ref: `#/components/schemas/${name}` });
 
 /** An object with these fields, all required except `optional`. */
 function object(properties: Readonly<Record<string, object>>, ...optional: string[]): object {

@@ -2,10 +2,15 @@ import type { ErrorCode } from '../errors.ts';
 import type { Field, GenerationKind } from './field.ts';
 import { choices, FIELDS } from './fields.ts';
 import { bodyBounds } from './json-body.ts';
-import { errorResponses, errorSchema, GENERATION_ERRORS, HTTP_ERRORS, KEY_ERRORS } from './openapi-errors.ts';
-import { RESPONSE_SCHEMAS, REQUEST_SCHEMAS } from './openapi-schemas.ts';
-
-type Json = Readonly<Record<string, unknown>>;
+import {
+  errorResponses,
+  errorSchema,
+  GENERATION_ERRORS,
+  HTTP_ERRORS,
+  KEY_ERRORS,
+  type Json,
+} from './openapi-errors.ts';
+import { reference, REQUEST_SCHEMAS, RESPONSE_SCHEMAS } from './openapi-schemas.ts';
 
 /** Paths and schemas of another API to include in the document. */
 export interface DocumentPart {
@@ -228,8 +233,4 @@ function fieldSchema(field: Field, fields: readonly Field[]): Json {
   // Defaults that are not constant, such as the context length, are only in the description.
   const value = 'fallback' in field && field.fallback !== null ? { default: field.fallback } : {};
   return { anyOf: [schema, { type: 'null' }], ...value, description };
-}
-
-function reference(name: string): Json {
-  return { $ref: `#/components/schemas/${name}` };
 }

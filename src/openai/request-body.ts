@@ -13,8 +13,8 @@ export interface ParseOptions {
 
 export interface ParsedRequest<R> {
   request: R;
-  /** Fields that have an effect on the response and that not every dialect supports, each once. */
-  used: readonly string[];
+  /** Fields that have an effect on the response. */
+  used: readonly Field[];
 }
 
 /**
@@ -22,7 +22,8 @@ export interface ParsedRequest<R> {
  * a field that is unknown or refused.
  */
 export class RequestBody {
-  readonly used: string[] = [];
+  /** Fields that have an effect. */
+  readonly used: Field[] = [];
   readonly #object: Readonly<Record<string, unknown>>;
   readonly #path: string;
 
@@ -49,24 +50,18 @@ export class RequestBody {
 
   /** Returns the value unchecked, or null if absent. Throws `missing_required_parameter`. */
   raw(field: Field): unknown {
-    const name = lastName(field.path);
-    const value = this.#object[name] ?? null;
-    if (value === null && field.required) throw missing(this.#path + name);
+    const value = this.#object[field.name] ?? null;
+    if (value === null && field.required) throw missing(this.#path + field.name);
     return value;
   }
 
-  /** Returns the checked value, or the fallback. Marks the field as used if the value has an effect. */
+  /** Returns the checked value, or the fallback. Records the field as used if the value has an effect. */
   read<T>(field: ScalarField<T>): T {
     const value = this.raw(field);
     if (value === null) return field.fallback;
-    const checked = field.read(value, this.#path + lastName(field.path));
-    if (!isNeutral(field, checked)) this.markUsed(field);
+    const checked = field.read(value, this.#path + field.name);
+    if (!isNeutral(field, checked)) this.used.push(field);
     return checked;
-  }
-
-  /** Records a field that the engine must support. */
-  markUsed(field: Field): void {
-    if (field.supportedBy !== 'all' && !this.used.includes(field.path)) this.used.push(field.path);
   }
 }
 
@@ -75,15 +70,6 @@ function isNeutral(field: Field, value: unknown): boolean {
   // Other neutral values have at most one member, so comparing their JSON is cheap.
   if (value !== null && Object.keys(value).length > 1) return false;
   return field.neutral.some((neutral) => JSON.stringify(neutral) === JSON.stringify(value));
-}
-
-const NAMES: ReadonlyMap<string, string> = new Map(
-  FIELDS.map(({ path }) => [path, path.slice(path.lastIndexOf('.') + 1)]),
-);
-
-/** The name of a field within its object. */
-function lastName(path: string): string {
-  return NAMES.get(path) ?? path;
 }
 
 const cache = new Map<string, ReadonlyMap<string, Field>>();
@@ -95,11 +81,9 @@ function fieldsOf(parent: string, kind: GenerationKind, internal: boolean): Read
   if (fields === undefined) {
     const own = FIELDS.filter(
       (field) =>
-        field.path === parent + lastName(field.path) &&
-        field.kinds.includes(kind) &&
-        (internal || !field.internal),
+        field.path === parent + field.name && field.kinds.includes(kind) && (internal || !field.internal),
     );
-    fields = new Map(own.map((field) => [lastName(field.path), field]));
+    fields = new Map(own.map((field) => [field.name, field]));
     cache.set(key, fields);
   }
   return fields;
@@ -113,13 +97,9 @@ export function refuseUnsupported(
   { request, used }: ParsedRequest<GenerationRequest>,
   dialects: readonly Dialect[],
 ): void {
-  for (const path of used) {
-    for (const field of FIELDS) {
-      if (field.path !== path || field.supportedBy === 'all') continue;
-      const { supportedBy } = field;
-      if (!dialects.every((dialect) => supportedBy.includes(dialect))) {
-        throw unsupported(path, 'is not supported by the engine of this model');
-      }
+  for (const { path, supportedBy } of used) {
+    if (supportedBy !== 'all' && !dialects.every((dialect) => supportedBy.includes(dialect))) {
+      throw unsupported(path, 'is not supported by the engine of this model');
     }
   }
   const format = request.responseFormat;

@@ -18,11 +18,11 @@ export function parseResponseFormat(body: RequestBody): ResponseFormat {
       return { type };
     case 'json_object':
       refuseUnknown(object, ONLY_TYPE, 'response_format.');
-      body.markUsed(responseFormat);
+      body.used.push(responseFormat);
       return { type };
     case 'json_schema':
       refuseUnknown(object, WITH_SCHEMA, 'response_format.');
-      body.markUsed(responseFormat);
+      body.used.push(responseFormat);
       return parseJsonSchemaFormat(object['json_schema'] ?? null);
     default:
       throw wrongValue('response_format.type', 'one of text, json_object, json_schema');

@@ -1,4 +1,11 @@
-import type { FinishReason, GenerationEvent, GenerationRequest, TokenLogprob, Usage } from '../generation.ts';
+import {
+  totalChoices,
+  type FinishReason,
+  type GenerationEvent,
+  type GenerationRequest,
+  type TokenLogprob,
+  type Usage,
+} from '../generation.ts';
 import { chatLogprobs, textLogprobs } from './logprobs.ts';
 import { usageJson } from './usage.ts';
 
@@ -29,8 +36,7 @@ export class ResponseBuilder {
   constructor(identity: ResponseIdentity, request: GenerationRequest) {
     this.#identity = identity;
     this.#request = request;
-    const prompts = request.kind === 'text' ? request.prompts.length : 1;
-    this.#choices = Array.from({ length: prompts * request.choices }, () => ({
+    this.#choices = Array.from({ length: totalChoices(request) }, () => ({
       text: '',
       reasoning: '',
       logprobs: [],

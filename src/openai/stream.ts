@@ -1,10 +1,11 @@
-import type {
-  FinishReason,
-  GenerationEvent,
-  GenerationRequest,
-  TextEvent,
-  TokenLogprob,
-  Usage,
+import {
+  totalChoices,
+  type FinishReason,
+  type GenerationEvent,
+  type GenerationRequest,
+  type TextEvent,
+  type TokenLogprob,
+  type Usage,
 } from '../generation.ts';
 import type { ServiceError } from '../errors.ts';
 import type { ResponseIdentity } from './response.ts';
@@ -50,7 +51,7 @@ export class StreamFormatter {
       created,
       model,
     });
-    const count = chat ? request.choices : request.prompts.length * request.choices;
+    const count = totalChoices(request);
     this.#request = request;
     this.#head = `data: ${constant.slice(0, -1)},"choices":[`;
     const before = (key: string): readonly string[] =>

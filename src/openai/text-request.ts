@@ -37,7 +37,7 @@ function parsePrompts(body: RequestBody): readonly string[] {
   if (typeof value === 'string') return [parsePrompt(value, 'prompt')];
   if (!Array.isArray(value)) throw wrongType('prompt', 'a string or an array of strings', value);
   if (value.length === 0) throw wrongValue('prompt', 'a string or an array with at least 1 string');
-  if (value.length > 1) body.markUsed(fields.prompt);
+  if (value.length > 1) body.used.push(fields.prompt);
   return value.map((prompt, index) => parsePrompt(prompt, `prompt[${index}]`));
 }
 

@@ -1,6 +1,6 @@
-import type { FinishReason, GenerationRequest } from '../../generation.ts';
+import { totalChoices, type FinishReason, type GenerationRequest } from '../../generation.ts';
 import type { Directive, ScriptedOptions } from './options.ts';
-import { exampleOf, textSeed, splitTokens, randomTokens } from './words.ts';
+import { exampleOf, randomTokens, splitTokens, textSeed } from './words.ts';
 
 /** The planned output of one choice. */
 export interface Completion {
@@ -16,9 +16,8 @@ export function planCompletions(
   options: ScriptedOptions,
   availableTokens: number,
 ): Completion[] {
-  const prompts = request.kind === 'text' ? request.prompts.length : 1;
   const limit = Math.min(request.maxTokens ?? Infinity, availableTokens);
-  return Array.from({ length: prompts * request.choices }, (_, choice) => {
+  return Array.from({ length: totalChoices(request) }, (_, choice) => {
     // One token more than the limit shows whether the text would continue.
     const natural = naturalTokens(request, directive, options, choice, limit + 1);
     const tokens = natural.slice(0, limit);
