@@ -7,7 +7,6 @@ export interface Addon {
       addonExports: Addon;
       gpuLayers: number;
       useMmap: boolean;
-      hasLoadAbortSignal: boolean;
       onLoadProgress(fraction: number): void;
     },
   ) => AddonModel;
@@ -42,11 +41,9 @@ export interface Addon {
 
 export interface AddonModel {
   init(): Promise<boolean>;
-  abortActiveModelLoad(): void;
   dispose(): Promise<void>;
   tokenize(text: string, specialTokens: boolean): Uint32Array;
   detokenize(tokens: Uint32Array, specialTokens: boolean): string;
-  getTrainContextSize(): number;
   tokenBos(): number;
   tokenEos(): number;
   getTokenString(token: number): string;

@@ -27,30 +27,21 @@ export class NativeModel {
   static async load(
     backend: Backend,
     file: string,
-    options: { gpuLayers: number; onProgress(fraction: number): void; signal?: AbortSignal | undefined },
+    options: { gpuLayers: number; onProgress(fraction: number): void },
   ): Promise<NativeModel> {
     const native = new backend.addon.AddonModel(file, {
       addonExports: backend.addon,
       gpuLayers: options.gpuLayers,
       useMmap: true,
-      hasLoadAbortSignal: true,
       onLoadProgress: (fraction) => options.onProgress(fraction),
     });
-    const abort = (): void => native.abortActiveModelLoad();
-    options.signal?.throwIfAborted();
-    options.signal?.addEventListener('abort', abort, { once: true });
     backend.errors.length = 0;
-    try {
-      const loaded = await native.init();
-      // Progress and log messages of llama.cpp's thread arrive in the next turn.
-      await nextTurn();
-      options.signal?.throwIfAborted();
-      // Using a model whose `init` returned false is a segmentation fault.
-      if (!loaded) throw loadError(backend, file);
-      return new NativeModel(backend, native);
-    } finally {
-      options.signal?.removeEventListener('abort', abort);
-    }
+    const loaded = await native.init();
+    // Progress and log messages of llama.cpp's thread arrive in the next turn.
+    await nextTurn();
+    // Using a model whose `init` returned false is a segmentation fault.
+    if (!loaded) throw loadError(backend, file);
+    return new NativeModel(backend, native);
   }
 
   /** Tokenizes without BOS; with `special`, also control tokens. Synchronous: about 1 ms per kilobyte. */
@@ -89,10 +80,6 @@ export class NativeModel {
   /** Whether every prompt starts with BOS, regardless of the chat template. */
   get addsBos(): boolean {
     return this.#model().shouldPrependBosToken();
-  }
-
-  get trainContextTokens(): number {
-    return this.#model().getTrainContextSize();
   }
 
   /** Parses GBNF, synchronously; null: invalid. Each choice needs its own copy (`copyGrammar`). */

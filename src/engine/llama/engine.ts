@@ -118,9 +118,7 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
       throw new ServiceError(
         'unsupported_parameter',
         '`echo` with `logprobs` is not supported: there are no log probabilities for the prompt.',
-        {
-          param: 'echo',
-        },
+        { param: 'echo' },
       );
     checkLogitBias(sampling.logitBias, vocabulary.size);
     const grammar = this.#grammars.grammar(request.responseFormat);

@@ -45,8 +45,6 @@ export interface LoadHooks {
   /** Receives ascending fractions, 0 to 1. */
   onProgress(fraction: number): void;
   log: Log;
-  /** Cancels loading. */
-  signal?: AbortSignal;
 }
 
 /** See `LlamaEngine.load`. */
@@ -60,10 +58,7 @@ export async function loadModel(options: LlamaOptions, hooks: LoadHooks): Promis
   if (plan.contextTokens > info.contextTokens)
     log.warn(
       'contextTokens exceeds the context length that the model was trained with; quality will be worse beyond it',
-      {
-        contextTokens: plan.contextTokens,
-        trained: info.contextTokens,
-      },
+      { contextTokens: plan.contextTokens, trained: info.contextTokens },
     );
   const gpuLayers = gpuLayersOf(options.gpuLayers, backend, info, plan);
   checkMemory(inMachineMemory(plan, backend, 1 - gpuLayers / (info.layerCount + 1)), available);
@@ -73,7 +68,6 @@ export async function loadModel(options: LlamaOptions, hooks: LoadHooks): Promis
   const model = await NativeModel.load(backend, options.file, {
     gpuLayers,
     onProgress: (fraction) => hooks.onProgress(fraction),
-    signal: hooks.signal,
   });
   const threads = options.threads ?? defaultThreads(backend);
   const context = await model.context({

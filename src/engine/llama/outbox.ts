@@ -11,8 +11,7 @@ export class Outbox {
   readonly #unread = new Map<number | symbol, GenerationEvent>();
   /** The mutable log probabilities of joined events. */
   readonly #joined = new WeakMap<TokenEvent, TokenLogprob[]>();
-  #waiting: { resolve: (event: GenerationEvent | null) => void; reject: (reason: unknown) => void } | null =
-    null;
+  #waiting: PromiseWithResolvers<GenerationEvent | null> | null = null;
   #failure: { reason: unknown } | null = null;
   #closed = false;
 
@@ -57,9 +56,8 @@ export class Outbox {
     }
     if (this.#failure !== null) throw this.#failure.reason;
     if (this.#closed) return null;
-    return await new Promise((resolve, reject) => {
-      this.#waiting = { resolve, reject };
-    });
+    this.#waiting = Promise.withResolvers();
+    return await this.#waiting.promise;
   }
 
   #join(unread: TokenEvent, event: TokenEvent): TokenEvent {
