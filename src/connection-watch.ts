@@ -1,6 +1,6 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { tickEvery } from './deadline.ts';
+import { tickEvery, tickMsFor } from './deadline.ts';
 
 /** Timeouts of connections, in milliseconds. */
 export interface ConnectionLimits {
@@ -43,7 +43,7 @@ export function watchConnections(
     connections.get(socket)?.serve(response),
   );
 
-  const tickMs = Math.min(Math.max(Math.min(requestMs, stallMs, idleMs) / 10, 20), 1000);
+  const tickMs = tickMsFor(requestMs, stallMs, idleMs);
   const ticks = tickEvery(tickMs, () => {
     for (const connection of connections.values()) {
       const state = connection.state();

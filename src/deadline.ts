@@ -44,6 +44,11 @@ export class Deadline implements Disposable {
   }
 }
 
+/** Returns the length of a tick for these timeouts: a tenth of the shortest, between 20 ms and 1 s. */
+export function tickMsFor(...timeoutsMs: readonly number[]): number {
+  return Math.min(Math.max(Math.min(...timeoutsMs) / 10, 20), 1000);
+}
+
 /**
  * Calls `tick` every `ms` milliseconds, without keeping the process alive. Time in which the process was blocked
  * counts as one tick, so a timeout measured in ticks only counts time in which data could be received.

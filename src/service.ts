@@ -18,10 +18,10 @@ import type { Secrets } from './config/load.ts';
 import { openDatabase, type Database } from './database/database.ts';
 import { FIRST_MIGRATION } from './database/migrations.ts';
 import { ServiceLock } from './database/service-lock.ts';
-import { openReplica } from './engine/client.ts';
-import { EmbeddedReplica } from './engine/embedded.ts';
+import { ReplicaClient } from './engine/replica-client.ts';
+import { EmbeddedReplica } from './engine/embedded-replica.ts';
 import { recommendedModel, type RecommendedModel } from './engine/llama/recommended-model.ts';
-import { RemoteReplica } from './engine/remote.ts';
+import { RemoteReplica } from './engine/remote-replica.ts';
 import { socketDirectory } from './engine/socket-directory.ts';
 import { ServiceError } from './errors.ts';
 import { RunningGenerations } from './http/running-generations.ts';
@@ -336,7 +336,7 @@ function serveReplicas(
   const remotes = replicas.map((replica, index) =>
     owned.use(
       new RemoteReplica(
-        openReplica({
+        new ReplicaClient({
           name: `${model.id}#${index}`,
           dialect: replica.dialect,
           url: replica.url,

@@ -6,9 +6,9 @@ import { readResponse } from '../openai/response-reader.ts';
 import { readErrorBody } from '../openai/error-body.ts';
 import { StreamReader } from '../openai/stream-reader.ts';
 import { UsageMeter } from '../openai/usage-meter.ts';
+import type { DialectTraits } from './dialects.ts';
 import { firstMaxTokens, lowerMaxTokens, type ContextBound } from './max-tokens.ts';
 import { EngineCrashed, ReplicaRefused, type ReplicaEvent } from './engine.ts';
-import type { SilenceMonitor, MonitoredStream } from './silence-monitor.ts';
 
 /** Unread bytes at which the connection is paused. */
 const MAX_UNREAD_BYTES = 262_144;
@@ -20,26 +20,22 @@ const MAX_ERROR_BYTES = 65_536;
 /** Timeout of the end of the HTTP response after its last event, in milliseconds. */
 const CLOSE_TIMEOUT_MS = 1000;
 
-/** The settings that all streams of a replica share. */
-export interface ReplicaStreamSettings {
+/** The settings that all streams of a replica share, for `firstByteMs`, `silenceMs` and `starts` see `ReplicaOptions`. */
+export interface ReplicaStreamSettings extends ContextBound {
   dispatcher: Dispatcher;
-  silenceMonitor: SilenceMonitor;
+  /** The open streams. */
+  open: Set<ReplicaStream>;
   firstByteMs: number;
   silenceMs: number;
+  /** The connections of an embedded engine break only when its process ends. */
+  starts: (() => number) | undefined;
+  traits: DialectTraits;
   /** Formats the request for the replica's dialect. */
   format(
     request: GenerationRequest,
+    streamed: boolean,
     maxTokens: number | null,
   ): { path: string; headers: string[]; body: string };
-  /** Whether the response is a stream. */
-  streamed: boolean;
-  /** This and the next two: see `DialectTraits`. */
-  startedBy: 'chunk' | 'headers';
-  reportsSlot: boolean;
-  usagePerChoice: boolean;
-  /** See `ReplicaOptions`. The connections of an embedded engine break only when its process ends. */
-  starts: (() => number) | undefined;
-  readonly bound: ContextBound;
 }
 
 /**
@@ -49,11 +45,11 @@ export interface ReplicaStreamSettings {
  * Throws `ReplicaRefused` without a connection, and for 503 and 429. Throws `engine_unavailable` for a connection lost
  * after the request was sent (the replica may be generating), timeouts, invalid data, and a response that ends early.
  */
-export class ReplicaStream
-  implements AsyncIterableIterator<ReplicaEvent>, Dispatcher.DispatchHandler, MonitoredStream
-{
+export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispatcher.DispatchHandler {
   readonly #settings: ReplicaStreamSettings;
   readonly #request: GenerationRequest;
+  /** Whether the response is a stream. */
+  readonly #streamed: boolean;
   /** The `max_tokens` last sent; null: none. */
   #maxTokens: number | null;
   readonly #signal: AbortSignal;
@@ -80,13 +76,20 @@ export class ReplicaStream
   #complete = false;
   #unreadBytes = 0;
 
-  silentTicks = 0;
+  /** Ticks since the last data. Time in which this process was suspended has no ticks. */
+  #silentTicks = 0;
   #hasResponse = false;
 
-  constructor(settings: ReplicaStreamSettings, request: GenerationRequest, signal: AbortSignal) {
+  constructor(
+    settings: ReplicaStreamSettings,
+    request: GenerationRequest,
+    streamed: boolean,
+    signal: AbortSignal,
+  ) {
     this.#settings = settings;
     this.#request = request;
-    this.#maxTokens = firstMaxTokens(request, settings.bound);
+    this.#streamed = streamed;
+    this.#maxTokens = firstMaxTokens(request, settings);
     this.#signal = signal;
   }
 
@@ -124,9 +127,11 @@ export class ReplicaStream
     this.#fail(this.#signal.reason);
   }
 
+  /** Counts a tick of `tickMs` milliseconds and enforces the timeouts. */
   onTick(tickMs: number): void {
-    const silentMs = this.silentTicks * tickMs;
-    if (!this.#controller || this.#controller.paused) this.silentTicks = 0;
+    this.#silentTicks++;
+    const silentMs = this.#silentTicks * tickMs;
+    if (!this.#controller || this.#controller.paused) this.#silentTicks = 0;
     else if (this.#complete) {
       if (silentMs > CLOSE_TIMEOUT_MS) this.#close(new Error('the connection did not close the response'));
     } else if (silentMs > (this.#hasResponse ? this.#settings.silenceMs : this.#settings.firstByteMs)) {
@@ -136,15 +141,15 @@ export class ReplicaStream
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
-    this.silentTicks = 0;
+    this.#silentTicks = 0;
     if (this.#state === 'ended') controller.abort(new Error('the request was canceled before it was sent'));
   }
 
   /** Called when the request has been written to a connection. */
   onRequestSent(): void {
-    if (this.#settings.reportsSlot || this.#sentDelivered) return;
+    if (this.#settings.traits.reportsSlot || this.#sentDelivered) return;
     this.#sentDelivered = true;
-    this.#deliver([{ type: 'sent', whole: !this.#settings.streamed }]);
+    this.#deliver([{ type: 'sent', whole: !this.#streamed }]);
   }
 
   onResponseStart(
@@ -157,9 +162,9 @@ export class ReplicaStream
     this.#status = status;
     if (status !== 200) {
       this.#retryAfterMs = retryAfterMs(headers);
-    } else if (this.#settings.streamed) {
+    } else if (this.#streamed) {
       this.#reader = new StreamReader(this.#request.kind, this.#meter());
-      if (this.#settings.startedBy === 'headers') {
+      if (this.#settings.traits.startedBy === 'headers') {
         this.#deliver([{ type: 'started', promptTokens: null, cachedTokens: null }]);
       }
     }
@@ -167,7 +172,7 @@ export class ReplicaStream
 
   /** If this throws, the dispatcher closes the connection and calls `onResponseError`. */
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.silentTicks = 0;
+    this.#silentTicks = 0;
     this.#hasResponse = true;
     if (this.#reader) {
       if (this.#complete) return;
@@ -219,20 +224,20 @@ export class ReplicaStream
     }
     this.#state = 'open';
     this.#signal.addEventListener('abort', this);
-    this.#settings.silenceMonitor.add(this);
+    this.#settings.open.add(this);
     this.#send();
   }
 
   #send(): void {
     this.#starts = this.#settings.starts?.() ?? 0;
-    const { path, headers, body } = this.#settings.format(this.#request, this.#maxTokens);
+    const { path, headers, body } = this.#settings.format(this.#request, this.#streamed, this.#maxTokens);
     this.#settings.dispatcher.dispatch({ method: 'POST', path, headers, body }, this);
   }
 
   /** Sends the request again with a lower `max_tokens` if it exceeded the context length. Returns whether it did. */
   #retryWithFewerTokens(error: ServiceError): boolean {
     if (this.#state !== 'open') return false;
-    const maxTokens = lowerMaxTokens(this.#request, this.#maxTokens, error, this.#settings.bound);
+    const maxTokens = lowerMaxTokens(this.#request, this.#maxTokens, error, this.#settings);
     if (maxTokens === undefined) return false;
     this.#maxTokens = maxTokens;
     this.#controller = null;
@@ -309,7 +314,7 @@ export class ReplicaStream
   #finish(): void {
     this.#state = 'ended';
     this.#signal.removeEventListener('abort', this);
-    this.#settings.silenceMonitor.delete(this);
+    this.#settings.open.delete(this);
   }
 
   #meter(): UsageMeter {
@@ -317,7 +322,7 @@ export class ReplicaStream
     return new UsageMeter({
       promptTokens: estimatedPromptTokens(request),
       echo: request.kind === 'text' && request.echo,
-      perChoice: this.#settings.usagePerChoice,
+      perChoice: this.#settings.traits.usagePerChoice,
     });
   }
 

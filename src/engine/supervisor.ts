@@ -69,7 +69,6 @@ export class Supervisor implements AsyncDisposable {
   #restarting: NodeJS.Timeout | null = null;
   #checks: NodeJS.Timeout | null = null;
   #stopping = false;
-  #waiters: (() => void)[] = [];
 
   constructor(options: SupervisorOptions) {
     this.#options = options;
@@ -105,7 +104,7 @@ export class Supervisor implements AsyncDisposable {
     return this.#child?.pid ?? null;
   }
 
-  /** Starts the engine and returns immediately. `state` and `changed()` show its progress. */
+  /** Starts the engine and returns immediately. `state` shows its progress. */
   start(): void {
     this.#spawn();
   }
@@ -122,14 +121,9 @@ export class Supervisor implements AsyncDisposable {
     const child = this.#child;
     if (child === null) return this.#spawn();
     this.#stopChecks();
-    this.#setState({ state: 'loading', fraction: 0 });
+    this.#state = { state: 'loading', fraction: 0 };
     this.#restarting = setTimeout(() => child.kill('SIGKILL'), RESTART_TIMEOUT_MS);
     child.kill('SIGTERM');
-  }
-
-  /** Resolves at the next change of state. */
-  changed(): Promise<void> {
-    return new Promise((resolve) => this.#waiters.push(resolve));
   }
 
   /** Kills the engine before this process exits: a stuck engine would not notice that its standard input closed. */
@@ -152,20 +146,13 @@ export class Supervisor implements AsyncDisposable {
       clearTimeout(timer);
     }
     await rm(this.#options.argument.socketPath, { force: true });
-    this.#setState({ state: 'down', reason: 'stopped', retryInMs: null });
-  }
-
-  #setState(state: EngineState): void {
-    this.#state = state;
-    const waiters = this.#waiters;
-    this.#waiters = [];
-    for (const wake of waiters) wake();
+    this.#state = { state: 'down', reason: 'stopped', retryInMs: null };
   }
 
   #spawn(): void {
     const { program, argument } = this.#options;
     this.#starts++;
-    this.#setState({ state: 'loading', fraction: 0 });
+    this.#state = { state: 'loading', fraction: 0 };
     // A killed engine leaves its socket file, and the next one could not listen on it.
     rmSync(argument.socketPath, { force: true });
     const child = spawn(process.execPath, [program, JSON.stringify(argument)], {
@@ -212,13 +199,13 @@ export class Supervisor implements AsyncDisposable {
     if (this.#stopping || this.#restarting) return;
     if (report.event === 'loading') {
       this.#loadStalledMs = 0;
-      this.#setState({ state: 'loading', fraction: report.fraction });
+      this.#state = { state: 'loading', fraction: report.fraction };
       return;
     }
     this.#description = report.description;
     this.#ready = { startedAt: Date.now(), backend: report.backend };
     this.#log.info('engine ready', { pid: this.pid, slots: report.slots, backend: report.backend });
-    this.#setState({ state: 'ready' });
+    this.#state = { state: 'ready' };
   }
 
   #onExit(child: ChildProcess, reason: string, retry: boolean): void {
@@ -236,13 +223,13 @@ export class Supervisor implements AsyncDisposable {
     // An engine that was ready once can become ready again.
     if (!retry && !this.#description) {
       this.#log.error('the engine cannot start', { reason });
-      this.#setState({ state: 'down', reason, retryInMs: null });
+      this.#state = { state: 'down', reason, retryInMs: null };
       return;
     }
     const pauseMs = RESTART_DELAYS_MS[this.#crashes] ?? MAX_RESTART_DELAY_MS;
     this.#crashes++;
     this.#log.error('engine crashed; restarting', { reason, crashes: this.#crashes, pauseMs });
-    this.#setState({ state: 'down', reason, retryInMs: pauseMs });
+    this.#state = { state: 'down', reason, retryInMs: pauseMs };
     this.#nextStart = setTimeout(() => this.#spawn(), pauseMs);
   }
 

@@ -43,15 +43,10 @@ function cardOf(
   };
 }
 
-/** A replica that may describe its model. */
-interface DescribedReplica {
-  readonly description: EngineDescription | null;
-}
-
 /** Returns a function that returns the current card. Cached, because every request reads it. */
 export function cardSource(
   config: ModelConfig,
-  replicas: readonly DescribedReplica[],
+  replicas: readonly { readonly description: EngineDescription | null }[],
   created: () => number,
 ): () => ModelCard | null {
   let known: (EngineDescription | null)[] | null = null;

@@ -21,9 +21,7 @@ export class Queue {
       throw new ServiceError(
         'queue_full',
         `The queue of this model is full: ${this.waiting} requests are waiting. Try again later.`,
-        {
-          retryAfterMs: 1000,
-        },
+        { retryAfterMs: 1000 },
       );
     }
     return new QueuePlace(this);

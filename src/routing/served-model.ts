@@ -79,7 +79,8 @@ export class ServedModel implements ModelTerms {
   acquire(failed: ReadonlyMap<Engine, ServiceError>): Lease {
     const able = this.#replicas.filter((replica) => replica.ready && !failed.has(replica.engine));
     const open = able.filter(({ breaker }) => !breaker.paused || (breaker.trialDue && failed.size === 0));
-    const chosen = open.length > 0 ? this.#next(open) : firstToResume(able);
+    const last = open.findIndex((replica) => replica === this.#last);
+    const chosen = open[fewestInFlight(open, last === -1 ? open.length - 1 : last)] ?? firstToResume(able);
     if (!chosen) throw [...failed.values()].at(-1) ?? this.#unavailable();
     this.#last = chosen;
     return new Lease(chosen);
@@ -110,12 +111,6 @@ export class ServedModel implements ModelTerms {
     throw new ServiceError('not_found', 'The model has no replica with this name.', { param: 'name' });
   }
 
-  /** Applies the policy; `candidates` must not be empty. */
-  #next(candidates: readonly RoutedReplica[]): RoutedReplica | undefined {
-    const last = candidates.findIndex((replica) => replica === this.#last);
-    return candidates[fewestInFlight(candidates, last === -1 ? candidates.length - 1 : last)];
-  }
-
   #unavailable(): ServiceError {
     const waits = this.#replicas.map(({ state }) => retryAfterMs(state));
     return new ServiceError('engine_unavailable', 'No replica of this model is available. Try again later.', {
@@ -141,18 +136,12 @@ function retryAfterMs(state: ReplicaState): number {
   }
 }
 
-/** The load of a replica. */
-export interface ReplicaLoad {
-  /** Requests of this instance that run on the replica. */
-  inFlight: number;
-}
-
 /**
  * Selects the replica with the fewest requests in flight, in turn after `last` if equal ("least connections"). It
  * needs no information from the replicas, and sends fewer requests to slow ones. Returns an index, or -1 without
  * replicas.
  */
-export function fewestInFlight(replicas: readonly ReplicaLoad[], last: number): number {
+export function fewestInFlight(replicas: readonly { inFlight: number }[], last: number): number {
   let best = -1;
   for (let step = 1; step <= replicas.length; step++) {
     const index = (last + step) % replicas.length;

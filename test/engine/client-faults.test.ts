@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { openReplica } from '../../src/engine/client.ts';
+import { ReplicaClient } from '../../src/engine/replica-client.ts';
 import { ReplicaRefused } from '../../src/engine/engine.ts';
 import { assertFails, openScripted, HttpReplica, REPLICA, isUnavailable } from './replicas.ts';
 import { chat, collect, NEVER_ABORTED } from './requests.ts';
@@ -12,7 +12,7 @@ describe('a replica that does not accept the request', () => {
     await closed[Symbol.asyncDispose]();
     await using plain = await HttpReplica.listen(() => {});
     for (const url of [closed.url, 'http://replica.invalid', plain.url.replace('http:', 'https:')]) {
-      await using engine = openReplica({ ...REPLICA, url });
+      await using engine = new ReplicaClient({ ...REPLICA, url });
       await assert.rejects(collect(engine.generate(chat(), NEVER_ABORTED)), ReplicaRefused);
     }
   });
@@ -57,7 +57,7 @@ describe('a replica that does not accept the request', () => {
 describe('a replica that fails in the middle', () => {
   it('returns the events so far and then engine_unavailable when its process is killed', async () => {
     await using child = await ScriptedProcess.start();
-    await using engine = openReplica({ ...REPLICA, socketPath: child.socketPath });
+    await using engine = new ReplicaClient({ ...REPLICA, socketPath: child.socketPath });
     const seen: string[] = [];
     await assert.rejects(async () => {
       for await (const event of engine.generate(chat({ dieAfter: 2 }), NEVER_ABORTED)) seen.push(event.type);
@@ -103,7 +103,7 @@ describe('a replica that fails in the middle', () => {
 
   it('is engine_unavailable when its event loop is blocked', async () => {
     await using child = await ScriptedProcess.start();
-    await using engine = openReplica({ ...REPLICA, socketPath: child.socketPath, silenceMs: 100 });
+    await using engine = new ReplicaClient({ ...REPLICA, socketPath: child.socketPath, silenceMs: 100 });
     await assertFails(engine, { freezeAfter: 1 }, 'engine_unavailable');
   });
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import * as fc from 'fast-check';
-import { openReplica } from '../../src/engine/client.ts';
+import { ReplicaClient } from '../../src/engine/replica-client.ts';
 import { ReplicaRefused } from '../../src/engine/engine.ts';
 import { DIALECTS } from '../../src/generation.ts';
 import { Secret } from '../../src/secret.ts';
@@ -132,7 +132,7 @@ describe('health, description and keys', () => {
   it('fail with ReplicaRefused if the server is unreachable or its status is wrong', async () => {
     await using replica = await HttpReplica.listen((response) => response.writeHead(500).end());
     await assert.rejects(replica.engine.health(NEVER_ABORTED), ReplicaRefused);
-    await using unreachable = openReplica({ ...REPLICA, url: 'http://replica.invalid' });
+    await using unreachable = new ReplicaClient({ ...REPLICA, url: 'http://replica.invalid' });
     await assert.rejects(unreachable.health(NEVER_ABORTED), ReplicaRefused);
     await assert.rejects(unreachable.describe(NEVER_ABORTED), ReplicaRefused);
   });

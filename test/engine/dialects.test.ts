@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { DIALECT_TRAITS, replicaAddress } from '../../src/engine/dialects.ts';
 import { DIALECTS, type Dialect } from '../../src/generation.ts';
 import { SILENT, type Log } from '../../src/log.ts';
-import { openReplica } from '../../src/engine/client.ts';
+import { ReplicaClient } from '../../src/engine/replica-client.ts';
 import { HttpReplica, REPLICA } from './replicas.ts';
 import { chat, collect, MODEL, NEVER_ABORTED } from './requests.ts';
 
@@ -97,7 +97,7 @@ describe('a dialect', () => {
     assert.equal(replica.bodies[0]?.['cache_prompt'], undefined);
     const warnings: string[] = [];
     const log: Log = { ...SILENT, warn: (message) => void warnings.push(message) };
-    await using quiet = openReplica({ ...REPLICA, dialect: 'tgi', sharedPrefixCache: true, log });
+    await using quiet = new ReplicaClient({ ...REPLICA, dialect: 'tgi', sharedPrefixCache: true, log });
     assert.deepEqual([quiet.dialect, warnings], ['tgi', []]);
   });
 });

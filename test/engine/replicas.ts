@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import { openReplica, type ReplicaOptions } from '../../src/engine/client.ts';
+import { ReplicaClient, type ReplicaOptions } from '../../src/engine/replica-client.ts';
 import { ReplicaRefused, type Engine } from '../../src/engine/engine.ts';
 import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
 import type { Directive, ScriptedOptions } from '../../src/engine/scripted/options.ts';
@@ -33,7 +33,7 @@ export async function openScripted(
     { host: '127.0.0.1', port: 0 },
     { maxChoices: 4, modelId: MODEL, log: SILENT, beforeResponse: injectFaults },
   );
-  const engine = openReplica({ ...REPLICA, url: server.address, ...more });
+  const engine = new ReplicaClient({ ...REPLICA, url: server.address, ...more });
   return {
     name: engine.name,
     dialect: engine.dialect,
@@ -113,7 +113,7 @@ export class HttpReplica implements AsyncDisposable {
     // A TCP server has an `AddressInfo`.
     this.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     this.#server = server;
-    this.engine = openReplica({ ...REPLICA, url: this.url, ...more });
+    this.engine = new ReplicaClient({ ...REPLICA, url: this.url, ...more });
     server.on('connection', (socket) => {
       this.connections++;
       this.#sockets.add(socket);

@@ -5,7 +5,7 @@ import { after, test } from 'node:test';
 import * as fc from 'fast-check';
 import { costOf } from '../../src/accounts/ledger/cost.ts';
 import { EMPTY_REPORT } from '../../src/engine/replica-report.ts';
-import { openReplica } from '../../src/engine/client.ts';
+import { ReplicaClient } from '../../src/engine/replica-client.ts';
 import { ReplicaRefused, type Engine } from '../../src/engine/engine.ts';
 import type { Directive } from '../../src/engine/scripted/options.ts';
 import { ServiceError } from '../../src/errors.ts';
@@ -37,7 +37,7 @@ const accounting = await openAccounting();
 after(() => accounting[Symbol.asyncDispose]());
 
 /** A replica without a server. */
-const gone = openReplica({ ...REPLICA, name: 'gone', url: 'http://127.0.0.1:9' });
+const gone = new ReplicaClient({ ...REPLICA, name: 'gone', url: 'http://127.0.0.1:9' });
 after(() => gone[Symbol.asyncDispose]());
 
 function routerTo(engines: readonly Engine[], queue: Partial<QueueLimits> = {}, log: Log = SILENT): Router {

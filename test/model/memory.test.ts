@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { Supervisor } from '../../src/engine/supervisor.ts';
 import { SILENT } from '../../src/log.ts';
-import { temporaryFolder } from '../harness.ts';
+import { temporaryFolder, until } from '../harness.ts';
 
 const file = process.env.SLUICE_TEST_MODEL;
 const skip =
@@ -26,7 +26,7 @@ test(
       log: SILENT,
     });
     supervisor.start();
-    while (supervisor.state.state === 'loading') await supervisor.changed();
+    await until(() => supervisor.state.state !== 'loading');
     assert.equal(supervisor.state.state, 'ready');
     const memory = await readFile(`/proc/${supervisor.pid}/smaps_rollup`, 'utf8');
     const residentBytes = Number(/^Rss: +(\d+) kB/m.exec(memory)?.[1]) * 1024;

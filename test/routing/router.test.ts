@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import * as fc from 'fast-check';
-import { openReplica } from '../../src/engine/client.ts';
+import { ReplicaClient } from '../../src/engine/replica-client.ts';
 import { EMPTY_REPORT } from '../../src/engine/replica-report.ts';
 import { ReplicaRefused, type Engine, type EngineState } from '../../src/engine/engine.ts';
 import { ServiceError } from '../../src/errors.ts';
@@ -17,7 +17,7 @@ const ID = 'test/model';
 const READY: EngineState = { state: 'ready' };
 
 /** Clients that are never called: a router only counts requests. */
-const engines = ['a', 'b', 'c', 'd'].map((name) => openReplica({ ...REPLICA, name }));
+const engines: Engine[] = ['a', 'b', 'c', 'd'].map((name) => new ReplicaClient({ ...REPLICA, name }));
 after(() => Promise.all(engines.map((engine) => engine[Symbol.asyncDispose]())));
 
 /** A clock that tests set; pauses have their full length. */

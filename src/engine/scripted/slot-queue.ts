@@ -32,9 +32,7 @@ export class SlotQueue {
       throw new ServiceError(
         'queue_full',
         `The queue of this model is full: ${this.#waiting.size} requests are waiting. Try again later.`,
-        {
-          retryAfterMs: 1000,
-        },
+        { retryAfterMs: 1000 },
       );
     }
     await pause.until((done) => {

@@ -4,11 +4,11 @@ import type { Dialect, GenerationRequest } from '../generation.ts';
 import type { Log } from '../log.ts';
 import { formatRequest } from '../openai/replica-request.ts';
 import type { Secret } from '../secret.ts';
+import { tickEvery, tickMsFor } from '../deadline.ts';
 import {
   DIALECT_TRAITS,
   jsonObject,
   replicaAddress,
-  type DialectTraits,
   type ReplicaAddress,
   type ReplicaJson,
 } from './dialects.ts';
@@ -19,8 +19,6 @@ import {
   type EngineHealth,
   type ReplicaEvent,
 } from './engine.ts';
-import type { ContextBound } from './max-tokens.ts';
-import { SilenceMonitor } from './silence-monitor.ts';
 import { ReplicaStream, type ReplicaStreamSettings } from './replica-stream.ts';
 
 export interface ReplicaOptions {
@@ -49,37 +47,30 @@ export interface ReplicaOptions {
   log: Log;
 }
 
-/** Creates the client of one replica. It connects at the first request; dispose it to close its connections. */
-export function openReplica(options: ReplicaOptions): Engine {
-  return new ReplicaClient(options);
-}
-
 /** Bounds of requests for health and model information. */
 const METADATA_TIMEOUT_MS = 5000;
 const MAX_METADATA_CHARACTERS = 1024 * 1024;
 
-class ReplicaClient implements Engine {
+/** The client of one replica. It connects at the first request; dispose it to close its connections. */
+export class ReplicaClient implements Engine {
   readonly name: string;
   readonly dialect: Dialect;
   readonly #options: ReplicaOptions;
-  readonly #traits: DialectTraits;
-  readonly #bound: ContextBound;
   readonly #address: ReplicaAddress;
   readonly #headers: string[];
   readonly #pool: Pool;
-  readonly #silenceMonitor: SilenceMonitor;
-  readonly #streamSettings: ReplicaStreamSettings;
-  readonly #wholeSettings: ReplicaStreamSettings;
+  readonly #streams: ReplicaStreamSettings;
+  /** One timer for all streams, so that a chunk costs no timer. Timeouts are enforced up to two ticks late. */
+  readonly #ticks: Disposable;
 
   constructor(options: ReplicaOptions) {
-    this.name = options.name;
-    this.dialect = options.dialect;
+    const { name, dialect, url, apiKey, firstByteMs, silenceMs, log } = options;
+    this.name = name;
+    this.dialect = dialect;
     this.#options = options;
-    this.#traits = DIALECT_TRAITS[options.dialect];
-    this.#bound = { traits: this.#traits, contextTokens: null };
-    this.#address = replicaAddress(options.url);
+    this.#address = replicaAddress(url);
     this.#headers = ['content-type', 'application/json'];
-    if (options.apiKey) this.#headers.push('authorization', `Bearer ${options.apiKey.reveal()}`);
+    if (apiKey) this.#headers.push('authorization', `Bearer ${apiKey.reveal()}`);
     this.#pool = new Pool(this.#address.origin, {
       socketPath: options.socketPath,
       connectTimeout: options.connectMs ?? 2000,
@@ -87,33 +78,44 @@ class ReplicaClient implements Engine {
       connections: null,
       pipelining: 1,
       allowH2: false,
-      // `SilenceMonitor` needs one timer for all streams, and ignores time in which this process was suspended.
+      // `ReplicaStream.onTick` enforces the timeouts, because it ignores time in which this process was suspended.
       headersTimeout: 0,
       bodyTimeout: 0,
     });
-    this.#silenceMonitor = new SilenceMonitor(Math.min(options.firstByteMs, options.silenceMs));
-    this.#streamSettings = this.#settings(true);
-    this.#wholeSettings = this.#settings(false);
-    if (this.#traits.isolation === 'operator' && !options.sharedPrefixCache) {
-      options.log.warn(
-        'this server cannot separate the prefix caches of accounts; start it without a prefix cache',
-        {
-          replica: options.name,
-          dialect: options.dialect,
-        },
-      );
+    const traits = DIALECT_TRAITS[dialect];
+    this.#streams = {
+      dispatcher: this.#pool,
+      open: new Set(),
+      firstByteMs,
+      silenceMs,
+      starts: options.starts,
+      traits,
+      contextTokens: null,
+      format: this.#format,
+    };
+    const tickMs = tickMsFor(firstByteMs, silenceMs);
+    this.#ticks = tickEvery(tickMs, () => {
+      for (const stream of this.#streams.open) stream.onTick(tickMs);
+    });
+    if (traits.isolation === 'operator' && !options.sharedPrefixCache) {
+      log.warn('this server cannot separate the prefix caches of accounts; start it without a prefix cache', {
+        replica: name,
+        dialect,
+      });
     }
   }
 
   generate(request: GenerationRequest, signal: AbortSignal): AsyncIterableIterator<ReplicaEvent> {
-    const streamed = request.stream || !this.#traits.wholeResponses || this.#options.exactCounts === true;
-    return new ReplicaStream(streamed ? this.#streamSettings : this.#wholeSettings, request, signal);
+    const { wholeResponses } = this.#streams.traits;
+    const streamed = request.stream || !wholeResponses || this.#options.exactCounts === true;
+    return new ReplicaStream(this.#streams, request, streamed, signal);
   }
 
   async health(signal: AbortSignal): Promise<EngineHealth> {
-    const { status, body } = await this.#get(this.#traits.healthPath, signal);
+    const { traits } = this.#streams;
+    const { status, body } = await this.#get(traits.healthPath, signal);
     if (status !== 200) throw new ReplicaRefused(new Error(`the health check returned status ${status}`));
-    const health = this.#traits.readHealth(body);
+    const health = traits.readHealth(body);
     // The server responds, but its streams would reach the timeout.
     if ((health.lastStepAgeMs ?? 0) > this.#options.silenceMs) {
       throw new ReplicaRefused(new Error(`no progress for ${health.lastStepAgeMs} ms`));
@@ -122,6 +124,7 @@ class ReplicaClient implements Engine {
   }
 
   async describe(signal: AbortSignal): Promise<EngineDescription> {
+    const { describePaths, readDescription } = this.#streams.traits;
     let description: EngineDescription = {
       contextTokens: null,
       maxCompletionTokens: null,
@@ -129,45 +132,31 @@ class ReplicaClient implements Engine {
       tokenizer: null,
       instructType: null,
     };
-    for (const path of this.#traits.describePaths) {
+    for (const path of describePaths) {
       const { status, body } = await this.#get(path, signal);
       if (status !== 200) continue;
-      description = { ...description, ...this.#traits.readDescription(body, this.#options.model) };
+      description = { ...description, ...readDescription(body, this.#options.model) };
       if (description.contextTokens !== null) break;
     }
-    this.#bound.contextTokens = description.contextTokens;
+    this.#streams.contextTokens = description.contextTokens;
     return description;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#silenceMonitor[Symbol.dispose]();
+    this.#ticks[Symbol.dispose]();
     await this.#pool.destroy(new Error('the replica client was closed'));
   }
 
-  #settings(streamed: boolean): ReplicaStreamSettings {
-    const { dialect, firstByteMs, silenceMs, model, sharedPrefixCache } = this.#options;
-    const cacheOff = this.#traits.isolation !== 'salt' && !sharedPrefixCache;
-    const { chatPath, textPath } = this.#address;
+  readonly #format: ReplicaStreamSettings['format'] = (request, stream, maxTokens) => {
+    const { dialect, model, sharedPrefixCache } = this.#options;
+    const cacheOff = this.#streams.traits.isolation !== 'salt' && !sharedPrefixCache;
+    const body = formatRequest(request, { model, stream, dialect, maxTokens, cacheOff });
     return {
-      dispatcher: this.#pool,
-      silenceMonitor: this.#silenceMonitor,
-      firstByteMs,
-      silenceMs,
-      streamed,
-      startedBy: this.#traits.startedBy,
-      reportsSlot: this.#traits.reportsSlot,
-      usagePerChoice: this.#traits.usagePerChoice,
-      starts: this.#options.starts,
-      bound: this.#bound,
-      format: (request, maxTokens) => ({
-        path: request.kind === 'chat' ? chatPath : textPath,
-        headers: this.#headers,
-        body: JSON.stringify(
-          formatRequest(request, { model, stream: streamed, dialect, maxTokens, cacheOff }),
-        ),
-      }),
+      path: request.kind === 'chat' ? this.#address.chatPath : this.#address.textPath,
+      headers: this.#headers,
+      body: JSON.stringify(body),
     };
-  }
+  };
 
   /** Requests an endpoint. Returns an empty body for anything but a JSON object. */
   async #get(path: string, signal: AbortSignal): Promise<{ status: number; body: ReplicaJson }> {

@@ -4,7 +4,7 @@ import type { ConfigFile, EngineConfig } from '../config/schema.ts';
 import type { Log, LogLevel } from '../log.ts';
 import type { OnProgress } from '../models/progress.ts';
 import type { ChildSettings } from './child.ts';
-import { openReplica } from './client.ts';
+import { ReplicaClient } from './replica-client.ts';
 import type { Engine, EngineDescription, EngineState } from './engine.ts';
 import type { LlamaOptions } from './llama/load-model.ts';
 import { SCRIPTED_DEFAULTS, type ScriptedOptions } from './scripted/options.ts';
@@ -34,16 +34,17 @@ const EXTENSION = extname(import.meta.filename);
 /** A replica in a child process: downloads the model's file, then starts and supervises its engine. */
 export class EmbeddedReplica implements AsyncDisposable {
   readonly engine: Engine;
+  /** Modification time of the model's file, in Unix seconds; until it is downloaded, the start of the service. */
+  created = Math.floor(Date.now() / 1000);
   readonly #options: EmbeddedOptions;
   readonly #stop = new AbortController();
   #fetchState: EngineState = { state: 'downloading', pull: null };
   #supervisor: Supervisor | null = null;
   #starting: Promise<void> | null = null;
-  #created = Math.floor(Date.now() / 1000);
 
   constructor(options: EmbeddedOptions) {
     this.#options = options;
-    this.engine = openReplica({
+    this.engine = new ReplicaClient({
       name: `embedded:${options.modelId}`,
       dialect: 'sluice',
       url: 'http://engine',
@@ -68,11 +69,6 @@ export class EmbeddedReplica implements AsyncDisposable {
   /** The engine's model; null until the engine was first ready. */
   get description(): EngineDescription | null {
     return this.#supervisor?.description ?? null;
-  }
-
-  /** Modification time of the model's file, in Unix seconds. */
-  get created(): number {
-    return this.#created;
   }
 
   /** Process ID of the engine; null: not running. */
@@ -111,14 +107,15 @@ export class EmbeddedReplica implements AsyncDisposable {
   }
 
   async #run(): Promise<void> {
-    const { engine, modelId, log, timeouts, socketPath } = this.#options;
-    const scripted = SCRIPTED_FILE.exec(engine.file ?? '');
-    const { folder, settings } = scripted ? this.#scripted(scripted[1]) : await this.#llama();
+    const { modelId, socketPath, maxChoices, logLevel, timeouts, log } = this.#options;
+    const scripted = SCRIPTED_FILE.exec(this.#options.engine.file ?? '');
+    const engine = scripted ? this.#scriptedOptions(scripted[1]) : await this.#llamaOptions();
     if (this.#stop.signal.aborted) return;
+    const argument = { socketPath, modelId, maxChoices, engine, logLevel };
     this.#supervisor = new Supervisor({
       name: modelId,
-      program: join(import.meta.dirname, folder, `main${EXTENSION}`),
-      argument: { ...settings, socketPath },
+      program: join(import.meta.dirname, scripted ? 'scripted' : 'llama', `main${EXTENSION}`),
+      argument: argument satisfies ChildSettings<LlamaOptions | ScriptedOptions>,
       stallMs: timeouts.stallMs,
       loadStallMs: timeouts.loadStallMs,
       log,
@@ -126,26 +123,21 @@ export class EmbeddedReplica implements AsyncDisposable {
     this.#supervisor.start();
   }
 
-  async #llama(): Promise<{ folder: string; settings: ChildSettings<LlamaOptions> }> {
+  /** Downloads the model's file if necessary. */
+  async #llamaOptions(): Promise<LlamaOptions> {
     const file = await this.#options.fetch((pull) => {
       this.#fetchState = { state: 'downloading', pull };
     }, this.#stop.signal);
-    this.#created = Math.floor((await stat(file)).mtimeMs / 1000);
+    this.created = Math.floor((await stat(file)).mtimeMs / 1000);
     const { slots = null, contextTokens = null, threads = null, gpuLayers } = this.#options.engine;
-    return { folder: 'llama', settings: this.#settings({ file, slots, contextTokens, threads, gpuLayers }) };
+    return { file, slots, contextTokens, threads, gpuLayers };
   }
 
-  #scripted(json: string | undefined): { folder: string; settings: ChildSettings<ScriptedOptions> } {
+  #scriptedOptions(json = '{}'): ScriptedOptions {
     const { slots = SCRIPTED_DEFAULTS.slots, contextTokens = SCRIPTED_DEFAULTS.contextTokens } =
       this.#options.engine;
     // The engine validates the options.
-    const overrides = JSON.parse(json ?? '{}') as Partial<ScriptedOptions>;
-    const options = { ...SCRIPTED_DEFAULTS, slots, contextTokens, ...overrides };
-    return { folder: 'scripted', settings: this.#settings(options) };
-  }
-
-  #settings<EngineOptions>(engine: EngineOptions): ChildSettings<EngineOptions> {
-    const { socketPath, modelId, maxChoices, logLevel } = this.#options;
-    return { socketPath, modelId, maxChoices, engine, logLevel };
+    const overrides = JSON.parse(json) as Partial<ScriptedOptions>;
+    return { ...SCRIPTED_DEFAULTS, slots, contextTokens, ...overrides };
   }
 }
