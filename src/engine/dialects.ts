@@ -1,8 +1,7 @@
 import type { Dialect, GenerationRequest } from '../generation.ts';
+import { jsonObject, type JsonObject } from '../openai/values.ts';
+import { readCount } from '../openai/usage.ts';
 import type { EngineDescription, EngineHealth } from './engine.ts';
-
-/** A JSON object from a replica. */
-export type ReplicaJson = Readonly<Record<string, unknown>>;
 
 /** The properties of a replica type, except request fields (`openai/fields.ts`). */
 export interface DialectTraits {
@@ -28,24 +27,10 @@ export interface DialectTraits {
   fillsContext: readonly GenerationRequest['kind'][];
   /** Tokens of the context that neither prompt nor completion can use. */
   reservedTokens: number;
-  /** Returns 200 if the server is healthy. */
-  healthPath: string;
-  readHealth(body: ReplicaJson): EngineHealth;
   /** Paths to request in order until one reports the context length. */
   describePaths: readonly string[];
-  readDescription(body: ReplicaJson, model: string): Partial<EngineDescription>;
+  readDescription(body: JsonObject, model: string): Partial<EngineDescription>;
 }
-
-const UNKNOWN_HEALTH: EngineHealth = {
-  slots: null,
-  slotsInUse: null,
-  queued: null,
-  lastStepAgeMs: null,
-  promptTokens: null,
-  cachedTokens: null,
-  completionTokens: null,
-  memoryBytes: null,
-};
 
 export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
   sluice: {
@@ -57,24 +42,13 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     needsMaxTokens: [],
     fillsContext: [],
     reservedTokens: 0,
-    healthPath: '/health',
-    readHealth: (body) => ({
-      slots: integer(body['slots']),
-      slotsInUse: integer(body['slotsInUse']),
-      queued: integer(body['queued']),
-      lastStepAgeMs: number(body['lastStepAgeMs']),
-      promptTokens: integer(body['promptTokens']),
-      cachedTokens: integer(body['cachedTokens']),
-      completionTokens: integer(body['completionTokens']),
-      memoryBytes: integer(body['memoryBytes']),
-    }),
     describePaths: ['/v1/models'],
     readDescription: (body, model) => {
       const element = modelElement(body, model);
       const architecture = jsonObject(element['architecture']);
       return {
-        contextTokens: integer(element['context_length']),
-        maxCompletionTokens: integer(element['max_completion_tokens']),
+        contextTokens: readCount(element['context_length']),
+        maxCompletionTokens: readCount(element['max_completion_tokens']),
         quantization: text(element['quantization']),
         tokenizer: text(architecture['tokenizer']),
         instructType: text(architecture['instruct_type']),
@@ -91,11 +65,9 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     needsMaxTokens: ['chat', 'text'],
     fillsContext: ['chat'],
     reservedTokens: 0,
-    healthPath: '/health',
-    readHealth: () => UNKNOWN_HEALTH,
     describePaths: ['/v1/models'],
     readDescription: (body, model) => ({
-      contextTokens: integer(modelElement(body, model)['max_model_len']),
+      contextTokens: readCount(modelElement(body, model)['max_model_len']),
     }),
   },
 
@@ -112,11 +84,10 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     needsMaxTokens: ['text'],
     fillsContext: ['chat'],
     reservedTokens: 1,
-    healthPath: '/health',
-    readHealth: () => UNKNOWN_HEALTH,
     describePaths: ['/v1/models', '/get_server_info'],
     readDescription: (body, model) => ({
-      contextTokens: integer(modelElement(body, model)['max_model_len']) ?? integer(body['context_length']),
+      contextTokens:
+        readCount(modelElement(body, model)['max_model_len']) ?? readCount(body['context_length']),
       quantization: text(body['quantization']),
     }),
   },
@@ -131,15 +102,13 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     needsMaxTokens: ['chat', 'text'],
     fillsContext: [],
     reservedTokens: 0,
-    healthPath: '/health',
-    readHealth: () => UNKNOWN_HEALTH,
     describePaths: ['/props', '/v1/models'],
     readDescription: (body, model) => {
       const meta = jsonObject(modelElement(body, model)['meta']);
       return {
         // The context of a slot. `n_ctx_train` of the model may be larger.
         contextTokens:
-          integer(jsonObject(body['default_generation_settings'])['n_ctx']) ?? integer(meta['n_ctx']),
+          readCount(jsonObject(body['default_generation_settings'])['n_ctx']) ?? readCount(meta['n_ctx']),
       };
     },
   },
@@ -154,51 +123,39 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     needsMaxTokens: [],
     fillsContext: ['chat', 'text'],
     reservedTokens: 0,
-    healthPath: '/health',
-    readHealth: () => UNKNOWN_HEALTH,
     describePaths: ['/info'],
-    readDescription: (body) => ({ contextTokens: integer(body['max_total_tokens']) }),
+    readDescription: (body) => ({ contextTokens: readCount(body['max_total_tokens']) }),
   },
 };
 
-export interface ReplicaAddress {
-  /** `scheme://host:port`. */
-  origin: string;
-  chatPath: string;
-  textPath: string;
-  /** The full path of another endpoint. */
-  resolve(path: string): string;
-}
-
-/** Parses a replica's base URL, with or without `/v1`. */
-export function replicaAddress(url: string): ReplicaAddress {
-  const { origin, pathname } = new URL(url);
-  const base = pathname.replace(/\/+$/, '').replace(/\/v1$/, '');
+/** Reads the response of `GET /health`. Only Sluice reports more than the status. */
+export function readHealth(body: JsonObject): EngineHealth {
   return {
-    origin,
-    chatPath: `${base}/v1/chat/completions`,
-    textPath: `${base}/v1/completions`,
-    resolve: (path) => base + path,
+    slots: readCount(body['slots']),
+    slotsInUse: readCount(body['slotsInUse']),
+    queued: readCount(body['queued']),
+    lastStepAgeMs: number(body['lastStepAgeMs']),
+    promptTokens: readCount(body['promptTokens']),
+    cachedTokens: readCount(body['cachedTokens']),
+    completionTokens: readCount(body['completionTokens']),
+    memoryBytes: readCount(body['memoryBytes']),
   };
 }
 
+/** Splits a replica's base URL, with or without `/v1`, into its origin and the path before `/v1`. */
+export function replicaAddress(url: string): { origin: string; basePath: string } {
+  const { origin, pathname } = new URL(url);
+  return { origin, basePath: pathname.replace(/\/+$/, '').replace(/\/v1$/, '') };
+}
+
 /** Returns the element with this ID, or the first element. */
-function modelElement(body: ReplicaJson, model: string): ReplicaJson {
+function modelElement(body: JsonObject, model: string): JsonObject {
   const data: unknown[] = Array.isArray(body['data']) ? body['data'] : [];
   return jsonObject(data.find((element) => jsonObject(element)['id'] === model) ?? data[0]);
 }
 
-/** Returns `{}` for anything but a JSON object. */
-export function jsonObject(value: unknown): ReplicaJson {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as ReplicaJson) : {};
-}
-
 function number(value: unknown): number | null {
   return typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value : null;
-}
-
-function integer(value: unknown): number | null {
-  return Number.isSafeInteger(value) ? number(value) : null;
 }
 
 function text(value: unknown): string | null {

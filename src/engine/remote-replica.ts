@@ -16,7 +16,7 @@ export class RemoteReplica implements AsyncDisposable {
   #state: EngineState = { state: 'loading', fraction: 0 };
   #description: EngineDescription | null = null;
   readonly #health = new HealthHistory();
-  #nextCheck: NodeJS.Timeout | null = null;
+  #nextCheck: NodeJS.Timeout | undefined;
   readonly #stop = new AbortController();
 
   constructor(engine: Engine, log: Log) {
@@ -45,7 +45,7 @@ export class RemoteReplica implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
-    if (this.#nextCheck) clearTimeout(this.#nextCheck);
+    clearTimeout(this.#nextCheck);
     await this.engine[Symbol.asyncDispose]();
   }
 
@@ -69,7 +69,6 @@ export class RemoteReplica implements AsyncDisposable {
     this.#nextCheck = setTimeout(
       () => void this.#check(),
       this.#state.state === 'ready' ? HEALTHY_INTERVAL_MS : UNHEALTHY_INTERVAL_MS,
-    );
-    this.#nextCheck.unref();
+    ).unref();
   }
 }

@@ -3,15 +3,10 @@ import { ServiceError } from '../errors.ts';
 import type { Dialect, GenerationRequest } from '../generation.ts';
 import type { Log } from '../log.ts';
 import { formatRequest } from '../openai/replica-request.ts';
+import { parseJsonObject, type JsonObject } from '../openai/values.ts';
 import type { Secret } from '../secret.ts';
 import { tickEvery, tickMsFor } from '../deadline.ts';
-import {
-  DIALECT_TRAITS,
-  jsonObject,
-  replicaAddress,
-  type ReplicaAddress,
-  type ReplicaJson,
-} from './dialects.ts';
+import { DIALECT_TRAITS, readHealth, replicaAddress } from './dialects.ts';
 import {
   ReplicaRefused,
   type Engine,
@@ -56,7 +51,7 @@ export class ReplicaClient implements Engine {
   readonly name: string;
   readonly dialect: Dialect;
   readonly #options: ReplicaOptions;
-  readonly #address: ReplicaAddress;
+  readonly #basePath: string;
   readonly #headers: string[];
   readonly #pool: Pool;
   readonly #streams: ReplicaStreamSettings;
@@ -68,10 +63,11 @@ export class ReplicaClient implements Engine {
     this.name = name;
     this.dialect = dialect;
     this.#options = options;
-    this.#address = replicaAddress(url);
+    const { origin, basePath } = replicaAddress(url);
+    this.#basePath = basePath;
     this.#headers = ['content-type', 'application/json'];
     if (apiKey) this.#headers.push('authorization', `Bearer ${apiKey.reveal()}`);
-    this.#pool = new Pool(this.#address.origin, {
+    this.#pool = new Pool(origin, {
       socketPath: options.socketPath,
       connectTimeout: options.connectMs ?? 2000,
       // One connection per request: a stream can occupy it for minutes.
@@ -112,10 +108,9 @@ export class ReplicaClient implements Engine {
   }
 
   async health(signal: AbortSignal): Promise<EngineHealth> {
-    const { traits } = this.#streams;
-    const { status, body } = await this.#get(traits.healthPath, signal);
+    const { status, body } = await this.#get('/health', signal);
     if (status !== 200) throw new ReplicaRefused(new Error(`the health check returned status ${status}`));
-    const health = traits.readHealth(body);
+    const health = readHealth(body);
     // The server responds, but its streams would reach the timeout.
     if ((health.lastStepAgeMs ?? 0) > this.#options.silenceMs) {
       throw new ReplicaRefused(new Error(`no progress for ${health.lastStepAgeMs} ms`));
@@ -152,18 +147,18 @@ export class ReplicaClient implements Engine {
     const cacheOff = this.#streams.traits.isolation !== 'salt' && !sharedPrefixCache;
     const body = formatRequest(request, { model, stream, dialect, maxTokens, cacheOff });
     return {
-      path: request.kind === 'chat' ? this.#address.chatPath : this.#address.textPath,
+      path: `${this.#basePath}/v1/${request.kind === 'chat' ? 'chat/completions' : 'completions'}`,
       headers: this.#headers,
       body: JSON.stringify(body),
     };
   };
 
   /** Requests an endpoint. Returns an empty body for anything but a JSON object. */
-  async #get(path: string, signal: AbortSignal): Promise<{ status: number; body: ReplicaJson }> {
+  async #get(path: string, signal: AbortSignal): Promise<{ status: number; body: JsonObject }> {
     const { statusCode, body } = await this.#pool
       .request({
         method: 'GET',
-        path: this.#address.resolve(path),
+        path: this.#basePath + path,
         headers: this.#headers,
         signal,
         headersTimeout: METADATA_TIMEOUT_MS,
@@ -178,7 +173,7 @@ export class ReplicaClient implements Engine {
       text += String(part);
       if (text.length > MAX_METADATA_CHARACTERS) throw tooLarge(path);
     }
-    return { status: statusCode, body: parseObject(text) };
+    return { status: statusCode, body: parseJsonObject(text) };
   }
 }
 
@@ -186,12 +181,4 @@ function tooLarge(path: string): ServiceError {
   return new ServiceError('engine_unavailable', 'The replica of this model failed to respond.', {
     cause: new Error(`the response of ${path} has more than ${MAX_METADATA_CHARACTERS} characters`),
   });
-}
-
-function parseObject(text: string): ReplicaJson {
-  try {
-    return jsonObject(JSON.parse(text));
-  } catch {
-    return {};
-  }
 }

@@ -100,7 +100,10 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
   next(): Promise<IteratorResult<ReplicaEvent, undefined>> {
     if (this.#head < this.#queue.length) {
       const value = this.#queue[this.#head++] as ReplicaEvent;
-      if (this.#head === this.#queue.length) this.#onDrained();
+      if (this.#head === this.#queue.length) {
+        this.#unreadBytes = 0;
+        if (this.#controller?.paused) this.#controller.resume();
+      }
       return Promise.resolve({ value, done: false });
     }
     if (this.#state === 'new') this.#open();
@@ -283,12 +286,6 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
       resolve({ value: events[this.#head++] as ReplicaEvent, done: false });
       if (this.#head === events.length) this.#unreadBytes = 0;
     }
-  }
-
-  /** Called when the consumer has read all events. */
-  #onDrained(): void {
-    this.#unreadBytes = 0;
-    if (this.#controller?.paused) this.#controller.resume();
   }
 
   /** Ends the iteration with an error. Queued events are delivered first, unless the signal was aborted. */

@@ -64,10 +64,10 @@ export class Supervisor implements AsyncDisposable {
   #healthyMs = 0;
   #ready: { startedAt: number; backend: string } | null = null;
   readonly #health = new HealthHistory();
-  #nextStart: NodeJS.Timeout | null = null;
-  /** Kills an engine that does not exit for a restart; null: no restart was requested. */
-  #restarting: NodeJS.Timeout | null = null;
-  #checks: NodeJS.Timeout | null = null;
+  #nextStart: NodeJS.Timeout | undefined;
+  /** Kills an engine that does not exit for a restart; undefined: no restart was requested. */
+  #restarting: NodeJS.Timeout | undefined;
+  #checks: NodeJS.Timeout | undefined;
   #stopping = false;
 
   constructor(options: SupervisorOptions) {
@@ -117,10 +117,10 @@ export class Supervisor implements AsyncDisposable {
     if (this.#stopping || this.#restarting) return;
     this.#log.info('restarting the engine');
     this.#crashes = 0;
-    if (this.#nextStart) clearTimeout(this.#nextStart);
+    clearTimeout(this.#nextStart);
     const child = this.#child;
     if (child === null) return this.#spawn();
-    this.#stopChecks();
+    clearInterval(this.#checks);
     this.#state = { state: 'loading', fraction: 0 };
     this.#restarting = setTimeout(() => child.kill('SIGKILL'), RESTART_TIMEOUT_MS);
     child.kill('SIGTERM');
@@ -134,9 +134,9 @@ export class Supervisor implements AsyncDisposable {
   /** Stops the engine with SIGTERM, then SIGKILL. Resolves when it has exited. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stopping = true;
-    if (this.#nextStart) clearTimeout(this.#nextStart);
-    if (this.#restarting) clearTimeout(this.#restarting);
-    this.#stopChecks();
+    clearTimeout(this.#nextStart);
+    clearTimeout(this.#restarting);
+    clearInterval(this.#checks);
     const child = this.#child;
     if (child && child.exitCode === null && child.signalCode === null) {
       const exited = new Promise((resolve) => child.once('exit', resolve));
@@ -213,11 +213,11 @@ export class Supervisor implements AsyncDisposable {
     this.#child = null;
     this.#ready = null;
     this.#health.clear();
-    this.#stopChecks();
+    clearInterval(this.#checks);
     if (this.#stopping) return;
     if (this.#restarting) {
       clearTimeout(this.#restarting);
-      this.#restarting = null;
+      this.#restarting = undefined;
       return this.#spawn();
     }
     // An engine that was ready once can become ready again.
@@ -259,11 +259,6 @@ export class Supervisor implements AsyncDisposable {
   #killStalled(child: ChildProcess, reason: string): void {
     this.#killReason = reason;
     child.kill('SIGKILL');
-  }
-
-  #stopChecks(): void {
-    if (this.#checks) clearInterval(this.#checks);
-    this.#checks = null;
   }
 }
 

@@ -155,16 +155,14 @@ export class RequestAccounting {
       if (settled === 'lost') {
         throw new ServiceError('storage_unavailable', 'The usage of this request could not be saved.');
       }
-      if (outcome.billed) actual = this.#used();
+      if (outcome.billed) {
+        const { usage } = record;
+        const tokens = usage.promptTokens + usage.completionTokens;
+        actual = { tokens, pico: costOf(usage, this.#model.price), request: true };
+      }
     } finally {
       if (this.#reservation) limits.settle(this.#reservation, actual);
     }
-  }
-
-  #used(): ActualUsage {
-    const { usage } = this.#record;
-    const tokens = usage.promptTokens + usage.completionTokens;
-    return { tokens, pico: costOf(usage, this.#model.price), request: true };
   }
 }
 

@@ -76,8 +76,7 @@ function readChoice(kind: GenerationKind, value: unknown): ReplicaChoice {
   const message = kind === 'chat' ? (choice.delta ?? choice.message) : null;
   const text = kind === 'chat' ? message?.content : choice.text;
   const reasoning = message?.reasoning_content ?? message?.reasoning;
-  const logprobs =
-    choice.logprobs === undefined || choice.logprobs === null ? null : readLogprobs(choice.logprobs);
+  const logprobs = readLogprobs(choice.logprobs);
   return {
     index,
     text: typeof text === 'string' ? text : '',

@@ -1,4 +1,5 @@
 import { ERRORS, ServiceError, type ErrorCode } from '../errors.ts';
+import { jsonObject, parseJsonObject } from './values.ts';
 
 /** Formats the body of an error response: `{"error":{message,type,param,code}}`. All four fields are always present. */
 export function errorBody(error: ServiceError): string {
@@ -29,10 +30,7 @@ export function readErrorBody(status: number, body: string): ServiceError {
   return new ServiceError(
     'engine_unavailable',
     'The engine of this model cannot process the request now. Try again later.',
-    {
-      cause,
-      retryAfterMs: RETRY_AFTER_MS,
-    },
+    { cause, retryAfterMs: RETRY_AFTER_MS },
   );
 }
 
@@ -112,8 +110,8 @@ function isContextOverflow(detail: ErrorDetail): boolean {
 
 /** Reads `{error:{…}}`, `{error:"…"}`, `{message}` or `{detail}`. The message of any other body is ''. */
 function readDetail(body: string): ErrorDetail {
-  const whole = asRecord(parse(body));
-  const inner = asRecord(whole['error']);
+  const whole = parseJsonObject(body);
+  const inner = jsonObject(whole['error']);
   const status =
     [inner['code'], whole['code'], inner['status_code'], whole['status_code']].find(isStatus) ?? null;
   const message = [inner['message'], whole['error'], whole['message'], whole['detail']].find(isText) ?? '';
@@ -122,18 +120,6 @@ function readDetail(body: string): ErrorDetail {
   // Errors in Sluice streams have no status; the table has it.
   const knownStatus = code !== null && Object.hasOwn(ERRORS, code) ? ERRORS[code as ErrorCode][0] : null;
   return { message, code, param: isFieldPath(param) ? param : null, status: status ?? knownStatus };
-}
-
-function parse(body: string): unknown {
-  try {
-    return JSON.parse(body);
-  } catch {
-    return null;
-  }
-}
-
-function asRecord(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 }
 
 function isText(value: unknown): value is string {

@@ -284,35 +284,26 @@ const hints = [
   hint('parallel_tool_calls', { kinds: CHAT, description: 'Has no effect without tools.' }),
 ];
 
+const refusedInChat = (path: string, description: string, ...neutral: unknown[]): Field =>
+  refused(path, { kinds: CHAT, neutral, description });
+
 const refusals = [
-  refused('messages[].name', { kinds: CHAT, description: 'Chat templates would ignore it.' }),
-  refused('messages[].refusal', { kinds: CHAT, description: 'Responses never have a refusal.' }),
-  refused('messages[].annotations', {
-    kinds: CHAT,
-    neutral: [[]],
-    description: 'Responses never have annotations.',
-  }),
-  refused('messages[].tool_calls', { kinds: CHAT, neutral: [[]], description: 'Tools are not supported.' }),
-  refused('messages[].function_call', { kinds: CHAT, description: 'Tools are not supported.' }),
-  refused('messages[].audio', { kinds: CHAT, description: 'Only text is supported.' }),
-  refused('tools', { kinds: CHAT, neutral: [[]], description: 'Tools are not supported.' }),
-  refused('tool_choice', { kinds: CHAT, neutral: ['none', 'auto'], description: 'Tools are not supported.' }),
-  refused('functions', { kinds: CHAT, neutral: [[]], description: 'Older name of `tools`.' }),
-  refused('function_call', {
-    kinds: CHAT,
-    neutral: ['none', 'auto'],
-    description: 'Older name of `tool_choice`.',
-  }),
-  refused('modalities', { kinds: CHAT, neutral: [['text']], description: 'Only text is supported.' }),
-  refused('audio', { kinds: CHAT, description: 'Only text is supported.' }),
-  refused('prediction', { kinds: CHAT, description: 'Predicted outputs are not supported.' }),
-  refused('reasoning_effort', {
-    kinds: CHAT,
-    neutral: ['none'],
-    description: 'Not supported by any engine.',
-  }),
-  refused('verbosity', { kinds: CHAT, neutral: ['medium'], description: 'Not supported by any engine.' }),
-  refused('web_search_options', { kinds: CHAT, description: 'Web search is not supported.' }),
+  refusedInChat('messages[].name', 'Chat templates would ignore it.'),
+  refusedInChat('messages[].refusal', 'Responses never have a refusal.'),
+  refusedInChat('messages[].annotations', 'Responses never have annotations.', []),
+  refusedInChat('messages[].tool_calls', 'Tools are not supported.', []),
+  refusedInChat('messages[].function_call', 'Tools are not supported.'),
+  refusedInChat('messages[].audio', 'Only text is supported.'),
+  refusedInChat('tools', 'Tools are not supported.', []),
+  refusedInChat('tool_choice', 'Tools are not supported.', 'none', 'auto'),
+  refusedInChat('functions', 'Older name of `tools`.', []),
+  refusedInChat('function_call', 'Older name of `tool_choice`.', 'none', 'auto'),
+  refusedInChat('modalities', 'Only text is supported.', ['text']),
+  refusedInChat('audio', 'Only text is supported.'),
+  refusedInChat('prediction', 'Predicted outputs are not supported.'),
+  refusedInChat('reasoning_effort', 'Not supported by any engine.', 'none'),
+  refusedInChat('verbosity', 'Not supported by any engine.', 'medium'),
+  refusedInChat('web_search_options', 'Web search is not supported.'),
   refused('suffix', {
     kinds: TEXT,
     neutral: [''],

@@ -1,4 +1,5 @@
 import type { Dialect, JsonSchema } from '../generation.ts';
+import { JSON_TYPES, type JsonType } from './json-schema.ts';
 import { patternFeatures, type PatternFeature } from './json-schema-pattern.ts';
 import { displayName, unsupported } from './values.ts';
 
@@ -64,28 +65,19 @@ function visit(value: unknown, path: string, server: ServerRules): void {
 const firstOf = (node: Node, keywords: readonly string[]): string | undefined =>
   keywords.find((keyword) => node[keyword] !== undefined);
 
-const typesOf = (node: Node): readonly unknown[] => [node['type'] ?? []].flat();
+/** checkJsonSchema has checked the types. */
+const typesOf = (node: Node): readonly JsonType[] => [node['type'] ?? []].flat() as JsonType[];
 
 const LENGTHS = ['minLength', 'maxLength'];
 const BOUNDS = ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'];
 const COUNTS = ['minItems', 'maxItems'];
-
-const IS_TYPE: Readonly<Record<string, (value: unknown) => boolean>> = {
-  string: (value) => typeof value === 'string',
-  number: (value) => typeof value === 'number',
-  integer: (value) => Number.isInteger(value),
-  boolean: (value) => typeof value === 'boolean',
-  null: (value) => value === null,
-  array: (value) => Array.isArray(value),
-  object: (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
-};
 
 const literalsMatchType: Rule = (node) => {
   if (node['type'] === undefined) return null;
   const keyword = firstOf(node, ['enum', 'const']);
   if (keyword === undefined) return null;
   const values = keyword === 'const' ? [node['const']] : (node['enum'] as unknown[]); // checkJsonSchema has checked the type.
-  const fits = (value: unknown) => typesOf(node).some((type) => IS_TYPE[String(type)]?.(value));
+  const fits = (value: unknown) => typesOf(node).some((type) => JSON_TYPES[type](value));
   return values.every(fits) ? null : { keyword, why: 'it has a value that does not match `type`' };
 };
 
@@ -136,7 +128,7 @@ const boundsAreExact: Rule = (node) => {
 };
 
 /** Keywords that xgrammar ignores without `type`. */
-const TYPED: readonly (readonly [string, readonly string[]])[] = [
+const TYPED: readonly (readonly [JsonType, readonly string[]])[] = [
   ['string', [...LENGTHS, 'pattern', 'format']],
   ['number', BOUNDS],
   ['array', COUNTS],

@@ -92,7 +92,7 @@ interface Budget {
 
 type Node = Readonly<Record<string, unknown>>;
 
-const KNOWN: ReadonlySet<string> = new Set([...SUPPORTED_KEYWORDS, ...ANNOTATIONS]);
+export const KNOWN_KEYWORDS: ReadonlySet<string> = new Set([...SUPPORTED_KEYWORDS, ...ANNOTATIONS]);
 
 function checkNode(value: unknown, path: string, depth: number, budget: Budget): void {
   if (--budget.nodes < 0) throw wrongValue(budget.path, `at most ${MAX_SCHEMA_NODES} schemas`);
@@ -100,7 +100,7 @@ function checkNode(value: unknown, path: string, depth: number, budget: Budget):
   if (value === true) return;
   if (value === false) throw unsupported(path, 'is false, which no text can satisfy');
   const node = asObject(value, path);
-  refuseUnknown(node, KNOWN, `${path}.`);
+  refuseUnknown(node, KNOWN_KEYWORDS, `${path}.`);
   checkCombinations(node, path, depth);
   if ('$ref' in node) checkReference(node, path, budget.root);
   checkTypes(node, path);
@@ -129,15 +129,18 @@ function checkCombinations(node: Node, path: string, depth: number): void {
   }
 }
 
-const TYPES: ReadonlySet<unknown> = new Set([
-  'string',
-  'number',
-  'integer',
-  'boolean',
-  'null',
-  'array',
-  'object',
-]);
+/** For each type, whether a JSON value has it. */
+export const JSON_TYPES = {
+  string: (value) => typeof value === 'string',
+  number: (value) => typeof value === 'number',
+  integer: (value) => Number.isInteger(value),
+  boolean: (value) => typeof value === 'boolean',
+  null: (value) => value === null,
+  array: (value) => Array.isArray(value),
+  object: (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+} as const satisfies Readonly<Record<string, (value: unknown) => boolean>>;
+
+export type JsonType = keyof typeof JSON_TYPES;
 
 function checkTypes(node: Node, path: string): void {
   if (!('type' in node)) return;
@@ -147,7 +150,9 @@ function checkTypes(node: Node, path: string): void {
   list.forEach((name, index) => {
     const at = Array.isArray(type) ? `${path}.type[${index}]` : `${path}.type`;
     if (typeof name !== 'string') throw wrongType(at, 'the name of a type', name);
-    if (!TYPES.has(name)) throw wrongValue(at, `one of ${[...TYPES].join(', ')}`);
+    if (!Object.hasOwn(JSON_TYPES, name)) {
+      throw wrongValue(at, `one of ${Object.keys(JSON_TYPES).join(', ')}`);
+    }
   });
 }
 
@@ -294,18 +299,21 @@ function checkReference(node: object, path: string, root: unknown): void {
 
 const LOCAL = /^#\/(\$defs|definitions)\/([^/]+)$/;
 
+/** Parses `#/$defs/<name>` or `#/definitions/<name>`. Returns null for other references. */
+export function parseReference(reference: string): { group: string; name: string } | null {
+  const [, group, escaped] = LOCAL.exec(reference) ?? [];
+  if (group === undefined || escaped === undefined) return null;
+  // RFC 6901: "~1" is "/", then "~0" is "~".
+  return { group, name: escaped.replaceAll('~1', '/').replaceAll('~0', '~') };
+}
+
 /** Returns the schema that a reference refers to. */
 function resolveReference(reference: unknown, path: string, root: unknown): unknown {
   const text = asString(reference, path);
   if (text === '#') return root;
-  const [, group, escaped] = LOCAL.exec(text) ?? [];
-  if (group === undefined || escaped === undefined) {
-    throw unsupported(path, 'must be `#`, `#/$defs/<name>` or `#/definitions/<name>`');
-  }
-  // RFC 6901: "~1" is "/", then "~0" is "~".
-  const name = escaped.replaceAll('~1', '/').replaceAll('~0', '~');
-  const definitions = child(root, group);
-  const target = child(definitions, name);
+  const local = parseReference(text);
+  if (local === null) throw unsupported(path, 'must be `#`, `#/$defs/<name>` or `#/definitions/<name>`');
+  const target = child(child(root, local.group), local.name);
   if (target === undefined) throw wrongValue(path, 'a reference to an existing schema');
   return target;
 }

@@ -27,7 +27,10 @@ export function formatRequest(request: GenerationRequest, options: ReplicaReques
   if (stream) body.stream_options = streamOptions(request, dialect);
   if (options.maxTokens !== null) body.max_tokens = options.maxTokens;
   Object.assign(body, SAMPLING[dialect](request.sampling));
-  if (request.sampling.seed !== null) body.seed = seedFor(dialect, request.sampling.seed);
+  if (request.sampling.seed !== null) {
+    // llama-server chooses a random seed for the largest number.
+    body.seed = Math.min(request.sampling.seed, dialect === 'llama-server' ? 0xffff_fffe : 0xffff_ffff);
+  }
   if (request.stop.length > 0) body.stop = request.stop;
   if (request.choices > 1) body.n = request.choices;
   if (request.logprobs !== null) Object.assign(body, logprobs(request, dialect, request.logprobs));
@@ -94,11 +97,6 @@ function samplers(sampling: Sampling): Body {
 
 function logitBias(sampling: Sampling): Body {
   return sampling.logitBias.size > 0 ? { logit_bias: Object.fromEntries(sampling.logitBias) } : {};
-}
-
-/** llama-server chooses a random seed for the largest number. */
-function seedFor(dialect: Dialect, seed: number): number {
-  return dialect === 'llama-server' && seed === 0xffff_ffff ? 0xffff_fffe : seed;
 }
 
 function logprobs(request: GenerationRequest, dialect: Dialect, alternatives: number): Body {

@@ -13,7 +13,7 @@ export interface ParseOptions {
 
 export interface ParsedRequest<R> {
   request: R;
-  /** Fields that have an effect on the response. */
+  /** Fields that have an effect on the response and that not every dialect supports. */
   used: readonly Field[];
 }
 
@@ -22,7 +22,7 @@ export interface ParsedRequest<R> {
  * a field that is unknown or refused.
  */
 export class RequestBody {
-  /** Fields that have an effect. */
+  /** See `ParsedRequest`. */
   readonly used: Field[] = [];
   readonly #object: Readonly<Record<string, unknown>>;
   readonly #path: string;
@@ -60,7 +60,7 @@ export class RequestBody {
     const value = this.raw(field);
     if (value === null) return field.fallback;
     const checked = field.read(value, this.#path + field.name);
-    if (!isNeutral(field, checked)) this.used.push(field);
+    if (field.supportedBy !== 'all' && !isNeutral(field, checked)) this.used.push(field);
     return checked;
   }
 }

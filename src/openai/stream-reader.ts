@@ -88,7 +88,7 @@ export class StreamReader {
     const chunk: WireChunk = parseObject(data, 'a chunk'); // The readers check every field.
     if ((chunk.error !== undefined && chunk.error !== null) || chunk.object === 'error')
       throw readErrorFrame(data);
-    const usage = chunk.usage === undefined || chunk.usage === null ? null : readUsage(chunk.usage);
+    const usage = readUsage(chunk.usage);
     const choices = readChoices(this.#kind, chunk.choices);
     this.#meter.record(
       countTokens(choices),

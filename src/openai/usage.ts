@@ -13,13 +13,13 @@ export function usageJson(usage: Usage): string {
 export function readUsage(value: unknown): Usage | null {
   if (typeof value !== 'object' || value === null) return null;
   const usage = value as WireUsage; // Each field is checked below.
-  const promptTokens = count(usage.prompt_tokens);
-  const completionTokens = count(usage.completion_tokens);
+  const promptTokens = readCount(usage.prompt_tokens);
+  const completionTokens = readCount(usage.completion_tokens);
   if (promptTokens === null || completionTokens === null) return null;
   return {
     promptTokens,
     completionTokens,
-    cachedTokens: count(usage.prompt_tokens_details?.cached_tokens) ?? 0,
+    cachedTokens: readCount(usage.prompt_tokens_details?.cached_tokens) ?? 0,
   };
 }
 
@@ -29,6 +29,7 @@ interface WireUsage {
   prompt_tokens_details?: { cached_tokens?: unknown } | null;
 }
 
-function count(value: unknown): number | null {
+/** Returns a whole number, or null for any other value. */
+export function readCount(value: unknown): number | null {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null;
 }

@@ -1,6 +1,22 @@
 import { ServiceError } from '../errors.ts';
 import { didYouMean } from '../nearest.ts';
 
+export type JsonObject = Readonly<Record<string, unknown>>;
+
+/** Returns `{}` for anything but a JSON object. */
+export function jsonObject(value: unknown): JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
+}
+
+/** Parses a JSON object. Returns `{}` for any other text. */
+export function parseJsonObject(text: string): JsonObject {
+  try {
+    return jsonObject(JSON.parse(text));
+  } catch {
+    return {};
+  }
+}
+
 /** The error for a value of the wrong JSON type. `expected` continues "must be". */
 export function wrongType(path: string, expected: string, value: unknown): ServiceError {
   return new ServiceError('invalid_type', `\`${path}\` must be ${expected}; got ${describeValue(value)}.`, {

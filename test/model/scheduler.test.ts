@@ -77,7 +77,7 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
   ): Job {
     const { model, vocabulary } = loaded;
     const prompt = model.tokenize('word '.repeat(words), false);
-    const job = new Job({ scope: Symbol('alone'), logprobs: null, promptTokens: prompt.length, choices: 1 });
+    const job = new Job({ cacheScope: null, logprobs: null, choices: 1 }, [prompt]);
     const choice = new JobChoice({
       job,
       index: 0,

@@ -123,12 +123,7 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
     checkLogitBias(sampling.logitBias, vocabulary.size);
     const grammar = this.#grammars.grammar(request.responseFormat);
     const prompts = await this.#prompts.tokenize(request);
-    const job = new Job({
-      scope: request.cacheScope ?? Symbol('not shared'),
-      logprobs: request.logprobs,
-      promptTokens: prompts.reduce((sum, prompt) => sum + prompt.length, 0),
-      choices: prompts.length * request.choices,
-    });
+    const job = new Job(request, prompts);
     const firstSeed = sampling.seed ?? randomInt(2 ** 32);
     const detokenize = (tokens: Uint32Array): string => vocabulary.text(tokens);
     return prompts.flatMap((prompt, p) =>

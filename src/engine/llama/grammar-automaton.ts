@@ -1,5 +1,5 @@
 import { schemaError } from './grammar-keywords.ts';
-import { type GrammarRules, literal } from './grammar-rules.ts';
+import { type GrammarRules, inClass, literal } from './grammar-rules.ts';
 import type { CodePoints, PatternNode } from './pattern-parser.ts';
 
 /** A deterministic automaton for JSON text. The first state is the start. */
@@ -270,12 +270,3 @@ function charactersOf(parts: readonly CodePoints[], rules: GrammarRules): string
 
 /** Maximum length of a set without its own rule, in characters. */
 const MAX_INLINE_SET = 24;
-
-/** Formats a character inside brackets in GBNF. */
-function inClass(code: number): string {
-  const character = String.fromCodePoint(code);
-  if (/[a-zA-Z0-9]/.test(character)) return character;
-  return code < 0x100
-    ? `\\x${code.toString(16).padStart(2, '0')}`
-    : `\\U${code.toString(16).padStart(8, '0')}`;
-}

@@ -1,19 +1,12 @@
-import {
-  repetitionBound,
-  MAX_BRANCHES,
-  unsatisfiable,
-  schemaError,
-  schemaList,
-  schemaObject,
-  type SchemaObject,
-} from './grammar-keywords.ts';
-import { type GrammarRules, literal } from './grammar-rules.ts';
+import type { JsonSchema } from '../../generation.ts';
+import { MAX_BRANCHES, unsatisfiable, schemaError, type SchemaObject } from './grammar-keywords.ts';
+import { type GrammarRules, inClass, literal } from './grammar-rules.ts';
 
 /** Creates the rules of a container's members. */
 export interface MemberRules {
   readonly rules: GrammarRules;
   /** Returns the name of the rule for a schema; null: no value can match. */
-  rule(schema: unknown, path: string): string | null;
+  rule(schema: JsonSchema, path: string): string | null;
 }
 
 export interface ContainerRule {
@@ -64,9 +57,12 @@ const ARRAY_WIDTH = 4;
 
 function arrayExpression(schema: SchemaObject, path: string, grammar: MemberRules): string {
   const prefix = prefixRules(schema, path, grammar);
-  const item = grammar.rule(schema['items'] ?? schema['prefixItems'] === undefined, `${path}.items`);
-  const min = repetitionBound(schema['minItems'], `${path}.minItems`) ?? 0;
-  const maxItems = repetitionBound(schema['maxItems'], `${path}.maxItems`);
+  const {
+    items = schema['prefixItems'] === undefined,
+    minItems: min = 0,
+    maxItems = null,
+  } = schema as { items?: JsonSchema; minItems?: number; maxItems?: number };
+  const item = grammar.rule(items, `${path}.items`);
   const max = item === null ? Math.min(maxItems ?? prefix.length, prefix.length) : maxItems;
   if (max !== null && max < min) throw unsatisfiable(path);
 
@@ -97,9 +93,9 @@ interface Member {
 }
 
 function membersOf(schema: SchemaObject, path: string, grammar: MemberRules): Member[] {
-  const properties = schemaObject(schema['properties'] ?? {}, `${path}.properties`);
-  const required = nameList(schema['required'] ?? [], `${path}.required`);
-  const allowed = allowedNames(schema, path);
+  const properties = propertiesOf(schema);
+  const required = new Set(schema['required'] as readonly string[] | undefined);
+  const allowed = allowedNames(schema);
   const declared = Object.entries(properties).map(([name, value]) => ({
     name,
     schema: value,
@@ -110,7 +106,7 @@ function membersOf(schema: SchemaObject, path: string, grammar: MemberRules): Me
     .filter((name) => !Object.hasOwn(properties, name))
     .map((name) => ({
       name,
-      schema: required.has(name) ? (schema['additionalProperties'] ?? true) : extraSchema(schema),
+      schema: extraSchema(schema, required.has(name)),
       at: `${path}.required`,
     }));
   const all = [...declared, ...extras];
@@ -141,11 +137,10 @@ function extraMember(
   grammar: MemberRules,
 ): string | null {
   // Enumerated names are members.
-  if (allowedNames(schema, path) !== null) return null;
+  if (allowedNames(schema) !== null) return null;
   const rule = grammar.rule(extraSchema(schema), `${path}.additionalProperties`);
   if (rule === null) return null;
-  const declared = Object.keys(schemaObject(schema['properties'] ?? {}, `${path}.properties`));
-  const names = new Set([...declared, ...members.map(({ name }) => name)]);
+  const names = new Set([...Object.keys(propertiesOf(schema)), ...members.map(({ name }) => name)]);
   const key = names.size === 0 ? 'string' : nameOtherThan([...names], grammar);
   return grammar.rules.share(`${key} ":" sp ${rule}`);
 }
@@ -160,7 +155,9 @@ function nameOtherThan(names: readonly string[], grammar: MemberRules): string {
       rests.filter((rest) => rest !== ''),
       (rest) => String.fromCodePoint(rest.codePointAt(0) ?? 0),
     );
-    const alternatives = [`[^"\\\\\\x00-\\x1F${[...byFirst.keys()].map(inClass).join('')}] plain*`];
+    const alternatives = [
+      `[^"\\\\\\x00-\\x1F${[...byFirst.keys()].map((first) => inClass(first.codePointAt(0) ?? 0)).join('')}] plain*`,
+    ];
     for (const [first, group] of byFirst) {
       // Names with characters that must be escaped cannot occur.
       if (JSON.stringify(first) !== `"${first}"`) continue;
@@ -172,37 +169,28 @@ function nameOtherThan(names: readonly string[], grammar: MemberRules): string {
   return grammar.rules.share(`"\\"" ${otherThan(names)} "\\""`);
 }
 
-function inClass(character: string): string {
-  const code = character.codePointAt(0) ?? 0;
-  return `\\U${code.toString(16).padStart(8, '0')}`;
-}
-
 function prefixRules(schema: SchemaObject, path: string, grammar: MemberRules): string[] {
-  if (schema['prefixItems'] === undefined) return [];
-  const schemas = schemaList(schema['prefixItems'], `${path}.prefixItems`);
-  const rules: string[] = [];
-  for (const [index, member] of schemas.entries()) {
-    const rule = grammar.rule(member, `${path}.prefixItems[${index}]`);
-    if (rule === null) throw unsatisfiable(`${path}.prefixItems[${index}]`);
-    rules.push(rule);
-  }
-  return rules;
+  const members = (schema['prefixItems'] ?? []) as readonly JsonSchema[];
+  return members.map((member, index) => {
+    const at = `${path}.prefixItems[${index}]`;
+    const rule = grammar.rule(member, at);
+    if (rule === null) throw unsatisfiable(at);
+    return rule;
+  });
 }
 
-/** Returns the schema of additional properties. */
-function extraSchema(schema: SchemaObject): unknown {
-  return schema['additionalProperties'] ?? schema['properties'] === undefined;
+function propertiesOf(schema: SchemaObject): Readonly<Record<string, JsonSchema>> {
+  return (schema['properties'] ?? {}) as Readonly<Record<string, JsonSchema>>;
+}
+
+/** Returns the schema of additional properties, which are allowed by default if there are no others, or if `required`. */
+function extraSchema(schema: SchemaObject, required = false): JsonSchema {
+  const extra = schema['additionalProperties'] as JsonSchema | undefined;
+  return extra ?? (required || schema['properties'] === undefined);
 }
 
 /** Returns the allowed names of properties; null: any. */
-function allowedNames(schema: SchemaObject, path: string): Set<string> | null {
-  const names = schema['propertyNames'];
-  if (names === undefined || names === true) return null;
-  const listed = schemaObject(names, `${path}.propertyNames`)['enum'];
-  return listed === undefined ? null : nameList(listed, `${path}.propertyNames.enum`);
-}
-
-function nameList(value: unknown, path: string): Set<string> {
-  if (Array.isArray(value) && value.every((name) => typeof name === 'string')) return new Set(value);
-  throw schemaError('invalid_type', path, 'The value must be a list of names.');
+function allowedNames({ propertyNames }: SchemaObject): Set<string> | null {
+  const names = (propertyNames as { enum?: readonly string[] } | true | undefined) ?? true;
+  return names === true || names.enum === undefined ? null : new Set(names.enum);
 }

@@ -9,8 +9,8 @@ export function numberExpression(
   schema: SchemaObject,
   path: string,
 ): string | null {
-  const lower = tightest(schema, path, 'minimum', 'exclusiveMinimum');
-  const upper = tightest(schema, path, 'maximum', 'exclusiveMaximum');
+  const lower = tightest(schema, 'minimum', 'exclusiveMinimum');
+  const upper = tightest(schema, 'maximum', 'exclusiveMaximum');
   if (lower === null && upper === null) return null;
   const expressions =
     type === 'integer' ? integerExpressions(lower, upper) : numberExpressions(lower, upper, path);
@@ -26,19 +26,13 @@ interface Bound {
 /** Returns the stricter of an inclusive and an exclusive bound; null: neither exists. */
 function tightest(
   schema: SchemaObject,
-  path: string,
   inclusive: 'minimum' | 'maximum',
   exclusive: 'exclusiveMinimum' | 'exclusiveMaximum',
 ): Bound | null {
-  const read = (keyword: string): number | null => {
-    const value = schema[keyword];
-    if (value === undefined) return null;
-    if (typeof value === 'number' && Number.isFinite(value)) return value;
-    throw schemaError('invalid_type', `${path}.${keyword}`, 'The value must be a number.');
-  };
-  const [loose, strict] = [read(inclusive), read(exclusive)];
-  if (strict === null) return loose === null ? null : { value: loose, exclusive: false };
-  const looseIsTighter = loose !== null && (inclusive === 'minimum' ? loose > strict : loose < strict);
+  const loose = schema[inclusive] as number | undefined;
+  const strict = schema[exclusive] as number | undefined;
+  if (strict === undefined) return loose === undefined ? null : { value: loose, exclusive: false };
+  const looseIsTighter = loose !== undefined && (inclusive === 'minimum' ? loose > strict : loose < strict);
   return looseIsTighter ? { value: loose, exclusive: false } : { value: strict, exclusive: true };
 }
 

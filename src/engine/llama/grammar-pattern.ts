@@ -9,8 +9,7 @@ const MAX_PATTERN_LENGTH = 2000;
  * Returns an expression for the JSON strings that match a regular expression, including quotes. Without anchors, the
  * expression can match anywhere in the string.
  */
-export function patternNode(pattern: unknown, path: string): PatternNode {
-  if (typeof pattern !== 'string') throw schemaError('invalid_type', path, '`pattern` must be a string.');
+export function patternNode(pattern: string, path: string): PatternNode {
   const alternatives = parsePattern(pattern, path);
   const length = alternatives.reduce((sum, { node }) => sum + expandedLength(node), 0);
   if (length > MAX_PATTERN_LENGTH) {

@@ -109,6 +109,15 @@ const ESCAPES: Readonly<Record<string, string>> = {
   '\t': '\\t',
 };
 
+/** Formats a character inside brackets in GBNF. */
+export function inClass(code: number): string {
+  const character = String.fromCodePoint(code);
+  if (/[a-zA-Z0-9]/.test(character)) return character;
+  return code < 0x100
+    ? `\\x${code.toString(16).padStart(2, '0')}`
+    : `\\U${code.toString(16).padStart(8, '0')}`;
+}
+
 /** JSON (RFC 8259). `c` is one code point, as JSON Schema counts lengths, so escaped surrogates occur only in pairs. */
 const JSON_RULES: readonly string[] = [
   String.raw`value ::= object | array | string | number | boolean | null`,

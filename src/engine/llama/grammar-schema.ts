@@ -1,18 +1,13 @@
 import type { JsonSchema } from '../../generation.ts';
 import { automatonRule, determinize } from './grammar-automaton.ts';
 import { arrayRule, objectRule } from './grammar-container.ts';
+import { JSON_TYPES, type JsonType, KNOWN_KEYWORDS, parseReference } from '../../openai/json-schema.ts';
 import {
-  ANNOTATIONS,
   COMBINING_KEYWORDS,
-  GRAMMAR_KEYWORDS,
-  JSON_TYPES,
-  type JsonType,
   KEYWORDS_OF_TYPE,
   MAX_BRANCHES,
   unsatisfiable,
   schemaError,
-  schemaList,
-  schemaObject,
   type SchemaObject,
 } from './grammar-keywords.ts';
 import { numberExpression } from './grammar-number.ts';
@@ -71,22 +66,21 @@ export class SchemaGrammar {
   }
 
   /** Returns the name of the rule for a schema; null: no value can match. */
-  rule(schema: unknown, path: string): string | null {
+  rule(schema: JsonSchema, path: string): string | null {
     if (schema === true) {
       this.#currentContainer?.members.add({ path, containers: new Set(), work: VALUE_WORK });
       return 'value';
     }
     if (schema === false) return null;
-    const object = schemaObject(schema, path);
-    const position = this.#positions.get(object) ?? { path, containers: new Set(), work: 0 };
-    this.#positions.set(object, position);
+    const position = this.#positions.get(schema) ?? { path, containers: new Set(), work: 0 };
+    this.#positions.set(schema, position);
     this.#currentContainer?.members.add(position);
-    const known = this.#unions.get(object);
+    const known = this.#unions.get(schema);
     if (known !== undefined) return known;
     if (this.#depth >= MAX_DEPTH)
       throw schemaError('invalid_value', path, `Schemas can be nested at most ${MAX_DEPTH} levels deep.`);
     this.#depth += 1;
-    const name = this.#combinedRule(object, position, this.#alternatives(object, path, new Set()));
+    const name = this.#combinedRule(schema, position, this.#alternatives(schema, path, new Set()));
     this.#depth -= 1;
     return name;
   }
@@ -186,16 +180,14 @@ export class SchemaGrammar {
   }
 
   /** Returns the alternatives of a schema that are not in `seen`. */
-  #alternatives(schema: unknown, path: string, seen: Set<SchemaObject>): Alternative[] {
+  #alternatives(schema: JsonSchema, path: string, seen: Set<SchemaObject>): Alternative[] {
     if (schema === true) return [{ kind: 'any' }];
-    if (schema === false) return [];
-    const object = schemaObject(schema, path);
-    if (seen.has(object)) return [];
-    seen.add(object);
+    if (schema === false || seen.has(schema)) return [];
+    seen.add(schema);
     if (seen.size > MAX_VISITED_SCHEMAS)
       throw schemaError('invalid_value', path, 'Too many schemas refer to each other here.');
-    checkKeywords(object, path);
-    const alternatives = this.#union(object, path, seen) ?? valuesOf(object, path) ?? typesOf(object, path);
+    checkKeywords(schema, path);
+    const alternatives = this.#union(schema, path, seen) ?? valuesOf(schema) ?? typesOf(schema, path);
     if (alternatives.length > MAX_BRANCHES) {
       throw schemaError(
         'invalid_value',
@@ -210,16 +202,11 @@ export class SchemaGrammar {
   #union(schema: SchemaObject, path: string, seen: Set<SchemaObject>): Alternative[] | null {
     const keyword = COMBINING_KEYWORDS.find((name) => schema[name] !== undefined);
     if (keyword === undefined) return null;
-    const conflict = Object.keys(schema).find((name) => name !== keyword && !ANNOTATIONS.has(name));
-    if (conflict !== undefined) {
-      const message = `\`${conflict}\` cannot be combined with \`${keyword}\`. Repeat it in each of the schemas.`;
-      throw schemaError('unsupported_parameter', `${path}.${conflict}`, message);
-    }
     if (keyword === '$ref') {
-      const target = this.#resolve(schema['$ref'], `${path}.$ref`);
+      const target = this.#resolve(schema['$ref'] as string);
       return this.#alternatives(target.schema, target.path, seen);
     }
-    const members = schemaList(schema[keyword], `${path}.${keyword}`);
+    const members = schema[keyword] as readonly JsonSchema[];
     if (keyword === 'allOf' && members.length !== 1) {
       throw schemaError(
         'unsupported_parameter',
@@ -232,25 +219,14 @@ export class SchemaGrammar {
     );
   }
 
-  /** `#`, `#/$defs/name` or `#/definitions/name`. */
-  #resolve(reference: unknown, path: string): { schema: unknown; path: string } {
-    if (reference === '#') return { schema: this.#schema, path: this.#path };
-    const match = typeof reference === 'string' ? /^#\/(\$defs|definitions)\/([^/]+)$/.exec(reference) : null;
-    if (
-      match === null ||
-      match[1] === undefined ||
-      match[2] === undefined ||
-      typeof this.#schema === 'boolean'
-    ) {
-      const message = '`$ref` must be `#`, `#/$defs/…` or `#/definitions/…`.';
-      throw schemaError('unsupported_parameter', path, message);
-    }
-    const name = decodePointer(match[2]);
-    const definitions = this.#schema[match[1]];
-    if (typeof definitions !== 'object' || definitions === null || !Object.hasOwn(definitions, name)) {
-      throw schemaError('invalid_value', path, 'The definition that `$ref` names does not exist.');
-    }
-    return { schema: (definitions as SchemaObject)[name], path: `${this.#path}.${match[1]}.${name}` };
+  #resolve(reference: string): { schema: JsonSchema; path: string } {
+    const local = parseReference(reference);
+    if (local === null || typeof this.#schema === 'boolean')
+      return { schema: this.#schema, path: this.#path };
+    const { group, name } = local;
+    const definitions = this.#schema[group] as Readonly<Record<string, JsonSchema>>;
+    // `checkJsonSchema` has checked that the definition exists.
+    return { schema: definitions[name] ?? true, path: `${this.#path}.${group}.${name}` };
   }
 }
 
@@ -292,39 +268,29 @@ function literalForm(json: string, path: string): RegexForm {
   return { key: `text ${json}`, path, node: () => literalNode(json) };
 }
 
+/** Refuses unknown keywords that are null, which other engines ignore. */
 function checkKeywords(schema: SchemaObject, path: string): void {
-  for (const keyword of Object.keys(schema)) {
-    if (GRAMMAR_KEYWORDS.has(keyword)) continue;
-    const message = `The keyword \`${keyword.slice(0, 50)}\` is not supported.`;
-    throw schemaError('unsupported_parameter', `${path}.${keyword}`, message);
-  }
+  const keyword = Object.keys(schema).find((name) => !KNOWN_KEYWORDS.has(name));
+  if (keyword === undefined) return;
+  const message = `The keyword \`${keyword.slice(0, 50)}\` is not supported.`;
+  throw schemaError('unsupported_parameter', `${path}.${keyword}`, message);
 }
 
 /** Returns the values of `const` or `enum` that `type` allows; null: neither exists. */
-function valuesOf(schema: SchemaObject, path: string): Alternative[] | null {
-  const keyword = schema['const'] === undefined ? 'enum' : 'const';
-  if (schema[keyword] === undefined) return null;
-  const conflict = Object.keys(schema).find(
-    (name) => name !== keyword && name !== 'type' && !ANNOTATIONS.has(name),
-  );
-  if (conflict !== undefined) {
-    const message = `\`${conflict}\` cannot be combined with \`${keyword}\`. Remove the values that it excludes instead.`;
-    throw schemaError('unsupported_parameter', `${path}.${conflict}`, message);
-  }
-  const values = keyword === 'const' ? [schema['const']] : schema['enum'];
-  if (!Array.isArray(values) || values.length === 0) {
-    throw schemaError('invalid_type', `${path}.enum`, '`enum` must be a list with at least one value.');
-  }
-  const types = schema['type'] === undefined ? null : typeList(schema['type'], `${path}.type`);
-  const allowed = values.filter((value) => types === null || types.some((type) => isOfType(value, type)));
+function valuesOf(schema: SchemaObject): Alternative[] | null {
+  if (schema['const'] === undefined && schema['enum'] === undefined) return null;
+  const values = schema['const'] === undefined ? (schema['enum'] as unknown[]) : [schema['const']];
+  const types = declaredTypes(schema);
+  const allowed = values.filter((value) => types === null || types.some((type) => JSON_TYPES[type](value)));
   return [...new Set(allowed.map((value) => JSON.stringify(value)))].map((json) => ({ kind: 'value', json }));
 }
 
 function typesOf(schema: SchemaObject, path: string): Alternative[] {
   const types =
-    schema['type'] === undefined
-      ? JSON_TYPES.filter((type) => KEYWORDS_OF_TYPE[type]?.some((keyword) => schema[keyword] !== undefined))
-      : typeList(schema['type'], `${path}.type`);
+    declaredTypes(schema) ??
+    (Object.keys(KEYWORDS_OF_TYPE) as JsonType[]).filter((type) =>
+      KEYWORDS_OF_TYPE[type]?.some((keyword) => schema[keyword] !== undefined),
+    );
   if (types.length === 0) return [{ kind: 'any' }];
   const distinct = types.filter((type) => type !== 'integer' || !types.includes('number'));
   return distinct.map((type) =>
@@ -334,39 +300,6 @@ function typesOf(schema: SchemaObject, path: string): Alternative[] {
   );
 }
 
-function typeList(value: unknown, path: string): JsonType[] {
-  const names: unknown[] = Array.isArray(value) ? value : [value];
-  const types = JSON_TYPES.filter((type) => names.includes(type));
-  if (types.length > 0 && names.every((name) => JSON_TYPES.some((type) => type === name))) return types;
-  throw schemaError(
-    'invalid_value',
-    path,
-    `\`type\` must be one of ${JSON_TYPES.join(', ')}, or a list of them.`,
-  );
-}
-
-function isOfType(value: unknown, type: JsonType): boolean {
-  switch (type) {
-    case 'null':
-      return value === null;
-    case 'array':
-      return Array.isArray(value);
-    case 'object':
-      return typeof value === 'object' && value !== null && !Array.isArray(value);
-    case 'integer':
-      return Number.isInteger(value);
-    default:
-      return typeof value === type;
-  }
-}
-
-/** Decodes a segment of a JSON pointer in a URI fragment (RFC 6901). */
-function decodePointer(text: string): string {
-  let decoded = text;
-  try {
-    decoded = decodeURIComponent(text);
-  } catch {
-    // Not percent-encoded: the name contains a percent sign.
-  }
-  return decoded.replaceAll('~1', '/').replaceAll('~0', '~');
+function declaredTypes({ type }: SchemaObject): readonly JsonType[] | null {
+  return type === undefined ? null : [...new Set([type as JsonType | JsonType[]].flat())];
 }

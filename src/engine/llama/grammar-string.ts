@@ -1,4 +1,4 @@
-import { repetitionBound, unsatisfiable, schemaError, type SchemaObject } from './grammar-keywords.ts';
+import { schemaError, type SchemaObject } from './grammar-keywords.ts';
 import { patternNode, regexNode } from './grammar-pattern.ts';
 import type { GrammarRules } from './grammar-rules.ts';
 import type { PatternNode } from './pattern-parser.ts';
@@ -6,18 +6,16 @@ import type { PatternNode } from './pattern-parser.ts';
 /** Returns an expression for a `format` or `pattern`, and the name of a rule for `minLength` and `maxLength`. */
 export function stringForm(schema: SchemaObject, path: string, rules: GrammarRules): PatternNode | string {
   const { format, pattern } = schema;
-  const min = repetitionBound(schema['minLength'], `${path}.minLength`);
-  const max = repetitionBound(schema['maxLength'], `${path}.maxLength`);
-  const kinds = [format, pattern, min ?? max ?? undefined].filter((kind) => kind !== undefined);
+  const { minLength, maxLength } = schema as { minLength?: number; maxLength?: number };
+  const kinds = [format, pattern, minLength ?? maxLength].filter((kind) => kind !== undefined);
   if (kinds.length === 0) return 'string';
   if (kinds.length > 1) {
     const message = '`format`, `pattern` and length bounds cannot be combined on one string.';
     throw schemaError('unsupported_parameter', path, message);
   }
   if (format !== undefined) return formatNode(format, `${path}.format`);
-  if (pattern !== undefined) return patternNode(pattern, `${path}.pattern`);
-  if (max !== null && max < (min ?? 0)) throw unsatisfiable(path);
-  return rules.share(String.raw`"\"" ${rules.repeat('c', min ?? 0, max)} "\""`);
+  if (pattern !== undefined) return patternNode(pattern as string, `${path}.pattern`);
+  return rules.share(String.raw`"\"" ${rules.repeat('c', minLength ?? 0, maxLength ?? null)} "\""`);
 }
 
 function formatNode(format: unknown, path: string): PatternNode {

@@ -1,5 +1,5 @@
 import { ServiceError } from '../../errors.ts';
-import type { FinishReason, TokenLogprob } from '../../generation.ts';
+import type { FinishReason, GenerationRequest, TokenLogprob } from '../../generation.ts';
 import type { NativeSampler } from './binding.ts';
 import { Outbox } from './outbox.ts';
 import type { TextStream } from './text-stream.ts';
@@ -25,16 +25,14 @@ export class Job {
   #started = false;
   #unfinished: number;
 
-  constructor(options: {
-    scope: CacheScope;
-    logprobs: number | null;
-    promptTokens: number;
-    choices: number;
-  }) {
-    this.scope = options.scope;
-    this.logprobs = options.logprobs;
-    this.promptTokens = options.promptTokens;
-    this.#unfinished = options.choices;
+  constructor(
+    { cacheScope, logprobs, choices }: Pick<GenerationRequest, 'cacheScope' | 'logprobs' | 'choices'>,
+    prompts: readonly Uint32Array[],
+  ) {
+    this.scope = cacheScope ?? Symbol('not shared');
+    this.logprobs = logprobs;
+    this.promptTokens = prompts.reduce((sum, prompt) => sum + prompt.length, 0);
+    this.#unfinished = prompts.length * choices;
   }
 
   get started(): boolean {

@@ -29,11 +29,10 @@ export class LogprobReader {
     const max = logitOf(reading.logits, reading.likeliest);
     const logTotal = max + Math.log(reading.totalWeight);
     const listed = top === 0 ? [] : (await context.read(index, this.#likeliest, [], top)).logits;
-    const entry = (id: number, logit: number): Omit<TokenLogprob, 'top'> => ({
-      token: vocabulary.tokenText(id),
-      logprob: logit - logTotal,
-      bytes: bytesOf(vocabulary, id),
-    });
+    const entry = (id: number, logit: number): Omit<TokenLogprob, 'top'> => {
+      const bytes = vocabulary.tokenBytes(id);
+      return { token: vocabulary.tokenText(id), logprob: logit - logTotal, bytes: bytes && [...bytes] };
+    };
     const alternatives = [];
     for (let i = 0; i + 1 < listed.length; i += 2)
       alternatives.push(entry(listed[i] ?? 0, listed[i + 1] ?? 0));
@@ -52,9 +51,4 @@ const MAX_TOP_LOGPROBS = 20;
 function logitOf(pairs: readonly number[], token: number): number {
   for (let i = 0; i + 1 < pairs.length; i += 2) if (pairs[i] === token) return pairs[i + 1] ?? Number.NaN;
   throw new Error('a requested logit is missing');
-}
-
-function bytesOf(vocabulary: Vocabulary, token: number): readonly number[] | null {
-  const bytes = vocabulary.tokenBytes(token);
-  return bytes === null ? null : [...bytes];
 }

@@ -50,20 +50,21 @@ export class PromptTokenizer {
     bos: boolean,
     param: 'messages' | 'prompt',
   ): Promise<Uint32Array> {
-    await this.#checkLength(segments.map((segment) => segment.text).join(''), param);
-    const tokens = this.#encode(segments, bos);
+    const text = segments.map((segment) => segment.text).join('');
+    await this.#checkLength(text, param);
+    const tokens = this.#encode(text, segments, bos);
     if (tokens.length >= this.#slotTokens) throw this.#tooLong(`${tokens.length}`, param);
     return tokens;
   }
 
-  #encode(segments: readonly TemplateSegment[], bos: boolean): Uint32Array {
+  #encode(text: string, segments: readonly TemplateSegment[], bos: boolean): Uint32Array {
     const parts: Uint32Array[] = [];
     const { bosToken } = this.#model;
     if (bosToken !== null && (bos || this.#model.addsBos)) parts.push(Uint32Array.of(bosToken));
     // If possible, tokenizes the whole text, because tokens can span segments, as in training.
-    if (this.#hasForgedControls(segments))
+    if (this.#hasForgedControls(text, segments))
       for (const segment of segments) parts.push(this.#model.tokenize(segment.text, segment.trusted));
-    else parts.push(this.#model.tokenize(segments.map((segment) => segment.text).join(''), true));
+    else parts.push(this.#model.tokenize(text, true));
     const tokens = concat(parts);
     if (tokens.length > 0) return withoutSecondBos(tokens, bosToken);
     // An empty prompt starts with the token that ends a text.
@@ -71,7 +72,7 @@ export class PromptTokenizer {
   }
 
   /** Whether the text has control tokens outside trusted segments. */
-  #hasForgedControls(segments: readonly TemplateSegment[]): boolean {
+  #hasForgedControls(whole: string, segments: readonly TemplateSegment[]): boolean {
     const { controls } = this.#vocabulary;
     if (controls === null) return false;
     let offset = 0;
@@ -80,12 +81,7 @@ export class PromptTokenizer {
       if (trusted) for (const match of text.matchAll(controls)) trustedOffsets.push(offset + match.index);
       offset += text.length;
     }
-    const found = segments
-      .map((segment) => segment.text)
-      .join('')
-      .matchAll(controls)
-      .map((match) => match.index)
-      .toArray();
+    const found = Array.from(whole.matchAll(controls), (match) => match.index);
     return found.length !== trustedOffsets.length || found.some((at, i) => at !== trustedOffsets[i]);
   }
 

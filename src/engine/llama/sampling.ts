@@ -14,7 +14,11 @@ export function samplerConfig(
   prompt: Uint32Array,
   slotTokens: number,
 ): SamplerConfig {
-  const config: SamplerConfig = { temperature: sampling.temperature, seed: usableSeed(seed) };
+  const config: SamplerConfig = {
+    temperature: sampling.temperature,
+    // llama.cpp interprets the largest seed as "random".
+    seed: Math.min(seed, 0xffff_fffe),
+  };
   if (sampling.temperature > 0) {
     const topK = sampling.topK ?? (sampling.topP < 1 ? DEFAULT_TOP_K : 0);
     if (topK > 0) config.topK = topK;
@@ -54,8 +58,3 @@ export function checkLogitBias(bias: Sampling['logitBias'], vocabularySize: numb
  * contain the nucleus except in very flat distributions; `top_k: 0` makes it exact.
  */
 const DEFAULT_TOP_K = 1000;
-
-/** llama.cpp interprets the largest seed as "random". */
-function usableSeed(seed: number): number {
-  return seed >= 0xffff_ffff ? 0xffff_fffe : seed;
-}

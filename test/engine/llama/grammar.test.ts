@@ -4,11 +4,11 @@ import * as fc from 'fast-check';
 import { hostileSchemas } from '../../../bench/grammar/schemas.ts';
 import { loadBackend } from '../../../src/engine/llama/backend.ts';
 import type { Addon } from '../../../src/engine/llama/addon.ts';
-import { GRAMMAR_KEYWORDS, MAX_BRANCHES } from '../../../src/engine/llama/grammar-keywords.ts';
+import { MAX_BRANCHES } from '../../../src/engine/llama/grammar-keywords.ts';
 import { toGbnf } from '../../../src/engine/llama/grammar.ts';
 import { ServiceError } from '../../../src/errors.ts';
 import { SILENT } from '../../../src/log.ts';
-import { ANNOTATIONS, SUPPORTED_KEYWORDS } from '../../../src/openai/json-schema.ts';
+import { checkJsonSchema } from '../../../src/openai/json-schema.ts';
 import { Gbnf } from './gbnf.ts';
 import { Stacks } from './stacks.ts';
 import { TOKENS, VOCABULARY } from './tokens.ts';
@@ -17,7 +17,8 @@ import { LITERAL, satisfies, type Schema, schemas } from './json-schema.ts';
 const PATH = 'response_format.json_schema.schema';
 
 function gbnfOf(schema: Schema): string {
-  return toGbnf({ type: 'json_schema', name: 'test', schema, strict: null }, VOCABULARY);
+  const checked = checkJsonSchema(schema, PATH);
+  return toGbnf({ type: 'json_schema', name: 'test', schema: checked, strict: null }, VOCABULARY);
 }
 
 function grammarOrRefusal(schema: Schema): string | ServiceError {
@@ -174,10 +175,6 @@ describe('the grammar of a JSON schema', () => {
     );
   });
 
-  it('supports exactly the keywords that requests may have', () => {
-    assert.deepEqual(new Set(GRAMMAR_KEYWORDS), new Set([...SUPPORTED_KEYWORDS, ...ANNOTATIONS]));
-  });
-
   it('accepts properties in the order of the schema, including optional ones', () => {
     const grammar = new Gbnf(
       gbnfOf({
@@ -263,7 +260,7 @@ describe('the grammar of a JSON schema', () => {
       $defs: { a: { anyOf: [{ $ref: '#/$defs/b' }, { type: 'null' }] }, b: { $ref: '#/$defs/a' } },
       $ref: '#/$defs/b',
     };
-    assert.ok(new Gbnf(gbnfOf(circle)).accepts('null'));
+    assert.equal(refusalOf(circle).code, 'invalid_value');
     const tree = { type: 'array', items: { $ref: '#' } };
     assert.ok(new Gbnf(gbnfOf(tree)).accepts('[[],[[]]]'));
     assert.equal(refusalOf({ $defs: { a: { $ref: '#/$defs/a' } }, $ref: '#/$defs/a' }).code, 'invalid_value');
@@ -292,13 +289,14 @@ describe('the grammar of a JSON schema', () => {
     [{ properties: { a: { pattern: '^(a|b)*a(a|b){20}$' } } }, 'invalid_value', '.properties.a.pattern'],
     [{ pattern: '(a{1,50}){1,50}' }, 'invalid_value', '.pattern'],
     [{ type: 'number', minimum: 0.5 }, 'unsupported_parameter', ''],
-    [{ type: 'integer', minimum: 3, maximum: 2 }, 'invalid_value', ''],
+    [{ type: 'integer', minimum: 3, maximum: 2 }, 'invalid_value', '.maximum'],
+    [{ multipleOf: null }, 'unsupported_parameter', '.multipleOf'],
     [{ type: 'string', enum: [1] }, 'invalid_value', ''],
     [{ required: ['a'], additionalProperties: false }, 'invalid_value', '.required'],
-    [{ minItems: 2, maxItems: 1 }, 'invalid_value', ''],
+    [{ minItems: 2, maxItems: 1 }, 'invalid_value', '.maxItems'],
+    [{ minItems: 2, prefixItems: [{}] }, 'invalid_value', ''],
     [{ maxItems: 10_001 }, 'invalid_value', '.maxItems'],
     [{ maxLength: -1 }, 'invalid_value', '.maxLength'],
-    [false, 'invalid_value', ''],
   ];
   for (const [schema, code, path] of refused) {
     it(`refuses ${JSON.stringify(schema)} with its path`, () => {
@@ -351,8 +349,8 @@ describe('the grammar of a JSON schema', () => {
       { anyOf: Array.from({ length: 50 }, (_, i) => ({ type: 'integer', minimum: i })) },
     ],
     [
-      'one pattern 200 times',
-      { anyOf: Array.from({ length: 200 }, () => ({ pattern: `^${'[ab]?'.repeat(199)}$` })) },
+      'one pattern 60 times',
+      { anyOf: Array.from({ length: 60 }, () => ({ pattern: `^${'[ab]?'.repeat(199)}$` })) },
     ],
   ];
   for (const [name, schema] of bombs) {
@@ -428,10 +426,15 @@ describe('the grammar of a JSON schema', () => {
         type: 'null',
       }),
       recursive({ properties: { a: self } }, { properties: { a: self, b: self } }),
-      Array.from({ length: 12 }).reduce<Schema>(
-        (inner) => ({ anyOf: [{ items: inner }, { items: inner, minItems: 1 }] }),
-        true,
-      ),
+      {
+        $defs: Object.fromEntries(
+          Array.from({ length: 12 }, (_, i) => {
+            const items = i === 0 ? true : { $ref: `#/$defs/d${i - 1}` };
+            return [`d${i}`, { anyOf: [{ items }, { items, minItems: 1 }] }];
+          }),
+        ),
+        $ref: '#/$defs/d11',
+      },
     ];
     for (const schema of twins) assert.match(refusalOf(schema).message, /start the same way/);
     const distinct: Schema[] = [
