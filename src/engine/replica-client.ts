@@ -119,7 +119,7 @@ export class ReplicaClient implements Engine {
   }
 
   async describe(signal: AbortSignal): Promise<EngineDescription> {
-    const { describePaths, readDescription } = this.#streams.traits;
+    const { traits } = this.#streams;
     let description: EngineDescription = {
       contextTokens: null,
       maxCompletionTokens: null,
@@ -127,10 +127,10 @@ export class ReplicaClient implements Engine {
       tokenizer: null,
       instructType: null,
     };
-    for (const path of describePaths) {
+    for (const path of traits.describePaths) {
       const { status, body } = await this.#get(path, signal);
       if (status !== 200) continue;
-      description = { ...description, ...readDescription(body, this.#options.model) };
+      description = { ...description, ...traits.readDescription(body, this.#options.model) };
       if (description.contextTokens !== null) break;
     }
     this.#streams.contextTokens = description.contextTokens;
