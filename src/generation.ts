@@ -98,13 +98,17 @@ export interface Usage {
 
 export type FinishReason = 'stop' | 'length' | 'tool_calls';
 
-/** A token with its log probability (natural logarithm) and the most likely alternatives, if requested. */
-export interface TokenLogprob {
+/** A token with its log probability (natural logarithm). */
+export interface Logprob {
   token: string;
   logprob: number;
   /** The bytes of the token, which may be partial characters; null: not reported by the replica. */
   bytes: readonly number[] | null;
-  top: readonly { token: string; logprob: number; bytes: readonly number[] | null }[];
+}
+
+/** A generated token with the most likely alternatives, if requested. */
+export interface TokenLogprob extends Logprob {
+  top: readonly Logprob[];
 }
 
 /** Generated text of one choice. */

@@ -20,7 +20,7 @@ const MAX_ERROR_BYTES = 65_536;
 /** Timeout of the end of the HTTP response after its last event, in milliseconds. */
 const CLOSE_TIMEOUT_MS = 1000;
 
-/** The settings that all streams of a replica share, for `firstByteMs`, `silenceMs` and `starts` see `ReplicaOptions`. */
+/** What all streams of a replica share. See `ReplicaOptions` for `firstByteMs`, `silenceMs` and `starts`. */
 export interface ReplicaStreamSettings extends ContextBound {
   dispatcher: Dispatcher;
   /** The open streams. */

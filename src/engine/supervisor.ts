@@ -65,7 +65,7 @@ export class Supervisor implements AsyncDisposable {
   #ready: { startedAt: number; backend: string } | null = null;
   readonly #health = new HealthHistory();
   #nextStart: NodeJS.Timeout | undefined;
-  /** Kills an engine that does not exit for a restart; undefined: no restart was requested. */
+  /** Kills an engine that does not exit in time for a restart; undefined: no restart was requested. */
   #restarting: NodeJS.Timeout | undefined;
   #checks: NodeJS.Timeout | undefined;
   #stopping = false;

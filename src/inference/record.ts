@@ -4,7 +4,6 @@ import type { FinishReason, GenerationEvent, Usage, UsageSource } from '../gener
 
 /** The progress and result of one generation. Times in `…Ms` are monotonic, the others Unix milliseconds. */
 export class GenerationRecord implements RunningCounts {
-  /** Unix milliseconds. */
   readonly startedAt = Date.now();
   readonly startedAtMs = performance.now();
   /** When the request got a slot, or was sent to a server that does not report slots. */

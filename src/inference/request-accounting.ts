@@ -1,7 +1,7 @@
 import type { AuthenticatedKey } from '../accounts/keys.ts';
 import { costOf } from '../accounts/ledger/cost.ts';
 import type { Ledger } from '../accounts/ledger/ledger.ts';
-import type { ActualUsage, Denial, LimitQuery, Limits, Reservation } from '../accounts/limits/limits.ts';
+import type { ActualUsage, LimitQuery, Limits, Reservation } from '../accounts/limits/limits.ts';
 import type { Plan, Plans } from '../accounts/plans.ts';
 import { ServiceError } from '../errors.ts';
 import type { GenerationRequest } from '../generation.ts';
@@ -36,13 +36,6 @@ export interface SettlementOutcome {
   delivered: boolean;
 }
 
-class LimitExceeded extends ServiceError {
-  constructor({ code, message, retryAfterMs }: Denial) {
-    super(code, message, retryAfterMs === null ? {} : { retryAfterMs });
-    this.name = 'LimitExceeded';
-  }
-}
-
 /** The limits reservation and the ledger row of one request. */
 export class RequestAccounting {
   readonly #accounting: Accounting;
@@ -66,22 +59,31 @@ export class RequestAccounting {
   }
 
   /**
-   * Reserves what the request may use from its limits and opens its row, durably. Rejects with `LimitExceeded`, or
-   * a `ServiceError` `storage_unavailable`; nothing is reserved then.
+   * Reserves what the request may use from its limits and opens its row, durably. Rejects with the
+   * `ServiceError` of an exceeded limit, or with `storage_unavailable`; nothing is reserved then.
    */
   async open(request: GenerationRequest): Promise<void> {
     const { limits, ledger, plans } = this.#accounting;
     const { caller, requestId, clientRequestId } = this.#identity;
     const { price } = this.#model;
     const worst = (this.#worst = worstCase(request, this.#model));
-    const plan = planOf(plans, caller);
+    const plan = plans.of(caller.plan);
+    if (plan === null) {
+      throw new ServiceError(
+        'insufficient_quota',
+        'The plan of this account no longer exists. Contact the operator of this service.',
+      );
+    }
     const decision = await limits.admit({
       ...limitQuery(caller, plan, request.model),
       worstTokens: worst.tokens,
       worstPico: worst.pico,
     });
     this.#record.limitHeaders = decision.headers;
-    if (!decision.admitted) throw new LimitExceeded(decision.denial);
+    if (!decision.admitted) {
+      const { code, message, retryAfterMs } = decision.denial;
+      throw new ServiceError(code, message, retryAfterMs === null ? {} : { retryAfterMs });
+    }
     const { reservation } = decision;
     this.#reservation = reservation;
     await ledger.open(
@@ -188,14 +190,4 @@ function limitQuery(caller: AuthenticatedKey, plan: Plan, model: string): LimitQ
     planLimits: plan.limits,
     keyLimits: caller.limits,
   };
-}
-
-function planOf(plans: Plans, caller: AuthenticatedKey): Plan {
-  const plan = plans.of(caller.plan);
-  if (plan) return plan;
-  throw new LimitExceeded({
-    code: 'insufficient_quota',
-    message: 'The plan of this account no longer exists. Contact the operator of this service.',
-    retryAfterMs: null,
-  });
 }

@@ -53,16 +53,8 @@ export interface Field {
   readonly description: string;
 }
 
-export interface FieldOptions {
-  kinds?: readonly GenerationKind[];
-  internal?: boolean;
-  required?: boolean;
-  neutral?: readonly unknown[];
-  supportedBy?: SupportedBy;
-  bounds?: string;
-  default?: string;
-  description: string;
-}
+export type FieldOptions = Pick<Field, 'description'> &
+  Partial<Pick<Field, 'kinds' | 'internal' | 'required' | 'neutral' | 'supportedBy' | 'bounds' | 'default'>>;
 
 /** A field whose value is a number, boolean or string. */
 export interface ScalarField<T> extends Field {
@@ -149,14 +141,14 @@ function createField(
     use,
     type,
     schema,
-    kinds: options.kinds ?? ['chat', 'text'],
-    internal: options.internal ?? false,
-    required: options.required ?? false,
-    bounds: options.bounds ?? boundsText(schema),
-    default: options.default ?? (options.required === true ? 'required' : quoted(fallback)),
-    neutral: options.neutral ?? [],
-    supportedBy: options.supportedBy ?? 'all',
-    description: options.description,
+    kinds: ['chat', 'text'],
+    internal: false,
+    required: false,
+    bounds: boundsText(schema),
+    default: options.required === true ? 'required' : quoted(fallback),
+    neutral: [],
+    supportedBy: 'all',
+    ...options,
   };
 }
 

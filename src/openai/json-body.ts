@@ -52,8 +52,8 @@ const OPENING_BRACE = 0x7b;
 const CLOSING_BRACE = 0x7d;
 
 /**
- * Counts values by the commas, brackets and braces outside strings. Also counts strings, because bytes that are not JSON
- * may have only strings; member names double their maximum.
+ * Counts values by the commas, brackets and braces outside strings. Also counts strings, because invalid JSON can consist
+ * of strings alone; twice as many are allowed, because member names are strings too.
  */
 function checkShape(bytes: Uint8Array): void {
   let depth = 0;

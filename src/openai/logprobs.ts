@@ -1,4 +1,4 @@
-import type { TokenLogprob } from '../generation.ts';
+import type { Logprob, TokenLogprob } from '../generation.ts';
 
 /** Represents -Infinity, which JSON does not have. OpenAI's API uses the same number. */
 const MIN_LOGPROB = -9999;
@@ -63,12 +63,8 @@ interface WireLogprobs {
   top_logprobs?: unknown[] | null;
 }
 
-function entry(token: Omit<TokenLogprob, 'top'>): {
-  token: string;
-  logprob: number;
-  bytes: readonly number[] | null;
-} {
-  return { token: token.token, logprob: finite(token.logprob), bytes: token.bytes };
+function entry({ token, logprob, bytes }: Logprob): Logprob {
+  return { token, logprob: finite(logprob), bytes };
 }
 
 function finite(logprob: number): number {
@@ -80,7 +76,7 @@ function readEntry(value: WireEntry): TokenLogprob {
   return { ...readToken(value), top: sortByLogprob(top.map(readToken)) };
 }
 
-function readToken(value: WireEntry): Omit<TokenLogprob, 'top'> {
+function readToken(value: WireEntry): Logprob {
   return { token: readText(value.token), logprob: readNumber(value.logprob), bytes: readBytes(value.bytes) };
 }
 
@@ -100,7 +96,7 @@ function readLists(lists: WireLogprobs): TokenLogprob[] {
 }
 
 /** vLLM puts the sampled token first, whatever its probability. */
-function sortByLogprob(top: Omit<TokenLogprob, 'top'>[]): Omit<TokenLogprob, 'top'>[] {
+function sortByLogprob(top: Logprob[]): Logprob[] {
   return top.sort((a, b) => b.logprob - a.logprob);
 }
 

@@ -268,7 +268,7 @@ function literalForm(json: string, path: string): RegexForm {
   return { key: `text ${json}`, path, node: () => literalNode(json) };
 }
 
-/** Refuses unknown keywords that are null, which other engines ignore. */
+/** Refuses unknown keywords with the value null, which `checkJsonSchema` accepts. */
 function checkKeywords(schema: SchemaObject, path: string): void {
   const keyword = Object.keys(schema).find((name) => !KNOWN_KEYWORDS.has(name));
   if (keyword === undefined) return;

@@ -1,4 +1,4 @@
-import type { TokenLogprob } from '../../generation.ts';
+import type { Logprob, TokenLogprob } from '../../generation.ts';
 import type { NativeContext, NativeModel, NativeSampler } from './binding.ts';
 import type { Vocabulary } from './vocabulary.ts';
 
@@ -29,7 +29,7 @@ export class LogprobReader {
     const max = logitOf(reading.logits, reading.likeliest);
     const logTotal = max + Math.log(reading.totalWeight);
     const listed = top === 0 ? [] : (await context.read(index, this.#likeliest, [], top)).logits;
-    const entry = (id: number, logit: number): Omit<TokenLogprob, 'top'> => {
+    const entry = (id: number, logit: number): Logprob => {
       const bytes = vocabulary.tokenBytes(id);
       return { token: vocabulary.tokenText(id), logprob: logit - logTotal, bytes: bytes && [...bytes] };
     };

@@ -1,4 +1,4 @@
-import type { GenerationRequest, JsonSchema, TokenLogprob } from '../../generation.ts';
+import type { GenerationRequest, JsonSchema, Logprob, TokenLogprob } from '../../generation.ts';
 
 /** The vocabulary. Some words have multi-byte characters, so that tests catch split characters. */
 const WORDS = (
@@ -79,7 +79,7 @@ function exampleObject(schema: { readonly [keyword: string]: unknown }): Record<
   return Object.fromEntries(required.map((name) => [name, exampleOf(properties[name] ?? true)]));
 }
 
-function tokenLogprob(token: string, rank: number): { token: string; logprob: number; bytes: number[] } {
+function tokenLogprob(token: string, rank: number): Logprob {
   const logprob = -((hash(token) % 100) / 1000) - rank * 0.5;
   return { token, logprob, bytes: [...Buffer.from(token)] };
 }
