@@ -98,10 +98,16 @@ export async function setView(page: Page, { width, scheme }: Required<View>): Pr
   await page.evaluate(DRAWN_AGAIN);
 }
 
-/** Charts are drawn in the frame after a change, and colors change with a transition. */
-const DRAWN_AGAIN = `new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))
-  .then(() => Promise.allSettled(document.getAnimations().flatMap((animation) =>
-    animation instanceof CSSTransition ? [animation.finished] : [])))`;
+/** Charts are drawn in the frame after a change. A transition of an inherited color starts those of the descendants. */
+const DRAWN_AGAIN = `(async () => {
+  const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
+  const transitions = () => document.getAnimations().filter((animation) => animation instanceof CSSTransition);
+  do {
+    await frame();
+    await frame();
+    await Promise.allSettled(transitions().map(({ finished }) => finished));
+  } while (transitions().length > 0);
+})()`;
 
 /** Runs in each page before its scripts. */
 const REPORT_POLICY = `document.addEventListener('securitypolicyviolation', (event) => {

@@ -52,8 +52,8 @@ export const PAGES: readonly ConsolePage[] = [
   { name: 'docs-operation', path: '/docs/createChatCompletion', by: 'operator' },
   { name: 'docs-try', path: '/docs/createKey?try=1', by: 'operator' },
   { name: 'guide', path: '/docs/guide/limits', by: 'operator' },
-  { name: 'command-menu', path: '/models', by: 'operator', into: (page) => page.keyboard.press('Control+k') },
-  { name: 'shortcuts', path: '/models', by: 'operator', into: (page) => page.keyboard.press('?') },
+  { name: 'command-menu', path: '/models', by: 'operator', into: (page) => openDialog(page, 'Control+k') },
+  { name: 'shortcuts', path: '/models', by: 'operator', into: (page) => openDialog(page, '?') },
   { name: 'not-found', path: '/no-such-page', by: 'operator' },
 ];
 
@@ -76,13 +76,19 @@ async function settle(page: Page): Promise<void> {
   await page.evaluate('document.fonts.ready.then(() => {})');
 }
 
-const NOTHING_LOADS = `document.querySelector('[aria-busy="true"]') === null
+const NOTHING_LOADS = `document.querySelector('[aria-busy="true"], [data-skeleton]') === null
   && [...document.querySelectorAll('[role="status"]')].every(({ textContent }) => textContent !== 'Loading')`;
 
 async function askToRevoke(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Actions for production-api' }).click();
   await page.getByRole('menuitem', { name: 'Revoke' }).click();
   await page.getByRole('alertdialog').waitFor();
+}
+
+/** Presses a shortcut that opens a dialog, whose script is loaded then. */
+async function openDialog(page: Page, shortcut: string): Promise<void> {
+  await page.keyboard.press(shortcut);
+  await page.getByRole('dialog').waitFor();
 }
 
 async function compare(page: Page): Promise<void> {

@@ -5,7 +5,13 @@ import { Button } from './button.tsx';
 
 /** A placeholder with the size of the content, so that the layout does not shift. */
 export function Skeleton({ className = 'h-4 w-24' }: { className?: string }) {
-  return <span className={`block animate-pulse-soft rounded-md bg-sunken ${className}`} aria-hidden="true" />;
+  return (
+    <span
+      data-skeleton=""
+      className={`block animate-pulse-soft rounded-md bg-sunken ${className}`}
+      aria-hidden="true"
+    />
+  );
 }
 
 /** Placeholder rows of a list that is loading. */

@@ -90,7 +90,7 @@ function Facts({ model }: { model: Model }) {
   const { pricing, context_length: context, max_completion_tokens: completion, quantization } = model;
   const modality = modalityWords(model.modality);
   return (
-    <dl className="grid grid-cols-2 gap-x-6 gap-y-3 px-4 py-4 text-sm sm:grid-cols-3 sm:px-5">
+    <dl className="grid grid-cols-2 gap-x-4 gap-y-3 px-4 py-4 text-sm sm:grid-cols-4 sm:px-5">
       <Fact label="Context length" unit="tokens">
         {context === null ? null : whole(context)}
       </Fact>

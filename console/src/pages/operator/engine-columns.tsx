@@ -3,6 +3,7 @@ import type { ItemOf } from '../../api/client.ts';
 import type { Column } from '../../components/table.tsx';
 import { bytes, fixed, percentColumn, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
+import { ModelName } from '../../components/model-name.tsx';
 import { EngineStatus } from '../../components/engine-status.tsx';
 
 export type Engine = ItemOf<'listEngines'>;
@@ -83,11 +84,10 @@ function Replica({ engine, onOpen }: { engine: Engine; onOpen: (engine: Engine) 
     <>
       <button
         type="button"
-        className="block max-w-full truncate text-left font-medium hover:underline"
-        title={engine.model}
+        className="block max-w-full text-left font-medium hover:underline"
         onClick={() => onOpen(engine)}
       >
-        {engine.model}
+        <ModelName id={engine.model} />
       </button>
       <span className="hidden truncate text-xs text-ink-3 sm:block" title={engine.name}>
         {placeOf(engine)}

@@ -1,6 +1,7 @@
 import { Boxes } from 'lucide-react';
 import type { ApiError, ResponseOf } from '../../api/client.ts';
 import { EngineStatus } from '../../components/engine-status.tsx';
+import { ModelName } from '../../components/model-name.tsx';
 import { EmptyState, ErrorState, SkeletonRows } from '../../components/states.tsx';
 import { whole } from '../../format/number.ts';
 import { Link } from '../../shell/link.tsx';
@@ -39,9 +40,9 @@ export function Models({ models: { data, error, refetch } }: ModelsProps) {
           <span className="min-w-0">
             <Link
               to={`/models?q=${encodeURIComponent(model.id)}`}
-              className="block truncate font-medium underline-offset-2 hover:underline"
+              className="block font-medium underline-offset-2 hover:underline"
             >
-              {model.id}
+              <ModelName id={model.id} />
             </Link>
             <span className="block text-xs text-ink-3 tabular-nums">
               {whole(model.in_flight)} in flight, {whole(model.waiting)} waiting

@@ -1,3 +1,4 @@
+import { ModelName } from '../../components/model-name.tsx';
 import type { Column } from '../../components/table.tsx';
 import { exactMoney, moneyColumn } from '../../format/money.ts';
 import { whole } from '../../format/number.ts';
@@ -43,7 +44,9 @@ export function logColumns(
               {logTime(row.started_at)}
             </time>
           </Link>
-          <span className="block max-w-36 truncate text-xs text-ink-3 md:hidden">{row.model}</span>
+          <span className="block max-w-36 text-xs text-ink-3 md:hidden">
+            <ModelName id={row.model} />
+          </span>
         </>
       ),
     },
@@ -54,7 +57,7 @@ export function logColumns(
       grow: true,
       cell: (row) => (
         <>
-          <span className="block truncate">{row.model}</span>
+          <ModelName id={row.model} />
           <span className="block truncate text-xs text-ink-3">{key(row.key_id)}</span>
         </>
       ),

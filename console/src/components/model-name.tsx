@@ -1,0 +1,11 @@
+/** A model ID on one line. Hides its organization if the line is too short for both, and truncates the rest. */
+export function ModelName({ id }: { id: string }) {
+  const start = id.indexOf('/') + 1;
+  return (
+    // The name wraps to a second line if it does not fit, and only the last line is visible.
+    <span className="flex h-[1lh] min-w-0 flex-wrap content-end overflow-hidden" title={id}>
+      <span>{id.slice(0, start)}</span>
+      <span className="max-w-full truncate">{id.slice(start)}</span>
+    </span>
+  );
+}
