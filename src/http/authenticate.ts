@@ -53,7 +53,7 @@ export function invalidKey(authorization: string | undefined): ServiceError {
     'invalid_api_key',
     missing
       ? 'No API key was sent. Send one as `Authorization: Bearer sk-sluice-…`.'
-      : 'The API key is not valid: it is mistyped, revoked or expired. Send a valid one as `Authorization: Bearer sk-sluice-…`.',
+      : 'The API key is not valid: it is mistyped, revoked or expired, or its account is not active. Send a valid one as `Authorization: Bearer sk-sluice-…`.',
   );
 }
 
