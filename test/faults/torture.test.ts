@@ -28,7 +28,7 @@ for (const [database, instances, seed] of [
         finish: never,
         stop: never,
         faults: FAULTS,
-        callers: 4,
+        callers: 8,
       });
       assert.deepEqual(differences, []);
       assert.equal(injected, FAULTS);
