@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { cp, readdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { delimiter, dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
@@ -167,8 +167,10 @@ describe('the packed package, installed', () => {
     assert.ok(packed);
     await writeFile(join(folder, 'package.json'), '{}');
     // npm keeps what it finds, which is faster than unpacking it again, and installs what is missing.
-    for (const path of dependencyPaths()) {
-      await cp(join(ROOT, path), join(folder, path), { recursive: true });
+    for (const [parent, paths = []] of Map.groupBy(dependencyPaths(), (path) => dirname(path))) {
+      await mkdir(join(folder, parent), { recursive: true });
+      // Much faster than copying in Node.
+      execFileSync('cp', ['-R', ...paths.map((path) => join(ROOT, path)), join(folder, parent)]);
     }
     const flags = ['--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund'];
     await npm(folder, 'install', ...flags, join(folder, packed));
