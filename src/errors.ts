@@ -1,115 +1,87 @@
 /** All errors that callers can receive. `docs/errors.md` has the same rows, which a test compares. */
 export const ERRORS = {
-  invalid_json: [
-    400,
-    'invalid_request_error',
-    'The request body is not a JSON object, or has too many values or levels.',
-  ],
-  missing_required_parameter: [400, 'invalid_request_error', 'A required field is missing.'],
-  invalid_value: [400, 'invalid_request_error', 'The value of a field is outside its bounds.'],
-  invalid_type: [400, 'invalid_request_error', 'A field has the wrong type.'],
-  unsupported_parameter: [
-    400,
-    'invalid_request_error',
-    'A field is unknown, or is not supported by the engine of this model.',
-  ],
-  context_length_exceeded: [
-    400,
-    'invalid_request_error',
-    'The prompt does not fit into the context length of the model.',
-  ],
-  schema_too_slow: [
-    400,
-    'invalid_request_error',
-    'Checking a token against the schema in `response_format` took too long.',
-  ],
+  invalid_json: [400, 'The request body is not a JSON object, or has too many values or levels.'],
+  missing_required_parameter: [400, 'A required field is missing.'],
+  invalid_value: [400, 'The value of a field is outside its bounds.'],
+  invalid_type: [400, 'A field has the wrong type.'],
+  unsupported_parameter: [400, 'A field is unknown, or is not supported by the engine of this model.'],
+  context_length_exceeded: [400, 'The prompt does not fit into the context length of the model.'],
+  schema_too_slow: [400, 'Checking a token against the schema in `response_format` took too long.'],
   request_crashed_engine: [
     400,
-    'invalid_request_error',
     'The engine crashed twice while running this request, so the request is refused for 10 minutes.',
   ],
   invalid_api_key: [
     401,
-    'authentication_error',
     'The API key is missing, malformed, unknown, revoked or expired, or its account is suspended or closed.',
   ],
-  sign_in_required: [401, 'authentication_error', 'You are not signed in, or your session has ended.'],
-  wrong_credentials: [403, 'permission_error', 'The email, password or second-factor code is incorrect.'],
+  sign_in_required: [401, 'You are not signed in, or your session has ended.'],
+  wrong_credentials: [403, 'The email, password or second-factor code is incorrect.'],
   fresh_sign_in_required: [
     403,
-    'permission_error',
     "This action requires the user's password. Users without a password must have signed in within the last 10 minutes.",
   ],
-  model_not_allowed: [403, 'permission_error', 'The API key is not allowed to use this model.'],
-  admin_required: [403, 'permission_error', 'Only admin keys and operators can do this.'],
-  origin_not_allowed: [
-    403,
-    'permission_error',
-    "A request with a session came from an origin other than the console's.",
-  ],
-  owner_required: [403, 'permission_error', 'Only owners of the account and operators can do this.'],
-  model_not_found: [404, 'invalid_request_error', 'The model does not exist.'],
-  not_found: [404, 'invalid_request_error', 'The resource does not exist, or the caller may not see it.'],
-  invalid_link: [
-    404,
-    'invalid_request_error',
-    'A console link is invalid, expired, withdrawn, replaced or already used.',
-  ],
-  not_configured: [404, 'invalid_request_error', 'The feature is not configured.'],
-  unknown_url: [404, 'invalid_request_error', 'The endpoint does not exist.'],
+  model_not_allowed: [403, 'The API key is not allowed to use this model.'],
+  admin_required: [403, 'Only admin keys and operators can do this.'],
+  origin_not_allowed: [403, "A request with a session came from an origin other than the console's."],
+  owner_required: [403, 'Only owners of the account and operators can do this.'],
+  model_not_found: [404, 'The model does not exist.'],
+  not_found: [404, 'The resource does not exist, or the caller may not see it.'],
+  invalid_link: [404, 'A console link is invalid, expired, withdrawn, replaced or already used.'],
+  not_configured: [404, 'The feature is not configured.'],
+  unknown_url: [404, 'The endpoint does not exist.'],
   method_not_allowed: [
     405,
-    'invalid_request_error',
     'The endpoint does not support this method. The `Allow` header lists the methods it supports.',
   ],
-  request_timeout: [408, 'invalid_request_error', 'The request did not arrive in time.'],
-  last_operator: [409, 'invalid_request_error', 'The last operator cannot be removed.'],
+  request_timeout: [408, 'The request did not arrive in time.'],
+  last_operator: [409, 'The last operator cannot be removed.'],
   conflict: [
     409,
-    'invalid_request_error',
     'The change conflicts with the current state; for example, the email address is already in use.',
   ],
-  request_too_large: [413, 'invalid_request_error', 'The request body is larger than `limits.bodyBytes`.'],
-  unsupported_content_encoding: [415, 'invalid_request_error', 'The request body is compressed.'],
-  expectation_failed: [417, 'invalid_request_error', 'The `Expect` header is not `100-continue`.'],
-  headers_too_large: [
-    431,
-    'invalid_request_error',
-    'The request headers are larger than `limits.headerBytes`.',
-  ],
-  too_many_attempts: [429, 'rate_limit_error', 'Too many attempts to sign in or to use a link or code.'],
-  requests_per_minute: [429, 'rate_limit_error', 'The limit of requests per minute is reached.'],
-  tokens_per_minute: [429, 'rate_limit_error', 'The limit of tokens per minute is reached.'],
-  concurrent_requests: [429, 'rate_limit_error', 'The limit of concurrent requests is reached.'],
+  request_too_large: [413, 'The request body is larger than `limits.bodyBytes`.'],
+  unsupported_content_encoding: [415, 'The request body is compressed.'],
+  expectation_failed: [417, 'The `Expect` header is not `100-continue`.'],
+  headers_too_large: [431, 'The request headers are larger than `limits.headerBytes`.'],
+  too_many_attempts: [429, 'Too many attempts to sign in or to use a link or code.'],
+  requests_per_minute: [429, 'The limit of requests per minute is reached.'],
+  tokens_per_minute: [429, 'The limit of tokens per minute is reached.'],
+  concurrent_requests: [429, 'The limit of concurrent requests is reached.'],
   concurrent_body_bytes: [
     429,
-    'rate_limit_error',
     "The account's running requests use all the memory that one account may use for request bodies.",
   ],
   insufficient_quota: [
     429,
-    'rate_limit_error',
     'The daily limit, monthly limit or budget is used up, or the plan of the account is no longer configured.',
   ],
-  internal_error: [500, 'server_error', 'The service failed. The message contains the request ID.'],
-  unsupported_http_version: [505, 'invalid_request_error', 'The request is not HTTP/1.0 or HTTP/1.1.'],
-  provider_unavailable: [503, 'server_error', 'The sign-in provider did not respond correctly.'],
-  engine_unavailable: [503, 'server_error', 'No replica of the model is available.'],
+  internal_error: [500, 'The service failed. The message contains the request ID.'],
+  unsupported_http_version: [505, 'The request is not HTTP/1.0 or HTTP/1.1.'],
+  provider_unavailable: [503, 'The sign-in provider did not respond correctly.'],
+  engine_unavailable: [503, 'No replica of the model is available.'],
   overloaded: [
     503,
-    'server_error',
     'The running requests use all the memory for request bodies (`limits.bodyBytesInMemory`).',
   ],
-  queue_full: [503, 'server_error', 'The queue of the model is full, or the request waited too long.'],
-  storage_unavailable: [503, 'server_error', 'The database is not available.'],
-  shutting_down: [503, 'server_error', 'The service is stopping.'],
-} as const satisfies Record<string, readonly [status: number, type: string, meaning: string]>;
+  queue_full: [503, 'The queue of the model is full, or the request waited too long.'],
+  storage_unavailable: [503, 'The database is not available.'],
+  shutting_down: [503, 'The service is stopping.'],
+} as const satisfies Record<string, readonly [status: number, meaning: string]>;
 
 /** The `code` field of an error body. */
 export type ErrorCode = keyof typeof ERRORS;
 
 /** The `type` field of an error body. */
-export type ErrorType = (typeof ERRORS)[ErrorCode][1];
+export type ErrorType = ReturnType<typeof errorType>;
+
+/** Returns the `type` of an HTTP status. */
+export function errorType(status: number) {
+  if (status === 401) return 'authentication_error';
+  if (status === 403) return 'permission_error';
+  if (status === 429) return 'rate_limit_error';
+  return status === 500 || status === 503 ? 'server_error' : 'invalid_request_error';
+}
 
 export interface ServiceErrorOptions {
   /** Path of the invalid field, such as `messages[2].content`. */
@@ -144,6 +116,6 @@ export class ServiceError extends Error {
 
   /** The `type` field of the error body. */
   get type(): ErrorType {
-    return ERRORS[this.code][1];
+    return errorType(this.status);
   }
 }

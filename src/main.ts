@@ -9,73 +9,31 @@ import { PROGRAM } from './program-name.ts';
  * command line.
  */
 const COMMANDS: Readonly<Record<string, CommandEntry>> = {
-  serve: {
-    summary: 'Start the service.',
-    load: () => import('./commands/serve.ts'),
-  },
-  models: {
-    summary: 'Download, list, verify and remove model files.',
-    load: () => import('./commands/models.ts'),
-  },
-  accounts: {
-    summary: 'Create, list, suspend and close accounts.',
-    load: () => import('./commands/accounts.ts'),
-  },
-  people: {
-    summary: 'List users, manage operators and reset lost passwords.',
-    load: () => import('./commands/people.ts'),
-  },
-  'setup-link': {
-    summary: 'Print the setup link for the first operator.',
-    load: () => import('./commands/setup-link.ts'),
-  },
-  keys: {
-    summary: 'Create, list, update and revoke API keys.',
-    load: () => import('./commands/keys.ts'),
-  },
-  plans: {
-    summary: 'List the plans and the number of accounts on each.',
-    load: () => import('./commands/plans.ts'),
-  },
-  usage: {
-    summary: 'Show usage by hour, day, model, key or account.',
-    load: () => import('./commands/usage.ts'),
-  },
-  ledger: {
-    summary: 'Export the request ledger.',
-    load: () => import('./commands/ledger.ts'),
-  },
-  receipt: {
-    summary: 'Show one request in detail.',
-    load: () => import('./commands/receipt.ts'),
-  },
-  audit: {
-    summary: 'Show who changed accounts, keys, plans and users.',
-    load: () => import('./commands/audit.ts'),
-  },
-  database: {
-    summary: 'Migrate or back up the database.',
-    load: () => import('./commands/database.ts'),
-  },
-  config: {
-    summary: 'Check or print the configuration.',
-    load: () => import('./commands/config.ts'),
-  },
-  doctor: {
-    summary: 'Check this machine and the configuration, and suggest fixes.',
-    load: () => import('./commands/doctor.ts'),
-  },
-  engine: {
-    summary: 'Run one engine as a replica for a service on this or another machine.',
-    load: () => import('./commands/engine.ts'),
-  },
+  serve: ['Start the service.', () => import('./commands/serve.ts')],
+  models: ['Download, list, verify and remove model files.', () => import('./commands/models.ts')],
+  accounts: ['Create, list, suspend and close accounts.', () => import('./commands/accounts.ts')],
+  people: ['List users, manage operators and reset lost passwords.', () => import('./commands/people.ts')],
+  'setup-link': ['Print the setup link for the first operator.', () => import('./commands/setup-link.ts')],
+  keys: ['Create, list, update and revoke API keys.', () => import('./commands/keys.ts')],
+  plans: ['List the plans and the number of accounts on each.', () => import('./commands/plans.ts')],
+  usage: ['Show usage by hour, day, model, key or account.', () => import('./commands/usage.ts')],
+  ledger: ['Export the request ledger.', () => import('./commands/ledger.ts')],
+  receipt: ['Show one request in detail.', () => import('./commands/receipt.ts')],
+  audit: ['Show who changed accounts, keys, plans and users.', () => import('./commands/audit.ts')],
+  database: ['Migrate or back up the database.', () => import('./commands/database.ts')],
+  config: ['Check or print the configuration.', () => import('./commands/config.ts')],
+  doctor: [
+    'Check this machine and the configuration, and suggest fixes.',
+    () => import('./commands/doctor.ts'),
+  ],
+  engine: [
+    'Run one engine as a replica for a service on this or another machine.',
+    () => import('./commands/engine.ts'),
+  ],
 };
 
-interface CommandEntry {
-  /** Shown in the list of commands, without loading them. */
-  summary: string;
-  load: () => Promise<{ register: (program: Command) => void }>;
-}
+/** The summary is shown in the list of commands, without loading them. */
+type CommandEntry = readonly [summary: string, load: () => Promise<{ register: (program: Command) => void }>];
 
 /** Reports an unknown option before a missing one, which is often the same option mistyped. */
 class CommandLine extends Command {
@@ -109,7 +67,7 @@ async function main(args: readonly string[]): Promise<void> {
       `\nExamples:\n  $ ${PROGRAM} serve\n  $ ${PROGRAM} keys create --name laptop\n\nRun \`${PROGRAM} <command> --help\` for the options of a command.`,
     );
   const requested = args[0] === 'help' ? args[1] : args[0];
-  for (const [name, { summary, load }] of Object.entries(COMMANDS)) {
+  for (const [name, [summary, load]] of Object.entries(COMMANDS)) {
     if (name === requested) (await load()).register(program);
     else program.command(name).description(summary);
   }

@@ -1,4 +1,4 @@
-import { ERRORS, type ErrorCode } from '../errors.ts';
+import { ERRORS, errorType, type ErrorCode } from '../errors.ts';
 
 /** An object of the OpenAPI document. */
 export type Json = Readonly<Record<string, unknown>>;
@@ -59,7 +59,7 @@ export function errorResponses(codes: Iterable<ErrorCode>): Json {
   const content = { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } };
   return Object.fromEntries(
     [...byStatus].map(([status, codesOfStatus]) => {
-      const description = codesOfStatus.map((code) => `\`${code}\`: ${ERRORS[code][2]}`).join('\n\n');
+      const description = codesOfStatus.map((code) => `\`${code}\`: ${ERRORS[code][1]}`).join('\n\n');
       return [status, { description, content }];
     }),
   );
@@ -67,7 +67,7 @@ export function errorResponses(codes: Iterable<ErrorCode>): Json {
 
 /** The schema of error responses. */
 export function errorSchema(): Json {
-  const types = new Set(Object.values(ERRORS).map(([, type]) => type));
+  const types = new Set(Object.values(ERRORS).map(([status]) => errorType(status)));
   return {
     type: 'object',
     required: ['error'],

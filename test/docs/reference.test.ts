@@ -3,7 +3,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { DEFAULT_MODEL_ID } from '../../src/config/schema.ts';
-import { ERRORS } from '../../src/errors.ts';
+import { ERRORS, errorType } from '../../src/errors.ts';
 import { scripted } from '../../src/engine/scripted/options.ts';
 import { PATHS } from '../../src/http/paths.ts';
 import { findModel } from '../../src/models/catalog.ts';
@@ -42,10 +42,10 @@ test('docs/errors.md has every error code with its status, type and meaning, and
     (row) => row.length === 5 && /^\d{3}$/.test(row[1] ?? ''),
   );
   const documented = rows.map((row) => row.slice(0, 4));
-  const expected = Object.entries(ERRORS).map(([code, [status, type, meaning]]) => [
+  const expected = Object.entries(ERRORS).map(([code, [status, meaning]]) => [
     `\`${code}\``,
     String(status),
-    `\`${type}\``,
+    `\`${errorType(status)}\``,
     meaning,
   ]);
   assert.deepEqual(documented, expected);

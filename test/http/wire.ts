@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import { ERRORS, type ErrorCode } from '../../src/errors.ts';
+import { ERRORS, errorType, type ErrorCode } from '../../src/errors.ts';
 
 /** A response as it was sent. */
 export interface WireResponse {
@@ -199,7 +199,8 @@ export function assertError(
   param: string | null = null,
 ): void {
   const { error } = JSON.parse(response.body) as { error: { message: string } };
-  const [status, type] = ERRORS[code];
+  const [status] = ERRORS[code];
+  const type = errorType(status);
   const { message } = error;
   assert.equal(response.body, JSON.stringify({ error: { message, type, param, code } }));
   assert.equal(response.status, status);
