@@ -56,9 +56,10 @@ export interface AuditNote {
   action: AuditAction;
   /** Such as `key:key_12…`. */
   subject: string;
-  accountId: string | null;
+  /** Default: null, no account. */
+  accountId?: string | null;
   /** The changed fields, as `{from, to}` if a field had a value before. No secrets, and no names or addresses of users. */
-  detail: Readonly<Record<string, unknown>>;
+  detail?: Readonly<Record<string, unknown>>;
 }
 
 export interface AuditRecord {
@@ -78,7 +79,7 @@ export interface AuditRecord {
 export async function appendAudit(
   transaction: Transaction<Schema>,
   by: Actor,
-  { action, subject, accountId, detail }: AuditNote,
+  { action, subject, accountId = null, detail = {} }: AuditNote,
 ): Promise<void> {
   await transaction
     .insertInto('audit')
@@ -95,7 +96,7 @@ export async function appendAudit(
     .execute();
 }
 
-/** Appends an entry for an action that does not change the database. Rejects with a `DatabaseError`. */
+/** Appends an entry in a separate transaction, for an action without another change. Rejects with a `DatabaseError`. */
 export async function recordAudit({ kysely }: Database, by: Actor, note: AuditNote): Promise<void> {
   await kysely.transaction().execute((transaction) => appendAudit(transaction, by, note));
 }

@@ -152,7 +152,6 @@ export async function revokeKey(
       action: 'key.revoke',
       subject: `key:${row.id}`,
       accountId: row.account_id,
-      detail: {},
     });
     return toRecord({ ...row, revoked_at: revokedAt });
   });

@@ -34,8 +34,6 @@ export async function setOperator(
     await appendAudit(transaction, by, {
       action: operator ? 'person.make_operator' : 'person.unmake_operator',
       subject: `person:${personId}`,
-      accountId: null,
-      detail: {},
     });
   });
 }

@@ -64,12 +64,7 @@ export async function createPerson(
     if (row === undefined) {
       throw new ServiceError('conflict', 'Another user already has this email address.', { param: 'email' });
     }
-    await appendAudit(transaction, by, {
-      action: 'person.create',
-      subject: `person:${id}`,
-      accountId: null,
-      detail: {},
-    });
+    await appendAudit(transaction, by, { action: 'person.create', subject: `person:${id}` });
     return toRecord(row);
   });
 }
@@ -116,9 +111,9 @@ export async function deletePerson(database: Database, id: string, by: Actor): P
     await transaction.deleteFrom('people').where('id', '=', id).execute();
     const subject = `person:${id}`;
     for (const { account_id: accountId } of memberships) {
-      await appendAudit(transaction, by, { action: 'member.remove', subject, accountId, detail: {} });
+      await appendAudit(transaction, by, { action: 'member.remove', subject, accountId });
     }
-    await appendAudit(transaction, by, { action: 'person.delete', subject, accountId: null, detail: {} });
+    await appendAudit(transaction, by, { action: 'person.delete', subject });
   });
 }
 
@@ -178,12 +173,7 @@ export async function removeMember(
     if (numDeletedRows === 0n) {
       throw notInAccount();
     }
-    await appendAudit(transaction, by, {
-      action: 'member.remove',
-      subject: `person:${personId}`,
-      accountId,
-      detail: {},
-    });
+    await appendAudit(transaction, by, { action: 'member.remove', subject: `person:${personId}`, accountId });
   });
 }
 

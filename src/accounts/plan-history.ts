@@ -50,10 +50,10 @@ function changesBetween(before: ConfiguredPlans, now: ConfiguredPlans): AuditNot
     const [from = null, to = null] = [before.plans[name], now.plans[name]];
     if (isDeepStrictEqual(from, to)) return [];
     const action = from === null ? 'plan.create' : to === null ? 'plan.remove' : 'plan.change';
-    return [{ action, subject: `plan:${name}`, accountId: null, detail: { from, to } }];
+    return [{ action, subject: `plan:${name}`, detail: { from, to } }];
   });
   if (before.defaultPlan === now.defaultPlan) return notes;
   const detail = { from: before.defaultPlan, to: now.defaultPlan };
   const subject = `plan:${now.defaultPlan}`;
-  return [...notes, { action: 'plan.make_default', subject, accountId: null, detail }];
+  return [...notes, { action: 'plan.make_default', subject, detail }];
 }

@@ -117,7 +117,7 @@ export async function acceptInvitation(
       .onConflict((conflict) => conflict.column('id').doUpdateSet({ name, updated_at: now }))
       .execute();
     await setPassword(transaction, personId, hash);
-    const entry = { action: 'person.create', subject: by.id, accountId: null, detail: {} } as const;
+    const entry = { action: 'person.create', subject: by.id } as const;
     if (invitation.personId === null) await appendAudit(transaction, by, entry);
     await addInvitedMember(transaction, invitation.record, personId, by);
   });

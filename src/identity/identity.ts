@@ -1,4 +1,4 @@
-import { appendAudit } from '../accounts/audit.ts';
+import { appendAudit, recordAudit } from '../accounts/audit.ts';
 import type { ConfigFile } from '../config/schema.ts';
 import type { Database } from '../database/database.ts';
 import { AUTH_SECRET } from '../database/schema.ts';
@@ -137,18 +137,11 @@ export class Identity implements AsyncDisposable {
 }
 
 /** Records that the user can sign in with a provider. Passwords are recorded where they are set. */
-async function recordProvider({ kysely }: Database, personId: string, provider: string): Promise<void> {
+async function recordProvider(database: Database, personId: string, provider: string): Promise<void> {
   if (provider === 'credential') return;
   const subject = `person:${personId}`;
-  await kysely
-    .transaction()
-    .execute((transaction) =>
-      appendAudit(
-        transaction,
-        { id: subject, ip: null },
-        { action: 'person.add_provider', subject, accountId: null, detail: { provider } },
-      ),
-    );
+  const note = { action: 'person.add_provider', subject, detail: { provider } } as const;
+  await recordAudit(database, { id: subject, ip: null }, note);
 }
 
 /** Records that the user has set a password by a reset link, which verifies the email address. */
@@ -163,7 +156,7 @@ async function recordPasswordReset({ kysely }: Database, personId: string): Prom
     await appendAudit(
       transaction,
       { id: subject, ip: null },
-      { action: 'person.change_password', subject, accountId: null, detail: { by_link: true } },
+      { action: 'person.change_password', subject, detail: { by_link: true } },
     );
   });
 }

@@ -118,7 +118,6 @@ export async function withdrawInvitation(database: Database, id: string, by: Act
       action: 'invitation.withdraw',
       subject: `invitation:${id}`,
       accountId: row.account_id,
-      detail: {},
     });
   });
 }

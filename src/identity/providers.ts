@@ -69,12 +69,7 @@ export function providerAuth({ database, providers, secretOf, allowUnknownUsers 
     async onCreated({ id, name, email }) {
       const by = { id: `person:${id}`, ip: null };
       const joined = await database.kysely.transaction().execute(async (transaction) => {
-        const note = {
-          action: 'person.create',
-          subject: `person:${id}`,
-          accountId: null,
-          detail: {},
-        } as const;
+        const note = { action: 'person.create', subject: `person:${id}` } as const;
         await appendAudit(transaction, by, note);
         return await acceptAllInvitations(transaction, { id, email }, by);
       });

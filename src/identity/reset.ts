@@ -1,4 +1,4 @@
-import { appendAudit, type Actor } from '../accounts/audit.ts';
+import { recordAudit, type Actor } from '../accounts/audit.ts';
 import { ServiceError } from '../errors.ts';
 import { countAttempt } from './attempts.ts';
 import type { Identity } from './identity.ts';
@@ -60,14 +60,8 @@ export async function createResetLink(identity: Identity, personId: string, by: 
     value: personId,
     expiresAt: new Date(Date.now() + RESET_MS),
   });
-  await identity.database.kysely.transaction().execute((transaction) =>
-    appendAudit(transaction, by, {
-      action: 'person.make_password_link',
-      subject: `person:${personId}`,
-      accountId: null,
-      detail: {},
-    }),
-  );
+  const subject = `person:${personId}`;
+  await recordAudit(identity.database, by, { action: 'person.make_password_link', subject });
   return `${identity.publicUrl()}/reset-password#${token}`;
 }
 

@@ -104,12 +104,7 @@ export async function resetSecondFactor(database: Database, personId: string, by
     if (!(await removeSecondFactor(transaction, personId))) return false;
     await endSessions({ kysely: transaction }, personId, 'all');
     const subject = `person:${personId}`;
-    await appendAudit(transaction, by, {
-      action: 'person.end_two_factor',
-      subject,
-      accountId: null,
-      detail: {},
-    });
+    await appendAudit(transaction, by, { action: 'person.end_two_factor', subject });
     return true;
   });
 }
@@ -176,7 +171,7 @@ async function withAudit<T>(
   const by = personActor(session.person.id, request);
   return await identity.database.kysely.transaction().execute(async (transaction) => {
     const result = await work(transaction, session.person.id);
-    await appendAudit(transaction, by, { action, subject: by.id, accountId: null, detail: {} });
+    await appendAudit(transaction, by, { action, subject: by.id });
     return result;
   });
 }

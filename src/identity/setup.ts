@@ -80,7 +80,6 @@ export async function setUp(
     await appendAudit(transaction, by, {
       action: 'person.make_operator',
       subject,
-      accountId: null,
       detail: { by_link: true },
     });
     await appendAudit(transaction, by, {

@@ -1,4 +1,4 @@
-import { appendAudit, type Actor } from '../accounts/audit.ts';
+import { recordAudit, type Actor } from '../accounts/audit.ts';
 import { ServiceError } from '../errors.ts';
 import { countAttempt, resetAttempts } from './attempts.ts';
 import type { Identity } from './identity.ts';
@@ -112,14 +112,7 @@ export async function finishFirstFactor(
 }
 
 async function recordSignIn({ database }: Identity, by: Actor, method: string): Promise<void> {
-  await database.kysely.transaction().execute((transaction) =>
-    appendAudit(transaction, by, {
-      action: 'person.sign_in',
-      subject: by.id,
-      accountId: null,
-      detail: { with: method },
-    }),
-  );
+  await recordAudit(database, by, { action: 'person.sign_in', subject: by.id, detail: { with: method } });
 }
 
 /** Also for unknown addresses, so that the response time does not reveal whether a user exists. */
@@ -129,17 +122,11 @@ async function recordFailedSignIn(
   personId: string | null,
   at: string,
 ): Promise<void> {
-  await database.kysely.transaction().execute((transaction) =>
-    appendAudit(
-      transaction,
-      { id: 'visitor', ip },
-      {
-        action: 'person.sign_in_refused',
-        subject: `person:${personId ?? 'unknown'}`,
-        accountId: null,
-        detail: { at },
-      },
-    ),
+  const subject = `person:${personId ?? 'unknown'}`;
+  await recordAudit(
+    database,
+    { id: 'visitor', ip },
+    { action: 'person.sign_in_refused', subject, detail: { at } },
   );
 }
 

@@ -31,7 +31,6 @@ export const serviceEndpoints = endpoints(serviceOperations, {
     await recordAudit(database, actor, {
       action: 'engine.restart',
       subject: `engine:${model.id}`,
-      accountId: null,
       detail: { replica: body.name },
     });
     target.restart();
