@@ -1,9 +1,7 @@
 import type { Contract } from '../../../src/http/api/contract.ts';
 
 /** Method and path of every endpoint, type-checked against the service's contract. */
-export const ROUTES: {
-  readonly [Op in keyof Contract]: `${Contract[Op]['method']} ${Contract[Op]['path']}`;
-} = {
+export const ROUTES: { readonly [Op in keyof Contract]: Contract[Op]['route'] } = {
   listAccounts: 'GET /api/accounts',
   createAccount: 'POST /api/accounts',
   getAccount: 'GET /api/accounts/{id}',

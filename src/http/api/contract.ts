@@ -29,8 +29,7 @@ type All = typeof accountOperations &
 export type Contract = { [Id in keyof All]: OperationTypes<All[Id]> };
 
 interface OperationTypes<Op extends Operation> {
-  method: Op['method'];
-  path: Op['path'];
+  route: Op['route'];
   params: Params<Op>;
   query: Wire<QueryOf<Op>>;
   body: Wire<BodyOf<Op>>;

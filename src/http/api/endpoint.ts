@@ -8,7 +8,7 @@ import { ServiceError, type ErrorCode } from '../../errors.ts';
 import type { BrowserRequest } from '../../identity/browser-request.ts';
 import type { HttpContext } from '../context.ts';
 import type { SessionPrincipal, Principal } from '../principal.ts';
-import type { Access, BodyOf, Operation, Operations, Params, QueryOf } from './contract/operation.ts';
+import type { Access, BodyOf, Method, Operation, Operations, Params, QueryOf } from './contract/operation.ts';
 
 /** Access levels that depend on the account of a call. */
 type AccountAccess = 'account' | 'member' | 'owner';
@@ -70,7 +70,7 @@ type Handler<Op extends Operation> = Op['access'] extends AccountAccess
 /** An operation with its handler. */
 export interface Endpoint {
   operationId: string;
-  method: Operation['method'];
+  method: Method;
   path: string;
   summary: string;
   access: Access;
@@ -91,6 +91,8 @@ export function endpoints<Group extends Operations>(
   handlers: { [Id in keyof Group]: Handler<Group[Id]> },
 ): Endpoint[] {
   return Object.entries(group).map(([operationId, operation]) => {
+    // An operation defines one method and path.
+    const [method, path] = operation.route.split(' ') as [Method, string];
     // The route calls each handler with what its operation defines.
     const handler = handlers[operationId] as unknown as
       | Endpoint['handle']
@@ -100,6 +102,8 @@ export function endpoints<Group extends Operations>(
       errors: [],
       ...operation,
       operationId,
+      method,
+      path,
       query: operation.query ?? null,
       body: operation.body ?? null,
       ...(typeof handler === 'function' ? { account: null, handle: handler } : handler),

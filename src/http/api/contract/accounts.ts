@@ -29,16 +29,14 @@ const planInUse = component(
 
 export const accountOperations = operations({
   listAccounts: {
-    method: 'GET',
-    path: '/api/accounts',
+    route: 'GET /api/accounts',
     summary: 'List all accounts, oldest first.',
     access: 'operator',
     query: z.strictObject(pageQuery),
     response: pageOf('AccountPage', account),
   },
   createAccount: {
-    method: 'POST',
-    path: '/api/accounts',
+    route: 'POST /api/accounts',
     summary: 'Create an account.',
     access: 'operator',
     status: 201,
@@ -47,16 +45,14 @@ export const accountOperations = operations({
     errors: ['not_found'],
   },
   getAccount: {
-    method: 'GET',
-    path: '/api/accounts/{id}',
+    route: 'GET /api/accounts/{id}',
     summary: 'Get an account.',
     access: 'member',
     response: account,
     errors: ['not_found'],
   },
   changeAccount: {
-    method: 'PATCH',
-    path: '/api/accounts/{id}',
+    route: 'PATCH /api/accounts/{id}',
     summary:
       'Update the name, plan or status of an account. Omitted fields stay unchanged. Only operators can change the plan and the status.',
     access: 'owner',
@@ -68,8 +64,7 @@ export const accountOperations = operations({
     errors: ['not_found', 'conflict'],
   },
   listPlans: {
-    method: 'GET',
-    path: '/api/plans',
+    route: 'GET /api/plans',
     summary: 'List the plans and the number of accounts on each.',
     access: 'operator',
     response: pageOf('PlanPage', planInUse),

@@ -24,8 +24,7 @@ export const auditEntry = component(
 
 export const auditOperations = operations({
   listAudit: {
-    method: 'GET',
-    path: '/api/audit',
+    route: 'GET /api/audit',
     summary: 'List changes to accounts, keys, plans and users, newest first.',
     access: 'operator',
     query: z.strictObject({

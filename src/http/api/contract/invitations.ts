@@ -16,16 +16,14 @@ const invitation = z.object({
 
 export const invitationOperations = operations({
   listInvitations: {
-    method: 'GET',
-    path: '/api/invitations',
+    route: 'GET /api/invitations',
     summary: 'List pending invitations, oldest first.',
     access: 'owner',
     query: z.strictObject({ account_id: id.optional(), ...pageQuery }),
     response: pageOf('InvitationPage', component('Invitation', invitation)),
   },
   createInvitation: {
-    method: 'POST',
-    path: '/api/invitations',
+    route: 'POST /api/invitations',
     summary:
       'Invite a user to an account. The invitation is valid for 7 days, and replaces any earlier invitation to this account for the same address.',
     access: 'owner',
@@ -41,8 +39,7 @@ export const invitationOperations = operations({
     errors: ['not_found', 'conflict', 'too_many_attempts'],
   },
   getInvitation: {
-    method: 'POST',
-    path: '/api/invitations/look',
+    route: 'POST /api/invitations/look',
     summary: 'Get an invitation by the token of its link.',
     access: 'open',
     body: component('InvitationToken', z.strictObject({ token: linkToken })),
@@ -61,8 +58,7 @@ export const invitationOperations = operations({
     errors: ['invalid_link', 'too_many_attempts'],
   },
   acceptInvitation: {
-    method: 'POST',
-    path: '/api/invitations/accept',
+    route: 'POST /api/invitations/accept',
     summary: 'Accept an invitation. Creates and signs in the user if they do not exist yet.',
     access: 'open',
     body: component(
@@ -77,8 +73,7 @@ export const invitationOperations = operations({
     errors: ['invalid_link', 'sign_in_required', 'too_many_attempts'],
   },
   withdrawInvitation: {
-    method: 'DELETE',
-    path: '/api/invitations/{id}',
+    route: 'DELETE /api/invitations/{id}',
     summary: 'Withdraw an invitation. Its link stops working.',
     access: 'owner',
     response: deleted,

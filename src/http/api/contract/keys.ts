@@ -50,8 +50,7 @@ export type KeySettings = { [Field in keyof typeof settings]?: z.output<(typeof 
 
 export const keyOperations = operations({
   listKeys: {
-    method: 'GET',
-    path: '/api/keys',
+    route: 'GET /api/keys',
     summary:
       'List the keys of an account, or for operators of all accounts, oldest first. Includes revoked keys.',
     access: 'member',
@@ -66,8 +65,7 @@ export const keyOperations = operations({
     errors: ['missing_required_parameter', 'not_found'],
   },
   createKey: {
-    method: 'POST',
-    path: '/api/keys',
+    route: 'POST /api/keys',
     summary: 'Create a key. Only this response contains the secret key.',
     access: 'member',
     status: 201,
@@ -89,16 +87,14 @@ export const keyOperations = operations({
     errors: ['not_found', 'conflict'],
   },
   getKey: {
-    method: 'GET',
-    path: '/api/keys/{id}',
+    route: 'GET /api/keys/{id}',
     summary: 'Get a key, without the secret key.',
     access: 'member',
     response: key,
     errors: ['not_found'],
   },
   changeKey: {
-    method: 'PATCH',
-    path: '/api/keys/{id}',
+    route: 'PATCH /api/keys/{id}',
     summary: 'Update a key. Omitted fields stay unchanged; `limits` replaces all limits of the key.',
     access: 'member',
     body: component('KeyChange', z.strictObject({ name: name.optional(), ...settings })),
@@ -106,8 +102,7 @@ export const keyOperations = operations({
     errors: ['not_found', 'conflict'],
   },
   revokeKey: {
-    method: 'POST',
-    path: '/api/keys/{id}/revoke',
+    route: 'POST /api/keys/{id}/revoke',
     summary:
       'Revoke a key permanently. It stops working within a second, and its running requests are ended.',
     access: 'member',
@@ -115,8 +110,7 @@ export const keyOperations = operations({
     errors: ['not_found'],
   },
   createPlaygroundKey: {
-    method: 'POST',
-    path: '/api/playground-keys',
+    route: 'POST /api/playground-keys',
     summary:
       'Create a key for the playground, which is valid for an hour and uses the limits of the account.',
     access: 'member',

@@ -35,16 +35,14 @@ const CONFIRMATION_ERRORS = ['wrong_credentials', 'fresh_sign_in_required', 'too
 /** The signed-in user's own settings. */
 export const meOperations = operations({
   changeMe: {
-    method: 'PATCH',
-    path: '/api/me',
+    route: 'PATCH /api/me',
     summary: 'Change your name.',
     access: 'signed-in',
     body: component('MyChange', z.strictObject({ name })),
     response: component('MyName', z.object({ id: z.string(), name: z.string() })),
   },
   changePassword: {
-    method: 'POST',
-    path: '/api/me/password',
+    route: 'POST /api/me/password',
     summary: 'Set or change your password. Ends all other sessions and renews this one.',
     access: 'signed-in',
     body: component(
@@ -60,8 +58,7 @@ export const meOperations = operations({
     errors: CONFIRMATION_ERRORS,
   },
   deleteMe: {
-    method: 'DELETE',
-    path: '/api/me',
+    route: 'DELETE /api/me',
     summary: 'Delete your user account. Accounts, keys, the ledger and the audit log are kept.',
     access: 'signed-in',
     body: confirmation,
@@ -69,8 +66,7 @@ export const meOperations = operations({
     errors: [...CONFIRMATION_ERRORS, 'last_operator'],
   },
   beginTwoFactor: {
-    method: 'POST',
-    path: '/api/me/two-factor',
+    route: 'POST /api/me/two-factor',
     summary: 'Begin to set up two-factor authentication. Confirm it with a code to enable it.',
     access: 'signed-in',
     body: confirmation,
@@ -84,8 +80,7 @@ export const meOperations = operations({
     errors: [...CONFIRMATION_ERRORS, 'conflict'],
   },
   confirmTwoFactor: {
-    method: 'POST',
-    path: '/api/me/two-factor/confirm',
+    route: 'POST /api/me/two-factor/confirm',
     summary: 'Enable two-factor authentication with a code from the authenticator app.',
     access: 'signed-in',
     body: component('TwoFactorCode', z.strictObject({ code: line(50) })),
@@ -93,8 +88,7 @@ export const meOperations = operations({
     errors: ['wrong_credentials', 'too_many_attempts'],
   },
   endTwoFactor: {
-    method: 'DELETE',
-    path: '/api/me/two-factor',
+    route: 'DELETE /api/me/two-factor',
     summary: 'Disable two-factor authentication.',
     access: 'signed-in',
     body: confirmation,
@@ -102,8 +96,7 @@ export const meOperations = operations({
     errors: CONFIRMATION_ERRORS,
   },
   renewRecoveryCodes: {
-    method: 'POST',
-    path: '/api/me/recovery-codes',
+    route: 'POST /api/me/recovery-codes',
     summary: 'Create new recovery codes. The previous codes stop working.',
     access: 'signed-in',
     body: confirmation,
@@ -111,23 +104,20 @@ export const meOperations = operations({
     errors: [...CONFIRMATION_ERRORS, 'conflict'],
   },
   listSessions: {
-    method: 'GET',
-    path: '/api/me/sessions',
+    route: 'GET /api/me/sessions',
     summary: 'List your sessions, newest first.',
     access: 'signed-in',
     response: pageOf('SessionPage', session),
   },
   endSession: {
-    method: 'DELETE',
-    path: '/api/me/sessions/{id}',
+    route: 'DELETE /api/me/sessions/{id}',
     summary: 'End one of your sessions.',
     access: 'signed-in',
     response: deleted,
     errors: ['not_found'],
   },
   endOtherSessions: {
-    method: 'DELETE',
-    path: '/api/me/sessions',
+    route: 'DELETE /api/me/sessions',
     summary: 'End all of your sessions except this one.',
     access: 'signed-in',
     response: done,

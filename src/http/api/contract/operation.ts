@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import type { ErrorCode } from '../../../errors.ts';
 
-type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE';
+export type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE';
 
 /**
  * Who may call an operation. Operators (`admin` keys, and users with the operator role) may call all operations, except
@@ -25,9 +25,8 @@ export type Access =
 
 /** Defines the route, the parser, the OpenAPI document and the types of the console's client. */
 export interface Operation {
-  method: Method;
-  /** With parameters in braces: `/api/accounts/{id}`. */
-  path: string;
+  /** With parameters in braces: `GET /api/accounts/{id}`. */
+  route: `${Method} /api/${string}`;
   /** One sentence. */
   summary: string;
   access: Access;
@@ -49,13 +48,13 @@ export function operations<const Group extends Operations>(group: Group): Group 
   return group;
 }
 
-/** The parameter names in a path. */
-type NamesIn<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
+/** The parameter names in a route. */
+type NamesIn<Route extends string> = Route extends `${string}{${infer Name}}${infer Rest}`
   ? Name | NamesIn<Rest>
   : never;
 
 /** The path parameters of an operation. */
-export type Params<Op extends Operation> = Readonly<Record<NamesIn<Op['path']>, string>>;
+export type Params<Op extends Operation> = Readonly<Record<NamesIn<Op['route']>, string>>;
 
 /** The schema of an operation's query; `undefined`: none. */
 export type QueryOf<Op extends Operation> = Op extends { query: infer Query extends z.ZodObject }

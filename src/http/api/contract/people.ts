@@ -31,16 +31,14 @@ export const member = component(
 
 export const peopleOperations = operations({
   listPeople: {
-    method: 'GET',
-    path: '/api/people',
+    route: 'GET /api/people',
     summary: 'List all users, oldest first.',
     access: 'operator',
     query: z.strictObject(pageQuery),
     response: pageOf('PersonPage', person),
   },
   createPerson: {
-    method: 'POST',
-    path: '/api/people',
+    route: 'POST /api/people',
     summary: 'Create a user without any account membership.',
     access: 'operator',
     status: 201,
@@ -49,8 +47,7 @@ export const peopleOperations = operations({
     errors: ['conflict'],
   },
   changePerson: {
-    method: 'PATCH',
-    path: '/api/people/{id}',
+    route: 'PATCH /api/people/{id}',
     summary: "Grant or revoke a user's operator role.",
     access: 'operator',
     body: component(
@@ -61,16 +58,14 @@ export const peopleOperations = operations({
     errors: ['not_found', 'last_operator'],
   },
   deletePerson: {
-    method: 'DELETE',
-    path: '/api/people/{id}',
+    route: 'DELETE /api/people/{id}',
     summary: 'Delete a user. Accounts, keys, the ledger and the audit log are kept.',
     access: 'operator',
     response: deleted,
     errors: ['not_found', 'last_operator'],
   },
   listMembers: {
-    method: 'GET',
-    path: '/api/accounts/{id}/members',
+    route: 'GET /api/accounts/{id}/members',
     summary: 'List the members of an account, oldest membership first.',
     access: 'member',
     query: z.strictObject(pageQuery),
@@ -78,8 +73,7 @@ export const peopleOperations = operations({
     errors: ['not_found'],
   },
   setMember: {
-    method: 'PUT',
-    path: '/api/accounts/{id}/members/{person_id}',
+    route: 'PUT /api/accounts/{id}/members/{person_id}',
     summary: 'Set the role of a member of an account. Only operators can add a user who is not a member yet.',
     access: 'owner',
     body: component('MemberRole', z.strictObject({ role })),
@@ -87,8 +81,7 @@ export const peopleOperations = operations({
     errors: ['not_found'],
   },
   removeMember: {
-    method: 'DELETE',
-    path: '/api/accounts/{id}/members/{person_id}',
+    route: 'DELETE /api/accounts/{id}/members/{person_id}',
     summary: 'Remove a member from an account.',
     access: 'owner',
     response: deleted,

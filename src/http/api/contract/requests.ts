@@ -7,8 +7,7 @@ import { filterText, id, moment, newestPageQuery, pageOf } from './schemas.ts';
 
 export const requestOperations = operations({
   listRequests: {
-    method: 'GET',
-    path: '/api/requests',
+    route: 'GET /api/requests',
     summary: 'List requests, newest first.',
     access: 'member',
     query: z.strictObject({
@@ -47,16 +46,14 @@ export const requestOperations = operations({
     errors: ['missing_required_parameter', 'not_found'],
   },
   getReceipt: {
-    method: 'GET',
-    path: '/api/receipts/{id}',
+    route: 'GET /api/receipts/{id}',
     summary: 'Get the receipt of a request. Any valid key of its account can be used.',
     access: 'account',
     response: receipt,
     errors: ['not_found'],
   },
   listReceipts: {
-    method: 'GET',
-    path: '/api/receipts',
+    route: 'GET /api/receipts',
     summary: 'Get the receipts of the requests with a client request ID, newest first, at most 200.',
     access: 'account',
     query: z.strictObject({

@@ -196,22 +196,19 @@ const health = component(
 /** Models, engines, load and health of the service. */
 export const serviceOperations = operations({
   listServedModels: {
-    method: 'GET',
-    path: '/api/models',
+    route: 'GET /api/models',
     summary: 'List all configured models, ready or not. A key only sees the models that it may use.',
     access: 'any',
     response: pageOf('ServedModelPage', servedModel),
   },
   listEngines: {
-    method: 'GET',
-    path: '/api/engines',
+    route: 'GET /api/engines',
     summary: 'List the replicas of all models, with their state and load.',
     access: 'operator',
     response: pageOf('ReplicaPage', replica),
   },
   restartEngine: {
-    method: 'POST',
-    path: '/api/engines/restart',
+    route: 'POST /api/engines/restart',
     summary:
       'Restart an engine process of this instance. Running requests have 10 seconds to finish; new ones are sent to other replicas or refused until it is ready.',
     access: 'operator',
@@ -226,15 +223,13 @@ export const serviceOperations = operations({
     errors: ['model_not_found', 'not_found', 'conflict'],
   },
   readLoad: {
-    method: 'GET',
-    path: '/api/load',
+    route: 'GET /api/load',
     summary: 'Get the current load of this instance, and its load over the last five minutes.',
     access: 'operator',
     response: load,
   },
   readHealth: {
-    method: 'GET',
-    path: '/api/health',
+    route: 'GET /api/health',
     summary: 'Get the health of the database, ledger, limit store, disk and mail.',
     access: 'operator',
     response: health,

@@ -76,15 +76,13 @@ const OWN_PATH = /^\/(?:[!-.0-[\]-~][!-~]{0,1998})?$/;
 /** Signing in and out. The session is in cookies, never in a body. */
 export const sessionOperations = operations({
   getSession: {
-    method: 'GET',
-    path: '/api/session',
+    route: 'GET /api/session',
     summary: 'Get the signed-in user, their accounts, and the available ways to sign in.',
     access: 'open',
     response: session,
   },
   checkSetupLink: {
-    method: 'POST',
-    path: '/api/setup/check',
+    route: 'POST /api/setup/check',
     summary: 'Check the token of a setup link without using it.',
     access: 'open',
     body: component('SetupLinkToken', z.strictObject({ token: linkToken })),
@@ -92,8 +90,7 @@ export const sessionOperations = operations({
     errors: ['invalid_link', 'too_many_attempts'],
   },
   setUp: {
-    method: 'POST',
-    path: '/api/setup',
+    route: 'POST /api/setup',
     summary: 'Create and sign in the first operator, with the token of a setup link.',
     access: 'open',
     body: component(
@@ -109,8 +106,7 @@ export const sessionOperations = operations({
     errors: ['invalid_link', 'too_many_attempts'],
   },
   signIn: {
-    method: 'POST',
-    path: '/api/sign-in',
+    route: 'POST /api/sign-in',
     summary: 'Sign in with a password.',
     access: 'open',
     body: component('SignIn', z.strictObject({ email, password })),
@@ -118,8 +114,7 @@ export const sessionOperations = operations({
     errors: ['wrong_credentials', 'too_many_attempts'],
   },
   signInSecondFactor: {
-    method: 'POST',
-    path: '/api/sign-in/second-factor',
+    route: 'POST /api/sign-in/second-factor',
     summary: 'Complete a sign-in with the second factor. Each code works once.',
     access: 'open',
     body: component('SecondFactor', z.strictObject({ code: line(50), kind: z.enum(['totp', 'recovery']) })),
@@ -127,8 +122,7 @@ export const sessionOperations = operations({
     errors: ['sign_in_required', 'wrong_credentials', 'too_many_attempts'],
   },
   signInWithProvider: {
-    method: 'POST',
-    path: '/api/sign-in/provider',
+    route: 'POST /api/sign-in/provider',
     summary: 'Start a sign-in with a provider. Redirect the browser to the returned URL.',
     access: 'open',
     body: component(
@@ -146,8 +140,7 @@ export const sessionOperations = operations({
     errors: ['not_found', 'provider_unavailable', 'too_many_attempts'],
   },
   finishProviderSignIn: {
-    method: 'GET',
-    path: '/api/auth/callback/{provider}',
+    route: 'GET /api/auth/callback/{provider}',
     summary: 'Callback URL for providers.',
     access: 'open',
     status: 303,
@@ -156,15 +149,13 @@ export const sessionOperations = operations({
     errors: ['too_many_attempts'],
   },
   signOut: {
-    method: 'POST',
-    path: '/api/sign-out',
+    route: 'POST /api/sign-out',
     summary: 'Sign out.',
     access: 'open',
     response: done,
   },
   forgotPassword: {
-    method: 'POST',
-    path: '/api/password/forgot',
+    route: 'POST /api/password/forgot',
     summary:
       'Send a password reset link. The response does not show whether a user with this address exists.',
     access: 'open',
@@ -173,8 +164,7 @@ export const sessionOperations = operations({
     errors: ['not_configured', 'too_many_attempts'],
   },
   resetPassword: {
-    method: 'POST',
-    path: '/api/password/reset',
+    route: 'POST /api/password/reset',
     summary: 'Set a new password with the token of a reset link. Ends all sessions of the user.',
     access: 'open',
     body: component('NewPassword', z.strictObject({ token: linkToken, password: newPassword })),

@@ -34,8 +34,7 @@ const day = z.string().meta({ format: 'date' });
 
 export const usageOperations = operations({
   readUsage: {
-    method: 'GET',
-    path: '/api/usage',
+    route: 'GET /api/usage',
     summary: 'Get usage by hour, day, model, key or account. Days are in UTC.',
     access: 'member',
     query: z.strictObject({
@@ -61,8 +60,7 @@ export const usageOperations = operations({
     errors: ['missing_required_parameter', 'not_found'],
   },
   readLimits: {
-    method: 'GET',
-    path: '/api/limits',
+    route: 'GET /api/limits',
     summary: 'Get the limits of an account and their current usage, and optionally those of a key.',
     access: 'member',
     query: z.strictObject({
