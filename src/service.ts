@@ -226,7 +226,7 @@ export class Service implements AsyncDisposable {
   async drain(): Promise<void> {
     const { generations, config, log } = this.#parts;
     const { drainMs } = config.file;
-    generations.drain();
+    generations.draining = true;
     log.info('stopping', { running: generations.running, drainMs });
     if (await resolvesWithin(generations.idle(), drainMs)) return;
     log.warn('ending the remaining requests', { running: generations.running });

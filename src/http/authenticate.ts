@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { AuthenticatedKey } from '../accounts/keys.ts';
 import { ServiceError } from '../errors.ts';
 import type { HttpContext } from './context.ts';
-import { rememberAuthenticated } from './limit-headers.ts';
+import { authenticatedRequests } from './limit-headers.ts';
 
 type Hook = (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void) => void;
 
@@ -32,7 +32,7 @@ export function authenticate(
 function checkKey({ keys }: HttpContext, request: FastifyRequest, done: (error?: Error) => void): void {
   const decide = (caller: AuthenticatedKey | null) => {
     request.caller = caller;
-    if (caller) rememberAuthenticated(request);
+    if (caller) authenticatedRequests.set(request.raw, request);
     done(caller ? undefined : invalidKey(request.headers.authorization));
   };
   try {

@@ -4,7 +4,7 @@ import type { ServerResponse } from 'node:http';
 import { ServiceError } from '../errors.ts';
 import type { Accounting } from '../inference/request-accounting.ts';
 import { errorBody } from '../openai/error-body.ts';
-import { authenticatedRequest, limitHeaders } from './limit-headers.ts';
+import { authenticatedRequests, limitHeaders } from './limit-headers.ts';
 
 // Not an import, which would also load Node's `fetch`, because it reads every property of the module.
 const { STATUS_CODES } = process.getBuiltinModule('node:http');
@@ -34,7 +34,7 @@ export function refuseLateRequest(accounting: Accounting, socket: Socket): Promi
 /** Closes the connection, after an error response unless a response has begun. */
 async function refuseConnection(accounting: Accounting, fault: ServiceError, socket: Socket): Promise<void> {
   const response = currentResponse(socket);
-  const request = response ? authenticatedRequest(response.req) : undefined;
+  const request = response ? authenticatedRequests.get(response.req) : undefined;
   const limits = request ? await limitHeaders(accounting, request) : [];
   if (!socket.writable || currentResponse(socket)?.headersSent) {
     socket.destroy();

@@ -6,17 +6,7 @@ import { peek, type Accounting } from '../inference/request-accounting.ts';
 const GENERATIONS: ReadonlySet<string | undefined> = new Set(['/v1/chat/completions', '/v1/completions']);
 
 /** Authenticated requests by their messages, for errors of Node's parser. */
-const authenticated = new WeakMap<IncomingMessage, FastifyRequest>();
-
-/** Makes the request available to `authenticatedRequest`. */
-export function rememberAuthenticated(request: FastifyRequest): void {
-  authenticated.set(request.raw, request);
-}
-
-/** Returns the request of a message if it was authenticated. */
-export function authenticatedRequest(message: IncomingMessage): FastifyRequest | undefined {
-  return authenticated.get(message);
-}
+export const authenticatedRequests = new WeakMap<IncomingMessage, FastifyRequest>();
 
 /**
  * Returns the `x-ratelimit-*` headers of a generation that was refused before its limits were applied; none for other

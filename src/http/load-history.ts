@@ -36,8 +36,8 @@ export interface LoadSecond {
 
 /** One second of the ring. */
 class Bucket {
-  /** Unix seconds; -1: never used. */
-  second = -1;
+  /** Unix seconds; negative: never used. */
+  readonly second: number;
   requests = 0;
   errors = 0;
   promptTokens = 0;
@@ -47,14 +47,8 @@ class Bucket {
   /** The percentiles of the window that ends with this second; undefined: not computed yet. */
   percentiles: TtftPercentiles | null | undefined;
 
-  reset(second: number): void {
+  constructor(second: number) {
     this.second = second;
-    this.requests = 0;
-    this.errors = 0;
-    this.promptTokens = 0;
-    this.completionTokens = 0;
-    this.firstTokens = 0;
-    this.percentiles = undefined;
   }
 
   get samples(): Float32Array {
@@ -67,7 +61,7 @@ class Bucket {
  * the cost of a few additions each.
  */
 export class LoadHistory {
-  readonly #ring = Array.from({ length: SECONDS + WINDOW }, () => new Bucket());
+  readonly #ring = Array.from({ length: SECONDS + WINDOW }, () => new Bucket(-1));
   readonly #now: () => number;
 
   /** `now` returns Unix milliseconds. */
@@ -109,11 +103,10 @@ export class LoadHistory {
     return p50 === undefined || p95 === undefined ? null : { p50, p95 };
   }
 
-  /** Returns the bucket of a second, emptied if it had an older one. */
+  /** Returns the bucket of a second, which replaces that of an older one. */
   #bucket(second: number): Bucket {
-    // Seconds are positive integers, so the index is in the ring.
-    const bucket = this.#ring[second % this.#ring.length] as Bucket;
-    if (bucket.second !== second) bucket.reset(second);
-    return bucket;
+    const index = second % this.#ring.length;
+    const bucket = this.#ring[index];
+    return bucket?.second === second ? bucket : (this.#ring[index] = new Bucket(second));
   }
 }

@@ -3,13 +3,9 @@ import type { AuthenticatedKey } from '../accounts/keys.ts';
 /** The running generations of this instance, which are ended when the service stops or their key is revoked. */
 export class RunningGenerations {
   readonly #running = new Map<AbortController, AuthenticatedKey | null>();
-  #draining = false;
-  #onIdle: (() => void) | null = null;
-
   /** Whether new requests are refused. */
-  get draining(): boolean {
-    return this.#draining;
-  }
+  draining = false;
+  #onIdle: (() => void) | null = null;
 
   get running(): number {
     return this.#running.size;
@@ -22,11 +18,6 @@ export class RunningGenerations {
   end(stop: AbortController): void {
     this.#running.delete(stop);
     if (this.#running.size === 0) this.#onIdle?.();
-  }
-
-  /** Refuses new requests from now on. */
-  drain(): void {
-    this.#draining = true;
   }
 
   /** Resolves when nothing is running. */

@@ -48,7 +48,7 @@ export const peopleEndpoints = endpoints(peopleOperations, {
   },
 });
 
-function personJson(record: PersonRecord): z.input<typeof person> {
+export function personJson(record: PersonRecord): z.input<typeof person> {
   const { id, name, email, operator, twoFactor, createdAt } = record;
   return { id, name, email, operator, two_factor: twoFactor, created_at: iso(createdAt) };
 }

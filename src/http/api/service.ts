@@ -95,15 +95,7 @@ const TIMEOUT_MS = 2000;
 
 /** Returns null if the check fails or takes too long. */
 async function nullIfUnavailable<T>(check: Promise<T>): Promise<T | null> {
-  const done = new AbortController();
-  try {
-    return await Promise.race([
-      check.catch(() => null),
-      pause(TIMEOUT_MS, null, { signal: done.signal, ref: false }),
-    ]);
-  } finally {
-    done.abort();
-  }
+  return await Promise.race([check.catch(() => null), pause(TIMEOUT_MS, null, { ref: false })]);
 }
 
 type PausedState = Extract<ReplicaState, { state: 'paused' }>;

@@ -9,7 +9,7 @@ import { signIn, signInSecondFactor, signOut } from '../../identity/sign-in.ts';
 import type { HttpContext } from '../context.ts';
 import { sessionOperations, type me } from './contract/session.ts';
 import { endpoints } from './endpoint.ts';
-import { iso } from './json.ts';
+import { personJson } from './people.ts';
 
 export const sessionEndpoints = endpoints(sessionOperations, {
   getSession: async ({ context, request, database }) => {
@@ -83,14 +83,5 @@ export function setCookies(responseHeaders: string[], cookies: readonly string[]
 async function meJson({ identity }: HttpContext, personId: string): Promise<z.input<typeof me>> {
   const person = await getPerson(identity.database, personId);
   const { hasPassword, providers } = await credentialsOf(identity.database, personId);
-  return {
-    id: person.id,
-    name: person.name,
-    email: person.email,
-    operator: person.operator,
-    two_factor: person.twoFactor,
-    has_password: hasPassword,
-    providers,
-    created_at: iso(person.createdAt),
-  };
+  return { ...personJson(person), has_password: hasPassword, providers };
 }

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { MAX_EMAIL } from '../../../accounts/bounds.ts';
 import { operations } from './operation.ts';
-import { role } from './people.ts';
-import { characters, component, line, name, newEmail, time } from './schemas.ts';
+import { person, role } from './people.ts';
+import { characters, component, line, name, newEmail } from './schemas.ts';
 
 /** The response of operations without a result. */
 export const done = component('Done', z.object({ done: z.literal(true) }));
@@ -21,15 +21,9 @@ export const linkToken = line(100).describe('The part of the link after the `#`.
 /** The signed-in user. */
 export const me = component(
   'SignedInPerson',
-  z.object({
-    id: z.string(),
-    name: z.string(),
-    email: z.string(),
-    operator: z.boolean().describe('Whether the user can manage the whole service.'),
-    two_factor: z.boolean().describe('Whether two-factor authentication is enabled.'),
+  person.extend({
     has_password: z.boolean(),
     providers: z.array(z.string()).describe('IDs of the providers that the user has signed in with.'),
-    created_at: time,
   }),
 );
 
