@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { FastifyInstance } from 'fastify';
 import { KeyStore, type KeyClock } from './accounts/keys.ts';
@@ -386,9 +387,5 @@ function addressOf(app: FastifyInstance, host: string): string {
 }
 
 async function resolvesWithin(promise: Promise<void>, ms: number): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined;
-  const timeout = new Promise<false>((resolve) => (timer = setTimeout(() => resolve(false), ms)));
-  const resolved = await Promise.race([promise.then(() => true), timeout]);
-  clearTimeout(timer);
-  return resolved;
+  return await Promise.race([promise.then(() => true), setTimeout(ms, false, { ref: false })]);
 }

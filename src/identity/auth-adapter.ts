@@ -1,5 +1,5 @@
 import { createAdapterFactory } from 'better-auth/adapters';
-import { sql, type Kysely, type RawBuilder, type SqlBool } from 'kysely';
+import { expressionBuilder, sql, type Expression, type Kysely, type RawBuilder, type SqlBool } from 'kysely';
 import type { Database } from '../database/database.ts';
 import type { Schema } from '../database/schema.ts';
 import { hashToken } from './token.ts';
@@ -10,6 +10,8 @@ interface MappedTable {
   columns: Readonly<Record<string, string>>;
 }
 
+const COMMON = { id: 'id', createdAt: 'created_at', updatedAt: 'updated_at' };
+
 /**
  * Our tables by better-auth's model names. Fields without a column, such as pictures and the tokens of providers, are
  * not stored.
@@ -17,25 +19,17 @@ interface MappedTable {
 const TABLES: Readonly<Record<string, MappedTable>> = {
   user: {
     name: 'people',
-    columns: {
-      id: 'id',
-      name: 'name',
-      email: 'email',
-      emailVerified: 'email_verified',
-      createdAt: 'created_at',
-      updatedAt: 'updated_at',
-    },
+    columns: { ...COMMON, name: 'name', email: 'email', emailVerified: 'email_verified' },
   },
   session: {
     name: 'sessions',
     columns: {
-      id: 'id',
+      ...COMMON,
       token: 'token_hash',
       userId: 'person_id',
       pending: 'pending',
       ipAddress: 'ip',
       userAgent: 'user_agent',
-      createdAt: 'created_at',
       updatedAt: 'last_active_at',
       expiresAt: 'expires_at',
     },
@@ -43,25 +37,16 @@ const TABLES: Readonly<Record<string, MappedTable>> = {
   account: {
     name: 'credentials',
     columns: {
-      id: 'id',
+      ...COMMON,
       userId: 'person_id',
       providerId: 'provider',
       accountId: 'subject',
       password: 'password_hash',
-      createdAt: 'created_at',
-      updatedAt: 'updated_at',
     },
   },
   verification: {
     name: 'verifications',
-    columns: {
-      id: 'id',
-      identifier: 'identifier',
-      value: 'value',
-      createdAt: 'created_at',
-      updatedAt: 'updated_at',
-      expiresAt: 'expires_at',
-    },
+    columns: { ...COMMON, identifier: 'identifier', value: 'value', expiresAt: 'expires_at' },
   },
 };
 
@@ -129,22 +114,17 @@ export function authAdapter({ kysely }: Database) {
   });
 
   function matching(model: string, where: readonly Where[]) {
-    let rows = database.selectFrom(tableOf(model).name);
-    for (const clause of where) rows = rows.where(condition(model, clause));
-    return rows;
+    return database.selectFrom(tableOf(model).name).where(condition(model, where));
   }
 
   function updating(model: string, where: readonly Where[], update: unknown) {
     // `update` is an object of fields.
-    let rows = database.updateTable(tableOf(model).name).set(toRow(model, update as Row));
-    for (const clause of where) rows = rows.where(condition(model, clause));
-    return rows;
+    const values = toRow(model, update as Row);
+    return database.updateTable(tableOf(model).name).set(values).where(condition(model, where));
   }
 
   function deleting(model: string, where: readonly Where[]) {
-    let rows = database.deleteFrom(tableOf(model).name);
-    for (const clause of where) rows = rows.where(condition(model, clause));
-    return rows;
+    return database.deleteFrom(tableOf(model).name).where(condition(model, where));
   }
 }
 
@@ -172,7 +152,11 @@ const OPERATORS: Readonly<Record<string, string>> = {
   in: 'in',
 };
 
-function condition(model: string, { operator, connector, field, value }: Where): RawBuilder<SqlBool> {
+function condition(model: string, where: readonly Where[]): Expression<SqlBool> {
+  return expressionBuilder().and(where.map((clause) => comparison(model, clause)));
+}
+
+function comparison(model: string, { operator, connector, field, value }: Where): RawBuilder<SqlBool> {
   const sqlOperator = OPERATORS[operator];
   if (sqlOperator === undefined || connector !== 'AND') {
     throw new TypeError(`better-auth used ${operator} with ${connector} on ${model}.${field}`);

@@ -10,18 +10,16 @@ export function resetEmail({ email, name }: { email: string; name: string }, lin
   return {
     to: email,
     subject: 'Reset your Sluice password',
-    text: [
-      `Hello ${name},`,
-      '',
-      'Open this link to set a new password for Sluice:',
-      '',
-      link,
-      '',
-      'The link works once and expires after one hour.',
-      '',
-      'If you did not request a new password, ignore this email. Your password has not changed.',
-      '',
-    ].join('\n'),
+    text: `Hello ${name},
+
+Open this link to set a new password for Sluice:
+
+${link}
+
+The link works once and expires after one hour.
+
+If you did not request a new password, ignore this email. Your password has not changed.
+`,
   };
 }
 
@@ -33,17 +31,15 @@ export function invitationEmail(
   return {
     to: email,
     subject: `Join ${accountName} on Sluice`,
-    text: [
-      'Hello,',
-      '',
-      `You have been invited to join the account ${accountName} on Sluice. Open this link to accept the invitation:`,
-      '',
-      link,
-      '',
-      `The link works once and expires on ${until}.`,
-      '',
-      'If you did not expect this invitation, ignore this email.',
-      '',
-    ].join('\n'),
+    text: `Hello,
+
+You have been invited to join the account ${accountName} on Sluice. Open this link to accept the invitation:
+
+${link}
+
+The link works once and expires on ${until}.
+
+If you did not expect this invitation, ignore this email.
+`,
   };
 }

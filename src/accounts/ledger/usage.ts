@@ -149,23 +149,17 @@ const KEY_ORDER: readonly UsageDimension[] = ['account', 'day', 'model', 'key'];
  * buckets of all accounts takes longer than everything else.
  */
 async function readHistograms(database: Database, query: UsageQuery): Promise<Map<string, Histograms>> {
-  if (isHourly(query)) return await readHourlyHistograms(database, query);
-  const deepest = Math.max(0, ...query.by.map((dimension) => KEY_ORDER.indexOf(dimension)));
-  const group = sql.join(KEY_ORDER.slice(0, deepest + 1).map((dimension) => sql.ref(COLUMNS[dimension])));
   const where = filtered(query);
-  // Makes the query read account by account instead of all days.
-  const accounts = sql`account_id in (select account_id from usage_days where ${where})`;
+  const deepest = Math.max(0, ...query.by.map((dimension) => KEY_ORDER.indexOf(dimension)));
+  const dimensions = isHourly(query) ? query.by : KEY_ORDER.slice(0, deepest + 1);
+  const group = sql.join(dimensions.map((dimension) => sql.ref(COLUMNS[dimension])));
+  const selected = isHourly(query)
+    ? sql`${hourlyLatencies(query)} where ${where}`
+    : // The last condition makes the query read account by account instead of all days.
+      sql`latency_days where ${where} and account_id in (select account_id from usage_days where ${where})`;
   const { rows } = await sql<HistogramRow>`
     select ${group}, ${selectBuckets('ttft')}, ${selectBuckets('speed')}
-    from latency_days where ${where} and ${accounts} group by ${group}`.execute(database.reports);
-  return groupByName(rows, query.by);
-}
-
-async function readHourlyHistograms(database: Database, query: UsageQuery): Promise<Map<string, Histograms>> {
-  const group = sql.join(query.by.map((dimension) => sql.ref(COLUMNS[dimension])));
-  const { rows } = await sql<HistogramRow>`
-    select ${group}, ${selectBuckets('ttft')}, ${selectBuckets('speed')}
-    from ${hourlyLatencies(query)} where ${filtered(query)} group by ${group}`.execute(database.reports);
+    from ${selected} group by ${group}`.execute(database.reports);
   return groupByName(rows, query.by);
 }
 

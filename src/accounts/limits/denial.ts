@@ -55,27 +55,22 @@ function* denialsIn(
   yield* minuteDenials(limits, counts, amounts, context);
   const who = subject(limits, context.plan);
   const { dayTokens, monthTokens, monthNano } = limits;
+  const { daySettled, dayReserved, monthSettled, monthReserved, nanoSettled, nanoReserved } = counts;
   const { tokens, nano, weight } = amounts;
+  const all = { who, weight, nowMs: context.nowMs };
+  const day = { period: 'day', ends: endOfDay(context.nowMs) } as const;
+  const month = { period: 'month', ends: endOfMonth(context.nowMs) } as const;
   if (dayTokens !== null) {
-    const { daySettled: settled, dayReserved: reserved } = counts;
-    yield* calendarDenial(
-      { who, bound: dayTokens, settled, reserved, requested: tokens, weight, ...context },
-      { write: tokensText, period: 'day', ends: endOfDay(context.nowMs) },
-    );
+    const used = { settled: daySettled, reserved: dayReserved, requested: tokens };
+    yield* calendarDenial({ ...all, ...day, bound: dayTokens, ...used, write: tokensText });
   }
   if (monthTokens !== null) {
-    const { monthSettled: settled, monthReserved: reserved } = counts;
-    yield* calendarDenial(
-      { who, bound: monthTokens, settled, reserved, requested: tokens, weight, ...context },
-      { write: tokensText, period: 'month', ends: endOfMonth(context.nowMs) },
-    );
+    const used = { settled: monthSettled, reserved: monthReserved, requested: tokens };
+    yield* calendarDenial({ ...all, ...month, bound: monthTokens, ...used, write: tokensText });
   }
   if (monthNano !== null) {
-    const { nanoSettled: settled, nanoReserved: reserved } = counts;
-    yield* calendarDenial(
-      { who, bound: monthNano, settled, reserved, requested: nano, weight, ...context },
-      { write: usdText, period: 'month', ends: endOfMonth(context.nowMs) },
-    );
+    const used = { settled: nanoSettled, reserved: nanoReserved, requested: nano };
+    yield* calendarDenial({ ...all, ...month, bound: monthNano, ...used, write: usdText });
   }
 }
 
@@ -117,17 +112,14 @@ interface CalendarLimit {
   requested: number;
   weight: number;
   nowMs: number;
-}
-
-interface CalendarPeriod {
   write: (amount: number) => string;
   period: 'day' | 'month';
   /** Unix milliseconds. */
   ends: number;
 }
 
-function* calendarDenial(limit: CalendarLimit, { write, period, ends }: CalendarPeriod): Iterable<Denial> {
-  const { who, bound, settled, reserved, requested, weight, nowMs } = limit;
+function* calendarDenial(limit: CalendarLimit): Iterable<Denial> {
+  const { who, bound, settled, reserved, requested, weight, nowMs, write, period, ends } = limit;
   if (settled + (reserved + requested) * weight <= bound) return;
   const code = 'insufficient_quota';
   const allows = `${who} ${write(bound)} per UTC ${period}`;
