@@ -1,34 +1,12 @@
 import type { ReplicaEvent } from '../../src/engine/engine.ts';
 import type { ChatRequest, TextRequest } from '../../src/generation.ts';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
+import { GREEDY, STREAMED } from '../generation-requests.ts';
 
 /** The model ID of all engines in these tests. */
 export const MODEL = 'test/model';
 
-const plain = {
-  model: MODEL,
-  maxTokens: null,
-  sampling: {
-    temperature: 0,
-    topP: 1,
-    topK: null,
-    minP: 0,
-    seed: null,
-    presencePenalty: 0,
-    frequencyPenalty: 0,
-    repetitionPenalty: 1,
-    logitBias: new Map<number, number>(),
-  },
-  stop: [],
-  choices: 1,
-  logprobs: null,
-  responseFormat: { type: 'text' },
-  stream: true,
-  includeUsage: null,
-  continuousUsage: false,
-  cacheScope: null,
-  user: null,
-} as const;
+const plain = { ...STREAMED, model: MODEL, sampling: GREEDY };
 
 /** Creates a streaming chat with the directive as its message. */
 export function chat(directive: Directive = {}, more: Partial<ChatRequest> = {}): ChatRequest {

@@ -13,6 +13,7 @@ import type {
 } from '../../src/generation.ts';
 import { SILENT } from '../../src/log.ts';
 import { NO_END } from '../default-model.ts';
+import { GREEDY, STREAMED } from '../generation-requests.ts';
 
 const file = process.env.SLUICE_TEST_MODEL;
 
@@ -21,18 +22,6 @@ export const SKIP = { skip: file === undefined && 'SLUICE_TEST_MODEL is not set'
 
 export const SLOTS = 4;
 export const SLOT_TOKENS = 256;
-
-export const GREEDY: Sampling = {
-  temperature: 0,
-  topP: 1,
-  topK: null,
-  minP: 0,
-  seed: null,
-  presencePenalty: 0,
-  frequencyPenalty: 0,
-  repetitionPenalty: 1,
-  logitBias: new Map(),
-};
 
 /** Greedy, with completions that always reach `max_tokens`. */
 export const ENDLESS: Sampling = {
@@ -53,20 +42,7 @@ export function exactly(value: string): ChatRequest['responseFormat'] {
   return { type: 'json_schema', name: 'exactly', schema: { const: value }, strict: true };
 }
 
-const BASE = {
-  model: 'test/model',
-  maxTokens: 12,
-  sampling: GREEDY,
-  stop: [],
-  choices: 1,
-  logprobs: null,
-  responseFormat: { type: 'text' },
-  stream: true,
-  includeUsage: null,
-  continuousUsage: false,
-  cacheScope: null,
-  user: null,
-} as const;
+const BASE = { ...STREAMED, model: 'test/model', maxTokens: 12, sampling: GREEDY };
 
 export function chat(content: string, changed: Partial<ChatRequest> = {}): ChatRequest {
   return { ...BASE, kind: 'chat', messages: [{ role: 'user', content }], ...changed };

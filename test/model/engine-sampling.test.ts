@@ -11,12 +11,12 @@ import {
   ENDLESS,
   exactly,
   FLAT,
-  GREEDY,
   loadEngine,
   assertRefused,
   SKIP,
   text,
 } from './embedded-engine.ts';
+import { GREEDY } from '../generation-requests.ts';
 
 /** Of the default model. */
 const VOCABULARY_SIZE = 49_152;

@@ -10,7 +10,6 @@ import {
   chat,
   ENDLESS,
   exactly,
-  GREEDY,
   loadEngine,
   assertRefused,
   SKIP,
@@ -19,6 +18,7 @@ import {
   text,
   until,
 } from './embedded-engine.ts';
+import { GREEDY } from '../generation-requests.ts';
 
 describe('the embedded engine', SKIP, () => {
   let engine: LlamaEngine;

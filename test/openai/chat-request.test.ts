@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { parseChatRequest } from '../../src/openai/chat-request.ts';
+import { NEUTRAL, STREAMED } from '../generation-requests.ts';
 import { CALLER, chat, CHAT_BODY, refuses } from './samples.ts';
 
 const withMessage = (...messages: unknown[]) => chat({ messages }).request.messages;
@@ -11,27 +12,9 @@ test('a request with only required fields gets all defaults', () => {
     kind: 'chat',
     model: 'ns/m',
     messages: [{ role: 'user', content: 'Hi' }],
-    maxTokens: null,
-    sampling: {
-      temperature: 1,
-      topP: 1,
-      topK: null,
-      minP: 0,
-      seed: null,
-      presencePenalty: 0,
-      frequencyPenalty: 0,
-      repetitionPenalty: 1,
-      logitBias: new Map(),
-    },
-    stop: [],
-    choices: 1,
-    logprobs: null,
-    responseFormat: { type: 'text' },
+    sampling: NEUTRAL,
+    ...STREAMED,
     stream: false,
-    includeUsage: null,
-    continuousUsage: false,
-    cacheScope: null,
-    user: null,
   });
 });
 

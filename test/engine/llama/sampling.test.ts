@@ -3,18 +3,8 @@ import { test } from 'node:test';
 import { checkLogitBias, samplerConfig } from '../../../src/engine/llama/sampling.ts';
 import { ServiceError } from '../../../src/errors.ts';
 import type { Sampling } from '../../../src/generation.ts';
+import { NEUTRAL } from '../../generation-requests.ts';
 
-const NEUTRAL: Sampling = {
-  temperature: 1,
-  topP: 1,
-  topK: null,
-  minP: 0,
-  seed: null,
-  presencePenalty: 0,
-  frequencyPenalty: 0,
-  repetitionPenalty: 1,
-  logitBias: new Map(),
-};
 const PROMPT = Uint32Array.of(5, 6, 7);
 
 const config = (changed: Partial<Sampling>, seed = 1) =>
