@@ -5,19 +5,18 @@ import { operations } from './operation.ts';
 import { component, filterText, pageOf, time } from './schemas.ts';
 
 const count = z.int();
-const bytes = z.int().nullable();
+const nullableCount = z.int().nullable();
 
 /** State of a model or a replica. */
 const stateFields = {
   state: z.enum(['ready', 'loading', 'downloading', 'down']),
   fraction: z.number().nullable().describe('Progress of the download or of loading, 0 to 1; null: unknown.'),
-  received_bytes: bytes.describe('Downloaded bytes.'),
-  total_bytes: bytes.describe('Size of the download; null: unknown.'),
+  received_bytes: nullableCount.describe('Downloaded bytes.'),
+  total_bytes: nullableCount.describe('Size of the download; null: unknown.'),
   reason: z.string().nullable().describe('Why it is down or paused. For operators only.'),
-  retry_in_ms: z
-    .int()
-    .nullable()
-    .describe('Time until the next attempt, in milliseconds; null: no attempt is planned.'),
+  retry_in_ms: nullableCount.describe(
+    'Time until the next attempt, in milliseconds; null: no attempt is planned.',
+  ),
 };
 
 export const servedModel = component(
@@ -36,13 +35,10 @@ export const servedModel = component(
     replicas: count,
     replicas_ready: count,
     pricing: z.object({ prompt: perMillion, completion: perMillion }),
-    context_length: z
-      .int()
-      .nullable()
-      .describe(
-        'In tokens. Null while unknown, as are the following fields except `recommended_sampling`, which is then empty.',
-      ),
-    max_completion_tokens: z.int().nullable(),
+    context_length: nullableCount.describe(
+      'In tokens. Null while unknown, as are the following fields except `recommended_sampling`, which is then empty.',
+    ),
+    max_completion_tokens: nullableCount,
     quantization: z.string().nullable(),
     modality: z.string().nullable(),
     instruct_type: z.string().nullable(),
@@ -76,30 +72,20 @@ export const replica = component(
       .boolean()
       .describe('Whether it can be restarted, because it is an engine process of this instance.'),
     in_flight: count.describe('Requests of this instance that the replica is processing.'),
-    slots: z
-      .int()
-      .nullable()
-      .describe(`Number of requests that it generates at the same time. ${NOT_REPORTED}`),
-    slots_in_use: z.int().nullable().describe(NOT_REPORTED),
-    queued: z
-      .int()
-      .nullable()
-      .describe(`Requests that are waiting for a slot in the replica. ${NOT_REPORTED}`),
+    slots: nullableCount.describe(`Number of requests that it generates at the same time. ${NOT_REPORTED}`),
+    slots_in_use: nullableCount.describe(NOT_REPORTED),
+    queued: nullableCount.describe(`Requests that are waiting for a slot in the replica. ${NOT_REPORTED}`),
     tokens_per_second: z
       .number()
       .nullable()
       .describe(`Generated tokens per second, over the last few seconds. ${NOT_REPORTED}`),
-    prompt_tokens: z.int().nullable().describe(`Total since it started. ${NOT_REPORTED}`),
-    cached_tokens: z
-      .int()
-      .nullable()
-      .describe(`Prompt tokens that were read from its prefix cache. ${NOT_REPORTED}`),
-    completion_tokens: z.int().nullable().describe(`Total since it started. ${NOT_REPORTED}`),
-    memory_bytes: bytes.describe(`Resident memory of the process. ${NOT_REPORTED}`),
-    restarts: z
-      .int()
-      .nullable()
-      .describe('Number of restarts; null: not an engine process of this instance.'),
+    prompt_tokens: nullableCount.describe(`Total since it started. ${NOT_REPORTED}`),
+    cached_tokens: nullableCount.describe(
+      `Prompt tokens that were read from its prefix cache. ${NOT_REPORTED}`,
+    ),
+    completion_tokens: nullableCount.describe(`Total since it started. ${NOT_REPORTED}`),
+    memory_bytes: nullableCount.describe(`Resident memory of the process. ${NOT_REPORTED}`),
+    restarts: nullableCount.describe('Number of restarts; null: not an engine process of this instance.'),
     started_at: time
       .nullable()
       .describe('When it became ready; null: not ready, or not an engine process of this instance.'),
@@ -127,7 +113,7 @@ const second = z.object({
     ),
 });
 
-const instances = z.int().nullable().describe('Number of running instances; null: unknown.');
+const instances = nullableCount.describe('Number of running instances; null: unknown.');
 
 /** The load of this instance. */
 const load = component(
@@ -157,10 +143,9 @@ const health = component(
     }),
     ledger: z.object({
       writable: z.boolean(),
-      failing_for_ms: z
-        .int()
-        .nullable()
-        .describe('How long the ledger has been unwritable, in milliseconds; null: it is writable.'),
+      failing_for_ms: nullableCount.describe(
+        'How long the ledger has been unwritable, in milliseconds; null: it is writable.',
+      ),
       waiting: count.describe('Requests that have ended and are not saved yet.'),
       reason: z.string().nullable(),
     }),
@@ -182,7 +167,9 @@ const health = component(
       kind: z.enum(['memory', 'valkey']).describe('`memory`: limits are counted in this process.'),
       reachable: z.boolean(),
     }),
-    disk: z.object({ free_bytes: bytes, total_bytes: bytes }).describe('Disk of the data directory.'),
+    disk: z
+      .object({ free_bytes: nullableCount, total_bytes: nullableCount })
+      .describe('Disk of the data directory.'),
     mail: z.boolean().describe('Whether an SMTP server is configured.'),
     providers: z.array(z.string()).describe('Names of the configured sign-in providers.'),
     recommended_model: recommendedModel
