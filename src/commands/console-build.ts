@@ -8,16 +8,16 @@ const ROOT = join(import.meta.dirname, '..', '..');
 const VITE = join(ROOT, 'node_modules', 'vite', 'bin', 'vite.js');
 
 /**
- * Builds the console if it is missing, as in a clone that was installed with `--ignore-scripts`. Prints the reason
- * and resolves with false if the build fails; the service then runs without the console.
+ * Builds the console if it is missing, as in a clone that was installed with `--ignore-scripts`. If the build
+ * fails, prints the reason; the service then runs without the console.
  */
-export async function buildConsoleIfMissing(print: (line: string) => void): Promise<boolean> {
-  if (consoleIsBuilt()) return true;
+export async function buildConsoleIfMissing(print: (line: string) => void): Promise<void> {
+  if (consoleIsBuilt()) return;
   if (!existsSync(VITE)) {
     print(
       'The console is not available, because the packages that build it are not installed. Run `npm ci --omit=dev` to install them. The API works without it.',
     );
-    return false;
+    return;
   }
   print('Building the console (first start only)');
   const args = [
@@ -34,7 +34,5 @@ export async function buildConsoleIfMissing(print: (line: string) => void): Prom
   builder.stderr.setEncoding('utf8').on('data', (text: string) => (errors += text));
   // Node documents these arguments; the code is null after a signal.
   const [code] = (await once(builder, 'close')) as [number | null];
-  if (code === 0) return true;
-  print(`The console could not be built. The API works without it.\n${errors.trim()}`);
-  return false;
+  if (code !== 0) print(`The console could not be built. The API works without it.\n${errors.trim()}`);
 }
