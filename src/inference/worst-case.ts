@@ -33,7 +33,8 @@ export function worstCase(request: GenerationRequest, model: ModelTerms): WorstC
     return maximumOf(chatTokens(request.messages), choices, longest, context, model);
   const all: WorstCase = { promptTokens: 0, completionTokens: 0, tokens: 0, pico: 0n };
   for (const prompt of request.prompts) {
-    const one = maximumOf(textTokens(prompt), choices, longest, context, model);
+    const tokens = Buffer.byteLength(prompt) + TOKENS_PER_MESSAGE;
+    const one = maximumOf(tokens, choices, longest, context, model);
     all.promptTokens += one.promptTokens;
     all.completionTokens += one.completionTokens;
     all.tokens += one.tokens;
@@ -91,8 +92,4 @@ function chatTokens(messages: readonly { content: string }[]): number {
   let tokens = TOKENS_PER_REQUEST;
   for (const { content } of messages) tokens += Buffer.byteLength(content) + TOKENS_PER_MESSAGE;
   return tokens;
-}
-
-function textTokens(prompt: string): number {
-  return Buffer.byteLength(prompt) + TOKENS_PER_MESSAGE;
 }

@@ -45,10 +45,7 @@ export class StreamReader {
    * Returns the events that this chunk completes. Adds them to `events`, so that the caller has the events before an
    * error if this throws.
    */
-  push(bytes: Uint8Array, events: GenerationEvent[] = []): GenerationEvent[] {
-    const chunk = Buffer.isBuffer(bytes)
-      ? bytes
-      : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  push(chunk: Buffer, events: GenerationEvent[] = []): GenerationEvent[] {
     const token = this.#parser.isBetweenEvents && !this.#ended ? this.#template.read(chunk) : null;
     if (token === null || !this.#open.has(token.choice)) {
       this.#readEvents(() => this.#parser.push(chunk), events);

@@ -125,7 +125,6 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
     const prompts = await this.#prompts.tokenize(request);
     const job = new Job(request, prompts);
     const firstSeed = sampling.seed ?? randomInt(2 ** 32);
-    const detokenize = (tokens: Uint32Array): string => vocabulary.text(tokens);
     return prompts.flatMap((prompt, p) =>
       Array.from({ length: request.choices }, (_, i) => {
         const index = p * request.choices + i;
@@ -136,7 +135,7 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
           first: i === 0,
           limit: Math.min(request.maxTokens ?? Infinity, context.slotTokens - prompt.length),
           echo: request.kind === 'text' && request.echo ? (request.prompts[p] ?? '') : '',
-          text: new TextStream({ detokenize, stop: request.stop }),
+          text: new TextStream({ detokenize: (tokens) => vocabulary.text(tokens), stop: request.stop }),
           constrained: grammar !== null,
           createSampler: () => {
             // Choices of one request differ; those of a repeated request do not.

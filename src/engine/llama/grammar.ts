@@ -62,9 +62,7 @@ export class GrammarCache {
     throw new ServiceError(
       'invalid_value',
       '`response_format`: the schema is too large for constrained generation.',
-      {
-        param: 'response_format',
-      },
+      { param: 'response_format' },
     );
   }
 }

@@ -22,7 +22,8 @@ export class Job {
   completionTokens = 0;
   /** Aborted or failed. Its slots are freed before the next step. */
   cancelled = false;
-  #started = false;
+  /** Whether `started` was emitted. */
+  started = false;
   #unfinished: number;
 
   constructor(
@@ -35,14 +36,10 @@ export class Job {
     this.#unfinished = prompts.length * choices;
   }
 
-  get started(): boolean {
-    return this.#started;
-  }
-
   /** Emits `started` when the first choice gets a slot. */
   start(): void {
-    if (this.#started) return;
-    this.#started = true;
+    if (this.started) return;
+    this.started = true;
     const { promptTokens, cachedTokens } = this;
     this.outbox.push({ type: 'started', promptTokens, cachedTokens });
   }
@@ -88,10 +85,8 @@ export interface JobChoiceOptions {
 /** One choice of a request. Every sampled token counts as a completion token, including the one that ends the text. */
 export class JobChoice {
   readonly job: Job;
-  readonly index: number;
   readonly prompt: Uint32Array;
   readonly first: boolean;
-  readonly limit: number;
   readonly constrained: boolean;
   /** The prefix that another slot is computing for this choice: see `prefix-cache.ts`. */
   prefixWait: {
@@ -110,10 +105,8 @@ export class JobChoice {
   constructor(options: JobChoiceOptions) {
     this.#options = options;
     this.job = options.job;
-    this.index = options.index;
     this.prompt = options.prompt;
     this.first = options.first;
-    this.limit = options.limit;
     this.constrained = options.constrained;
   }
 
@@ -135,7 +128,7 @@ export class JobChoice {
 
   /** Processes the next token and emits the text that is complete. Returns why the choice has ended; null: it has not. */
   accept(token: number, logprob: TokenLogprob | null, vocabulary: Vocabulary): FinishReason | null {
-    const { text } = this.#options;
+    const { text, limit } = this.#options;
     this.#sampled++;
     this.job.completionTokens++;
     if (vocabulary.ends(token)) return this.#end(text.flush(), 'stop');
@@ -145,7 +138,7 @@ export class JobChoice {
     }
     const ready = text.push(token);
     if (text.stopped) return this.#end(ready, 'stop');
-    if (this.#sampled >= this.limit) {
+    if (this.#sampled >= limit) {
       const rest = text.flush();
       return this.#end(ready + rest, text.stopped ? 'stop' : 'length');
     }
@@ -162,7 +155,7 @@ export class JobChoice {
     // Tokens that belong only to a stop sequence are omitted.
     if (!this.#options.text.stopped) this.#releasedLength = Number.POSITIVE_INFINITY;
     this.#publish(text);
-    this.job.finish(this.index, reason);
+    this.job.finish(this.#options.index, reason);
     return reason;
   }
 
@@ -181,7 +174,7 @@ export class JobChoice {
     if (text === '' && (logprobs === null || logprobs.length === 0)) return;
     this.job.outbox.push({
       type: 'token',
-      choice: this.index,
+      choice: this.#options.index,
       text,
       completionTokens: this.job.completionTokens,
       logprobs,
