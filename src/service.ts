@@ -104,15 +104,7 @@ export class Service implements AsyncDisposable {
       }),
     );
     const router = new Router({ queue: config.file.queue, log, clock: SYSTEM_CLOCK });
-    const run = await socketDirectory(config.home);
-    const store = new ModelStore({ home: config.home, log, env });
-    const embeddedReplicas: EmbeddedReplica[] = [];
-    for (const configured of config.file.models) {
-      const sampling = configured.recommendedSampling ?? findModel(configured.id)?.sampling;
-      const model = { ...configured, recommendedSampling: sampling };
-      if (model.replicas) serveReplicas(model, model.replicas, { config, secrets, log, router, owned });
-      else embeddedReplicas.push(serveEmbedded(model, { config, store, run, log, router, owned }));
-    }
+    const embeddedReplicas = await serveModels({ config, secrets, env, log, router, owned });
     const limits = owned.use(await openLimits(config, database, log, clock));
     const plans = new Plans(config.file);
     await recordPlans(database, plans);
@@ -291,6 +283,23 @@ interface ModelContext {
   log: Log;
   router: Router;
   owned: AsyncDisposableStack;
+}
+
+/** Serves every configured model. Returns the embedded replicas, which are not started yet. */
+async function serveModels(
+  context: ModelContext & Pick<ServiceOptions, 'secrets' | 'env'>,
+): Promise<EmbeddedReplica[]> {
+  const { config, log, env } = context;
+  const run = await socketDirectory(config.home);
+  const store = new ModelStore({ home: config.home, log, env });
+  const embedded: EmbeddedReplica[] = [];
+  for (const configured of config.file.models) {
+    const sampling = configured.recommendedSampling ?? findModel(configured.id)?.sampling;
+    const model = { ...configured, recommendedSampling: sampling };
+    if (model.replicas) serveReplicas(model, model.replicas, context);
+    else embedded.push(serveEmbedded(model, { ...context, store, run }));
+  }
+  return embedded;
 }
 
 function serveEmbedded(
