@@ -17,7 +17,6 @@ export type Split = keyof typeof SPLITS;
 
 /** What the charts can be grouped by. */
 export const CHART_SPLITS = { none: 'None', model: 'Model', key: 'Key', account: 'Account' } as const;
-export type ChartSplit = keyof typeof CHART_SPLITS;
 
 /** What the page shows, as set in the URL. */
 export interface Selection {
@@ -28,7 +27,7 @@ export interface Selection {
   /** Length of one bar. */
   unit: 'hour' | 'day';
   /** Grouping of the charts. */
-  split: ChartSplit;
+  split: keyof typeof CHART_SPLITS;
   /** Dimension of the breakdown table. */
   breakdown: Split;
   /** Draws the previous period in the charts. */
