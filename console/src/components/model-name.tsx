@@ -3,9 +3,12 @@ export function ModelName({ id }: { id: string }) {
   const start = id.indexOf('/') + 1;
   return (
     // The name wraps to a second line if it does not fit, and only the last line is visible.
-    <span className="flex h-[1lh] min-w-0 flex-wrap content-end overflow-hidden" title={id}>
-      <span>{id.slice(0, start)}</span>
-      <span className="max-w-full truncate">{id.slice(start)}</span>
+    <span className="flex h-[1lh] min-w-0 flex-col justify-end overflow-hidden" title={id}>
+      <span className="shrink-0 overflow-hidden text-ellipsis">
+        <span className="whitespace-nowrap">{id.slice(0, start)}</span>
+        <wbr />
+        <span className="whitespace-nowrap">{id.slice(start)}</span>
+      </span>
     </span>
   );
 }
