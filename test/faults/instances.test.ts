@@ -8,10 +8,13 @@ import { testDatabases, valkeyUrl, withoutPostgres, withoutValkey } from '../ser
 
 const CHAT = 'POST /v1/chat/completions';
 
+/** Long enough that an instance keeps its lease on a busy machine. */
+const LEASE_MS = 5000;
+
 /** A request of at most 50 tokens reserves less than 0.06 USD at these prices. */
 const YAML = scriptedYaml(
   { contextTokens: 400 },
-  `ledger: {leaseMs: 1000, checkpointMs: 20}
+  `ledger: {leaseMs: ${LEASE_MS}, checkpointMs: 20}
 plans:
   open: {}
   ten: {requestsPerMinute: 10}
@@ -60,7 +63,7 @@ describe('two instances', { skip: withoutPostgres || withoutValkey }, () => {
     instances.signal(0, 'SIGKILL');
     for (const id of ids) await until(async () => (await instances.receipt(id))?.state === 'interrupted');
     t.diagnostic(
-      `settled ${Math.round(performance.now() - since)} ms after the kill, with a lease of 1000 ms`,
+      `settled ${Math.round(performance.now() - since)} ms after the kill, with a lease of ${LEASE_MS} ms`,
     );
     for (const [index, id] of ids.entries()) {
       const row = await instances.receipt(id);
