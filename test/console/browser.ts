@@ -91,6 +91,12 @@ async function visit(browser: Browser, baseURL: string, view: View, pixelRatio: 
   return { context, page, faults, [Symbol.asyncDispose]: () => context.close() };
 }
 
+/** Removes the session of a visitor. Leaves the page first, because its running requests could set cookies again. */
+export async function forgetSession({ context, page }: Visitor): Promise<void> {
+  await page.goto('about:blank');
+  await context.clearCookies();
+}
+
 /** Resizes the window and changes the color scheme of an open page. Resolves when the page has been drawn again. */
 export async function setView(page: Page, { width, scheme }: Required<View>): Promise<void> {
   await page.setViewportSize({ width, height: HEIGHTS[width] });

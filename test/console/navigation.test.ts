@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { until } from '../harness.ts';
-import { WITH_BROWSER, type Visitor } from './browser.ts';
+import { forgetSession, WITH_BROWSER, type Visitor } from './browser.ts';
 import { openStage, signInOn, type Stage } from './stage.ts';
 
 describe('navigation', WITH_BROWSER, () => {
@@ -13,7 +13,7 @@ describe('navigation', WITH_BROWSER, () => {
     stage = await openStage();
     visitor = await stage.stranger();
   });
-  beforeEach(() => visitor.context.clearCookies());
+  beforeEach(() => forgetSession(visitor));
   after(() => stage[Symbol.asyncDispose]());
 
   test('a shared link leads through sign-in to its page, including filters', async () => {
@@ -34,7 +34,7 @@ describe('navigation', WITH_BROWSER, () => {
 
   test('sign-in never redirects to another site', async () => {
     for (const to of ['//evil.test', 'javascript:alert(1)']) {
-      await visitor.context.clearCookies();
+      await forgetSession(visitor);
       await visitor.page.goto(`/sign-in?to=${encodeURIComponent(to)}`);
       await signInOn(visitor.page);
       await visitor.page.getByRole('navigation').first().waitFor();

@@ -5,7 +5,7 @@ import { scriptedYaml } from '../harness.ts';
 import { linkIn, startMailServer, type MailServer } from '../identity/mail-server.ts';
 import { startOidcProvider, type OidcServer } from '../identity/oidc-provider.ts';
 import { OPERATOR } from '../operator.ts';
-import { axe, WITH_BROWSER, type Visitor } from './browser.ts';
+import { axe, forgetSession, WITH_BROWSER, type Visitor } from './browser.ts';
 import { post } from './service.ts';
 import { openStage, signInOn, type Stage } from './stage.ts';
 
@@ -23,7 +23,7 @@ describe('sign-in with a provider, and password reset', WITH_BROWSER, () => {
     company.serve(`${stage.service.url}/api/auth/callback/company`);
     visitor = await stage.stranger();
   });
-  beforeEach(() => visitor.context.clearCookies());
+  beforeEach(() => forgetSession(visitor));
   after(async () => {
     await stage[Symbol.asyncDispose]();
     await mail[Symbol.asyncDispose]();

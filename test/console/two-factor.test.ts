@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { appCode } from '../identity/fixture.ts';
 import { OPERATOR } from '../operator.ts';
-import { WITH_BROWSER, type Visitor } from './browser.ts';
+import { forgetSession, WITH_BROWSER, type Visitor } from './browser.ts';
 import { openStage, signInOn, type Stage } from './stage.ts';
 
 describe('two-factor authentication', WITH_BROWSER, () => {
@@ -23,7 +23,7 @@ describe('two-factor authentication', WITH_BROWSER, () => {
 
   /** Signs in with the password, in a new session. */
   async function enterPassword(path = '/sign-in'): Promise<void> {
-    await visitor.context.clearCookies();
+    await forgetSession(visitor);
     await visitor.page.goto(path);
     await signInOn(visitor.page);
   }
