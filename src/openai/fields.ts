@@ -314,7 +314,7 @@ const refusals = [
 const bestOf = refused('best_of', {
   kinds: TEXT,
   neutral: [1],
-  description: 'Only accepted if it equals `n`; it then has no effect.',
+  description: 'Accepted only if it is 1 or equals `n`; it has no effect.',
 });
 
 /** All fields of both requests, in the order of the docs. */
