@@ -27,11 +27,11 @@ export const PAGES: readonly ConsolePage[] = [
   { name: 'overview', path: '/', by: 'operator' },
   { name: 'keys', path: '/keys', by: 'operator' },
   { name: 'keys-create', path: '/keys?create=1', by: 'operator' },
-  { name: 'key', path: '/keys', by: 'operator', into: firstLinkOfTable },
+  { name: 'key', path: '/keys', by: 'operator', into: dialogOfFirstRow },
   { name: 'key-revoke', path: '/keys', by: 'operator', into: askToRevoke },
   { name: 'usage', path: '/usage', by: 'operator' },
   { name: 'requests', path: '/requests', by: 'operator' },
-  { name: 'receipt', path: '/requests', by: 'operator', into: firstLinkOfTable },
+  { name: 'receipt', path: '/requests', by: 'operator', into: dialogOfFirstRow },
   { name: 'playground', path: '/playground', by: 'operator' },
   { name: 'playground-compare', path: '/playground', by: 'operator', into: compare },
   { name: 'models', path: '/models', by: 'operator' },
@@ -97,4 +97,9 @@ async function compare(page: Page): Promise<void> {
 
 async function firstLinkOfTable(page: Page): Promise<void> {
   await page.getByRole('main').getByRole('row').nth(1).getByRole('link').first().click();
+}
+
+async function dialogOfFirstRow(page: Page): Promise<void> {
+  await firstLinkOfTable(page);
+  await page.getByRole('dialog').waitFor();
 }
