@@ -76,6 +76,7 @@ export class RequestAccounting {
     }
     const decision = await limits.admit({
       ...limitQuery(caller, plan, request.model),
+      requestId,
       worstTokens: worst.tokens,
       worstPico: worst.pico,
     });

@@ -7,15 +7,15 @@ import { halfSums, wholeSum } from './money-sum.ts';
 
 /** Reads the usage of accounts from the ledger, for limits. The caller keeps ownership of `database`. */
 export function openUsageHistory(database: Database): UsageHistory {
-  return { read: (accountId, atMs, recentMs) => read(database, accountId, atMs, recentMs) };
+  return { read: (...query) => read(database, ...query) };
 }
 
 interface UsageSourceRow {
-  source: 'ended' | 'open' | 'recent';
+  source: 'ended' | 'excepted' | 'open' | 'recent';
   key_id: string;
   model: string;
   requests: number;
-  /** For `ended` and `open`: the tokens of today. For `recent`: all tokens. */
+  /** For `recent`: all tokens. For the others: the tokens of today. */
   tokens: number;
   month_tokens: number;
   high_pico: string;
@@ -28,6 +28,7 @@ async function read(
   accountId: string,
   atMs: number,
   recentMs: number,
+  exceptIds: readonly string[],
 ): Promise<HistoryEntry[]> {
   const today = dayOf(atMs);
   const at = new Date(atMs);
@@ -43,6 +44,15 @@ async function read(
     where account_id = ${accountId} and day >= ${dayOf(fromMs)} and day < ${dayOf(toMs)}
     group by key_id, model
     union all
+    select 'excepted', key_id, model, 0,
+      cast(sum(case when ${day} = ${today} then billed * (prompt_tokens + completion_tokens) else 0 end) as bigint),
+      cast(sum(billed * (prompt_tokens + completion_tokens)) as bigint),
+      ${sql.join(halfSums(sql`cost_pico`))}
+    from ledger
+    where ${isOneOf(database, exceptIds)} and state <> 'open' and account_id = ${accountId}
+      and started_at >= ${fromMs} and started_at < ${toMs}
+    group by key_id, model
+    union all
     select 'open', key_id, model, 0,
       cast(sum(case when ${day} = ${today} then reserved_tokens else 0 end) as bigint),
       cast(sum(reserved_tokens) as bigint),
@@ -54,6 +64,13 @@ async function read(
     union all
     ${recent(accountId, atMs - recentMs)}`.execute(database.kysely);
   return merged(rows);
+}
+
+/** The IDs are one parameter, because there can be more than a statement may have parameters. */
+function isOneOf({ place }: Database, ids: readonly string[]) {
+  return place.kind === 'sqlite'
+    ? sql`id in (select value from json_each(${JSON.stringify(ids)}))`
+    : sql`id = any(${ids})`;
 }
 
 /** Usage of a key and model; `tokens` are reserved if the request is running, otherwise billed. */
@@ -93,9 +110,14 @@ function merged(rows: readonly UsageSourceRow[]): HistoryEntry[] {
     entries.set(name, entry);
     switch (row.source) {
       case 'ended':
-        entry.dayTokens = row.tokens;
-        entry.monthTokens = row.month_tokens;
-        entry.monthPico = wholeSum(row);
+        entry.dayTokens += row.tokens;
+        entry.monthTokens += row.month_tokens;
+        entry.monthPico += wholeSum(row);
+        break;
+      case 'excepted':
+        entry.dayTokens -= row.tokens;
+        entry.monthTokens -= row.month_tokens;
+        entry.monthPico -= wholeSum(row);
         break;
       case 'open':
         entry.openDayTokens = row.tokens;

@@ -17,6 +17,7 @@ export interface CountedScope {
 
 /** The reservation of a running request. */
 export class ActiveReservation implements Reservation {
+  readonly requestId: string;
   readonly accountId: string;
   readonly keyId: string;
   readonly model: string;
@@ -41,6 +42,7 @@ export class ActiveReservation implements Reservation {
     amounts: RequestAmounts,
     admitted: AdmissionPeriod,
   ) {
+    this.requestId = demand.requestId;
     this.accountId = demand.accountId;
     this.keyId = demand.keyId;
     this.model = demand.model;

@@ -20,9 +20,10 @@ export async function readHistory(
   accountId: string,
   atMs: number,
   recentMs: number,
+  exceptIds: readonly string[],
 ): Promise<HistoryEntry[]> {
   try {
-    return await history.read(accountId, atMs, recentMs);
+    return await history.read(accountId, atMs, recentMs, exceptIds);
   } catch (cause) {
     const message = 'The usage of this account cannot be read now. Try again later.';
     throw new ServiceError('storage_unavailable', message, { cause, retryAfterMs: 1000 });

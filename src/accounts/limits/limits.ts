@@ -2,6 +2,8 @@ import type { PlanLimits } from '../../config/plan.ts';
 
 /** A request to be admitted. */
 export interface Demand {
+  /** The ID of its row in the ledger. */
+  requestId: string;
   accountId: string;
   keyId: string;
   model: string;
@@ -17,7 +19,7 @@ export interface Demand {
 }
 
 /** A demand without amounts, to read limits. */
-export type LimitQuery = Omit<Demand, 'worstTokens' | 'worstPico'>;
+export type LimitQuery = Omit<Demand, 'requestId' | 'worstTokens' | 'worstPico'>;
 
 /** The reservation of an admitted request. Must be settled once. */
 export interface Reservation {
@@ -106,9 +108,15 @@ export type LimitName =
 export interface UsageHistory {
   /**
    * Returns usage by key and model, of requests that started in the UTC day and month of `atMs` (Unix milliseconds). All
-   * values are from one snapshot. Rejects with a `DatabaseError`.
+   * values are from one snapshot. The settled usage excludes `exceptIds`: requests that the caller counts itself when
+   * they are settled, which may be before or after the snapshot. Rejects with a `DatabaseError`.
    */
-  read(accountId: string, atMs: number, recentMs: number): Promise<HistoryEntry[]>;
+  read(
+    accountId: string,
+    atMs: number,
+    recentMs: number,
+    exceptIds: readonly string[],
+  ): Promise<HistoryEntry[]>;
 }
 
 export interface HistoryEntry {

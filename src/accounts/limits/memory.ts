@@ -203,7 +203,8 @@ export class MemoryLimits implements Limits {
     const unloaded = [...account.scopes.values()].filter(({ loaded }) => !loaded);
     for (const state of unloaded) state.unload(now);
     const recentMs = Math.max(...scopes.map(({ refillMs }) => refillMs));
-    const entries = await readHistory(this.#history, demand.accountId, this.#clock.now(), recentMs);
+    const running = [...account.active].map(({ requestId }) => requestId);
+    const entries = await readHistory(this.#history, demand.accountId, this.#clock.now(), recentMs, running);
     for (const state of unloaded) state.load(sumHistory(entries, state.keyId, state.model), now);
   }
 

@@ -28,6 +28,8 @@ export interface UnknownScopes {
   month: number;
   /** One `LEARN` ticket per scope; `''`: its usage is known. */
   tickets: readonly string[];
+  /** IDs of the requests that the store counts itself when they are settled. */
+  counted: readonly string[];
 }
 
 /** How long an unused scope is kept after its buckets are full, in milliseconds. */
@@ -59,7 +61,10 @@ export function limitArguments(limits: ScopeLimits, reservedShare: number): stri
 export function parseAdmitReply(reply: unknown, stored: StoredId): AdmitResult | UnknownScopes {
   // The format that `ADMIT` returns.
   const [verdict, nowMs, day, month, ...rest] = reply as [number, number, number, number, ...unknown[]];
-  if (verdict === -1) return { nowMs, day, month, tickets: rest as string[] };
+  if (verdict === -1) {
+    const [counted, ...tickets] = rest as [string[], ...string[]];
+    return { nowMs, day, month, tickets, counted };
+  }
   return { room: verdict === 1, stored, nowMs, day, month, counts: rest.map(readCounts) };
 }
 

@@ -11,10 +11,10 @@ export interface Script {
 const READING_MS = 5000;
 
 /**
- * Milliseconds for which open rows of the ledger count as running requests after the store lost its data; by then
- * every instance has claimed its requests again.
+ * Milliseconds after which every instance has claimed its requests again. Until then, open rows of the ledger count
+ * as running requests if the store lost its data.
  */
-const OPEN_ROWS_MS = 3000;
+const CLAIMED_MS = 3000;
 
 /**
  * Each scope of an account is one hash. A script works on the scopes of one account, which share a slot in a
@@ -28,8 +28,10 @@ const OPEN_ROWS_MS = 3000;
  * requests
  * - `rs`, `ts`, `at`: used units of the buckets at that millisecond; `f`: running requests
  * - `od`, `om`, `on`, `ou`: amounts reserved by open rows, counted until that millisecond
- * - `l<instance>/<n>`: the reservation of one running request, `tokens nano day month`; deleted when it
+ * - `l<instance>/<request>`: the reservation of one running request, `tokens nano day month`; deleted when it
  * is settled
+ * - `x<request>`: a request that was settled during the read in progress
+ * - `v`: the millisecond from which the settled usage must be read again
  * - `cs`: the instances with reservations, and when their leases expire
  *
  * Numbers are doubles in Lua, exact below 2^53; `%.0f` formats all digits.
@@ -59,12 +61,12 @@ end
 
 local function text(number) return string.format('%.0f', number) end
 
-local FIELDS = {'g','w','b','d','m','ds','ms','ns','dh','mh','nh','rs','ts','at','f','od','om','on','ou','cs'}
+local FIELDS = {'g','w','b','v','d','m','ds','ms','ns','dh','mh','nh','rs','ts','at','f','od','om','on','ou','cs'}
 
 -- Returns a scope updated to this moment; 'exists': whether it is stored.
 local function load(key)
   local values = redis.call('HMGET', key, unpack(FIELDS))
-  local s = {key = key, cs = values[20] or '', w = values[2], b = values[3]}
+  local s = {key = key, cs = values[21] or '', w = values[2], b = values[3]}
   for i, name in ipairs(FIELDS) do
     if name ~= 'cs' and name ~= 'w' and name ~= 'b' then s[name] = tonumber(values[i]) end
   end
@@ -97,6 +99,22 @@ local function save(s, ttl)
   redis.call('PEXPIRE', s.key, ttl)
 end
 
+-- Has the settled usage read again at 'at'. A read excludes the requests whose reservations are stored, because the
+-- store counts these when they are settled. If a request was stored or removed otherwise, both may have counted
+-- it, or neither.
+local function read_again(s, at)
+  if s.v and s.v <= at then return end
+  s.v = at
+  redis.call('HSET', s.key, 'v', text(at))
+end
+
+-- Forgets the requests that were settled during a read.
+local function forget_settled(key)
+  for _, field in ipairs(redis.call('HKEYS', key)) do
+    if string.sub(field, 1, 1) == 'x' then redis.call('HDEL', key, field) end
+  end
+end
+
 -- Releases the reservations of 'dead' and of instances whose lease has expired.
 local function release_dead(s, dead)
   local live, expired = {}, nil
@@ -113,6 +131,7 @@ local function release_dead(s, dead)
       local t, n, d, m = string.match(all[i + 1], '(%d+) (%d+) (%d+) (%d+)')
       hold(s, -1, tonumber(t), tonumber(n), tonumber(d), tonumber(m))
       redis.call('HDEL', s.key, all[i])
+      read_again(s, now)
     end
   end
   return true
@@ -136,8 +155,9 @@ end
  * capacity and rate of requests, capacity and rate of tokens and the maximum reserved per request, requests in
  * flight, tokens per day and per month, nano-dollars, lifetime. -1: no such limit.
  *
- * Returns a list: 1 taken, 0 no room, -1 unknown; milliseconds; day; month; then the counters of each scope, or,
- * if unknown, its `LEARN` ticket (`''`: known).
+ * Returns a list: 1 taken, 0 no room, -1 unknown; milliseconds; day; month; then the counters of each scope. If
+ * unknown, instead the IDs of the requests that the store counts itself, and the `LEARN` ticket of each scope
+ * (`''`: known).
  */
 const ADMIT = `
 local mode, generation, instance, lease, name = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
@@ -148,7 +168,8 @@ for i, key in ipairs(KEYS) do
   s.l, scopes[i] = l, s
   refill(s, l[2], l[4])
   if s.exists and release_dead(s, nil) then save(s, l[10]) end
-  if not s.g or s.g < generation then unknown = true end
+  s.stale = not s.g or s.g < generation or (s.v and s.v <= now)
+  if s.stale then unknown = true end
   local taken = l[5] < 0 and 0 or math.min(tokens, l[5])
   if (l[1] >= 0 and s.rs + ${UNITS} > l[1] * ${UNITS})
     or (l[3] >= 0 and s.ts + taken * ${UNITS} > l[3] * ${UNITS})
@@ -163,22 +184,29 @@ end
 local result = {room and 1 or 0, now, today, this_month}
 if unknown then
   result[1] = -1
+  local counted, seen = {}, {}
   for i, s in ipairs(scopes) do
     local ticket = ''
-    if not s.g or s.g < generation then
+    if s.stale then
       local begun, wanted = string.match(s.w or '', '(%d+) (%d+)')
       ticket = s.w
       if s.g or not ticket or now - tonumber(begun) > ${READING_MS} or tonumber(wanted) < generation then
         ticket = text(now) .. ' ' .. text(generation)
         s.ds, s.ms, s.ns = 0, 0, 0
-        redis.call('HDEL', s.key, 'g')
+        redis.call('HDEL', s.key, 'g', 'v')
         redis.call('HSET', s.key, 'w', ticket)
+        forget_settled(s.key)
         if not s.exists then redis.call('HSET', s.key, 'b', '1') end
         save(s, s.l[10])
       end
+      for _, field in ipairs(redis.call('HKEYS', s.key)) do
+        local request = string.match(field, '^l.*/(.*)') or string.match(field, '^x(.*)')
+        if request and not seen[request] then seen[request] = true; counted[#counted + 1] = request end
+      end
     end
-    result[4 + i] = ticket
+    result[5 + i] = ticket
   end
+  result[5] = counted
   return result
 end
 
@@ -213,9 +241,10 @@ for i, key in ipairs(KEYS) do
     if s.b then
       s.rs, s.ts, s.at = s.rs + a[7], s.ts + a[8], now
       redis.call('HSET', key, 'od', text(s.d == day and a[4] or 0), 'om', text(s.m == month and a[5] or 0),
-        'on', text(s.m == month and a[6] or 0), 'ou', text(now + ${OPEN_ROWS_MS}))
+        'on', text(s.m == month and a[6] or 0), 'ou', text(now + ${CLAIMED_MS}))
     end
     redis.call('HDEL', key, 'w', 'b')
+    forget_settled(key)
     redis.call('HSET', key, 'g', string.match(ticket, '%d+$'))
     save(s, a[9])
   end
@@ -241,7 +270,8 @@ for i, key in ipairs(KEYS) do
       local t, n = string.match(reservation, '(%d+) (%d+)')
       hold(s, -1, tonumber(t), tonumber(n), day, month)
       redis.call('HDEL', key, 'l' .. name)
-    end
+    else read_again(s, now + ${CLAIMED_MS}) end
+    if s.w then redis.call('HSET', key, 'x' .. string.match(name, '/(.*)'), '1') end
     if day == s.d then s.ds = s.ds + tokens end
     if month == s.m then s.ms, s.ns = s.ms + tokens, s.ns + nano end
     if ttl >= 0 then
@@ -278,6 +308,7 @@ for i = 5, #ARGV, 2 do
   if redis.call('HSETNX', KEYS[1], 'l' .. ARGV[i], ARGV[i + 1]) == 1 then
     local t, n, d, m = string.match(ARGV[i + 1], '(%d+) (%d+) (%d+) (%d+)')
     hold(s, 1, tonumber(t), tonumber(n), tonumber(d), tonumber(m))
+    read_again(s, now + ${CLAIMED_MS})
   end
 end
 renew(s, instance, lease)

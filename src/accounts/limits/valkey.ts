@@ -84,7 +84,6 @@ class ValkeyLimits implements Limits {
   readonly #readings = new Map<string, Promise<void>>();
   #instanceId: string;
   #incarnation = 0;
-  #reservations = 0;
   #ready = false;
   /** Whether usage may be missing in the store: initially, usage of the previous process. */
   #missedUsage = true;
@@ -217,7 +216,7 @@ class ValkeyLimits implements Limits {
   /** Runs `ADMIT`, after storing usage from the ledger if the store needs it. */
   async #evaluateAdmit(
     mode: 'take' | 'look',
-    demand: LimitQuery,
+    demand: LimitQuery & { requestId?: string },
     scopes: readonly ScopeLimits[],
     amounts: RequestAmounts,
   ): Promise<AdmitResult> {
@@ -226,7 +225,7 @@ class ValkeyLimits implements Limits {
     );
     const { leaseMs } = this.#timing;
     for (let reading = 0; reading <= MAX_READINGS; reading++) {
-      const stored = this.#newStoredId();
+      const stored = this.#storedId(demand.requestId ?? '');
       const args = [
         mode,
         String(this.#generation),
@@ -268,10 +267,10 @@ class ValkeyLimits implements Limits {
     demand: LimitQuery,
     scopes: readonly ScopeLimits[],
     keys: readonly string[],
-    { nowMs, day, month, tickets }: UnknownScopes,
+    { nowMs, day, month, tickets, counted }: UnknownScopes,
   ): Promise<void> {
     const recentMs = Math.max(...scopes.map(({ refillMs }) => refillMs));
-    const entries = await readHistory(this.#options.history, demand.accountId, nowMs, recentMs);
+    const entries = await readHistory(this.#options.history, demand.accountId, nowMs, recentMs, counted);
     const args = learnArguments({ day, month, keyId: demand.keyId }, scopes, tickets, entries);
     await this.#connection.evaluate(this.#scripts.learn, keys, args);
   }
@@ -293,8 +292,8 @@ class ValkeyLimits implements Limits {
     return written;
   }
 
-  #newStoredId(): StoredId {
-    return { id: `${this.#instanceId}/${(this.#reservations++).toString(36)}`, instance: this.#instanceId };
+  #storedId(requestId: string): StoredId {
+    return { id: `${this.#instanceId}/${requestId}`, instance: this.#instanceId };
   }
 
   /** Prepares a new connection: claims the running requests first. */
@@ -345,7 +344,7 @@ class ValkeyLimits implements Limits {
     this.#claimedAt = performance.now();
     for (const active of this.#local.activeReservations()) {
       if (active.scopes.length > 0 && active.stored?.instance !== this.#instanceId)
-        active.stored = this.#newStoredId();
+        active.stored = this.#storedId(active.requestId);
     }
     const sent: Promise<unknown>[] = [];
     for (const [key, { lifetimeMs, pairs }] of claimsOf(this.#local.activeReservations())) {

@@ -316,7 +316,7 @@ for (const databases of testDatabases()) {
       await ledger.open(newRow({ startedAt: now, reservedTokens: 70, reservedPico: 9n }), counts());
       await ledger.open(newRow({ startedAt: month - 1 }), counts());
       await ledger.open(newRow({ startedAt: now, accountId: 'acct_2' }), counts());
-      const [entry, ...others] = await history.read('acct_1', now, 60_000);
+      const [entry, ...others] = await history.read('acct_1', now, 60_000, []);
       assert.deepEqual(others, []);
       assert.deepEqual(entry, {
         keyId: 'key_1',
@@ -330,7 +330,25 @@ for (const databases of testDatabases()) {
         recentRequests: 4,
         recentTokens: 15 + 15 + 70 + 100,
       });
-      assert.deepEqual(await history.read('acct_3', now, 60_000), []);
+      assert.deepEqual(await history.read('acct_3', now, 60_000, []), []);
+    });
+
+    test('limits read settled usage except of requests that they count themselves', async () => {
+      await using database = await databases.open();
+      await using ledger = await open(database);
+      const history = openUsageHistory(database);
+      const now = Date.now();
+      const running = newRow({ startedAt: now });
+      await ledger.open(running, counts());
+      const ended = await settled(ledger, { startedAt: now });
+      await settled(ledger, { startedAt: now });
+      const exceptIds = [ended.id, running.id, ...Array.from({ length: 70_000 }, () => randomUUIDv7())];
+      const [entry] = await history.read('acct_1', now, 60_000, exceptIds);
+      assert.equal(entry?.dayTokens, 15);
+      assert.equal(entry.monthTokens, 15);
+      assert.equal(entry.monthPico, 10n * 150_000n + 5n * 600_000n);
+      assert.equal(entry.openDayTokens, running.reservedTokens);
+      assert.equal(entry.recentRequests, 3);
     });
   });
 }

@@ -41,9 +41,10 @@ export class Fleet implements AsyncDisposable {
   async admit(demand: Demand, instance = 0): Promise<Decision & { request?: Request }> {
     const limits = this.instances[instance % this.instances.length];
     assert.ok(limits);
-    const decision = await limits.admit(demand);
+    const asked = { ...demand, requestId: randomUUID() };
+    const decision = await limits.admit(asked);
     if (!decision.admitted) return decision;
-    const row = this.ledger.open(demand);
+    const row = this.ledger.open(asked);
     return { ...decision, request: new Request(limits, decision.reservation, row) };
   }
 
@@ -86,6 +87,11 @@ export class Request {
     return this.#settle({ tokens, pico, request: true });
   }
 
+  /** Settles the row alone. `end` does the same, and then settles the limits. */
+  endRow(tokens: number, pico = 0n): void {
+    this.#endRow({ tokens, pico, request: true });
+  }
+
   /** Settles the request as failed by the service. */
   fail(): Promise<void> {
     return this.#settle({ tokens: 0, pico: 0n, request: false });
@@ -93,14 +99,13 @@ export class Request {
 
   /** Resolves when all instances see it: responses arrive in order. */
   async #settle(actual: ActualUsage): Promise<void> {
-    Object.assign(this.#row, {
-      open: false,
-      billed: actual.request,
-      tokens: actual.tokens,
-      pico: actual.pico,
-    });
+    this.#endRow(actual);
     this.#limits.settle(this.reservation, actual);
     await this.#limits.peek(this.#row);
+  }
+
+  #endRow({ tokens, pico, request }: ActualUsage): void {
+    Object.assign(this.#row, { open: false, billed: request, tokens, pico });
   }
 }
 
@@ -117,6 +122,9 @@ export class FakeLedger implements UsageHistory {
   readonly rows: Row[] = [];
   readonly now: () => number;
   reads = 0;
+  /** Called by a read before and after it takes its snapshot. */
+  beforeSnapshot: () => unknown = () => {};
+  afterSnapshot: () => unknown = () => {};
   /** If set, reads reject with it. */
   fault: Error | null = null;
 
@@ -130,29 +138,38 @@ export class FakeLedger implements UsageHistory {
     return row;
   }
 
-  async read(accountId: string, atMs: number, recentMs: number): Promise<HistoryEntry[]> {
+  async read(
+    accountId: string,
+    atMs: number,
+    recentMs: number,
+    exceptIds: readonly string[],
+  ): Promise<HistoryEntry[]> {
     this.reads++;
+    await Promise.resolve();
+    await this.beforeSnapshot();
     if (this.fault) throw this.fault;
     const rows = this.rows.filter((row) => row.accountId === accountId);
     const day = new Date(atMs).toISOString().slice(0, 10);
-    const entries = rows.map((row) => entryOf(row, day, atMs - recentMs));
+    const entries = rows.map((row) => entryOf(row, day, atMs - recentMs, exceptIds));
     // Resolves later, as a database does.
     await new Promise((resolve) => setImmediate(resolve));
+    await this.afterSnapshot();
     return entries;
   }
 }
 
-function entryOf(row: Row, day: string, recentFrom: number): HistoryEntry {
+function entryOf(row: Row, day: string, recentFrom: number, exceptIds: readonly string[]): HistoryEntry {
   const started = new Date(row.startedAt).toISOString();
   const today = started.startsWith(day);
   const month = started.startsWith(day.slice(0, 7));
+  const excepted = exceptIds.includes(row.requestId);
   const recent = row.startedAt >= recentFrom && (row.open || row.billed);
   return {
     keyId: row.keyId,
     model: row.model,
-    dayTokens: today ? row.tokens : 0,
-    monthTokens: month ? row.tokens : 0,
-    monthPico: month ? row.pico : 0n,
+    dayTokens: today && !excepted ? row.tokens : 0,
+    monthTokens: month && !excepted ? row.tokens : 0,
+    monthPico: month && !excepted ? row.pico : 0n,
     openDayTokens: today && row.open ? row.worstTokens : 0,
     openMonthTokens: month && row.open ? row.worstTokens : 0,
     openMonthPico: month && row.open ? row.worstPico : 0n,
@@ -207,9 +224,10 @@ export const VALKEY: Kind = {
 
 export const KINDS: readonly Kind[] = [MEMORY, VALKEY];
 
-/** Returns a demand of one token without cost, unless overridden. */
+/** Returns a demand of one token without cost, unless overridden. `Fleet.admit` gives each request its own ID. */
 export function demand(planLimits: PlanLimits, fields: Partial<Demand> = {}): Demand {
   return {
+    requestId: '',
     accountId: 'acct_1',
     keyId: 'key_1',
     model: 'test/model',

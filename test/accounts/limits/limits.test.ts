@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { readAppliedLimits } from '../../../src/accounts/limits/limit-status.ts';
-import { demand, headersOf, KINDS } from './fleet.ts';
+import { until } from '../../harness.ts';
+import { demand, headersOf, KINDS, type FakeLedger, type Request } from './fleet.ts';
 
 const USD = 1_000_000_000_000n;
 
@@ -344,6 +345,47 @@ for (const kind of KINDS) {
       assert.equal(await used(), 80);
       await fleet.denied(ask);
     });
+
+    const moments: Record<string, (ledger: FakeLedger, request: Request) => void> = {
+      'settled in the ledger before the snapshot of a read, and in the limits after the read': (
+        ledger,
+        request,
+      ) => {
+        ledger.beforeSnapshot = () => request.endRow(25, 5n);
+      },
+      'settled between the start of a read and its snapshot': (ledger, request) => {
+        ledger.beforeSnapshot = () => void request.end(25, 5n);
+      },
+      'settled in the ledger before the snapshot of a read, and in the limits during the read': (
+        ledger,
+        request,
+      ) => {
+        ledger.beforeSnapshot = () => request.endRow(25, 5n);
+        ledger.afterSnapshot = () => void request.end(25, 5n);
+      },
+      'settled after the snapshot of a read': (ledger, request) => {
+        ledger.afterSnapshot = () => void request.end(25, 5n);
+      },
+    };
+    for (const [when, settles] of Object.entries(moments)) {
+      test(`usage ${when} counts once`, async () => {
+        await using fleet = await kind.open();
+        const { ledger } = fleet;
+        const ask = demand({ tokensPerDay: 100, tokensPerMonth: 100 }, { worstTokens: 40 });
+        await (await fleet.run(ask)).end(10);
+        const request = await fleet.run(ask);
+        const reads = ledger.reads;
+        settles(ledger, request);
+        fleet.instances[0]?.invalidate();
+        const used = async () => (await fleet.instances[0]?.status(ask))?.map((limit) => limit.used);
+        await until(async () => {
+          await used();
+          return ledger.reads > reads;
+        });
+        await request.end(25, 5n);
+        assert.deepEqual(await used(), [35, 35]);
+      });
+    }
   });
 }
 

@@ -439,6 +439,50 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     assert.equal(await inFlight(), 0);
   });
 
+  test('usage settled during two reads at the same time counts once', async () => {
+    await using store = await open(2);
+    const { ledger } = store;
+    const ask = demand({ tokensPerDay: 100 }, { worstTokens: 40 });
+    const request = await store.fleet.run(ask);
+    const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const slow = Promise.withResolvers<void>();
+    let reads = 0;
+    ledger.beforeSnapshot = () => {
+      reads++;
+      if (reads === 1) {
+        first.resolve();
+        return slow.promise;
+      }
+      return second.resolve();
+    };
+    // As if the usage had never been read.
+    await store.client.hDel('sluice:{acct_1}:a', 'g');
+    const statuses = [used(store.fleet.instances[0], ask)];
+    await first.promise;
+    void request.end(25);
+    statuses.push(used(store.fleet.instances[1], ask));
+    await second.promise;
+    assert.equal(await statuses[1], 25);
+    slow.resolve();
+    assert.equal(await statuses[0], 25);
+  });
+
+  test('usage counted twice because a new limit did not know of a running request is corrected', async () => {
+    await using store = await open(0);
+    // The running request is not claimed before it ends.
+    const timing = { ...TIMING, leaseMs: 600_000 };
+    await using fleet = new Fleet(store.ledger, [await openInstance(store.url, store.ledger, { timing })]);
+    const ask = demand({ requestsPerMinute: 100 }, { worstTokens: 40 });
+    const running = await fleet.run(ask);
+    const models = { 'test/model': { tokensPerDay: 100 } };
+    const limited = { ...ask, planLimits: { models } };
+    store.ledger.beforeSnapshot = () => running.endRow(25);
+    assert.equal(await used(fleet.instances[0], limited), 25);
+    await running.end(25);
+    assert.equal(await used(fleet.instances[0], limited), 50);
+    await until(async () => (await used(fleet.instances[0], limited)) === 25);
+  });
+
   test('usage settled just before an instance ends is kept, and the instance is no longer counted', async () => {
     await using store = await open(1);
     const ask = demand({ tokensPerDay: 1000 }, { worstTokens: 10 });
