@@ -4,12 +4,50 @@
 export const DIALECTS = ['sluice', 'vllm', 'sglang', 'llama-server', 'tgi'] as const;
 export type Dialect = (typeof DIALECTS)[number];
 
-export type Role = 'system' | 'user' | 'assistant';
+/** A message of a chat. */
+export type Message =
+  | { role: 'system' | 'user'; content: string }
+  | {
+      role: 'assistant';
+      /** Null: only tool calls. */
+      content: string | null;
+      /** Null: none was sent back. */
+      reasoning: string | null;
+      toolCalls: readonly ToolCall[];
+    }
+  /** The result of a call. */
+  | { role: 'tool'; toolCallId: string; content: string };
 
-export interface Message {
-  role: Role;
-  content: string;
+export type Role = Message['role'];
+
+/** A call of a function. */
+export interface ToolCall {
+  id: string;
+  name: string;
+  /** JSON text of an object. Responses of replicas may contain any text. */
+  arguments: string;
 }
+
+/** A function that the model may call. */
+export interface Tool {
+  name: string;
+  /** Null: none. */
+  description: string | null;
+  /** JSON Schema of the arguments, an object. Checked like a response format if `strict`. */
+  parameters: { readonly [keyword: string]: unknown };
+  /** Whether arguments always satisfy the schema. Otherwise, they are a JSON object. */
+  strict: boolean;
+}
+
+/** Which tools the model may or must call. */
+export type ToolChoice =
+  | { type: 'auto' | 'none' | 'required' }
+  | { type: 'function'; name: string }
+  /** Only these functions: at the model's choice, or at least one of them. */
+  | { type: 'allowed'; mode: 'auto' | 'required'; names: readonly string[] };
+
+export const REASONING_EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
+export type ReasoningEffort = (typeof REASONING_EFFORTS)[number];
 
 /** Sampling parameters. Null: not set by the caller, the engine's neutral value applies. */
 export interface Sampling {
@@ -70,6 +108,15 @@ export interface ChatRequest extends GenerationRequestBase {
   kind: 'chat';
   /** Not empty. The role `developer` was converted to `system`, and content parts were joined. */
   messages: readonly Message[];
+  /** Functions with unique names; empty: none. */
+  tools: readonly Tool[];
+  toolChoice: ToolChoice;
+  /** Whether one response may have several calls. */
+  parallelToolCalls: boolean;
+  /** `none`: without reasoning; null: the model's default. */
+  reasoningEffort: ReasoningEffort | null;
+  /** Variables for the chat template, from `chat_template_kwargs`. */
+  templateVariables: { readonly [name: string]: unknown };
 }
 
 export interface TextRequest extends GenerationRequestBase {
@@ -94,7 +141,17 @@ export interface Usage {
   completionTokens: number;
   /** Part of `promptTokens` from the prefix cache. */
   cachedTokens: number;
+  /** Part of `completionTokens` that is reasoning. */
+  reasoningTokens: number;
 }
+
+/** No tokens yet. */
+export const NO_USAGE: Readonly<Usage> = {
+  promptTokens: 0,
+  completionTokens: 0,
+  cachedTokens: 0,
+  reasoningTokens: 0,
+};
 
 export type FinishReason = 'stop' | 'length' | 'tool_calls';
 
@@ -121,10 +178,19 @@ interface TextDelta {
   logprobs: readonly TokenLogprob[] | null;
 }
 
+/** A part of a tool call. */
+interface ToolCallDelta {
+  choice: number;
+  /** Index of the call in its choice. */
+  call: number;
+  /** Completion tokens of the request so far. */
+  completionTokens: number;
+}
+
 /**
- * The events of a generation, in this order: one `started`; then `token`s and, for each choice, one `finish` after its
- * last token; then one `end`. Tokens of `reasoning` count as completion tokens. A stream without `end` threw a
- * `ServiceError`.
+ * The events of a generation, in this order: one `started`; then text and tool calls and, for each choice, one `finish`
+ * after its last part; then one `end`. A call is one `tool-call`, then the parts of its arguments; calls of a choice do
+ * not overlap. Reasoning and calls count as completion tokens. A stream without `end` threw a `ServiceError`.
  */
 export type GenerationEvent =
   | {
@@ -135,6 +201,8 @@ export type GenerationEvent =
     }
   | ({ type: 'token' } & TextDelta)
   | ({ type: 'reasoning' } & TextDelta)
+  | ({ type: 'tool-call'; id: string; name: string } & ToolCallDelta)
+  | ({ type: 'tool-arguments'; text: string } & ToolCallDelta)
   | { type: 'finish'; choice: number; reason: FinishReason }
   | {
       type: 'end';
@@ -147,13 +215,40 @@ export type TextEvent = Extract<GenerationEvent, { type: 'token' | 'reasoning' }
 
 /** Returns the number of choices of all prompts together. */
 export function totalChoices(request: GenerationRequest): number {
-  return request.kind === 'chat' ? request.choices : request.prompts.length * request.choices;
+  switch (request.kind) {
+    case 'chat':
+      return request.choices;
+    case 'text':
+      return request.prompts.length * request.choices;
+  }
 }
 
 /** Estimates the tokens of the prompts, at four characters per token. Used if the engine reports no counts. */
 export function estimatedPromptTokens(request: GenerationRequest): number {
-  const texts = request.kind === 'chat' ? request.messages.map(({ content }) => content) : request.prompts;
-  return texts.reduce((sum, text) => sum + Math.ceil(text.length / 4), 0);
+  return promptTexts(request).reduce((sum, text) => sum + Math.ceil(text.length / 4), 0);
+}
+
+/** Returns the texts that are sent to the model, for estimates: one per prompt, message and tool. */
+export function promptTexts(request: GenerationRequest): readonly string[] {
+  switch (request.kind) {
+    case 'text':
+      return request.prompts;
+    case 'chat':
+      return [...request.messages.map(messageText), ...request.tools.map((tool) => JSON.stringify(tool))];
+  }
+}
+
+function messageText(message: Message): string {
+  switch (message.role) {
+    case 'system':
+    case 'user':
+    case 'tool':
+      return message.content;
+    case 'assistant': {
+      const calls = message.toolCalls.map((call) => call.name + call.arguments);
+      return (message.content ?? '') + (message.reasoning ?? '') + calls.join('');
+    }
+  }
 }
 
 /** Sampling that the publisher of a model recommends. Absent: no recommendation. */

@@ -28,3 +28,12 @@ export const STREAMED = {
   cacheScope: null,
   user: null,
 } as const;
+
+/** The fields of a chat without tools. */
+export const NO_TOOLS = {
+  tools: [],
+  toolChoice: { type: 'auto' },
+  parallelToolCalls: true,
+  reasoningEffort: null,
+  templateVariables: {},
+} as const;

@@ -49,7 +49,7 @@ export async function writeCost(database: Database, inFlight: number, requests: 
 }
 
 const COUNTS: RunningCounts = {
-  usage: { promptTokens: 500, completionTokens: 100, cachedTokens: 0 },
+  usage: { promptTokens: 500, completionTokens: 100, cachedTokens: 0, reasoningTokens: 0 },
   usageSource: 'engine',
   replica: 'engine',
   slotAt: Date.now(),

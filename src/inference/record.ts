@@ -1,6 +1,12 @@
 import type { RateLimitHeaders } from '../accounts/limits/limits.ts';
 import type { RunningCounts } from '../accounts/ledger/ledger.ts';
-import type { FinishReason, GenerationEvent, Usage, UsageSource } from '../generation.ts';
+import {
+  NO_USAGE,
+  type FinishReason,
+  type GenerationEvent,
+  type Usage,
+  type UsageSource,
+} from '../generation.ts';
 
 /** The progress and result of one generation. Times in `…Ms` are monotonic, the others Unix milliseconds. */
 export class GenerationRecord implements RunningCounts {
@@ -13,7 +19,7 @@ export class GenerationRecord implements RunningCounts {
   replica: string | null = null;
   /** Replicas that it was sent to, including those that refused it or failed. */
   attempts = 0;
-  usage: Usage = { promptTokens: 0, completionTokens: 0, cachedTokens: 0 };
+  usage: Usage = { ...NO_USAGE };
   usageSource: UsageSource | null = null;
   /** Of the choice that finished last; null: not completed. */
   finishReason: FinishReason | null = null;
@@ -37,14 +43,14 @@ export class GenerationRecord implements RunningCounts {
     this.replica = replica;
     this.attempts++;
     this.slotAtMs = null;
-    this.usage = { promptTokens: 0, completionTokens: 0, cachedTokens: 0 };
+    this.usage = { ...NO_USAGE };
     this.usageSource = null;
   }
 
   /** Records that the request was sent to a server that does not report slots. */
   sent(promptTokens: number): void {
     this.slotAtMs = performance.now();
-    this.usage = { promptTokens, completionTokens: 0, cachedTokens: 0 };
+    this.usage = { ...NO_USAGE, promptTokens };
     this.usageSource = 'estimated';
   }
 
@@ -59,6 +65,8 @@ export class GenerationRecord implements RunningCounts {
         return;
       case 'token':
       case 'reasoning':
+      case 'tool-call':
+      case 'tool-arguments':
         this.firstTokenAtMs ??= performance.now();
         this.usage.completionTokens = event.completionTokens;
         return;

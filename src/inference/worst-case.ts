@@ -1,5 +1,5 @@
 import { costOf } from '../accounts/ledger/cost.ts';
-import type { GenerationRequest, Usage } from '../generation.ts';
+import { promptTexts, type ChatRequest, type GenerationRequest, type Usage } from '../generation.ts';
 import type { ModelTerms } from '../routing/served-model.ts';
 
 /** The maximum that a request can use. */
@@ -29,8 +29,7 @@ export function worstCase(request: GenerationRequest, model: ModelTerms): WorstC
   const context = card?.context_length ?? UNKNOWN_CONTEXT;
   const longest = Math.min(request.maxTokens ?? Infinity, card?.max_completion_tokens ?? context, context);
   const { choices } = request;
-  if (request.kind === 'chat')
-    return maximumOf(chatTokens(request.messages), choices, longest, context, model);
+  if (request.kind === 'chat') return maximumOf(chatTokens(request), choices, longest, context, model);
   const all: WorstCase = { promptTokens: 0, completionTokens: 0, tokens: 0, pico: 0n };
   for (const prompt of request.prompts) {
     const tokens = Buffer.byteLength(prompt) + TOKENS_PER_MESSAGE;
@@ -51,12 +50,17 @@ export function clampUsage(usage: Usage, worst: WorstCase, price: ModelTerms['pr
     worst.completionTokens,
     worst.tokens - promptTokens,
   );
-  const left = worst.pico - costOf({ promptTokens, completionTokens: 0, cachedTokens: 0 }, price);
+  const left = worst.pico - costOf({ promptTokens, completionTokens: 0 }, price);
   if (price.completion > 0) {
     completionTokens = Math.min(completionTokens, Number(left / BigInt(price.completion)));
   }
   if (promptTokens === usage.promptTokens && completionTokens === usage.completionTokens) return null;
-  return { promptTokens, completionTokens, cachedTokens: Math.min(usage.cachedTokens, promptTokens) };
+  return {
+    promptTokens,
+    completionTokens,
+    cachedTokens: Math.min(usage.cachedTokens, promptTokens),
+    reasoningTokens: Math.min(usage.reasoningTokens, completionTokens),
+  };
 }
 
 /**
@@ -84,12 +88,12 @@ function maximumOf(
 function usageOf(promptTokens: number, completionTokens: number, price: ModelTerms['price']) {
   return {
     tokens: promptTokens + completionTokens,
-    pico: costOf({ promptTokens, completionTokens, cachedTokens: 0 }, price),
+    pico: costOf({ promptTokens, completionTokens }, price),
   };
 }
 
-function chatTokens(messages: readonly { content: string }[]): number {
+function chatTokens(request: ChatRequest): number {
   let tokens = TOKENS_PER_REQUEST;
-  for (const { content } of messages) tokens += Buffer.byteLength(content) + TOKENS_PER_MESSAGE;
+  for (const text of promptTexts(request)) tokens += Buffer.byteLength(text) + TOKENS_PER_MESSAGE;
   return tokens;
 }

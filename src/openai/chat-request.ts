@@ -21,6 +21,11 @@ export function parseChatRequest(
     messages: parseMessages(body.raw(fields.messages)),
     maxTokens: clampTokens(body.read(fields.maxCompletionTokens) ?? maxTokens),
     logprobs: parseLogprobs(body),
+    tools: [],
+    toolChoice: { type: 'auto' },
+    parallelToolCalls: true,
+    reasoningEffort: null,
+    templateVariables: {},
   };
   return { request, used: body.used };
 }
@@ -45,20 +50,21 @@ function parseMessage(value: unknown, path: string): Message {
   if (role === 'tool' || role === 'function')
     throw unsupported(`${path}.role`, `does not support \`${role}\``);
   const message = new RequestBody(object, 'chat', false, 'messages[].', `${path}.`);
-  return {
-    role: parseRole(message.raw(fields.messageRole), `${path}.role`),
-    content: parseContent(message.raw(fields.messageContent), `${path}.content`),
-  };
+  const parsedRole = parseRole(message.raw(fields.messageRole), `${path}.role`);
+  const content = parseContent(message.raw(fields.messageContent), `${path}.content`);
+  return parsedRole === 'assistant'
+    ? { role: parsedRole, content, reasoning: null, toolCalls: [] }
+    : { role: parsedRole, content };
 }
 
-const ROLES: ReadonlyMap<unknown, Role> = new Map([
+const ROLES: ReadonlyMap<unknown, Exclude<Role, 'tool'>> = new Map([
   ['system', 'system'],
   ['developer', 'system'],
   ['user', 'user'],
   ['assistant', 'assistant'],
 ]);
 
-function parseRole(value: unknown, path: string): Role {
+function parseRole(value: unknown, path: string): Exclude<Role, 'tool'> {
   const role = ROLES.get(value);
   if (role === undefined) {
     if (typeof value !== 'string') throw wrongType(path, 'a string', value);

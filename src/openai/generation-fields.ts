@@ -1,4 +1,4 @@
-import type { ChatRequest, ResponseFormat, Sampling } from '../generation.ts';
+import type { ResponseFormat, Sampling, TextRequest } from '../generation.ts';
 import type { GenerationKind } from './field.ts';
 import * as fields from './fields.ts';
 import { checkJsonSchema } from './json-schema.ts';
@@ -15,7 +15,7 @@ import {
 } from './values.ts';
 
 /** The fields that chat and text requests share. */
-export type GenerationFields = Omit<ChatRequest, 'kind' | 'messages' | 'maxTokens' | 'logprobs'>;
+export type GenerationFields = Omit<TextRequest, 'kind' | 'prompts' | 'echo' | 'maxTokens' | 'logprobs'>;
 
 /** Parses the fields that chat and text requests share. Throws a 400 with the path of the field. */
 export function parseGenerationFields(

@@ -1,4 +1,5 @@
 import {
+  NO_USAGE,
   totalChoices,
   type FinishReason,
   type GenerationEvent,
@@ -31,7 +32,7 @@ export class ResponseBuilder {
   readonly #identity: ResponseIdentity;
   readonly #request: GenerationRequest;
   readonly #choices: ResponseChoice[];
-  #usage: Usage = { promptTokens: 0, completionTokens: 0, cachedTokens: 0 };
+  #usage: Usage = NO_USAGE;
 
   constructor(identity: ResponseIdentity, request: GenerationRequest) {
     this.#identity = identity;
@@ -57,6 +58,9 @@ export class ResponseBuilder {
         if (event.logprobs !== null) choice.logprobs.push(...event.logprobs);
         break;
       }
+      case 'tool-call':
+      case 'tool-arguments':
+        break;
       case 'finish': {
         const choice = this.#choices[event.choice];
         if (choice !== undefined) choice.reason = event.reason;

@@ -71,6 +71,9 @@ export class StreamFormatter {
         return this.#formatText(this.#beforeText[event.choice], event);
       case 'reasoning':
         return this.#formatText(this.#beforeReasoning[event.choice], event);
+      case 'tool-call':
+      case 'tool-arguments':
+        return '';
       case 'started':
         this.#promptTokens = event.promptTokens;
         this.#cachedTokens = event.cachedTokens ?? 0;
@@ -95,6 +98,7 @@ export class StreamFormatter {
       promptTokens: this.#promptTokens ?? 0,
       completionTokens: this.#completionTokens,
       cachedTokens: this.#cachedTokens,
+      reasoningTokens: 0,
     };
   }
 
@@ -167,7 +171,12 @@ export class StreamFormatter {
   /** Returns the end of a chunk, with the usage so far if it is requested and known. */
   #closeWithUsage(completionTokens: number): string {
     if (!this.#request.continuousUsage || this.#promptTokens === null) return this.#close;
-    const usage = { promptTokens: this.#promptTokens, completionTokens, cachedTokens: this.#cachedTokens };
+    const usage = {
+      promptTokens: this.#promptTokens,
+      completionTokens,
+      cachedTokens: this.#cachedTokens,
+      reasoningTokens: 0,
+    };
     return `],"usage":${usageJson(usage)}}\n\n`;
   }
 }

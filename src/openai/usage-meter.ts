@@ -75,6 +75,7 @@ export class UsageMeter {
         promptTokens: this.#promptTokens ?? this.#options.promptTokens,
         completionTokens: this.completionTokens,
         cachedTokens: this.#cachedTokens,
+        reasoningTokens: 0,
       },
       usageSource: this.#isExact ? 'engine' : 'estimated',
     };

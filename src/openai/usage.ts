@@ -20,6 +20,7 @@ export function readUsage(value: unknown): Usage | null {
     promptTokens,
     completionTokens,
     cachedTokens: readCount(usage.prompt_tokens_details?.cached_tokens) ?? 0,
+    reasoningTokens: 0,
   };
 }
 

@@ -95,9 +95,9 @@ function seedRequest(random: Random, source: Source, startedAt: number, toMs: nu
   const cachedTokens = random.chance(0.55) ? Math.floor(promptTokens * (0.2 + 0.7 * random.fraction())) : 0;
   const refused = outcome !== 'complete' && outcome !== CLIENT_DISCONNECTED && outcome !== 'interrupted';
   const usage = refused
-    ? { promptTokens: 0, cachedTokens: 0, completionTokens: 0 }
-    : { promptTokens, cachedTokens, completionTokens };
-  const reserved = { promptTokens, cachedTokens: 0, completionTokens: maxTokens };
+    ? { promptTokens: 0, cachedTokens: 0, completionTokens: 0, reasoningTokens: 0 }
+    : { promptTokens, cachedTokens, completionTokens, reasoningTokens: 0 };
+  const reserved = { promptTokens, cachedTokens: 0, completionTokens: maxTokens, reasoningTokens: 0 };
   return {
     interrupted: outcome === 'interrupted',
     row: {

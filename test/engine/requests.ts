@@ -1,7 +1,7 @@
 import type { ReplicaEvent } from '../../src/engine/engine.ts';
 import type { ChatRequest, TextRequest } from '../../src/generation.ts';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
-import { GREEDY, STREAMED } from '../generation-requests.ts';
+import { GREEDY, NO_TOOLS, STREAMED } from '../generation-requests.ts';
 
 /** The model ID of all engines in these tests. */
 export const MODEL = 'test/model';
@@ -10,7 +10,13 @@ const plain = { ...STREAMED, model: MODEL, sampling: GREEDY };
 
 /** Creates a streaming chat with the directive as its message. */
 export function chat(directive: Directive = {}, more: Partial<ChatRequest> = {}): ChatRequest {
-  return { ...plain, kind: 'chat', messages: [{ role: 'user', content: scripted(directive) }], ...more };
+  return {
+    ...plain,
+    ...NO_TOOLS,
+    kind: 'chat',
+    messages: [{ role: 'user', content: scripted(directive) }],
+    ...more,
+  };
 }
 
 /** Creates a streaming text completion with the directive as its prompt. */

@@ -108,7 +108,12 @@ test('a generation yields its events, and records its replica, times and usage',
   const events = await collect(generation);
   assert.equal(textOf(events), 'one two three');
   const { record } = generation;
-  assert.deepEqual(record.usage, { promptTokens: 13, completionTokens: 3, cachedTokens: 4 });
+  assert.deepEqual(record.usage, {
+    promptTokens: 13,
+    completionTokens: 3,
+    cachedTokens: 4,
+    reasoningTokens: 0,
+  });
   assert.deepEqual([record.replica, record.finishReason, record.usageSource], ['replica', 'stop', 'engine']);
   const times = [record.startedAtMs, record.slotAtMs, record.firstTokenAtMs, record.endedAtMs];
   assert.deepEqual(
@@ -557,7 +562,7 @@ test('usage that a replica omits, or reports as zeros, is estimated for prompt a
     ] as const) {
       const generation = run(routerTo([replica.engine]), chat({}, { ...LONG, stream }));
       const events = await collect(generation);
-      const expected = { promptTokens: 100, completionTokens, cachedTokens: 0 };
+      const expected = { promptTokens: 100, completionTokens, cachedTokens: 0, reasoningTokens: 0 };
       assert.deepEqual(events.at(-1), { type: 'end', usage: expected, usageSource: 'estimated' });
       const row = await accounting.row(generation.requestId);
       assert.deepEqual(

@@ -43,7 +43,7 @@ test('no possible usage of a request exceeds its worst case', () => {
       const longest = Math.min(maxTokens ?? Infinity, most, context - promptTokens);
       const completionTokens = Math.floor(given.completionShare * longest) * choices;
       assert.ok(promptTokens + completionTokens <= worst.tokens);
-      const usage = { promptTokens, completionTokens, cachedTokens: 0 };
+      const usage = { promptTokens, completionTokens, cachedTokens: 0, reasoningTokens: 0 };
       assert.ok(costOf(usage, price) <= worst.pico);
       assert.equal(clampUsage(usage, worst, price), null);
     }),
@@ -53,7 +53,12 @@ test('no possible usage of a request exceeds its worst case', () => {
 
 test('usage reported by a replica counts up to the reservation, in tokens and in money', () => {
   const count = fc.oneof(fc.nat(2000), fc.maxSafeNat());
-  const reported = fc.record({ promptTokens: count, completionTokens: count, cachedTokens: count });
+  const reported = fc.record({
+    promptTokens: count,
+    completionTokens: count,
+    cachedTokens: count,
+    reasoningTokens: fc.constant(0),
+  });
   fc.assert(
     fc.property(cases, reported, fc.boolean(), (given, usage, isText) => {
       const { maxTokens, choices, context, most } = given;

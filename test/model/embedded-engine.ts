@@ -13,7 +13,7 @@ import type {
 } from '../../src/generation.ts';
 import { SILENT } from '../../src/log.ts';
 import { NO_END } from '../default-model.ts';
-import { GREEDY, STREAMED } from '../generation-requests.ts';
+import { GREEDY, NO_TOOLS, STREAMED } from '../generation-requests.ts';
 
 const file = process.env.SLUICE_TEST_MODEL;
 
@@ -45,7 +45,7 @@ export function exactly(value: string): ChatRequest['responseFormat'] {
 const BASE = { ...STREAMED, model: 'test/model', maxTokens: 12, sampling: GREEDY };
 
 export function chat(content: string, changed: Partial<ChatRequest> = {}): ChatRequest {
-  return { ...BASE, kind: 'chat', messages: [{ role: 'user', content }], ...changed };
+  return { ...BASE, ...NO_TOOLS, kind: 'chat', messages: [{ role: 'user', content }], ...changed };
 }
 
 export function text(prompt: string, changed: Partial<TextRequest> = {}): TextRequest {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { parseChatRequest } from '../../src/openai/chat-request.ts';
-import { NEUTRAL, STREAMED } from '../generation-requests.ts';
+import { NEUTRAL, NO_TOOLS, STREAMED } from '../generation-requests.ts';
 import { CALLER, chat, CHAT_BODY, refuses } from './samples.ts';
 
 const withMessage = (...messages: unknown[]) => chat({ messages }).request.messages;
@@ -14,6 +14,7 @@ test('a request with only required fields gets all defaults', () => {
     messages: [{ role: 'user', content: 'Hi' }],
     sampling: NEUTRAL,
     ...STREAMED,
+    ...NO_TOOLS,
     stream: false,
   });
 });
@@ -74,7 +75,9 @@ test('fields that have an effect are marked as used, once each', () => {
 
 test('an assistant message of a response is accepted unchanged', () => {
   const message = { role: 'assistant', content: 'Hello', refusal: null, annotations: [], tool_calls: [] };
-  assert.deepEqual(withMessage(message), [{ role: 'assistant', content: 'Hello' }]);
+  assert.deepEqual(withMessage(message), [
+    { role: 'assistant', content: 'Hello', reasoning: null, toolCalls: [] },
+  ]);
 });
 
 test('developer becomes system, and parts are joined', () => {

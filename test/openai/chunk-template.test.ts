@@ -138,10 +138,20 @@ test('usage counts are read in any order', () => {
     const data = (count: number) =>
       `${DATA.slice(0, -1)},"usage":{"prompt_tokens":7,"${order}":${value(order, count)},"${other}":${value(other, count)}}}`;
     const template = new ChunkTemplate('chat');
-    template.learn(data(1), TOKEN, { promptTokens: 7, completionTokens: 1, cachedTokens: 0 });
+    template.learn(data(1), TOKEN, {
+      promptTokens: 7,
+      completionTokens: 1,
+      cachedTokens: 0,
+      reasoningTokens: 0,
+    });
     const read = template.read(frame(data(1234)));
     assert.equal(read?.completionTokens, 1234);
-    assert.deepEqual(template.usage, { promptTokens: 7, completionTokens: 1234, cachedTokens: 0 });
+    assert.deepEqual(template.usage, {
+      promptTokens: 7,
+      completionTokens: 1234,
+      cachedTokens: 0,
+      reasoningTokens: 0,
+    });
   }
 });
 

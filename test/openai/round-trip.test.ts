@@ -65,7 +65,7 @@ const generations: fc.Arbitrary<Generation> = fc
       choice,
       reason,
     }));
-    const usage = { promptTokens, completionTokens: tokens.length, cachedTokens };
+    const usage = { promptTokens, completionTokens: tokens.length, cachedTokens, reasoningTokens: 0 };
     const events: GenerationEvent[] = [
       {
         type: 'started',

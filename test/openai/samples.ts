@@ -13,7 +13,7 @@ export const TEXT_BODY = { model: 'ns/m', prompt: 'Once' };
 export const CHAT_IDENTITY = { id: 'chatcmpl-1', created: 1, model: 'ns/m' };
 export const TEXT_IDENTITY = { id: 'cmpl-1', created: 1, model: 'ns/m' };
 
-export const USAGE = { promptTokens: 9, completionTokens: 3, cachedTokens: 0 };
+export const USAGE = { promptTokens: 9, completionTokens: 3, cachedTokens: 0, reasoningTokens: 0 };
 
 export function chat(fields: object = {}, options: ParseOptions = CALLER): ParsedRequest<ChatRequest> {
   return parseChatRequest({ ...CHAT_BODY, ...fields }, options);

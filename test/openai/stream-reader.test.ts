@@ -23,7 +23,7 @@ const stop = { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] };
 const usage = { prompt_tokens: 9, completion_tokens: 3, prompt_tokens_details: { cached_tokens: 4 } };
 const end: GenerationEvent = {
   type: 'end',
-  usage: { promptTokens: 9, completionTokens: 3, cachedTokens: 4 },
+  usage: { promptTokens: 9, completionTokens: 3, cachedTokens: 4, reasoningTokens: 0 },
   usageSource: 'engine',
 };
 
@@ -51,7 +51,7 @@ test('without usage, deltas are counted and the source is estimated', () => {
   const events = read('chat', delta('a'), delta('b'), stop, '[DONE]');
   assert.deepEqual(events.at(-1), {
     type: 'end',
-    usage: { promptTokens: 0, completionTokens: 2, cachedTokens: 0 },
+    usage: { promptTokens: 0, completionTokens: 2, cachedTokens: 0, reasoningTokens: 0 },
     usageSource: 'estimated',
   });
 });
@@ -66,7 +66,7 @@ test('tokens after the last usage are counted', () => {
   );
   assert.deepEqual(events.at(-1), {
     type: 'end',
-    usage: { promptTokens: 9, completionTokens: 6, cachedTokens: 4 },
+    usage: { promptTokens: 9, completionTokens: 6, cachedTokens: 4, reasoningTokens: 0 },
     usageSource: 'estimated',
   });
 });
@@ -234,7 +234,7 @@ test('reasoning is read from `reasoning_content` and from `reasoning`, and count
       token('Yes', 0, 3),
       finish('stop'),
     ]);
-    const usage = { promptTokens: 0, completionTokens: 3, cachedTokens: 0 };
+    const usage = { promptTokens: 0, completionTokens: 3, cachedTokens: 0, reasoningTokens: 0 };
     assert.deepEqual(events.at(-1), { type: 'end', usage, usageSource: 'estimated' });
     const message = { role: 'assistant', content: null, [name]: 'Hm.' };
     const whole = { choices: [{ index: 0, message, finish_reason: 'length' }] };
@@ -249,7 +249,7 @@ test('usage missing from a non-streaming response is estimated, and missing choi
   const response = { choices: [{ message: { content: 'x'.repeat(10) }, finish_reason: 'stop' }] };
   assert.deepEqual(readResponse('chat', JSON.stringify(response)).at(-1), {
     type: 'end',
-    usage: { promptTokens: 0, completionTokens: 3, cachedTokens: 0 },
+    usage: { promptTokens: 0, completionTokens: 3, cachedTokens: 0, reasoningTokens: 0 },
     usageSource: 'estimated',
   });
   for (const body of ['', '[', 'null', '{}', '{"choices":[]}', '{"choices":[{"message":{"content":"a"}}]}']) {

@@ -7,6 +7,7 @@ const usage = (promptTokens: number, completionTokens: number, cachedTokens = 0)
   promptTokens,
   completionTokens,
   cachedTokens,
+  reasoningTokens: 0,
 });
 
 test('without reports, the prompt is estimated and completion tokens are counted', () => {

@@ -32,13 +32,16 @@ export function picoPerToken(usdPerMillion: string): number {
   return Number(scaled(usdPerMillion, PRICE_DECIMALS));
 }
 
+/** The counts that have a price. */
+type BilledTokens = Readonly<Pick<Usage, 'promptTokens' | 'completionTokens'>>;
+
 /** Returns the cost of all prompt tokens, including cached ones, and all completion tokens, in pico-dollars. */
-export function costOf(usage: Readonly<Usage>, price: TokenPrice): bigint {
+export function costOf(usage: BilledTokens, price: TokenPrice): bigint {
   return times(usage.promptTokens, price.prompt) + times(usage.completionTokens, price.completion);
 }
 
 /** Returns the cost breakdown of a request. If it is not `billed`, the last line cancels the cost. */
-export function costLines(usage: Readonly<Usage>, price: TokenPrice, billed: boolean): CostLine[] {
+export function costLines(usage: BilledTokens, price: TokenPrice, billed: boolean): CostLine[] {
   const { promptTokens, completionTokens } = usage;
   const lines: CostLine[] = [
     {

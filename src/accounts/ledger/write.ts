@@ -7,7 +7,7 @@ import {
   type LedgerState,
   type RowOf,
 } from '../../database/ledger-columns.ts';
-import type { Usage } from '../../generation.ts';
+import { NO_USAGE, type Usage } from '../../generation.ts';
 import { costOf, type TokenPrice } from './cost.ts';
 import { bucketOf } from './histogram.ts';
 import type { OpenedRow, RunningCounts, Settlement } from './ledger.ts';
@@ -32,8 +32,6 @@ export type UsageKey = [account: string, key: string, model: string, startedAt: 
 export function usageKeyOf({ accountId, keyId, model, startedAt }: OpenedRow): UsageKey {
   return [accountId, keyId, model, startedAt];
 }
-
-const NO_USAGE: Readonly<Usage> = { promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
 
 /** `error_code` of a request whose client disconnected. */
 export const CLIENT_DISCONNECTED = 'hung_up';

@@ -50,7 +50,7 @@ export class Job {
     const { promptTokens, cachedTokens, completionTokens } = this;
     this.outbox.push({
       type: 'end',
-      usage: { promptTokens, cachedTokens, completionTokens },
+      usage: { promptTokens, cachedTokens, completionTokens, reasoningTokens: 0 },
       usageSource: 'engine',
     });
     this.outbox.close();

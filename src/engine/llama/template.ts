@@ -52,7 +52,7 @@ export class ChatTemplate {
    */
   render(messages: readonly Message[]): RenderedPrompt {
     const contents = new MarkedContents(this.#literals);
-    const marked = messages.map(({ role, content }) => ({ role, content: contents.mark(content) }));
+    const marked = messages.map((message) => ({ ...message, content: contents.mark(message.content ?? '') }));
     const output = this.#execute(marked);
     const { bos } = this.#special;
     const startsWithBos = bos !== '' && output.startsWith(bos);

@@ -50,7 +50,7 @@ export class ScriptedEngine implements LocalEngine {
       await pause.forMs(directive.prefillMs ?? this.#options.prefillMs);
       const completions = planCompletions(request, directive, this.#options, availableTokens);
       const completionTokens = yield* this.#emitTokens(request, directive, completions, pause);
-      const usage = { promptTokens: total, completionTokens, cachedTokens };
+      const usage = { promptTokens: total, completionTokens, cachedTokens, reasoningTokens: 0 };
       yield { type: 'end', usage, usageSource: 'engine' };
     } finally {
       this.#slots.release();

@@ -1,4 +1,10 @@
-import type { GenerationRequest, JsonSchema, Logprob, TokenLogprob } from '../../generation.ts';
+import {
+  promptTexts,
+  type GenerationRequest,
+  type JsonSchema,
+  type Logprob,
+  type TokenLogprob,
+} from '../../generation.ts';
 
 /** The vocabulary. Some words have multi-byte characters, so that tests catch split characters. */
 const WORDS = (
@@ -26,7 +32,7 @@ export function splitTokens(text: string): string[] {
 /** Counts the tokens of each prompt, about four characters each. A chat is one prompt. */
 export function countPromptTokens(request: GenerationRequest): number[] {
   if (request.kind === 'text') return request.prompts.map(countTokens);
-  return [request.messages.reduce((sum, { content }) => sum + countTokens(content), 0)];
+  return [promptTexts(request).reduce((sum, text) => sum + countTokens(text), 0)];
 }
 
 function countTokens(text: string): number {

@@ -52,7 +52,7 @@ export function counts(
   completionTokens = 0,
 ): Omit<RunningCounts, 'usage'> & { usage: Usage } {
   return {
-    usage: { promptTokens, completionTokens, cachedTokens: 0 },
+    usage: { promptTokens, completionTokens, cachedTokens: 0, reasoningTokens: 0 },
     usageSource: 'engine',
     replica: 'a',
     slotAt: null,

@@ -71,7 +71,7 @@ for (const databases of testDatabases()) {
             ledger,
             { startedAt },
             {
-              usage: { promptTokens: 1, completionTokens: 101, cachedTokens: 0 },
+              usage: { promptTokens: 1, completionTokens: 101, cachedTokens: 0, reasoningTokens: 0 },
               firstTokenAt: startedAt + 10 * (index + 1),
               // 100 tokens in 1 to 100 seconds.
               endedAt: startedAt + 10 * (index + 1) + 1000 * (index + 1),
@@ -156,7 +156,7 @@ for (const databases of testDatabases()) {
             model: `a/${index % 5}`,
             keyId: `key_${index % 4}`,
           };
-          const usage = { promptTokens: 1, completionTokens: 101, cachedTokens: 0 };
+          const usage = { promptTokens: 1, completionTokens: 101, cachedTokens: 0, reasoningTokens: 0 };
           const endedAt = firstTokenAt + Math.round(200_000 / (index + 1));
           return settled(ledger, opened, { usage, firstTokenAt, endedAt });
         }),
@@ -186,7 +186,7 @@ for (const databases of testDatabases()) {
       await using database = await databases.open();
       await using ledger = await open(database);
       const dear = { pricePrompt: 500_000_000_000_000, priceCompletion: 0 };
-      const usage = { promptTokens: 18_000, completionTokens: 0, cachedTokens: 0 };
+      const usage = { promptTokens: 18_000, completionTokens: 0, cachedTokens: 0, reasoningTokens: 0 };
       for (const keyId of ['key_1', 'key_2', 'key_3']) await settled(ledger, { ...dear, keyId }, { usage });
       const [row] = await readUsage(database, { by: [], fromDay: 0, toDay: 100_000 });
       assert.equal(row?.costPico, 3n * 18_000n * 500_000_000_000_000n);

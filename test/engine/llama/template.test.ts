@@ -35,7 +35,7 @@ function user(content: string): Message {
 }
 
 function assistant(content: string): Message {
-  return { role: 'assistant', content };
+  return { role: 'assistant', content, reasoning: null, toolCalls: [] };
 }
 
 function refusalOf(render: () => unknown): ServiceError {
