@@ -254,7 +254,7 @@ const configFields = z.strictObject({
           'Maximum number of requests waiting for a slot of one model. Further requests get 503 `queue_full`.',
         ),
       maxWaitMs: milliseconds(60_000, 1).describe(
-        'How long a request may wait for a slot, or to be sent to a server that does not report slots, in milliseconds; after that, 503 `queue_full`.',
+        'How long a request may wait in the queue, in milliseconds; after that, 503 `queue_full`. The wait ends when the request gets a slot or, if the server does not report slots, is sent.',
       ),
     })
     .prefault({})
@@ -310,7 +310,7 @@ const configFields = z.strictObject({
         .max(1)
         .default(0.05)
         .describe(
-          'Maximum share of the capacity of the tokens-per-minute bucket that one request reserves on admission. The difference from its actual usage is settled when it ends.',
+          'Maximum share of the tokens-per-minute bucket that one request reserves on admission. The difference from its actual usage is settled when it ends.',
         ),
       whenStoreUnavailable: z
         .enum(['local', 'refuse'])

@@ -129,7 +129,7 @@ export const seed = number('seed', { type: 'integer', minimum: -(2 ** 63), maxim
 export const presencePenalty = number('presence_penalty', { type: 'number', minimum: -2, maximum: 2 }, 0, {
   neutral: [0],
   supportedBy: SAMPLERS,
-  description: 'Values above 0 make tokens that have occurred less likely.',
+  description: 'Values above 0 lower the probability of tokens that have already occurred.',
 });
 
 export const frequencyPenalty = number('frequency_penalty', { type: 'number', minimum: -2, maximum: 2 }, 0, {
@@ -146,7 +146,7 @@ export const repetitionPenalty = number(
     neutral: [1],
     supportedBy: SAMPLERS,
     description:
-      'Values above 1 make tokens that have occurred less likely: positive logits are divided by this value, negative ones are multiplied by it. The embedded engine also counts tokens of the prompt, unless `presence_penalty` or `frequency_penalty` is set.',
+      'Values above 1 lower the probability of tokens that have already occurred: positive logits are divided by this value, negative ones are multiplied by it. The embedded engine also counts tokens of the prompt, unless `presence_penalty` or `frequency_penalty` is set.',
   },
 );
 
