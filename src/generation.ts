@@ -213,6 +213,9 @@ export type GenerationEvent =
 /** An event with generated text. */
 export type TextEvent = Extract<GenerationEvent, { type: 'token' | 'reasoning' }>;
 
+/** An event with a part of a tool call. */
+export type ToolEvent = Extract<GenerationEvent, { type: 'tool-call' | 'tool-arguments' }>;
+
 /** Returns the number of choices of all prompts together. */
 export function totalChoices(request: GenerationRequest): number {
   switch (request.kind) {

@@ -86,12 +86,39 @@ const head = (name: string): Record<string, object> => ({
 
 /** Schemas of responses and chunks. */
 export const RESPONSE_SCHEMAS = {
-  Usage: object({
-    prompt_tokens: integer,
-    completion_tokens: integer,
-    total_tokens: integer,
-    prompt_tokens_details: object({ cached_tokens: integer }),
+  /** The details of the completion are present in chats only. */
+  Usage: object(
+    {
+      prompt_tokens: integer,
+      completion_tokens: integer,
+      total_tokens: integer,
+      prompt_tokens_details: object({ cached_tokens: integer }),
+      completion_tokens_details: object({ reasoning_tokens: integer }),
+    },
+    'completion_tokens_details',
+  ),
+  ToolCall: object({
+    id: string,
+    type: { const: 'function' },
+    function: object({
+      name: string,
+      arguments: {
+        ...string,
+        description: 'JSON text of an object, incomplete if `finish_reason` is `length`.',
+      },
+    }),
   }),
+  /** The first delta of a call has every field, with empty arguments; the others have a part of the arguments. */
+  ToolCallDelta: object(
+    {
+      index: integer,
+      id: string,
+      type: { const: 'function' },
+      function: object({ name: string, arguments: string }, 'name'),
+    },
+    'id',
+    'type',
+  ),
   ChatLogprobs: object({
     content: list(object({ ...logprob, top_logprobs: list(object(logprob)) })),
     refusal: { type: 'null' },
@@ -110,11 +137,13 @@ export const RESPONSE_SCHEMAS = {
         message: object(
           {
             role: { const: 'assistant' },
-            content: string,
+            content: nullable(string),
             reasoning_content: string,
+            tool_calls: { ...list(reference('ToolCall')), minItems: 1 },
             refusal: { type: 'null' },
           },
           'reasoning_content',
+          'tool_calls',
         ),
         logprobs: chatLogprobs,
         finish_reason: finishReason,
@@ -130,10 +159,16 @@ export const RESPONSE_SCHEMAS = {
           {
             index: integer,
             delta: object(
-              { role: { const: 'assistant' }, content: string, reasoning_content: string },
+              {
+                role: { const: 'assistant' },
+                content: string,
+                reasoning_content: string,
+                tool_calls: { ...list(reference('ToolCallDelta')), minItems: 1, maxItems: 1 },
+              },
               'role',
               'content',
               'reasoning_content',
+              'tool_calls',
             ),
             logprobs: chatLogprobs,
             finish_reason: nullable(finishReason),

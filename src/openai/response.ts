@@ -5,6 +5,7 @@ import {
   type GenerationEvent,
   type GenerationRequest,
   type TokenLogprob,
+  type ToolCall,
   type Usage,
 } from '../generation.ts';
 import { chatLogprobs, textLogprobs } from './logprobs.ts';
@@ -23,6 +24,7 @@ export interface ResponseIdentity {
 interface ResponseChoice {
   text: string;
   reasoning: string;
+  calls: ToolCall[];
   logprobs: TokenLogprob[];
   reason: FinishReason;
 }
@@ -40,6 +42,7 @@ export class ResponseBuilder {
     this.#choices = Array.from({ length: totalChoices(request) }, () => ({
       text: '',
       reasoning: '',
+      calls: [],
       logprobs: [],
       reason: 'stop',
     }));
@@ -59,8 +62,14 @@ export class ResponseBuilder {
         break;
       }
       case 'tool-call':
-      case 'tool-arguments':
+        this.#choices[event.choice]?.calls.push({ id: event.id, name: event.name, arguments: '' });
         break;
+      case 'tool-arguments': {
+        // Calls do not overlap.
+        const call = this.#choices[event.choice]?.calls.at(-1);
+        if (call !== undefined) call.arguments += event.text;
+        break;
+      }
       case 'finish': {
         const choice = this.#choices[event.choice];
         if (choice !== undefined) choice.reason = event.reason;
@@ -77,20 +86,26 @@ export class ResponseBuilder {
     const chat = this.#request.kind === 'chat';
     const head = JSON.stringify({ id, object: chat ? 'chat.completion' : 'text_completion', created, model });
     const choices = this.#choices.map((choice, index) => this.#choice(choice, index)).join(',');
-    return `${head.slice(0, -1)},"choices":[${choices}],"usage":${usageJson(this.#usage)}}`;
+    return `${head.slice(0, -1)},"choices":[${choices}],"usage":${usageJson(this.#request.kind, this.#usage)}}`;
   }
 
-  #choice({ text, reasoning, logprobs, reason }: ResponseChoice, index: number): string {
+  #choice({ text, reasoning, calls, logprobs, reason }: ResponseChoice, index: number): string {
     const alternatives = this.#request.logprobs;
-    const content = JSON.stringify(text);
+    const content = text === '' && calls.length > 0 ? null : JSON.stringify(text);
     const end = `"finish_reason":"${reason}"}`;
     if (this.#request.kind === 'chat') {
       const list = alternatives === null ? null : JSON.stringify(chatLogprobs(logprobs, alternatives));
       const reasoningField = reasoning === '' ? '' : `"reasoning_content":${JSON.stringify(reasoning)},`;
-      const message = `{"role":"assistant","content":${content},${reasoningField}"refusal":null}`;
+      const callsField = calls.length === 0 ? '' : `"tool_calls":${JSON.stringify(calls.map(toolCall))},`;
+      const message = `{"role":"assistant","content":${content},${reasoningField}${callsField}"refusal":null}`;
       return `{"index":${index},"message":${message},"logprobs":${list},${end}`;
     }
     const list = alternatives === null ? null : JSON.stringify(textLogprobs(logprobs, alternatives, 0));
     return `{"index":${index},"text":${content},"logprobs":${list},${end}`;
   }
+}
+
+/** Formats a call of a message. */
+function toolCall({ id, name, arguments: text }: ToolCall): object {
+  return { id, type: 'function', function: { name, arguments: text } };
 }

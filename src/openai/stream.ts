@@ -4,6 +4,7 @@ import {
   type GenerationEvent,
   type GenerationRequest,
   type TextEvent,
+  type ToolEvent,
   type TokenLogprob,
   type Usage,
 } from '../generation.ts';
@@ -30,6 +31,8 @@ export class StreamFormatter {
   readonly #beforeText: readonly string[];
   /** By choice: everything before the text of reasoning. */
   readonly #beforeReasoning: readonly string[];
+  /** By choice: everything before the index of a tool call. */
+  readonly #beforeCall: readonly string[];
   readonly #afterText: string;
   /** The end of a chunk without usage. */
   readonly #close: string;
@@ -41,6 +44,7 @@ export class StreamFormatter {
   #promptTokens: number | null = null;
   #cachedTokens = 0;
   #completionTokens = 0;
+  #reasoningTokens = 0;
 
   constructor(identity: ResponseIdentity, request: GenerationRequest) {
     const { id, created, model } = identity;
@@ -57,7 +61,9 @@ export class StreamFormatter {
     const before = (key: string): readonly string[] =>
       Array.from({ length: count }, (_, index) => flatten(`${this.#head}{"index":${index},${key}`));
     this.#beforeText = before(chat ? '"delta":{"content":' : '"text":');
-    this.#beforeReasoning = before('"delta":{"reasoning_content":');
+    // Text completions have neither reasoning nor calls.
+    this.#beforeReasoning = chat ? before('"delta":{"reasoning_content":') : [];
+    this.#beforeCall = chat ? before('"delta":{"tool_calls":[{"index":') : [];
     this.#close = request.includeUsage === true ? '],"usage":null}\n\n' : ']}\n\n';
     this.#afterText = chat ? '},"finish_reason":null}' : ',"logprobs":null,"finish_reason":null}';
     this.#afterTextAndClose = flatten(this.#afterText + this.#close);
@@ -70,10 +76,16 @@ export class StreamFormatter {
       case 'token':
         return this.#formatText(this.#beforeText[event.choice], event);
       case 'reasoning':
+        this.#reasoningTokens += Math.max(0, event.completionTokens - this.#completionTokens);
         return this.#formatText(this.#beforeReasoning[event.choice], event);
-      case 'tool-call':
+      case 'tool-call': {
+        const name = JSON.stringify(event.name);
+        const start = `"id":${JSON.stringify(event.id)},"type":"function","function":{"name":${name},"arguments":""`;
+        return this.#formatCall(event, start);
+      }
       case 'tool-arguments':
-        return '';
+        if (event.text === '') return '';
+        return this.#formatCall(event, `"function":{"arguments":${JSON.stringify(event.text)}`);
       case 'started':
         this.#promptTokens = event.promptTokens;
         this.#cachedTokens = event.cachedTokens ?? 0;
@@ -90,7 +102,7 @@ export class StreamFormatter {
    * comes first.
    */
   error(error: ServiceError, usage: Usage = this.#lastUsage()): string {
-    return `${this.#takePendingFinish()}data: {"error":${errorJson(error)},"usage":${usageJson(usage)}}\n\n`;
+    return `${this.#takePendingFinish()}data: {"error":${errorJson(error)},"usage":${usageJson(this.#request.kind, usage)}}\n\n`;
   }
 
   #lastUsage(): Usage {
@@ -98,7 +110,7 @@ export class StreamFormatter {
       promptTokens: this.#promptTokens ?? 0,
       completionTokens: this.#completionTokens,
       cachedTokens: this.#cachedTokens,
-      reasoningTokens: 0,
+      reasoningTokens: this.#reasoningTokens,
     };
   }
 
@@ -131,6 +143,15 @@ export class StreamFormatter {
     return this.#takePendingFinish() + before + JSON.stringify(text) + after;
   }
 
+  /** Returns a chunk with these fields of a call, of which the last is `function`, without its closing brace. */
+  #formatCall({ choice, call, completionTokens }: ToolEvent, fields: string): string {
+    this.#completionTokens = completionTokens;
+    const before = this.#beforeCall[choice];
+    if (before === undefined) return '';
+    const close = this.#closeWithUsage(completionTokens);
+    return `${this.#takePendingFinish()}${before}${call},${fields}}}]},"finish_reason":null}${close}`;
+  }
+
   #formatLogprobs(choice: number, text: string, logprobs: readonly TokenLogprob[]): string {
     const alternatives = this.#request.logprobs ?? 0;
     if (this.#request.kind === 'chat') {
@@ -157,7 +178,7 @@ export class StreamFormatter {
   #formatEnd(usage: Usage): string {
     const chunk = this.#pendingFinish ?? this.#head;
     this.#pendingFinish = null;
-    return `${chunk}],"usage":${usageJson(usage)}}\n\n`;
+    return `${chunk}],"usage":${usageJson(this.#request.kind, usage)}}\n\n`;
   }
 
   /** Returns the pending finish chunk without the final usage, because another chunk follows it. */
@@ -175,9 +196,9 @@ export class StreamFormatter {
       promptTokens: this.#promptTokens,
       completionTokens,
       cachedTokens: this.#cachedTokens,
-      reasoningTokens: 0,
+      reasoningTokens: this.#reasoningTokens,
     };
-    return `],"usage":${usageJson(usage)}}\n\n`;
+    return `],"usage":${usageJson(this.#request.kind, usage)}}\n\n`;
   }
 }
 

@@ -1,11 +1,15 @@
 import type { Usage } from '../generation.ts';
+import type { GenerationKind } from './field.ts';
 
-/** Formats `usage` as JSON, with the fields in OpenAI's order. */
-export function usageJson(usage: Usage): string {
-  const { promptTokens, completionTokens, cachedTokens } = usage;
+/** Formats `usage` as JSON, with the fields in OpenAI's order. OpenAI reports reasoning tokens for every chat, also 0. */
+export function usageJson(kind: GenerationKind, usage: Usage): string {
+  const { promptTokens, completionTokens, cachedTokens, reasoningTokens } = usage;
+  const reasoning =
+    kind === 'chat' ? `,"completion_tokens_details":{"reasoning_tokens":${reasoningTokens}}` : '';
   return (
     `{"prompt_tokens":${promptTokens},"completion_tokens":${completionTokens},` +
-    `"total_tokens":${promptTokens + completionTokens},"prompt_tokens_details":{"cached_tokens":${cachedTokens}}}`
+    `"total_tokens":${promptTokens + completionTokens},"prompt_tokens_details":{"cached_tokens":${cachedTokens}}` +
+    `${reasoning}}`
   );
 }
 

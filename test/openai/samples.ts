@@ -3,7 +3,13 @@ import { parseChatRequest } from '../../src/openai/chat-request.ts';
 import { parseTextRequest } from '../../src/openai/text-request.ts';
 import type { ParsedRequest, ParseOptions } from '../../src/openai/request-body.ts';
 import { ServiceError, type ErrorCode } from '../../src/errors.ts';
-import type { ChatRequest, GenerationEvent, GenerationRequest, TextRequest } from '../../src/generation.ts';
+import type {
+  ChatRequest,
+  FinishReason,
+  GenerationEvent,
+  GenerationRequest,
+  TextRequest,
+} from '../../src/generation.ts';
 
 export const CALLER: ParseOptions = { maxChoices: 128, internal: false };
 
@@ -56,7 +62,24 @@ export const reasoning = (value: string, completionTokens = 1): GenerationEvent 
   logprobs: null,
 });
 
-export const finish = (reason: 'stop' | 'length', choice = 0): GenerationEvent => ({
+export const toolCall = (id: string, name: string, call = 0, completionTokens = 1): GenerationEvent => ({
+  type: 'tool-call',
+  choice: 0,
+  call,
+  id,
+  name,
+  completionTokens,
+});
+
+export const toolArguments = (value: string, call = 0, completionTokens = 1): GenerationEvent => ({
+  type: 'tool-arguments',
+  choice: 0,
+  call,
+  text: value,
+  completionTokens,
+});
+
+export const finish = (reason: FinishReason, choice = 0): GenerationEvent => ({
   type: 'finish',
   choice,
   reason,

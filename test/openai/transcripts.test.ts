@@ -16,6 +16,8 @@ import {
   text,
   TEXT_IDENTITY,
   token,
+  toolArguments,
+  toolCall,
 } from './samples.ts';
 
 /** Returns the frames of a stream, without the blank lines. */
@@ -29,6 +31,11 @@ function frames(wire: string): string[] {
   return wire.slice(0, -2).split('\n\n');
 }
 
+/** Adds the details that only chats have. */
+function withReasoning(total: string, tokens: number): string {
+  return `${total.slice(0, -1)},"completion_tokens_details":{"reasoning_tokens":${tokens}}}`;
+}
+
 function respond(request: GenerationRequest, events: readonly GenerationEvent[]): string {
   const builder = new ResponseBuilder(request.kind === 'chat' ? CHAT_IDENTITY : TEXT_IDENTITY, request);
   for (const event of events) builder.add(event);
@@ -38,8 +45,9 @@ function respond(request: GenerationRequest, events: readonly GenerationEvent[])
 const CHAT =
   'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"ns/m","choices":[';
 const TEXT = 'data: {"id":"cmpl-1","object":"text_completion","created":1,"model":"ns/m","choices":[';
-const TOTAL =
+const TEXT_TOTAL =
   '"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12,"prompt_tokens_details":{"cached_tokens":0}}';
+const TOTAL = withReasoning(TEXT_TOTAL, 0);
 const HELLO = [started(), token('Hel'), token('lo"\n'), finish('stop'), end];
 
 const LOGPROB: TokenLogprob = {
@@ -105,7 +113,7 @@ test('text stream: text, then finish and usage in one chunk', () => {
   assert.deepEqual(stream(request, HELLO), [
     `${TEXT}{"index":0,"text":"Hel","logprobs":null,"finish_reason":null}]}`,
     `${TEXT}{"index":0,"text":"lo\\"\\n","logprobs":null,"finish_reason":null}]}`,
-    `${TEXT}{"index":0,"text":"","logprobs":null,"finish_reason":"stop"}],${TOTAL}}`,
+    `${TEXT}{"index":0,"text":"","logprobs":null,"finish_reason":"stop"}],${TEXT_TOTAL}}`,
     'data: [DONE]',
   ]);
 });
@@ -115,13 +123,14 @@ test('text stream with a separate usage chunk', () => {
   assert.deepEqual(stream(request, [started(), token('a'), finish('length'), end]), [
     `${TEXT}{"index":0,"text":"a","logprobs":null,"finish_reason":null}],"usage":null}`,
     `${TEXT}{"index":0,"text":"","logprobs":null,"finish_reason":"length"}],"usage":null}`,
-    `${TEXT}],${TOTAL}}`,
+    `${TEXT}],${TEXT_TOTAL}}`,
     'data: [DONE]',
   ]);
 });
 
-const usage = (count: number) =>
+const textUsage = (count: number) =>
   `"usage":{"prompt_tokens":9,"completion_tokens":${count},"total_tokens":${9 + count},"prompt_tokens_details":{"cached_tokens":4}}`;
+const usage = (count: number, reasoningTokens = 0) => withReasoning(textUsage(count), reasoningTokens);
 
 test('a Sluice engine sends the usage so far in every chunk', () => {
   const fields = { stream: true, stream_options: { continuous_usage_stats: true } };
@@ -135,7 +144,7 @@ test('a Sluice engine sends the usage so far in every chunk', () => {
   ]);
   assert.equal(
     stream(text(fields, options).request, events)[0],
-    `${TEXT}{"index":0,"text":"","logprobs":null,"finish_reason":null}],${usage(0)}}`,
+    `${TEXT}{"index":0,"text":"","logprobs":null,"finish_reason":null}],${textUsage(0)}}`,
   );
 });
 
@@ -158,7 +167,7 @@ test('an error in a stream has the usage so far, and a pending finish comes befo
   const error = new ServiceError('engine_unavailable', 'The engine is gone.', { cause: new Error('secret') });
   assert.deepEqual(frames(formatter.error(error)), [
     `${CHAT}{"index":0,"delta":{},"finish_reason":"stop"}]}`,
-    'data: {"error":{"message":"The engine is gone.","type":"server_error","param":null,"code":"engine_unavailable"},"usage":{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10,"prompt_tokens_details":{"cached_tokens":4}}}',
+    'data: {"error":{"message":"The engine is gone.","type":"server_error","param":null,"code":"engine_unavailable"},"usage":{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10,"prompt_tokens_details":{"cached_tokens":4},"completion_tokens_details":{"reasoning_tokens":0}}}',
   ]);
 });
 
@@ -178,6 +187,75 @@ test('reasoning is `reasoning_content` in deltas and in messages', () => {
   );
 });
 
+const CALL = `${CHAT}{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"f","arguments":""}}]},"finish_reason":null}]}`;
+const ARGUMENTS = (index: number, value: string) =>
+  `${CHAT}{"index":0,"delta":{"tool_calls":[{"index":${index},"function":{"arguments":${JSON.stringify(value)}}}]},"finish_reason":null}]}`;
+const CALLS = [
+  started(),
+  toolCall('call_1', 'f'),
+  toolArguments('{"a":'),
+  toolArguments(''),
+  toolArguments('"\n"}'),
+  toolCall('call_2', 'g', 1),
+  toolArguments('{}', 1),
+  finish('tool_calls'),
+  end,
+];
+
+test('a call is its ID and name, then its arguments, in deltas; whole in messages, with null content', () => {
+  assert.deepEqual(stream(chat({ stream: true }).request, CALLS), [
+    `${CHAT}{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`,
+    CALL,
+    ARGUMENTS(0, '{"a":'),
+    ARGUMENTS(0, '"\n"}'),
+    CALL.replace('[{"index":0,"id":"call_1"', '[{"index":1,"id":"call_2"').replace('"f"', '"g"'),
+    ARGUMENTS(1, '{}'),
+    `${CHAT}{"index":0,"delta":{},"finish_reason":"tool_calls"}],${TOTAL}}`,
+    'data: [DONE]',
+  ]);
+  assert.deepEqual(JSON.parse(respond(chat().request, CALLS)).choices, [
+    {
+      index: 0,
+      message: {
+        role: 'assistant',
+        content: null,
+        tool_calls: [
+          { id: 'call_1', type: 'function', function: { name: 'f', arguments: '{"a":"\n"}' } },
+          { id: 'call_2', type: 'function', function: { name: 'g', arguments: '{}' } },
+        ],
+        refusal: null,
+      },
+      logprobs: null,
+      finish_reason: 'tool_calls',
+    },
+  ]);
+});
+
+test('a message with text and calls has both', () => {
+  const body = respond(chat().request, [started(), token('Let me see.'), ...CALLS.slice(1)]);
+  const { content, tool_calls } = JSON.parse(body).choices[0].message;
+  assert.deepEqual([content, tool_calls.length], ['Let me see.', 2]);
+});
+
+test('a Sluice engine sends the tokens of reasoning and calls so far in every chunk', () => {
+  const fields = { stream: true, stream_options: { continuous_usage_stats: true } };
+  const { request } = chat(fields, { ...CALLER, internal: true });
+  const events = [
+    started(9, 4),
+    reasoning('Hm', 2),
+    token('a', 0, 3),
+    reasoning('.', 4),
+    toolCall('call_1', 'f', 0, 7),
+    toolArguments('{}', 0, 8),
+  ];
+  assert.deepEqual(
+    stream(request, events)
+      .slice(1, -1)
+      .map((frame) => frame.slice(frame.indexOf('"usage"'), -1)),
+    [usage(2, 2), usage(3, 2), usage(4, 3), usage(7, 3), usage(8, 3)],
+  );
+});
+
 test('a keep-alive is a comment', () => {
   assert.equal(KEEP_ALIVE, ': keep-alive\n\n');
 });
@@ -194,7 +272,7 @@ test('a non-streaming text response to two prompts', () => {
   const events = [started(), token('y', 1), token('x', 0), finish('length', 1), finish('stop', 0), end];
   assert.equal(
     respond(request, events),
-    `{"id":"cmpl-1","object":"text_completion","created":1,"model":"ns/m","choices":[{"index":0,"text":"x","logprobs":null,"finish_reason":"stop"},{"index":1,"text":"y","logprobs":null,"finish_reason":"length"}],${TOTAL}}`,
+    `{"id":"cmpl-1","object":"text_completion","created":1,"model":"ns/m","choices":[{"index":0,"text":"x","logprobs":null,"finish_reason":"stop"},{"index":1,"text":"y","logprobs":null,"finish_reason":"length"}],${TEXT_TOTAL}}`,
   );
 });
 
