@@ -27,7 +27,10 @@ export const ERRORS = {
   owner_required: [403, 'Only owners of the account and operators can do this.'],
   model_not_found: [404, 'The model does not exist.'],
   not_found: [404, 'The resource does not exist, or the caller may not see it.'],
-  invalid_link: [404, 'A console link is invalid, expired, withdrawn, replaced or already used.'],
+  invalid_link: [
+    404,
+    'The setup, invitation or password reset link is invalid, expired, withdrawn, replaced or already used.',
+  ],
   not_configured: [404, 'The feature is not configured.'],
   unknown_url: [404, 'The endpoint does not exist.'],
   method_not_allowed: [

@@ -111,10 +111,10 @@ async function show(id: string, flags: { json?: true }): Promise<void> {
     });
   }
   print(`${account.id}  ${account.name}`);
-  print(`${account.status}, on ${describePlan(account)}, since ${shortTime(account.createdAt)}`);
+  print(`${account.status}, on ${describePlan(account)}, created ${shortTime(account.createdAt)}`);
   print(keys.length === 0 ? 'No keys' : 'Keys:');
   for (const key of keys) print(`  ${key.id}  ${key.name}  ${keyStatus(key, now)}`);
-  print(members.length === 0 ? 'No members' : 'People:');
+  print(members.length === 0 ? 'No members' : 'Members:');
   for (const { person, role } of members) print(`  ${person.id}  ${person.name} <${person.email}>  ${role}`);
 }
 

@@ -41,7 +41,10 @@ function printRequest({ request, stages, retries, interrupted }: ReceiptJson): v
     ['model', `${request.model}${request.replica === null ? '' : ` on ${request.replica}`}`],
     ['endpoint', `${request.endpoint}, ${request.streamed ? 'streaming' : 'not streaming'}`],
     ['state', describeState(request)],
-    ['started, ended', `${request.started_at}, ${request.ended_at ?? 'unknown'}`],
+    [
+      'started, ended',
+      `${request.started_at}, ${request.ended_at ?? (request.state === 'open' ? 'still running' : 'unknown')}`,
+    ],
     [
       'stages',
       `queue ${formatMs(stages.queue_ms)}, prefill ${formatMs(stages.prefill_ms)}, decode ${formatMs(stages.decode_ms)}`,

@@ -38,7 +38,7 @@ Settings come from environment variables and the configuration file:
 
 Signals: the first SIGTERM or SIGINT stops the service after running requests finish; a second one
 stops it immediately. SIGHUP reloads the configuration, as does a change to the file. Changes to
-plans apply immediately.`,
+plans apply immediately; all other changes require a restart.`,
     )
     .action(serve);
   for (const [name, variable] of SETTINGS) {

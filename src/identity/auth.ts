@@ -53,8 +53,8 @@ export function openAuth(options: AuthOptions) {
       level: 'warn',
       log: (level, message) =>
         level === 'error'
-          ? log.warn('sign-in', { detail: message })
-          : log.debug('sign-in', { detail: message }),
+          ? log.warn('the sign-in library reported an error', { detail: message })
+          : log.debug('the sign-in library reported a warning', { detail: message }),
     },
     emailAndPassword: {
       enabled: true,

@@ -134,7 +134,10 @@ function eventSchema(chunk: Json): Json {
       data: {
         anyOf: [
           jsonText(chunk),
-          { ...jsonText(reference('StreamError')), description: 'An error after the 200. `[DONE]` follows.' },
+          {
+            ...jsonText(reference('StreamError')),
+            description: 'An error after the 200 status has been sent. `[DONE]` follows.',
+          },
           { const: '[DONE]', description: 'The end of the stream.' },
         ],
       },

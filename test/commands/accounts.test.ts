@@ -66,9 +66,9 @@ test('an account is shown with its keys and members, as text and as JSON', async
   assert.equal(shown.code, 0);
   assert.match(
     shown.stdout,
-    /^default {2}Default\nactive, on the default plan, since .*Z\nKeys:\n {2}key_\S+ {2}laptop {2}live\n/,
+    /^default {2}Default\nactive, on the default plan, created .*Z\nKeys:\n {2}key_\S+ {2}laptop {2}live\n/,
   );
-  assert.match(shown.stdout, /People:\n {2}person_\S+ {2}Zoë <zoe@example\.com> {2}owner\n$/);
+  assert.match(shown.stdout, /Members:\n {2}person_\S+ {2}Zoë <zoe@example\.com> {2}owner\n$/);
   const { account, keys, members } = JSON.parse(
     (await run(['accounts', 'show', 'default', '--json'], env)).stdout,
   ) as {

@@ -109,7 +109,8 @@ export function MembersCard({ account, editable, actions }: MembersCardProps) {
         )
       ) : members.items.length === 0 ? (
         <EmptyState icon={Users} title="No members yet">
-          Invite users to let them view usage and create keys. Existing keys work without members.
+          Invite users to let them view usage and create keys. The keys of the account work without any
+          members.
         </EmptyState>
       ) : (
         <>

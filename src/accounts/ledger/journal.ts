@@ -103,7 +103,7 @@ export class Journal {
     // The instance that ended an older epoch has settled all of its rows.
     if (running === undefined || running.epoch !== this.#epoch) return Promise.resolve('lost');
     if (!isCountable(settlement.usage)) {
-      this.#options.log.error('a request reported impossible token counts', { id, ...settlement.usage });
+      this.#options.log.error('a request ended with impossible token counts', { id, ...settlement.usage });
       this.#settle(unwritableValues(id, Date.now()), running.usageKey, ignore, ignore);
       return Promise.reject(this.#unavailable('impossible token counts'));
     }

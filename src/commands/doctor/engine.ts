@@ -78,7 +78,8 @@ export async function checkModels(config: Config): Promise<Finding[]> {
 
 async function checkModel({ id, engine }: ModelConfig, store: ModelStore): Promise<Finding[]> {
   const subject = 'model';
-  if (engine === undefined) return [{ subject, status: 'good', found: `${id}: from replicas`, advice: null }];
+  if (engine === undefined)
+    return [{ subject, status: 'good', found: `${id}: served by replicas`, advice: null }];
   if (engine.file?.startsWith('scripted:')) {
     return [{ subject, status: 'good', found: `${id}: scripted`, advice: null }];
   }
@@ -99,7 +100,14 @@ async function checkModel({ id, engine }: ModelConfig, store: ModelStore): Promi
     ];
   } catch (error) {
     const found = `${id}: ${error instanceof Error ? error.message : String(error)}`;
-    return [{ subject, status: 'fault', found, advice: 'Set another engine.file for it, or replicas.' }];
+    return [
+      {
+        subject,
+        status: 'fault',
+        found,
+        advice: 'Set another engine.file for the model, or configure replicas for it.',
+      },
+    ];
   }
 }
 

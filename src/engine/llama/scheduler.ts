@@ -237,7 +237,7 @@ export class Scheduler {
 
   /** Fails the requests of the batch and clears their sequences, whose state is unknown. */
   #failBatch(error: unknown): void {
-    this.#options.log.error('a decode failed', { error: asError(error), slots: this.#batch.length });
+    this.#options.log.error('decoding failed', { error: asError(error), slots: this.#batch.length });
     for (const slot of this.#batch) {
       slot.choice?.job.fail(error);
       this.#free(slot);

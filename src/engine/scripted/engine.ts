@@ -33,7 +33,7 @@ export class ScriptedEngine implements LocalEngine {
     if (directive.error)
       throw new ServiceError(
         directive.error,
-        'The scripted engine refused the request, as the request asked.',
+        'A directive in the request makes the scripted engine refuse it.',
       );
     const promptTokens = countPromptTokens(request);
     const availableTokens = this.#options.contextTokens - Math.max(...promptTokens);

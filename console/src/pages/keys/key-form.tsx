@@ -92,7 +92,8 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
         <LimitFields limits={draft.limits} onChange={(limits) => change({ limits })} errorAt={errorAt} />
         <p className="text-xs leading-5 text-ink-3">
           These limits apply across all models, in addition to the account's limits.
-          {before?.limits?.models !== undefined && ' Per-model limits of this key do not change.'}
+          {before?.limits?.models !== undefined &&
+            " The key's per-model limits are not shown here and stay as they are."}
         </p>
         {person.operator && before === null && (
           <Checkbox checked={draft.admin} onChange={(admin) => change({ admin })}>

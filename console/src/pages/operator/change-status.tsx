@@ -61,7 +61,7 @@ function Consequences({ account, permanent }: { account: Account; permanent: boo
               ? 'Its active key stops working within a second.'
               : `Its ${live.length} active keys stop working within a second.`}{' '}
         {requests === undefined || requests === 0
-          ? 'Requests that are still running then end with the error invalid_api_key.'
+          ? 'Requests still running at that point end with the error invalid_api_key.'
           : requests === 1
             ? 'The running request ends with the error invalid_api_key.'
             : `The ${requests}${running.data?.next_cursor == null ? '' : ' or more'} running requests end with the error invalid_api_key.`}

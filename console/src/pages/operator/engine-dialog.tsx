@@ -126,8 +126,8 @@ function Readiness({ engine }: { engine: Engine }) {
           <p className="break-words">{reason}</p>
           <p className="mt-1">
             {retry === null || retry <= 0
-              ? 'The next request checks whether it has recovered.'
-              : `In ${duration(retry)}, one request checks whether it has recovered.`}
+              ? 'The next request checks whether the replica has recovered.'
+              : `In ${duration(retry)}, one request checks whether the replica has recovered.`}
           </p>
         </Notice>
       );

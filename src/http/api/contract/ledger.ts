@@ -38,7 +38,7 @@ export const request = component(
     billed: z
       .boolean()
       .describe(
-        'Whether the request is charged, known when it has ended. Requests that failed because of the service are not.',
+        'Whether the request is charged. False while it is running, if it was interrupted, and if it ended with an error other than `hung_up` or `invalid_api_key`.',
       ),
     price: z
       .object({ prompt: perMillion, completion: perMillion })
@@ -66,7 +66,7 @@ export const receipt = component(
         z.object({
           what: z
             .enum(['prompt', 'completion', 'waived'])
-            .describe('`waived` cancels the charge of a request that failed because of the service.'),
+            .describe('`waived` cancels the cost of a request that is not charged.'),
           tokens,
           usd_per_million: perMillion,
           usd,

@@ -49,4 +49,4 @@ export const limitFields = {
 };
 
 /** A limit that applied to a request. */
-export const appliedLimit = component('HeldLimit', z.object({ ...limitFields, left: amount }));
+export const appliedLimit = component('AppliedLimit', z.object({ ...limitFields, left: amount }));

@@ -4,7 +4,7 @@ import { component, deleted, line, name, pageOf, time } from './schemas.ts';
 import { done, newPassword, password } from './session.ts';
 
 const session = component(
-  'SessionOfMine',
+  'UserSession',
   z.object({
     id: z.string(),
     created_at: time,
@@ -38,8 +38,8 @@ export const meOperations = operations({
     route: 'PATCH /api/me',
     summary: 'Change your name.',
     access: 'signed-in',
-    body: component('MyChange', z.strictObject({ name })),
-    response: component('MyName', z.object({ id: z.string(), name: z.string() })),
+    body: component('ProfileChange', z.strictObject({ name })),
+    response: component('Profile', z.object({ id: z.string(), name: z.string() })),
   },
   changePassword: {
     route: 'POST /api/me/password',

@@ -36,7 +36,7 @@ export const servedModel = component(
     replicas_ready: count,
     pricing: z.object({ prompt: perMillion, completion: perMillion }),
     context_length: nullableCount.describe(
-      'In tokens. Null while unknown, as are the following fields except `recommended_sampling`, which is then empty.',
+      'In tokens. Until the metadata of the model is known, this field and the following ones are null, and `recommended_sampling` is empty.',
     ),
     max_completion_tokens: nullableCount,
     quantization: z.string().nullable(),

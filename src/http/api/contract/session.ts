@@ -56,7 +56,7 @@ const session = component(
 );
 
 const signInStatus = component(
-  'SignInAnswer',
+  'SignInResult',
   z.object({
     status: z
       .enum(['signed_in', 'second_factor'])
@@ -130,7 +130,7 @@ export const sessionOperations = operations({
           .describe('Path of the page to return to. Default: `/`.'),
       }),
     ),
-    response: component('ProviderAddress', z.object({ url: z.string() })),
+    response: component('ProviderUrl', z.object({ url: z.string() })),
     errors: ['not_found', 'provider_unavailable', 'too_many_attempts'],
   },
   finishProviderSignIn: {

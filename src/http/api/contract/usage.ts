@@ -7,7 +7,7 @@ import { operations } from './operation.ts';
 import { component, filterText, id, pageCursor, pageOf, time } from './schemas.ts';
 
 export const limitStatus = component(
-  'LimitStanding',
+  'LimitStatus',
   z.object({
     ...limitFields,
     used: limitFields.bound,
