@@ -263,6 +263,59 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
     }
   });
 
+  test('a grammar can start after some tokens, continue from tokens sampled without it, and end', async () => {
+    const generate = async (steps: number, before: (step: number, sampled: number[]) => void) => {
+      const sampled: number[] = [];
+      let next = tokens('Once upon a time');
+      let position = 0;
+      for (let step = 0; step < steps; step++) {
+        before(step, sampled);
+        context.begin(next.length);
+        const index = context.add(0, position, next, true);
+        await context.decode();
+        position += next.length;
+        next = Uint32Array.of(await context.sample(index, sampler));
+        sampled.push(next[0] as number);
+      }
+      context.clear(0);
+      return sampled;
+    };
+    const config = {
+      temperature: 1,
+      seed: 7,
+      tokenBiasKeys: Uint32Array.from(Object.keys(NO_END), Number),
+      tokenBiasValues: Float32Array.from(Object.values(NO_END)),
+    };
+    let sampler = model.sampler(config);
+    const free = await generate(6, () => {});
+    sampler.dispose();
+
+    sampler = model.sampler(config);
+    const grammar = model.grammar('root ::= [^#]* "#"+');
+    assert(grammar);
+    let state = model.copyGrammar(grammar);
+    const constrained = await generate(6, (step, sampled) => {
+      if (step === 2) {
+        for (const token of sampled) assert.ok(model.advance(state, token));
+        // The text is complete without "#", which is all that remains.
+        assert.ok(model.advance(state, tokens('#')[0] as number));
+        assert.equal(model.advance(state, tokens('a')[0] as number), false);
+        sampler.constrain(state);
+      }
+      if (step === 4) sampler.constrain(null);
+    });
+    assert.deepEqual(constrained.slice(0, 2), free.slice(0, 2));
+    assert.match(model.detokenize(Uint32Array.from(constrained.slice(2, 4)), false), /^#+$/);
+    assert.doesNotMatch(model.detokenize(Uint32Array.from(constrained.slice(4)), false), /^#+$/);
+    sampler.dispose();
+
+    sampler = model.sampler(config);
+    state = model.copyGrammar(grammar);
+    const again = await generate(6, () => {});
+    assert.deepEqual(again, free);
+    sampler.dispose();
+  });
+
   test('an invalid model file is an error with the message of llama.cpp', async () => {
     await assert.rejects(
       NativeModel.load(backend, import.meta.filename, { gpuLayers: 0, onProgress() {} }),

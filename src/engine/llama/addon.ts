@@ -20,7 +20,12 @@ export interface Addon {
       threads: number;
     },
   ) => AddonContext;
-  AddonSampler: new (model: AddonModel) => AddonSampler;
+  AddonSampler: {
+    new (model: AddonModel): AddonSampler;
+    canBeNextTokenForGrammarEvaluationState(state: AddonGrammarState, token: number): boolean;
+    /** The grammar must allow the token: llama.cpp ends the process otherwise. */
+    acceptGrammarEvaluationStateToken(state: AddonGrammarState, token: number): void;
+  };
   AddonGrammar: new (gbnf: string, options: { addonExports: Addon }) => AddonGrammar;
   AddonGrammarEvaluationState: {
     new (model: AddonModel, grammar: AddonGrammar): AddonGrammarState;

@@ -98,11 +98,20 @@ export class NativeModel {
     return { state: new this.#backend.addon.AddonGrammarEvaluationState(grammar.state) };
   }
 
+  /** Advances a grammar by a token that was sampled without it. Returns false if the grammar does not allow the token. */
+  advance({ state }: NativeGrammar, token: number): boolean {
+    const { AddonSampler } = this.#backend.addon;
+    if (!AddonSampler.canBeNextTokenForGrammarEvaluationState(state, token)) return false;
+    AddonSampler.acceptGrammarEvaluationStateToken(state, token);
+    return true;
+  }
+
   /** Creates a sampler for one choice, with the state of penalties, grammar and random numbers. */
   sampler(config: SamplerConfig, grammar: NativeGrammar | null = null): NativeSampler {
     const native = new this.#backend.addon.AddonSampler(this.#model());
-    native.applyConfig(grammar === null ? config : { ...config, grammarEvaluationState: grammar.state });
-    return new NativeSampler(native, this.#garbageTrigger);
+    const sampler = new NativeSampler(native, config, this.#garbageTrigger);
+    sampler.constrain(grammar);
+    return sampler;
   }
 
   /** Creates a context for `slots` sequences of at least `slotTokens` each. */
@@ -153,12 +162,20 @@ export interface NativeGrammar {
 
 export class NativeSampler {
   readonly #native: AddonSampler;
+  readonly #config: SamplerConfig;
   readonly #garbageTrigger: GarbageTrigger;
   #disposed = false;
 
-  constructor(native: AddonSampler, garbageTrigger: GarbageTrigger) {
+  constructor(native: AddonSampler, config: SamplerConfig, garbageTrigger: GarbageTrigger) {
     this.#native = native;
+    this.#config = config;
     this.#garbageTrigger = garbageTrigger;
+  }
+
+  /** Constrains the next tokens to a grammar, or no longer (null). Keeps the state of penalties and random numbers. */
+  constrain(grammar: NativeGrammar | null): void {
+    const config = this.#config;
+    this.native.applyConfig(grammar === null ? config : { ...config, grammarEvaluationState: grammar.state });
   }
 
   /** For `NativeContext` only. */
