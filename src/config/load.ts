@@ -1,5 +1,6 @@
 import { open } from 'node:fs/promises';
 import { isIP } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import { dirname, resolve } from 'node:path';
 import { Secret } from '../secret.ts';
 import { ConfigError, type ConfigIssue } from './errors.ts';
@@ -122,12 +123,28 @@ const safeName = (text: string): string => (/^[A-Z][A-Z0-9_]*$/.test(text) ? tex
 /** Maximum size of the configuration file, in bytes. */
 const MAX_FILE = 1_048_576;
 
+/** How often a file is read that changes while it is read, and the pause between, in milliseconds. */
+const MAX_READS = 50;
+const REREAD_MS = 10;
+
 async function readBounded(path: string, issues: ConfigIssue[]): Promise<Uint8Array | null> {
   try {
-    await using file = await open(path, 'r');
-    const { size } = await file.stat();
-    if (size <= MAX_FILE) return await file.readFile();
-    issues.push(fileIssue(`a file of at most ${MAX_FILE} bytes`, `the file has ${size} bytes`));
+    for (let attempt = 0; attempt < MAX_READS; attempt++) {
+      // Opened each time, because the file may have been replaced.
+      await using file = await open(path, 'r');
+      const before = await file.stat({ bigint: true });
+      if (before.size > MAX_FILE) {
+        issues.push(fileIssue(`a file of at most ${MAX_FILE} bytes`, `the file has ${before.size} bytes`));
+        return null;
+      }
+      const bytes = await file.readFile();
+      const { size, mtimeNs } = await file.stat({ bigint: true });
+      // The part of a file that is being written may be valid too. A pipe has no size.
+      const complete = BigInt(bytes.length) === size && before.size === size && before.mtimeNs === mtimeNs;
+      if (complete || !before.isFile()) return bytes;
+      await delay(REREAD_MS);
+    }
+    issues.push(fileIssue('a file that can be read completely', 'it kept changing'));
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : '';
     issues.push(

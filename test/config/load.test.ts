@@ -1,5 +1,15 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, mkdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  ftruncateSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -209,6 +219,30 @@ test('anchors are supported, and aliases that multiply are refused', async () =>
   assert.deepEqual(await issueTexts(lines.join('\n')), [
     'null:null : aliases expand to more than 100 values',
   ]);
+});
+
+test('a file that is written at the same time is never read in part', async () => {
+  const shorter = 'drainMs: 11\n';
+  const longer = 'drainMs: 22\nqueue: {maxRequests: 7}\n';
+  writeFileSync(path, shorter);
+  let next = longer;
+  const writer = setInterval(() => {
+    const file = openSync(path, 'r+');
+    writeSync(file, next, 0);
+    ftruncateSync(file, next.length);
+    closeSync(file);
+    next = next === longer ? shorter : longer;
+  }, 1);
+  try {
+    // A reader that does not check fails in one of twenty rounds.
+    for (let round = 0; round < 500; round++) {
+      const { drainMs, queue } = (await loadConfig({ SLUICE_CONFIG: path })).file;
+      // The first bytes of the longer file, which were never the whole file.
+      assert.ok(drainMs === 11 || queue.maxRequests === 7);
+    }
+  } finally {
+    clearInterval(writer);
+  }
 });
 
 test('a file that is not UTF-8, too large, a directory or missing is refused', async () => {

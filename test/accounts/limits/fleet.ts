@@ -18,6 +18,7 @@ import { limitScripts } from '../../../src/accounts/limits/valkey-scripts.ts';
 import { openValkeyLimits, type ValkeyLimitsOptions } from '../../../src/accounts/limits/valkey.ts';
 import { SILENT } from '../../../src/log.ts';
 import { Secret } from '../../../src/secret.ts';
+import { until } from '../../harness.ts';
 import { valkeyUrl, withoutValkey } from '../../servers.ts';
 
 /** A kind of limits, on a clock that stands still: one instance in memory, or several on one Valkey. */
@@ -218,9 +219,19 @@ export const VALKEY: Kind = {
     const url = await valkeyUrl();
     const scripts = limitScripts(`local now = ${now}`);
     const instances = [1, 2, 3].map(() => openInstance(url, ledger, { reservedShare, scripts }));
-    return new Fleet(ledger, await Promise.all(instances));
+    const fleet = new Fleet(ledger, await Promise.all(instances));
+    // Each raises the generation at its start. They know the last one when they know each other.
+    await until(() => instancesSeen(fleet) === 3);
+    return fleet;
   },
 };
+
+/** Returns the number of instances that every instance knows. */
+export function instancesSeen(fleet: Fleet): number {
+  return Math.min(
+    ...fleet.instances.map((instance) => (instance as unknown as { instances: number }).instances),
+  );
+}
 
 export const KINDS: readonly Kind[] = [MEMORY, VALKEY];
 

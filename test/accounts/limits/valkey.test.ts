@@ -12,7 +12,7 @@ import { SILENT } from '../../../src/log.ts';
 import { run, until } from '../../harness.ts';
 import { startValkey } from '../../server-process.ts';
 import { valkeyUrl, withoutValkey } from '../../servers.ts';
-import { demand, FakeLedger, Fleet, openInstance, TIMING, type Request } from './fleet.ts';
+import { demand, FakeLedger, Fleet, instancesSeen, openInstance, TIMING, type Request } from './fleet.ts';
 
 /** Several instances on one Valkey, and a separate connection. */
 async function open(instances: number, whenStoreUnavailable: 'local' | 'refuse' = 'local', url?: string) {
@@ -275,7 +275,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     const ask = demand(limits, { worstTokens: 100 });
     const before = await store.fleet.run(ask, 0);
     await before.end(100);
-    await until(() => copiesSeen(store.fleet) === 2);
+    await until(() => instancesSeen(store.fleet) === 2);
     process.kill(server.pid, 'SIGKILL');
     const running: Request[] = [];
     for (let index = 0; index < 40; index++) {
@@ -299,7 +299,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
   test('the shares of the instances never add up to more than what was left', async () => {
     await using server = await startValkey();
     await using store = await open(3, 'local', server.url);
-    await until(() => copiesSeen(store.fleet) === 3);
+    await until(() => instancesSeen(store.fleet) === 3);
     await store.client.sendCommand(['PING']);
     process.kill(server.pid, 'SIGKILL');
     await until(
@@ -488,12 +488,12 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     const ask = demand({ tokensPerDay: 1000 }, { worstTokens: 10 });
     await store.fleet.run(ask);
     const ending = new Fleet(store.ledger, [await openInstance(store.url, store.ledger)]);
-    await until(() => copiesSeen(store.fleet) === 2);
+    await until(() => instancesSeen(store.fleet) === 2);
     const requests = await Promise.all(Array.from({ length: 20 }, () => ending.run(ask)));
     for (const request of requests) void request.end(3);
     await ending[Symbol.asyncDispose]();
     assert.equal(await used(store.fleet.instances[0], ask), 70);
-    await until(() => copiesSeen(store.fleet) === 1);
+    await until(() => instancesSeen(store.fleet) === 1);
   });
 
   test('an invalid URL is refused without showing it', async () => {
@@ -521,12 +521,6 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     await until(async () => (await used(store.fleet.instances[0], ask)) === total);
   });
 });
-
-function copiesSeen(fleet: Fleet): number {
-  return Math.min(
-    ...fleet.instances.map((instance) => (instance as unknown as { instances: number }).instances),
-  );
-}
 
 /** Forwards bytes to a store until it is cut; then the store is unreachable. */
 async function openProxy(target: string) {
