@@ -1,36 +1,12 @@
-import { ServiceError } from '../errors.ts';
 import type { FinishReason, GenerationEvent, TokenLogprob } from '../generation.ts';
 import type { GenerationKind } from './field.ts';
+import { incompleteResponse, invalidResponse } from './invalid-response.ts';
 import { readLogprobs } from './logprobs.ts';
+import { readToolCalls, ToolCallReader, type ReplicaCall } from './tool-call-reader.ts';
+import type { ReceivedTokens } from './usage-meter.ts';
 
-/** The error for an invalid response of a replica. */
-export function invalidResponse(cause: unknown): ServiceError {
-  return new ServiceError('engine_unavailable', 'The engine of this model sent an invalid response.', {
-    cause,
-  });
-}
-
-/** The error for a response that ended early. */
-export function incompleteResponse(cause: string): ServiceError {
-  return new ServiceError('engine_unavailable', 'The response of the engine of this model was cut off.', {
-    cause: new Error(cause),
-  });
-}
-
-/** Parses a JSON object of a replica. `name` is for the error. Throws `engine_unavailable`. */
-export function parseObject(json: string, name: string): object {
-  let value: unknown;
-  try {
-    value = JSON.parse(json);
-  } catch {
-    // The parser's message quotes generated text, which must not be logged.
-    throw invalidResponse(new Error(`${name} is not JSON`));
-  }
-  if (typeof value !== 'object' || value === null) {
-    throw invalidResponse(new Error(`${name} is not an object`));
-  }
-  return value;
-}
+/** The most that `limits.choices` allows. */
+const MAX_CHOICES = 128;
 
 /** One choice of a chunk or a response, in any dialect. */
 export interface ReplicaChoice {
@@ -38,6 +14,7 @@ export interface ReplicaChoice {
   text: string;
   /** Reasoning of a chat model, or ''. */
   reasoning: string;
+  calls: readonly ReplicaCall[];
   logprobs: readonly TokenLogprob[] | null;
   reason: FinishReason | null;
 }
@@ -54,6 +31,7 @@ interface WireMessage {
   reasoning_content?: unknown;
   /** The name in vLLM since 0.15. */
   reasoning?: unknown;
+  tool_calls?: unknown;
 }
 
 interface WireChoice {
@@ -70,10 +48,11 @@ function readChoice(kind: GenerationKind, value: unknown): ReplicaChoice {
     throw invalidResponse(new Error('a choice is not an object'));
   const choice = value as WireChoice; // Each field is checked here.
   const index = choice.index ?? 0;
-  if (typeof index !== 'number' || !Number.isSafeInteger(index) || index < 0) {
-    throw invalidResponse(new Error('the index of a choice is not a whole number'));
+  if (typeof index !== 'number' || !Number.isInteger(index) || index < 0 || index >= MAX_CHOICES) {
+    throw invalidResponse(new Error(`the index of a choice is not a whole number below ${MAX_CHOICES}`));
   }
   const message = kind === 'chat' ? (choice.delta ?? choice.message) : null;
+  const whole = message === choice.message;
   const text = kind === 'chat' ? message?.content : choice.text;
   const reasoning = message?.reasoning_content ?? message?.reasoning;
   const logprobs = readLogprobs(choice.logprobs);
@@ -81,6 +60,7 @@ function readChoice(kind: GenerationKind, value: unknown): ReplicaChoice {
     index,
     text: typeof text === 'string' ? text : '',
     reasoning: typeof reasoning === 'string' ? reasoning : '',
+    calls: readToolCalls(message?.tool_calls, whole),
     logprobs: logprobs !== null && logprobs.length > 0 ? logprobs : null,
     reason: readReason(choice.finish_reason),
   };
@@ -101,29 +81,71 @@ function readReason(value: unknown): FinishReason | null {
   }
 }
 
-/** Counts the tokens of a chunk: the listed log probabilities, or else one per text. */
-export function countTokens(choices: readonly ReplicaChoice[]): number {
+/**
+ * Counts the tokens of a chunk: the listed log probabilities, or else one for each text, reasoning and part of a tool
+ * call.
+ */
+export function countTokens(choices: readonly ReplicaChoice[]): ReceivedTokens {
   let tokens = 0;
-  for (const { text, reasoning, logprobs } of choices) {
-    tokens += logprobs?.length ?? Number(reasoning !== '') + Number(text !== '');
+  let reasoningTokens = 0;
+  for (const { text, reasoning, calls, logprobs } of choices) {
+    const parts = calls.filter((call) => call.name !== null || call.arguments !== '').length;
+    const rest = Number(text !== '') + parts;
+    const ofReasoning = reasoning === '' ? 0 : rest === 0 ? (logprobs?.length ?? 1) : 1;
+    tokens += logprobs?.length ?? ofReasoning + rest;
+    reasoningTokens += ofReasoning;
   }
-  return tokens;
+  return { tokens, reasoningTokens };
 }
 
-/** Adds the reasoning and then the text of a choice to `events`. Log probabilities go with the text if there is any. */
-export function pushText(choice: ReplicaChoice, completionTokens: number, events: GenerationEvent[]): void {
-  const { index, text, reasoning, logprobs } = choice;
-  const reasoningOnly = reasoning !== '' && text === '';
-  if (reasoning !== '') {
-    events.push({
-      type: 'reasoning',
-      choice: index,
-      text: reasoning,
-      completionTokens,
-      logprobs: reasoningOnly ? logprobs : null,
-    });
+/** Converts the parts of one choice into events, up to its finish. */
+export class ChoiceReader {
+  readonly #choice: number;
+  readonly #calls: ToolCallReader;
+  #finished = false;
+
+  constructor(choice: number) {
+    this.#choice = choice;
+    this.#calls = new ToolCallReader(choice);
   }
-  if (text !== '' || (logprobs !== null && !reasoningOnly)) {
-    events.push({ type: 'token', choice: index, text, completionTokens, logprobs });
+
+  get finished(): boolean {
+    return this.#finished;
+  }
+
+  /** Adds the events of a part. Ignores parts after the finish: some servers send it twice. */
+  push(part: ReplicaChoice, completionTokens: number, events: GenerationEvent[]): void {
+    if (this.#finished) return;
+    this.#pushText(part, completionTokens, events);
+    for (const call of part.calls) this.#calls.push(call, completionTokens, events);
+    if (part.reason === null) return;
+    this.#finished = true;
+    if (part.reason !== 'length') this.#calls.end(completionTokens, events);
+    events.push({ type: 'finish', choice: this.#choice, reason: this.#reasonOf(part.reason) });
+  }
+
+  /** Adds reasoning, then text. Log probabilities go with the text if there is any; those of calls are dropped. */
+  #pushText(part: ReplicaChoice, completionTokens: number, events: GenerationEvent[]): void {
+    const { text, reasoning, logprobs } = part;
+    const choice = this.#choice;
+    const withText = text !== '' || (reasoning === '' && part.calls.length === 0);
+    if (reasoning !== '') {
+      events.push({
+        type: 'reasoning',
+        choice,
+        text: reasoning,
+        completionTokens,
+        logprobs: withText ? null : logprobs,
+      });
+    }
+    if (text !== '' || (logprobs !== null && withText)) {
+      events.push({ type: 'token', choice, text, completionTokens, logprobs });
+    }
+  }
+
+  /** Servers report `stop` after a call of a named function, or after any. Clients run functions only on `tool_calls`. */
+  #reasonOf(reason: FinishReason): FinishReason {
+    if (reason === 'length') return reason;
+    return this.#calls.count > 0 ? 'tool_calls' : 'stop';
   }
 }

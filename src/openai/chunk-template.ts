@@ -1,12 +1,12 @@
 import { isUtf8 } from 'node:buffer';
-import type { TextEvent, Usage } from '../generation.ts';
+import { NO_USAGE, type TextEvent, type Usage } from '../generation.ts';
 import type { GenerationKind } from './field.ts';
 
 /** How often the template of a stream may change. Streams that alternate between choices would change it every time. */
 const MAX_CHANGES = 4;
 
 /** Counts that change from chunk to chunk, if every chunk has usage. */
-const COUNTS = /"(completion_tokens|total_tokens)":(\d+)/g;
+const COUNTS = /"(completion_tokens|total_tokens|reasoning_tokens)":(\d+)/g;
 
 /** Keys that precede the text in a chunk. */
 const CHAT_KEYS = ['"content":"'];
@@ -29,10 +29,11 @@ export class ChunkTemplate {
   #changes = 0;
   /** Everything up to and including the opening quote of the text; null without a template. */
   #before: Buffer | null = null;
-  /** Everything from the closing quote of the text, split at the counts: three parts with usage, otherwise one. */
+  /** Everything from the closing quote of the text, split at the counts: one part without usage. */
   #after: Buffer[] = [];
-  /** Index of `completion_tokens` among the counts. */
-  #completionIndex = 0;
+  /** Indexes of `completion_tokens` and `reasoning_tokens` among the counts; -1: none. */
+  #completionIndex = -1;
+  #reasoningIndex = -1;
   #type: TextEvent['type'] = 'token';
   #choice = 0;
   #usage: Usage | null = null;
@@ -56,14 +57,17 @@ export class ChunkTemplate {
     if (at < 0 || !data.startsWith(literal, at)) return;
     const rest = `${data.slice(at + literal.length - 1)}\n\n`;
     const counts = usage === null ? [] : [...rest.matchAll(COUNTS)];
-    if (usage !== null && (counts.length !== 2 || counts[0]?.[1] === counts[1]?.[1])) return;
+    const names = counts.map(([, name]) => name);
+    if (usage !== null && !names.includes('completion_tokens')) return;
+    if (new Set(names).size < names.length) return;
+    this.#completionIndex = names.indexOf('completion_tokens');
+    this.#reasoningIndex = names.indexOf('reasoning_tokens');
     this.#after = [];
     let from = 0;
-    for (const [index, count] of counts.entries()) {
+    for (const count of counts) {
       const digits = count.index + count[0].length - (count[2] ?? '').length;
       this.#after.push(Buffer.from(rest.slice(from, digits)));
       from = count.index + count[0].length;
-      if (count[1] === 'completion_tokens') this.#completionIndex = index;
     }
     this.#after.push(Buffer.from(rest.slice(from)));
     this.#before = Buffer.from(`data: ${data.slice(0, at)}`);
@@ -90,14 +94,13 @@ export class ChunkTemplate {
     // An empty text is not a token.
     if (end === before.length) return null;
     if (!ascii && !isUtf8(bytes.subarray(before.length, end))) return null;
-    const completionTokens = this.#readCounts(bytes, end);
-    if (completionTokens === undefined) return null;
+    if (!this.#readCounts(bytes, end)) return null;
     const text = bytes.toString(ascii ? 'latin1' : 'utf8', before.length, end);
     return {
       type: this.#type,
       choice: this.#choice,
       text,
-      completionTokens: completionTokens ?? 0,
+      completionTokens: this.#usage?.completionTokens ?? 0,
       logprobs: null,
     };
   }
@@ -112,25 +115,26 @@ export class ChunkTemplate {
     return -1;
   }
 
-  /** Reads `completion_tokens` after the text; null if chunks have no usage, undefined if the bytes do not match. */
-  #readCounts(bytes: Buffer, textEnd: number): number | null | undefined {
+  /** Reads the usage after the text. Returns whether the bytes match. */
+  #readCounts(bytes: Buffer, textEnd: number): boolean {
     let at = textEnd;
-    let completionTokens: number | null = null;
+    let { completionTokens, reasoningTokens } = this.#usage ?? NO_USAGE;
     const last = this.#after.length - 1;
     for (let index = 0; index <= last; index++) {
       const part = this.#after[index] as Buffer; // The index is within the list.
-      if (!matchesAt(bytes, part, at)) return undefined;
+      if (!matchesAt(bytes, part, at)) return false;
       at += part.length;
       if (index === last) break;
       const from = at;
       for (let byte = bytes[at]; byte !== undefined && byte >= ZERO && byte <= NINE; byte = bytes[at]) at++;
       // Longer numbers may not be exact.
-      if (at === from || at - from > 15) return undefined;
+      if (at === from || at - from > 15) return false;
       if (index === this.#completionIndex) completionTokens = Number(bytes.toString('latin1', from, at));
+      else if (index === this.#reasoningIndex) reasoningTokens = Number(bytes.toString('latin1', from, at));
     }
-    if (at !== bytes.length) return undefined;
-    if (completionTokens !== null && this.#usage !== null) this.#usage = { ...this.#usage, completionTokens };
-    return completionTokens;
+    if (at !== bytes.length) return false;
+    if (this.#usage !== null) this.#usage = { ...this.#usage, completionTokens, reasoningTokens };
+    return true;
   }
 }
 

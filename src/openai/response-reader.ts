@@ -1,16 +1,10 @@
 import type { GenerationEvent } from '../generation.ts';
 import type { GenerationKind } from './field.ts';
-import {
-  incompleteResponse,
-  pushText,
-  readChoices,
-  invalidResponse,
-  parseObject,
-  type ReplicaChoice,
-} from './choice-reader.ts';
+import { ChoiceReader, readChoices, type ReplicaChoice } from './choice-reader.ts';
 import { readErrorFrame } from './error-body.ts';
+import { incompleteResponse, invalidResponse, parseObject } from './invalid-response.ts';
 import { readUsage } from './usage.ts';
-import { UsageMeter } from './usage-meter.ts';
+import { UsageMeter, type ReceivedTokens } from './usage-meter.ts';
 
 /**
  * Converts the non-streaming response of a replica into events, with one `token` per choice. Estimates usage that the
@@ -29,9 +23,8 @@ export function readResponse(
   const { promptTokens, cachedTokens, completionTokens } = meter;
   const events: GenerationEvent[] = [{ type: 'started', promptTokens, cachedTokens }];
   for (const choice of choices) {
-    pushText(choice, completionTokens, events);
     if (choice.reason === null) throw incompleteResponse('a choice has no finish_reason');
-    events.push({ type: 'finish', choice: choice.index, reason: choice.reason });
+    new ChoiceReader(choice.index).push(choice, completionTokens, events);
   }
   events.push({ type: 'end', ...meter.total() });
   return events;
@@ -46,10 +39,18 @@ interface WireResponse {
 /** Approximate bytes per token of prose with common tokenizers. */
 const BYTES_PER_TOKEN = 4;
 
-function estimateTokens(choices: readonly ReplicaChoice[]): number {
+function estimateTokens(choices: readonly ReplicaChoice[]): ReceivedTokens {
   let tokens = 0;
-  for (const { text, reasoning, logprobs } of choices) {
-    tokens += logprobs?.length ?? Math.ceil(Buffer.byteLength(reasoning + text) / BYTES_PER_TOKEN);
+  let reasoningTokens = 0;
+  for (const { text, reasoning, calls, logprobs } of choices) {
+    const called = calls.map((call) => (call.name ?? '') + call.arguments).join('');
+    const ofReasoning = estimate(reasoning);
+    tokens += logprobs?.length ?? estimate(reasoning + text + called);
+    reasoningTokens += ofReasoning;
   }
-  return tokens;
+  return { tokens, reasoningTokens };
+}
+
+function estimate(text: string): number {
+  return Math.ceil(Buffer.byteLength(text) / BYTES_PER_TOKEN);
 }

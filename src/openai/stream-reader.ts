@@ -1,19 +1,15 @@
 import type { GenerationEvent } from '../generation.ts';
 import type { GenerationKind } from './field.ts';
-import {
-  countTokens,
-  incompleteResponse,
-  invalidResponse,
-  parseObject,
-  pushText,
-  readChoices,
-  type ReplicaChoice,
-} from './choice-reader.ts';
+import { ChoiceReader, countTokens, readChoices, type ReplicaChoice } from './choice-reader.ts';
 import { readErrorFrame } from './error-body.ts';
+import { incompleteResponse, invalidResponse, parseObject } from './invalid-response.ts';
 import { ChunkTemplate } from './chunk-template.ts';
 import { SseParseError, SseParser, type ServerSentEvent } from './sse.ts';
 import { readUsage } from './usage.ts';
-import { UsageMeter } from './usage-meter.ts';
+import { UsageMeter, type ReceivedTokens } from './usage-meter.ts';
+
+const ONE_TOKEN: ReceivedTokens = { tokens: 1, reasoningTokens: 0 };
+const ONE_REASONING_TOKEN: ReceivedTokens = { tokens: 1, reasoningTokens: 1 };
 
 /**
  * Converts the server-sent events of a replica of any dialect into the events of a generation. `end` follows `[DONE]`,
@@ -29,10 +25,8 @@ export class StreamReader {
   readonly #template: ChunkTemplate;
   #started = false;
   #ended = false;
-  /** Indexes of choices that have started. */
-  #seen = new Set<number>();
-  /** Indexes of choices that have started and not finished. */
-  #open = new Set<number>();
+  /** The choices that have started, by index. */
+  readonly #choices = new Map<number, ChoiceReader>();
   readonly #meter: UsageMeter;
 
   constructor(kind: GenerationKind, meter = new UsageMeter()) {
@@ -47,11 +41,13 @@ export class StreamReader {
    */
   push(chunk: Buffer, events: GenerationEvent[] = []): GenerationEvent[] {
     const token = this.#parser.isBetweenEvents && !this.#ended ? this.#template.read(chunk) : null;
-    if (token === null || !this.#open.has(token.choice)) {
+    // A chunk of a choice that has not started, or has finished, is left to the parser.
+    if (token === null || this.#choices.get(token.choice)?.finished !== false) {
       this.#readEvents(() => this.#parser.push(chunk), events);
       return events;
     }
-    this.#meter.record(1, this.#template.usage, token.choice);
+    const received = token.type === 'reasoning' ? ONE_REASONING_TOKEN : ONE_TOKEN;
+    this.#meter.record(received, this.#template.usage, token.choice);
     token.completionTokens = this.#meter.completionTokens;
     events.push(token);
     return events;
@@ -105,19 +101,19 @@ export class StreamReader {
   }
 
   #readChoice(choice: ReplicaChoice, events: GenerationEvent[]): void {
-    const { index, reason } = choice;
-    if (!this.#seen.has(index)) {
-      this.#seen.add(index);
-      this.#open.add(index);
+    let reader = this.#choices.get(choice.index);
+    if (reader === undefined) {
+      reader = new ChoiceReader(choice.index);
+      this.#choices.set(choice.index, reader);
     }
-    pushText(choice, this.#meter.completionTokens, events);
-    // Some servers send the reason twice.
-    if (reason !== null && this.#open.delete(index)) events.push({ type: 'finish', choice: index, reason });
+    reader.push(choice, this.#meter.completionTokens, events);
   }
 
   #finishStream(events: GenerationEvent[]): void {
-    if (this.#seen.size === 0) throw incompleteResponse('the stream ended without a choice');
-    if (this.#open.size > 0) throw incompleteResponse('the stream ended before all choices were finished');
+    if (this.#choices.size === 0) throw incompleteResponse('the stream ended without a choice');
+    for (const { finished } of this.#choices.values()) {
+      if (!finished) throw incompleteResponse('the stream ended before all choices were finished');
+    }
     this.#ended = true;
     events.push({ type: 'end', ...this.#meter.total() });
   }

@@ -1,4 +1,4 @@
-import type { Usage } from '../generation.ts';
+import { NO_USAGE, type Usage } from '../generation.ts';
 
 export interface UsageMeterOptions {
   /** Estimated prompt tokens, for a replica that does not report them. */
@@ -9,22 +9,31 @@ export interface UsageMeterOptions {
   perChoice: boolean;
 }
 
+/** Approximate tokens of a chunk; `reasoningTokens` are part of `tokens`. */
+export interface ReceivedTokens {
+  tokens: number;
+  reasoningTokens: number;
+}
+
 /**
  * Counts the tokens of one response: the counts that the replica reported last, plus the tokens received since.
- * Estimates the prompt if it is not reported. Ignores reported zeros if there was a prompt or text.
+ * Estimates the prompt if it is not reported. Ignores reported zeros if there was a prompt, text or reasoning.
  */
 export class UsageMeter {
   readonly #options: UsageMeterOptions;
   #promptTokens: number | null = null;
   #cachedTokens = 0;
-  /** Completion tokens as last reported. */
+  /** Completion and reasoning tokens as last reported. */
   #reported = 0;
-  /** `#reported` by choice, for replicas that report by choice. */
-  readonly #byChoice = new Map<number, number>();
+  #reportedReasoning = 0;
+  /** The last report of each choice, for replicas that report by choice. */
+  readonly #byChoice = new Map<number, Usage>();
   /** Tokens received since the last report. */
   #unreported = 0;
+  #unreportedReasoning = 0;
   /** Tokens received in total. */
   #received = 0;
+  #receivedReasoning = 0;
   #isExact = false;
 
   constructor(options: Partial<UsageMeterOptions> = {}) {
@@ -46,25 +55,32 @@ export class UsageMeter {
   }
 
   /** Records a chunk: its approximate tokens, its usage, and its choice if it has only one. */
-  record(tokens: number, usage: Usage | null, choice: number | null): void {
+  record({ tokens, reasoningTokens }: ReceivedTokens, usage: Usage | null, choice: number | null): void {
     this.#received += tokens;
+    this.#receivedReasoning += reasoningTokens;
     this.#unreported += tokens;
+    this.#unreportedReasoning += reasoningTokens;
     this.#isExact = false;
     if (usage === null) return;
     if (usage.promptTokens > 0 || this.#options.promptTokens === 0) {
       this.#promptTokens = usage.promptTokens;
       this.#cachedTokens = Math.min(usage.cachedTokens, usage.promptTokens);
     }
-    const { completionTokens } = usage;
-    if (completionTokens === 0 && this.#received > 0 && !this.#options.echo) return;
+    if (usage.completionTokens === 0 && this.#received > 0 && !this.#options.echo) return;
     if (this.#options.perChoice && choice !== null) {
-      const before = this.#byChoice.get(choice) ?? 0;
+      const before = this.#byChoice.get(choice) ?? NO_USAGE;
       // A count that falls could make the total negative.
-      const now = Math.max(before, completionTokens);
-      this.#reported += now - before;
-      this.#byChoice.set(choice, now);
-    } else this.#reported = completionTokens;
+      const completionTokens = Math.max(before.completionTokens, usage.completionTokens);
+      const reasoning = Math.max(before.reasoningTokens, usage.reasoningTokens);
+      this.#reported += completionTokens - before.completionTokens;
+      this.#reportedReasoning += reasoning - before.reasoningTokens;
+      this.#byChoice.set(choice, { ...usage, completionTokens, reasoningTokens: reasoning });
+    } else {
+      this.#reported = usage.completionTokens;
+      this.#reportedReasoning = usage.reasoningTokens;
+    }
     this.#unreported = 0;
+    this.#unreportedReasoning = 0;
     this.#isExact = this.#promptTokens !== null;
   }
 
@@ -75,9 +91,20 @@ export class UsageMeter {
         promptTokens: this.#promptTokens ?? this.#options.promptTokens,
         completionTokens: this.completionTokens,
         cachedTokens: this.#cachedTokens,
-        reasoningTokens: 0,
+        reasoningTokens: this.#reasoningTokens(),
       },
       usageSource: this.#isExact ? 'engine' : 'estimated',
     };
+  }
+
+  /** Reasoning that is not reported has the same share of the completion as of the tokens received. */
+  #reasoningTokens(): number {
+    const { completionTokens } = this;
+    if (this.#reportedReasoning > 0) {
+      return Math.min(this.#reportedReasoning + this.#unreportedReasoning, completionTokens);
+    }
+    if (this.#receivedReasoning === 0) return 0;
+    const share = Math.min(1, this.#receivedReasoning / this.#received);
+    return Math.round(share * completionTokens);
   }
 }

@@ -24,7 +24,8 @@ export function readUsage(value: unknown): Usage | null {
     promptTokens,
     completionTokens,
     cachedTokens: readCount(usage.prompt_tokens_details?.cached_tokens) ?? 0,
-    reasoningTokens: 0,
+    reasoningTokens:
+      readCount(usage.completion_tokens_details?.reasoning_tokens) ?? readCount(usage.reasoning_tokens) ?? 0,
   };
 }
 
@@ -32,6 +33,9 @@ interface WireUsage {
   prompt_tokens?: unknown;
   completion_tokens?: unknown;
   prompt_tokens_details?: { cached_tokens?: unknown } | null;
+  completion_tokens_details?: { reasoning_tokens?: unknown } | null;
+  /** The name in SGLang. */
+  reasoning_tokens?: unknown;
 }
 
 /** Returns a whole number, or null for any other value. */

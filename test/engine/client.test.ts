@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import * as fc from 'fast-check';
 import { ReplicaClient } from '../../src/engine/replica-client.ts';
 import { ReplicaRefused } from '../../src/engine/engine.ts';
-import { DIALECTS } from '../../src/generation.ts';
+import { DIALECTS, NO_USAGE } from '../../src/generation.ts';
 import { Secret } from '../../src/secret.ts';
 import { HttpReplica, REPLICA, openScripted, respondHello } from './replicas.ts';
 import { chat, collect, NEVER_ABORTED, text, textOf } from './requests.ts';
@@ -23,7 +23,7 @@ describe('the client of a replica', () => {
             [...before, 'started'],
           );
           assert.deepEqual(events.at(-2), { type: 'finish', choice: 0, reason: 'stop' });
-          const usage = { promptTokens: 7, completionTokens: 2, cachedTokens: 0 };
+          const usage = { ...NO_USAGE, promptTokens: 7, completionTokens: 2 };
           assert.deepEqual(events.at(-1), { type: 'end', usage, usageSource: 'engine' });
         }
       }

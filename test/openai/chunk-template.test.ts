@@ -42,7 +42,8 @@ const chunkFields: fc.Arbitrary<ChunkFields> = fc.record({
 function chatChunk({ choice, key, text, usage, escaped, newline }: ChunkFields, count: number): string {
   let literal = JSON.stringify(text);
   if (escaped) literal = literal.replaceAll(/[^\x20-\x7e]/g, escape);
-  const counts = { prompt_tokens: 7, completion_tokens: count, total_tokens: 7 + count };
+  const details = { completion_tokens_details: { reasoning_tokens: count >> 1 } };
+  const counts = { prompt_tokens: 7, completion_tokens: count, total_tokens: 7 + count, ...details };
   const tail = usage ? `,"usage":${JSON.stringify(counts)}` : '';
   const body = `{"id":"c","choices":[{"index":${choice},"delta":{"${key}":${literal}},"finish_reason":null}]${tail}}`;
   return `data: ${body}${newline}${newline}`;

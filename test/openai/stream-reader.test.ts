@@ -115,6 +115,17 @@ test('vLLM: text and finish reason in one chunk, and the finish reason twice', (
   ]);
 });
 
+test('reasoning tokens are read from the details and from the older field', () => {
+  for (const more of [{ completion_tokens_details: { reasoning_tokens: 2 } }, { reasoning_tokens: 2 }]) {
+    const counted = { ...usage, ...more };
+    const last = read('chat', delta('a'), { ...stop, usage: counted }, '[DONE]').at(-1);
+    assert(last?.type === 'end');
+    assert.equal(last.usage.reasoningTokens, 2);
+    const whole = { choices: [{ message: { content: 'a' }, finish_reason: 'stop' }], usage: counted };
+    assert.deepEqual(readResponse('chat', JSON.stringify(whole)).at(-1), last);
+  }
+});
+
 test('log probabilities of a text are read in the chat and the text format', () => {
   const content = {
     content: [{ token: 'a', logprob: -1, bytes: [97], top_logprobs: [{ token: 'a', logprob: -1 }] }],
@@ -182,6 +193,7 @@ test('an invalid stream is engine_unavailable, and its text is not in the messag
     [{ choices: [marker] }],
     [{ choices: [{ index: -1, delta: { content: marker } }] }],
     [{ choices: [{ index: '0', delta: { content: marker } }] }],
+    [{ choices: [{ index: 128, delta: { content: marker } }] }],
     [delta(marker), '[DONE]'],
     [delta(marker)],
     [delta(marker, { finish_reason: 'abort' })],
@@ -234,7 +246,7 @@ test('reasoning is read from `reasoning_content` and from `reasoning`, and count
       token('Yes', 0, 3),
       finish('stop'),
     ]);
-    const usage = { promptTokens: 0, completionTokens: 3, cachedTokens: 0, reasoningTokens: 0 };
+    const usage = { promptTokens: 0, completionTokens: 3, cachedTokens: 0, reasoningTokens: 2 };
     assert.deepEqual(events.at(-1), { type: 'end', usage, usageSource: 'estimated' });
     const message = { role: 'assistant', content: null, [name]: 'Hm.' };
     const whole = { choices: [{ index: 0, message, finish_reason: 'length' }] };

@@ -1,0 +1,30 @@
+import { ServiceError } from '../errors.ts';
+
+/** The error for an invalid response of a replica. */
+export function invalidResponse(cause: unknown): ServiceError {
+  return new ServiceError('engine_unavailable', 'The engine of this model sent an invalid response.', {
+    cause,
+  });
+}
+
+/** The error for a response that ended early. */
+export function incompleteResponse(cause: string): ServiceError {
+  return new ServiceError('engine_unavailable', 'The response of the engine of this model was cut off.', {
+    cause: new Error(cause),
+  });
+}
+
+/** Parses a JSON object of a replica. `name` is for the error. Throws `engine_unavailable`. */
+export function parseObject(json: string, name: string): object {
+  let value: unknown;
+  try {
+    value = JSON.parse(json);
+  } catch {
+    // The parser's message quotes generated text, which must not be logged.
+    throw invalidResponse(new Error(`${name} is not JSON`));
+  }
+  if (typeof value !== 'object' || value === null) {
+    throw invalidResponse(new Error(`${name} is not an object`));
+  }
+  return value;
+}

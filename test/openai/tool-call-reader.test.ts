@@ -1,0 +1,308 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import * as fc from 'fast-check';
+import { ServiceError } from '../../src/errors.ts';
+import type { GenerationEvent } from '../../src/generation.ts';
+import { readResponse } from '../../src/openai/response-reader.ts';
+import { StreamReader } from '../../src/openai/stream-reader.ts';
+import { finish, refuses, token, toolArguments, toolCall } from './samples.ts';
+
+type Part = Record<string, unknown>;
+
+const delta = (...tool_calls: unknown[]) => ({ choices: [{ index: 0, delta: { tool_calls } }] });
+const end = (finish_reason: string) => ({ choices: [{ index: 0, delta: {}, finish_reason }] });
+
+/** Reads a stream of these frames. Returns the events between `started` and `end`, without counts. */
+function read(...frames: object[]): GenerationEvent[] {
+  return uncounted(readAll(...frames)).slice(1, -1);
+}
+
+function readAll(...frames: object[]): GenerationEvent[] {
+  const reader = new StreamReader('chat');
+  const wire = frames.map((frame) => `data: ${JSON.stringify(frame)}\n\n`).join('');
+  return [...reader.push(Buffer.from(wire)), ...reader.end()];
+}
+
+function readWhole(message: object, finish_reason = 'tool_calls'): GenerationEvent[] {
+  const body = JSON.stringify({ choices: [{ index: 0, message, finish_reason }] });
+  return uncounted(readResponse('chat', body)).slice(1, -1);
+}
+
+function uncounted(events: readonly GenerationEvent[]): GenerationEvent[] {
+  return events.map((event) => ('completionTokens' in event ? { ...event, completionTokens: 1 } : event));
+}
+
+const first = (id: unknown, name: unknown, more: Part = {}) => ({
+  index: 0,
+  id,
+  type: 'function',
+  function: { name, arguments: '' },
+  ...more,
+});
+const part = (text: string, more: Part = {}) => ({ index: 0, function: { arguments: text }, ...more });
+
+const ONE = [toolCall('c1', 'f'), toolArguments('{"a":'), toolArguments('1}'), finish('tool_calls')];
+
+describe('tool calls of a stream', () => {
+  it('are an ID and a name, then the arguments', () => {
+    assert.deepEqual(
+      read(delta(first('c1', 'f')), delta(part('{"a":')), delta(part('1}')), end('tool_calls')),
+      ONE,
+    );
+  });
+
+  it('of vLLM have no empty arguments at first', () => {
+    const start = { id: 'c1', type: 'function', index: 0, function: { name: 'f' } };
+    assert.deepEqual(read(delta(start), delta(part('{"a":')), delta(part('1}')), end('tool_calls')), ONE);
+  });
+
+  it('of older TGI are one object instead of a list, with the name in every part', () => {
+    const frame = (text: string) => ({
+      choices: [
+        {
+          index: 0,
+          delta: {
+            role: 'assistant',
+            tool_calls: { index: 0, id: '', type: 'function', function: { name: 'f', arguments: text } },
+          },
+        },
+      ],
+    });
+    const [call, ...rest] = read(frame('{"a":'), frame('1}'), end('eos_token'));
+    assert(call?.type === 'tool-call');
+    assert.match(call.id, /^call_[0-9a-z]{24}$/);
+    assert.deepEqual([call.name, ...rest], ['f', ...ONE.slice(1)]);
+  });
+
+  it('keep the first ID and name of servers that repeat them or send new ones', () => {
+    const again = { index: 0, id: 'c2', type: 'function', function: { arguments: '1}' } };
+    const named = first('c1', 'f', { function: { name: 'f', arguments: '{"a":' } });
+    assert.deepEqual(read(delta(named), delta(again), end('stop')), ONE);
+    assert.deepEqual(read(delta(first('c1', 'f')), delta(named), delta(part('1}')), end('stop')), ONE);
+  });
+
+  it('may have their name in the delta of the arguments', () => {
+    const start = { index: 0, id: 'c1', type: 'function', function: { name: null, arguments: '' } };
+    const named = part('', { function: { name: 'f', arguments: '{"a":' } });
+    assert.deepEqual(read(delta(start), delta(named), delta(part('1}')), end('tool_calls')), ONE);
+  });
+
+  const TWO = [
+    toolCall('c1', 'f'),
+    toolArguments('{}'),
+    toolCall('c2', 'g', 1),
+    toolArguments('{"b":2}', 1),
+    finish('tool_calls'),
+  ];
+  const whole = (id: string, name: string, text: string, more: Part = {}) => ({
+    id,
+    type: 'function',
+    function: { name, arguments: text },
+    ...more,
+  });
+
+  it('may be whole and several in one delta, with or without an index', () => {
+    for (const [a, b] of [
+      [{ index: 0 }, { index: 1 }],
+      [{ index: 0 }, { index: 0 }],
+      [{ index: 3 }, { index: 7 }],
+      [{}, {}],
+    ]) {
+      const frame = delta(whole('c1', 'f', '{}', a), whole('c2', 'g', '{"b":2}', b));
+      assert.deepEqual(read(frame, end('tool_calls')), TWO);
+    }
+    const anonymous = read(delta(whole('', 'f', '{}'), whole('', 'g', '{"b":2}')), end('tool_calls'));
+    assert.deepEqual(
+      anonymous.map(({ type }) => type),
+      TWO.map(({ type }) => type),
+    );
+  });
+
+  it('without an index continue until the ID changes', () => {
+    const more = (text: string) => ({ function: { arguments: text } });
+    const events = read(
+      delta(whole('c1', 'f', '')),
+      delta(more('{')),
+      delta({ id: 'c1', ...more('}') }),
+      delta(whole('c2', 'g', '')),
+      delta(more('{"b":2}')),
+      end('tool_calls'),
+    );
+    assert.deepEqual(events, [TWO[0], toolArguments('{'), toolArguments('}'), ...TWO.slice(2)]);
+  });
+
+  it('without arguments have an empty object, unless the response was cut off', () => {
+    const second = first('c2', 'g', { index: 1 });
+    const calls = [toolCall('c1', 'f'), toolArguments('{}'), toolCall('c2', 'g', 1)];
+    assert.deepEqual(read(delta(first('c1', 'f')), delta(second), end('stop')), [
+      ...calls,
+      toolArguments('{}', 1),
+      finish('tool_calls'),
+    ]);
+    assert.deepEqual(read(delta(first('c1', 'f')), delta(second), end('length')), [
+      ...calls,
+      finish('length'),
+    ]);
+  });
+
+  it('count like other deltas, as reasoning does', () => {
+    const events = readAll(
+      { choices: [{ index: 0, delta: { reasoning: 'Hm' } }] },
+      { choices: [{ index: 0, delta: { content: 'Yes' } }] },
+      delta(first('c1', 'f')),
+      delta(part('{}')),
+      end('tool_calls'),
+    );
+    assert.deepEqual(
+      events.flatMap((event) => ('completionTokens' in event ? [event.completionTokens] : [])),
+      [1, 2, 3, 4],
+    );
+    const usage = { promptTokens: 0, completionTokens: 4, cachedTokens: 0, reasoningTokens: 1 };
+    assert.deepEqual(events.at(-1), { type: 'end', usage, usageSource: 'estimated' });
+  });
+
+  it('drop log probabilities, which belong to text', () => {
+    const content = [{ token: '{', logprob: -1, bytes: null, top_logprobs: [] }];
+    const frame = {
+      choices: [{ index: 0, delta: { tool_calls: [first('c1', 'f')] }, logprobs: { content } }],
+    };
+    assert.deepEqual(read(frame, delta(part('{"a":')), delta(part('1}')), end('stop')), ONE);
+  });
+
+  it('belong to their choice', () => {
+    const of = (index: number, call: object) => ({ choices: [{ index, delta: { tool_calls: [call] } }] });
+    const events = read(
+      of(0, first('c1', 'f')),
+      of(1, first('c2', 'g')),
+      of(0, part('{}')),
+      of(1, part('{}')),
+      end('stop'),
+      { choices: [{ index: 1, delta: {}, finish_reason: 'stop' }] },
+    );
+    assert.deepEqual(
+      events.map((event) =>
+        'choice' in event ? [event.type, event.choice, 'call' in event && event.call] : [],
+      ),
+      [
+        ['tool-call', 0, 0],
+        ['tool-call', 1, 0],
+        ['tool-arguments', 0, 0],
+        ['tool-arguments', 1, 0],
+        ['finish', 0, false],
+        ['finish', 1, false],
+      ],
+    );
+  });
+
+  it('end with `tool_calls` whenever there is one, and never without one', () => {
+    const call = delta(whole('c1', 'f', '{}'));
+    for (const reason of ['stop', 'tool_calls', 'function_call', 'eos_token']) {
+      assert.deepEqual(read(call, end(reason)).at(-1), finish('tool_calls'));
+      assert.deepEqual(
+        read({ choices: [{ index: 0, delta: { content: 'a' } }] }, end(reason)).at(-1),
+        finish('stop'),
+      );
+    }
+  });
+});
+
+describe('tool calls of a whole response', () => {
+  it('have an index by position, and arguments as text or as an object', () => {
+    for (const value of ['{"a":1}', { a: 1 }]) {
+      const tool_calls = [
+        { id: 'c1', type: 'function', function: { name: 'f', arguments: value } },
+        { id: 'c1', type: 'function', function: { name: 'f', arguments: null } },
+      ];
+      assert.deepEqual(readWhole({ role: 'assistant', content: 'See:', tool_calls }), [
+        token('See:'),
+        toolCall('c1', 'f'),
+        toolArguments('{"a":1}'),
+        toolCall('c1', 'f', 1),
+        toolArguments('{}', 1),
+        finish('tool_calls'),
+      ]);
+    }
+  });
+
+  it('pass on arguments that are not JSON', () => {
+    const tool_calls = [{ id: 'c1', function: { name: 'f', arguments: '{"a": oops' } }];
+    assert.deepEqual(readWhole({ content: null, tool_calls }, 'stop')[1], toolArguments('{"a": oops'));
+  });
+
+  it('count in an estimate', () => {
+    const tool_calls = [{ id: 'c1', function: { name: 'abcd', arguments: '{"a":12}' } }];
+    const body = { choices: [{ message: { reasoning: 'abcdefgh', tool_calls }, finish_reason: 'stop' }] };
+    const usage = { promptTokens: 0, completionTokens: 5, cachedTokens: 0, reasoningTokens: 2 };
+    assert.deepEqual(readResponse('chat', JSON.stringify(body)).at(-1), {
+      type: 'end',
+      usage,
+      usageSource: 'estimated',
+    });
+  });
+});
+
+describe('invalid tool calls are engine_unavailable', () => {
+  const fails = (...calls: unknown[]) => {
+    refuses(() => read(...calls.map((call) => delta(call)), end('stop')), 'engine_unavailable', null);
+  };
+
+  it('if an index, an ID or a name is out of bounds', () => {
+    fails('text');
+    fails(null);
+    for (const index of [-1, 0.5, '0', 2 ** 53]) fails(first('c1', 'f', { index }));
+    fails(first('x'.repeat(257), 'f'));
+    fails(first('c1', 'x'.repeat(257)));
+  });
+
+  it('if there are arguments without a name, or of an earlier call', () => {
+    fails(part('{}'));
+    fails(first('c1', null), part('{}'));
+    fails(first('c1', 'f'), first('c2', 'g', { index: 1 }), part('{}'));
+  });
+
+  it('if a choice has more than 128', () => {
+    const calls = Array.from({ length: 128 }, (_, index) => first(`c${index}`, 'f', { index }));
+    assert.equal(read(delta(...calls), end('stop')).length, 257);
+    fails(...calls, first('c128', 'f', { index: 128 }));
+  });
+
+  it('and any other value is read or refused, in calls of bounded number with names and arguments', () => {
+    const odd = fc.oneof(fc.jsonValue(), fc.string(), fc.constant(''), fc.integer({ min: -1, max: 3 }));
+    const called = fc.record({ name: odd, arguments: odd }, { requiredKeys: [] });
+    const hostile = fc.oneof(
+      odd,
+      fc.record({ index: odd, id: odd, type: odd, function: fc.oneof(odd, called) }, { requiredKeys: [] }),
+      fc.record(
+        { index: fc.nat(2), id: fc.constantFrom('a', 'b', ''), function: called },
+        { requiredKeys: [] },
+      ),
+    );
+    const deltas = fc.array(fc.oneof(odd, fc.array(hostile)));
+    fc.assert(
+      fc.property(deltas, fc.boolean(), (list, cut) => {
+        const frames = list.map((tool_calls) => ({ choices: [{ index: 0, delta: { tool_calls } }] }));
+        let events: GenerationEvent[];
+        try {
+          events = read(...frames, end(cut ? 'length' : 'stop'));
+        } catch (error) {
+          assert.ok(error instanceof ServiceError && error.code === 'engine_unavailable', String(error));
+          return;
+        }
+        const calls: { name: string; text: string }[] = [];
+        for (const event of events) {
+          if (event.type === 'tool-call') {
+            assert.equal(event.call, calls.length);
+            assert.ok(event.id !== '' && event.name !== '');
+            calls.push({ name: event.name, text: '' });
+          } else if (event.type === 'tool-arguments') {
+            const call = calls.at(-1);
+            assert.ok(call && event.call === calls.length - 1 && event.text !== '');
+            call.text += event.text;
+          }
+        }
+        assert.ok(cut || calls.every(({ text }) => text !== ''));
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
