@@ -1,5 +1,5 @@
 /**
- * Runs the tests with Node's test runner. First downloads the default model and a Python environment to `.cache/`, builds
+ * Runs the tests with Node's test runner. First downloads the default model, chat templates and a Python environment to `.cache/`, builds
  * the console, and starts PostgreSQL and Valkey or Redis unless `TEST_POSTGRES_URL` and `TEST_VALKEY_URL` are set.
  * Arguments are paths or globs of test files, or flags of `node --test`. Tests whose dependencies are missing are skipped;
  * if `CI` is set, the run fails instead.
@@ -39,10 +39,15 @@ const env = { ...process.env };
 env.NODE_COMPILE_CACHE ??= join(cache, 'compiled');
 env.SLUICE_TEST_MODEL ??= defaultModel();
 env.SLUICE_TEST_PYTHON ??= pythonWithClient();
+env.SLUICE_TEST_TEMPLATES ??= chatTemplates();
 requireOrSkip(env.SLUICE_TEST_MODEL, 'The default model could not be downloaded. Its tests are skipped.');
 requireOrSkip(
   env.SLUICE_TEST_PYTHON,
   'Python 3.11 or newer with venv and pip was not found, or the client could not be installed. Its tests are skipped.',
+);
+requireOrSkip(
+  env.SLUICE_TEST_TEMPLATES,
+  'The chat templates could not be downloaded with Python 3. Their tests are skipped.',
 );
 requireOrSkip(
   findChromium(),
@@ -145,6 +150,13 @@ function pythonWithClient(): string | undefined {
   if (!succeeds(python, install)) return undefined;
   writeFileSync(marker, requirements);
   return python;
+}
+
+/** Downloads the chat templates that llama.cpp is tested with. Returns their folder; undefined: it failed. */
+function chatTemplates(): string | undefined {
+  const folder = join(cache, 'chat-templates');
+  const script = join(root, 'test/fetch_chat_templates.py');
+  return existsSync(folder) || succeeds('python3', [script, folder]) ? folder : undefined;
 }
 
 function succeeds(program: string, args: readonly string[]): boolean {

@@ -1,32 +1,41 @@
+import { SequenceMatcher } from './sequence-matcher.ts';
+
 /**
  * Decodes the tokens of a choice into text as they arrive. Holds back only incomplete characters and text that may be the
  * start of a stop sequence.
  */
 export class TextStream {
   readonly #characters: CharacterAssembler;
-  readonly #stop: StopMatcher;
+  readonly #stop: SequenceMatcher;
+  #stopped = false;
 
   /** `detokenize`: see `withAnchor`. Empty stop sequences and those with half a surrogate pair are ignored. */
   constructor(options: { detokenize: Detokenize; stop: readonly string[] }) {
     this.#characters = new CharacterAssembler(options.detokenize);
-    this.#stop = new StopMatcher(options.stop.filter((stop) => stop !== '' && stop.isWellFormed()));
+    this.#stop = new SequenceMatcher(options.stop.filter((stop) => stop !== '' && stop.isWellFormed()));
   }
 
   /** Whether a stop sequence has matched. No more text is returned after that. */
   get stopped(): boolean {
-    return this.#stop.matched;
+    return this.#stopped;
   }
 
   /** Adds a token. Returns the text that can be sent now, often ''. */
   push(token: number): string {
     if (this.stopped) return '';
-    return this.#stop.push(this.#characters.push(token));
+    return this.#search(this.#characters.push(token));
   }
 
   /** Returns the text that was held back. Call it after the last token. */
   flush(): string {
     if (this.stopped) return '';
-    return this.#stop.push(this.#characters.flush()) + this.#stop.flush();
+    return this.#search(this.#characters.flush()) + this.#stop.flush();
+  }
+
+  #search(text: string): string {
+    const { text: ready, match } = this.#stop.push(text);
+    this.#stopped = match !== null;
+    return ready;
   }
 }
 
@@ -112,77 +121,4 @@ class CharacterAssembler {
   #text(tokens: readonly number[]): string {
     return this.#detokenize(Uint32Array.from(tokens));
   }
-}
-
-/**
- * Cuts the text before the stop sequence that ends first; of several with the same end, the longest. Uses a
- * Knuth-Morris-Pratt automaton per sequence, so that the time is linear, however the text is split.
- */
-class StopMatcher {
-  matched = false;
-  readonly #automata: readonly StopAutomaton[];
-  /** The longest suffix of the text that starts a stop sequence. */
-  #heldBack = '';
-
-  constructor(stop: readonly string[]) {
-    this.#automata = stop.map((sequence) => ({ sequence, fallback: fallbackTable(sequence), length: 0 }));
-  }
-
-  push(text: string): string {
-    if (this.#automata.length === 0) return text;
-    for (let at = 0; at < text.length; at += 1) {
-      const complete = this.#advance(text.charCodeAt(at));
-      if (complete > 0) {
-        this.matched = true;
-        const whole = this.#heldBack + text.slice(0, at + 1);
-        this.#heldBack = '';
-        return whole.slice(0, whole.length - complete);
-      }
-    }
-    let begun = 0;
-    for (const { length } of this.#automata) begun = Math.max(begun, length);
-    const whole = this.#heldBack + text;
-    this.#heldBack = whole.slice(whole.length - begun);
-    return whole.slice(0, whole.length - begun);
-  }
-
-  flush(): string {
-    const heldBack = this.#heldBack;
-    this.#heldBack = '';
-    return heldBack;
-  }
-
-  /** Advances every automaton. Returns the length of the longest completed sequence, or 0. */
-  #advance(unit: number): number {
-    let complete = 0;
-    for (const automaton of this.#automata) {
-      const { sequence, fallback } = automaton;
-      let { length } = automaton;
-      while (length > 0 && sequence.charCodeAt(length) !== unit) length = fallback[length - 1] ?? 0;
-      if (sequence.charCodeAt(length) === unit) length += 1;
-      automaton.length = length;
-      if (length === sequence.length) complete = Math.max(complete, length);
-    }
-    return complete;
-  }
-}
-
-interface StopAutomaton {
-  sequence: string;
-  /** For each prefix, the length of its longest proper prefix that is also its suffix. */
-  fallback: Uint32Array;
-  /** Code units matched so far. */
-  length: number;
-}
-
-function fallbackTable(sequence: string): Uint32Array {
-  const table = new Uint32Array(sequence.length);
-  let length = 0;
-  for (let at = 1; at < sequence.length; at += 1) {
-    const unit = sequence.charCodeAt(at);
-    while (length > 0 && sequence.charCodeAt(length) !== unit) length = table[length - 1] ?? 0;
-    if (sequence.charCodeAt(length) === unit) length += 1;
-    table[at] = length;
-  }
-  return table;
 }

@@ -1,0 +1,88 @@
+/**
+ * Finds the sequence that ends first in a text that arrives in pieces; of several with the same end, the longest. Uses a
+ * Knuth-Morris-Pratt automaton per sequence, so that the time is linear, however the text is split.
+ */
+export class SequenceMatcher {
+  readonly #automata: readonly Automaton[];
+  /** The longest suffix of the text that starts a sequence. */
+  #heldBack = '';
+
+  /** `sequences`: none empty. */
+  constructor(sequences: readonly string[]) {
+    this.#automata = sequences.map((sequence) => ({
+      sequence,
+      fallback: fallbackTable(sequence),
+      length: 0,
+    }));
+  }
+
+  /** Searches `text` up to the end of the first match. The next call continues after that match. */
+  push(text: string): SearchResult {
+    if (this.#automata.length === 0) return { text, match: null, end: text.length };
+    for (let at = 0; at < text.length; at += 1) {
+      const match = this.#advance(text.charCodeAt(at));
+      if (match === null) continue;
+      const whole = this.#heldBack + text.slice(0, at + 1);
+      this.#heldBack = '';
+      for (const automaton of this.#automata) automaton.length = 0;
+      return { text: whole.slice(0, whole.length - match.length), match, end: at + 1 };
+    }
+    let begun = 0;
+    for (const { length } of this.#automata) begun = Math.max(begun, length);
+    const whole = this.#heldBack + text;
+    this.#heldBack = whole.slice(whole.length - begun);
+    return { text: whole.slice(0, whole.length - begun), match: null, end: text.length };
+  }
+
+  /** Returns the text that was held back, which is not searched again. */
+  flush(): string {
+    const heldBack = this.#heldBack;
+    this.#heldBack = '';
+    for (const automaton of this.#automata) automaton.length = 0;
+    return heldBack;
+  }
+
+  /** Advances every automaton. Returns the longest completed sequence; null: none. */
+  #advance(unit: number): string | null {
+    let match: string | null = null;
+    for (const automaton of this.#automata) {
+      const { sequence, fallback } = automaton;
+      let { length } = automaton;
+      while (length > 0 && sequence.charCodeAt(length) !== unit) length = fallback[length - 1] ?? 0;
+      if (sequence.charCodeAt(length) === unit) length += 1;
+      automaton.length = length;
+      if (length === sequence.length && length > (match?.length ?? 0)) match = sequence;
+    }
+    return match;
+  }
+}
+
+export interface SearchResult {
+  /** The text before the match, or the text that cannot be part of one. */
+  text: string;
+  /** The sequence that was found; null: none so far. */
+  match: string | null;
+  /** Number of code units of the piece up to the end of the match. */
+  end: number;
+}
+
+interface Automaton {
+  sequence: string;
+  /** For each prefix, the length of its longest proper prefix that is also its suffix. */
+  fallback: Uint32Array;
+  /** Code units matched so far. */
+  length: number;
+}
+
+/** Returns, for each prefix, the length of its longest proper prefix that is also its suffix. */
+export function fallbackTable(sequence: string): Uint32Array {
+  const table = new Uint32Array(sequence.length);
+  let length = 0;
+  for (let at = 1; at < sequence.length; at += 1) {
+    const unit = sequence.charCodeAt(at);
+    while (length > 0 && sequence.charCodeAt(length) !== unit) length = table[length - 1] ?? 0;
+    if (sequence.charCodeAt(length) === unit) length += 1;
+    table[at] = length;
+  }
+  return table;
+}

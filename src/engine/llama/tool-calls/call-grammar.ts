@@ -1,0 +1,163 @@
+import type { Tool } from '../../../generation.ts';
+import { type GrammarRules, inClass, literal } from '../grammar-rules.ts';
+import { fallbackTable } from '../sequence-matcher.ts';
+import { ArgumentTypes, type ValueTypes } from './argument-types.ts';
+
+/** Names of the rules for arguments in JSON. */
+export interface ArgumentRules {
+  /** Returns the rule for all arguments of a tool, a JSON object. */
+  object(tool: Tool): string;
+  /** Returns the rule for the value of one argument. */
+  value(tool: Tool, argument: string): string;
+}
+
+export interface CallGrammarOptions {
+  rules: GrammarRules;
+  /** The tools that may be called, at least one. */
+  tools: readonly Tool[];
+  arguments: ArgumentRules;
+  /** Whether there may be several calls, if the format allows it. */
+  parallel: boolean;
+}
+
+/** Names of the members of a call in JSON. */
+export interface CallKeys {
+  name: string;
+  arguments: string;
+}
+
+/** Builds the expressions of a format. */
+export class CallGrammar {
+  readonly rules: GrammarRules;
+  readonly #tools: readonly Tool[];
+  readonly #arguments: ArgumentRules;
+  readonly #parallel: boolean;
+  readonly #types: ArgumentTypes;
+  readonly #textUntil = new Map<string, string>();
+
+  constructor(options: CallGrammarOptions) {
+    this.rules = options.rules;
+    this.#tools = options.tools;
+    this.#arguments = options.arguments;
+    this.#parallel = options.parallel;
+    this.#types = new ArgumentTypes(options.tools);
+  }
+
+  /** Returns an expression for a call of one of the tools. */
+  anyTool(expression: (tool: Tool) => string): string {
+    return this.rules.share(this.#tools.map((tool) => expression(tool)).join(' | '));
+  }
+
+  /** Returns an expression for one element, or several if parallel calls are allowed. */
+  list(element: string, separator: string): string {
+    return this.#parallel ? `${element} (${separator} ${element})*` : element;
+  }
+
+  /** Returns an expression for all arguments as a JSON object. */
+  object(tool: Tool): string {
+    return this.#arguments.object(tool);
+  }
+
+  /**
+   * Returns an expression for a call such as `{"name": "f", "arguments": {}}`, with these keys. `before` and `after`:
+   * expressions for further members, with their commas.
+   */
+  jsonCall(keys: CallKeys, { before = '', after = '' } = {}): string {
+    const [name, values] = [jsonLiteral(keys.name), jsonLiteral(keys.arguments)];
+    const call = this.anyTool(
+      (tool) => `${jsonLiteral(tool.name)} "," ws ${values} ":" sp ${this.object(tool)}`,
+    );
+    return `"{" ws ${before} ${name} ":" sp ${call} ${after} ws "}"`;
+  }
+
+  /**
+   * Returns an expression for arguments that are written separately: in the order of the schema if the tool is strict,
+   * otherwise in any order. There are none if the tool has no properties.
+   */
+  members(tool: Tool, member: (argument: string) => string, separator = ''): string {
+    const properties = objectOf(tool.parameters.properties);
+    const names = Object.keys(properties);
+    if (names.length === 0) return '""';
+    if (tool.strict) return this.#ordered(tool, names, member, separator);
+    const any = this.rules.share(names.map((name) => member(name)).join(' | '));
+    return separator === '' ? `${any}*` : `(${any} (${separator} ${any})*)?`;
+  }
+
+  /**
+   * Returns an expression for a value and the text `end` after it: raw text if the schema allows a string, otherwise JSON.
+   */
+  rawValue(tool: Tool, argument: string, end: string): string {
+    if (this.typesOf(tool, argument).string) return this.textUntil(end);
+    return `${this.value(tool, argument)} ${literal(end)}`;
+  }
+
+  /** Returns the types that the schema of an argument allows. */
+  typesOf(tool: Tool, argument: string): ValueTypes {
+    return this.#types.of(tool.name, argument);
+  }
+
+  /** Returns an expression for the JSON of a value. */
+  value(tool: Tool, argument: string): string {
+    return this.#arguments.value(tool, argument);
+  }
+
+  /** Returns an expression for any text up to the first `end`, which is included. */
+  textUntil(end: string): string {
+    const name = this.#textUntil.get(end) ?? this.#createTextUntil(end);
+    this.#textUntil.set(end, name);
+    return name;
+  }
+
+  #createTextUntil(end: string): string {
+    const characters = [...end];
+    const fallback = fallbackTable(characters.join(''));
+    const distinct = [...new Set(characters)];
+    const names = characters.map(() => this.rules.reserve());
+    const afterMismatch = (length: number, character: string): number => {
+      let matched = length;
+      while (matched > 0 && characters[matched] !== character) matched = fallback[matched - 1] ?? 0;
+      return characters[matched] === character ? matched + 1 : 0;
+    };
+    const others = `[^${distinct.map(classOf).join('')}]`;
+    for (const [length, name] of names.entries()) {
+      const branches = distinct.map(
+        (character) => `[${classOf(character)}] ${names[afterMismatch(length, character)] ?? '""'}`,
+      );
+      this.rules.define(name, [`${others} ${names[0]}`, ...branches].join(' | '));
+    }
+    return names[0] ?? '""';
+  }
+
+  #ordered(
+    tool: Tool,
+    names: readonly string[],
+    member: (name: string) => string,
+    separator: string,
+  ): string {
+    const required = Array.isArray(tool.parameters.required) ? (tool.parameters.required as unknown[]) : [];
+    // Whether there is a member before determines whether a separator follows, so each suffix has two rules.
+    let [first, rest] = ['""', '""'];
+    for (const name of names.toReversed()) {
+      const one = member(name);
+      const before = separator === '' ? '' : `${separator} `;
+      const isOptional = !required.includes(name);
+      const nextFirst = this.rules.share(`${one} ${rest}${isOptional ? ` | ${first}` : ''}`);
+      rest = this.rules.share(`${before}${one} ${rest}${isOptional ? ` | ${rest}` : ''}`);
+      first = nextFirst;
+    }
+    return first;
+  }
+}
+
+/** Returns a GBNF terminal for the JSON string of a text. */
+export function jsonLiteral(text: string): string {
+  return literal(JSON.stringify(text));
+}
+
+function classOf(character: string): string {
+  return inClass(character.codePointAt(0) ?? 0);
+}
+
+function objectOf(value: unknown): object {
+  return typeof value === 'object' && value !== null ? value : {};
+}

@@ -1,0 +1,35 @@
+import { DEEPSEEK, DEEPSEEK_R1 } from './deepseek.ts';
+import { GEMMA } from './gemma.ts';
+import { GENERIC } from './generic.ts';
+import { GLM } from './glm.ts';
+import { HARMONY } from './harmony.ts';
+import { HERMES } from './hermes.ts';
+import { LLAMA3 } from './llama3.ts';
+import { MISTRAL, MISTRAL_NEMO } from './mistral.ts';
+import { PHI } from './phi.ts';
+import { LFM2, LLAMA4 } from './pythonic.ts';
+import { QWEN_XML } from './qwen-xml.ts';
+import type { ToolFormat } from './tool-format.ts';
+
+/** The formats with the texts that all occur in the templates of their family. The first match applies. */
+const FORMATS: readonly { format: ToolFormat; signs: readonly string[] }[] = [
+  { format: HARMONY, signs: ['<|channel|>', '<|message|>', '<|call|>'] },
+  { format: GEMMA, signs: ['<|tool_call>call:'] },
+  { format: GLM, signs: ['<arg_key>'] },
+  { format: QWEN_XML, signs: ['<tool_call>', '<function=', '<parameter='] },
+  { format: DEEPSEEK_R1, signs: ['<｜tool▁calls▁begin｜>', '```json'] },
+  { format: DEEPSEEK, signs: ['<｜tool▁calls▁begin｜>'] },
+  { format: MISTRAL, signs: ['[TOOL_CALLS]', '[ARGS]'] },
+  { format: MISTRAL_NEMO, signs: ['[TOOL_CALLS]'] },
+  { format: PHI, signs: ['functools'] },
+  { format: LFM2, signs: ['<|tool_call_start|>'] },
+  { format: HERMES, signs: ['<tool_call>', '"arguments"'] },
+  { format: HERMES, signs: ['<tool_call>', String.raw`\"arguments\"`] },
+  { format: LLAMA3, signs: ['"parameters": ', 'ipython'] },
+  { format: LLAMA4, signs: ['<|header_start|>'] },
+];
+
+/** Returns the format of the calls of a model, by its chat template. */
+export function detectFormat(templateSource: string): ToolFormat {
+  return FORMATS.find(({ signs }) => signs.every((sign) => templateSource.includes(sign)))?.format ?? GENERIC;
+}

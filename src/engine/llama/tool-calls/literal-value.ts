@@ -1,0 +1,182 @@
+import { isSpace, MalformedCall, type Parsing, type PieceReader } from './piece-reader.ts';
+import { escaped, PYTHON_CONSTANTS } from './raw-value.ts';
+import { parseJson } from './json-text.ts';
+
+/** A notation of values that is converted to JSON. */
+export interface LiteralSyntax {
+  /** Texts that begin and end a string. */
+  quotes: readonly string[];
+  /** Whether a backslash in a string starts an escape sequence of Python. */
+  escapes: boolean;
+}
+
+/** Maximum nesting depth of a value. */
+const MAX_DEPTH = 64;
+
+/** Reads a string, list, object, number or constant, and passes its JSON to `sink` as it arrives. */
+export function* literalValue(
+  reader: PieceReader,
+  syntax: LiteralSyntax,
+  sink: (json: string) => void,
+  depth = 0,
+): Parsing<void> {
+  if (depth > MAX_DEPTH) throw new MalformedCall();
+  yield* reader.space();
+  const quote = yield* reader.firstOf(syntax.quotes);
+  if (quote !== null) {
+    sink('"');
+    yield* stringRest(reader, quote, syntax.escapes, (text) => sink(escaped(text)));
+    return sink('"');
+  }
+  switch (yield* reader.firstOf(['{', '[', '('])) {
+    case '{':
+      return yield* object(reader, syntax, sink, depth);
+    case '[':
+      return yield* list(reader, syntax, sink, depth, ']');
+    case '(':
+      return yield* list(reader, syntax, sink, depth, ')');
+    case null:
+      return sink(scalarJson(yield* scalar(reader)));
+  }
+}
+
+/** Reads the members of an object whose `{` was read, and the `}`. */
+function* object(
+  reader: PieceReader,
+  syntax: LiteralSyntax,
+  sink: (json: string) => void,
+  depth: number,
+): Parsing<void> {
+  sink('{');
+  yield* members(reader, syntax, depth, '}', ':', (key, isFirst) => {
+    sink(`${isFirst ? '' : ', '}${JSON.stringify(key)}: `);
+    return sink;
+  });
+  sink('}');
+}
+
+/**
+ * Reads `key`, `assign` and a value, separated by commas, up to `end`. `begin` is called with each key and returns the sink
+ * of its value.
+ */
+export function* members(
+  reader: PieceReader,
+  syntax: LiteralSyntax,
+  depth: number,
+  end: string,
+  assign: string,
+  begin: (key: string, isFirst: boolean) => (json: string) => void,
+): Parsing<void> {
+  for (let isFirst = true; ; isFirst = false) {
+    yield* reader.space();
+    if (yield* reader.optional(end)) return;
+    const key = yield* memberKey(reader, syntax, assign);
+    yield* reader.space();
+    yield* reader.literal(assign);
+    yield* literalValue(reader, syntax, begin(key, isFirst), depth + 1);
+    yield* reader.space();
+    if ((yield* reader.oneOf([',', end])) === end) return;
+  }
+}
+
+function* memberKey(reader: PieceReader, syntax: LiteralSyntax, assign: string): Parsing<string> {
+  const quote = yield* reader.firstOf(syntax.quotes);
+  if (quote === null) return yield* reader.name(assign);
+  let key = '';
+  yield* stringRest(reader, quote, syntax.escapes, (text) => {
+    key += text;
+    if (key.length > MAX_KEY) throw new MalformedCall();
+  });
+  return key;
+}
+
+/** Maximum length of a quoted key, in UTF-16 code units. */
+const MAX_KEY = 1024;
+
+function* list(
+  reader: PieceReader,
+  syntax: LiteralSyntax,
+  sink: (json: string) => void,
+  depth: number,
+  end: ']' | ')',
+): Parsing<void> {
+  sink('[');
+  for (let isFirst = true; ; isFirst = false) {
+    yield* reader.space();
+    if (yield* reader.optional(end)) break;
+    if (!isFirst) sink(', ');
+    yield* literalValue(reader, syntax, sink, depth + 1);
+    yield* reader.space();
+    if ((yield* reader.oneOf([',', end])) === end) break;
+  }
+  sink(']');
+}
+
+function* stringRest(
+  reader: PieceReader,
+  quote: string,
+  escapes: boolean,
+  sink: (text: string) => void,
+): Parsing<void> {
+  if (!escapes) return void (yield* reader.until([quote], sink));
+  while ((yield* reader.until([quote, '\\'], sink)) === '\\') sink(yield* escapeSequence(reader));
+}
+
+/** Reads what follows a backslash. An unknown escape sequence is kept, as in Python. */
+function* escapeSequence(reader: PieceReader): Parsing<string> {
+  const letter = yield* reader.peek();
+  reader.skip(1);
+  const simple = SIMPLE_ESCAPES[letter];
+  if (simple !== undefined) return simple;
+  const length = CODE_LENGTHS[letter];
+  if (length === undefined) return `\\${letter}`;
+  let digits = '';
+  while (digits.length < length && /[0-9a-fA-F]/.test(yield* reader.peek())) {
+    digits += yield* reader.peek();
+    reader.skip(1);
+  }
+  const code = Number.parseInt(digits, 16);
+  const isValid = digits.length === length && code <= 0x10_ffff;
+  return isValid ? String.fromCodePoint(code) : `\\${letter}${digits}`;
+}
+
+const SIMPLE_ESCAPES: Readonly<Record<string, string>> = {
+  '\\': '\\',
+  "'": "'",
+  '"': '"',
+  '/': '/',
+  n: '\n',
+  r: '\r',
+  t: '\t',
+  b: '\b',
+  f: '\f',
+  v: '\v',
+  a: '\u0007',
+  '0': '\0',
+  '\n': '',
+};
+
+/** Number of hexadecimal digits after the letter. */
+const CODE_LENGTHS: Readonly<Record<string, number>> = { x: 2, u: 4, U: 8 };
+
+/** Maximum length of a number or constant, in UTF-16 code units. */
+const MAX_SCALAR = 1024;
+
+function* scalar(reader: PieceReader): Parsing<string> {
+  let text = '';
+  for (;;) {
+    const next = yield* reader.peek();
+    if (isSpace(next) || ',]}):'.includes(next)) return text;
+    text += next;
+    reader.skip(1);
+    if (text.length > MAX_SCALAR) throw new MalformedCall();
+  }
+}
+
+/** Returns the JSON of a number or constant. Nothing is null, and an unknown word is a string. */
+function scalarJson(text: string): string {
+  const json = text === '' ? 'null' : (PYTHON_CONSTANTS[text] ?? text);
+  if (parseJson(json) !== undefined) return json;
+  const number = Number(text.replaceAll('_', ''));
+  return Number.isFinite(number) ? JSON.stringify(number) : JSON.stringify(text);
+}

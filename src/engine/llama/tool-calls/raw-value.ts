@@ -1,0 +1,57 @@
+import type { CallWriter } from './call-writer.ts';
+import { parseJson } from './json-text.ts';
+import { MalformedCall, type Parsing, type PieceReader } from './piece-reader.ts';
+
+/** Maximum length of a value whose type is decided at its end, in UTF-16 code units. A longer one is a string. */
+const MAX_UNDECIDED = 65_536;
+
+/**
+ * Reads the value of an argument up to one of `ends` and writes it as JSON. A string is written as it arrives; another
+ * value at its end, or as a string if it is not JSON.
+ */
+export function* rawValue(
+  { reader, writer }: { reader: PieceReader; writer: CallWriter },
+  argument: string,
+  ends: readonly string[],
+): Parsing<void> {
+  const types = writer.typesOf(argument);
+  let undecided = types.other ? '' : null;
+  if (undecided === null) writer.json('"');
+  const sink = (text: string): void => {
+    if (undecided === null) return writer.json(escaped(text));
+    undecided += text;
+    if (undecided.length <= MAX_UNDECIDED) return;
+    writer.json(`"${escaped(undecided)}`);
+    undecided = null;
+  };
+  try {
+    yield* reader.until(ends, sink);
+  } catch (error) {
+    // The end of the text: the arguments are what has arrived.
+    if (error instanceof MalformedCall && undecided !== null)
+      writer.json(undecidedJson(undecided, types.string));
+    throw error;
+  }
+  writer.json(undecided === null ? '"' : undecidedJson(undecided, types.string));
+}
+
+/** Returns text as the inside of a JSON string. */
+export function escaped(text: string): string {
+  return JSON.stringify(text).slice(1, -1);
+}
+
+/** Python's names of constants, which some templates render. */
+export const PYTHON_CONSTANTS: Readonly<Record<string, string>> = {
+  True: 'true',
+  False: 'false',
+  None: 'null',
+};
+
+/** Returns the JSON of a value whose type is not known to be a string. */
+function undecidedJson(text: string, mayBeString: boolean): string {
+  const json = mayBeString ? text.trim() : (PYTHON_CONSTANTS[text.trim()] ?? text.trim());
+  const value = parseJson(json);
+  // A quoted text is a string with quotes if the schema allows strings.
+  const isJson = value !== undefined && !(mayBeString && typeof value === 'string');
+  return isJson ? json : JSON.stringify(text);
+}

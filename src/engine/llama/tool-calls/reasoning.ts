@@ -1,0 +1,45 @@
+/** How a family of models marks the reasoning before an answer. */
+export interface ReasoningFormat {
+  /** Begins the reasoning, at the start of the output. */
+  readonly open: string;
+  /** Ends the reasoning. */
+  readonly close: string;
+}
+
+/** gpt-oss: messages in channels, of which `analysis` is the reasoning. */
+export const HARMONY_CHANNELS: ReasoningFormat = {
+  open: '<|channel|>analysis<|message|>',
+  close: '<|end|>',
+};
+
+const REASONING_FORMATS: readonly { format: ReasoningFormat; signs: readonly string[] }[] = [
+  { format: HARMONY_CHANNELS, signs: ['<|channel|>analysis', '<|message|>'] },
+  // Gemma 4
+  { format: { open: '<|channel>thought', close: '<channel|>' }, signs: ['<|channel>thought'] },
+  // Magistral, Ministral 3
+  { format: { open: '[THINK]', close: '[/THINK]' }, signs: ['[THINK]'] },
+  // Command A
+  {
+    format: { open: '<|START_THINKING|>', close: '<|END_THINKING|>' },
+    signs: ['<|START_THINKING|>'],
+  },
+  // Seed-OSS
+  { format: { open: '<seed:think>', close: '</seed:think>' }, signs: ['seed:think'] },
+  // MiniMax M3
+  { format: { open: '<mm:think>', close: '</mm:think>' }, signs: ['mm:think>'] },
+  // Apertus
+  { format: { open: '<|inner_prefix|>', close: '<|inner_suffix|>' }, signs: ['<|inner_prefix|>'] },
+  // Qwen 3, DeepSeek, GLM, Nemotron and most others. Some templates only remove the block from earlier turns.
+  { format: { open: '<think>', close: '</think>' }, signs: ['</think>'] },
+];
+
+/** Returns the format of the reasoning of a model, by its chat template; null: none. */
+export function detectReasoning(templateSource: string): ReasoningFormat | null {
+  const found = REASONING_FORMATS.find(({ signs }) => signs.every((sign) => templateSource.includes(sign)));
+  return found?.format ?? null;
+}
+
+/** Whether the output of the model begins inside the reasoning, because the prompt ends with its start. */
+export function startsInReasoning(format: ReasoningFormat, prompt: string): boolean {
+  return prompt.trimEnd().endsWith(format.open);
+}
