@@ -216,6 +216,13 @@ export type TextEvent = Extract<GenerationEvent, { type: 'token' | 'reasoning' }
 /** An event with a part of a tool call. */
 export type ToolEvent = Extract<GenerationEvent, { type: 'tool-call' | 'tool-arguments' }>;
 
+/** Updates the usage so far from an event. The tokens since the last event are reasoning if the event is. */
+export function countTokens(usage: Usage, { type, completionTokens }: TextEvent | ToolEvent): void {
+  const added = type === 'reasoning' ? Math.max(0, completionTokens - usage.completionTokens) : 0;
+  usage.reasoningTokens = Math.min(usage.reasoningTokens + added, completionTokens);
+  usage.completionTokens = completionTokens;
+}
+
 /** Returns the number of choices of all prompts together. */
 export function totalChoices(request: GenerationRequest): number {
   switch (request.kind) {

@@ -1,6 +1,7 @@
 import type { RateLimitHeaders } from '../accounts/limits/limits.ts';
 import type { RunningCounts } from '../accounts/ledger/ledger.ts';
 import {
+  countTokens,
   NO_USAGE,
   type FinishReason,
   type GenerationEvent,
@@ -68,7 +69,7 @@ export class GenerationRecord implements RunningCounts {
       case 'tool-call':
       case 'tool-arguments':
         this.firstTokenAtMs ??= performance.now();
-        this.usage.completionTokens = event.completionTokens;
+        countTokens(this.usage, event);
         return;
       case 'finish':
         this.finishReason = event.reason;

@@ -1,4 +1,6 @@
 import {
+  countTokens,
+  NO_USAGE,
   totalChoices,
   type FinishReason,
   type GenerationEvent,
@@ -41,10 +43,9 @@ export class StreamFormatter {
   readonly #offsets: number[];
   /** A finish chunk that waits for `end`. */
   #pendingFinish: string | null = null;
-  #promptTokens: number | null = null;
-  #cachedTokens = 0;
-  #completionTokens = 0;
-  #reasoningTokens = 0;
+  /** The usage so far. */
+  readonly #usage: Usage = { ...NO_USAGE };
+  #isPromptCounted = false;
 
   constructor(identity: ResponseIdentity, request: GenerationRequest) {
     const { id, created, model } = identity;
@@ -76,7 +77,6 @@ export class StreamFormatter {
       case 'token':
         return this.#formatText(this.#beforeText[event.choice], event);
       case 'reasoning':
-        this.#reasoningTokens += Math.max(0, event.completionTokens - this.#completionTokens);
         return this.#formatText(this.#beforeReasoning[event.choice], event);
       case 'tool-call': {
         const name = JSON.stringify(event.name);
@@ -87,8 +87,9 @@ export class StreamFormatter {
         if (event.text === '') return '';
         return this.#formatCall(event, `"function":{"arguments":${JSON.stringify(event.text)}`);
       case 'started':
-        this.#promptTokens = event.promptTokens;
-        this.#cachedTokens = event.cachedTokens ?? 0;
+        this.#isPromptCounted = event.promptTokens !== null;
+        this.#usage.promptTokens = event.promptTokens ?? 0;
+        this.#usage.cachedTokens = event.cachedTokens ?? 0;
         return this.#formatStart();
       case 'finish':
         return this.#formatFinish(event.choice, event.reason);
@@ -101,22 +102,13 @@ export class StreamFormatter {
    * Returns the frames of an error, without `[DONE]`. `usage` defaults to the usage of the last event. A pending finish
    * comes first.
    */
-  error(error: ServiceError, usage: Usage = this.#lastUsage()): string {
+  error(error: ServiceError, usage: Usage = this.#usage): string {
     return `${this.#takePendingFinish()}data: {"error":${errorJson(error)},"usage":${usageJson(this.#request.kind, usage)}}\n\n`;
-  }
-
-  #lastUsage(): Usage {
-    return {
-      promptTokens: this.#promptTokens ?? 0,
-      completionTokens: this.#completionTokens,
-      cachedTokens: this.#cachedTokens,
-      reasoningTokens: this.#reasoningTokens,
-    };
   }
 
   /** Returns the role chunks of a chat. For a text completion, returns a chunk only if it has usage. */
   #formatStart(): string {
-    const close = this.#closeWithUsage(0);
+    const close = this.#closeWithUsage();
     if (this.#request.kind === 'chat') {
       return this.#beforeText
         .map(
@@ -129,27 +121,28 @@ export class StreamFormatter {
     return `${this.#head}{"index":0,"text":"","logprobs":null,"finish_reason":null}${close}`;
   }
 
-  #formatText(before: string | undefined, { choice, text, completionTokens, logprobs }: TextEvent): string {
-    this.#completionTokens = completionTokens;
+  #formatText(before: string | undefined, event: TextEvent): string {
+    const { choice, text, logprobs } = event;
+    countTokens(this.#usage, event);
     if (before === undefined) return '';
     if (logprobs !== null && this.#request.logprobs !== null) {
       const rest = this.#formatLogprobs(choice, text, logprobs);
-      return this.#takePendingFinish() + before + rest + this.#closeWithUsage(completionTokens);
+      return this.#takePendingFinish() + before + rest + this.#closeWithUsage();
     }
     if (text === '') return '';
     const after = this.#request.continuousUsage
-      ? this.#afterText + this.#closeWithUsage(completionTokens)
+      ? this.#afterText + this.#closeWithUsage()
       : this.#afterTextAndClose;
     return this.#takePendingFinish() + before + JSON.stringify(text) + after;
   }
 
   /** Returns a chunk with these fields of a call, of which the last is `function`, without its closing brace. */
-  #formatCall({ choice, call, completionTokens }: ToolEvent, fields: string): string {
-    this.#completionTokens = completionTokens;
-    const before = this.#beforeCall[choice];
+  #formatCall(event: ToolEvent, fields: string): string {
+    countTokens(this.#usage, event);
+    const before = this.#beforeCall[event.choice];
     if (before === undefined) return '';
-    const close = this.#closeWithUsage(completionTokens);
-    return `${this.#takePendingFinish()}${before}${call},${fields}}}]},"finish_reason":null}${close}`;
+    const close = this.#closeWithUsage();
+    return `${this.#takePendingFinish()}${before}${event.call},${fields}}}]},"finish_reason":null}${close}`;
   }
 
   #formatLogprobs(choice: number, text: string, logprobs: readonly TokenLogprob[]): string {
@@ -169,7 +162,7 @@ export class StreamFormatter {
     const chunk = `${this.#head}{"index":${choice},${body}"finish_reason":"${reason}"}`;
     const earlier = this.#takePendingFinish();
     if (this.#request.includeUsage === true) {
-      return earlier + chunk + this.#closeWithUsage(this.#completionTokens);
+      return earlier + chunk + this.#closeWithUsage();
     }
     this.#pendingFinish = chunk;
     return earlier;
@@ -184,21 +177,15 @@ export class StreamFormatter {
   /** Returns the pending finish chunk without the final usage, because another chunk follows it. */
   #takePendingFinish(): string {
     if (this.#pendingFinish === null) return '';
-    const chunk = this.#pendingFinish + this.#closeWithUsage(this.#completionTokens);
+    const chunk = this.#pendingFinish + this.#closeWithUsage();
     this.#pendingFinish = null;
     return chunk;
   }
 
   /** Returns the end of a chunk, with the usage so far if it is requested and known. */
-  #closeWithUsage(completionTokens: number): string {
-    if (!this.#request.continuousUsage || this.#promptTokens === null) return this.#close;
-    const usage = {
-      promptTokens: this.#promptTokens,
-      completionTokens,
-      cachedTokens: this.#cachedTokens,
-      reasoningTokens: this.#reasoningTokens,
-    };
-    return `],"usage":${usageJson(this.#request.kind, usage)}}\n\n`;
+  #closeWithUsage(): string {
+    if (!this.#request.continuousUsage || !this.#isPromptCounted) return this.#close;
+    return `],"usage":${usageJson(this.#request.kind, this.#usage)}}\n\n`;
   }
 }
 

@@ -451,6 +451,37 @@ test('a client of a reasoning model that disconnects pays for the reasoning', as
   assert.deepEqual(await disconnected(frames, chat({}, LONG)), [100, 3, 'estimated']);
 });
 
+test('a client that disconnects from a tool call pays for its parts', async () => {
+  const call = { index: 0, id: 'call_1', type: 'function', function: { name: 'f', arguments: '' } };
+  const more = { index: 0, function: { arguments: '{"a":' } };
+  const frames = [call, more, more].map((part) => ({
+    choices: [{ index: 0, delta: { tool_calls: [part] } }],
+  }));
+  assert.deepEqual(await disconnected(frames, chat({}, LONG)), [100, 3, 'estimated']);
+});
+
+test('the tokens of reasoning so far are recorded, and never more than the completion', () => {
+  const record = new GenerationRecord();
+  const seen: [number, number][] = [];
+  for (const [type, completionTokens] of [
+    ['reasoning', 2],
+    ['token', 3],
+    ['reasoning', 5],
+    ['token', 1],
+    ['reasoning', 2],
+  ] as const) {
+    record.update({ type, choice: 0, text: 'a', completionTokens, logprobs: null }, () => 0);
+    seen.push([record.usage.completionTokens, record.usage.reasoningTokens]);
+  }
+  assert.deepEqual(seen, [
+    [2, 2],
+    [3, 2],
+    [5, 4],
+    [1, 1],
+    [2, 2],
+  ]);
+});
+
 /** Responds to any request with this usage. */
 const reporting =
   (usage: object, text = 'fine'): Parameters<typeof HttpReplica.listen>[0] =>

@@ -1,16 +1,18 @@
-import type { GenerationEvent, TokenLogprob } from '../../generation.ts';
+import type { GenerationEvent, TextEvent, TokenLogprob, ToolEvent } from '../../generation.ts';
 
-type TokenEvent = Extract<GenerationEvent, { type: 'token' }>;
+type ToolArguments = Extract<ToolEvent, { type: 'tool-arguments' }>;
 
 /**
- * The event queue of one request, from the step loop to a single reader. Writing never waits: unread text of a choice is
- * joined into one event, so the context length bounds the memory.
+ * The event queue of one request, from the step loop to a single reader. Writing never waits: unread parts of a choice
+ * that follow each other are joined into one event, so the context length bounds the memory.
  */
 export class Outbox {
-  /** In reading order. The key of a choice's text is its index. */
-  readonly #unread = new Map<number | symbol, GenerationEvent>();
+  /** In reading order. */
+  readonly #unread = new Set<GenerationEvent>();
+  /** The last part of each choice. It may have been read. */
+  readonly #last = new Map<number, TextEvent | ToolEvent>();
   /** The mutable log probabilities of joined events. */
-  readonly #joined = new WeakMap<TokenEvent, TokenLogprob[]>();
+  readonly #joined = new WeakMap<TextEvent, TokenLogprob[]>();
   #waiting: PromiseWithResolvers<GenerationEvent | null> | null = null;
   #failure: { reason: unknown } | null = null;
   #closed = false;
@@ -23,14 +25,18 @@ export class Outbox {
       resolve(event);
       return;
     }
-    if (event.type !== 'token') {
-      this.#unread.set(Symbol(event.type), event);
-      return;
+    switch (event.type) {
+      case 'token':
+      case 'reasoning':
+      case 'tool-call':
+      case 'tool-arguments':
+        this.#addPart(event);
+        break;
+      case 'started':
+      case 'finish':
+      case 'end':
+        this.#unread.add(event);
     }
-    const unread = this.#unread.get(event.choice);
-    // Moves to the end, because its token count includes all choices.
-    this.#unread.delete(event.choice);
-    this.#unread.set(event.choice, unread?.type === 'token' ? this.#join(unread, event) : event);
   }
 
   close(): void {
@@ -50,8 +56,8 @@ export class Outbox {
 
   /** Returns the next event; null after the last. Rejects with the reason of `fail`. */
   async next(): Promise<GenerationEvent | null> {
-    for (const [key, event] of this.#unread) {
-      this.#unread.delete(key);
+    for (const event of this.#unread) {
+      this.#unread.delete(event);
       return event;
     }
     if (this.#failure !== null) throw this.#failure.reason;
@@ -60,10 +66,25 @@ export class Outbox {
     return await this.#waiting.promise;
   }
 
-  #join(unread: TokenEvent, event: TokenEvent): TokenEvent {
-    const text = unread.text + event.text;
-    if (unread.logprobs === null && event.logprobs === null) return { ...event, text };
-    const logprobs = this.#joined.get(unread) ?? [...(unread.logprobs ?? [])];
+  #addPart(event: TextEvent | ToolEvent): void {
+    const last = this.#last.get(event.choice);
+    const joined = last !== undefined && this.#unread.has(last) ? this.#join(last, event) : null;
+    // Moves to the end, because its token count includes all choices.
+    if (last !== undefined && joined !== null) this.#unread.delete(last);
+    this.#unread.add(joined ?? event);
+    this.#last.set(event.choice, joined ?? event);
+  }
+
+  /** Returns both parts as one, or null if they differ in more than their text. */
+  #join(last: TextEvent | ToolEvent, event: TextEvent | ToolEvent): TextEvent | ToolArguments | null {
+    if (last.type === 'tool-arguments') {
+      if (event.type !== 'tool-arguments' || event.call !== last.call) return null;
+      return { ...event, text: last.text + event.text };
+    }
+    if (last.type === 'tool-call' || event.type !== last.type) return null;
+    const text = last.text + event.text;
+    if (last.logprobs === null && event.logprobs === null) return { ...event, text };
+    const logprobs = this.#joined.get(last) ?? [...(last.logprobs ?? [])];
     logprobs.push(...(event.logprobs ?? []));
     const joined = { ...event, text, logprobs };
     this.#joined.set(joined, logprobs);

@@ -26,36 +26,91 @@ test('a waiting reader receives each event immediately', async () => {
   assert.deepEqual(await outbox.next(), token(0, 'b'));
 });
 
-test('a slow reader receives joined events with the complete text of each choice', async () => {
+/** A part of a choice: text, reasoning, the start of a call, or arguments. */
+type Part = Extract<GenerationEvent, { completionTokens: number }>;
+
+const part: fc.Arbitrary<Part> = fc
+  .record({
+    type: fc.constantFrom('token', 'token', 'reasoning', 'tool-call', 'tool-arguments'),
+    choice: fc.nat(2),
+    call: fc.nat(1),
+    text: fc.string({ minLength: 1 }),
+  })
+  .map(({ type, choice, call, text }): Part => {
+    const counts = { choice, completionTokens: 1 };
+    if (type === 'tool-call') return { type, call, id: text, name: 'f', ...counts };
+    if (type === 'tool-arguments') return { type, call, text, ...counts };
+    return { type, text, logprobs: null, ...counts };
+  });
+
+/** Returns the parts of a choice, with those that follow each other joined. */
+function joinedParts(parts: readonly Part[], choice: number): string[] {
+  const joined: string[] = [];
+  let before = '';
+  for (const event of parts.filter((each) => each.choice === choice)) {
+    const kind = event.type === 'tool-arguments' ? `${event.type} ${event.call}` : event.type;
+    if (event.type === 'tool-call') joined.push(`${kind} ${event.call} ${event.id}`);
+    else if (kind === before) joined.push(`${joined.pop()}${event.text}`);
+    else joined.push(`${kind}: ${event.text}`);
+    before = kind;
+  }
+  return joined;
+}
+
+test('a slow reader receives joined events, with every part of each choice in order', async () => {
   await fc.assert(
-    fc.asyncProperty(
-      fc.array(fc.record({ choice: fc.nat(2), text: fc.string(), read: fc.boolean() })),
-      async (writes) => {
-        const outbox = new Outbox();
-        const texts = ['', '', ''];
-        let unread = 0;
-        for (const [i, { choice, text, read }] of writes.entries()) {
-          outbox.push(token(choice, text, i));
-          unread++;
-          if (!read) continue;
-          const event = await outbox.next();
-          if (event?.type === 'token') texts[event.choice] += event.text;
-          unread--;
-        }
-        outbox.close();
-        for (let event = await outbox.next(); event !== null; event = await outbox.next()) {
-          if (event.type === 'token') texts[event.choice] += event.text;
-          unread--;
-        }
-        assert(unread >= 0);
-        for (const choice of [0, 1, 2])
-          assert.equal(
-            texts[choice],
-            writes.flatMap((write) => (write.choice === choice ? [write.text] : [])).join(''),
-          );
-      },
-    ),
+    fc.asyncProperty(fc.array(fc.tuple(part, fc.boolean())), async (writes) => {
+      const outbox = new Outbox();
+      const received: Part[] = [];
+      let unread = 0;
+      const read = async (): Promise<boolean> => {
+        const event = await outbox.next();
+        if (event === null) return false;
+        assert('completionTokens' in event);
+        received.push(event);
+        unread--;
+        return true;
+      };
+      for (const [event, reads] of writes) {
+        outbox.push(event);
+        unread++;
+        if (reads) await read();
+      }
+      outbox.close();
+      while (await read());
+      assert(unread >= 0);
+      const written = writes.map(([event]) => event);
+      for (const choice of [0, 1, 2])
+        assert.deepEqual(joinedParts(received, choice), joinedParts(written, choice));
+    }),
   );
+});
+
+test('unread arguments of a call are one event, after its start', async () => {
+  const outbox = new Outbox();
+  const start: GenerationEvent = {
+    type: 'tool-call',
+    choice: 0,
+    call: 0,
+    id: 'call_1',
+    name: 'f',
+    completionTokens: 1,
+  };
+  const piece = (text: string, completionTokens: number): GenerationEvent => ({
+    type: 'tool-arguments',
+    choice: 0,
+    call: 0,
+    text,
+    completionTokens,
+  });
+  outbox.push(token(0, 'a'));
+  outbox.push(start);
+  for (let i = 2; i <= 1000; i++) outbox.push(piece('x', i));
+  outbox.push(token(0, 'b', 1001));
+  outbox.close();
+  const events: GenerationEvent[] = [];
+  for (let event = await outbox.next(); event !== null; event = await outbox.next()) events.push(event);
+  assert.deepEqual(events, [token(0, 'a'), start, piece('x'.repeat(999), 1000), token(0, 'b', 1001)]);
 });
 
 test('a thousand unread tokens of one choice are one event', async () => {
