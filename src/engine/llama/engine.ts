@@ -122,7 +122,7 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
       );
     checkLogitBias(sampling.logitBias, vocabulary.size);
     const grammar = this.#grammars.grammar(request.responseFormat);
-    const prompts = await this.#prompts.tokenize(request);
+    const { prompts } = await this.#prompts.tokenize(request);
     const job = new Job(request, prompts);
     const firstSeed = sampling.seed ?? randomInt(2 ** 32);
     return prompts.flatMap((prompt, p) =>

@@ -106,7 +106,13 @@ function inMachineMemory(plan: MemoryPlan, backend: Backend, share: number): Mem
 function openTemplate(info: GgufInfo, log: Log): ChatTemplate | null {
   if (info.chatTemplate === null) return null;
   try {
-    return new ChatTemplate(info.chatTemplate, { bos: info.bosToken ?? '', eos: info.eosToken ?? '' });
+    const template = new ChatTemplate(info.chatTemplate, {
+      bos: info.bosToken ?? '',
+      eos: info.eosToken ?? '',
+    });
+    if (!template.rendersTools)
+      log.info('the chat template does not support tools; tools are described in the system message instead');
+    return template;
   } catch (error) {
     if (!(error instanceof ChatTemplateError)) throw error;
     log.warn('the chat template is not usable; the model only supports text completions', { error });

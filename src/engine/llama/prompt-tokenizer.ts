@@ -1,43 +1,59 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ServiceError } from '../../errors.ts';
-import type { GenerationRequest } from '../../generation.ts';
+import type { ChatRequest, GenerationRequest } from '../../generation.ts';
 import type { NativeModel } from './binding.ts';
 import type { TemplateSegment } from './template-markers.ts';
-import type { ChatTemplate } from './template.ts';
-import type { Vocabulary } from './vocabulary.ts';
+import type { ChatTemplate, RenderedPrompt } from './template.ts';
+import { anyOf, type Vocabulary } from './vocabulary.ts';
+
+export interface TokenizedPrompts {
+  /** The tokens of each prompt, at least one. */
+  prompts: Uint32Array[];
+  /** Whether the prompt of a chat ends with the start of the model's reasoning. */
+  reasoningOpen: boolean;
+}
 
 export class PromptTokenizer {
   readonly #model: NativeModel;
   readonly #vocabulary: Vocabulary;
   readonly #template: ChatTemplate | null;
   readonly #slotTokens: number;
+  /** Matches user-defined tokens with a delimiter that the chat template uses, such as `<tool_call>`; null: none. */
+  readonly #reserved: RegExp | null;
 
   constructor(model: NativeModel, vocabulary: Vocabulary, template: ChatTemplate | null, slotTokens: number) {
     this.#model = model;
     this.#vocabulary = vocabulary;
     this.#template = template;
     this.#slotTokens = slotTokens;
+    this.#reserved = anyOf(
+      vocabulary.userDefined.filter((text) => /[<[|｜]/.test(text) && template?.mentions(text)),
+    );
   }
 
   /**
-   * Returns the tokens of each prompt, at least one. Throws 400 `context_length_exceeded` if a prompt leaves no room for
-   * a completion, and 400 `unsupported_parameter` for a chat without a chat template.
+   * Tokenizes the prompts. Throws 400 `context_length_exceeded` if a prompt leaves no room for a completion, and 400
+   * `unsupported_parameter` for a chat without a chat template.
    */
-  async tokenize(request: GenerationRequest): Promise<Uint32Array[]> {
-    if (request.kind === 'chat') {
-      const { bos, segments } = this.#render(request.messages);
-      return [await this.#tokenizePrompt(segments, bos, 'messages')];
+  async tokenize(request: GenerationRequest): Promise<TokenizedPrompts> {
+    switch (request.kind) {
+      case 'chat': {
+        const { bos, segments, reasoningOpen } = this.#render(request);
+        return { prompts: [await this.#tokenizePrompt(segments, bos, 'messages')], reasoningOpen };
+      }
+      case 'text': {
+        const prompts: Uint32Array[] = [];
+        for (const text of request.prompts) {
+          // Text prompts may contain special tokens, as with other engines.
+          prompts.push(await this.#tokenizePrompt([{ text, trusted: true }], false, 'prompt'));
+        }
+        return { prompts, reasoningOpen: false };
+      }
     }
-    const prompts: Uint32Array[] = [];
-    for (const text of request.prompts) {
-      // Text prompts may contain special tokens, as with other engines.
-      prompts.push(await this.#tokenizePrompt([{ text, trusted: true }], false, 'prompt'));
-    }
-    return prompts;
   }
 
-  #render(messages: Parameters<ChatTemplate['render']>[0]): ReturnType<ChatTemplate['render']> {
-    if (this.#template !== null) return this.#template.render(messages);
+  #render(request: ChatRequest): RenderedPrompt {
+    if (this.#template !== null) return this.#template.render(request);
     throw new ServiceError(
       'unsupported_parameter',
       'This model has no chat template, so it does not support chat completions. Use text completions.',
@@ -62,27 +78,41 @@ export class PromptTokenizer {
     const { bosToken } = this.#model;
     if (bosToken !== null && (bos || this.#model.addsBos)) parts.push(Uint32Array.of(bosToken));
     // If possible, tokenizes the whole text, because tokens can span segments, as in training.
-    if (this.#hasForgedControls(text, segments))
-      for (const segment of segments) parts.push(this.#model.tokenize(segment.text, segment.trusted));
-    else parts.push(this.#model.tokenize(text, true));
+    if (!this.#hasForgedTokens(text, segments)) parts.push(this.#model.tokenize(text, true));
+    else {
+      for (const segment of segments) {
+        if (segment.trusted) parts.push(this.#model.tokenize(segment.text, true));
+        else
+          for (const plain of this.#plainParts(segment.text)) parts.push(this.#model.tokenize(plain, false));
+      }
+    }
     const tokens = concat(parts);
     if (tokens.length > 0) return withoutSecondBos(tokens, bosToken);
     // An empty prompt starts with the token that ends a text.
     return Uint32Array.of(bosToken ?? this.#model.eosToken ?? 0);
   }
 
-  /** Whether the text has control tokens outside trusted segments. */
-  #hasForgedControls(whole: string, segments: readonly TemplateSegment[]): boolean {
-    const { controls } = this.#vocabulary;
-    if (controls === null) return false;
-    let offset = 0;
-    const trustedOffsets: number[] = [];
-    for (const { text, trusted } of segments) {
-      if (trusted) for (const match of text.matchAll(controls)) trustedOffsets.push(offset + match.index);
-      offset += text.length;
+  /** Whether the text has control tokens or reserved tokens outside trusted segments. */
+  #hasForgedTokens(whole: string, segments: readonly TemplateSegment[]): boolean {
+    return [this.#vocabulary.controls, this.#reserved].some(
+      (pattern) => pattern !== null && hasUntrusted(pattern, whole, segments),
+    );
+  }
+
+  /**
+   * Cuts an untrusted text after the first character of each reserved token, because llama.cpp recognizes user-defined
+   * tokens in every text.
+   */
+  #plainParts(text: string): string[] {
+    if (this.#reserved === null) return [text];
+    const parts: string[] = [];
+    let from = 0;
+    for (const { index } of text.matchAll(this.#reserved)) {
+      const to = index + String.fromCodePoint(text.codePointAt(index) ?? 0).length;
+      parts.push(text.slice(from, to));
+      from = to;
     }
-    const found = Array.from(whole.matchAll(controls), (match) => match.index);
-    return found.length !== trustedOffsets.length || found.some((at, i) => at !== trustedOffsets[i]);
+    return [...parts, text.slice(from)].filter((part) => part !== '');
   }
 
   /**
@@ -114,6 +144,18 @@ export class PromptTokenizer {
       { param },
     );
   }
+}
+
+/** Whether the pattern matches outside trusted segments. */
+function hasUntrusted(pattern: RegExp, whole: string, segments: readonly TemplateSegment[]): boolean {
+  let offset = 0;
+  const trustedOffsets: number[] = [];
+  for (const { text, trusted } of segments) {
+    if (trusted) for (const match of text.matchAll(pattern)) trustedOffsets.push(offset + match.index);
+    offset += text.length;
+  }
+  const found = Array.from(whole.matchAll(pattern), (match) => match.index);
+  return found.length !== trustedOffsets.length || found.some((at, i) => at !== trustedOffsets[i]);
 }
 
 /** Length of the pieces of a long text that is counted. */

@@ -1,68 +1,122 @@
+import { escapeFor, escapeRawKey } from './template-tags.ts';
+
 /** A part of a prompt. */
 export interface TemplateSegment {
   text: string;
-  /** Whether it is text of the template, in which special tokens are recognized, and not of a message. */
+  /** Whether it is text of the template, in which special tokens are recognized, and not of the caller. */
   trusted: boolean;
 }
 
 /**
- * Replaces the contents of one chat by markers for the template, and the markers in its output by the contents.
+ * Replaces the caller's texts in one chat by markers for the template, and the markers in its output by the texts.
  *
- * Each content is cut around the strings that the template searches for. Each piece becomes a marker of private-use
+ * A message content is cut around the strings that the template searches for. Each piece becomes a marker of private-use
  * characters; the searched strings and white space stay as they are: `"  <think>a</think>\nb "` becomes
  * `"  ①<think>②</think>\n③ "`. No other text of a user is passed to the template, so users cannot forge markers.
+ *
+ * Results of calls, arguments and descriptions become one marker each. Tags of the template are escaped in them, so that
+ * they cannot end the element that contains them.
+ *
+ * A marker contains a quotation mark. Its form in the output (`"`, `\"`, `\\\"`) shows how often the template encoded the
+ * text as JSON, and the text is encoded in the same way.
  */
-export class MarkedContents {
+export class MarkedTexts {
   readonly #literals: RegExp | null;
+  readonly #tags: RegExp | null;
   readonly #pieces: Piece[] = [];
+  /** Markers by text, because templates compare values, such as a parameter's name with the required names. */
+  readonly #values = new Map<string, { marker: string; piece: Piece }>();
 
-  /** `literals` matches the strings that stay visible, from `searchedLiterals`. */
-  constructor(literals: RegExp | null) {
+  /** `literals` matches the strings that stay visible, from `searchedLiterals`. `tags`: from `tagsOf`. */
+  constructor(literals: RegExp | null, tags: RegExp | null) {
     this.#literals = literals;
+    this.#tags = tags;
   }
 
   /** Returns `content` with markers. Blank contents are unchanged, because templates check whether they are empty. */
-  mark(content: string): string {
+  content(content: string): string {
     const start = content.length - content.trimStart().length;
     if (start === content.length) return content;
     const end = content.trimEnd().length;
     let marked = content.slice(0, start);
-    for (const piece of this.#cut(content, start, end)) {
-      marked += `${OPEN}${this.#pieces.length}${CLOSE}${piece.after}`;
-      this.#pieces.push(piece);
+    for (const cut of this.#cut(content, start, end)) {
+      marked += `${this.#add({ ...cut, element: false, key: false })}${cut.after}`;
     }
     return marked;
   }
 
-  /** Splits the template's output into segments; null: it split a marker. The template may omit or repeat contents. */
+  /** Returns the result of a call with one marker. White space at both ends stays visible. */
+  result(content: string): string {
+    const start = content.length - content.trimStart().length;
+    if (start === content.length) return content;
+    const text = content.trim();
+    const after = content.slice(start + text.length);
+    return `${content.slice(0, start)}${this.#add({ text, after, element: true, key: false })}${after}`;
+  }
+
+  /** Returns a JSON value with markers in place of keys and strings other than identifiers, which templates compare. */
+  value(value: unknown): unknown {
+    if (typeof value === 'string') return this.#mark(value).marker;
+    if (Array.isArray(value)) return value.map((item) => this.value(item));
+    if (typeof value !== 'object' || value === null) return value;
+    return Object.fromEntries(Object.entries(value).map(([key, item]) => [this.key(key), this.value(item)]));
+  }
+
+  /** Returns the marker of a key, or of another text that may be part of a tag. Identifiers are unchanged. */
+  key(key: string): string {
+    const { marker, piece } = this.#mark(key);
+    if (piece !== null) piece.key = true;
+    return marker;
+  }
+
+  #mark(text: string): { marker: string; piece: Piece | null } {
+    if (HARMLESS.test(text)) return { marker: text, piece: null };
+    const known = this.#values.get(text);
+    if (known !== undefined) return known;
+    const piece = { text, after: '', element: true, key: false };
+    const added = { marker: this.#add(piece), piece };
+    this.#values.set(text, added);
+    return added;
+  }
+
+  #add(piece: Piece): string {
+    return `${OPEN}${this.#pieces.push(piece) - 1}"${CLOSE}`;
+  }
+
+  /** Splits the template's output into segments; null: it split a marker. The template may omit or repeat texts. */
   split(output: string): TemplateSegment[] | null {
     const segments = new SegmentList();
     let at = 0;
-    for (let open = output.indexOf(OPEN); open !== -1; open = output.indexOf(OPEN, at)) {
-      const close = output.indexOf(CLOSE, open);
-      const piece = this.#pieces[Number.parseInt(output.slice(open + 1, close), 10)];
+    for (const { 0: marker, 1: index = '', 2: slashes = '', index: open } of output.matchAll(MARKER)) {
+      const piece = this.#pieces[Number(index)];
+      const depth = DEPTHS.get(slashes.length);
       const between = output.slice(at, open);
-      if (close === -1 || piece === undefined || between.includes(CLOSE)) return null;
-      // White space belongs to the content after it, because they form common tokens.
+      if (piece === undefined || depth === undefined || PART_OF_MARKER.test(between)) return null;
+      // White space belongs to the text after it, because they form common tokens.
       const trimmed = between.trimEnd();
       segments.add(trimmed, true);
       segments.add(between.slice(trimmed.length), false);
-      segments.add(piece.text, false);
-      at = close + 1;
-      if (output.startsWith(piece.after, at)) {
-        segments.add(piece.after, false);
-        at += piece.after.length;
+      segments.add(this.#escape(piece, depth), false);
+      at = open + marker.length;
+      const after = escapeFor(depth, piece.after, null);
+      if (output.startsWith(after, at)) {
+        segments.add(after, false);
+        at += after.length;
       }
     }
     const rest = output.slice(at);
-    if (rest.includes(CLOSE)) return null;
+    if (PART_OF_MARKER.test(rest)) return null;
     segments.add(rest, true);
     return segments.list;
   }
 
+  #escape({ text, element, key }: Piece, depth: number): string {
+    return key && depth === 0 ? escapeRawKey(text) : escapeFor(depth, text, element ? this.#tags : null);
+  }
+
   /** Cuts `content` at the literals. White space around a literal stays visible. */
-  #cut(content: string, start: number, end: number): Piece[] {
-    const pieces: Piece[] = [];
+  #cut(content: string, start: number, end: number): Cut[] {
+    const pieces: Cut[] = [];
     let from = start;
     for (const { 0: literal, index } of this.#literals === null ? [] : content.matchAll(this.#literals)) {
       const text = content.slice(from, index).trimEnd();
@@ -80,16 +134,36 @@ export class MarkedContents {
 const MAX_LITERALS = 1000;
 
 /** A part of a content. */
-interface Piece {
+interface Cut {
   /** Replaced by the marker; may be empty. */
   text: string;
   /** The visible text up to the next marker or the end. */
   after: string;
 }
 
+interface Piece extends Cut {
+  /** Whether it may be in an element whose tags it must not contain. */
+  element: boolean;
+  /** Whether it may be part of a tag. */
+  key: boolean;
+}
+
 /** Private-use characters. */
 const OPEN = '\uE0F0';
 const CLOSE = '\uE0F1';
+const MARKER = /\uE0F0(\d+)(\\*)"\uE0F1/g;
+const PART_OF_MARKER = /[\uE0F0\uE0F1]/;
+
+/** How often a text was encoded as JSON, by the backslashes before its quotation mark. */
+const DEPTHS: ReadonlyMap<number, number> = new Map([
+  [0, 0],
+  [1, 1],
+  [3, 2],
+  [7, 3],
+]);
+
+/** Neither tags nor control tokens consist of these characters. Blank texts are visible to templates as well. */
+const HARMLESS = /^(?:[\w$.-]*|\s*)$/;
 
 function endOfWhiteSpace(text: string, from: number): number {
   const space = /\s*/y;

@@ -1,13 +1,27 @@
 import { Environment, Interpreter, Template } from '@huggingface/jinja';
 import { ServiceError } from '../../errors.ts';
-import type { Message } from '../../generation.ts';
-import { MarkedContents, searchedLiterals, type TemplateSegment } from './template-markers.ts';
+import { REASONING_EFFORTS, type ReasoningEffort } from '../../generation.ts';
+import { rendererNames, TemplateRefusal } from './template-environment.ts';
+import { MarkedTexts, searchedLiterals, type TemplateSegment } from './template-markers.ts';
+import {
+  fallbackMessages,
+  offeredTools,
+  type TemplateForm,
+  templateForms,
+  templateMessages,
+  templateTools,
+} from './template-messages.ts';
+import { CALLS, isComplete, type RenderedRequest, SYSTEM, userSays } from './template-probe.ts';
+import { tagsOf } from './template-tags.ts';
+import { FALLBACK_TAGS } from './tool-fallback.ts';
 
 export interface RenderedPrompt {
   /** Whether the template starts with BOS, which is not in `segments`. */
   bos: boolean;
   /** Not empty, alternately trusted and untrusted. */
   segments: readonly TemplateSegment[];
+  /** Whether the prompt ends with the start of the model's reasoning. */
+  reasoningOpen: boolean;
 }
 
 /** The template is invalid, or cannot render a simple chat. */
@@ -18,18 +32,27 @@ export class ChatTemplateError extends Error {
 /**
  * A model's chat template (Jinja, from `tokenizer.chat_template`).
  *
- * Message contents do not pass through the template: it renders markers, and the output is split at the markers, so no
- * content can forge a turn of another role. Templates can still trim contents (white space at both ends is outside the
+ * The caller's texts do not pass through the template: it renders markers, and the output is split at the markers, so no
+ * text can forge a turn of another role. Templates can still trim contents (white space at both ends is outside the
  * marker) and search for strings (`'</think>' in content`; these stay visible between markers). A request whose markers
  * the template splits is refused.
  */
 export class ChatTemplate {
   /** The template's family, as in `architecture.instruct_type`; null: unknown. */
   readonly instructType: string | null;
+  readonly #source: string;
   readonly #template: Template;
   readonly #special: { bos: string; eos: string };
   readonly #literals: RegExp | null;
   readonly #now: () => Date;
+  /** The value of `tools` if there are none. */
+  #noTools: null | [] = null;
+  #tags: RegExp | null;
+  /** Null: the template cannot render tools, and `fallbackMessages` applies. */
+  readonly #form: TemplateForm | null;
+  readonly #hasSystemRole: boolean;
+  /** The values of `reasoning_effort` that the template accepts. */
+  readonly #efforts: readonly ReasoningEffort[] = REASONING_EFFORTS;
 
   /** `special`: texts of the model's tokens; empty: none. `now`: for `strftime_now`. Throws `ChatTemplateError`. */
   constructor(source: string, special: { bos: string; eos: string }, now: () => Date = () => new Date()) {
@@ -40,32 +63,63 @@ export class ChatTemplate {
     }
     this.instructType =
       TEMPLATE_FAMILIES.find(({ marks }) => marks.every((mark) => source.includes(mark)))?.name ?? null;
+    this.#source = source;
     this.#special = special;
     this.#literals = searchedLiterals(this.#template.parsed);
+    this.#tags = tagsOf([source, FALLBACK_TAGS]);
     this.#now = now;
+    // Some templates iterate over `tools` in every case.
+    if (this.#rendered(userSays('Hello'), null) === null) this.#noTools = [];
     this.#checkSimpleMessage();
+    this.#hasSystemRole = this.#rendered(SYSTEM, null)?.includes('Be brief.') ?? false;
+    this.#efforts = REASONING_EFFORTS.filter(
+      (reasoningEffort) => this.#rendered({ ...userSays('Hello'), reasoningEffort }, null) !== null,
+    );
+    const forms = source.includes('tools') ? templateForms() : [];
+    this.#form = forms.find((form) => isComplete(this.#rendered(CALLS, form))) ?? null;
+    // Templates also build tags from parts.
+    this.#tags = tagsOf([source, FALLBACK_TAGS, this.#rendered(CALLS, this.#form) ?? '']);
+  }
+
+  /** Whether the template renders tools, calls and results. Otherwise, they are rendered as text in Hermes' format. */
+  get rendersTools(): boolean {
+    return this.#form !== null;
+  }
+
+  /** Whether the text is part of the template's own text, such as the tag of a call. */
+  mentions(text: string): boolean {
+    return this.#source.includes(text) || (this.#form === null && FALLBACK_TAGS.includes(text));
   }
 
   /**
-   * Renders the messages and the start of the assistant's turn. Throws 400 `invalid_value` at `messages` if the template
-   * refuses them, for example a system message or two user messages in a row.
+   * Renders the messages, the tools, and the start of the assistant's turn. Throws 400 `invalid_value` at `messages` if the
+   * template refuses them, for example a system message or two user messages in a row.
    */
-  render(messages: readonly Message[]): RenderedPrompt {
-    const contents = new MarkedContents(this.#literals);
-    const marked = messages.map((message) => ({ ...message, content: contents.mark(message.content ?? '') }));
-    const output = this.#execute(marked);
-    const { bos } = this.#special;
-    const startsWithBos = bos !== '' && output.startsWith(bos);
-    const segments = contents.split(startsWithBos ? output.slice(bos.length) : output);
-    if (segments === null)
-      throw invalidMessages('The chat template of this model cannot separate these messages.');
-    return { bos: startsWithBos, segments };
+  render(request: RenderedRequest): RenderedPrompt {
+    return this.#render(request, this.#form);
   }
 
-  #execute(messages: readonly Message[]): string {
+  #render(request: RenderedRequest, form: TemplateForm | null): RenderedPrompt {
+    const texts = new MarkedTexts(this.#literals, this.#tags);
+    const output = this.#execute(request, form, texts);
+    const { bos } = this.#special;
+    const startsWithBos = bos !== '' && output.startsWith(bos);
+    const segments = texts.split(startsWithBos ? output.slice(bos.length) : output);
+    if (segments === null)
+      throw invalidMessages('The chat template of this model cannot separate these messages.');
+    const last = segments.at(-1);
+    const reasoningOpen = last?.trusted === true && REASONING_START.test(last.text);
+    return { bos: startsWithBos, segments, reasoningOpen };
+  }
+
+  #execute(request: RenderedRequest, form: TemplateForm | null, texts: MarkedTexts): string {
     try {
+      const environment = new Environment();
+      for (const [name, value] of Object.entries(this.#variables(request, form, texts))) {
+        if (!environment.variables.has(name)) environment.set(name, value);
+      }
       // The value of a template is a string.
-      return new Interpreter(this.#environment(messages)).run(this.#template.parsed).value as string;
+      return new Interpreter(environment).run(this.#template.parsed).value as string;
     } catch (error) {
       if (error instanceof TemplateRefusal) throw invalidMessages(error.message);
       // The template rendered a simple chat at load, so these messages are the cause.
@@ -73,31 +127,57 @@ export class ChatTemplate {
     }
   }
 
-  /** The names that Hugging Face's renderer provides. */
-  #environment(messages: readonly Message[]): Environment {
-    const environment = new Environment();
-    const names: Record<string, unknown> = {
-      ...CONSTANTS,
-      raise_exception: (message: unknown) => {
-        throw new TemplateRefusal(String(message));
-      },
-      range: pythonRange,
-      strftime_now: (format: string) => strftime(this.#now(), format),
-      messages,
+  /** Later names win, so that variables of the caller cannot replace the renderer's. */
+  #variables(
+    request: RenderedRequest,
+    form: TemplateForm | null,
+    texts: MarkedTexts,
+  ): Record<string, unknown> {
+    const tools = offeredTools(request);
+    return {
+      ...(texts.value(request.templateVariables) as object),
+      ...this.#reasoning(request.reasoningEffort),
+      ...rendererNames(this.#now),
+      messages:
+        form === null
+          ? fallbackMessages(request.messages, tools, this.#hasSystemRole, texts)
+          : templateMessages(request.messages, form, texts),
       bos_token: this.#special.bos,
       eos_token: this.#special.eos,
       add_generation_prompt: true,
-      tools: null,
+      tools: form === null || tools.length === 0 ? this.#noTools : templateTools(tools, form, texts),
       documents: null,
     };
-    for (const [name, value] of Object.entries(names)) environment.set(name, value);
-    return environment;
+  }
+
+  /** `thinking` is the name in templates of DeepSeek and Granite. */
+  #reasoning(effort: ReasoningEffort | null): Record<string, unknown> {
+    if (effort === null) return {};
+    const thinks = effort !== 'none';
+    const accepted = nearestEffort(effort, this.#efforts);
+    return {
+      enable_thinking: thinks,
+      thinking: thinks,
+      ...(accepted !== null && { reasoning_effort: accepted }),
+    };
+  }
+
+  /** Returns the text of the prompt; null: the template refuses the request. */
+  #rendered(request: RenderedRequest, form: TemplateForm | null): string | null {
+    try {
+      return this.#render(request, form)
+        .segments.map(({ text }) => text)
+        .join('');
+    } catch (error) {
+      if (error instanceof ServiceError) return null;
+      throw error;
+    }
   }
 
   /** Finds unsupported templates at load, before the first request. */
   #checkSimpleMessage(): void {
     try {
-      const { segments } = this.render([{ role: 'user', content: 'Hello' }]);
+      const { segments } = this.#render(userSays('Hello'), null);
       if (!segments.some(({ text, trusted }) => !trusted && text.endsWith('Hello'))) {
         throw invalidMessages('it omits the user message');
       }
@@ -110,8 +190,20 @@ export class ChatTemplate {
   }
 }
 
-/** Thrown by a template with `raise_exception`. */
-class TemplateRefusal extends Error {}
+/** Starts of reasoning at the end of a prompt. */
+const REASONING_START =
+  /(?:<(?:think|thinking|seed:think|mm:think|\|START_THINKING\||\|inner_prefix\||\|channel>thought|\|think\|)>?|\[THINK\]|analysis<\|message\|>)\s*$/;
+
+/** Returns the accepted effort that is nearest; null: none. Reasoning is neither turned on nor off. */
+function nearestEffort(
+  effort: ReasoningEffort,
+  accepted: readonly ReasoningEffort[],
+): ReasoningEffort | null {
+  const at = REASONING_EFFORTS.indexOf(effort);
+  const distance = (other: ReasoningEffort): number => Math.abs(REASONING_EFFORTS.indexOf(other) - at);
+  const candidates = accepted.filter((other) => (other === 'none') === (effort === 'none'));
+  return candidates.toSorted((a, b) => distance(a) - distance(b))[0] ?? null;
+}
 
 /** Maximum length of a template's error message in a response, in UTF-16 code units. */
 const MAX_MESSAGE_LENGTH = 300;
@@ -149,34 +241,3 @@ const TEMPLATE_FAMILIES: readonly { name: string; marks: readonly string[] }[] =
   { name: 'vicuna', marks: ['USER: ', 'ASSISTANT:'] },
   { name: 'alpaca', marks: ['### Instruction:'] },
 ];
-
-const CONSTANTS = { true: true, false: false, none: null, True: true, False: false, None: null };
-
-/** Python's `range`. */
-function pythonRange(first: number, second?: number, step = 1): number[] {
-  const [start, end] = second === undefined ? [0, first] : [first, second];
-  const numbers: number[] = [];
-  if (step > 0) for (let value = start; value < end; value += step) numbers.push(value);
-  if (step < 0) for (let value = start; value > end; value += step) numbers.push(value);
-  return numbers;
-}
-
-/** Python's `strftime` in English, for the directives that templates use. */
-function strftime(date: Date, format: string): string {
-  return format.replace(/%[a-zA-Z%]/g, (directive) => DIRECTIVES[directive]?.(date) ?? directive);
-}
-
-const DIRECTIVES: Readonly<Record<string, (date: Date) => string>> = {
-  '%Y': (date) => String(date.getFullYear()),
-  '%y': (date) => String(date.getFullYear() % 100).padStart(2, '0'),
-  '%m': (date) => String(date.getMonth() + 1).padStart(2, '0'),
-  '%d': (date) => String(date.getDate()).padStart(2, '0'),
-  '%B': (date) => date.toLocaleString('en-US', { month: 'long' }),
-  '%b': (date) => date.toLocaleString('en-US', { month: 'short' }),
-  '%A': (date) => date.toLocaleString('en-US', { weekday: 'long' }),
-  '%a': (date) => date.toLocaleString('en-US', { weekday: 'short' }),
-  '%H': (date) => String(date.getHours()).padStart(2, '0'),
-  '%M': (date) => String(date.getMinutes()).padStart(2, '0'),
-  '%S': (date) => String(date.getSeconds()).padStart(2, '0'),
-  '%%': () => '%',
-};

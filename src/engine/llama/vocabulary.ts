@@ -8,6 +8,8 @@ export class Vocabulary {
   readonly longestBytes: number;
   /** Matches the texts of control tokens; null: none. */
   readonly controls: RegExp | null;
+  /** Texts of tokens that llama.cpp recognizes in every text, such as `<tool_call>`. Some are white space or HTML tags. */
+  readonly userDefined: readonly string[];
   readonly #model: NativeModel;
   readonly #bytesOf: BytesRule | null;
   readonly #endTokens = new Set<number>();
@@ -20,6 +22,7 @@ export class Vocabulary {
     this.#model = model;
     this.#texts = Array.from({ length: size });
     const controls: string[] = [];
+    const userDefined: string[] = [];
     const texts: string[] = [];
     let longest = 1;
     for (let id = 0; id < size; id++) {
@@ -27,14 +30,13 @@ export class Vocabulary {
       texts.push(token.text);
       if (token.ends) this.#endTokens.add(id);
       if (token.attributes & CONTROLS && token.text !== '') controls.push(token.text);
+      if (token.attributes & USER_DEFINED) userDefined.push(token.text);
       // Both rules store at least one byte for each byte of a token.
       longest = Math.max(longest, Buffer.byteLength(token.text));
     }
     this.longestBytes = longest;
-    // Longest first, as in llama.cpp.
-    controls.sort((a, b) => b.length - a.length);
-    this.controls =
-      controls.length === 0 ? null : new RegExp(controls.map((text) => RegExp.escape(text)).join('|'), 'g');
+    this.controls = anyOf(controls);
+    this.userDefined = userDefined;
     const anchor = model.bosToken ?? this.#endTokens.values().next().value ?? 0;
     this.#detokenize = withAnchor((tokens) => model.detokenize(tokens, false), anchor);
     const rule = RULES[model.vocabularyType];
@@ -73,6 +75,13 @@ export class Vocabulary {
     const { text, attributes } = this.#model.token(token);
     return attributes & CONTROLS ? NO_BYTES : rule(text, attributes);
   }
+}
+
+/** Returns an expression for the texts, longest first as in llama.cpp; null: none. */
+export function anyOf(texts: readonly string[]): RegExp | null {
+  if (texts.length === 0) return null;
+  const longestFirst = texts.toSorted((a, b) => b.length - a.length);
+  return new RegExp(longestFirst.map((text) => RegExp.escape(text)).join('|'), 'g');
 }
 
 type BytesRule = (text: string, attributes: number) => Uint8Array;

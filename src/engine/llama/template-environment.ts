@@ -1,0 +1,45 @@
+/** Thrown by a template with `raise_exception`. */
+export class TemplateRefusal extends Error {}
+
+/** Returns the names that Hugging Face's renderer provides. */
+export function rendererNames(now: () => Date): Record<string, unknown> {
+  return {
+    ...CONSTANTS,
+    raise_exception: (message: unknown) => {
+      throw new TemplateRefusal(String(message));
+    },
+    range: pythonRange,
+    strftime_now: (format: string) => strftime(now(), format),
+  };
+}
+
+const CONSTANTS = { true: true, false: false, none: null, True: true, False: false, None: null };
+
+/** Python's `range`. */
+function pythonRange(first: number, second?: number, step = 1): number[] {
+  const [start, end] = second === undefined ? [0, first] : [first, second];
+  const numbers: number[] = [];
+  if (step > 0) for (let value = start; value < end; value += step) numbers.push(value);
+  if (step < 0) for (let value = start; value > end; value += step) numbers.push(value);
+  return numbers;
+}
+
+/** Python's `strftime` in English, for the directives that templates use. */
+function strftime(date: Date, format: string): string {
+  return format.replace(/%[a-zA-Z%]/g, (directive) => DIRECTIVES[directive]?.(date) ?? directive);
+}
+
+const DIRECTIVES: Readonly<Record<string, (date: Date) => string>> = {
+  '%Y': (date) => String(date.getFullYear()),
+  '%y': (date) => String(date.getFullYear() % 100).padStart(2, '0'),
+  '%m': (date) => String(date.getMonth() + 1).padStart(2, '0'),
+  '%d': (date) => String(date.getDate()).padStart(2, '0'),
+  '%B': (date) => date.toLocaleString('en-US', { month: 'long' }),
+  '%b': (date) => date.toLocaleString('en-US', { month: 'short' }),
+  '%A': (date) => date.toLocaleString('en-US', { weekday: 'long' }),
+  '%a': (date) => date.toLocaleString('en-US', { weekday: 'short' }),
+  '%H': (date) => String(date.getHours()).padStart(2, '0'),
+  '%M': (date) => String(date.getMinutes()).padStart(2, '0'),
+  '%S': (date) => String(date.getSeconds()).padStart(2, '0'),
+  '%%': () => '%',
+};
