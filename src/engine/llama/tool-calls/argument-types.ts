@@ -23,9 +23,16 @@ export class ArgumentTypes {
   /** Returns the types of an argument. Any type if the tool, the argument or its type is unknown. */
   of(tool: string, argument: string): ValueTypes {
     const root = this.#parameters.get(tool) ?? true;
-    const properties = property(root, 'properties');
-    const schema = Object.hasOwn(asObject(properties), argument) ? property(properties, argument) : true;
-    return typesOf(schema, root, 0);
+    return typesOf(property(property(root, 'properties'), argument), root, 0);
+  }
+
+  /** Returns the values that the schema of an argument lists; null: it does not. */
+  choices(tool: string, argument: string): readonly unknown[] | null {
+    const schema = property(property(this.#parameters.get(tool), 'properties'), argument);
+    const only = property(schema, 'const');
+    if (only !== undefined) return [only];
+    const values = property(schema, 'enum');
+    return Array.isArray(values) && values.length > 0 ? values : null;
   }
 }
 

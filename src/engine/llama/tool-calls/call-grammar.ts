@@ -1,7 +1,7 @@
 import type { Tool } from '../../../generation.ts';
 import { type GrammarRules, inClass, literal } from '../grammar-rules.ts';
 import { fallbackTable } from '../sequence-matcher.ts';
-import { ArgumentTypes, type ValueTypes } from './argument-types.ts';
+import { ArgumentTypes } from './argument-types.ts';
 
 /** Names of the rules for arguments in JSON. */
 export interface ArgumentRules {
@@ -24,6 +24,14 @@ export interface CallGrammarOptions {
 export interface CallKeys {
   name: string;
   arguments: string;
+}
+
+/** Expressions for values in the notation of a format. */
+interface Notation {
+  any: string;
+  string: string;
+  /** Returns the text of a string. */
+  quote: (text: string) => string;
 }
 
 /** Builds the expressions of a format. */
@@ -67,7 +75,7 @@ export class CallGrammar {
     const call = this.anyTool(
       (tool) => `${jsonLiteral(tool.name)} "," ws ${values} ":" sp ${this.object(tool)}`,
     );
-    return `"{" ws ${before} ${name} ":" sp ${call} ${after} ws "}"`;
+    return `"{" sp ${before} ${name} ":" sp ${call} ${after} ws "}"`;
   }
 
   /**
@@ -87,18 +95,27 @@ export class CallGrammar {
    * Returns an expression for a value and the text `end` after it: raw text if the schema allows a string, otherwise JSON.
    */
   rawValue(tool: Tool, argument: string, end: string): string {
-    if (this.typesOf(tool, argument).string) return this.textUntil(end);
-    return `${this.value(tool, argument)} ${literal(end)}`;
+    const choices = this.#choices(tool, argument, (text) => text);
+    if (choices !== null) return `${choices} ${literal(end)}`;
+    if (this.#types.of(tool.name, argument).string) return this.textUntil(end);
+    return `${this.#arguments.value(tool, argument)} ${literal(end)}`;
   }
 
-  /** Returns the types that the schema of an argument allows. */
-  typesOf(tool: Tool, argument: string): ValueTypes {
-    return this.#types.of(tool.name, argument);
+  /** Returns an expression for a value in a notation that also allows JSON. */
+  literalValue(tool: Tool, argument: string, notation: Notation): string {
+    const choices = this.#choices(tool, argument, notation.quote);
+    if (choices !== null) return choices;
+    const { string, other } = this.#types.of(tool.name, argument);
+    if (string && !other) return notation.string;
+    return tool.strict ? this.#arguments.value(tool, argument) : notation.any;
   }
 
-  /** Returns an expression for the JSON of a value. */
-  value(tool: Tool, argument: string): string {
-    return this.#arguments.value(tool, argument);
+  /** Returns an expression for the values that the schema of a strict tool lists; null: it does not. */
+  #choices(tool: Tool, argument: string, quote: (text: string) => string): string | null {
+    const values = tool.strict ? this.#types.choices(tool.name, argument) : null;
+    if (values === null) return null;
+    const texts = values.map((value) => (typeof value === 'string' ? quote(value) : JSON.stringify(value)));
+    return this.rules.share(texts.map(literal).join(' | '));
   }
 
   /** Returns an expression for any text up to the first `end`, which is included. */

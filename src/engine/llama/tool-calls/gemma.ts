@@ -1,4 +1,3 @@
-import type { Tool } from '../../../generation.ts';
 import { literal } from '../grammar-rules.ts';
 import type { CallGrammar } from './call-grammar.ts';
 import { type LiteralSyntax, members } from './literal-value.ts';
@@ -8,7 +7,7 @@ const OPENING = '<|tool_call>call:';
 const QUOTE = '<|"|>';
 const END = '<tool_call|>';
 
-const SYNTAX: LiteralSyntax = { quotes: [QUOTE], escapes: false };
+const SYNTAX: LiteralSyntax = { quotes: ['"'], rawQuote: QUOTE };
 
 /** Gemma 4: `<|tool_call>call:f{a:<|"|>x<|"|>,b:{c:[1,true]}}<tool_call|>`. */
 export const GEMMA: ToolFormat = {
@@ -29,21 +28,19 @@ export const GEMMA: ToolFormat = {
     yield* reader.literal(END);
   },
   grammar: (grammar) => {
-    const value = gemmaValue(grammar);
+    const syntax = {
+      any: gemmaValue(grammar),
+      string: gemmaString(grammar),
+      quote: (text: string) => QUOTE + text + QUOTE,
+    };
     const call = grammar.anyTool((tool) => {
       const member = (argument: string): string =>
-        `${literal(`${argument}:`)} ${gemmaType(grammar, tool, argument) ?? value}`;
+        `${literal(`${argument}:`)} ${grammar.literalValue(tool, argument, syntax)}`;
       return `${literal(`${tool.name}{`)} ${grammar.members(tool, member, '","')} "}"`;
     });
     return `${literal(OPENING)} ${call} ${literal(END)}`;
   },
 };
-
-/** Returns an expression for a string if the schema allows only strings; null: any value. */
-function gemmaType(grammar: CallGrammar, tool: Tool, argument: string): string | null {
-  const { string, other } = grammar.typesOf(tool, argument);
-  return string && !other ? gemmaString(grammar) : null;
-}
 
 function gemmaString(grammar: CallGrammar): string {
   return grammar.rules.share(`${literal(QUOTE)} ${grammar.textUntil(QUOTE)}`);

@@ -17,7 +17,7 @@ export const HARMONY: ToolFormat = {
     yield* jsonObject(reader, (text) => writer.json(text));
   },
   grammar: (grammar) => {
-    const type = '(" "? "<|constrain|>"? "json")?';
+    const type = '(" json" | " "? "<|constrain|>json")?';
     const call = grammar.anyTool(
       (tool) =>
         `${literal(tool.name)} "<|channel|>commentary"? ${type} "<|message|>" ${grammar.object(tool)}`,

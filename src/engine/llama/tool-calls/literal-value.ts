@@ -4,10 +4,10 @@ import { parseJson } from './json-text.ts';
 
 /** A notation of values that is converted to JSON. */
 export interface LiteralSyntax {
-  /** Texts that begin and end a string. */
+  /** Texts that begin and end a string, in which a backslash starts an escape sequence of Python. */
   quotes: readonly string[];
-  /** Whether a backslash in a string starts an escape sequence of Python. */
-  escapes: boolean;
+  /** A text that begins and ends a string without escape sequences; null: none. */
+  rawQuote: string | null;
 }
 
 /** Maximum nesting depth of a value. */
@@ -22,10 +22,10 @@ export function* literalValue(
 ): Parsing<void> {
   if (depth > MAX_DEPTH) throw new MalformedCall();
   yield* reader.space();
-  const quote = yield* reader.firstOf(syntax.quotes);
+  const quote = yield* reader.firstOf(quotesOf(syntax));
   if (quote !== null) {
     sink('"');
-    yield* stringRest(reader, quote, syntax.escapes, (text) => sink(escaped(text)));
+    yield* stringRest(reader, quote, syntax, (text) => sink(escaped(text)));
     return sink('"');
   }
   switch (yield* reader.firstOf(['{', '[', '('])) {
@@ -79,11 +79,15 @@ export function* members(
   }
 }
 
+function quotesOf({ quotes, rawQuote }: LiteralSyntax): readonly string[] {
+  return rawQuote === null ? quotes : [...quotes, rawQuote];
+}
+
 function* memberKey(reader: PieceReader, syntax: LiteralSyntax, assign: string): Parsing<string> {
-  const quote = yield* reader.firstOf(syntax.quotes);
+  const quote = yield* reader.firstOf(quotesOf(syntax));
   if (quote === null) return yield* reader.name(assign);
   let key = '';
-  yield* stringRest(reader, quote, syntax.escapes, (text) => {
+  yield* stringRest(reader, quote, syntax, (text) => {
     key += text;
     if (key.length > MAX_KEY) throw new MalformedCall();
   });
@@ -115,10 +119,10 @@ function* list(
 function* stringRest(
   reader: PieceReader,
   quote: string,
-  escapes: boolean,
+  { rawQuote }: LiteralSyntax,
   sink: (text: string) => void,
 ): Parsing<void> {
-  if (!escapes) return void (yield* reader.until([quote], sink));
+  if (quote === rawQuote) return void (yield* reader.until([quote], sink));
   while ((yield* reader.until([quote, '\\'], sink)) === '\\') sink(yield* escapeSequence(reader));
 }
 

@@ -6,7 +6,7 @@ import type { ToolFormat } from './tool-format.ts';
 const KEYS: CallKeys = { name: 'name', arguments: 'parameters' };
 
 const PYTHON_TAG = '<|python_tag|>';
-const TYPE = String.raw`("\"type\":" sp "\"function\"," sp)?`;
+const TYPE = String.raw`("\"type\": \"function\", " | "\"type\":\"function\",")?`;
 
 /**
  * Llama 3.1 to 3.3: the answer is `{"name": "f", "parameters": {}}`, sometimes after `<|python_tag|>` and with

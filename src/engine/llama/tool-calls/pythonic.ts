@@ -6,7 +6,7 @@ import { type LiteralSyntax, members } from './literal-value.ts';
 import type { Parsing } from './piece-reader.ts';
 import type { CallParsing, ToolFormat } from './tool-format.ts';
 
-const SYNTAX: LiteralSyntax = { quotes: ["'", '"'], escapes: true };
+const SYNTAX: LiteralSyntax = { quotes: ["'", '"'], rawQuote: null };
 
 /** LFM 2: `<|tool_call_start|>[f(a='x', b=1)]<|tool_call_end|>`. */
 export const LFM2: ToolFormat = {
@@ -68,12 +68,14 @@ function* pythonArguments({ reader, writer }: CallParsing, name: string): Parsin
 }
 
 function pythonCallRule(grammar: CallGrammar): string {
-  const value = pythonValue(grammar);
+  const syntax = {
+    any: pythonValue(grammar),
+    string: pythonString(grammar),
+    quote: (text: string) => JSON.stringify(text),
+  };
   return grammar.anyTool((tool: Tool) => {
-    const member = (argument: string): string => {
-      const { string, other } = grammar.typesOf(tool, argument);
-      return `${literal(`${argument}=`)} ${string && !other ? pythonString(grammar) : value}`;
-    };
+    const member = (argument: string): string =>
+      `${literal(`${argument}=`)} ${grammar.literalValue(tool, argument, syntax)}`;
     return `${literal(`${tool.name}(`)} ${grammar.members(tool, member, '"," sp')} ")"`;
   });
 }

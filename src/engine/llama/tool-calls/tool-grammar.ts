@@ -1,0 +1,77 @@
+import type { JsonSchema, Tool } from '../../../generation.ts';
+import { GrammarRules } from '../grammar-rules.ts';
+import { SchemaGrammar } from '../grammar-schema.ts';
+import type { TokenSample } from '../grammar-work.ts';
+import { CallGrammar } from './call-grammar.ts';
+import type { ToolFormat } from './tool-format.ts';
+
+export interface ToolGrammarOptions {
+  format: ToolFormat;
+  /** The tools that may be called, at least one. */
+  tools: readonly Tool[];
+  /** Whether there may be several calls, if the format allows it. */
+  parallel: boolean;
+  /**
+   * `call`: what one opening begins, from the first character of the opening on (`OutputParser.callText`). `output`: all of
+   * the output after the reasoning, which consists of at least one call.
+   */
+  extent: 'call' | 'output';
+  /** For the limits of strict schemas. */
+  tokens: TokenSample;
+  /** Returns the path of a tool's schema in the request, for errors. */
+  path: (tool: Tool) => string;
+}
+
+/**
+ * Returns a GBNF grammar (start rule `root`) for calls of these tools. Arguments are a JSON object, or values that the
+ * format converts to one; those of strict tools satisfy their schema, except that values which may be strings are any text
+ * in formats without JSON. Throws as `toGbnf`, for strict schemas.
+ */
+export function toolGrammar(options: ToolGrammarOptions): string {
+  const { format, parallel, extent } = options;
+  const rules = new GrammarRules('tools');
+  const schemas = new SchemaArguments(rules, options);
+  const call = format.grammar(new CallGrammar({ rules, tools: options.tools, arguments: schemas, parallel }));
+  if (extent === 'call') return rules.render(call);
+  const name = rules.share(call);
+  const more = parallel && format.repeats ? `(${format.separator} ${name})*` : '';
+  return rules.render(`${format.preamble ?? ''} ${name} ${more}`.trim());
+}
+
+/** The rules of arguments: by the schema if the tool is strict, otherwise by the types of its properties. */
+class SchemaArguments {
+  readonly #rules: GrammarRules;
+  readonly #options: ToolGrammarOptions;
+  readonly #grammars = new Map<Tool, SchemaGrammar>();
+
+  constructor(rules: GrammarRules, options: ToolGrammarOptions) {
+    this.#rules = rules;
+    this.#options = options;
+  }
+
+  object(tool: Tool): string {
+    return tool.strict ? this.#grammar(tool).root() : 'object';
+  }
+
+  value(tool: Tool, argument: string): string {
+    const { properties } = tool.parameters as { properties: Readonly<Record<string, JsonSchema>> };
+    const schema = properties[argument] ?? true;
+    if (tool.strict) {
+      const rule = this.#grammar(tool).rule(schema, `${this.#options.path(tool)}.properties.${argument}`);
+      return rule ?? 'value';
+    }
+    const type = typeof schema === 'object' ? schema.type : undefined;
+    return JSON_RULES.find((name) => name === type) ?? 'value';
+  }
+
+  #grammar(tool: Tool): SchemaGrammar {
+    const path = this.#options.path(tool);
+    const grammar =
+      this.#grammars.get(tool) ?? new SchemaGrammar(tool.parameters, path, this.#rules, this.#options.tokens);
+    this.#grammars.set(tool, grammar);
+    return grammar;
+  }
+}
+
+/** Types whose rules in `GrammarRules` have the same name. */
+const JSON_RULES = ['object', 'array', 'string', 'number', 'integer', 'boolean', 'null'];

@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import * as fc from 'fast-check';
+import type { Tool } from '../../../../src/generation.ts';
+import { HARMONY } from '../../../../src/engine/llama/tool-calls/harmony.ts';
+import { HARMONY_CHANNELS } from '../../../../src/engine/llama/tool-calls/reasoning.ts';
+import { toolGrammar } from '../../../../src/engine/llama/tool-calls/tool-grammar.ts';
+import type { ToolFormat } from '../../../../src/engine/llama/tool-calls/tool-format.ts';
+import { Gbnf } from '../gbnf.ts';
+import { VOCABULARY } from '../tokens.ts';
+import { FORMATS } from './formats.ts';
+import { createParser, join, parse, split, tool } from './parsing.ts';
+
+const PROPERTIES = {
+  city: { type: 'string' },
+  days: { type: 'integer' },
+  where: { type: 'object' },
+  any: {},
+};
+const WEATHER = tool('get_weather', PROPERTIES);
+const STRICT: Tool = {
+  name: 'get-time',
+  description: null,
+  strict: true,
+  parameters: {
+    type: 'object',
+    properties: {
+      zone: { enum: ['UTC', 'local "time"'] },
+      precise: { type: 'boolean' },
+      digits: { enum: [1, 2] },
+    },
+    required: ['precise'],
+    additionalProperties: false,
+  },
+};
+const NOW = tool('now');
+const TOOLS = [WEATHER, STRICT, NOW];
+
+function grammarOf(format: ToolFormat, extent: 'call' | 'output', parallel = true): Gbnf {
+  const path = (): string => 'tools[0].function.parameters';
+  return new Gbnf(toolGrammar({ format, tools: TOOLS, parallel, extent, tokens: VOCABULARY, path }));
+}
+
+/** Checks the arguments of the strict tool. */
+function checkStrict(values: { zone?: unknown; precise?: unknown; digits?: unknown }, text: string): void {
+  assert.equal(typeof values.precise, 'boolean', text);
+  assert.ok([undefined, 'UTC', 'local "time"'].includes(values.zone as string), text);
+  assert.ok([undefined, 1, 2].includes(values.digits as number), text);
+}
+
+function parserOptions(format: ToolFormat) {
+  return { format, tools: TOOLS, reasoning: format === HARMONY ? HARMONY_CHANNELS : null };
+}
+
+for (const format of FORMATS) {
+  describe(`the grammar of ${format.name}`, () => {
+    const random = fc.array(fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), {
+      minLength: 20,
+      maxLength: 400,
+    });
+
+    it('produces only calls that are parsed completely, with offered names and objects as arguments', () => {
+      const grammars = (['call', 'output'] as const).map((extent) => grammarOf(format, extent));
+      fc.assert(
+        fc.property(random, fc.constantFrom(...grammars), (numbers, grammar) => {
+          let at = 0;
+          const text = grammar.sample(() => numbers[at++ % numbers.length] ?? 0, 8);
+          const output = parse(split(text, [7, 1, 3]), parserOptions(format));
+          assert.ok(output.calls.length > 0, text);
+          for (const call of output.calls) {
+            assert.ok(
+              TOOLS.some(({ name }) => name === call.name),
+              text,
+            );
+            const values: unknown = JSON.parse(call.arguments);
+            assert.ok(typeof values === 'object' && values !== null && !Array.isArray(values), text);
+            if (call.name === STRICT.name) checkStrict(values, text);
+          }
+          assert.equal(output.text, '', text);
+        }),
+        { numRuns: 200 },
+      );
+    });
+
+    it('ends after one call without parallel calls', () => {
+      const grammar = grammarOf(format, 'output', false);
+      fc.assert(
+        fc.property(random, (numbers) => {
+          let at = 0;
+          const text = grammar.sample(() => numbers[at++ % numbers.length] ?? 0, 8);
+          assert.equal(parse([text], parserOptions(format)).calls.length, 1, text);
+        }),
+        { numRuns: 50 },
+      );
+    });
+
+    it('accepts a call from the text that the parser reports when it begins', () => {
+      const grammar = grammarOf(format, 'call', false);
+      fc.assert(
+        fc.property(random, (numbers) => {
+          let at = 0;
+          const text = grammar.sample(() => numbers[at++ % numbers.length] ?? 0, 8);
+          const parser = createParser(parserOptions(format));
+          const parts = [];
+          let begun = '';
+          for (const character of text) {
+            parts.push(...parser.push(character));
+            begun ||= parser.callText ?? '';
+          }
+          parts.push(...parser.flush());
+          assert.ok(begun !== '' && text.startsWith(begun), text);
+          assert.equal(parser.completedCalls, 1, text);
+          assert.equal(parser.state, 'text');
+          assert.equal(join(parts).calls.length, 1);
+        }),
+        { numRuns: 50 },
+      );
+    });
+  });
+}

@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { loadBackend } from '../../src/engine/llama/backend.ts';
+import { NativeModel } from '../../src/engine/llama/binding.ts';
+import { toolGrammar } from '../../src/engine/llama/tool-calls/tool-grammar.ts';
+import { SILENT } from '../../src/log.ts';
+import { FORMATS } from '../engine/llama/tool-calls/formats.ts';
+import { tool } from '../engine/llama/tool-calls/parsing.ts';
+import { VOCABULARY } from '../engine/llama/tokens.ts';
+
+const file = process.env.SLUICE_TEST_MODEL;
+
+describe('grammars of tool calls', { skip: file === undefined && 'SLUICE_TEST_MODEL is not set' }, () => {
+  let model: NativeModel;
+
+  before(async () => {
+    const options = { gpuLayers: 0, onProgress: () => {} };
+    model = await NativeModel.load(await loadBackend(SILENT), file ?? '', options);
+  });
+
+  after(() => model.dispose());
+
+  for (const format of FORMATS) {
+    it(`llama.cpp accepts those of ${format.name}`, () => {
+      const properties = { city: { type: 'string' }, days: { enum: [1, 2] }, where: {} };
+      const tools = [tool('get_weather', properties, true), tool('get-time', properties), tool('now')];
+      for (const extent of ['call', 'output'] as const) {
+        const path = (): string => 'tools';
+        const options = { format, tools, parallel: true, extent, tokens: VOCABULARY, path };
+        assert.notEqual(model.grammar(toolGrammar(options)), null);
+      }
+    });
+  }
+});
