@@ -3,9 +3,32 @@ import { describe, it } from 'node:test';
 import * as fc from 'fast-check';
 import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
 import { ServiceError } from '../../src/errors.ts';
+import type { ReplicaEvent } from '../../src/engine/engine.ts';
+import type { ToolChoice } from '../../src/generation.ts';
+import { openScripted } from './replicas.ts';
 import { chat, collect, NEVER_ABORTED, text, textOf } from './requests.ts';
 
 const engine = new ScriptedEngine();
+
+function reasoningOf(events: readonly ReplicaEvent[]): string {
+  return events.map((event) => (event.type === 'reasoning' ? event.text : '')).join('');
+}
+
+/** Returns the calls of the only choice, with parsed arguments. */
+function callsOf(events: readonly ReplicaEvent[]): { name: string; arguments: unknown }[] {
+  const calls: { name: string; text: string }[] = [];
+  for (const event of events) {
+    if (event.type === 'tool-call') {
+      assert.match(event.id, /^call_[0-9a-z]{24}$/);
+      calls[event.call] = { name: event.name, text: '' };
+    } else if (event.type === 'tool-arguments') {
+      const call = calls[event.call];
+      assert.ok(call);
+      call.text += event.text;
+    }
+  }
+  return calls.map(({ name, text: json }) => ({ name, arguments: JSON.parse(json) as unknown }));
+}
 
 describe('the scripted engine', () => {
   it('generates equal texts for equal requests only', async () => {
@@ -92,6 +115,101 @@ describe('the scripted engine', () => {
     const responseFormat = { type: 'json_schema', name: 'n', schema, strict: true } as const;
     const events = await collect(engine.generate(chat({}, { responseFormat }), NEVER_ABORTED));
     assert.deepEqual(JSON.parse(textOf(events)), { a: 0, b: 'x' });
+  });
+
+  const calls = [
+    { name: 'f', arguments: { a: 1, b: ['x', 'ü'] } },
+    { name: 'g', arguments: {} },
+  ];
+
+  it('reasons, writes text and calls functions as directed, with the usage', async () => {
+    const events = await collect(
+      engine.generate(chat({ reasoning: 'Let me see', text: 'One moment', calls }), NEVER_ABORTED),
+    );
+    assert.equal(textOf(events), 'One moment');
+    assert.equal(reasoningOf(events), 'Let me see');
+    assert.deepEqual(callsOf(events), calls);
+    assert.ok(events.filter(({ type }) => type === 'tool-arguments').length > 2);
+    assert.deepEqual(events.at(-2), { type: 'finish', choice: 0, reason: 'tool_calls' });
+    const end = events.at(-1);
+    assert(end?.type === 'end');
+    assert.equal(end.usage.completionTokens, events.length - 3);
+    assert.equal(end.usage.reasoningTokens, events.filter(({ type }) => type === 'reasoning').length);
+  });
+
+  it('may be cut off by max_tokens in reasoning, in a call, or before one', async () => {
+    const directive = { reasoning: 'Let me see', calls };
+    const whole = await collect(engine.generate(chat(directive), NEVER_ABORTED));
+    const total = whole.length - 3;
+    for (let maxTokens = 1; maxTokens <= total; maxTokens++) {
+      const events = await collect(engine.generate(chat(directive, { maxTokens }), NEVER_ABORTED));
+      assert.equal(events.length - 3, maxTokens);
+      assert.deepEqual(
+        events.slice(0, -2).map(({ type }) => type),
+        whole.slice(0, maxTokens + 1).map(({ type }) => type),
+      );
+      const reason = maxTokens < total ? 'length' : 'tool_calls';
+      assert.deepEqual(events.at(-2), { type: 'finish', choice: 0, reason });
+    }
+  });
+
+  it('applies stop sequences to the text only, and calls nothing after one', async () => {
+    const stopped = { reasoning: 'a STOP b', text: 'c STOP d', calls };
+    const events = await collect(engine.generate(chat(stopped, { stop: [' STOP'] }), NEVER_ABORTED));
+    assert.deepEqual([reasoningOf(events), textOf(events), callsOf(events)], ['a STOP b', 'c', []]);
+    assert.deepEqual(events.at(-2), { type: 'finish', choice: 0, reason: 'stop' });
+    const called = await collect(engine.generate(chat({ calls }, { stop: ['"a"'] }), NEVER_ABORTED));
+    assert.deepEqual(callsOf(called), calls);
+  });
+
+  it('calls the required function with an example of its arguments, and one at a time if requested', async () => {
+    const tool = (name: string) => ({
+      name,
+      description: null,
+      parameters: { type: 'object', properties: { [name]: { type: 'integer' } }, required: [name] },
+      strict: false,
+    });
+    const tools = [tool('f'), tool('g'), tool('h')];
+    const choices: [ToolChoice, string[]][] = [
+      [{ type: 'auto' }, []],
+      [{ type: 'none' }, []],
+      [{ type: 'required' }, ['f']],
+      [{ type: 'function', name: 'g' }, ['g']],
+      [{ type: 'allowed', mode: 'auto', names: ['h'] }, []],
+      [{ type: 'allowed', mode: 'required', names: ['h', 'g'] }, ['g']],
+    ];
+    for (const [toolChoice, names] of choices) {
+      const messages = [{ role: 'user', content: 'Hi' }] as const;
+      const events = await collect(engine.generate(chat({}, { messages, tools, toolChoice }), NEVER_ABORTED));
+      assert.deepEqual(
+        callsOf(events),
+        names.map((name) => ({ name, arguments: { [name]: 0 } })),
+      );
+      assert.equal(textOf(events) === '', names.length > 0);
+    }
+    const single = await collect(
+      engine.generate(chat({ calls }, { parallelToolCalls: false }), NEVER_ABORTED),
+    );
+    assert.deepEqual(callsOf(single), calls.slice(0, 1));
+  });
+
+  it('refuses reasoning and calls of text completions', async () => {
+    for (const directive of [{ reasoning: 'a' }, { calls }])
+      await assert.rejects(collect(engine.generate(text(directive), NEVER_ABORTED)), /only for chats/);
+  });
+
+  it('sends calls and reasoning over HTTP, streaming or not', async () => {
+    await using replica = await openScripted();
+    for (const stream of [true, false]) {
+      const request = chat({ reasoning: 'Let me see', text: 'Hm', calls }, { stream });
+      const events = await collect(replica.generate(request, NEVER_ABORTED));
+      assert.deepEqual([reasoningOf(events), textOf(events)], ['Let me see', 'Hm']);
+      assert.deepEqual(callsOf(events), calls);
+      assert.deepEqual(events.at(-2), { type: 'finish', choice: 0, reason: 'tool_calls' });
+      const end = events.at(-1);
+      assert(end?.type === 'end');
+      assert.deepEqual([end.usage.reasoningTokens, end.usageSource], [3, 'engine']);
+    }
   });
 
   it('queues requests until a slot is free, and refuses them when the queue is full', async () => {

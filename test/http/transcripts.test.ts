@@ -29,6 +29,13 @@ const key = { Authorization: `Bearer ${service.key}`, 'Content-Type': 'applicati
 const browser = { Origin: 'https://app.example' };
 
 const hello = scripted({ text: 'Hello, wörld 🙂!' });
+const calls = scripted({
+  reasoning: 'The weather of two places.',
+  calls: [
+    { name: 'get_weather', arguments: { city: 'Zürich' } },
+    { name: 'get_weather', arguments: { city: 'Oslo' } },
+  ],
+});
 const text = (fields: object = {}) => ({ model: MODEL, prompt: hello, ...fields });
 const CHAT = 'POST /v1/chat/completions';
 const TEXT = 'POST /v1/completions';
@@ -53,6 +60,9 @@ const cases: Cases = {
     chat(scripted({ text: 'é' }), { stream: true, logprobs: true, top_logprobs: 2 }),
   ],
   'chat-stream-empty': [CHAT, key, chat(scripted({ text: '' }), { stream: true })],
+  'chat-calls': [CHAT, key, chat(calls)],
+  'chat-calls-stream': [CHAT, key, chat(calls, usage(true))],
+  'chat-calls-length': [CHAT, key, chat(calls, { max_tokens: 9 })],
   'chat-stream-from-a-page': [CHAT, { ...key, ...browser }, chat(hello, { stream: true, max_tokens: 1 })],
   text: [TEXT, key, text()],
   'text-prompts': [TEXT, key, text({ prompt: ['One', hello] })],

@@ -183,6 +183,7 @@ export function mask(text: string): string {
   return (waits ? text.replace(/^content-length: \d+$/m, 'content-length: <length>') : text)
     .replaceAll(/[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}/g, '<uuid>')
     .replaceAll(/\b(chatcmpl|cmpl)-[0-9a-f]{32}\b/g, '$1-<id>')
+    .replaceAll(/\bcall_[0-9a-f]{24}\b/g, 'call_<id>')
     .replaceAll(/"created":\d{10}\b/g, '"created":<time>')
     .replaceAll(/^(x-ratelimit-remaining-\w+): \d+$/gm, '$1: <left>')
     .replaceAll(/^(x-ratelimit-reset-\w+): [\dhms.]+$/gm, '$1: <duration>')

@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import type { GenerationEvent, GenerationRequest, TokenLogprob } from '../../src/generation.ts';
+import {
+  countTokens,
+  NO_USAGE,
+  type GenerationEvent,
+  type GenerationRequest,
+  type TokenLogprob,
+  type Usage,
+} from '../../src/generation.ts';
 import { readResponse } from '../../src/openai/response-reader.ts';
 import { ResponseBuilder } from '../../src/openai/response.ts';
 import { StreamReader } from '../../src/openai/stream-reader.ts';
@@ -20,6 +27,48 @@ const chatLogprobs: fc.Arbitrary<TokenLogprob[]> = fc.array(
   { minLength: 1, maxLength: 3 },
 );
 
+interface Item {
+  type: 'token' | 'reasoning' | 'call';
+  choice: number;
+  text: string;
+  logprobs: TokenLogprob[];
+  /** Of a call. */
+  id: string;
+  name: string;
+  parts: string[];
+}
+
+const item: fc.Arbitrary<Item> = fc.record({
+  type: fc.constantFrom('token' as const, 'token' as const, 'reasoning' as const, 'call' as const),
+  choice: fc.nat(2),
+  text: wellFormed,
+  logprobs: chatLogprobs,
+  id: wellFormed,
+  name: wellFormed,
+  parts: fc.array(wellFormed, { minLength: 1, maxLength: 3 }),
+});
+
+/** An event with generated tokens. */
+type Part = Extract<GenerationEvent, { completionTokens: number }>;
+
+/** Converts items into events of tokens. Text completions have neither reasoning nor calls. */
+function partsOf(items: readonly Item[], kind: 'chat' | 'text', choices: number, logprobs: boolean): Part[] {
+  const calls = [0, 0, 0];
+  return items.flatMap((each): Part[] => {
+    const choice = each.choice % choices;
+    const counts = { choice, completionTokens: 0 };
+    const list = logprobs ? each.logprobs : null;
+    if (kind === 'text') return [{ type: 'token', text: each.text, logprobs: list, ...counts }];
+    if (each.type !== 'call') return [{ type: each.type, text: each.text, logprobs: list, ...counts }];
+    const call = calls[choice] ?? 0;
+    calls[choice] = call + 1;
+    return [
+      { type: 'tool-call', call, id: each.id, name: each.name, ...counts },
+      ...each.parts.map((text): Part => ({ type: 'tool-arguments', call, text, ...counts })),
+    ];
+  });
+}
+
 interface Generation {
   request: GenerationRequest;
   events: GenerationEvent[];
@@ -35,13 +84,10 @@ const generations: fc.Arbitrary<Generation> = fc
     promptTokens: fc.nat(1000),
     cachedShare: fc.double({ min: 0, max: 1, noNaN: true }),
     choices: fc.integer({ min: 1, max: 3 }),
-    deltas: fc.array(fc.record({ choice: fc.nat(2), text: wellFormed, logprobs: chatLogprobs }), {
-      minLength: 1,
-      maxLength: 12,
-    }),
+    items: fc.array(item, { minLength: 1, maxLength: 12 }),
     reason: fc.constantFrom('stop' as const, 'length' as const),
   })
-  .map(({ kind, counts, usageAlone, withLogprobs, choices, deltas, promptTokens, cachedShare, reason }) => {
+  .map(({ kind, counts, usageAlone, withLogprobs, choices, items, promptTokens, cachedShare, reason }) => {
     const cachedTokens = Math.floor(promptTokens * cachedShare);
     const logprobs = withLogprobs && kind === 'chat';
     const stream_options = { include_usage: usageAlone, continuous_usage_stats: counts };
@@ -52,27 +98,25 @@ const generations: fc.Arbitrary<Generation> = fc
       ...(logprobs ? { logprobs, top_logprobs: 20 } : {}),
     };
     // Without counts, every log probability, or else every delta, counts as a token.
-    let completionTokens = 0;
-    const tokens = deltas.map((delta): GenerationEvent => ({
-      type: 'token',
-      choice: delta.choice % choices,
-      text: delta.text,
-      completionTokens: (completionTokens += counts || !logprobs ? 1 : delta.logprobs.length),
-      logprobs: logprobs ? delta.logprobs : null,
-    }));
-    const finishes = Array.from({ length: choices }, (_, choice): GenerationEvent => ({
-      type: 'finish',
-      choice,
-      reason,
-    }));
-    const usage = { promptTokens, completionTokens: tokens.length, cachedTokens, reasoningTokens: 0 };
+    const used: Usage = { ...NO_USAGE };
+    const parts = partsOf(items, kind, choices, logprobs);
+    for (const part of parts) {
+      const listed = !counts && 'logprobs' in part ? part.logprobs : null;
+      part.completionTokens = used.completionTokens + (listed?.length ?? 1);
+      countTokens(used, part);
+    }
+    const finishes = Array.from({ length: choices }, (_, choice): GenerationEvent => {
+      const called = parts.some((part) => part.choice === choice && part.type === 'tool-call');
+      return { type: 'finish', choice, reason: called && reason === 'stop' ? 'tool_calls' : reason };
+    });
+    const usage = { ...used, promptTokens, cachedTokens };
     const events: GenerationEvent[] = [
       {
         type: 'started',
         promptTokens: counts ? promptTokens : null,
         cachedTokens: counts ? cachedTokens : null,
       },
-      ...tokens,
+      ...parts,
       ...finishes,
       { type: 'end', usage, usageSource: 'engine' },
     ];
@@ -123,20 +167,33 @@ test('every frame is one line of JSON after "data: "', () => {
   );
 });
 
-function textOf(events: readonly GenerationEvent[], choice: number): string {
-  return events
-    .map((event) => (event.type === 'token' && event.choice === choice ? event.text : ''))
-    .join('');
+/** Returns the text, the reasoning and the calls of a choice. */
+function contentOf(events: readonly GenerationEvent[], choice: number) {
+  const content = { text: '', reasoning: '', calls: [] as { id: string; name: string; arguments: string }[] };
+  for (const event of events) {
+    if (!('completionTokens' in event) || event.choice !== choice) continue;
+    if (event.type === 'token') content.text += event.text;
+    else if (event.type === 'reasoning') content.reasoning += event.text;
+    else if (event.type === 'tool-call') {
+      assert.equal(event.call, content.calls.length);
+      content.calls.push({ id: event.id, name: event.name, arguments: '' });
+    } else {
+      const call = content.calls.at(-1);
+      assert.ok(call && event.call === content.calls.length - 1);
+      call.arguments += event.text;
+    }
+  }
+  return content;
 }
 
-test('a non-streaming response has the text, the finish reasons and the usage of the events', () => {
+test('a non-streaming response has the content, the finish reasons and the usage of the events', () => {
   fc.assert(
     fc.property(generations, ({ request, events }) => {
       const builder = new ResponseBuilder(CHAT_IDENTITY, request);
       for (const event of events) builder.add(event);
       const read = readResponse(request.kind, builder.body());
       for (let choice = 0; choice < request.choices; choice++) {
-        assert.equal(textOf(read, choice), textOf(events, choice));
+        assert.deepEqual(contentOf(read, choice), contentOf(events, choice));
       }
       assert.deepEqual(
         read.filter(({ type }) => type === 'finish'),

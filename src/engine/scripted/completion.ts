@@ -1,15 +1,31 @@
-import { totalChoices, type FinishReason, type GenerationRequest } from '../../generation.ts';
-import type { Directive, ScriptedOptions } from './options.ts';
+import {
+  totalChoices,
+  type FinishReason,
+  type GenerationRequest,
+  type Tool,
+  type ToolChoice,
+} from '../../generation.ts';
+import { createToolCallId } from '../../openai/tool-call-id.ts';
+import type { Directive, ScriptedCall, ScriptedOptions } from './options.ts';
 import { exampleOf, randomTokens, splitTokens, textSeed } from './words.ts';
+
+/** One token of a completion. The start of a call is one token. */
+export type PlannedToken =
+  | { type: 'token' | 'reasoning'; text: string }
+  | { type: 'tool-call'; call: number; id: string; name: string }
+  | { type: 'tool-arguments'; call: number; text: string };
 
 /** The planned output of one choice. */
 export interface Completion {
   choice: number;
-  tokens: readonly string[];
+  tokens: readonly PlannedToken[];
   reason: FinishReason;
 }
 
-/** Returns the completions of a request, at most `availableTokens` long, cut at the first stop sequence. */
+/**
+ * Returns the completions of a request, at most `availableTokens` long: reasoning, then text, then calls. Text is cut at
+ * the first stop sequence, and no calls follow it then.
+ */
 export function planCompletions(
   request: GenerationRequest,
   directive: Directive,
@@ -17,14 +33,58 @@ export function planCompletions(
   availableTokens: number,
 ): Completion[] {
   const limit = Math.min(request.maxTokens ?? Infinity, availableTokens);
+  const reasoning = splitTokens(directive.reasoning ?? '').map((text): PlannedToken => ({
+    type: 'reasoning',
+    text,
+  }));
+  const calls = callsOf(request, directive);
   return Array.from({ length: totalChoices(request) }, (_, choice) => {
+    const textLimit = Math.max(0, limit - reasoning.length);
     // One token more than the limit shows whether the text would continue.
-    const natural = naturalTokens(request, directive, options, choice, limit + 1);
-    const tokens = natural.slice(0, limit);
-    const stopped = cutAtStop(tokens, request.stop);
-    if (stopped) return { choice, tokens: stopped, reason: 'stop' };
-    return { choice, tokens, reason: natural.length > limit ? 'length' : 'stop' };
+    const natural =
+      calls.length > 0 && directive.text === undefined
+        ? []
+        : naturalTokens(request, directive, options, choice, textLimit + 1);
+    const stopped = cutAtStop(natural.slice(0, textLimit), request.stop);
+    const text = (stopped ?? natural).map((token): PlannedToken => ({ type: 'token', text: token }));
+    const tokens = [...reasoning, ...text, ...(stopped ? [] : calls.flatMap(callTokens))];
+    if (tokens.length > limit) return { choice, tokens: tokens.slice(0, limit), reason: 'length' };
+    return { choice, tokens, reason: calls.length > 0 && !stopped ? 'tool_calls' : 'stop' };
   });
+}
+
+/** Returns the calls of the directive, or an example of the call that the request requires. */
+function callsOf(request: GenerationRequest, directive: Directive): readonly ScriptedCall[] {
+  if (request.kind !== 'chat') return [];
+  if (directive.calls !== undefined) {
+    return request.parallelToolCalls ? directive.calls : directive.calls.slice(0, 1);
+  }
+  const tool = directive.text === undefined ? requiredTool(request.tools, request.toolChoice) : undefined;
+  if (tool === undefined) return [];
+  return [{ name: tool.name, arguments: exampleOf(tool.parameters) }];
+}
+
+function requiredTool(tools: readonly Tool[], choice: ToolChoice): Tool | undefined {
+  switch (choice.type) {
+    case 'auto':
+    case 'none':
+      return undefined;
+    case 'required':
+      return tools[0];
+    case 'function':
+      return tools.find(({ name }) => name === choice.name);
+    case 'allowed':
+      return choice.mode === 'required' ? tools.find(({ name }) => choice.names.includes(name)) : undefined;
+  }
+}
+
+/** Splits a call into its start and arguments of four characters each. */
+function callTokens({ name, arguments: value }: ScriptedCall, call: number): PlannedToken[] {
+  const parts = JSON.stringify(value).match(/.{1,4}/gsu) ?? [];
+  return [
+    { type: 'tool-call', call, id: createToolCallId(), name },
+    ...parts.map((text): PlannedToken => ({ type: 'tool-arguments', call, text })),
+  ];
 }
 
 function naturalTokens(

@@ -1,7 +1,15 @@
 import { ServiceError } from '../../errors.ts';
-import type { GenerationEvent, GenerationRequest } from '../../generation.ts';
+import {
+  countTokens,
+  NO_USAGE,
+  type GenerationEvent,
+  type GenerationRequest,
+  type TextEvent,
+  type ToolEvent,
+  type Usage,
+} from '../../generation.ts';
 import type { EngineDescription, LocalEngine, LocalEngineHealth } from '../engine.ts';
-import { planCompletions, type Completion } from './completion.ts';
+import { planCompletions, type Completion, type PlannedToken } from './completion.ts';
 import { parseDirective, SCRIPTED_DEFAULTS, type Directive, type ScriptedOptions } from './options.ts';
 import { Pause } from './pause.ts';
 import { SlotQueue } from './slot-queue.ts';
@@ -12,7 +20,7 @@ const MAX_BURST_TOKENS = 16;
 
 /**
  * An engine without a model. Equal requests get equal texts. Supports slots, limits, stop sequences, choices, log
- * probabilities and JSON formats, and the faults that a request contains (`scripted:{…}`, see `Directive`).
+ * probabilities, JSON formats, tool calls and reasoning, and the faults that a request contains (`scripted:{…}`, see `Directive`).
  */
 export class ScriptedEngine implements LocalEngine {
   readonly #options: ScriptedOptions;
@@ -49,8 +57,8 @@ export class ScriptedEngine implements LocalEngine {
       yield { type: 'started', promptTokens: total, cachedTokens };
       await pause.forMs(directive.prefillMs ?? this.#options.prefillMs);
       const completions = planCompletions(request, directive, this.#options, availableTokens);
-      const completionTokens = yield* this.#emitTokens(request, directive, completions, pause);
-      const usage = { promptTokens: total, completionTokens, cachedTokens, reasoningTokens: 0 };
+      const usage = { ...NO_USAGE, promptTokens: total, cachedTokens };
+      yield* this.#emitTokens(request, directive, completions, pause, usage);
       yield { type: 'end', usage, usageSource: 'engine' };
     } finally {
       this.#slots.release();
@@ -81,33 +89,33 @@ export class ScriptedEngine implements LocalEngine {
     };
   }
 
-  /** Emits one token of each choice per step. Returns the number of tokens. */
+  /** Emits one token of each choice per step, and counts them in `usage`. */
   async *#emitTokens(
     request: GenerationRequest,
     directive: Directive,
     completions: readonly Completion[],
     pause: Pause,
-  ): AsyncGenerator<GenerationEvent, number> {
+    usage: Usage,
+  ): AsyncGenerator<GenerationEvent> {
     const tokenMs = directive.tokenMs ?? this.#options.tokenMs;
     const longest = Math.max(1, ...completions.map(({ tokens }) => tokens.length));
-    let emitted = 0;
     if (request.kind === 'text' && request.echo) yield* echo(request.prompts, request.choices);
     for (let step = 0; step < longest; step++) {
       if (step > 0 && tokenMs > 0) await pause.forMs(tokenMs);
       else if (step % MAX_BURST_TOKENS === MAX_BURST_TOKENS - 1) await pause.yieldToEventLoop();
       for (const { choice, tokens, reason } of completions) {
-        const text = tokens[step];
-        if (text !== undefined) {
-          await this.#injectFault(directive, emitted, pause);
-          const logprobs = request.logprobs === null ? null : fakeLogprobs(text, request.logprobs);
+        const token = tokens[step];
+        if (token !== undefined) {
+          await this.#injectFault(directive, usage.completionTokens, pause);
           this.#tokens.completionTokens++;
-          yield { type: 'token', choice, text, completionTokens: ++emitted, logprobs };
+          const event = eventOf(token, choice, usage.completionTokens + 1, request.logprobs);
+          countTokens(usage, event);
+          yield event;
         }
         if (step === Math.max(0, tokens.length - 1)) yield { type: 'finish', choice, reason };
       }
     }
-    await this.#injectFault(directive, emitted, pause);
-    return emitted;
+    await this.#injectFault(directive, usage.completionTokens, pause);
   }
 
   /** Injects the faults that are due after `emitted` tokens. */
@@ -125,6 +133,20 @@ export class ScriptedEngine implements LocalEngine {
     if (directive.errorAfter === emitted)
       throw new ServiceError('internal_error', 'The scripted engine failed.');
   }
+}
+
+function eventOf(
+  token: PlannedToken,
+  choice: number,
+  completionTokens: number,
+  alternatives: number | null,
+): TextEvent | ToolEvent {
+  if (token.type === 'tool-call' || token.type === 'tool-arguments') {
+    return { ...token, choice, completionTokens };
+  }
+  const { type, text } = token;
+  const logprobs = alternatives === null ? null : fakeLogprobs(text, alternatives);
+  return { type, choice, text, completionTokens, logprobs };
 }
 
 function* echo(prompts: readonly string[], choices: number): Generator<GenerationEvent> {

@@ -29,12 +29,23 @@ export const SCRIPTED_DEFAULTS: ScriptedOptions = {
   loadMs: 0,
 };
 
+/** A call of a function. */
+export interface ScriptedCall {
+  name: string;
+  /** A JSON object. */
+  arguments: unknown;
+}
+
 /** The text, speed and faults of one request to a scripted engine. Counts start at 0 for each request. */
 export interface Directive {
   /** Number of tokens of the completion. */
   tokens?: number;
   /** The exact text of the completion. */
   text?: string;
+  /** Reasoning of a chat, before the text. */
+  reasoning?: string;
+  /** Calls of a chat, after the text. Without `text`, there is none. */
+  calls?: readonly ScriptedCall[];
   /** Time between two tokens, in milliseconds. */
   tokenMs?: number;
   /** Time from slot to first token, in milliseconds. */
@@ -71,6 +82,8 @@ export interface Directive {
 const FIELDS: Record<keyof Directive, (value: unknown) => boolean> = {
   tokens: isCount,
   text: isString,
+  reasoning: isString,
+  calls: (value) => Array.isArray(value) && value.length <= MAX_CALLS && value.every(isCall),
   tokenMs: isCount,
   prefillMs: isCount,
   startMs: isCount,
@@ -88,6 +101,9 @@ const FIELDS: Record<keyof Directive, (value: unknown) => boolean> = {
   body: isString,
 };
 
+/** The most calls that replicas may send for a choice. */
+const MAX_CALLS = 128;
+
 const NONE: Directive = {};
 const PREFIX = 'scripted:';
 
@@ -95,7 +111,12 @@ const PREFIX = 'scripted:';
 export function parseDirective(request: GenerationRequest): Directive {
   const text = promptText(request);
   const at = text.lastIndexOf(PREFIX);
-  return at === -1 ? NONE : checked(JSON.parse(text.slice(at + PREFIX.length)));
+  if (at === -1) return NONE;
+  const directive = checked(JSON.parse(text.slice(at + PREFIX.length)));
+  if (request.kind === 'text' && (directive.reasoning !== undefined || directive.calls !== undefined)) {
+    throw new TypeError('reasoning and calls are only for chats');
+  }
+  return directive;
 }
 
 function checked(value: unknown): Directive {
@@ -109,6 +130,13 @@ function checked(value: unknown): Directive {
 
 function isCount(value: unknown): value is number {
   return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 1_000_000;
+}
+
+function isCall(value: unknown): value is ScriptedCall {
+  const { name, arguments: object } = (value ?? {}) as Partial<ScriptedCall>; // Each field is checked here.
+  return (
+    isString(name) && name !== '' && typeof object === 'object' && object !== null && !Array.isArray(object)
+  );
 }
 
 function isString(value: unknown): value is string {
