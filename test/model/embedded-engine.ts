@@ -15,7 +15,7 @@ import { SILENT } from '../../src/log.ts';
 import { NO_END } from '../default-model.ts';
 import { GREEDY, NO_TOOLS, STREAMED } from '../generation-requests.ts';
 
-const file = process.env.SLUICE_TEST_MODEL;
+export const file = process.env.SLUICE_TEST_MODEL;
 
 /** Options of `describe` that skip tests without a model. */
 export const SKIP = { skip: file === undefined && 'SLUICE_TEST_MODEL is not set' };

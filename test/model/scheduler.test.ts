@@ -86,6 +86,7 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
       limit,
       echo: '',
       text: new TextStream({ detokenize: (tokens) => vocabulary.text(tokens), stop: [] }),
+      chat: null,
       constrained,
       createSampler: createSampler ?? (() => model.sampler(ENDLESS)),
     });

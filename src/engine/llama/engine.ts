@@ -1,11 +1,13 @@
 import { randomInt } from 'node:crypto';
 import { ServiceError } from '../../errors.ts';
-import type { GenerationEvent, GenerationRequest } from '../../generation.ts';
+import type { ChatRequest, GenerationEvent, GenerationRequest, Tool, ToolChoice } from '../../generation.ts';
 import type { Log } from '../../log.ts';
 import type { EngineDescription, LocalEngine, LocalEngineHealth } from '../engine.ts';
-import { JobChoice, Job } from './job.ts';
+import { ChatOutput } from './chat-output.ts';
+import { JobChoice, Job, type JobChoiceOptions } from './job.ts';
 import { GrammarCache } from './grammar.ts';
 import { loadModel, type LlamaOptions, type LoadedModel, type LoadHooks } from './load-model.ts';
+import { OutputConstraint, type OutputGrammars } from './output-constraint.ts';
 import { PromptTokenizer } from './prompt-tokenizer.ts';
 import { checkLogitBias, samplerConfig } from './sampling.ts';
 import { Scheduler } from './scheduler.ts';
@@ -121,13 +123,15 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
         { param: 'echo' },
       );
     checkLogitBias(sampling.logitBias, vocabulary.size);
-    const grammar = this.#grammars.grammar(request.responseFormat);
-    const { prompts } = await this.#prompts.tokenize(request);
+    const { prompts, reasoningOpen } = await this.#prompts.tokenize(request);
+    const createChat = request.kind === 'chat' ? this.#chatFactory(request, reasoningOpen) : null;
+    const grammar = createChat === null ? this.#grammars.grammar(request.responseFormat) : null;
     const job = new Job(request, prompts);
     const firstSeed = sampling.seed ?? randomInt(2 ** 32);
     return prompts.flatMap((prompt, p) =>
       Array.from({ length: request.choices }, (_, i) => {
         const index = p * request.choices + i;
+        const chat = createChat?.() ?? null;
         return new JobChoice({
           job,
           index,
@@ -135,18 +139,79 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
           first: i === 0,
           limit: Math.min(request.maxTokens ?? Infinity, context.slotTokens - prompt.length),
           echo: request.kind === 'text' && request.echo ? (request.prompts[p] ?? '') : '',
-          text: new TextStream({ detokenize: (tokens) => vocabulary.text(tokens), stop: request.stop }),
+          text:
+            chat === null
+              ? new TextStream({ detokenize: (tokens) => vocabulary.text(tokens), stop: request.stop })
+              : new TextStream({ detokenize: (tokens) => vocabulary.textWithControls(tokens), stop: [] }),
+          chat,
           constrained: grammar !== null,
           createSampler: () => {
             // Choices of one request differ; those of a repeated request do not.
             const config = samplerConfig(sampling, (firstSeed + index) >>> 0, prompt, context.slotTokens);
+            if (chat !== null) return model.sampler(config, chat.constraint.initial());
             return model.sampler(config, grammar === null ? null : model.copyGrammar(grammar));
           },
         });
       }),
     );
   }
+
+  /** Returns a function that creates the output of a choice; null: the chat has neither tools nor reasoning. */
+  #chatFactory(
+    request: ChatRequest,
+    insideReasoning: boolean,
+  ): (() => NonNullable<JobChoiceOptions['chat']>) | null {
+    const { model, template } = this.#loaded;
+    const { toolChoice, responseFormat, parallelToolCalls, stop } = request;
+    const tools = toolChoice.type === 'none' ? NO_TOOLS : request.tools;
+    const reasoning = template?.reasoning ?? null;
+    const format = tools.length > 0 ? (template?.toolFormat ?? null) : null;
+    if (format === null && reasoning === null) return null;
+    const grammars: OutputGrammars = { answer: null, call: null };
+    if (format === null) grammars.answer = this.#grammars.grammar(responseFormat);
+    else {
+      const { required, names } = allowedCalls(toolChoice);
+      const allowed = names === null ? tools : tools.filter(({ name }) => names.includes(name));
+      const constraint = { format, tools: allowed, parallel: parallelToolCalls };
+      if (required) grammars.answer = this.#grammars.calls(constraint, { type: 'text' });
+      else if (responseFormat.type !== 'text')
+        grammars.answer = this.#grammars.calls(constraint, responseFormat);
+      else {
+        // Compiled before the first token: most calls begin at a token.
+        this.#grammars.call(constraint, '');
+        grammars.call = (before) => this.#grammars.call(constraint, before);
+      }
+    }
+    return () => {
+      const output = new ChatOutput({
+        format,
+        reasoning,
+        insideReasoning,
+        tools,
+        stop,
+        oneCall: format !== null && !parallelToolCalls,
+      });
+      return { output, constraint: new OutputConstraint(model, grammars, output) };
+    };
+  }
 }
+
+/** Whether a response must have a call, and the names of the tools that it may call; null: all. */
+function allowedCalls(choice: ToolChoice): { required: boolean; names: readonly string[] | null } {
+  switch (choice.type) {
+    case 'auto':
+    case 'none':
+      return { required: false, names: null };
+    case 'required':
+      return { required: true, names: null };
+    case 'function':
+      return { required: true, names: [choice.name] };
+    case 'allowed':
+      return { required: choice.mode === 'required', names: choice.names };
+  }
+}
+
+const NO_TOOLS: readonly Tool[] = [];
 
 /** Schemas with an estimate of a quarter of this are refused in advance: see `grammar-work.ts`. */
 const MAX_SAMPLING_MS = 1000;

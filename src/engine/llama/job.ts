@@ -1,8 +1,12 @@
 import { ServiceError } from '../../errors.ts';
 import type { FinishReason, GenerationRequest, TokenLogprob } from '../../generation.ts';
+import { createToolCallId } from '../../openai/tool-call-id.ts';
 import type { NativeSampler } from './binding.ts';
+import type { ChatOutput } from './chat-output.ts';
 import { Outbox } from './outbox.ts';
+import type { OutputConstraint } from './output-constraint.ts';
 import type { TextStream } from './text-stream.ts';
+import type { OutputPart } from './tool-calls/part-collector.ts';
 import type { Vocabulary } from './vocabulary.ts';
 
 /** Requests of one scope share prefixes. A symbol: not shared with any other request. */
@@ -20,6 +24,7 @@ export class Job {
   cachedTokens = 0;
   /** Tokens sampled so far, of all choices. */
   completionTokens = 0;
+  reasoningTokens = 0;
   /** Aborted or failed. Its slots are freed before the next step. */
   cancelled = false;
   /** Whether `started` was emitted. */
@@ -47,10 +52,10 @@ export class Job {
   finish(choice: number, reason: FinishReason): void {
     this.outbox.push({ type: 'finish', choice, reason });
     if (--this.#unfinished > 0) return;
-    const { promptTokens, cachedTokens, completionTokens } = this;
+    const { promptTokens, cachedTokens, completionTokens, reasoningTokens } = this;
     this.outbox.push({
       type: 'end',
-      usage: { promptTokens, cachedTokens, completionTokens, reasoningTokens: 0 },
+      usage: { promptTokens, cachedTokens, completionTokens, reasoningTokens },
       usageSource: 'engine',
     });
     this.outbox.close();
@@ -77,7 +82,9 @@ export interface JobChoiceOptions {
   /** Text before the completion; empty: none. */
   echo: string;
   text: TextStream;
-  /** Whether a grammar constrains it. */
+  /** For chats with tools or reasoning: `text` then includes control tokens, and no stop sequences. Null: others. */
+  chat: { output: ChatOutput; constraint: OutputConstraint } | null;
+  /** Whether a grammar constrains the whole text. */
   constrained: boolean;
   createSampler(): NativeSampler;
 }
@@ -87,7 +94,6 @@ export class JobChoice {
   readonly job: Job;
   readonly prompt: Uint32Array;
   readonly first: boolean;
-  readonly constrained: boolean;
   /** The prefix that another slot is computing for this choice: see `prefix-cache.ts`. */
   prefixWait: {
     leader: { choice: JobChoice | null; computed: number };
@@ -97,6 +103,7 @@ export class JobChoice {
   readonly #options: JobChoiceOptions;
   #sampler: NativeSampler | null = null;
   #sampled = 0;
+  #calls = 0;
   /** Log probabilities of tokens whose text is held back, with the position of that text. */
   #pendingLogprobs: { from: number; logprob: TokenLogprob }[] = [];
   #pendingEnd = 0;
@@ -107,7 +114,11 @@ export class JobChoice {
     this.job = options.job;
     this.prompt = options.prompt;
     this.first = options.first;
-    this.constrained = options.constrained;
+  }
+
+  /** Whether a grammar constrains its next token. */
+  get constrained(): boolean {
+    return this.#options.chat?.constraint.active ?? this.#options.constrained;
   }
 
   /** Whether the prefix that it waits for is still being computed. */
@@ -131,6 +142,8 @@ export class JobChoice {
     const { text, limit } = this.#options;
     this.#sampled++;
     this.job.completionTokens++;
+    const { chat } = this.#options;
+    if (chat !== null) return this.#acceptChat(chat, token, logprob, vocabulary);
     if (vocabulary.ends(token)) return this.#end(text.flush(), 'stop');
     if (logprob !== null) {
       this.#pendingLogprobs.push({ from: this.#pendingEnd, logprob });
@@ -146,6 +159,36 @@ export class JobChoice {
     return null;
   }
 
+  #acceptChat(
+    { output, constraint }: NonNullable<JobChoiceOptions['chat']>,
+    token: number,
+    logprob: TokenLogprob | null,
+    vocabulary: Vocabulary,
+  ): FinishReason | null {
+    const { text, limit, index } = this.#options;
+    if (vocabulary.ends(token)) {
+      this.#emitParts([...output.push(text.flush()), ...output.flush()], null);
+      const reason = output.stopped || output.calls === 0 ? 'stop' : 'tool_calls';
+      this.job.finish(index, reason);
+      return reason;
+    }
+    const before = output.state;
+    const parts = output.push(text.push(token), vocabulary.isControl(token));
+    // The tokens that begin and end the reasoning are part of it.
+    if (before === 'reasoning' || output.state === 'reasoning') this.job.reasoningTokens++;
+    let reason = output.ended;
+    if (reason === null && this.#sampled >= limit) {
+      parts.push(...output.push(text.flush()), ...output.flush());
+      reason = output.stopped ? 'stop' : 'length';
+    }
+    // Reasoning, calls and control tokens have no log probabilities, as with OpenAI.
+    const isText = before === 'text' && output.state === 'text' && !vocabulary.isControl(token);
+    this.#emitParts(parts, isText ? logprob : null);
+    if (reason !== null) this.job.finish(index, reason);
+    else constraint.update(token, vocabulary.textWithControls(Uint32Array.of(token)), output, this.sampler);
+    return reason;
+  }
+
   dispose(): void {
     this.#sampler?.dispose();
     this.#sampler = null;
@@ -157,6 +200,50 @@ export class JobChoice {
     this.#publish(text);
     this.job.finish(this.#options.index, reason);
     return reason;
+  }
+
+  /** Emits parts. A log probability belongs to the first text, which may be held back. */
+  #emitParts(parts: readonly OutputPart[], logprob: TokenLogprob | null): void {
+    const choice = this.#options.index;
+    const { completionTokens } = this.job;
+    let logprobs = this.job.logprobs === null ? null : logprob === null ? [] : [logprob];
+    for (const part of parts) {
+      switch (part.type) {
+        case 'text':
+          this.#emit(part.text, logprobs);
+          if (logprobs !== null) logprobs = [];
+          break;
+        case 'reasoning':
+          this.job.outbox.push({
+            type: 'reasoning',
+            choice,
+            text: part.text,
+            completionTokens,
+            logprobs: null,
+          });
+          break;
+        case 'call':
+          this.#calls++;
+          this.job.outbox.push({
+            type: 'tool-call',
+            choice,
+            call: this.#calls - 1,
+            id: createToolCallId(),
+            name: part.name,
+            completionTokens,
+          });
+          break;
+        case 'arguments':
+          this.job.outbox.push({
+            type: 'tool-arguments',
+            choice,
+            call: this.#calls - 1,
+            text: part.text,
+            completionTokens,
+          });
+      }
+    }
+    if (logprobs !== null && logprobs.length > 0) this.#emit('', logprobs);
   }
 
   #publish(text: string): void {

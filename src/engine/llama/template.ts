@@ -12,6 +12,10 @@ import {
   templateTools,
 } from './template-messages.ts';
 import { CALLS, isComplete, type RenderedRequest, SYSTEM, userSays } from './template-probe.ts';
+import { GENERIC } from './tool-calls/generic.ts';
+import { detectFormat } from './tool-calls/formats.ts';
+import { detectReasoning, type ReasoningFormat } from './tool-calls/reasoning.ts';
+import type { ToolFormat } from './tool-calls/tool-format.ts';
 import { tagsOf } from './template-tags.ts';
 import { FALLBACK_TAGS } from './tool-fallback.ts';
 
@@ -41,6 +45,8 @@ export class ChatTemplate {
   /** The template's family, as in `architecture.instruct_type`; null: unknown. */
   readonly instructType: string | null;
   readonly #source: string;
+  /** Null: the model does not reason. */
+  readonly reasoning: ReasoningFormat | null;
   readonly #template: Template;
   readonly #special: { bos: string; eos: string };
   readonly #literals: RegExp | null;
@@ -64,6 +70,7 @@ export class ChatTemplate {
     this.instructType =
       TEMPLATE_FAMILIES.find(({ marks }) => marks.every((mark) => source.includes(mark)))?.name ?? null;
     this.#source = source;
+    this.reasoning = detectReasoning(source);
     this.#special = special;
     this.#literals = searchedLiterals(this.#template.parsed);
     this.#tags = tagsOf([source, FALLBACK_TAGS]);
@@ -84,6 +91,11 @@ export class ChatTemplate {
   /** Whether the template renders tools, calls and results. Otherwise, they are rendered as text in Hermes' format. */
   get rendersTools(): boolean {
     return this.#form !== null;
+  }
+
+  /** How the model writes calls. */
+  get toolFormat(): ToolFormat {
+    return this.#form === null ? GENERIC : detectFormat(this.#source);
   }
 
   /** Whether the text is part of the template's own text, such as the tag of a call. */

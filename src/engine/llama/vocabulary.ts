@@ -13,6 +13,8 @@ export class Vocabulary {
   readonly #model: NativeModel;
   readonly #bytesOf: BytesRule | null;
   readonly #endTokens = new Set<number>();
+  /** Texts of the control tokens that do not end a text. */
+  readonly #controlTexts = new Map<number, string>();
   readonly #texts: (string | undefined)[];
   readonly #detokenize: (tokens: Uint32Array) => string;
 
@@ -29,7 +31,10 @@ export class Vocabulary {
       const token = model.token(id);
       texts.push(token.text);
       if (token.ends) this.#endTokens.add(id);
-      if (token.attributes & CONTROLS && token.text !== '') controls.push(token.text);
+      if (token.attributes & CONTROLS && token.text !== '') {
+        controls.push(token.text);
+        if (!token.ends) this.#controlTexts.set(id, token.text);
+      }
       if (token.attributes & USER_DEFINED) userDefined.push(token.text);
       // Both rules store at least one byte for each byte of a token.
       longest = Math.max(longest, Buffer.byteLength(token.text));
@@ -54,6 +59,19 @@ export class Vocabulary {
     const rule = this.#bytesOf;
     if (rule === null) return this.#detokenize(tokens);
     return DECODER.decode(Buffer.concat(Array.from(tokens, (token) => this.#bytes(rule, token))));
+  }
+
+  isControl(token: number): boolean {
+    return this.#controlTexts.has(token);
+  }
+
+  /** As `text`, but control tokens have their text: they mark calls and reasoning. */
+  textWithControls(tokens: Uint32Array): string {
+    const at = tokens.findLastIndex((token) => this.#controlTexts.has(token));
+    if (at === -1) return this.text(tokens);
+    const before = at === 0 ? '' : this.textWithControls(tokens.subarray(0, at));
+    const after = at === tokens.length - 1 ? '' : this.text(tokens.subarray(at + 1));
+    return before + (this.#controlTexts.get(tokens[at] as number) ?? '') + after;
   }
 
   tokenText(token: number): string {

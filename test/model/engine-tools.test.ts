@@ -1,0 +1,226 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { ChatRequest, GenerationEvent, Tool, ToolCall } from '../../src/generation.ts';
+import { ChatOutput } from '../../src/engine/llama/chat-output.ts';
+import { LlamaEngine } from '../../src/engine/llama/engine.ts';
+import { GrammarCache } from '../../src/engine/llama/grammar.ts';
+import { loadModel, type LoadedModel } from '../../src/engine/llama/load-model.ts';
+import { OutputConstraint } from '../../src/engine/llama/output-constraint.ts';
+import { HERMES } from '../../src/engine/llama/tool-calls/hermes.ts';
+import { SILENT } from '../../src/log.ts';
+import { chat, complete, file, SKIP } from './embedded-engine.ts';
+
+const COLOR: Tool = {
+  name: 'set_color',
+  description: 'Sets the color of a lamp.',
+  parameters: {
+    type: 'object',
+    properties: { color: { enum: ['red', 'green'] }, level: { type: 'integer', minimum: 1, maximum: 3 } },
+    required: ['color', 'level'],
+    additionalProperties: false,
+  },
+  strict: true,
+};
+const OFF: Tool = {
+  name: 'off',
+  description: null,
+  parameters: { type: 'object', properties: {}, additionalProperties: false },
+  strict: true,
+};
+
+/** Returns the calls of a response, by choice. */
+function callsOf(events: readonly GenerationEvent[], choice = 0): ToolCall[] {
+  const calls: ToolCall[] = [];
+  for (const event of events) {
+    if (event.type === 'tool-call' && event.choice === choice) {
+      assert.equal(event.call, calls.length);
+      assert.match(event.id, /^call_[0-9A-Za-z]{24}$/);
+      calls.push({ id: event.id, name: event.name, arguments: '' });
+    }
+    const call = event.type === 'tool-arguments' && event.choice === choice ? calls[event.call] : undefined;
+    if (call !== undefined && event.type === 'tool-arguments') call.arguments += event.text;
+  }
+  return calls;
+}
+
+function assertCall({ name, arguments: text }: ToolCall, tools: readonly Tool[]): void {
+  assert.ok(tools.some((tool) => tool.name === name));
+  const value: unknown = JSON.parse(text);
+  if (name === 'off') assert.deepEqual(value, {});
+  else {
+    const { color, level, ...others } = value as Record<string, unknown>;
+    assert.deepEqual(others, {});
+    assert.ok(color === 'red' || color === 'green');
+    assert.ok(level === 1 || level === 2 || level === 3);
+  }
+}
+
+describe('tool calls of the embedded engine', SKIP, () => {
+  let engine: LlamaEngine;
+  let loaded: LoadedModel;
+
+  before(async () => {
+    // The tools are in the prompt.
+    engine = await LlamaEngine.load(
+      { file: file ?? '', slots: 2, contextTokens: 1024, threads: 1, gpuLayers: 'auto' },
+      { onProgress() {}, log: SILENT },
+    );
+    loaded = await loadModel(
+      { file: file ?? '', slots: 1, contextTokens: 512, threads: 1, gpuLayers: 'auto' },
+      { onProgress() {}, log: SILENT },
+    );
+  });
+
+  after(async () => {
+    await engine[Symbol.asyncDispose]();
+    await loaded.context.dispose();
+    await loaded.model.dispose();
+  });
+
+  /** The output of a chat that may call `COLOR` once. */
+  function freeAnswer(): { output: ChatOutput; guide: OutputConstraint } {
+    const { model, vocabulary } = loaded;
+    const grammars = new GrammarCache(model, vocabulary);
+    const constraint = { format: HERMES, tools: [COLOR], parallel: false };
+    const output = new ChatOutput({
+      format: HERMES,
+      reasoning: null,
+      insideReasoning: false,
+      tools: [COLOR],
+      stop: [],
+      oneCall: true,
+    });
+    const call = (before: string) => grammars.call(constraint, before);
+    return { output, guide: new OutputConstraint(model, { answer: null, call }, output) };
+  }
+
+  const tools = [COLOR, OFF];
+  const ask = (changed: Partial<ChatRequest>) =>
+    complete(engine, chat('Make the lamp red.', { tools, maxTokens: 120, ...changed }));
+
+  test('required calls name an offered tool and satisfy its schema, in each choice', async () => {
+    const { events, reasons, texts, usage } = await ask({
+      toolChoice: { type: 'required' },
+      parallelToolCalls: false,
+      choices: 2,
+      sampling: { ...chat('').sampling, temperature: 1, seed: 3 },
+    });
+    assert.deepEqual(texts, []);
+    for (const choice of [0, 1]) {
+      const calls = callsOf(events, choice);
+      assert.equal(calls.length, 1);
+      for (const call of calls) assertCall(call, tools);
+      assert.equal(reasons[choice], 'tool_calls');
+    }
+    assert.ok(usage.completionTokens > 10);
+  });
+
+  test('a named function, or one of a subset, is the one that is called', async () => {
+    for (const toolChoice of [
+      { type: 'function', name: 'off' },
+      { type: 'allowed', mode: 'required', names: ['off'] },
+    ] as const) {
+      const { events, reasons } = await ask({ toolChoice, parallelToolCalls: false });
+      const [call, ...others] = callsOf(events);
+      assert.ok(call);
+      assertCall(call, [OFF]);
+      assert.deepEqual(others, []);
+      assert.deepEqual(reasons, ['tool_calls']);
+    }
+  });
+
+  test('several calls are all valid, however many tokens are left for the last', async () => {
+    const { events } = await ask({ toolChoice: { type: 'required' }, maxTokens: 90 });
+    const calls = callsOf(events);
+    assert.ok(calls.length > 0);
+    for (const call of calls.slice(0, -1)) assertCall(call, tools);
+  });
+
+  test('a call cut off by max_tokens is there in part, and the reason is length', async () => {
+    const whole = await ask({
+      toolChoice: { type: 'function', name: 'set_color' },
+      parallelToolCalls: false,
+    });
+    const { completionTokens } = whole.usage;
+    const cut = await ask({
+      toolChoice: { type: 'function', name: 'set_color' },
+      parallelToolCalls: false,
+      maxTokens: Math.floor(completionTokens * 0.7),
+    });
+    assert.deepEqual(cut.reasons, ['length']);
+    const [call] = callsOf(cut.events);
+    assert.equal(call?.name, 'set_color');
+    assert.ok(callsOf(whole.events)[0]?.arguments.startsWith(call.arguments));
+  });
+
+  test('stop sequences do not apply inside calls', async () => {
+    const { events, reasons } = await ask({
+      toolChoice: { type: 'function', name: 'set_color' },
+      parallelToolCalls: false,
+      stop: ['"color"', 'tool_call', '{'],
+    });
+    const [call] = callsOf(events);
+    assert.ok(call);
+    assertCall(call, tools);
+    assert.deepEqual(reasons, ['tool_calls']);
+  });
+
+  test('without tools, or with none to choose, there are no calls', async () => {
+    for (const changed of [{ tools: [] }, { toolChoice: { type: 'none' } }] as const) {
+      const { events } = await ask({ ...changed, maxTokens: 8 });
+      assert.deepEqual(callsOf(events), []);
+    }
+  });
+
+  test('a text that is not a call after its opening is not constrained', () => {
+    const { model, vocabulary } = loaded;
+    const { output, guide } = freeAnswer();
+    const sampler = model.sampler({ temperature: 0, seed: 1 });
+    let text = '';
+    // ">," is one token.
+    for (const token of model.tokenize('Write <tool_call>, then', false)) {
+      const piece = vocabulary.tokenText(token);
+      for (const part of output.push(piece)) if (part.type === 'text') text += part.text;
+      guide.update(token, piece, output, sampler);
+      assert.equal(guide.active, false);
+    }
+    for (const part of output.flush()) if (part.type === 'text') text += part.text;
+    assert.equal(text, 'Write <tool_call>, then');
+    sampler.dispose();
+  });
+
+  // The second has a token that begins before the opening: ".<".
+  for (const opening of ['<tool_call>', 'Sure.<tool_call>']) {
+    test(`after ${JSON.stringify(opening)}, the rest of the call follows the grammar`, async () => {
+      const { model, context, vocabulary } = loaded;
+      const { output, guide } = freeAnswer();
+      const sampler = model.sampler({ temperature: 1, seed: 5 });
+      let text = '';
+      let reply = '';
+      const receive = (token: number): void => {
+        const piece = vocabulary.textWithControls(Uint32Array.of(token));
+        reply += piece;
+        for (const part of output.push(piece)) if (part.type === 'arguments') text += part.text;
+        guide.update(token, piece, output, sampler);
+      };
+      const begun = model.tokenize(opening, false);
+      for (const token of begun) receive(token);
+      assert.ok(guide.active);
+      let next = begun;
+      let position = 0;
+      while (output.ended === null) {
+        assert.ok(position < 300, reply);
+        context.begin(next.length);
+        const index = context.add(0, position, next, true);
+        await context.decode();
+        position += next.length;
+        next = Uint32Array.of(await context.sample(index, sampler));
+        receive(next[0] as number);
+      }
+      context.clear(0);
+      sampler.dispose();
+      assert.equal(guide.active, false);
+      assertCall({ id: '', name: 'set_color', arguments: text }, [COLOR]);
+    });
+  }
+});
