@@ -81,7 +81,7 @@ export class OutputParser {
   }
 
   *#output(insideReasoning: boolean): Parsing<void> {
-    if (insideReasoning && this.#reasoning !== null) yield* this.#reasoningUntil(this.#reasoning.close);
+    if (insideReasoning && this.#reasoning !== null) yield* this.#reasoningUntil([this.#reasoning.close]);
     else yield* this.#optionalReasoning();
     yield* this.#leadingSpace();
     const leading = yield* this.#reader.firstOf([...this.#leading]);
@@ -94,14 +94,18 @@ export class OutputParser {
     if (this.#reasoning === null) return;
     const { open, close } = this.#reasoning;
     yield* this.#leadingSpace();
-    // Some models end the reasoning that they did not begin.
-    if ((yield* this.#reader.firstOf([open, close])) === open) yield* this.#reasoningUntil(close);
+    const mark = yield* this.#reader.firstOf([open, close]);
+    if (mark === open) yield* this.#reasoningUntil([close]);
+    // Some models end reasoning that they did not begin.
+    else if (mark === close) this.#parts.endReasoning();
   }
 
-  *#reasoningUntil(close: string): Parsing<void> {
+  *#reasoningUntil(ends: readonly string[]): Parsing<void> {
     this.#state = 'reasoning';
-    yield* this.#untilOrEnd([close], (text) => this.#parts.reasoning(text));
-    this.#state = 'text';
+    this.#parts.beginReasoning();
+    const end = yield* this.#untilOrEnd(ends, (text) => this.#parts.reasoning(text));
+    if (end !== null) this.#parts.endReasoning();
+    this.#state = end === null ? 'reasoning' : 'text';
   }
 
   /** Reads white space, which becomes text if other text follows. */
@@ -154,12 +158,8 @@ export class OutputParser {
         yield* this.#reader.firstOf(BODY_ENDS);
         continue;
       }
-      const isReasoning = header.channel?.startsWith('analysis') ?? false;
-      if (isReasoning) this.#state = 'reasoning';
-      yield* this.#untilOrEnd(BODY_ENDS, (text) =>
-        isReasoning ? this.#parts.reasoning(text) : this.#parts.text(text),
-      );
-      this.#state = 'text';
+      if (header.channel?.startsWith('analysis')) yield* this.#reasoningUntil(BODY_ENDS);
+      else yield* this.#untilOrEnd(BODY_ENDS, (text) => this.#parts.text(text));
     }
   }
 

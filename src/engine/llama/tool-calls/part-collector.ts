@@ -12,9 +12,11 @@ const MAX_SPACE = 256;
  */
 export class PartCollector {
   #parts: OutputPart[] = [];
+  #last: OutputPart['type'] | null = null;
   /** White space at the end of the text or reasoning so far, which may be omitted. */
   #space = '';
-  #last: OutputPart['type'] | null = null;
+  /** Whether white space at the start of the next text or reasoning is omitted. */
+  #trimsStart = false;
 
   /** Returns the parts since the last call of this method. */
   take(): OutputPart[] {
@@ -24,19 +26,27 @@ export class PartCollector {
   }
 
   text(text: string): void {
-    const kept = this.#last === 'reasoning' ? text.trimStart() : text;
-    // White space between reasoning and text belongs to neither.
-    if (this.#last === 'reasoning') this.#space = '';
-    this.#spaced('text', kept);
+    this.#spaced('text', text);
+  }
+
+  beginReasoning(): void {
+    this.#space = '';
+    this.#trimsStart = true;
   }
 
   reasoning(text: string): void {
-    this.#spaced('reasoning', this.#last === 'reasoning' ? text : text.trimStart());
+    this.#spaced('reasoning', text);
+  }
+
+  endReasoning(): void {
+    this.#space = '';
+    this.#trimsStart = true;
   }
 
   /** Starts a call. */
   call(name: string): void {
     this.#space = '';
+    this.#trimsStart = false;
     this.#last = 'call';
     this.#parts.push({ type: 'call', name });
   }
@@ -47,13 +57,13 @@ export class PartCollector {
 
   /** Ends the output. */
   end(): void {
-    const space = this.#space;
+    if (this.#last === 'text' || this.#last === null) this.#add('text', this.#space);
     this.#space = '';
-    if (this.#last === 'text' || this.#last === null) this.#add('text', space);
   }
 
   #spaced(type: 'text' | 'reasoning', text: string): void {
-    const whole = this.#space + text;
+    const whole = this.#space + (this.#trimsStart ? text.trimStart() : text);
+    if (whole !== '') this.#trimsStart = false;
     const trimmed = whole.trimEnd();
     const keep = whole.length - trimmed.length > MAX_SPACE ? whole.length : trimmed.length;
     this.#space = whole.slice(keep);

@@ -53,7 +53,7 @@ export class PieceReader {
 
   /** Waits for at least one code unit. Returns false at the end of the text. */
   *more(): Parsing<boolean> {
-    if (this.#mark !== null && this.#text.length - this.#mark > MAX_MARKED) throw new MalformedCall();
+    if (this.#mark !== null && this.#at - this.#mark > MAX_MARKED) throw new MalformedCall();
     while (this.#at === this.#text.length) {
       if (this.#ended) return false;
       yield;

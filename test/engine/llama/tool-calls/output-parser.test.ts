@@ -1,0 +1,374 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import * as fc from 'fast-check';
+import { GEMMA } from '../../../../src/engine/llama/tool-calls/gemma.ts';
+import { GLM } from '../../../../src/engine/llama/tool-calls/glm.ts';
+import { HARMONY } from '../../../../src/engine/llama/tool-calls/harmony.ts';
+import { HERMES } from '../../../../src/engine/llama/tool-calls/hermes.ts';
+import { LLAMA3 } from '../../../../src/engine/llama/tool-calls/llama3.ts';
+import { MISTRAL } from '../../../../src/engine/llama/tool-calls/mistral.ts';
+import { LFM2, LLAMA4 } from '../../../../src/engine/llama/tool-calls/pythonic.ts';
+import { QWEN_XML } from '../../../../src/engine/llama/tool-calls/qwen-xml.ts';
+import {
+  detectReasoning,
+  HARMONY_CHANNELS,
+  startsInReasoning,
+} from '../../../../src/engine/llama/tool-calls/reasoning.ts';
+import { FORMATS } from './formats.ts';
+import { createParser, join, type Output, parse, split, tool } from './parsing.ts';
+
+const CALL = '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>';
+const PARSED = { name: 'f', arguments: '{"a": 1}' };
+const THINK = { open: '<think>', close: '</think>' };
+
+function output(changes: Partial<Output>): Output {
+  return { text: '', reasoning: '', calls: [], ...changes };
+}
+
+describe('text around calls', () => {
+  it('is returned, without the white space before, between and after calls', () => {
+    const text = `\n Let me see.\n\n${CALL}\n${CALL}\n`;
+    assert.deepEqual(
+      parse([text], { format: HERMES }),
+      output({ text: '\n Let me see.', calls: [PARSED, PARSED] }),
+    );
+  });
+
+  it('is returned after a call', () => {
+    assert.deepEqual(
+      parse([`${CALL}\nDone. `], { format: HERMES }),
+      output({ text: '\nDone. ', calls: [PARSED] }),
+    );
+  });
+
+  it('is unchanged without calls, however it is split', () => {
+    const texts = fc.string({
+      unit: fc.constantFrom('<', 'tool_call', '>', ' ', '\n', '{', 'a', '[', '(', '</think>'),
+    });
+    const lengths = fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1 });
+    fc.assert(
+      fc.property(texts, lengths, fc.constantFrom(null, HERMES, QWEN_XML, LFM2), (text, each, format) => {
+        assert.deepEqual(parse(split(text, each), { format }), output({ text }));
+      }),
+    );
+  });
+
+  it('is returned at once, except for what may begin a call', () => {
+    const parser = createParser({ format: HERMES });
+    assert.deepEqual(parser.push('a < b'), [{ type: 'text', text: 'a < b' }]);
+    assert.deepEqual(parser.push(' <tool'), []);
+    assert.deepEqual(parser.push('s>'), [{ type: 'text', text: ' <tools>' }]);
+  });
+
+  it('does not hold back long white space', () => {
+    const parser = createParser({ format: HERMES });
+    assert.equal(join(parser.push(`a${'\n'.repeat(300)}`)).text.length, 301);
+  });
+});
+
+describe('a call', () => {
+  it('is reported with its name first, and its arguments as they arrive', () => {
+    const parser = createParser({ format: HERMES });
+    assert.deepEqual(parser.push('<tool_call>\n{"name": "f", "argu'), []);
+    assert.equal(parser.state, 'call');
+    assert.deepEqual(parser.push('ments": {"a'), [
+      { type: 'call', name: 'f' },
+      { type: 'arguments', text: '{"a' },
+    ]);
+    assert.deepEqual(parser.push('": "x'), [{ type: 'arguments', text: '": "x' }]);
+    assert.deepEqual(parser.push('"}}'), [{ type: 'arguments', text: '"}' }]);
+    assert.equal(parser.completedCalls, 0);
+    assert.deepEqual(parser.push('\n</tool_call>'), []);
+    assert.equal(parser.completedCalls, 1);
+    assert.equal(parser.state, 'text');
+  });
+
+  it('can have its members in any order', () => {
+    const text = '<tool_call>{"id": [1], "arguments": {"a": 1}, "name": "f", "x": "}"}</tool_call>';
+    assert.deepEqual(parse(split(text, [1]), { format: HERMES }), output({ calls: [PARSED] }));
+  });
+
+  it('can have long arguments, in one piece', () => {
+    const call = { name: 'f', arguments: JSON.stringify({ a: 'x'.repeat(100_000) }) };
+    const text = `<tool_call>{"name": "f", "arguments": ${call.arguments}}</tool_call>`;
+    assert.deepEqual(parse([text], { format: HERMES }), output({ calls: [call] }));
+  });
+
+  it('is reported with the arguments that arrived if it is cut off', () => {
+    const call = { name: 'f', arguments: '{"a": "x' };
+    assert.deepEqual(
+      parse(['<tool_call>{"name": "f", "arguments": {"a": "x'], { format: HERMES }),
+      output({ calls: [call] }),
+    );
+    assert.deepEqual(
+      parse(['<tool_call>\n<function=f>\n<parameter=a>\nx</para'], {
+        format: QWEN_XML,
+        tools: [tool('f', { a: { type: 'string' } })],
+      }),
+      output({ calls: [{ name: 'f', arguments: '{"a": "x</para' }] }),
+    );
+  });
+
+  const malformed = [
+    '<tool_call>hello',
+    '<tool_call>{"name": "f"}</tool_call>',
+    '<tool_call>{"name": "f", "arguments": 5}',
+    '<tool_call>{"name": 5, "arguments": {}}',
+    '<tool_call>{"name": "f", "arg',
+    `<tool_call>{"name": "${'f'.repeat(2000)}`,
+    `<tool_call>${' '.repeat(9000)}x`,
+    `<tool_call>{"arguments": {"a": "${'x'.repeat(9000)}"}}`,
+  ];
+  it('is text if it is malformed', () => {
+    for (const text of malformed)
+      for (const lengths of [[1], [text.length], [7]])
+        assert.deepEqual(parse(split(text, lengths), { format: HERMES }), output({ text }));
+  });
+
+  it('is found after a malformed call', () => {
+    assert.deepEqual(
+      parse([`<tool_call>{${CALL}`], { format: HERMES }),
+      output({ text: '<tool_call>{', calls: [PARSED] }),
+    );
+  });
+
+  it('ends where its arguments are malformed, and the rest is text', () => {
+    assert.deepEqual(
+      parse(['<tool_call>{"name": "f", "arguments": {"a": 1</tool_call> Sorry.'], { format: HERMES }),
+      output({ text: '</tool_call> Sorry.', calls: [{ name: 'f', arguments: '{"a": 1' }] }),
+    );
+  });
+
+  it('of any format is parsed in linear time, or is text, whatever follows its opening', () => {
+    const pieces = fc.array(
+      fc.oneof(
+        fc.string(),
+        fc.constantFrom(
+          '{"name": "f", ',
+          '"arguments": {',
+          '}',
+          ']',
+          '[',
+          'f(',
+          'a=',
+          "'",
+          '</tool_call>',
+          '<parameter=',
+          '>',
+        ),
+      ),
+      { maxLength: 30 },
+    );
+    fc.assert(
+      fc.property(pieces, fc.constantFrom(...FORMATS), fc.nat(), (texts, format, index) => {
+        const openings = [...format.openings, ...(format.leadingOpenings?.([tool('f')]) ?? [])];
+        const opening = openings[index % openings.length] ?? '';
+        const text = opening + texts.join('');
+        const whole = parse([text], { format, tools: [tool('f')] });
+        assert.deepEqual(parse(split(text, [1]), { format, tools: [tool('f')] }), whole);
+        if (whole.calls.length === 0) assert.equal(whole.text, text);
+      }),
+      { numRuns: 1000 },
+    );
+  });
+});
+
+describe('the text of a call that has begun', () => {
+  it('starts with the opening, for grammars', () => {
+    const parser = createParser({ format: HERMES });
+    parser.push('Hello <tool');
+    assert.equal(parser.callText, null);
+    parser.push('_call>\n{');
+    assert.equal(parser.callText, '<tool_call>\n{');
+    parser.push('"name"');
+    assert.equal(parser.callText, null);
+  });
+});
+
+describe('formats of whole answers', () => {
+  it('are calls at the start of the answer only', () => {
+    const call = '{"name": "f", "parameters": {"a": 1}}';
+    assert.deepEqual(parse([`\n${call}`], { format: LLAMA3 }), output({ calls: [PARSED] }));
+    assert.deepEqual(parse([`<|python_tag|>${call}`], { format: LLAMA3 }), output({ calls: [PARSED] }));
+    assert.deepEqual(parse([`See ${call}`], { format: LLAMA3 }), output({ text: `See ${call}` }));
+    for (const json of ['{"name": "Ada", "age": 36}', '{"a": 1}', '{', '{"name": "Ada"}'])
+      assert.deepEqual(parse(split(json, [1]), { format: LLAMA3 }), output({ text: json }));
+  });
+
+  it('need the name of an offered tool after the bracket', () => {
+    const options = { format: LLAMA4, tools: [tool('f')] };
+    assert.deepEqual(parse(["[f(a=1), g(b='x')]"], options).calls, [
+      PARSED,
+      { name: 'g', arguments: '{"b": "x"}' },
+    ]);
+    assert.deepEqual(parse(['[Link](url)'], options), output({ text: '[Link](url)' }));
+  });
+});
+
+describe('values without JSON', () => {
+  const f = tool('f', {
+    text: { type: 'string' },
+    count: { type: 'integer' },
+    maybe: { anyOf: [{ type: 'string' }, { type: 'null' }] },
+    flag: { $ref: '#/$defs/flag' },
+  });
+  const tools = [{ ...f, parameters: { ...f.parameters, $defs: { flag: { type: 'boolean' } } } }];
+
+  function argumentsOf(values: Readonly<Record<string, string>>): unknown {
+    const parameters = Object.entries(values).map(
+      ([key, value]) => `<parameter=${key}>\n${value}\n</parameter>\n`,
+    );
+    const text = `<tool_call>\n<function=f>\n${parameters.join('')}</function>\n</tool_call>`;
+    const { calls } = parse(split(text, [3, 1]), { format: QWEN_XML, tools });
+    return JSON.parse(calls[0]?.arguments ?? '');
+  }
+
+  it('have the types of the schema', () => {
+    assert.deepEqual(argumentsOf({ text: '12', count: '12', maybe: 'null', flag: 'True' }), {
+      text: '12',
+      count: 12,
+      maybe: null,
+      flag: true,
+    });
+    assert.deepEqual(argumentsOf({ text: 'true', count: 'many', maybe: 'some "text"' }), {
+      text: 'true',
+      count: 'many',
+      maybe: 'some "text"',
+    });
+  });
+
+  it('of an unknown type are JSON if they can be, except for strings', () => {
+    assert.deepEqual(argumentsOf({ a: '[1, {}]', b: 'x y', c: '"quoted"', d: '' }), {
+      a: [1, {}],
+      b: 'x y',
+      c: '"quoted"',
+      d: '',
+    });
+  });
+
+  it('keep line breaks, except one at each end', () => {
+    assert.deepEqual(argumentsOf({ text: '\n  a\n\nb\n' }), { text: '\n  a\n\nb\n' });
+  });
+
+  it('that are strings are reported as they arrive', () => {
+    const parser = createParser({ format: GLM, tools });
+    parser.push('<tool_call>f\n<arg_key>text</arg_key>\n<arg_value>');
+    assert.deepEqual(parser.push('a "b" <'), [{ type: 'arguments', text: String.raw`a \"b\" ` }]);
+  });
+
+  it('that are too long for a decision about their type are strings', () => {
+    const long = '1'.repeat(70_000);
+    assert.deepEqual(argumentsOf({ count: long }), { count: long });
+  });
+
+  it('of Python and Gemma 4 become JSON', () => {
+    const python = String.raw`<|tool_call_start|>[f(a='it\'s\n\x41', b=[1, -2.5, None], c={'k': True}, d="", e=(1,))]<|tool_call_end|>`;
+    assert.deepEqual(JSON.parse(parse([python], { format: LFM2 }).calls[0]?.arguments ?? ''), {
+      a: "it's\nA",
+      b: [1, -2.5, null],
+      c: { k: true },
+      d: '',
+      e: [1],
+    });
+    const gemma = '<|tool_call>call:f{a:<|"|>it\'s "x" \\n<|"|>,b:[1,{c:true}],d:null,e:{}}<tool_call|>';
+    assert.deepEqual(JSON.parse(parse([gemma], { format: GEMMA }).calls[0]?.arguments ?? ''), {
+      a: 'it\'s "x" \\n',
+      b: [1, { c: true }],
+      d: null,
+      e: {},
+    });
+  });
+
+  it('nest up to a limit', () => {
+    const text = `<|tool_call>call:f{a:${'['.repeat(1000)}`;
+    assert.equal(parse([text], { format: GEMMA }).calls.length, 1);
+  });
+});
+
+describe('Mistral', () => {
+  it('has calls with and without IDs, one after the other', () => {
+    const text = '[TOOL_CALLS]f[CALL_ID]abcdefghi[ARGS]{"a": 1}[TOOL_CALLS]f[ARGS]{"a": 1}';
+    assert.deepEqual(parse(split(text, [4]), { format: MISTRAL }), output({ calls: [PARSED, PARSED] }));
+  });
+});
+
+describe('reasoning', () => {
+  const options = { format: HERMES, reasoning: THINK };
+
+  it('at the start is separated from the text, without the white space around it', () => {
+    assert.deepEqual(
+      parse(split('\n<think>\nLet me\n\nthink.\n</think>\n\nHello.\n', [2]), options),
+      output({ reasoning: 'Let me\n\nthink.', text: 'Hello.\n' }),
+    );
+  });
+
+  it('is not reported if it is empty', () => {
+    assert.deepEqual(parse(['<think>\n\n</think>\n\nHello.'], options), output({ text: 'Hello.' }));
+    assert.deepEqual(parse(['</think>\n\nHello.'], options), output({ text: 'Hello.' }));
+  });
+
+  it('can begin in the prompt', () => {
+    assert.ok(startsInReasoning(THINK, '<|im_start|>assistant\n<think>\n'));
+    assert.ok(!startsInReasoning(THINK, '<|im_start|>assistant\n<think>\n\n</think>\n\n'));
+    const inside = { ...options, insideReasoning: true };
+    assert.deepEqual(parse(['Hm.</think>', CALL], inside), output({ reasoning: 'Hm.', calls: [PARSED] }));
+    assert.deepEqual(parse(['Hm'], inside), output({ reasoning: 'Hm' }));
+  });
+
+  it('contains no calls', () => {
+    const parser = createParser({ ...options, insideReasoning: true });
+    assert.equal(parser.state, 'reasoning');
+    assert.deepEqual(join(parser.push(`I could ${CALL}`)).calls, []);
+    assert.equal(parser.state, 'reasoning');
+    parser.push('</think>');
+    assert.equal(parser.state, 'text');
+  });
+
+  it('is text after the start of the answer', () => {
+    const text = 'The tag <think> begins it, </think> ends it.';
+    assert.deepEqual(parse([text], options), output({ text }));
+  });
+
+  it('is detected from the template', () => {
+    assert.equal(detectReasoning('{{ message.content }}'), null);
+    assert.deepEqual(detectReasoning("{{ content.split('</think>') }}"), THINK);
+    assert.equal(detectReasoning('[THINK] [/THINK]')?.close, '[/THINK]');
+  });
+});
+
+describe('Harmony', () => {
+  const options = { format: HARMONY, reasoning: HARMONY_CHANNELS };
+  const analysis = '<|channel|>analysis<|message|>Hm.<|end|>';
+  const next = '<|start|>assistant';
+
+  it('has reasoning, text and calls in channels', () => {
+    assert.deepEqual(
+      parse(split(`${analysis}${next}<|channel|>final<|message|>Hello.`, [3]), options),
+      output({ reasoning: 'Hm.', text: 'Hello.' }),
+    );
+    for (const header of [
+      '<|channel|>commentary to=functions.f <|constrain|>json<|message|>',
+      ' to=functions.f<|channel|>commentary json<|message|>',
+    ]) {
+      const preamble = `${next}<|channel|>commentary<|message|>I look.<|end|>`;
+      assert.deepEqual(
+        parse(split(`${analysis}${preamble}${next}${header}{"a": 1}`, [5, 1]), options),
+        output({ reasoning: 'Hm.', text: 'I look.', calls: [PARSED] }),
+      );
+    }
+  });
+
+  it('has no calls without tools', () => {
+    assert.deepEqual(
+      parse([`${analysis}${next}<|channel|>final<|message|>Use to=functions.f.`], {
+        ...options,
+        format: null,
+      }),
+      output({ reasoning: 'Hm.', text: 'Use to=functions.f.' }),
+    );
+  });
+
+  it('without channels is text', () => {
+    assert.deepEqual(parse(['Hello.'], options), output({ text: 'Hello.' }));
+  });
+});
