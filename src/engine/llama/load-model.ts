@@ -12,6 +12,7 @@ import {
   type MemoryPlan,
 } from './memory.ts';
 import { ChatTemplate, ChatTemplateError } from './template.ts';
+import { GENERIC } from './tool-calls/generic.ts';
 import { Vocabulary } from './vocabulary.ts';
 
 export interface LlamaOptions {
@@ -110,7 +111,7 @@ function openTemplate(info: GgufInfo, log: Log): ChatTemplate | null {
       bos: info.bosToken ?? '',
       eos: info.eosToken ?? '',
     });
-    if (!template.rendersTools)
+    if (template.toolFormat === GENERIC)
       log.info('the chat template does not support tools; tools are described in the system message instead');
     return template;
   } catch (error) {

@@ -1,6 +1,7 @@
 import type { ChatRequest, Message, Tool, ToolCall } from '../../generation.ts';
 import type { MarkedTexts } from './template-markers.ts';
-import { callText, resultText, toolInstruction } from './tool-fallback.ts';
+import { toolInstruction } from './tool-calls/generic.ts';
+import { callText, resultText } from './tool-fallback.ts';
 
 /** The form of messages that a template renders. Templates differ, and `findForm` tries the combinations at load. */
 export interface TemplateForm {
@@ -208,11 +209,12 @@ function reasoningOf({ content, reasoning, toolCalls }: AssistantMessage, texts:
   return { reasoning_content: marked, ...((!content || toolCalls.length === 0) && { thinking: marked }) };
 }
 
-function markedTool({ name, description, parameters }: Tool, texts: MarkedTexts): Omit<Tool, 'strict'> {
+function markedTool({ name, description, parameters, strict }: Tool, texts: MarkedTexts): Tool {
   return {
     name: texts.key(name),
     description: description === null ? null : (texts.value(description) as string),
     parameters: texts.value(parameters) as Tool['parameters'],
+    strict,
   };
 }
 

@@ -12,11 +12,12 @@ import {
   templateTools,
 } from './template-messages.ts';
 import { CALLS, isComplete, type RenderedRequest, SYSTEM, userSays } from './template-probe.ts';
-import { GENERIC } from './tool-calls/generic.ts';
-import { detectFormat } from './tool-calls/formats.ts';
-import { detectReasoning, type ReasoningFormat } from './tool-calls/reasoning.ts';
-import type { ToolFormat } from './tool-calls/tool-format.ts';
 import { tagsOf } from './template-tags.ts';
+import { simplifiedSchema } from './template-schemas.ts';
+import { detectFormat } from './tool-calls/formats.ts';
+import { GENERIC } from './tool-calls/generic.ts';
+import { detectReasoning, type ReasoningFormat, startsInReasoning } from './tool-calls/reasoning.ts';
+import type { ToolFormat } from './tool-calls/tool-format.ts';
 import { FALLBACK_TAGS } from './tool-fallback.ts';
 
 export interface RenderedPrompt {
@@ -44,9 +45,11 @@ export class ChatTemplateError extends Error {
 export class ChatTemplate {
   /** The template's family, as in `architecture.instruct_type`; null: unknown. */
   readonly instructType: string | null;
-  readonly #source: string;
+  /** The format of calls. `GENERIC`: the template cannot render tools, so an instruction describes them. */
+  readonly toolFormat: ToolFormat;
   /** Null: the model does not reason. */
   readonly reasoning: ReasoningFormat | null;
+  readonly #source: string;
   readonly #template: Template;
   readonly #special: { bos: string; eos: string };
   readonly #literals: RegExp | null;
@@ -69,8 +72,8 @@ export class ChatTemplate {
     }
     this.instructType =
       TEMPLATE_FAMILIES.find(({ marks }) => marks.every((mark) => source.includes(mark)))?.name ?? null;
-    this.#source = source;
     this.reasoning = detectReasoning(source);
+    this.#source = source;
     this.#special = special;
     this.#literals = searchedLiterals(this.#template.parsed);
     this.#tags = tagsOf([source, FALLBACK_TAGS]);
@@ -82,20 +85,12 @@ export class ChatTemplate {
     this.#efforts = REASONING_EFFORTS.filter(
       (reasoningEffort) => this.#rendered({ ...userSays('Hello'), reasoningEffort }, null) !== null,
     );
-    const forms = source.includes('tools') ? templateForms() : [];
+    const format = detectFormat(source);
+    const forms = format !== GENERIC && source.includes('tools') ? templateForms() : [];
     this.#form = forms.find((form) => isComplete(this.#rendered(CALLS, form))) ?? null;
+    this.toolFormat = this.#form === null ? GENERIC : format;
     // Templates also build tags from parts.
     this.#tags = tagsOf([source, FALLBACK_TAGS, this.#rendered(CALLS, this.#form) ?? '']);
-  }
-
-  /** Whether the template renders tools, calls and results. Otherwise, they are rendered as text in Hermes' format. */
-  get rendersTools(): boolean {
-    return this.#form !== null;
-  }
-
-  /** How the model writes calls. */
-  get toolFormat(): ToolFormat {
-    return this.#form === null ? GENERIC : detectFormat(this.#source);
   }
 
   /** Whether the text is part of the template's own text, such as the tag of a call. */
@@ -108,7 +103,15 @@ export class ChatTemplate {
    * template refuses them, for example a system message or two user messages in a row.
    */
   render(request: RenderedRequest): RenderedPrompt {
-    return this.#render(request, this.#form);
+    try {
+      return this.#render(request, this.#form);
+    } catch (error) {
+      // Some templates expect each parameter to have one type, for example.
+      const failed = error instanceof ServiceError && error.cause !== undefined;
+      if (!failed || this.#form === null || request.tools.length === 0) throw error;
+      const tools = request.tools.map((tool) => ({ ...tool, parameters: simplifiedSchema(tool.parameters) }));
+      return this.#render({ ...request, tools }, this.#form);
+    }
   }
 
   #render(request: RenderedRequest, form: TemplateForm | null): RenderedPrompt {
@@ -120,7 +123,8 @@ export class ChatTemplate {
     if (segments === null)
       throw invalidMessages('The chat template of this model cannot separate these messages.');
     const last = segments.at(-1);
-    const reasoningOpen = last?.trusted === true && REASONING_START.test(last.text);
+    const reasoningOpen =
+      this.reasoning !== null && last?.trusted === true && startsInReasoning(this.reasoning, last.text);
     return { bos: startsWithBos, segments, reasoningOpen };
   }
 
@@ -201,10 +205,6 @@ export class ChatTemplate {
     }
   }
 }
-
-/** Starts of reasoning at the end of a prompt. */
-const REASONING_START =
-  /(?:<(?:think|thinking|seed:think|mm:think|\|START_THINKING\||\|inner_prefix\||\|channel>thought|\|think\|)>?|\[THINK\]|analysis<\|message\|>)\s*$/;
 
 /** Returns the accepted effort that is nearest; null: none. Reasoning is neither turned on nor off. */
 function nearestEffort(

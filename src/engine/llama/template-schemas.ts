@@ -1,0 +1,42 @@
+/**
+ * Returns a schema for templates that fail with the original one: each subschema of a property has one type, and null
+ * values such as `default: null` are removed. Only changes the prompt, not the grammar of the arguments.
+ */
+export function simplifiedSchema(schema: unknown): Record<string, unknown> {
+  const keywords = isObject(schema) ? schema : {};
+  const entries = Object.entries(keywords).flatMap(([name, value]): [string, unknown][] => {
+    if (value === null) return [];
+    if (name === 'properties' && isObject(value)) {
+      const properties = Object.entries(value).map(([key, item]) => [key, simplifiedSchema(item)]);
+      return [[name, Object.fromEntries(properties)]];
+    }
+    return [[name, name === 'items' ? simplifiedSchema(value) : value]];
+  });
+  return { ...Object.fromEntries(entries), type: typeOf(keywords) ?? 'string' };
+}
+
+/** Returns the first type other than `null`; null: none is known. */
+function typeOf({
+  type,
+  enum: values,
+  anyOf,
+  oneOf,
+  properties,
+  items,
+}: Record<string, unknown>): string | null {
+  const types: unknown[] = Array.isArray(type) ? type : [type];
+  for (const alternatives of [anyOf, oneOf]) {
+    if (Array.isArray(alternatives))
+      types.push(...alternatives.map((item) => isObject(item) && typeOf(item)));
+  }
+  const found = types.find((name) => typeof name === 'string' && name !== 'null');
+  if (typeof found === 'string') return found;
+  if (properties !== undefined) return 'object';
+  if (items !== undefined) return 'array';
+  const example: unknown = Array.isArray(values) ? values.find((value) => value !== null) : undefined;
+  return typeof example === 'number' || typeof example === 'boolean' ? typeof example : null;
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
