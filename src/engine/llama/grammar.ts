@@ -1,13 +1,11 @@
 import { createHash } from 'node:crypto';
 import { ServiceError } from '../../errors.ts';
-import type { JsonSchema, ResponseFormat, Tool } from '../../generation.ts';
+import type { ResponseFormat, Tool } from '../../generation.ts';
 import type { NativeGrammar, NativeModel } from './binding.ts';
-import { GrammarRules, literal } from './grammar-rules.ts';
+import { GrammarRules } from './grammar-rules.ts';
 import { SchemaGrammar } from './grammar-schema.ts';
 import { TokenSample } from './grammar-work.ts';
-import type { CallGrammarOptions } from './tool-calls/call-grammar.ts';
-import { callRule, callsRule } from './tool-calls/call-rules.ts';
-import type { ToolFormat } from './tool-calls/tool-format.ts';
+import { toolGrammar, type ToolGrammarOptions } from './tool-calls/tool-grammar.ts';
 import type { Vocabulary } from './vocabulary.ts';
 
 type ConstrainedFormat = Exclude<ResponseFormat, { type: 'text' }>;
@@ -35,53 +33,7 @@ function formatRule(format: ConstrainedFormat, rules: GrammarRules, tokens: Toke
 }
 
 /** Which calls a grammar allows. */
-export interface CallConstraint {
-  format: ToolFormat;
-  /** The tools that may be called, at least one. */
-  tools: readonly Tool[];
-  parallel: boolean;
-}
-
-/** Returns a grammar for one or more calls. With `alternative`, the text can have that format instead. */
-function callsGbnf(constraint: CallConstraint, alternative: ResponseFormat, tokens: TokenSample): string {
-  const rules = new GrammarRules('tools');
-  const calls = callsRule(constraint.format, grammarOptions(constraint, rules, tokens));
-  if (alternative.type === 'text') return rules.render(calls);
-  return rules.render(`${calls} | ${formatRule(alternative, rules, tokens)}`);
-}
-
-/** Returns a grammar for `before`, an opening, and the rest of its call. */
-function callGbnf(constraint: CallConstraint, before: string, tokens: TokenSample): string {
-  const rules = new GrammarRules('tools');
-  const call = callRule(constraint.format, grammarOptions(constraint, rules, tokens));
-  return rules.render(`${before === '' ? '' : literal(before)} ${call}`.trim());
-}
-
-function grammarOptions(
-  { tools, parallel }: CallConstraint,
-  rules: GrammarRules,
-  tokens: TokenSample,
-): CallGrammarOptions {
-  const schemaRule = (schema: JsonSchema, { name }: Tool): string =>
-    new SchemaGrammar(schema, `tools.${name}.parameters`, rules, tokens).root();
-  return {
-    rules,
-    tools,
-    parallel,
-    arguments: {
-      object: (tool) => (tool.strict ? schemaRule(tool.parameters, tool) : 'object'),
-      value: (tool, argument) => {
-        const { properties } = tool.parameters;
-        if (!tool.strict || typeof properties !== 'object' || properties === null) return 'value';
-        // The schema was checked, so its properties are schemas. References start at the root.
-        const { $defs } = tool.parameters;
-        const schema = (properties as Record<string, JsonSchema>)[argument] ?? true;
-        if (typeof schema === 'boolean' || $defs === undefined) return schemaRule(schema, tool);
-        return schemaRule({ ...schema, $defs }, tool);
-      },
-    },
-  };
-}
+export type CallConstraint = Pick<ToolGrammarOptions, 'format' | 'tools' | 'parallel'>;
 
 const MAX_CACHED = 32;
 
@@ -109,13 +61,28 @@ export class GrammarCache {
   /** As `grammar`, for one or more calls, or text in the format `alternative`. Errors name `tools`. */
   calls(constraint: CallConstraint, alternative: ResponseFormat): NativeGrammar {
     const key = keyOf(['calls', constraint.format.name, constraint.tools, constraint.parallel, alternative]);
-    return this.#get(key, 'tools', () => callsGbnf(constraint, alternative, this.#tokens));
+    const tokens = this.#tokens;
+    const options = { ...constraint, extent: 'output' as const, tokens, path: schemaPath };
+    return this.#get(key, 'tools', () =>
+      toolGrammar(
+        alternative.type === 'text'
+          ? options
+          : { ...options, alternative: (rules) => formatRule(alternative, rules, tokens) },
+      ),
+    );
   }
 
   /** As `calls`, for the text `before` an opening, the opening, and the rest of its call. */
   call(constraint: CallConstraint, before: string): NativeGrammar {
     const key = keyOf(['call', constraint.format.name, constraint.tools, constraint.parallel, before]);
-    return this.#get(key, 'tools', () => callGbnf(constraint, before, this.#tokens));
+    const options = {
+      ...constraint,
+      extent: 'call' as const,
+      before,
+      tokens: this.#tokens,
+      path: schemaPath,
+    };
+    return this.#get(key, 'tools', () => toolGrammar(options));
   }
 
   #get(key: string, param: string, gbnf: () => string): NativeGrammar {
@@ -139,6 +106,11 @@ export class GrammarCache {
       { param },
     );
   }
+}
+
+/** The path of a tool's schema for errors. Requests name tools by their index, but a subset may be offered. */
+function schemaPath({ name }: Tool): string {
+  return `tools[${name}].function.parameters`;
 }
 
 /** Tools can have a megabyte, so their hash is the key. */

@@ -1,5 +1,5 @@
 import type { JsonSchema, Tool } from '../../../generation.ts';
-import { GrammarRules } from '../grammar-rules.ts';
+import { GrammarRules, literal } from '../grammar-rules.ts';
 import { SchemaGrammar } from '../grammar-schema.ts';
 import type { TokenSample } from '../grammar-work.ts';
 import { CallGrammar } from './call-grammar.ts';
@@ -16,6 +16,10 @@ export interface ToolGrammarOptions {
    * the output after the reasoning, which consists of at least one call.
    */
   extent: 'call' | 'output';
+  /** For `call`: the text before the opening. Default: ''. */
+  before?: string;
+  /** For `output`: adds the rules of a text that can take the place of the calls, and returns its expression. */
+  alternative?: (rules: GrammarRules) => string;
   /** For the limits of strict schemas. */
   tokens: TokenSample;
   /** Returns the path of a tool's schema in the request, for errors. */
@@ -28,14 +32,15 @@ export interface ToolGrammarOptions {
  * in formats without JSON. Throws as `toGbnf`, for strict schemas.
  */
 export function toolGrammar(options: ToolGrammarOptions): string {
-  const { format, parallel, extent } = options;
+  const { format, parallel, extent, before = '', alternative } = options;
   const rules = new GrammarRules('tools');
   const schemas = new SchemaArguments(rules, options);
   const call = format.grammar(new CallGrammar({ rules, tools: options.tools, arguments: schemas, parallel }));
-  if (extent === 'call') return rules.render(call);
+  if (extent === 'call') return rules.render(before === '' ? call : `${literal(before)} (${call})`);
   const name = rules.share(call);
   const more = parallel && format.repeats ? `(${format.separator} ${name})*` : '';
-  return rules.render(`${format.preamble ?? ''} ${name} ${more}`.trim());
+  const calls = `${format.preamble ?? ''} ${name} ${more}`.trim();
+  return rules.render(alternative === undefined ? calls : `${calls} | ${alternative(rules)}`);
 }
 
 /** The rules of arguments: by the schema if the tool is strict, otherwise by the types of its properties. */
