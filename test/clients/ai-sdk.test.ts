@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { scripted } from '../../src/engine/scripted/options.ts';
 import { ONE_WORD } from '../default-model.ts';
 import {
+  CALLS,
   fillQueue,
   FOREVER,
   killEngine,
@@ -90,6 +91,38 @@ describe('the AI SDK, with the real model', WITH_MODEL, () => {
       output: Output.object({ schema }),
     });
     assert.deepEqual(schema.parse(output), output);
+  });
+});
+
+describe('the AI SDK, with tool calls', () => {
+  const prompt: Parameters<typeof model.doGenerate>[0]['prompt'] = [
+    { role: 'user', content: [{ type: 'text', text: scripted(CALLS) }] },
+  ];
+
+  test('a response and its stream have the reasoning, the text and the calls', async () => {
+    const { content, usage, finishReason } = await model.doGenerate({ prompt });
+    const { stream } = await model.doStream({ prompt });
+    const texts = { text: '', reasoning: '' };
+    const calls: { name: string; arguments: unknown }[] = [];
+    const add = (part: { type: string; toolName?: string; input?: unknown }) => {
+      if (part.type === 'tool-call')
+        calls.push({ name: String(part.toolName), arguments: JSON.parse(String(part.input)) as unknown });
+    };
+    for (const part of content) {
+      add(part);
+      if (part.type === 'text' || part.type === 'reasoning') texts[part.type] += part.text;
+    }
+    assert.deepEqual([texts, calls], [{ text: CALLS.text, reasoning: CALLS.reasoning }, CALLS.calls]);
+    assert.equal(finishReason.unified, 'tool-calls');
+    assert.equal(usage.outputTokens.reasoning, 5);
+    texts.text = texts.reasoning = '';
+    calls.length = 0;
+    for await (const part of stream) {
+      add(part);
+      if (part.type === 'text-delta') texts.text += part.delta;
+      if (part.type === 'reasoning-delta') texts.reasoning += part.delta;
+    }
+    assert.deepEqual([texts, calls], [{ text: CALLS.text, reasoning: CALLS.reasoning }, CALLS.calls]);
   });
 });
 

@@ -81,6 +81,16 @@ export function userMessage(content: string | Directive): [{ role: 'user'; conte
   return [{ role: 'user', content: typeof content === 'string' ? content : scripted(content) }];
 }
 
+/** A response with reasoning, text and two calls. */
+export const CALLS = {
+  reasoning: 'The weather of two places.',
+  text: 'One moment.',
+  calls: [
+    { name: 'get_weather', arguments: { city: 'Zürich', days: [1, 2] } },
+    { name: 'get_time', arguments: {} },
+  ],
+} satisfies Directive;
+
 /** Occupies the slot and the queue of the scripted model, so that the next request is refused. */
 export async function fillQueue(test: TestService): Promise<AsyncDisposable> {
   const stop = new AbortController();

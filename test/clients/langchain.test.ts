@@ -7,6 +7,7 @@ import { z } from 'zod';
 import { scripted } from '../../src/engine/scripted/options.ts';
 import { ONE_WORD } from '../default-model.ts';
 import {
+  CALLS,
   fillQueue,
   FOREVER,
   killEngine,
@@ -76,6 +77,24 @@ describe('LangChain, with the real model', WITH_MODEL, () => {
     });
     const output = await describer.invoke('Describe Paris as JSON.');
     assert.deepEqual(schema.parse(output), output);
+  });
+});
+
+describe('LangChain, with tool calls', () => {
+  test('a message and its stream have the text, the calls and the tokens of reasoning', async () => {
+    const prompt = scripted(CALLS);
+    let streamed: AIMessageChunk | undefined;
+    for await (const chunk of await chat.stream(prompt)) streamed = streamed?.concat(chunk) ?? chunk;
+    for (const message of [await chat.invoke(prompt), streamed]) {
+      assert.ok(message);
+      assert.equal(message.text, CALLS.text);
+      assert.deepEqual(
+        message.tool_calls?.map(({ name, args }) => ({ name, arguments: args })),
+        CALLS.calls,
+      );
+      assert.equal(message.additional_kwargs['reasoning_content'], CALLS.reasoning);
+      assert.equal(message.usage_metadata?.output_token_details?.reasoning, 5);
+    }
   });
 });
 

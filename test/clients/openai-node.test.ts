@@ -16,6 +16,7 @@ import { zodResponseFormat } from 'openai/helpers/zod';
 import { z } from 'zod';
 import { ONE_WORD } from '../default-model.ts';
 import {
+  CALLS,
   fillQueue,
   FOREVER,
   killEngine,
@@ -143,6 +144,27 @@ describe('openai for Node, with the real model', WITH_MODEL, () => {
     });
     for await (const chunk of stream) if (chunk.choices[0]?.delta.content) break;
     await untilIdle(service);
+  });
+});
+
+describe('openai for Node, with tool calls', () => {
+  const messages = userMessage(CALLS);
+  const calls = (completion: OpenAI.ChatCompletion) =>
+    completion.choices[0]?.message.tool_calls?.map((call) => {
+      assert(call.type === 'function');
+      assert.match(call.id, /^call_/);
+      return { name: call.function.name, arguments: JSON.parse(call.function.arguments) as object };
+    });
+
+  test('a response and its stream have the text, the calls and the tokens of reasoning', async () => {
+    const whole = await createChat({ messages });
+    const stream = client.chat.completions.stream({ model: SCRIPTED, messages });
+    for (const completion of [whole, await stream.finalChatCompletion()]) {
+      assert.equal(completion.choices[0]?.message.content, CALLS.text);
+      assert.deepEqual(calls(completion), CALLS.calls);
+      assert.equal(completion.choices[0]?.finish_reason, 'tool_calls');
+      assert.equal(completion.usage?.completion_tokens_details?.reasoning_tokens, 5);
+    }
   });
 });
 

@@ -218,12 +218,27 @@ function validator(schema: object): z.ZodType {
   return z.fromJSONSchema(JSON.parse(whole) as z.core.JSONSchema.JSONSchema);
 }
 
+const CALLS = { reasoning: 'Hm.', calls: [{ name: 'f', arguments: { a: 1 } }] };
+
+test('responses with text, with reasoning and calls, and of text completions match the document', async () => {
+  for (const [path, name, input] of [
+    ['/v1/chat/completions', 'ChatResponse', { messages: [{ role: 'user', content: 'Hi' }] }],
+    ['/v1/chat/completions', 'ChatResponse', { messages: [{ role: 'user', content: scripted(CALLS) }] }],
+    ['/v1/completions', 'TextResponse', { prompt: 'Hi' }],
+  ] as const) {
+    const response = await post(service, path, { model: MODEL, ...input });
+    assert.equal(response.status, 200);
+    validator(document.components['schemas']?.[name] ?? {}).parse(await response.json());
+  }
+});
+
 test('every event of a stream and its data match the document', async () => {
   const fields = { stream: true, logprobs: true, n: 2, stream_options: { include_usage: true } };
   const message = (directive: object) => [{ role: 'user', content: scripted(directive) }];
   const requests = [
     ['/v1/chat/completions', 'ChatChunk', { messages: message({ tokens: 3 }), ...fields, top_logprobs: 2 }],
     ['/v1/chat/completions', 'ChatChunk', { messages: message({ tokens: 3, errorAfter: 1 }), stream: true }],
+    ['/v1/chat/completions', 'ChatChunk', { messages: message(CALLS), stream: true }],
     ['/v1/completions', 'TextChunk', { prompt: scripted({ tokens: 3 }), ...fields, logprobs: 2 }],
   ] as const;
   const kinds = new Set<string>();
