@@ -5,7 +5,7 @@ import { readLogprobs } from './logprobs.ts';
 import { readToolCalls, ToolCallReader, type ReplicaCall } from './tool-call-reader.ts';
 import type { ReceivedTokens } from './usage-meter.ts';
 
-/** The most that `limits.choices` allows. */
+/** Maximum of `limits.choices`. */
 const MAX_CHOICES = 128;
 
 /** One choice of a chunk or a response, in any dialect. */
@@ -82,8 +82,8 @@ function readReason(value: unknown): FinishReason | null {
 }
 
 /**
- * Counts the tokens of a chunk: the listed log probabilities, or else one for each text, reasoning and part of a tool
- * call.
+ * Counts the tokens of a chunk: one per log probability if they are listed, otherwise one for each text, reasoning and
+ * part of a tool call.
  */
 export function countTokens(choices: readonly ReplicaChoice[]): ReceivedTokens {
   let tokens = 0;
@@ -143,7 +143,9 @@ export class ChoiceReader {
     }
   }
 
-  /** Servers report `stop` after a call of a named function, or after any. Clients run functions only on `tool_calls`. */
+  /**
+   * Reports `tool_calls` after any call: some servers report `stop`, but clients run functions only for `tool_calls`.
+   */
   #reasonOf(reason: FinishReason): FinishReason {
     if (reason === 'length') return reason;
     return this.#calls.count > 0 ? 'tool_calls' : 'stop';

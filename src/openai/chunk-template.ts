@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { NO_USAGE, type TextEvent, type Usage } from '../generation.ts';
 import type { GenerationKind } from './field.ts';
 
-/** How often the template of a stream may change. Streams that alternate between choices would change it every time. */
+/** Maximum template changes per stream. Streams that alternate between choices would change it every time. */
 const MAX_CHANGES = 4;
 
 /** Counts that change from chunk to chunk, if every chunk has usage. */

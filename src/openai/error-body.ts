@@ -13,10 +13,11 @@ export function errorJson(error: ServiceError): string {
 }
 
 /**
- * Converts an error response of a replica of any dialect. Errors that the caller can fix are a 400 with the replica's
- * message, without addresses and paths. A refused key, a missing model or an overload is `engine_unavailable`, because
- * only the operator can fix it. An internal error of the replica is `internal_error`. `cause`, which is logged, has the
- * status and the replica's error code, but not its message, which may quote the prompt.
+ * Converts an error response of a replica of any dialect. Errors that the caller can fix become a 400 with the
+ * replica's message, without addresses and paths. A refused key, a missing model or an overload is
+ * `engine_unavailable`, because only the operator can fix it. An internal error of the replica is `internal_error`.
+ * `cause`, which is logged, has the status and the replica's error code, but not its message, which may quote the
+ * prompt.
  */
 export function readErrorBody(status: number, body: string): ServiceError {
   const detail = readDetail(body);
@@ -139,7 +140,7 @@ const HOST = /\b(?:\d{1,3}(?:\.\d{1,3}){3}|localhost)(?::\d+)?\b|\b[a-z0-9-]+(?:
 const PATH = /(?<![\w.])(?:~|\.{1,2})?(?:\/[\w.@+-]+){2,}\/?|\b[A-Z]:\\\S+/g;
 const KEY = /\b(?:sk|hf|Bearer)[-_ ][\w-]{8,}/g;
 
-/** vLLM appends its own name of the field, and the value. */
+/** vLLM appends its internal name of the field, and the value. */
 const VLLM_PARAMETER = / \(parameter=\w+, value=.*\)$/s;
 
 /** Removes addresses, paths and keys from a replica's message and shortens it to one line. */

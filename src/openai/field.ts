@@ -3,7 +3,10 @@ import { asString, isLongerThan, wrongType, wrongValue } from './values.ts';
 
 export type GenerationKind = 'chat' | 'text';
 
-/** Dialects that implement a field. 'all' also if the service implements it, or if it has no effect. */
+/**
+ * Dialects that implement a field. `'all'` also means that the service itself implements the field, or that it has no
+ * effect.
+ */
 type SupportedBy = readonly Dialect[] | 'all';
 
 /** JSON Schema keywords of a field, for validation, docs and OpenAPI. */

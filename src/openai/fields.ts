@@ -12,7 +12,7 @@ export const MAX_STOP_SEQUENCES = 4;
 export const MAX_STOP_LENGTH = 1024;
 export const MAX_BIASED_TOKENS = 1024;
 export const TOKEN_ID = /^(0|[1-9][0-9]{0,8})$/;
-/** The largest count of tokens and token ID that every engine can represent. */
+/** The largest token count or token ID that every engine can represent. */
 export const MAX_INT32 = 2_147_483_647;
 
 const SAMPLERS: readonly Dialect[] = ['sluice', 'vllm', 'sglang', 'llama-server'];

@@ -36,7 +36,7 @@ export function parseGenerationFields(
   };
 }
 
-/** Limits a maximum number of tokens to what every engine can represent. */
+/** Clamps a token limit to the largest number that every engine can represent. */
 export function clampTokens(tokens: number | null): number | null {
   return tokens === null ? null : Math.min(tokens, fields.MAX_INT32);
 }

@@ -141,7 +141,7 @@ const typeIsPresent: Rule = (node) => {
     const keyword = firstOf(node, keywords);
     if (keyword === undefined || types.includes(type) || (type === 'number' && types.includes('integer')))
       continue;
-    // A keyword for a type that is not in `type` has no effect.
+    // If `type` lists only other types, the keyword has no effect.
     if (types.length === 0) return { keyword, why: 'it requires `type`' };
   }
   return null;

@@ -119,7 +119,7 @@ function checkCombinations(node: Node, path: string, depth: number): void {
   const exclusive = EXCLUSIVE.find((keyword) => keyword in node);
   for (const keyword of Object.keys(node)) {
     if (exclusive !== undefined && keyword !== exclusive && !COMBINABLE.has(keyword)) {
-      // A type only excludes some of the values.
+      // `type` only narrows the list of values.
       if (keyword === 'type' && (exclusive === 'enum' || exclusive === 'const')) continue;
       throw unsupported(`${path}.${keyword}`, `cannot be combined with \`${exclusive}\``);
     }

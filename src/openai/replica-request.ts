@@ -28,7 +28,7 @@ export function formatRequest(request: GenerationRequest, options: ReplicaReques
   if (options.maxTokens !== null) body.max_tokens = options.maxTokens;
   Object.assign(body, SAMPLING[dialect](request.sampling));
   if (request.sampling.seed !== null) {
-    // llama-server chooses a random seed for the largest number.
+    // llama-server treats the largest number as a request for a random seed.
     body.seed = Math.min(request.sampling.seed, dialect === 'llama-server' ? 0xffff_fffe : 0xffff_ffff);
   }
   if (request.stop.length > 0) body.stop = request.stop;
@@ -65,7 +65,7 @@ const SAMPLING: Readonly<Record<Dialect, (sampling: Sampling) => Body>> = {
     ...samplers(sampling),
     top_k: sampling.topK ?? 0,
     repeat_penalty: sampling.repetitionPenalty,
-    // All versions accept pairs.
+    // All versions of llama-server accept a list of pairs.
     ...(sampling.logitBias.size > 0 ? { logit_bias: [...sampling.logitBias] } : {}),
   }),
   tgi: (sampling) => ({

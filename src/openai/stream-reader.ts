@@ -36,8 +36,8 @@ export class StreamReader {
   }
 
   /**
-   * Returns the events that this chunk completes. Adds them to `events`, so that the caller has the events before an
-   * error if this throws.
+   * Returns the events that this chunk completes. Adds them to `events`, so that the caller still receives the events
+   * that precede an error.
    */
   push(chunk: Buffer, events: GenerationEvent[] = []): GenerationEvent[] {
     const token = this.#parser.isBetweenEvents && !this.#ended ? this.#template.read(chunk) : null;
@@ -53,7 +53,7 @@ export class StreamReader {
     return events;
   }
 
-  /** Returns the remaining events after the end of the body, as `push` does. */
+  /** Returns the remaining events after the end of the body. Adds them to `events`, like `push`. */
   end(events: GenerationEvent[] = []): GenerationEvent[] {
     this.#readEvents(() => this.#parser.end(), events);
     if (!this.#ended) this.#finishStream(events);

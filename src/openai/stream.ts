@@ -136,7 +136,10 @@ export class StreamFormatter {
     return this.#takePendingFinish() + before + JSON.stringify(text) + after;
   }
 
-  /** Returns a chunk with these fields of a call, of which the last is `function`, without its closing brace. */
+  /**
+   * Returns a chunk with a part of a call. `fields` is JSON that ends inside the `function` object, before its closing
+   * brace.
+   */
   #formatCall(event: ToolEvent, fields: string): string {
     countTokens(this.#usage, event);
     const before = this.#beforeCall[event.choice];

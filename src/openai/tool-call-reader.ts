@@ -2,7 +2,7 @@ import type { GenerationEvent } from '../generation.ts';
 import { invalidResponse } from './invalid-response.ts';
 import { createToolCallId } from './tool-call-id.ts';
 
-/** Bounds of what a replica sends: calls of a choice, and the characters of an ID or a name. */
+/** Limits for responses of a replica: the calls of a choice, and the length of an ID or a name. */
 const MAX_CALLS = 128;
 const MAX_ID_CHARACTERS = 256;
 
@@ -71,14 +71,14 @@ interface OpenCall {
   /** The index and ID on the replica. */
   index: number | null;
   id: string | null;
-  /** Whether the name has arrived, and with it the event of the call. */
+  /** Whether the name has arrived. The `tool-call` event is sent at that time. */
   named: boolean;
   hasArguments: boolean;
 }
 
 /**
- * Converts the tool calls of one choice into events: with an ID, an index from 0, the name once and whole, and
- * arguments that are never empty unless the response was cut off.
+ * Converts the tool calls of one choice into events. Each call has an ID, an index from 0, its complete name in one
+ * event, and arguments that are never empty unless the response was cut off.
  */
 export class ToolCallReader {
   readonly #choice: number;
@@ -117,7 +117,7 @@ export class ToolCallReader {
     this.#pushArguments(part.arguments, completionTokens, events);
   }
 
-  /** Completes the last call. Arguments that the replica left out are an empty object, because clients parse them. */
+  /** Completes the last call. Arguments that the replica omitted become `{}`, because clients parse them. */
   end(completionTokens: number, events: GenerationEvent[]): void {
     if (this.#open?.named && !this.#open.hasArguments) this.#pushArguments('{}', completionTokens, events);
     this.#open = null;

@@ -5,7 +5,7 @@ export interface UsageMeterOptions {
   promptTokens: number;
   /** Whether the text includes the prompt, which does not count as completion. */
   echo: boolean;
-  /** Whether the usage in a chunk with one choice is the usage of that choice. */
+  /** Whether the usage in a chunk with one choice is the usage of that choice only. */
   perChoice: boolean;
 }
 
@@ -97,7 +97,9 @@ export class UsageMeter {
     };
   }
 
-  /** Reasoning that is not reported has the same share of the completion as of the tokens received. */
+  /**
+   * Estimates reasoning that the replica does not report: its share of the tokens received, applied to the completion.
+   */
   #reasoningTokens(): number {
     const { completionTokens } = this;
     if (this.#reportedReasoning > 0) {

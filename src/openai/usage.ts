@@ -1,7 +1,10 @@
 import type { Usage } from '../generation.ts';
 import type { GenerationKind } from './field.ts';
 
-/** Formats `usage` as JSON, with the fields in OpenAI's order. OpenAI reports reasoning tokens for every chat, also 0. */
+/**
+ * Formats `usage` as JSON, with the fields in OpenAI's order. OpenAI reports reasoning tokens for every chat, even if
+ * there are none.
+ */
 export function usageJson(kind: GenerationKind, usage: Usage): string {
   const { promptTokens, completionTokens, cachedTokens, reasoningTokens } = usage;
   const reasoning =
