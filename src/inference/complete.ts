@@ -28,7 +28,7 @@ export class ClientDisconnected extends Error {
   }
 }
 
-/** What all generations share. */
+/** Services shared by all generations. */
 export interface Inference {
   accounting: Accounting;
   crashSuspects: CrashSuspects;
@@ -36,16 +36,16 @@ export interface Inference {
   checkpointTokens: number;
 }
 
-/** Replicas on which one request may fail, because the request may be the cause. Refusals do not count. */
+/** Maximum replicas on which one request may fail; the request itself may be the cause. Refusals do not count. */
 const MAX_FAILED_ATTEMPTS = 3;
 
 /**
- * Runs one generation: queue, limits, ledger row, replica, events, and the release of everything however it ends.
- * Updates `record` meanwhile. A request that fails on a replica before its first event goes to the next. The
- * iteration ends only after the row is settled.
+ * Runs one generation: waits in the queue, reserves limits, opens the ledger row, streams a replica's events, and
+ * releases everything at the end. Updates `record` meanwhile. A request that fails on a replica before its first event
+ * is sent to the next one. The iteration ends only after the row is settled.
  *
- * Throws a `ServiceError`, or `stop.signal.reason` if the client disconnected. Aborts `stop` if the request
- * waited too long for a slot.
+ * Throws a `ServiceError`, or `stop.signal.reason` if the client disconnected. Aborts `stop` if the request waited too
+ * long for a slot.
  */
 export function complete(
   inference: Inference,
@@ -227,7 +227,7 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
     throw reason;
   }
 
-  /** Milliseconds from sending the request, or from its slot, to the end. */
+  /** Milliseconds from the slot, or from sending the request if the server does not report slots, to the end. */
   get #runMs(): number {
     const { slotAtMs, endedAtMs } = this.#record;
     return slotAtMs === null || endedAtMs === null ? 0 : endedAtMs - slotAtMs;
@@ -241,8 +241,8 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
   }
 
   /**
-   * Estimates the usage of a client that disconnects before a response without events: half of the replica's
-   * usual speed, in the caller's favor.
+   * Estimates the completion tokens when the client disconnects before a non-streaming response arrives. Assumes half
+   * of the replica's average speed, in the caller's favor.
    */
   #estimateWholeResponse(): void {
     const tokensPerMs = this.#lease?.replica.tokensPerMs ?? null;
@@ -278,14 +278,14 @@ function requestFor(
   return { ...request, maxTokens, cacheScope: caller.cacheScope };
 }
 
-/** Whether another replica may serve the request: the error is neither the request's nor this service's. */
+/** Whether another replica may serve the request, because neither the request nor this service caused the error. */
 function isReplicaFailure(error: unknown): error is ServiceError {
   return (
     error instanceof ServiceError && (error.code === 'engine_unavailable' || error.code === 'internal_error')
   );
 }
 
-/** Callers pay for generated tokens when they disconnect, and for nothing when an error ends the request. */
+/** Callers pay for generated tokens when they disconnect or their key is revoked, and nothing after other errors. */
 function outcomeOf(error: unknown): SettlementOutcome {
   if (error instanceof ClientDisconnected)
     return { code: 'hung_up', status: 200, billed: true, delivered: false };

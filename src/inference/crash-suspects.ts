@@ -27,11 +27,11 @@ export interface CrashSuspect {
 }
 
 /**
- * Requests that were running when an engine of this service crashed, or was killed because it was stuck. A
- * request that was running during two crashes is refused for 10 minutes: its caller would pay for neither, and could
- * keep ending all other responses. A response that completes clears its request.
+ * Requests that were running when an engine of this service crashed, or was killed because it was stuck. A request that
+ * was running during two crashes is refused for 10 minutes: otherwise, its caller could repeatedly crash the engine,
+ * and with it all other responses, without paying. A response that completes clears its request.
  *
- * Requests from any caller are equal if they determine the same generation. Without a crash in the last 10
+ * Requests are equal if they determine the same generation, regardless of the caller. Without a crash in the last 10
  * minutes, a request costs one comparison here.
  */
 export class CrashSuspects {
