@@ -10,7 +10,10 @@ const LONGEST_PAUSE_MS = 60_000;
 /** Pauses are shortened by up to this share, so that instances do not retry a replica at the same time. */
 const JITTER = 0.2;
 
-/** The result of a request for its replica. `inconclusive`: no response, but not the replica's fault. */
+/**
+ * The result of a request, as the breaker counts it. `inconclusive`: the replica neither completed the response nor
+ * failed, for example after a disconnect or a 429.
+ */
 export type RequestResult = 'succeeded' | 'failed' | 'inconclusive';
 
 /** Time and randomness, which tests replace. */
@@ -42,7 +45,7 @@ export class CircuitBreaker {
   #failures = 0;
   #paused = false;
   #pausedUntilMs = 0;
-  /** Length of the last pause since the last success; 0: none. */
+  /** Length of the latest pause; 0: none since the last success. */
   #pauseMs = 0;
   /** Trials that are running. */
   #trials = 0;

@@ -35,7 +35,7 @@ export interface ReplicaOverview extends ReplicaReport, ReplicaSummary {
   model: string;
 }
 
-/** What all models of a router share. */
+/** Settings shared by all models of a router. */
 export interface RoutingOptions {
   queue: QueueLimits;
   log: Log;
@@ -137,9 +137,9 @@ function retryAfterMs(state: ReplicaState): number {
 }
 
 /**
- * Selects the replica with the fewest requests in flight, in turn after `last` if equal ("least connections"). It
- * needs no information from the replicas, and sends fewer requests to slow ones. Returns an index, or -1 without
- * replicas.
+ * Selects the replica with the fewest requests in flight ("least connections"), and among equals the next one after
+ * `last`. It needs no information from the replicas, and sends fewer requests to slow ones. Returns an index, or -1
+ * without replicas.
  */
 export function fewestInFlight(replicas: readonly { inFlight: number }[], last: number): number {
   let best = -1;
