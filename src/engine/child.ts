@@ -33,7 +33,8 @@ export interface ChildProgram<EngineOptions> {
 
 /**
  * Runs this process as an engine: loads it, listens, and reports to standard output. Exits when standard input closes
- * (`orphan-guard.ts` if this thread is blocked), and on SIGTERM after the running requests. Exit code 1 after `failed`.
+ * (`orphan-guard.ts` kills the process if this thread is blocked), and on SIGTERM when the running requests have ended.
+ * The exit code is 1 after `failed`.
  */
 export async function runEngineChild<EngineOptions>(program: ChildProgram<EngineOptions>): Promise<void> {
   // The service may have exited and closed the pipe.

@@ -7,7 +7,7 @@ import type { EngineDescription, EngineHealth } from './engine.ts';
 export interface DialectTraits {
   /** Whether non-streaming responses are requested as such; otherwise they are assembled from streams. */
   wholeResponses: boolean;
-  /** What starts a response: the first chunk if it has the prompt's token count, otherwise the headers. */
+  /** When `started` is emitted: at the first chunk if it has the prompt's token count, otherwise at the headers. */
   startedBy: 'chunk' | 'headers';
   /** Whether the server starts its response only when the request has a slot. */
   reportsSlot: boolean;
@@ -19,8 +19,8 @@ export interface DialectTraits {
    */
   isolation: 'salt' | 'off' | 'operator';
   /**
-   * Request kinds that the server limits by its own default without `max_tokens`: 16 tokens for text completions of
-   * vLLM and SGLang, `max_new_tokens` of `generation_config.json`, `--predict`.
+   * Request kinds for which the server applies its own limit if `max_tokens` is absent, such as 16 tokens for text
+   * completions (vLLM and SGLang), `max_new_tokens` of `generation_config.json`, or `--predict`.
    */
   needsMaxTokens: readonly GenerationRequest['kind'][];
   /** Request kinds that can use the whole context without `max_tokens`. */

@@ -86,7 +86,7 @@ export class EmbeddedReplica implements AsyncDisposable {
     });
   }
 
-  /** As `Supervisor.restart`. Also retries a failed download, and does nothing during a download. */
+  /** Like `Supervisor.restart`. Also retries a failed download, and does nothing during a download. */
   restart(): void {
     if (this.#supervisor) return this.#supervisor.restart();
     if (this.#fetchState.state !== 'down') return;

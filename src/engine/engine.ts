@@ -90,7 +90,7 @@ export class ReplicaRefused extends ServiceError {
 
 /** The process of an embedded engine ended while it processed the request. */
 export class EngineCrashed extends ServiceError {
-  /** Number of times the engine had been started: equal for all requests that one crash ended. */
+  /** Number of engine starts before the crash. The same for all requests that one crash ended. */
   readonly starts: number;
 
   constructor(starts: number, cause: unknown) {

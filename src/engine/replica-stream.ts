@@ -20,14 +20,14 @@ const MAX_ERROR_BYTES = 65_536;
 /** Timeout of the end of the HTTP response after its last event, in milliseconds. */
 const CLOSE_TIMEOUT_MS = 1000;
 
-/** What all streams of a replica share. See `ReplicaOptions` for `firstByteMs`, `silenceMs` and `starts`. */
+/** Settings shared by all streams of a replica. See `ReplicaOptions` for `firstByteMs`, `silenceMs` and `starts`. */
 export interface ReplicaStreamSettings extends ContextBound {
   dispatcher: Dispatcher;
   /** The open streams. */
   open: Set<ReplicaStream>;
   firstByteMs: number;
   silenceMs: number;
-  /** The connections of an embedded engine break only when its process ends. */
+  /** Only for embedded engines, whose connections break only when the process ends. */
   starts: (() => number) | undefined;
   traits: DialectTraits;
   /** Formats the request for the replica's dialect. */
@@ -42,7 +42,7 @@ export interface ReplicaStreamSettings extends ContextBound {
  * One request on one replica. Both the HTTP handler and the iterator of events, because both run for every token. The
  * request is sent at the first `next()`.
  *
- * Throws `ReplicaRefused` without a connection, and for 503 and 429. Throws `engine_unavailable` for a connection lost
+ * Throws `ReplicaRefused` if it cannot connect, and for 503 and 429. Throws `engine_unavailable` for a connection lost
  * after the request was sent (the replica may be generating), timeouts, invalid data, and a response that ends early.
  */
 export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispatcher.DispatchHandler {
@@ -54,7 +54,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
   #maxTokens: number | null;
   readonly #signal: AbortSignal;
   #controller: Dispatcher.DispatchController | null = null;
-  /** Starts of the embedded engine when the request was sent. */
+  /** Value of `starts` when the request was sent. */
   #starts = 0;
 
   #state: 'new' | 'open' | 'ended' = 'new';

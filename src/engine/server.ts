@@ -12,7 +12,7 @@ import type { Secret } from '../secret.ts';
 import type { LocalEngine, LocalEngineHealth } from './engine.ts';
 import { Responder, sendError, sendJson } from './responder.ts';
 
-// Not an import, which would also load Node's `fetch`, because it reads every property of the module.
+// Importing a built-in module reads all of its properties, which would load Node's `fetch`.
 const { createServer } = process.getBuiltinModule('node:http');
 
 /** Port 0: any free port. Without `apiKey`, the server does not authenticate requests. */

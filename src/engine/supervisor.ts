@@ -6,7 +6,7 @@ import { logLineOf, type Log } from '../log.ts';
 import type { EngineDescription, EngineReport, EngineState, LocalEngineHealth } from './engine.ts';
 import { HealthHistory, type ReplicaReport } from './replica-report.ts';
 
-// Not an import, which would also load Node's `fetch`, because it reads every property of the module.
+// Importing a built-in module reads all of its properties, which would load Node's `fetch`.
 const { get } = process.getBuiltinModule('node:http');
 
 export interface SupervisorOptions {
@@ -36,7 +36,7 @@ const HEALTH_TIMEOUT_MS = 1000;
 /** Time between SIGTERM and SIGKILL, in milliseconds. */
 const EXIT_TIMEOUT_MS = 2000;
 
-/** The same for a restart, in which running requests may finish. */
+/** The same for a restart, during which running requests may finish. */
 const RESTART_TIMEOUT_MS = 10_000;
 
 /** Maximum length of a line of engine output in the log, in characters. */
@@ -157,8 +157,8 @@ export class Supervisor implements AsyncDisposable {
     rmSync(argument.socketPath, { force: true });
     const child = spawn(process.execPath, [program, JSON.stringify(argument)], {
       stdio: ['pipe', 'pipe', 'pipe'],
-      // With one thread in libuv's pool, each decode runs on the same thread and keeps its CPU cache.
-      // The settings of glibc make it return the memory that is freed after loading: about 27 MB.
+      // With one thread in libuv's pool, each decode runs on the same thread and keeps its CPU cache. The glibc
+      // settings make it return the memory that is freed after loading: about 27 MB.
       env: {
         ...process.env,
         UV_THREADPOOL_SIZE: '1',

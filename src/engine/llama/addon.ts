@@ -23,7 +23,7 @@ export interface Addon {
   AddonSampler: {
     new (model: AddonModel): AddonSampler;
     canBeNextTokenForGrammarEvaluationState(state: AddonGrammarState, token: number): boolean;
-    /** The grammar must allow the token: llama.cpp ends the process otherwise. */
+    /** The grammar must allow the token. Otherwise, llama.cpp ends the process. */
     acceptGrammarEvaluationStateToken(state: AddonGrammarState, token: number): void;
   };
   AddonGrammar: new (gbnf: string, options: { addonExports: Addon }) => AddonGrammar;

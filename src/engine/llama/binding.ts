@@ -172,7 +172,10 @@ export class NativeSampler {
     this.#garbageTrigger = garbageTrigger;
   }
 
-  /** Constrains the next tokens to a grammar, or no longer (null). Keeps the state of penalties and random numbers. */
+  /**
+   * Constrains the next tokens to a grammar; null removes the constraint. Keeps the state of penalties and random
+   * numbers.
+   */
   constrain(grammar: NativeGrammar | null): void {
     const config = this.#config;
     this.native.applyConfig(grammar === null ? config : { ...config, grammarEvaluationState: grammar.state });
@@ -193,8 +196,8 @@ export class NativeSampler {
 }
 
 /**
- * Starts a garbage collection for every 32 disposed objects, whose native memory (a sampler has 12 bytes per token of
- * the vocabulary, a grammar up to 2 MB) V8 does not know.
+ * Starts a garbage collection for every 32 disposed objects, because V8 does not account for their native memory: a
+ * sampler has 12 bytes per token of the vocabulary, a grammar up to 2 MB.
  */
 class GarbageTrigger {
   #objects = 0;
@@ -202,7 +205,7 @@ class GarbageTrigger {
   disposed(): void {
     if (++this.#objects < 32) return;
     this.#objects = 0;
-    // Runs for some milliseconds, but as a separate task, after the next decode has started.
+    // Takes a few milliseconds, but runs as a separate task, after the next decode has started.
     void collectGarbage({ type: 'major', execution: 'async' });
   }
 }

@@ -49,7 +49,10 @@ export class ChatOutput {
     return this.#calls;
   }
 
-  /** Adds the text of a token. `isControl`: the text is shown to no one. Returns the parts that are known, often none. */
+  /**
+   * Adds the text of a token. `isControl`: the text is not part of the response. Returns the parts that are known,
+   * often none.
+   */
   push(text: string, isControl = false): OutputPart[] {
     const parts = this.#parser.push(text);
     if (!isControl) return this.#search(parts);
@@ -73,7 +76,7 @@ export class ChatOutput {
         this.#stopped = match !== null;
         continue;
       }
-      // A stop sequence does not continue after a call.
+      // A stop sequence cannot span a call.
       addText(ready, this.#stop.flush());
       if (part.type === 'call') this.#calls++;
       ready.push(part);

@@ -177,7 +177,7 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
       else if (responseFormat.type !== 'text')
         grammars.answer = this.#grammars.calls(constraint, responseFormat);
       else {
-        // Compiled before the first token: most calls begin at a token.
+        // Compiled in advance, because most calls begin at the start of a token.
         this.#grammars.call(constraint, '');
         grammars.call = (before) => this.#grammars.call(constraint, before);
       }
@@ -213,7 +213,10 @@ function allowedCalls(choice: ToolChoice): { required: boolean; names: readonly 
 
 const NO_TOOLS: readonly Tool[] = [];
 
-/** Schemas with an estimate of a quarter of this are refused in advance: see `grammar-work.ts`. */
+/**
+ * Maximum time to sample one token with a grammar. Schemas with an estimate above a quarter of this are refused in
+ * advance (`grammar-work.ts`).
+ */
 const MAX_SAMPLING_MS = 1000;
 
 /** Maximum choices in the engine's queue. Only matters without the service, whose queue is shorter. */

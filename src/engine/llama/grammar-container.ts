@@ -183,7 +183,10 @@ function propertiesOf(schema: SchemaObject): Readonly<Record<string, JsonSchema>
   return (schema['properties'] ?? {}) as Readonly<Record<string, JsonSchema>>;
 }
 
-/** Returns the schema of additional properties, which are allowed by default if there are no others, or if `required`. */
+/**
+ * Returns the schema of additional properties. By default, they are allowed if the schema has no `properties`, or if
+ * `required`.
+ */
 function extraSchema(schema: SchemaObject, required = false): JsonSchema {
   const extra = schema['additionalProperties'] as JsonSchema | undefined;
   return extra ?? (required || schema['properties'] === undefined);

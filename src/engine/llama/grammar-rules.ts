@@ -58,7 +58,7 @@ export class GrammarRules {
     return `${exactly} ${this.#upTo(name, max - min)}`.trim();
   }
 
-  /** Uses the budget for automata. Returns false if it is exhausted. */
+  /** Deducts from the budget for automata. Returns false if it is exhausted. */
   spend(steps: number): boolean {
     this.#automatonBudget -= steps;
     return this.#automatonBudget >= 0;
@@ -77,7 +77,7 @@ export class GrammarRules {
     return `${this.#exactly(block, blocks)} ${this.#exactly(name, count % BLOCK_SIZE)}`.trim();
   }
 
-  /** Nests long repetitions, so that they are not ambiguous, and shares those of whole blocks. */
+  /** Nests long repetitions, so that they are not ambiguous, and shares the rules of whole blocks. */
   #upTo(name: string, count: number): string {
     if (count === 0) return '';
     if (count <= BLOCK_SIZE) return this.#expand(name, `{0,${count}}`, count);

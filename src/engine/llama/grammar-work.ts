@@ -38,9 +38,10 @@ export interface Container {
 }
 
 /**
- * Throws 400 `invalid_value` for schemas whose grammar can exceed `MAX_WORK`. The work at a position is the sum over
- * all containers of a type, because they start the same way, or over the members of those that cannot be distinguished
- * before a value nests. Iterates until the estimates no longer rise; those of unbounded recursion exceed the limit.
+ * Throws 400 `invalid_value` for schemas whose grammar can exceed `MAX_WORK`. The work at a position is the larger of
+ * two sums: over all containers of a type, because they start the same way, and over the members of the containers that
+ * cannot be distinguished before a value nests. Iterates until the estimates stop rising; those of unbounded recursion
+ * exceed the limit.
  */
 export function checkWork(positions: readonly SchemaPosition[], tokens: TokenSample): void {
   const works = new Map<SchemaPosition, number>();
@@ -85,8 +86,8 @@ function workError({ path, containers }: SchemaPosition) {
 }
 
 /**
- * Returns the work of an automaton in its most expensive state: the number of paths of a token's length, or if that is
- * high, those that the vocabulary's tokens take. Null: counting them exceeds the budget of `rules`.
+ * Returns the work of an automaton in its most expensive state, estimated from all paths of a token's length or, if
+ * there are many, from the paths that the vocabulary's tokens take. Null: counting them exceeds the budget of `rules`.
  */
 export function automatonWork(
   { states }: Automaton,

@@ -49,8 +49,8 @@ export class GrammarCache {
   }
 
   /**
-   * Returns the grammar in its initial state, to be copied for each choice; null: no constraint. Throws as `toGbnf`, and
-   * 400 `invalid_value` at `response_format` if llama.cpp rejects the grammar.
+   * Returns the grammar in its initial state, to be copied for each choice; null: no constraint. Throws like `toGbnf`,
+   * and 400 `invalid_value` at `response_format` if llama.cpp rejects the grammar.
    */
   grammar(format: ResponseFormat): NativeGrammar | null {
     if (format.type === 'text') return null;
@@ -58,7 +58,7 @@ export class GrammarCache {
     return this.#get(key, 'response_format', () => toGbnf(format, this.#tokens));
   }
 
-  /** As `grammar`, for one or more calls, or text in the format `alternative`. Errors name `tools`. */
+  /** Like `grammar`, for one or more calls, or text in the format `alternative`. Errors name `tools`. */
   calls(constraint: CallConstraint, alternative: ResponseFormat): NativeGrammar {
     const key = keyOf(['calls', constraint.format.name, constraint.tools, constraint.parallel, alternative]);
     const tokens = this.#tokens;
@@ -72,7 +72,7 @@ export class GrammarCache {
     );
   }
 
-  /** As `calls`, for the text `before` an opening, the opening, and the rest of its call. */
+  /** Like `calls`, for the text `before` an opening, the opening, and the rest of its call. */
   call(constraint: CallConstraint, before: string): NativeGrammar {
     const key = keyOf(['call', constraint.format.name, constraint.tools, constraint.parallel, before]);
     const options = {

@@ -98,7 +98,10 @@ function freeVram(backend: Backend): number {
   return total - used;
 }
 
-/** Returns the part of the plan in the machine's memory, with `share` of the layers. Apple's GPUs share that memory. */
+/**
+ * Returns the part of the plan that is in the machine's memory. `share`: the fraction of the layers there. Apple's GPUs
+ * share that memory.
+ */
 function inMachineMemory(plan: MemoryPlan, backend: Backend, share: number): MemoryPlan {
   if (backend.kind === 'cpu' || backend.kind === 'metal') return plan;
   return { ...plan, weightBytes: plan.weightBytes * share, kvBytes: plan.kvBytes * share };

@@ -63,8 +63,8 @@ const SIZES = [
 const MAX_KV_SHARE = 1.5;
 
 /**
- * Chooses the slots and context that are null in `options`: the largest whose KV cache needs no more than half of the
- * memory that the rest leaves and, if both are null, no more than 1.5 times the weights.
+ * Chooses the slots and context that are null in `options`: the largest ones whose KV cache fits into half of the
+ * memory that everything else leaves free and, if both are null, is at most 1.5 times the size of the weights.
  */
 export function planMemory(
   model: PlannedModel,
@@ -135,7 +135,10 @@ export function checkMemory(plan: MemoryPlan, available: AvailableMemory = avail
   );
 }
 
-/** Returns the memory available on the machine and in the process's cgroups (v1 or v2). `root`: of the file system. */
+/**
+ * Returns the memory available on the machine and in the process's cgroups (v1 or v2). `root`: the root of the file
+ * system.
+ */
 export function availableMemory(root = '/'): AvailableMemory {
   const machine = machineBytes(root);
   const cgroup = cgroupBytes(root);
@@ -151,7 +154,7 @@ function machineBytes(root: string): number {
   return process.platform === 'darwin' ? Math.max(freemem(), totalmem() / 2) : freemem();
 }
 
-/** Returns the smallest remainder of the process's cgroups and their parents; null: no limit. */
+/** Returns the memory left in the process's cgroups and their parents, by the tightest limit; null: no limit. */
 function cgroupBytes(root: string): number | null {
   let smallest: number | null = null;
   for (const line of (read(join(root, 'proc/self/cgroup')) ?? '').split('\n')) {

@@ -4,7 +4,7 @@
  */
 export class SequenceMatcher {
   readonly #automata: readonly Automaton[];
-  /** The longest suffix of the text that starts a sequence. */
+  /** The longest suffix of the text that is the start of a sequence. */
   #heldBack = '';
 
   /** `sequences`: none empty. */

@@ -3,7 +3,7 @@ import { escapeFor, escapeRawKey } from './template-tags.ts';
 /** A part of a prompt. */
 export interface TemplateSegment {
   text: string;
-  /** Whether it is text of the template, in which special tokens are recognized, and not of the caller. */
+  /** Whether special tokens are recognized: true for the template's own text, false for the caller's. */
   trusted: boolean;
 }
 
@@ -45,7 +45,7 @@ export class MarkedTexts {
     return marked;
   }
 
-  /** Returns the result of a call with one marker. White space at both ends stays visible. */
+  /** Replaces the result of a call by one marker. White space at both ends stays visible. */
   result(content: string): string {
     const start = content.length - content.trimStart().length;
     if (start === content.length) return content;
@@ -83,7 +83,10 @@ export class MarkedTexts {
     return `${OPEN}${this.#pieces.push(piece) - 1}"${CLOSE}`;
   }
 
-  /** Splits the template's output into segments; null: it split a marker. The template may omit or repeat texts. */
+  /**
+   * Splits the template's output into segments; null: the template split a marker. The template may omit or repeat
+   * texts.
+   */
   split(output: string): TemplateSegment[] | null {
     const segments = new SegmentList();
     let at = 0;

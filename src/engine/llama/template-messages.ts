@@ -144,7 +144,7 @@ function textMessage(
   return { role: 'assistant', content: parts.join('\n'), ...reasoningOf(message, texts) };
 }
 
-/** Adds the instruction to the first message if it has the role, or in a message before it. */
+/** Adds the instruction to the first message if it has the role, otherwise in a new message before it. */
 function addInstruction(
   list: { role: string; content: string }[],
   instruction: string,
@@ -197,12 +197,12 @@ function assistantMessage(
     role: 'assistant',
     content: content === '' && calls.length > 0 ? form.noContent : content,
     ...reasoningOf(message, texts),
-    // Templates check whether there is a list.
+    // Omitted if empty, because templates only check whether `tool_calls` exists.
     ...(calls.length > 0 && { tool_calls: calls }),
   };
 }
 
-/** `thinking` is for gpt-oss, which refuses both in one message with calls. */
+/** `thinking` is for gpt-oss, which refuses a message that has calls, content and `thinking`. */
 function reasoningOf({ content, reasoning, toolCalls }: AssistantMessage, texts: MarkedTexts): object {
   if (reasoning === null || reasoning === '') return {};
   const marked = texts.content(reasoning);

@@ -14,8 +14,9 @@ export function tagsOf(texts: readonly string[]): RegExp | null {
 }
 
 /**
- * Escapes a text for its place in the output of a template. `depth`: how often the template encoded it as JSON. `tags`: the
- * tags that the text must not contain; null: any. In JSON, the value remains the same. Elsewhere, a tag becomes `&lt;tag>`.
+ * Escapes a text for its place in the output of a template. `depth`: how often the template encoded it as JSON. `tags`:
+ * the tags that the text must not contain; null: it may contain any. In JSON, the value remains the same. Elsewhere, a
+ * tag becomes `&lt;tag>`.
  */
 export function escapeFor(depth: number, text: string, tags: RegExp | null): string {
   if (depth === 0) return tags === null ? text : text.replace(tags, '&lt;');

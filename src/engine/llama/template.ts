@@ -206,7 +206,7 @@ export class ChatTemplate {
   }
 }
 
-/** Returns the accepted effort that is nearest; null: none. Reasoning is neither turned on nor off. */
+/** Returns the accepted effort that is nearest; null: none. Never turns reasoning on or off. */
 function nearestEffort(
   effort: ReasoningEffort,
   accepted: readonly ReasoningEffort[],

@@ -65,7 +65,7 @@ export class Vocabulary {
     return this.#controlTexts.has(token);
   }
 
-  /** As `text`, but control tokens have their text: they mark calls and reasoning. */
+  /** Like `text`, but control tokens have their text: they mark calls and reasoning. */
   textWithControls(tokens: Uint32Array): string {
     const at = tokens.findLastIndex((token) => this.#controlTexts.has(token));
     if (at === -1) return this.text(tokens);

@@ -23,8 +23,8 @@ export interface Completion {
 }
 
 /**
- * Returns the completions of a request, at most `availableTokens` long: reasoning, then text, then calls. Text is cut at
- * the first stop sequence, and no calls follow it then.
+ * Returns the completions of a request, at most `availableTokens` long: reasoning, then text, then calls. Text is cut
+ * at the first stop sequence, and calls after it are omitted.
  */
 export function planCompletions(
   request: GenerationRequest,

@@ -101,7 +101,7 @@ const FIELDS: Record<keyof Directive, (value: unknown) => boolean> = {
   body: isString,
 };
 
-/** The most calls that replicas may send for a choice. */
+/** Maximum calls that a replica may send for a choice. */
 const MAX_CALLS = 128;
 
 const NONE: Directive = {};

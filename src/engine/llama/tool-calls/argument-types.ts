@@ -26,7 +26,7 @@ export class ArgumentTypes {
     return typesOf(property(property(root, 'properties'), argument), root, 0);
   }
 
-  /** Returns the values that the schema of an argument lists; null: it does not. */
+  /** Returns the values that the schema of an argument lists; null: it lists none. */
   choices(tool: string, argument: string): readonly unknown[] | null {
     const schema = property(property(this.#parameters.get(tool), 'properties'), argument);
     const only = property(schema, 'const');

@@ -110,7 +110,7 @@ export class CallGrammar {
     return tool.strict ? this.#arguments.value(tool, argument) : notation.any;
   }
 
-  /** Returns an expression for the values that the schema of a strict tool lists; null: it does not. */
+  /** Returns an expression for the values that the schema of a strict tool lists; null: it lists none. */
   #choices(tool: Tool, argument: string, quote: (text: string) => string): string | null {
     const values = tool.strict ? this.#types.choices(tool.name, argument) : null;
     if (values === null) return null;
@@ -152,7 +152,8 @@ export class CallGrammar {
     separator: string,
   ): string {
     const required = Array.isArray(tool.parameters.required) ? (tool.parameters.required as unknown[]) : [];
-    // Whether there is a member before determines whether a separator follows, so each suffix has two rules.
+    // Only a member after another one needs a separator, so each suffix has two rules: at the start, and after a
+    // member.
     let [first, rest] = ['""', '""'];
     for (const name of names.toReversed()) {
       const one = member(name);

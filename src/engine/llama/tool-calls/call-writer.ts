@@ -24,7 +24,7 @@ export class CallWriter {
     return this.#name !== null;
   }
 
-  /** Starts a call. Its text up to here will not become text if it is malformed. */
+  /** Starts a call. If it is malformed from here on, the text read so far is not returned as text. */
   begin(name: string): void {
     this.#reader.unmark();
     this.#name = name;
@@ -53,7 +53,7 @@ export class CallWriter {
     this.json(this.#members === 0 ? '{}' : '}');
   }
 
-  /** Ends the call. Text that follows becomes text if no other call follows. */
+  /** Ends the call. What follows is returned as text unless it is another call. */
   end(): void {
     this.#name = null;
     this.completed += 1;

@@ -11,7 +11,7 @@ import { LFM2, LLAMA4 } from './pythonic.ts';
 import { QWEN_XML } from './qwen-xml.ts';
 import type { ToolFormat } from './tool-format.ts';
 
-/** The formats with the texts that all occur in the templates of their family. The first match applies. */
+/** The formats. A format is detected by a template that contains all of its `signs`. The first match applies. */
 const FORMATS: readonly { format: ToolFormat; signs: readonly string[] }[] = [
   { format: HARMONY, signs: ['<|channel|>', '<|message|>', '<|call|>'] },
   { format: GEMMA, signs: ['<|tool_call>call:'] },

@@ -4,8 +4,8 @@ import { MalformedCall, type Parsing, type PieceReader } from './piece-reader.ts
 const JSON_CHARACTER = /[[\]{}:,"0-9+\-.eEtrufalsn\s]/;
 
 /**
- * Reads a JSON value and passes its text to `sink` as it arrives. Checks only where it ends, and that no other characters
- * occur outside of strings.
+ * Reads a JSON value and passes its text to `sink` as it arrives. Only finds its end and checks the characters outside
+ * of strings; the value may be invalid JSON.
  */
 export function* jsonValue(reader: PieceReader, sink: (text: string) => void): Parsing<void> {
   yield* scan(reader, new JsonScanner(), sink);

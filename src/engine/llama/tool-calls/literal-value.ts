@@ -177,7 +177,7 @@ function* scalar(reader: PieceReader): Parsing<string> {
   }
 }
 
-/** Returns the JSON of a number or constant. Nothing is null, and an unknown word is a string. */
+/** Returns the JSON of a number or constant. Empty text is null, and an unknown word is a string. */
 function scalarJson(text: string): string {
   const json = text === '' ? 'null' : (PYTHON_CONSTANTS[text] ?? text);
   if (parseJson(json) !== undefined) return json;

@@ -42,11 +42,11 @@ export class OutputParser {
     this.#leading = format?.leadingOpenings?.(tools) ?? [];
     this.#writer = new CallWriter(this.#parts, this.#reader, tools);
     this.#parsing = reasoning === HARMONY_CHANNELS ? this.#harmony() : this.#output(insideReasoning);
-    // Runs to the first piece, so that the state is known.
+    // Runs until the first piece is needed, so that the state is set.
     this.#parsing.next();
   }
 
-  /** What the output so far ends in. Stop sequences do not apply in a call. */
+  /** The kind of part that the output is currently in. Stop sequences do not apply in a call. */
   get state(): OutputState {
     return this.#state;
   }
@@ -125,7 +125,7 @@ export class OutputParser {
     }
   }
 
-  /** Parses what an opening that was read begins. */
+  /** Parses the call or list of calls after an opening. */
   *#call(opening: string): Parsing<void> {
     if (this.#format === null) return;
     const [reader, writer] = [this.#reader, this.#writer];

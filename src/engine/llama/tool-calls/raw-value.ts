@@ -6,8 +6,8 @@ import { MalformedCall, type Parsing, type PieceReader } from './piece-reader.ts
 const MAX_UNDECIDED = 65_536;
 
 /**
- * Reads the value of an argument up to one of `ends` and writes it as JSON. A string is written as it arrives; another
- * value at its end, or as a string if it is not JSON.
+ * Reads the value of an argument up to one of `ends` and writes it as JSON. A string is written as it arrives. A value
+ * of another type is written when it is complete, as a string if it is not JSON.
  */
 export function* rawValue(
   { reader, writer }: { reader: PieceReader; writer: CallWriter },
@@ -27,7 +27,7 @@ export function* rawValue(
   try {
     yield* reader.until(ends, sink);
   } catch (error) {
-    // The end of the text: the arguments are what has arrived.
+    // The text has ended, so the value is what has arrived.
     if (error instanceof MalformedCall && undecided !== null)
       writer.json(undecidedJson(undecided, types.string));
     throw error;

@@ -6,7 +6,7 @@ import type { Parsing, PieceReader } from './piece-reader.ts';
 /** How a family of models writes calls. */
 export interface ToolFormat {
   readonly name: string;
-  /** Texts that begin a call anywhere in the output, or a list of calls. They include control tokens. */
+  /** Texts that begin a call, or a list of calls, anywhere in the output. They include control tokens. */
   readonly openings: readonly string[];
   /** Further openings, only at the start of the answer. Absent: none. */
   readonly leadingOpenings?: (tools: readonly Tool[]) => readonly string[];

@@ -12,8 +12,8 @@ export interface ToolGrammarOptions {
   /** Whether there may be several calls, if the format allows it. */
   parallel: boolean;
   /**
-   * `call`: what one opening begins, from the first character of the opening on (`OutputParser.callText`). `output`: all of
-   * the output after the reasoning, which consists of at least one call.
+   * `call`: one call, or one list of calls, with its opening (`OutputParser.callText`). `output`: all of the output
+   * after the reasoning, which consists of at least one call.
    */
   extent: 'call' | 'output';
   /** For `call`: the text before the opening. Default: ''. */
@@ -28,8 +28,8 @@ export interface ToolGrammarOptions {
 
 /**
  * Returns a GBNF grammar (start rule `root`) for calls of these tools. Arguments are a JSON object, or values that the
- * format converts to one; those of strict tools satisfy their schema, except that values which may be strings are any text
- * in formats without JSON. Throws as `toGbnf`, for strict schemas.
+ * format converts to one; those of strict tools satisfy their schema. In formats without JSON, a value that may be a
+ * string can be any text. Throws like `toGbnf` for strict schemas.
  */
 export function toolGrammar(options: ToolGrammarOptions): string {
   const { format, parallel, extent, before = '', alternative } = options;
