@@ -10,7 +10,14 @@ export async function readRows({ kysely }: Database) {
     .selectFrom('ledger')
     .select(['id', 'client_request_id', 'account_id', 'key_id', 'endpoint', 'model', 'streamed', 'state'])
     .select(['epoch', 'attempts', 'replica', 'started_at', 'first_token_at', 'ended_at', 'checkpoint_at'])
-    .select(['prompt_tokens', 'cached_tokens', 'completion_tokens', 'usage_source', 'billed'])
+    .select([
+      'prompt_tokens',
+      'cached_tokens',
+      'completion_tokens',
+      'reasoning_tokens',
+      'usage_source',
+      'billed',
+    ])
     .select(['price_prompt', 'price_completion', 'finish_reason', 'error_code', 'http_status', 'delivered'])
     .select('reserved_tokens')
     .select(sql<string>`cast(cost_pico as text)`.as('cost_pico'))
@@ -34,7 +41,7 @@ export async function readRollUps({ kysely }: Database): Promise<RollUpSums> {
   const days = await kysely
     .selectFrom('usage_days')
     .select(['account_id', 'day', 'model', 'key_id', 'requests', 'errors', 'aborted', 'interrupted'])
-    .select(['prompt_tokens', 'cached_tokens', 'completion_tokens', 'billed_tokens'])
+    .select(['prompt_tokens', 'cached_tokens', 'completion_tokens', 'reasoning_tokens', 'billed_tokens'])
     .select(sql<string>`cast(cost_pico as text)`.as('cost_pico'))
     .execute();
   const latencies = await kysely.selectFrom('latency_days').selectAll().execute();
@@ -50,6 +57,7 @@ export async function readRollUps({ kysely }: Database): Promise<RollUpSums> {
           day.prompt_tokens,
           day.cached_tokens,
           day.completion_tokens,
+          day.reasoning_tokens,
           day.billed_tokens,
           BigInt(day.cost_pico),
         ],

@@ -18,6 +18,7 @@ export function recount(rows: readonly LedgerRow[]): RollUpSums {
       row.prompt_tokens,
       row.cached_tokens,
       row.completion_tokens,
+      row.reasoning_tokens,
       row.billed ? row.prompt_tokens + row.completion_tokens : 0,
     ];
     const previous = sums.days.get(day);

@@ -116,6 +116,7 @@ function createRow(number: number, atMs: number, rollUps: RollUps): SqlValues {
     prompt_tokens: prompt,
     cached_tokens: 0,
     completion_tokens: completion,
+    reasoning_tokens: 0,
     billed: failed ? 0 : 1,
     cost_pico: BigInt(cost),
   };
@@ -141,10 +142,10 @@ function createRow(number: number, atMs: number, rollUps: RollUps): SqlValues {
 
 const NAMES = [...Object.keys(COLUMNS), ...Object.keys(CONSTANTS)].join(', ');
 const CONSTANT_VALUES = Object.values(CONSTANTS).join(', ');
-const USAGE_WIDTH = 13;
+const USAGE_WIDTH = 14;
 const LATENCY_WIDTH = 7;
 const ADD_USAGE = `insert into usage_days (account_id, day, model, key_id, requests, errors, aborted, interrupted,
-  prompt_tokens, cached_tokens, completion_tokens, billed_tokens, cost_pico)`;
+  prompt_tokens, cached_tokens, completion_tokens, reasoning_tokens, billed_tokens, cost_pico)`;
 const ADD_LATENCY = 'insert into latency_days (account_id, day, model, key_id, measure, bucket, count)';
 
 function sqliteWriter(path: string): BulkWriter {

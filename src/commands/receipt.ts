@@ -79,7 +79,8 @@ function describeTokens(request: RequestJson): string {
     null: 'not counted',
   };
   const prompt = `prompt ${request.prompt_tokens} (${request.cached_tokens} cached)`;
-  return `${prompt}, completion ${request.completion_tokens}, ${source[`${request.usage_source}`]}`;
+  const reasoning = request.reasoning_tokens === 0 ? '' : ` (${request.reasoning_tokens} reasoning)`;
+  return `${prompt}, completion ${request.completion_tokens}${reasoning}, ${source[`${request.usage_source}`]}`;
 }
 
 function formatMs(duration: number | null): string {

@@ -68,6 +68,7 @@ const HEADINGS = [
   'PROMPT',
   'CACHED',
   'COMPLETION',
+  'REASONING',
   'USD',
   'TTFT MS',
   'TOKENS/S',
@@ -75,7 +76,7 @@ const HEADINGS = [
 
 function cells(row: UsageJson): string[] {
   const counts = [row.requests, row.errors + row.interrupted, row.aborted];
-  const tokens = [row.prompt_tokens, row.cached_tokens, row.completion_tokens];
+  const tokens = [row.prompt_tokens, row.cached_tokens, row.completion_tokens, row.reasoning_tokens];
   const medians = [row.ttft_ms, row.tokens_per_second].map((values) => values?.p50 ?? '-');
   return [...counts, ...tokens, row.cost_usd, ...medians].map(String);
 }

@@ -68,6 +68,8 @@ const COUNTED = {
   promptTokens: column<number>('integer', '0'),
   cachedTokens: column<number>('integer', '0'),
   completionTokens: column<number>('integer', '0'),
+  /** Part of `completionTokens`. */
+  reasoningTokens: column<number>('integer', '0'),
   usageSource: column<UsageSource | null>('text'),
   replica: column<string | null>('text'),
   /** When the engine gave the request a slot. */

@@ -6,6 +6,7 @@ import { createAccounts } from './migrations/0002-accounts.ts';
 import { createLedger } from './migrations/0003-ledger.ts';
 import { createIdentity } from './migrations/0004-identity.ts';
 import { allowClampedUsage } from './migrations/0005-clamped-usage.ts';
+import { addReasoningTokens } from './migrations/0006-reasoning-tokens.ts';
 import type { Schema } from './schema.ts';
 
 /** Migrates the tables of either database from the previous version. Never changed once released. */
@@ -21,6 +22,7 @@ const MIGRATIONS: ReadonlyMap<string, Migration> = new Map([
   ['0003_ledger', createLedger],
   ['0004_identity', createIdentity],
   ['0005_clamped_usage', allowClampedUsage],
+  ['0006_reasoning_tokens', addReasoningTokens],
 ]);
 
 /** The advisory lock that all instances use; its scope is one PostgreSQL database. */

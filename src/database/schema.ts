@@ -218,6 +218,7 @@ interface UsageDaysTable {
   prompt_tokens: number;
   cached_tokens: number;
   completion_tokens: number;
+  reasoning_tokens: number;
   /** Prompt and completion tokens that count against limits. Excludes requests that failed because of the service. */
   billed_tokens: number;
   cost_pico: Pico;

@@ -46,6 +46,7 @@ export function logRequest(
     promptTokens: usage.promptTokens,
     cachedTokens: usage.cachedTokens,
     completionTokens: usage.completionTokens,
+    reasoningTokens: usage.reasoningTokens,
     queueMs: since(record.slotAtMs),
     ttftMs: since(record.firstTokenAtMs),
     totalMs: since(record.endedAtMs ?? performance.now()),

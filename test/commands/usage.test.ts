@@ -42,10 +42,13 @@ for (const kind of testDatabases()) {
       assert.deepEqual(api.data, [row]);
 
       const table = await run(args, managed.env);
-      assert.match(table.stdout, /^DAY +MODEL +REQUESTS +ERRORS +ABORTED +PROMPT +CACHED +COMPLETION +USD /);
       assert.match(
         table.stdout,
-        new RegExp(`^${today} +${MODEL} +2 +0 +0 +\\d+ +\\d+ +10 +[\\d.]+ +[\\d.]+ `, 'm'),
+        /^DAY +MODEL +REQUESTS +ERRORS +ABORTED +PROMPT +CACHED +COMPLETION +REASONING +USD /,
+      );
+      assert.match(
+        table.stdout,
+        new RegExp(`^${today} +${MODEL} +2 +0 +0 +\\d+ +\\d+ +10 +0 +[\\d.]+ +[\\d.]+ `, 'm'),
       );
       const csv = await run([...args, '--csv'], managed.env);
       const [head = '', line = '', ...rest] = csv.stdout.split('\n');

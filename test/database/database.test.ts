@@ -169,7 +169,14 @@ for (const databases of testDatabases()) {
       const cost = 9_223_372_036_854_775_807n;
       await kysely
         .insertInto('usage_days')
-        .values({ ...big, ...zeros, completion_tokens: 0, billed_tokens: 0, cost_pico: cost })
+        .values({
+          ...big,
+          ...zeros,
+          completion_tokens: 0,
+          reasoning_tokens: 0,
+          billed_tokens: 0,
+          cost_pico: cost,
+        })
         .execute();
       const read = await sql<{ requests: number; cost: string; days: number }>`
         select requests, cast(cost_pico as text) as cost, (select count(*) from usage_days) as days

@@ -147,6 +147,36 @@ for (const databases of testDatabases()) {
       await assert.rejects(sql`update ledger set usage_source = 'guessed'`.execute(again.kysely));
     });
 
+    test('requests and usage of the previous version have no reasoning tokens', async () => {
+      await using place = await databases.place();
+      await createOldest(place);
+      await using old = await openDatabase(place);
+      await ensurePartitions(old, Date.now());
+      const id = randomUUIDv7();
+      const add = `
+        insert into ledger (id, account_id, key_id, endpoint, model, streamed, epoch, state,
+          started_at, plan, limits, reserved_tokens, reserved_pico, price_prompt, price_completion, attempts,
+          prompt_tokens, cached_tokens, completion_tokens, billed, cost_pico)
+        values ('${id}', 'acme', 'key_2', 'chat', 'a/b', 0, 1, 'settled', 1, 'free', '{}', 1, 1, 1, 1, 1, 7, 0, 5, 1, 2);
+        insert into usage_days (account_id, day, model, key_id, requests, errors, aborted, interrupted,
+          prompt_tokens, cached_tokens, completion_tokens, billed_tokens, cost_pico)
+        values ('acme', 20000, 'a/b', 'key_2', 1, 0, 0, 0, 7, 0, 5, 12, 2);`;
+      await change(place, BEFORE_REASONING + add);
+      await using database = await openDatabase(place);
+      const tokens = ['prompt_tokens', 'completion_tokens', 'reasoning_tokens'] as const;
+      const { kysely } = database;
+      const rows = await kysely
+        .selectFrom('ledger')
+        .select(['id', ...tokens])
+        .execute();
+      const expected = { prompt_tokens: 7, completion_tokens: 5, reasoning_tokens: 0 };
+      assert.deepEqual(plain(rows), [{ id, ...expected }]);
+      assert.deepEqual(plain(await kysely.selectFrom('usage_days').select(tokens).execute()), [expected]);
+      await assert.rejects(sql`update ledger set reasoning_tokens = -1`.execute(kysely));
+      // An instance of the previous version may still write.
+      await change(place, add.replaceAll(id, randomUUIDv7()).replaceAll('20000', '20001'));
+    });
+
     test('users of the previous version are unchanged by the migration', async () => {
       await using place = await databases.place();
       await createOldest(place);
@@ -195,6 +225,12 @@ for (const databases of testDatabases()) {
     });
   });
 }
+
+/** Reverts the last migration. */
+const BEFORE_REASONING = `
+  alter table ledger drop column reasoning_tokens;
+  alter table usage_days drop column reasoning_tokens;
+  delete from migrations where name = '0006_reasoning_tokens';`;
 
 /** Reverts the migration to version 4. */
 const BEFORE_IDENTITY = `

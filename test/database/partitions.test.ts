@@ -33,6 +33,7 @@ async function write({ kysely }: Database, time: string): Promise<void> {
       prompt_tokens: 0,
       cached_tokens: 0,
       completion_tokens: 0,
+      reasoning_tokens: 0,
       billed: 1,
       cost_pico: 0n,
     })

@@ -33,7 +33,14 @@ for (const databases of testDatabases()) {
       const zeros = { errors: 0, aborted: 0, interrupted: 0, prompt_tokens: 0, cached_tokens: 0 };
       await database.kysely
         .insertInto('usage_days')
-        .values({ ...values, ...zeros, completion_tokens: 0, billed_tokens: 0, cost_pico: 2n ** 63n - 1n })
+        .values({
+          ...values,
+          ...zeros,
+          completion_tokens: 0,
+          reasoning_tokens: 0,
+          billed_tokens: 0,
+          cost_pico: 2n ** 63n - 1n,
+        })
         .execute();
       const [there, here] = await Promise.all(
         [database.reports, database.kysely].map(async (kysely) => {

@@ -57,6 +57,7 @@ const ROW: LedgerRow = {
   prompt_tokens: 10,
   cached_tokens: 0,
   completion_tokens: 5,
+  reasoning_tokens: 0,
   usage_source: 'engine',
   billed: 1,
   price_prompt: 150_000,

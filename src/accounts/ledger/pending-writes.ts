@@ -54,7 +54,8 @@ export interface PendingBatch {
 /** Returns a number that changes whenever a count of a running request changes. */
 export function progressOf({ usage, slotAt, firstTokenAt }: RunningCounts): number {
   const times = Number(slotAt !== null) + Number(firstTokenAt !== null);
-  return usage.promptTokens + usage.cachedTokens + usage.completionTokens + times;
+  const { promptTokens, cachedTokens, completionTokens, reasoningTokens } = usage;
+  return promptTokens + cachedTokens + completionTokens + reasoningTokens + times;
 }
 
 export function idOf(settling: PendingSettlement): string {

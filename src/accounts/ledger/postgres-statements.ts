@@ -29,7 +29,8 @@ const NOW_MS = '(extract(epoch from clock_timestamp()) * 1000)::int8';
 
 /** The columns that the roll-ups read from an ended row. */
 const ENDED = `account_id, key_id, model, (started_at / 86400000)::int4 as day, ledger.state, ledger.error_code,
-  ledger.prompt_tokens, ledger.cached_tokens, ledger.completion_tokens, ledger.billed, ledger.cost_pico`;
+  ledger.prompt_tokens, ledger.cached_tokens, ledger.completion_tokens, ledger.reasoning_tokens, ledger.billed,
+  ledger.cost_pico`;
 
 /** Adds the daily sums of `ended`, in the order of the keys to avoid deadlocks between transactions. */
 const addUsage = (sums: string): string => `
@@ -53,13 +54,13 @@ const ADD_USAGE = addUsage(`
     count(*) filter (where state = 'settled' and error_code <> '${CLIENT_DISCONNECTED}'),
     count(*) filter (where state = 'settled' and error_code = '${CLIENT_DISCONNECTED}'),
     count(*) filter (where state = 'interrupted'),
-    sum(prompt_tokens)::int8, sum(cached_tokens)::int8, sum(completion_tokens)::int8,
+    sum(prompt_tokens)::int8, sum(cached_tokens)::int8, sum(completion_tokens)::int8, sum(reasoning_tokens)::int8,
     sum(case when billed = 1 then prompt_tokens + completion_tokens else 0 end)::int8,
     sum(cost_pico)::int8`);
 
 /** Subtracts rows that were added as billed and counts them as errors. */
 const WAIVE_USAGE = addUsage(`
-    0, count(*), -count(*) filter (where error_code = '${CLIENT_DISCONNECTED}'), 0, 0, 0, 0,
+    0, count(*), -count(*) filter (where error_code = '${CLIENT_DISCONNECTED}'), 0, 0, 0, 0, 0,
     -sum(prompt_tokens + completion_tokens)::int8, -sum(cost_pico)::int8`);
 
 /** The columns of `SettledValues`, in their order. */

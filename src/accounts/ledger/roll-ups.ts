@@ -12,6 +12,7 @@ export interface EndedRow {
   prompt_tokens: number;
   cached_tokens: number;
   completion_tokens: number;
+  reasoning_tokens: number;
   billed: number;
   cost_pico: bigint;
 }
@@ -25,6 +26,7 @@ export const USAGE_SUMS = [
   'prompt_tokens',
   'cached_tokens',
   'completion_tokens',
+  'reasoning_tokens',
   'billed_tokens',
   'cost_pico',
 ];
@@ -52,6 +54,7 @@ export class RollUps {
       row.prompt_tokens,
       row.cached_tokens,
       row.completion_tokens,
+      row.reasoning_tokens,
       row.billed === 1 ? row.prompt_tokens + row.completion_tokens : 0,
     ];
     this.#sum(row, counts, row.cost_pico, [ttftBucket, speedBucket], 1);
@@ -60,7 +63,7 @@ export class RollUps {
   /** Subtracts a row that was added as billed and counts it as an error. */
   waive(row: EndedRow, ttftBucket: number | null, speedBucket: number | null): void {
     const aborted = Number(row.error_code === CLIENT_DISCONNECTED);
-    const counts = [0, 1, -aborted, 0, 0, 0, 0, -(row.prompt_tokens + row.completion_tokens)];
+    const counts = [0, 1, -aborted, 0, 0, 0, 0, 0, -(row.prompt_tokens + row.completion_tokens)];
     this.#sum(row, counts, -row.cost_pico, [ttftBucket, speedBucket], -1);
   }
 

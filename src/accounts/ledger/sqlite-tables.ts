@@ -197,7 +197,7 @@ function prepare(connection: DatabaseSync) {
     interrupt: inArrays(
       connection.prepare(
         `update ledger set state = 'interrupted', ended_at = ? where epoch = ? and state = 'open' 
-           returning ${key}, prompt_tokens, cached_tokens, completion_tokens`,
+           returning ${key}, prompt_tokens, cached_tokens, completion_tokens, reasoning_tokens`,
       ),
     ),
     undelivered: connection.prepare(
@@ -232,13 +232,20 @@ function inArrays(statement: StatementSync): StatementSync {
   return statement;
 }
 
-type TokenCounts = [promptTokens: number, cachedTokens: number, completionTokens: number];
+/** In the order of `SETTLED`. */
+type TokenCounts = [
+  promptTokens: number,
+  cachedTokens: number,
+  completionTokens: number,
+  reasoningTokens: number,
+];
 
 const STATE = columnIndex('state');
 const ERROR_CODE = columnIndex('errorCode');
 const PROMPT_TOKENS = columnIndex('promptTokens');
 const CACHED_TOKENS = columnIndex('cachedTokens');
 const COMPLETION_TOKENS = columnIndex('completionTokens');
+const REASONING_TOKENS = columnIndex('reasoningTokens');
 const BILLED = columnIndex('billed');
 const COST_PICO = columnIndex('costPico');
 
@@ -255,6 +262,7 @@ function toEndedRow([account_id, key_id, model, started_at]: UsageKey, settled: 
     prompt_tokens: Number(settled[PROMPT_TOKENS]),
     cached_tokens: Number(settled[CACHED_TOKENS]),
     completion_tokens: Number(settled[COMPLETION_TOKENS]),
+    reasoning_tokens: Number(settled[REASONING_TOKENS]),
     billed: Number(settled[BILLED] ?? 0),
     cost_pico: typeof cost === 'bigint' ? cost : 0n,
   };

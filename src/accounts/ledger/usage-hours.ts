@@ -22,7 +22,7 @@ export function hourlyUsage(days: DayRange) {
       ${count(sql`${settled} and error_code <> ${sql.lit(CLIENT_DISCONNECTED)}`)} as errors,
       ${count(sql`${settled} and error_code = ${sql.lit(CLIENT_DISCONNECTED)}`)} as aborted,
       ${count(sql`state = 'interrupted'`)} as interrupted,
-      prompt_tokens, cached_tokens, completion_tokens,
+      prompt_tokens, cached_tokens, completion_tokens, reasoning_tokens,
       billed * (prompt_tokens + completion_tokens) as billed_tokens, cost_pico
     from ledger where ${inRange(days)} and state <> 'open') as hours`;
 }

@@ -39,6 +39,8 @@ export interface UsageRow {
   promptTokens: number;
   cachedTokens: number;
   completionTokens: number;
+  /** Part of `completionTokens`. */
+  reasoningTokens: number;
   /** Prompt and completion tokens that count against limits and are charged. */
   billedTokens: number;
   costPico: bigint;
@@ -67,6 +69,7 @@ interface Sums extends RowKey {
   prompt_tokens: number;
   cached_tokens: number;
   completion_tokens: number;
+  reasoning_tokens: number;
   billed_tokens: number;
   high_pico: string;
   low_pico: string;
@@ -112,6 +115,7 @@ export async function readUsage(database: Database, query: UsageQuery): Promise<
       promptTokens: row.prompt_tokens,
       cachedTokens: row.cached_tokens,
       completionTokens: row.completion_tokens,
+      reasoningTokens: row.reasoning_tokens,
       billedTokens: row.billed_tokens,
       costPico: wholeSum(row),
       ttftMs: await percentiles(ttft, { p50: 0.5, p95: 0.95 }),
@@ -131,7 +135,9 @@ async function readSums(database: Database, query: UsageQuery): Promise<Sums[]> 
     select ${sql.join([
       ...by,
       ...['requests', 'errors', 'aborted', 'interrupted'].map(sum),
-      ...['prompt_tokens', 'cached_tokens', 'completion_tokens', 'billed_tokens'].map(sum),
+      ...['prompt_tokens', 'cached_tokens', 'completion_tokens', 'reasoning_tokens', 'billed_tokens'].map(
+        sum,
+      ),
       ...halfSums(sql`cost_pico`),
     ])}
     from ${table} where ${filtered(query)} ${grouped}`.execute(database.reports);

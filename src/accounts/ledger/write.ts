@@ -59,8 +59,8 @@ function bound(value: unknown): Value {
 const MAX_TOKENS_PER_COUNT = 1_000_000_000;
 
 /** Whether the counts can be stored. A replica can report any value. */
-export function isCountable({ promptTokens, cachedTokens, completionTokens }: Readonly<Usage>): boolean {
-  return [promptTokens, cachedTokens, completionTokens].every(
+export function isCountable(usage: Readonly<Usage>): boolean {
+  return Object.values(usageOf(usage)).every(
     (tokens) => Number.isInteger(tokens) && tokens >= 0 && tokens <= MAX_TOKENS_PER_COUNT,
   );
 }
@@ -145,8 +145,11 @@ function emptyValues(id: string, state: LedgerState, endedAt: number): SettledVa
 }
 
 function countsOf({ usage, usageSource, replica, slotAt, firstTokenAt }: RunningCounts) {
-  const { promptTokens, cachedTokens, completionTokens } = usage;
-  return { promptTokens, cachedTokens, completionTokens, usageSource, replica, slotAt, firstTokenAt };
+  return { ...usageOf(usage), usageSource, replica, slotAt, firstTokenAt };
+}
+
+function usageOf({ promptTokens, cachedTokens, completionTokens, reasoningTokens }: Readonly<Usage>): Usage {
+  return { promptTokens, cachedTokens, completionTokens, reasoningTokens };
 }
 
 /** Returns the buckets of TTFT (milliseconds) and of the tokens per second after it; null for failed requests. */

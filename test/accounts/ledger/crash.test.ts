@@ -188,6 +188,7 @@ for (const databases of testDatabases()) {
       const after = await readRow(database, running.id);
       assert.equal(after?.state, 'interrupted');
       assert.equal(after?.completion_tokens, 3);
+      assert.equal(after?.reasoning_tokens, 1);
       assert.equal(after?.billed, 0);
       assert.equal(after?.cost, '0');
       assert.equal(after?.ended_at, null);

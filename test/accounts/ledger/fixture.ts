@@ -46,13 +46,18 @@ export function newRow(with_: Partial<OpenedRow> = {}): OpenedRow {
   };
 }
 
-/** Returns the counts of a running request. */
+/** Returns the counts of a running request. Half of the completion is reasoning. */
 export function counts(
   promptTokens = 0,
   completionTokens = 0,
 ): Omit<RunningCounts, 'usage'> & { usage: Usage } {
   return {
-    usage: { promptTokens, completionTokens, cachedTokens: 0, reasoningTokens: 0 },
+    usage: {
+      promptTokens,
+      completionTokens,
+      cachedTokens: 0,
+      reasoningTokens: Math.floor(completionTokens / 2),
+    },
     usageSource: 'engine',
     replica: 'a',
     slotAt: null,
@@ -89,7 +94,7 @@ export async function readUsageDays(database: Database) {
   const rows = await database.kysely
     .selectFrom('usage_days')
     .select(['account_id', 'day', 'model', 'key_id', 'requests', 'errors', 'aborted', 'interrupted'])
-    .select(['prompt_tokens', 'cached_tokens', 'completion_tokens', 'billed_tokens'])
+    .select(['prompt_tokens', 'cached_tokens', 'completion_tokens', 'reasoning_tokens', 'billed_tokens'])
     .select(sql<string>`cast(cost_pico as text)`.as('cost'))
     .orderBy('account_id')
     .orderBy('day')

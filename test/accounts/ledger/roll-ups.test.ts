@@ -37,6 +37,7 @@ for (const databases of testDatabases()) {
           for (const { one, moving, row } of running) {
             moving.usage.promptTokens = one.prompt;
             moving.usage.completionTokens = one.completion;
+            moving.usage.reasoningTokens = Math.floor(one.completion / 3);
             if (one.checkpoint) first.checkpoint(row.id);
           }
           const settle = (end: string) =>
@@ -99,6 +100,7 @@ async function expectedUsage(database: Database): Promise<Day[]> {
       prompt_tokens: 0,
       cached_tokens: 0,
       completion_tokens: 0,
+      reasoning_tokens: 0,
       billed_tokens: 0,
       cost: '0',
     };
@@ -110,6 +112,7 @@ async function expectedUsage(database: Database): Promise<Day[]> {
     sum.prompt_tokens += one.prompt_tokens;
     sum.cached_tokens += one.cached_tokens;
     sum.completion_tokens += one.completion_tokens;
+    sum.reasoning_tokens += one.reasoning_tokens;
     sum.billed_tokens += one.billed * (one.prompt_tokens + one.completion_tokens);
     sum.cost = String(BigInt(sum.cost) + BigInt(one.cost));
   }

@@ -74,6 +74,9 @@ function Receipt({ receipt, scope }: { receipt: Receipt; scope: Scope }) {
             { label: 'Prompt', value: whole(request.prompt_tokens) },
             { label: 'Prompt (cached)', value: whole(request.cached_tokens) },
             { label: 'Completion', value: whole(request.completion_tokens) },
+            ...(request.reasoning_tokens > 0
+              ? [{ label: 'Completion (reasoning)', value: whole(request.reasoning_tokens) }]
+              : []),
             { label: 'Source', value: usageSource(receipt) },
           ]}
         />

@@ -48,6 +48,7 @@ export const MEASURES = {
   uncached: (sums: Sums) => sums.prompt_tokens - sums.cached_tokens,
   cached: (sums: Sums) => sums.cached_tokens,
   completion: (sums: Sums) => sums.completion_tokens,
+  reasoning: (sums: Sums) => sums.reasoning_tokens,
   tokens: (sums: Sums) => sums.prompt_tokens + sums.completion_tokens,
   cost: (sums: Sums) => inexact(sums.cost_usd),
 } as const;
@@ -71,6 +72,7 @@ export function sumsUntil(over: OverTime, count: number, whole: Sums): Sums {
     prompt_tokens: of('prompt'),
     cached_tokens: of('cached'),
     completion_tokens: of('completion'),
+    reasoning_tokens: of('reasoning'),
     cost_usd: of('cost').toFixed(12),
   };
 }

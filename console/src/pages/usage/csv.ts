@@ -11,6 +11,7 @@ const COLUMNS: readonly (readonly [name: string, of: (sums: Sums) => Cell])[] = 
   ['prompt_tokens', (sums) => sums.prompt_tokens],
   ['cached_tokens', (sums) => sums.cached_tokens],
   ['completion_tokens', (sums) => sums.completion_tokens],
+  ['reasoning_tokens', (sums) => sums.reasoning_tokens],
   ['billed_tokens', (sums) => sums.billed_tokens],
   ['cost_usd', (sums) => sums.cost_usd],
   ['ttft_ms_p50', (sums) => sums.ttft_ms?.p50 ?? null],

@@ -3,6 +3,9 @@ import { appliedLimit } from './limits.ts';
 import { component, time, usd } from './schemas.ts';
 
 const tokens = z.int();
+const reasoningTokens = tokens.describe(
+  'Completion tokens that are reasoning. They cost as much as the others.',
+);
 export const perMillion = z.string().describe('USD per million tokens, a decimal string.');
 
 /** A row of the ledger. */
@@ -29,6 +32,7 @@ export const request = component(
     prompt_tokens: tokens,
     cached_tokens: tokens.describe('Prompt tokens that were read from the prefix cache.'),
     completion_tokens: tokens,
+    reasoning_tokens: reasoningTokens,
     usage_source: z
       .enum(['engine', 'estimated', 'clamped'])
       .nullable()
@@ -102,6 +106,7 @@ export const usageRow = component(
     prompt_tokens: tokens,
     cached_tokens: tokens,
     completion_tokens: tokens,
+    reasoning_tokens: reasoningTokens,
     billed_tokens: tokens.describe('Prompt and completion tokens that are charged.'),
     cost_usd: usd,
     ttft_ms: z
