@@ -6,7 +6,8 @@ import type { GenerationKind } from './field.ts';
 const MAX_CHANGES = 4;
 
 /** Counts that change from chunk to chunk, if every chunk has usage. */
-const COUNTS = /"(completion_tokens|total_tokens|reasoning_tokens)":(\d+)/g;
+const COUNTS = /"(completion_tokens|total_tokens)":(\d+)/g;
+const COUNTS_OF_REASONING = /"(completion_tokens|total_tokens|reasoning_tokens)":(\d+)/g;
 
 /** Keys that precede the text in a chunk. */
 const CHAT_KEYS = ['"content":"'];
@@ -56,7 +57,8 @@ export class ChunkTemplate {
     // The key may also occur elsewhere, and servers may escape differently.
     if (at < 0 || !data.startsWith(literal, at)) return;
     const rest = `${data.slice(at + literal.length - 1)}\n\n`;
-    const counts = usage === null ? [] : [...rest.matchAll(COUNTS)];
+    const pattern = token.type === 'reasoning' ? COUNTS_OF_REASONING : COUNTS;
+    const counts = usage === null ? [] : [...rest.matchAll(pattern)];
     const names = counts.map(([, name]) => name);
     if (usage !== null && !names.includes('completion_tokens')) return;
     if (new Set(names).size < names.length) return;

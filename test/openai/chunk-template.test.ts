@@ -156,6 +156,25 @@ test('usage counts are read in any order', () => {
   }
 });
 
+test('the count of reasoning tokens may change with reasoning, and not with text', () => {
+  for (const type of ['reasoning', 'token'] as const) {
+    const key = type === 'reasoning' ? 'reasoning_content' : 'content';
+    const data = (count: number) =>
+      `{"choices":[{"index":0,"delta":{"${key}":" a"},"finish_reason":null}],"usage":{"prompt_tokens":7,"completion_tokens":${count},"total_tokens":${7 + count},"completion_tokens_details":{"reasoning_tokens":${count}}}}`;
+    const usage = (count: number) => ({
+      promptTokens: 7,
+      completionTokens: count,
+      cachedTokens: 0,
+      reasoningTokens: count,
+    });
+    const template = new ChunkTemplate('chat');
+    template.learn(data(1), { ...TOKEN, type }, usage(1));
+    const read = template.read(frame(data(2)));
+    assert.equal(read?.completionTokens, type === 'reasoning' ? 2 : undefined);
+    assert.deepEqual(template.usage, usage(type === 'reasoning' ? 2 : 1));
+  }
+});
+
 test('no template is created from a token with log probabilities, or if the text is elsewhere', () => {
   for (const [data, token] of [
     [DATA, { ...TOKEN, logprobs: [] }],
