@@ -4,6 +4,9 @@ import { GENERIC } from './generic.ts';
 import { GLM } from './glm.ts';
 import { HARMONY } from './harmony.ts';
 import { HERMES } from './hermes.ts';
+import { DEEPSEEK_V32, DEEPSEEK_V4, MINIMAX } from './invoke.ts';
+import { COHERE, NEMOTRON } from './json-list.ts';
+import { KIMI } from './kimi.ts';
 import { LLAMA3 } from './llama3.ts';
 import { MISTRAL, MISTRAL_NEMO } from './mistral.ts';
 import { PHI } from './phi.ts';
@@ -26,6 +29,12 @@ const FORMATS: readonly { format: ToolFormat; signs: readonly string[] }[] = [
   { format: HERMES, signs: ['<tool_call>', '"arguments"'] },
   { format: HERMES, signs: ['<tool_call>', String.raw`\"arguments\"`] },
   { format: LLAMA3, signs: ['"parameters": ', 'ipython'] },
+  { format: MINIMAX, signs: ['minimax:tool_call', '<invoke name='] },
+  { format: DEEPSEEK_V32, signs: ['｜DSML｜', 'function_calls'] },
+  { format: DEEPSEEK_V4, signs: ['｜DSML｜', 'tool_calls'] },
+  { format: KIMI, signs: ['<|tool_calls_section_begin|>'] },
+  { format: NEMOTRON, signs: ['<TOOLCALL>'] },
+  { format: COHERE, signs: ['<|START_ACTION|>', '"tool_name"'] },
   { format: LLAMA4, signs: ['<|header_start|>'] },
 ];
 

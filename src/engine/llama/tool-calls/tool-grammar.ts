@@ -47,7 +47,7 @@ export function toolGrammar(options: ToolGrammarOptions): string {
 class SchemaArguments {
   readonly #rules: GrammarRules;
   readonly #options: ToolGrammarOptions;
-  readonly #grammars = new Map<Tool, SchemaGrammar>();
+  readonly #schemas = new Map<Tool, { grammar: SchemaGrammar; root: string }>();
 
   constructor(rules: GrammarRules, options: ToolGrammarOptions) {
     this.#rules = rules;
@@ -55,26 +55,32 @@ class SchemaArguments {
   }
 
   object(tool: Tool): string {
-    return tool.strict ? this.#grammar(tool).root() : 'object';
+    return tool.strict ? this.#schema(tool).root : 'object';
   }
 
   value(tool: Tool, argument: string): string {
     const { properties } = tool.parameters as { properties: Readonly<Record<string, JsonSchema>> };
     const schema = properties[argument] ?? true;
     if (tool.strict) {
-      const rule = this.#grammar(tool).rule(schema, `${this.#options.path(tool)}.properties.${argument}`);
+      const rule = this.#schema(tool).grammar.rule(
+        schema,
+        `${this.#options.path(tool)}.properties.${argument}`,
+      );
       return rule ?? 'value';
     }
     const type = typeof schema === 'object' ? schema.type : undefined;
     return JSON_RULES.find((name) => name === type) ?? 'value';
   }
 
-  #grammar(tool: Tool): SchemaGrammar {
-    const path = this.#options.path(tool);
-    const grammar =
-      this.#grammars.get(tool) ?? new SchemaGrammar(tool.parameters, path, this.#rules, this.#options.tokens);
-    this.#grammars.set(tool, grammar);
-    return grammar;
+  /** Also checks the limits of the whole schema, for values that are requested separately. */
+  #schema(tool: Tool): { grammar: SchemaGrammar; root: string } {
+    const known = this.#schemas.get(tool);
+    if (known !== undefined) return known;
+    const { path, tokens } = this.#options;
+    const grammar = new SchemaGrammar(tool.parameters, path(tool), this.#rules, tokens);
+    const schema = { grammar, root: grammar.root() };
+    this.#schemas.set(tool, schema);
+    return schema;
   }
 }
 

@@ -1,3 +1,6 @@
+import { DEEPSEEK_V32, DEEPSEEK_V4, MINIMAX } from '../../../../src/engine/llama/tool-calls/invoke.ts';
+import { COHERE, NEMOTRON } from '../../../../src/engine/llama/tool-calls/json-list.ts';
+import { KIMI } from '../../../../src/engine/llama/tool-calls/kimi.ts';
 import { DEEPSEEK, DEEPSEEK_R1 } from '../../../../src/engine/llama/tool-calls/deepseek.ts';
 import { GEMMA } from '../../../../src/engine/llama/tool-calls/gemma.ts';
 import { GENERIC } from '../../../../src/engine/llama/tool-calls/generic.ts';
@@ -26,4 +29,10 @@ export const FORMATS = [
   LFM2,
   LLAMA4,
   PHI,
+  MINIMAX,
+  DEEPSEEK_V32,
+  DEEPSEEK_V4,
+  KIMI,
+  NEMOTRON,
+  COHERE,
 ];

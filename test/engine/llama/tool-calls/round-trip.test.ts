@@ -40,20 +40,12 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   'microsoft-Phi-3.5-mini-instruct': OMITTED,
   'LFM2.5-8B-A1B': 'it renders strings without escaping quotes and backslashes',
   'Apertus-8B-Instruct': UNSUPPORTED,
-  Cohere2MoE: UNSUPPORTED,
-  'CohereForAI-c4ai-command-r7b-12-2024-tool_use': UNSUPPORTED,
   'GigaChat3-10B-A1.8B': UNSUPPORTED,
   'GigaChat3.1-10B-A1.8B': UNSUPPORTED,
   'Kimi-K3': UNSUPPORTED,
   'MiniMax-M1': UNSUPPORTED,
-  'MiniMax-M2': UNSUPPORTED,
   'MiniMax-M3': UNSUPPORTED,
-  'NVIDIA-Nemotron-Nano-v2': UNSUPPORTED,
-  'deepseek-ai-DeepSeek-V3.2': UNSUPPORTED,
-  'deepseek-ai-DeepSeek-V4-Flash-0731': UNSUPPORTED,
-  'deepseek-ai-DeepSeek-V4': UNSUPPORTED,
   'meetkai-functionary-medium-v3.1': UNSUPPORTED,
-  'moonshotai-Kimi-K2': UNSUPPORTED,
   'muse-glimmer': UNSUPPORTED,
   'upstage-Solar-Open-100B': UNSUPPORTED,
 };
@@ -136,7 +128,7 @@ function checkRoundTrip(source: string): void {
 
 /** Tokens that end the output of a model. They are not part of its text. */
 const END_OF_TURN =
-  /(<eos>|<\|im_end\|>|<\|eot_id\|>|<\|eom_id\|>|<\|end_of_text\|>|<\|call\|>|<turn\|>|<\|tool_response>|<｜end▁of▁sentence｜>|<｜Assistant｜>|<\/assistant>|<\|role_end\|>|<sep>|\s)+$/;
+  /(<eos>|<\|im_end\|>|<\|eot_id\|>|<\|eom_id\|>|<\|end_of_text\|>|<\|call\|>|<turn\|>|<\|tool_response>|<｜end▁of▁sentence｜>|<｜Assistant｜>|<\/assistant>|<\|role_end\|>|<sep>|<SPECIAL_12>|\[e~\[|<\|END_OF_TURN_TOKEN\|>.*|\s)+$/;
 
 /** Renders the assistant's turn with these calls. Returns its text after the prompt, and the prompt. */
 function assistantTurn(source: string, calls: readonly object[]): { output: string; prompt: string } {
