@@ -218,7 +218,9 @@ export const VALKEY: Kind = {
     const ledger = new FakeLedger(() => now);
     const url = await valkeyUrl();
     const scripts = limitScripts(`local now = ${now}`);
-    const instances = [1, 2, 3].map(() => openInstance(url, ledger, { reservedShare, scripts }));
+    // A lease does not end on a clock that stands still, so no instance may be cut off.
+    const timing = { ...TIMING, responseMs: 60_000 };
+    const instances = [1, 2, 3].map(() => openInstance(url, ledger, { reservedShare, scripts, timing }));
     const fleet = new Fleet(ledger, await Promise.all(instances));
     // Each raises the generation at its start. They know the last one when they know each other.
     await until(() => instancesSeen(fleet) === 3);
