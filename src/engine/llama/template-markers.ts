@@ -1,4 +1,4 @@
-import { escapeFor, escapeRawKey } from './template-tags.ts';
+import { type Encoding, escapeFor, escapeRawKey } from './template-tags.ts';
 
 /** A part of a prompt. */
 export interface TemplateSegment {
@@ -90,7 +90,8 @@ export class MarkedTexts {
   split(output: string): TemplateSegment[] | null {
     const segments = new SegmentList();
     let at = 0;
-    for (const { 0: marker, 1: index = '', 2: slashes = '', index: open } of output.matchAll(MARKER)) {
+    for (const found of output.matchAll(MARKER)) {
+      const { 0: marker, 1: begin, 2: index = '', 3: slashes = '', index: open } = found;
       const piece = this.#pieces[Number(index)];
       const depth = DEPTHS.get(slashes.length);
       const between = output.slice(at, open);
@@ -99,9 +100,10 @@ export class MarkedTexts {
       const trimmed = between.trimEnd();
       segments.add(trimmed, true);
       segments.add(between.slice(trimmed.length), false);
-      segments.add(this.#escape(piece, depth), false);
+      const encoding = { depth, ascii: begin !== OPEN };
+      segments.add(this.#escape(piece, encoding), false);
       at = open + marker.length;
-      const after = escapeFor(depth, piece.after, null);
+      const after = escapeFor(encoding, piece.after, null);
       if (output.startsWith(after, at)) {
         segments.add(after, false);
         at += after.length;
@@ -113,8 +115,9 @@ export class MarkedTexts {
     return segments.list;
   }
 
-  #escape({ text, element, key }: Piece, depth: number): string {
-    return key && depth === 0 ? escapeRawKey(text) : escapeFor(depth, text, element ? this.#tags : null);
+  #escape({ text, element, key }: Piece, encoding: Encoding): string {
+    if (key && encoding.depth === 0) return escapeRawKey(text);
+    return escapeFor(encoding, text, element ? this.#tags : null);
   }
 
   /** Cuts `content` at the literals. White space around a literal stays visible. */
@@ -154,8 +157,9 @@ interface Piece extends Cut {
 /** Private-use characters. */
 const OPEN = '\uE0F0';
 const CLOSE = '\uE0F1';
-const MARKER = /\uE0F0(\d+)(\\*)"\uE0F1/g;
-const PART_OF_MARKER = /[\uE0F0\uE0F1]/;
+/** The private-use characters may be escaped. */
+const MARKER = /(\uE0F0|\\ue0f0)(\d+)(\\*)"(?:\uE0F1|\\ue0f1)/g;
+const PART_OF_MARKER = /\uE0F0|\uE0F1|\\ue0f[01]/;
 
 /** How often a text was encoded as JSON, by the backslashes before its quotation mark. */
 const DEPTHS: ReadonlyMap<number, number> = new Map([

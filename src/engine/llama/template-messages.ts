@@ -1,5 +1,6 @@
 import type { ChatRequest, Message, Tool, ToolCall } from '../../generation.ts';
 import type { MarkedTexts } from './template-markers.ts';
+import { parsedArguments } from './template-simplify.ts';
 import { toolInstruction } from './tool-calls/generic.ts';
 import { callText, resultText } from './tool-fallback.ts';
 
@@ -221,15 +222,4 @@ function markedTool({ name, description, parameters, strict }: Tool, texts: Mark
 function markedArguments(call: ToolCall, form: TemplateForm, texts: MarkedTexts): unknown {
   const value = texts.value(parsedArguments(call.arguments));
   return form.textArguments && typeof value === 'object' ? JSON.stringify(value) : value;
-}
-
-/** Returns the object, or the text if it is not the JSON of an object. */
-function parsedArguments(text: string): unknown {
-  if (text.trim() === '') return {};
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : text;
-  } catch {
-    return text;
-  }
 }

@@ -13,15 +13,23 @@ export function tagsOf(texts: readonly string[]): RegExp | null {
   return new RegExp(String.raw`<(?=/?(?:${alternatives})(?![\w:.-]))`, 'gi');
 }
 
+/** How a template encoded a text. */
+export interface Encoding {
+  /** How often it was encoded as JSON. */
+  depth: number;
+  /** Whether JSON escapes all characters outside ASCII. */
+  ascii: boolean;
+}
+
 /**
- * Escapes a text for its place in the output of a template. `depth`: how often the template encoded it as JSON. `tags`:
- * the tags that the text must not contain; null: it may contain any. In JSON, the value remains the same. Elsewhere, a
- * tag becomes `&lt;tag>`.
+ * Escapes a text for its place in the output of a template. `tags`: the tags that the text must not contain; null: it may
+ * contain any. In JSON, the value remains the same. Elsewhere, a tag becomes `&lt;tag>`.
  */
-export function escapeFor(depth: number, text: string, tags: RegExp | null): string {
+export function escapeFor({ depth, ascii }: Encoding, text: string, tags: RegExp | null): string {
   if (depth === 0) return tags === null ? text : text.replace(tags, '&lt;');
   let encoded = jsonEscape(text);
   if (tags !== null) encoded = encoded.replace(tags, String.raw`\u003c`);
+  if (ascii) encoded = encoded.replace(/[\x7f-\uffff]/g, unicodeEscape);
   for (let i = 1; i < depth; i++) encoded = jsonEscape(encoded);
   return encoded;
 }
@@ -32,6 +40,10 @@ export function escapeRawKey(key: string): string {
 }
 
 const ENTITIES: Readonly<Record<string, string>> = { '<': '&lt;', '>': '&gt;', '"': '&quot;' };
+
+function unicodeEscape(codeUnit: string): string {
+  return `\\u${codeUnit.charCodeAt(0).toString(16).padStart(4, '0')}`;
+}
 
 function jsonEscape(text: string): string {
   return JSON.stringify(text).slice(1, -1);

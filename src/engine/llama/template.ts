@@ -13,7 +13,7 @@ import {
 } from './template-messages.ts';
 import { CALLS, isComplete, type RenderedRequest, SYSTEM, userSays } from './template-probe.ts';
 import { tagsOf } from './template-tags.ts';
-import { simplifiedSchema } from './template-schemas.ts';
+import { withoutNullArguments, withSimpleSchema } from './template-simplify.ts';
 import { detectFormat } from './tool-calls/formats.ts';
 import { GENERIC } from './tool-calls/generic.ts';
 import { detectReasoning, type ReasoningFormat, startsInReasoning } from './tool-calls/reasoning.ts';
@@ -106,11 +106,15 @@ export class ChatTemplate {
     try {
       return this.#render(request, this.#form);
     } catch (error) {
-      // Some templates expect each parameter to have one type, for example.
       const failed = error instanceof ServiceError && error.cause !== undefined;
-      if (!failed || this.#form === null || request.tools.length === 0) throw error;
-      const tools = request.tools.map((tool) => ({ ...tool, parameters: simplifiedSchema(tool.parameters) }));
-      return this.#render({ ...request, tools }, this.#form);
+      if (!failed || this.#form === null) throw error;
+    }
+    // Some templates fail with null arguments, or expect each parameter to have one type.
+    const simpler = { ...request, messages: request.messages.map(withoutNullArguments) };
+    try {
+      return this.#render(simpler, this.#form);
+    } catch {
+      return this.#render({ ...simpler, tools: request.tools.map(withSimpleSchema) }, this.#form);
     }
   }
 

@@ -1,8 +1,38 @@
+import type { Message, Tool } from '../../generation.ts';
+
+/** Replaces null among arguments by text, for templates that fail with it because they write values as text. */
+export function withoutNullArguments(message: Message): Message {
+  if (message.role !== 'assistant') return message;
+  const toolCalls = message.toolCalls.map((call) => {
+    const values = parsedArguments(call.arguments);
+    if (!isObject(values)) return call;
+    const entries = Object.entries(values).map(([name, value]) => [name, value === null ? 'null' : value]);
+    return { ...call, arguments: JSON.stringify(Object.fromEntries(entries)) };
+  });
+  return { ...message, toolCalls };
+}
+
+/** Returns the object, or the text if it is not the JSON of an object. */
+export function parsedArguments(text: string): unknown {
+  if (text.trim() === '') return {};
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? value : text;
+  } catch {
+    return text;
+  }
+}
+
+/** Simplifies the schema of a tool's arguments. */
+export function withSimpleSchema(tool: Tool): Tool {
+  return { ...tool, parameters: simplifiedSchema(tool.parameters) };
+}
+
 /**
  * Returns a schema for templates that fail with the original one: each subschema of a property has one type, and null
  * values such as `default: null` are removed. Only changes the prompt, not the grammar of the arguments.
  */
-export function simplifiedSchema(schema: unknown): Record<string, unknown> {
+function simplifiedSchema(schema: unknown): Record<string, unknown> {
   const keywords = isObject(schema) ? schema : {};
   const entries = Object.entries(keywords).flatMap(([name, value]): [string, unknown][] => {
     if (value === null) return [];
