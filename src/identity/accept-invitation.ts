@@ -13,7 +13,7 @@ import { setPassword } from './password.ts';
 import { hashToken } from './token.ts';
 import { personActor, type BrowserRequest } from './browser-request.ts';
 
-/** Creates an invitation and sends it by email if SMTP is configured. Rejects as `createInvitation` does. */
+/** Creates an invitation and sends it by email if SMTP is configured. Rejects like `createInvitation`. */
 export async function invite(
   identity: Identity,
   values: { accountId: string; email: string; role: MemberRole },
@@ -26,7 +26,7 @@ export async function invite(
   return { record, link, mailed: identity.mailer !== null };
 }
 
-/** An invitation with what its acceptance requires. */
+/** An invitation, and what is required to accept it. */
 export interface OpenInvitation {
   record: InvitationRecord;
   accountName: string;
@@ -109,7 +109,7 @@ export async function acceptInvitation(
         id: personId,
         name,
         email: invitation.record.email,
-        // An owner of the account could have opened the link themselves.
+        // An owner's link does not verify the address, because the owner could have opened it.
         email_verified: invitation.byOperator ? 1 : 0,
         created_at: now,
         updated_at: now,

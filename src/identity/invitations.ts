@@ -24,7 +24,7 @@ export interface InvitationRecord {
 }
 
 /**
- * Invites a user to an account, which replaces a previous invitation to it. The returned token of the link is not
+ * Invites a user to an account. Replaces the user's previous invitation to it. The returned token of the link is not
  * stored. Rejects with a `ServiceError` `not_found`, `conflict` (param `account_id` if the account is closed, `email`
  * if the user is a member already) or `invalid_value` (param `email`).
  */

@@ -41,7 +41,6 @@ export class Mailer implements AsyncDisposable {
   }
 
   async #open(): Promise<Transporter> {
-    // Loaded when it is first used.
     const { createTransport } = await import('nodemailer');
     const { host, port, secure, user } = this.#smtp;
     return createTransport({

@@ -38,7 +38,7 @@ export async function rename(change: OwnChange, name: string): Promise<string> {
   return checked;
 }
 
-/** Sets a new password, replaces all sessions by a new one, and returns its cookies. Rejects as `confirm` does. */
+/** Sets a new password, replaces all sessions by a new one, and returns its cookies. Rejects like `confirm`. */
 export async function changePassword(
   change: OwnChange,
   { current, next }: { current: string | undefined; next: string },
@@ -55,14 +55,14 @@ export async function changePassword(
   return await identity.startSession(request, session.person.id);
 }
 
-/** Deletes the user. Rejects as `confirm` does, and with `last_operator`. */
+/** Deletes the user. Rejects like `confirm`, and with `last_operator`. */
 export async function deleteMe(change: OwnChange, password: string | undefined): Promise<void> {
   const { identity, request, session } = change;
   await confirm(change, password);
   await deletePerson(identity.database, session.person.id, personActor(session.person.id, request));
 }
 
-/** Creates a second factor, which must be confirmed. Rejects as `confirm` does, and with `conflict`. */
+/** Creates a second factor, which must be confirmed. Rejects like `confirm`, and with `conflict`. */
 export async function beginTwoFactor(
   change: OwnChange,
   password: string | undefined,
@@ -92,7 +92,7 @@ export async function confirmTwoFactor(change: OwnChange, code: string): Promise
   });
 }
 
-/** Removes the second factor. Rejects as `confirm` does. */
+/** Removes the second factor. Rejects like `confirm`. */
 export async function endTwoFactor(change: OwnChange, password: string | undefined): Promise<void> {
   await confirm(change, password);
   await withAudit(change, 'person.end_two_factor', (transaction, id) => removeSecondFactor(transaction, id));
@@ -109,7 +109,7 @@ export async function resetSecondFactor(database: Database, personId: string, by
   });
 }
 
-/** Replaces the recovery codes. Rejects as `confirm` does, and with `conflict` if there is no second factor. */
+/** Replaces the recovery codes. Rejects like `confirm`, and with `conflict` if there is no second factor. */
 export async function renewRecoveryCodes(change: OwnChange, password: string | undefined): Promise<string[]> {
   await confirm(change, password);
   if (!change.session.person.twoFactor) {
