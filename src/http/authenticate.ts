@@ -19,7 +19,7 @@ export function acceptKey(context: HttpContext): Hook {
   };
 }
 
-/** Sets `request.caller`, or passes an error to `done`: also while the service stops. */
+/** Sets `request.caller`, or passes an error to `done`. While the service stops, this is always an error. */
 export function authenticate(
   context: HttpContext,
   request: FastifyRequest,

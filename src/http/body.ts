@@ -109,7 +109,7 @@ class BodyReservation {
     this.#account = account;
   }
 
-  /** Throws as `BodyMemory.reserve` does, and is unchanged then. */
+  /** Throws like `BodyMemory.reserve`; the reservation is then unchanged. */
   grow(bytes: number): void {
     this.#memory.reserve(this.#account, bytes);
     this.#bytes += bytes;
@@ -128,7 +128,7 @@ class BodyReservation {
   }
 }
 
-/** Reads a body. Rejects with `request_too_large`, `request_timeout`, or as `BodyMemory.reserve` throws. */
+/** Reads a body. Rejects with `request_too_large`, `request_timeout`, or with the errors of `BodyMemory.reserve`. */
 async function read(payload: IncomingMessage, limit: number, memory: BodyReservation): Promise<Uint8Array> {
   const length = Number(payload.headers['content-length'] ?? NaN);
   if (length > limit) throw tooLarge(limit);

@@ -6,7 +6,7 @@ import type { Accounting } from '../inference/request-accounting.ts';
 import { errorBody } from '../openai/error-body.ts';
 import { authenticatedRequests, limitHeaders } from './limit-headers.ts';
 
-// Not an import, which would also load Node's `fetch`, because it reads every property of the module.
+// Importing a built-in module reads all of its properties, which would load Node's `fetch`.
 const { STATUS_CODES } = process.getBuiltinModule('node:http');
 
 /** Responds to a request that Node's HTTP parser rejected. */
@@ -19,7 +19,7 @@ export async function respondToClientError(
   else await refuseConnection(accounting, translate(error.code), socket);
 }
 
-/** Responds 405 to `CONNECT`, which Node passes as a connection. */
+/** Responds 405 to `CONNECT`, for which Node passes only the connection. */
 export function refuseConnect(accounting: Accounting, socket: Socket): Promise<void> {
   const fault = new ServiceError('method_not_allowed', 'CONNECT is not supported: this is not a proxy.');
   return refuseConnection(accounting, fault, socket);
@@ -31,7 +31,7 @@ export function refuseLateRequest(accounting: Accounting, socket: Socket): Promi
   return refuseConnection(accounting, fault, socket);
 }
 
-/** Closes the connection, after an error response unless a response has begun. */
+/** Sends an error response unless a response has begun, then closes the connection. */
 async function refuseConnection(accounting: Accounting, fault: ServiceError, socket: Socket): Promise<void> {
   const response = currentResponse(socket);
   const request = response ? authenticatedRequests.get(response.req) : undefined;

@@ -50,11 +50,12 @@ export function registerConsole(app: FastifyInstance): void {
     },
   });
   const errorHandler = (error: FastifyError, request: FastifyRequest, reply: FastifyReply): void => {
-    // The client left before the end of the file.
+    // The client disconnected before the end of the file.
     if (error.code === 'ERR_STREAM_PREMATURE_CLOSE') request.raw.destroy();
     else app.errorHandler(error, request, reply);
   };
-  // Not one route per file as `@fastify/static` would add: hundreds of routes are most of the cost of starting.
+  // One route for all files. `@fastify/static` would add one per file, and hundreds of routes take most of the startup
+  // time.
   const assets = filesOf(join(CONSOLE_FOLDER, 'assets'));
   app.get<{ Params: { name: string } }>('/assets/:name', { errorHandler }, (request, reply) => {
     const { name } = request.params;
@@ -76,7 +77,7 @@ function filesOf(folder: string): ReadonlySet<string> {
 /** Paths that programs call. */
 const API_PATHS = /^\/(?:v1|api|assets)(?:\/|$)|^\/(?:healthz|readyz|metrics|openapi\.json)$/;
 
-/** Whether a browser requests a page of the console: it then accepts HTML. */
+/** Whether this is a browser's request for a page of the console, which accepts HTML. */
 export function isPageRequest(request: FastifyRequest): boolean {
   const path = (request.raw.url ?? '').split('?', 1)[0] ?? '';
   if (request.method !== 'GET' && request.method !== 'HEAD') return false;

@@ -22,7 +22,7 @@ interface Installation {
   mail: boolean;
   /** Names of the configured sign-in providers. */
   providers: readonly string[];
-  /** Better than the default model; null: another model is served, or none fits this machine. */
+  /** A model that is better than the default one; null: another model is served, or none fits this machine. */
   recommendedModel: { id: string; sizeBytes: number; memoryBytes: number } | null;
 }
 

@@ -25,7 +25,7 @@ const EXPOSED = [
   ]),
 ].join(', ');
 
-/** OpenAI's Node client ignores a longer wait and retries at once, in milliseconds. */
+/** Longest wait, in milliseconds, that OpenAI's Node client respects. It retries at once if the wait is longer. */
 const MAX_CLIENT_WAIT_MS = 60_000;
 
 /** Takes the response over from Fastify. */
@@ -98,7 +98,7 @@ export const RETRY_SOON: string[] = ['retry-after', '1', 'retry-after-ms', '1000
 function retryHeaders(error: ServiceError): string[] {
   if (error.retryAfterMs === undefined) {
     if (error.status === 503) return RETRY_SOON;
-    // Waiting does not help against such a limit.
+    // Waiting does not help against a limit without `retryAfterMs`.
     return error.status === 429 ? ['x-should-retry', 'false'] : [];
   }
   const waitMs = Math.ceil(error.retryAfterMs);

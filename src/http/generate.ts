@@ -151,8 +151,8 @@ async function stream(
 }
 
 /**
- * Converts an unexpected error into an `internal_error`, and logs it. The message of an `internal_error`, also of an
- * engine, contains nothing but the request ID.
+ * Converts an unexpected error into an `internal_error`, and logs it. The message of an `internal_error`, even from an
+ * engine, contains only the request ID.
  */
 function asServiceError(error: unknown, requestId: string, log: Log): ServiceError | ClientDisconnected {
   if (error instanceof ClientDisconnected) return error;

@@ -8,9 +8,10 @@ const PROBE_MS = 100;
 const probes = new WeakMap<ServerResponse, () => void>();
 
 /**
- * Lets clients that close their side of a connection after a whole request have the response. A client that is gone
- * looks the same, so the connection is probed with bytes that clients ignore: the system of a gone client rejects
- * them, which closes the response as any disconnect does. `current` returns the response that a connection waits for.
+ * Serves clients that close their side of a connection after sending the complete request. A disconnected client looks
+ * the same, so the connection is probed with bytes that clients ignore. The operating system of a disconnected client
+ * rejects them, which closes the response like any other disconnect. `current` returns the response that a connection
+ * waits for.
  */
 export function serveHalfClosed(server: Server, current: (socket: Socket) => ServerResponse | null): void {
   // Public but not typed. Without it Node ends the connection at once (`socketOnEnd` in lib/_http_server.js).
@@ -23,7 +24,10 @@ export function probeStreamWith(response: ServerResponse, write: () => void): vo
   probes.set(response, write);
 }
 
-/** Probes the connection until its response is complete. A gone client rejects the first bytes; the next write fails. */
+/**
+ * Probes the connection until its response is complete. A disconnected client rejects the first bytes; the next write
+ * fails.
+ */
 function probe(socket: Socket, current: (socket: Socket) => ServerResponse | null): void {
   const response = current(socket);
   if (response === null || response.writableEnded || socket.destroyed) return;

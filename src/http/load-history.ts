@@ -1,7 +1,7 @@
 /** Length of the history: five minutes. */
 const SECONDS = 300;
 
-/** Seconds over which percentiles are computed, so that they are not a comb at low load. */
+/** Seconds over which percentiles are computed, so that they do not fluctuate at low load. */
 const WINDOW = 10;
 
 /** Times to first token kept per second: the latest ones. */
@@ -89,7 +89,7 @@ export class LoadHistory {
         errors: bucket.errors,
         promptTokens: bucket.promptTokens,
         completionTokens: bucket.completionTokens,
-        // A full second does not change anymore, so each window is sorted once.
+        // A past second no longer changes, so each window is sorted only once.
         ttftMs: (bucket.percentiles ??= this.#percentiles(bucket.second)),
       };
     });

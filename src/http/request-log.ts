@@ -8,7 +8,7 @@ export interface RequestSummary {
   path: string;
   /** HTTP status. For a stream that failed after its 200 was sent, the status that its error would otherwise have had. */
   status: number;
-  /** Error code, or `CLIENT_DISCONNECTED`; null: completed. */
+  /** Error code, or `hung_up` if the client disconnected; null: completed. */
   code: string | null;
   stream: boolean;
   model: string | null;

@@ -20,7 +20,7 @@ export function checkCaller({ access }: Endpoint, principal: Principal | null): 
 
 /**
  * Returns the account of a call if the principal may access it; null: all accounts. Throws a `ServiceError`
- * `owner_required`, `missing_required_parameter`, or the error of `missing` for accounts of others.
+ * `owner_required`, `missing_required_parameter`, or the error of `missing` for other users' accounts.
  */
 export function authorizedAccount(
   { access }: Endpoint,

@@ -23,8 +23,8 @@ type All = typeof accountOperations &
   typeof usageOperations;
 
 /**
- * The management API as JSON types, by operation ID. `query`, `body` and `response` are `undefined` if there is none.
- * The imported files need neither Node nor the rest of the service, so that the console can use these types.
+ * The management API as JSON types, by operation ID. `query`, `body` and `response` are `undefined` if an operation has
+ * none. The imported files need neither Node nor the rest of the service, so that the console can use these types.
  */
 export type Contract = { [Id in keyof All]: OperationTypes<All[Id]> };
 

@@ -132,7 +132,7 @@ function toJsonSchema(schema: z.core.$ZodType): Json {
   return embedded(z.toJSONSchema(schema, { io: 'input', override }));
 }
 
-/** Removes the keywords of a separate document. */
+/** Removes the keywords that apply only to a standalone document. */
 function embedded(schema: object): Json {
   return Object.fromEntries(Object.entries(schema).filter(([word]) => word !== '$schema' && word !== '$id'));
 }

@@ -18,7 +18,7 @@ export const requestEndpoints = endpoints(requestOperations, {
         model: query.model,
         state: query.state,
         outcome: query.outcome,
-        statusClass: query.status_class as 2 | 3 | 4 | 5 | undefined, // As its schema.
+        statusClass: query.status_class as 2 | 3 | 4 | 5 | undefined, // The schema allows only these values.
         errorCode: query.error_code,
         fromMs: query.from === undefined ? null : Date.parse(query.from),
         toMs: query.to === undefined ? null : Date.parse(query.to),

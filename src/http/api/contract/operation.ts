@@ -5,7 +5,7 @@ export type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE';
 
 /**
  * Who may call an operation. Operators (`admin` keys, and users with the operator role) may call all operations, except
- * that `signed-in` requires a session. With `account`, `member` and `owner`, all other callers get `not_found`.
+ * that `signed-in` requires a session. With `account`, `member` and `owner`, users of other accounts get `not_found`.
  */
 export type Access =
   /** Everyone, without signing in. */
