@@ -12,7 +12,7 @@ export interface ConnectionLimits {
   idleMs: number;
 }
 
-/** Time added to the timeout that clients are sent, so that no request arrives while the connection closes. */
+/** Time added to the timeout that is announced to clients, so that no request arrives while the connection closes. */
 const IDLE_GRACE_MS = 1000;
 
 /**
@@ -21,7 +21,7 @@ const IDLE_GRACE_MS = 1000;
  * request), and which count time in which this process was suspended.
  *
  * `onLateRequest` must end the connection; it is called if a request does not arrive completely in time. Idle
- * connections are closed without a response, and those whose client does not read with a `StalledError`.
+ * connections are closed without a response. Connections whose client does not read are closed with a `StalledError`.
  */
 export function watchConnections(
   server: Server,

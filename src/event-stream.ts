@@ -156,14 +156,14 @@ export class EventStream implements Disposable {
     this.#direct = response.socket !== null && response.chunkedEncoding && !Object.hasOwn(response, 'write');
   }
 
-  /** The response or its socket if its buffer is full. A corked response buffers its chunks. */
+  /** The response or the socket, whichever has a full buffer; null: neither. A corked response buffers its chunks. */
   get #fullBuffer(): Writable | null {
     const response = this.#response;
     if (response.writableNeedDrain) return response;
     return response.socket?.writableNeedDrain ? response.socket : null;
   }
 
-  /** Writes do not restart the timer, because reading the clock is cheaper. */
+  /** Writes only record their time, because restarting the timer costs more. */
   #scheduleKeepAlive(ms: number): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#keepAlive(), ms);

@@ -43,7 +43,7 @@ export interface Tool {
 export type ToolChoice =
   | { type: 'auto' | 'none' | 'required' }
   | { type: 'function'; name: string }
-  /** Only these functions: at the model's choice, or at least one of them. */
+  /** Only these functions. `auto`: the model may call them. `required`: it must call at least one. */
   | { type: 'allowed'; mode: 'auto' | 'required'; names: readonly string[] };
 
 export const REASONING_EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
@@ -130,8 +130,9 @@ export interface TextRequest extends GenerationRequestBase {
 export type GenerationRequest = ChatRequest | TextRequest;
 
 /**
- * The source of the counts. `engine`: reported. `estimated`: the engine reported none, and the service counted the events
- * that it received. `clamped`: the engine reported more than the request could use, and the most it could use counts.
+ * The source of the counts. `engine`: reported. `estimated`: the engine reported none, and the service counted the
+ * events that it received. `clamped`: the engine reported more than the request could use, and the counts were lowered
+ * to that maximum.
  */
 export type UsageSource = 'engine' | 'estimated' | 'clamped';
 
@@ -190,7 +191,7 @@ interface ToolCallDelta {
 /**
  * The events of a generation, in this order: one `started`; then text and tool calls and, for each choice, one `finish`
  * after its last part; then one `end`. A call is one `tool-call`, then the parts of its arguments; calls of a choice do
- * not overlap. Reasoning and calls count as completion tokens. A stream without `end` threw a `ServiceError`.
+ * not overlap. Reasoning and calls count as completion tokens. A stream that throws a `ServiceError` has no `end`.
  */
 export type GenerationEvent =
   | {
@@ -216,7 +217,10 @@ export type TextEvent = Extract<GenerationEvent, { type: 'token' | 'reasoning' }
 /** An event with a part of a tool call. */
 export type ToolEvent = Extract<GenerationEvent, { type: 'tool-call' | 'tool-arguments' }>;
 
-/** Updates the usage so far from an event. The tokens since the last event are reasoning if the event is. */
+/**
+ * Updates the usage so far from an event. The tokens since the last event count as reasoning if this event is
+ * reasoning.
+ */
 export function countTokens(usage: Usage, { type, completionTokens }: TextEvent | ToolEvent): void {
   const added = type === 'reasoning' ? Math.max(0, completionTokens - usage.completionTokens) : 0;
   usage.reasoningTokens = Math.min(usage.reasoningTokens + added, completionTokens);

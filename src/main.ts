@@ -35,7 +35,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
 /** The summary is shown in the list of commands, without loading them. */
 type CommandEntry = readonly [summary: string, load: () => Promise<{ register: (program: Command) => void }>];
 
-/** Reports an unknown option before a missing one, which is often the same option mistyped. */
+/** Reports an unknown option before a missing one, because it is often the missing one mistyped. */
 class CommandLine extends Command {
   override createCommand(name?: string): Command {
     return new CommandLine(name);

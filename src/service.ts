@@ -64,7 +64,7 @@ export class Service implements AsyncDisposable {
   readonly router: Router;
   readonly keys: KeyStore;
   readonly embeddedReplicas: readonly EmbeddedReplica[];
-  /** A better model than the default one that fits in the memory that was free before models were loaded; null: none. */
+  /** A model that is better than the default one and fits into the memory that was free at startup; null: none. */
   readonly recommendedModel: RecommendedModel | null;
   readonly #parts: ServiceParts;
   readonly #owned: AsyncDisposableStack;
@@ -259,7 +259,6 @@ async function openLimits(
   const history = openUsageHistory(database);
   const { reservedShare, whenStoreUnavailable } = config.file.limits;
   if (config.valkeyUrl === null) return new MemoryLimits({ history, reservedShare, clock });
-  // Imported only if used.
   const { openValkeyLimits } = await import('./accounts/limits/valkey.ts');
   const options = { url: config.valkeyUrl, history, log, whenStoreUnavailable, reservedShare };
   return await openValkeyLimits({ ...options, instanceId: randomUUID() });
