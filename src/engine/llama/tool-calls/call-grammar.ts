@@ -126,7 +126,7 @@ export class CallGrammar {
   }
 
   #createTextUntil(end: string): string {
-    const characters = [...end];
+    const characters = Array.from(end);
     const fallback = fallbackTable(characters.join(''));
     const distinct = [...new Set(characters)];
     const names = characters.map(() => this.rules.reserve());
@@ -168,7 +168,7 @@ export class CallGrammar {
 }
 
 /** Returns a GBNF terminal for the JSON string of a text. */
-export function jsonLiteral(text: string): string {
+function jsonLiteral(text: string): string {
   return literal(JSON.stringify(text));
 }
 

@@ -14,7 +14,7 @@ export interface LiteralSyntax {
 const MAX_DEPTH = 64;
 
 /** Reads a string, list, object, number or constant, and passes its JSON to `sink` as it arrives. */
-export function* literalValue(
+function* literalValue(
   reader: PieceReader,
   syntax: LiteralSyntax,
   sink: (json: string) => void,

@@ -139,7 +139,7 @@ describe('a call', () => {
     );
   });
 
-  it('of any format is parsed in linear time, or is text, whatever follows its opening', () => {
+  it('of any format is parsed the same however it is split, and no text is lost if it is not a call', () => {
     const pieces = fc.array(
       fc.oneof(
         fc.string(),
