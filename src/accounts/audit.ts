@@ -9,7 +9,7 @@ import { invalidCursor, pageLimit, pageOf, type Page, type PageQuery } from './p
 export interface Actor {
   /** `key:<id>`, `person:<id>`, `cli:<user name>`, `service`, or `visitor` for someone who is not signed in. */
   id: string;
-  /** Null: from this machine. */
+  /** Null: unknown, or from this machine. */
   ip: string | null;
 }
 

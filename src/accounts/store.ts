@@ -13,7 +13,7 @@ export class AccountStore {
     this.#database = database;
   }
 
-  /** Runs `work`. Rejects as `work` does, but with `storage_unavailable` for every `DatabaseError`. */
+  /** Runs `work`. Rejects like `work`, but with `storage_unavailable` for every `DatabaseError`. */
   async use<T>(work: (database: AccountDatabase) => Promise<T>): Promise<T> {
     try {
       return await work(this.#database);

@@ -5,7 +5,7 @@ import type { Usage } from '../../generation.ts';
  * million tokens, so that a price per token is a whole number of pico-dollars.
  */
 const PICO_DECIMALS = 12;
-/** A million tokens account for the other 6 decimals. */
+/** Prices are per million tokens, which accounts for the other 6 decimals of pico-dollars. */
 const PRICE_DECIMALS = 6;
 
 /** Pico-dollars per token; below 10^15. */

@@ -66,7 +66,7 @@ async function read(
   return merged(rows);
 }
 
-/** The IDs are one parameter, because there can be more than a statement may have parameters. */
+/** The IDs are one parameter, because there can be more of them than the maximum number of parameters. */
 function isOneOf({ place }: Database, ids: readonly string[]) {
   return place.kind === 'sqlite'
     ? sql`id in (select value from json_each(${JSON.stringify(ids)}))`

@@ -72,7 +72,7 @@ export class Journal {
     return { writable: false, waiting, ...outage };
   }
 
-  /** As `Ledger.open`. */
+  /** See `Ledger.open`. */
   open(row: OpenedRow, counts: RunningCounts): Promise<void> {
     if (this.#outage.active || this.#closing) return Promise.reject(this.#unavailable());
     return new Promise((resolve, reject) => {
@@ -81,7 +81,7 @@ export class Journal {
     });
   }
 
-  /** As `Ledger.checkpoint`. */
+  /** See `Ledger.checkpoint`. */
   checkpoint(id: string): void {
     const running = this.#openRows.get(id);
     if (running === undefined || running.epoch !== this.#epoch) return;
@@ -96,7 +96,7 @@ export class Journal {
     }
   }
 
-  /** As `Ledger.settle`. */
+  /** See `Ledger.settle`. */
   settle(id: string, settlement: Settlement): Promise<SettleResult> {
     const running = this.#openRows.get(id);
     this.#openRows.delete(id);
@@ -111,7 +111,7 @@ export class Journal {
     return new Promise((resolve, reject) => this.#settle(values, running.usageKey, resolve, reject));
   }
 
-  /** As `Ledger.undelivered`. */
+  /** See `Ledger.undelivered`. */
   undelivered(id: string): void {
     if (this.#epoch === null) return;
     this.#pending.undelivered(id);

@@ -44,9 +44,9 @@ export interface Ledger extends AsyncDisposable {
   /** Writes a checkpoint of the row in the next batch. Never throws. */
   checkpoint(id: string): void;
   /**
-   * Settles the row and adds it to the roll-ups in one transaction. Rejects with a `ServiceError`
-   * `storage_unavailable` if it could not be written within `ledger.settleWaitMs`, or by the attempt in progress at
-   * that time; it is then retried, without cost, until it is written.
+   * Settles the row and adds it to the roll-ups in one transaction. Rejects with a `ServiceError` `storage_unavailable`
+   * if it could not be written within `ledger.settleWaitMs` or, at the latest, by the attempt in progress at that time.
+   * The write is then retried without cost until it succeeds.
    */
   settle(id: string, settlement: Settlement): Promise<SettleResult>;
   /** Records that the response of a settled request did not reach the client. Never throws. */

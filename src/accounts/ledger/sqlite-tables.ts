@@ -11,7 +11,7 @@ const BUSY_MS = 5000;
 /** Pages in the write-ahead log after which a commit runs a checkpoint. */
 const CHECKPOINT_PAGES = 4000;
 
-/** Maximum rows that one call of `prune` deletes, so that other writes wait no longer than for a batch. */
+/** Maximum rows that one call of `prune` deletes, so that other writes wait no longer than they would for a batch. */
 export const PRUNE_ROWS = 1000;
 
 /**
@@ -48,7 +48,7 @@ export class SqliteTables {
     return this.#transaction(() => this.#statements.heartbeat.run(Date.now() + leaseMs, epoch).changes === 1);
   }
 
-  /** As `LedgerStore.write`. */
+  /** See `LedgerStore.write`. */
   write(epoch: number, batch: Batch): BatchResult | null {
     const { open, checkpoint, undelivered } = this.#statements;
     return this.#transaction(() => {
@@ -62,7 +62,7 @@ export class SqliteTables {
     });
   }
 
-  /** As `LedgerStore.waive`. */
+  /** See `LedgerStore.waive`. */
   waive(settles: Batch['settles']): null {
     this.#transaction(() => {
       const rollUps = new RollUps();
@@ -97,7 +97,7 @@ export class SqliteTables {
     );
   }
 
-  /** As `LedgerStore.retire`. */
+  /** See `LedgerStore.retire`. */
   retire(epoch: number): null {
     this.#transaction(() => this.#interrupt(epoch, Date.now()));
     return null;

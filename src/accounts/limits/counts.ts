@@ -18,7 +18,7 @@ export interface ScopeCounts {
   readonly nanoReserved: number;
 }
 
-/** What a request takes from each of its scopes. */
+/** The amounts that a request takes from each of its scopes. */
 export interface RequestAmounts {
   /** The maximum that the request can use, in tokens and nano-dollars. */
   readonly tokens: number;

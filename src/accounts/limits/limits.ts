@@ -56,7 +56,7 @@ export interface ActualUsage {
   request: boolean;
 }
 
-/** All limits of a request are taken together or not at all. */
+/** Admission takes from all limits of a request, or from none. */
 export interface Limits extends AsyncDisposable {
   /**
    * Returns a promise if the counters are in Valkey or must first be read from the ledger. Rejects with a
@@ -92,7 +92,7 @@ export interface LimitStatus {
   used: number;
   /** When the limit is fully available again, in Unix milliseconds; null for requests in flight. */
   resetsAt: number | null;
-  /** The limit per minute, of which `bound` is the bucket; null for other limits. */
+  /** The limit per minute, for which `bound` is the capacity of the bucket; null for other limits. */
   perMinute: number | null;
 }
 

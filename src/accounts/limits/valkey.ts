@@ -66,12 +66,12 @@ const MAX_READINGS = 8;
 const CLAIM_BATCH = 500;
 
 /**
- * Counts in the shared store. `MemoryLimits` tracks the requests that run here; while the store is unreachable,
- * it decides alone and counts each request once per instance.
+ * Counts in the shared store. `MemoryLimits` tracks the requests that run here; while the store is unreachable, it
+ * decides alone and counts each request as many times as there are instances.
  *
- * After each disconnect the instance takes a new ID. Reservations under the old ID are released when the instance claims
- * its requests again, or when the lease expires, so the outcome of commands without a response does not matter. Usage
- * that was settled during the outage is read from the ledger, because the instance raises the generation.
+ * After each disconnect the instance takes a new ID. Reservations under the old ID are released when the instance
+ * claims its requests again, or when the lease expires, so the outcome of commands without a response does not matter.
+ * Usage that was settled during the outage is read from the ledger, because the instance raises the generation.
  */
 class ValkeyLimits implements Limits {
   readonly store = 'valkey';
