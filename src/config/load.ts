@@ -123,7 +123,7 @@ const safeName = (text: string): string => (/^[A-Z][A-Z0-9_]*$/.test(text) ? tex
 /** Maximum size of the configuration file, in bytes. */
 const MAX_FILE = 1_048_576;
 
-/** How often a file is read that changes while it is read, and the pause between, in milliseconds. */
+/** Maximum reads of a file that changes while it is read, and the pause between them in milliseconds. */
 const MAX_READS = 50;
 const REREAD_MS = 10;
 
@@ -139,7 +139,7 @@ async function readBounded(path: string, issues: ConfigIssue[]): Promise<Uint8Ar
       }
       const bytes = await file.readFile();
       const { size, mtimeNs } = await file.stat({ bigint: true });
-      // The part of a file that is being written may be valid too. A pipe has no size.
+      // A file that is only partly written may also be valid. A pipe has no size.
       const complete = BigInt(bytes.length) === size && before.size === size && before.mtimeNs === mtimeNs;
       if (complete || !before.isFile()) return bytes;
       await delay(REREAD_MS);

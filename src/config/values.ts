@@ -7,7 +7,7 @@ export const variableName = z
   .string()
   .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'expected the name of an environment variable');
 
-/** For `superRefine`: reports every element whose ID an earlier one has. */
+/** For `superRefine`: reports every element whose ID is already used by an earlier one. */
 export function uniqueIds(message: string) {
   return (list: readonly { id: string }[], context: z.RefinementCtx): void => {
     const ids = list.map(({ id }) => id);
