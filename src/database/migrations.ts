@@ -58,7 +58,7 @@ export async function migrate(
   });
 }
 
-/** Whether all migrations are applied. Rejects as `migrate` does. */
+/** Whether all migrations are applied. Rejects like `migrate`. */
 export async function isMigrated(
   database: Kysely<Schema>,
   kind: DatabaseKind,

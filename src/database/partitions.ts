@@ -59,7 +59,7 @@ export async function dropPartitions(database: Database, beforeMs: number): Prom
 
 /**
  * Returns whether the partition was dropped. Does not use `detach … concurrently`, because the ledger accepts no rows
- * after an interrupted one.
+ * after an interrupted `detach`.
  */
 async function drop(database: Database, name: string): Promise<boolean> {
   try {

@@ -51,7 +51,7 @@ interface PeopleTable {
   name: string;
   /** In lower case; unique. */
   email: string;
-  /** 1: verified by a provider or an email. */
+  /** 1: verified by a provider, an email or an operator. */
   email_verified: Defaulted<number>;
   /** 1: manages the whole service. */
   operator: Defaulted<number>;
@@ -244,7 +244,7 @@ interface AuditTable {
   at: Fixed<number>;
   /** `key:<id>`, `person:<id>`, `cli:<user name>`, `service` or `visitor`. */
   actor: Fixed<string>;
-  /** IP address; null: the command line. */
+  /** IP address; null: unknown, or from this machine. */
   ip: Fixed<string | null>;
   /** Such as `key.revoke`. */
   action: Fixed<string>;
