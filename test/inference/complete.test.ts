@@ -460,6 +460,17 @@ test('a client that disconnects from a tool call pays for its parts', async () =
   assert.deepEqual(await disconnected(frames, chat({}, LONG)), [100, 3, 'estimated']);
 });
 
+test('the row of a request has the tokens of its reasoning, also if the client disconnects', async () => {
+  const finished = run(routerTo([engine]), chat({ reasoning: 'Let me see', text: 'Yes' }));
+  await collect(finished);
+  const left = run(routerTo([engine]), chat({ reasoning: 'Let me see', tokens: 1000, tokenMs: 1 }));
+  await assert.rejects(async () => {
+    for await (const event of left) if (event.type === 'token') left.stop.abort(new ClientDisconnected());
+  }, ClientDisconnected);
+  for (const { requestId } of [finished, left])
+    assert.equal((await accounting.row(requestId))?.reasoning_tokens, 3);
+});
+
 test('the tokens of reasoning so far are recorded, and never more than the completion', () => {
   const record = new GenerationRecord();
   const seen: [number, number][] = [];

@@ -83,6 +83,7 @@ async function findRow({ kysely }: Awaited<ReturnType<typeof openDatabase>>, id:
       'billed',
       'prompt_tokens',
       'completion_tokens',
+      'reasoning_tokens',
       'finish_reason',
       'error_code',
       'usage_source',
