@@ -39,13 +39,14 @@ export class PromptTokenizer {
     switch (request.kind) {
       case 'chat': {
         const { bos, segments, reasoningOpen } = this.#render(request);
-        return { prompts: [await this.#tokenizePrompt(segments, bos, 'messages')], reasoningOpen };
+        const subject = request.tools.length > 0 ? 'the messages and tools have' : 'the messages have';
+        return { prompts: [await this.#tokenizePrompt(segments, bos, subject)], reasoningOpen };
       }
       case 'text': {
         const prompts: Uint32Array[] = [];
         for (const text of request.prompts) {
           // Text prompts may contain special tokens, as with other engines.
-          prompts.push(await this.#tokenizePrompt([{ text, trusted: true }], false, 'prompt'));
+          prompts.push(await this.#tokenizePrompt([{ text, trusted: true }], false, 'the prompt has'));
         }
         return { prompts, reasoningOpen: false };
       }
@@ -64,12 +65,12 @@ export class PromptTokenizer {
   async #tokenizePrompt(
     segments: readonly TemplateSegment[],
     bos: boolean,
-    param: 'messages' | 'prompt',
+    subject: LengthSubject,
   ): Promise<Uint32Array> {
     const text = segments.map((segment) => segment.text).join('');
-    await this.#checkLength(text, param);
+    await this.#checkLength(text, subject);
     const tokens = this.#encode(text, segments, bos);
-    if (tokens.length >= this.#slotTokens) throw this.#tooLong(`${tokens.length}`, param);
+    if (tokens.length >= this.#slotTokens) throw this.#tooLong(`${tokens.length}`, subject);
     return tokens;
   }
 
@@ -119,10 +120,10 @@ export class PromptTokenizer {
    * Throws if the text is too long. Tokenization is synchronous, about 1 ms per kilobyte, so this first checks the bytes
    * and then counts tokens in pieces, yielding to the event loop between them.
    */
-  async #checkLength(text: string, param: 'messages' | 'prompt'): Promise<void> {
+  async #checkLength(text: string, subject: LengthSubject): Promise<void> {
     if (text.length <= PIECE_CHARACTERS) return;
     const minimum = Math.ceil(Buffer.byteLength(text) / this.#vocabulary.longestBytes);
-    if (minimum >= this.#slotTokens) throw this.#tooLong(`at least ${minimum}`, param);
+    if (minimum >= this.#slotTokens) throw this.#tooLong(`at least ${minimum}`, subject);
     let tokens = 0;
     for (let from = 0, pieces = 1; from < text.length; pieces++) {
       const to = cutPosition(text, from + PIECE_CHARACTERS);
@@ -130,18 +131,17 @@ export class PromptTokenizer {
       from = to;
       // A cut can split tokens, but not join them.
       const counted = tokens - SPLIT_TOKENS * pieces;
-      if (counted >= this.#slotTokens) throw this.#tooLong(`at least ${counted}`, param);
+      if (counted >= this.#slotTokens) throw this.#tooLong(`at least ${counted}`, subject);
       await nextTurn();
     }
   }
 
-  #tooLong(amount: string, param: 'messages' | 'prompt'): ServiceError {
-    const subject = param === 'messages' ? 'the messages have' : 'the prompt has';
+  #tooLong(amount: string, subject: LengthSubject): ServiceError {
     return new ServiceError(
       'context_length_exceeded',
       // Client libraries detect this error by the start of OpenAI's message.
       `This model's maximum context length is ${this.#slotTokens} tokens; ${subject} ${amount}, which leaves no room for a completion.`,
-      { param },
+      { param: subject === 'the prompt has' ? 'prompt' : 'messages' },
     );
   }
 }
@@ -157,6 +157,9 @@ function hasUntrusted(pattern: RegExp, whole: string, segments: readonly Templat
   const found = Array.from(whole.matchAll(pattern), (match) => match.index);
   return found.length !== trustedOffsets.length || found.some((at, i) => at !== trustedOffsets[i]);
 }
+
+/** The start of the phrase with the number of tokens. */
+type LengthSubject = 'the messages have' | 'the messages and tools have' | 'the prompt has';
 
 /** Length of the pieces of a long text that is counted. */
 const PIECE_CHARACTERS = 16_384;
