@@ -43,6 +43,7 @@ describe('usage over time', () => {
     assert.deepEqual(valuesOf(over, 'requests'), [0, 10, 0]);
     assert.deepEqual(valuesOf(over, 'completed'), [0, 4, 0]);
     assert.deepEqual(valuesOf(over, 'uncached'), [0, 60, 0]);
+    assert.deepEqual(valuesOf(over, 'answer'), [0, 20, 0]);
     const hours = overTime(timesOf(days, 'hour'), [{ ...SUMS, hour: '2026-11-20T02:00:00.000Z' }]);
     assert.equal(valuesOf(hours, 'tokens').indexOf(150), 2);
   });

@@ -9,6 +9,8 @@ export const COLORS = {
   uncached: 3,
   cached: 7,
   completion: 1,
+  answer: 1,
+  reasoning: 10,
   cost: 9,
   ttft: 8,
   /** The stages of a request: prefill processes the prompt, decode generates the completion. */

@@ -48,6 +48,7 @@ export const MEASURES = {
   uncached: (sums: Sums) => sums.prompt_tokens - sums.cached_tokens,
   cached: (sums: Sums) => sums.cached_tokens,
   completion: (sums: Sums) => sums.completion_tokens,
+  answer: (sums: Sums) => sums.completion_tokens - sums.reasoning_tokens,
   reasoning: (sums: Sums) => sums.reasoning_tokens,
   tokens: (sums: Sums) => sums.prompt_tokens + sums.completion_tokens,
   cost: (sums: Sums) => inexact(sums.cost_usd),

@@ -35,11 +35,7 @@ export const CHARTS: readonly ChartDefinition[] = [
     title: 'Tokens',
     hint: 'Prompt and completion tokens',
     unit: 'count',
-    seriesOf: stacked('tokens', [
-      ['Prompt (uncached)', 'uncached'],
-      ['Prompt (cached)', 'cached'],
-      ['Completion', 'completion'],
-    ]),
+    seriesOf: tokens,
   },
   {
     name: 'requests',
@@ -77,6 +73,21 @@ export const CHARTS: readonly ChartDefinition[] = [
     seriesOf: speed,
   },
 ];
+
+/** Returns stacked bars. Completions are split only if some have reasoning. */
+function tokens(data: ChartData): Series[] {
+  const hasReasoning = data.over.some((sums) => sums !== null && sums.reasoning_tokens > 0);
+  return stacked('tokens', [
+    ['Prompt (uncached)', 'uncached'],
+    ['Prompt (cached)', 'cached'],
+    ...(hasReasoning
+      ? ([
+          ['Completion (answer)', 'answer'],
+          ['Completion (reasoning)', 'reasoning'],
+        ] as const)
+      : ([['Completion', 'completion']] as const)),
+  ])(data);
+}
 
 /** Returns stacked bars: one per group, or one per component of the measure. */
 function stacked(measure: Measure, madeOf: readonly (readonly [string, Measure & keyof typeof COLORS])[]) {

@@ -16,6 +16,7 @@ interface FigureDefinition {
   exact?: (value: number, sums: Sums) => string;
   /** Whether an increase is good; default: neither. */
   more?: 'good' | 'bad';
+  hiddenIfZero?: true;
 }
 
 const count = (label: string, of: (sums: Sums) => number): FigureDefinition => ({
@@ -30,6 +31,7 @@ const FIGURES: readonly FigureDefinition[] = [
   count('Prompt tokens', (sums) => sums.prompt_tokens),
   count('Cached tokens', (sums) => sums.cached_tokens),
   count('Completion tokens', (sums) => sums.completion_tokens),
+  { ...count('Reasoning tokens', (sums) => sums.reasoning_tokens), hiddenIfZero: true },
   {
     label: 'Cost',
     of: (sums) => inexact(sums.cost_usd),
@@ -57,10 +59,15 @@ interface FiguresProps {
 
 /** Usage totals, each compared to the previous period. */
 export function Figures({ now, before, beforeText }: FiguresProps) {
+  const figures = FIGURES.filter(
+    ({ of, hiddenIfZero }) => !hiddenIfZero || [now, before].some((sums) => sums && of(sums) !== 0),
+  );
   return (
     <Card>
-      <dl className="grid grid-cols-2 gap-x-4 gap-y-5 md:grid-cols-4">
-        {FIGURES.map((kind) => (
+      <dl
+        className={`grid grid-cols-2 gap-x-4 gap-y-5 ${figures.length % 4 === 0 ? 'md:grid-cols-4' : 'md:grid-cols-3'}`}
+      >
+        {figures.map((kind) => (
           <UsageFigure key={kind.label} kind={kind} now={now} before={before} />
         ))}
       </dl>
