@@ -288,4 +288,8 @@ export interface ModelCard {
   created: number;
   owned_by: string;
   recommendedSampling: RecommendedSampling;
+  /** Whether the model calls tools; null: unknown. */
+  tools: boolean | null;
+  /** Whether it can reason before it answers; null: unknown. */
+  reasoning: boolean | null;
 }

@@ -33,7 +33,7 @@ import type { PasswordHasher } from './identity/password.ts';
 import { createSetupLink } from './identity/setup.ts';
 import { CrashSuspects } from './inference/crash-suspects.ts';
 import type { Log } from './log.ts';
-import { findModel } from './models/catalog.ts';
+import { withCatalog } from './models/catalog-defaults.ts';
 import { ModelStore } from './models/store.ts';
 import { cardSource } from './routing/card.ts';
 import { SYSTEM_CLOCK } from './routing/breaker.ts';
@@ -293,8 +293,7 @@ async function serveModels(
   const store = new ModelStore({ home: config.home, log, env });
   const embedded: EmbeddedReplica[] = [];
   for (const configured of config.file.models) {
-    const sampling = configured.recommendedSampling ?? findModel(configured.id)?.sampling;
-    const model = { ...configured, recommendedSampling: sampling };
+    const model = withCatalog(configured);
     if (model.replicas) serveReplicas(model, model.replicas, context);
     else embedded.push(serveEmbedded(model, { ...context, store, run }));
   }

@@ -99,7 +99,18 @@ function listCatalog(pulled: ReadonlySet<string | null>, json: boolean): void {
     return;
   }
   printTable(
-    ['ID', 'SIZE', 'MEMORY', 'CONTEXT', 'QUANTIZATION', 'LICENSE', 'DOWNLOADED', 'GOOD FOR'],
+    [
+      'ID',
+      'SIZE',
+      'MEMORY',
+      'CONTEXT',
+      'QUANTIZATION',
+      'LICENSE',
+      'TOOLS',
+      'REASONING',
+      'DOWNLOADED',
+      'GOOD FOR',
+    ],
     CATALOG.map((model) => [
       model.id,
       formatBytes(model.sizeBytes ?? model.sizeGb * 1e9),
@@ -107,6 +118,8 @@ function listCatalog(pulled: ReadonlySet<string | null>, json: boolean): void {
       String(model.contextTokens),
       model.quantization,
       model.license,
+      model.tools ? 'yes' : '-',
+      model.reasoning ? 'yes' : '-',
       pulled.has(model.id) ? 'yes' : '-',
       model.summary,
     ]),
@@ -230,5 +243,7 @@ function catalogJson(model: CatalogModel): Record<string, unknown> {
     size_gb: model.sizeGb,
     memory_gb: Number(memoryGb(model).toFixed(2)),
     recommended_sampling: model.sampling,
+    tools: model.tools,
+    reasoning: model.reasoning,
   };
 }

@@ -137,6 +137,14 @@ const model = z
       .optional()
       .describe('Maximum tokens of one completion. Default: the context length.'),
     recommendedSampling,
+    tools: z
+      .boolean()
+      .optional()
+      .describe('Whether the model calls tools. Default: from the catalog, or unknown.'),
+    reasoning: z
+      .boolean()
+      .optional()
+      .describe('Whether it can reason before it answers. Default: from the catalog, or unknown.'),
     ownedBy: z
       .string()
       .optional()

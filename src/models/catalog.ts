@@ -26,6 +26,10 @@ export interface CatalogModel {
   sha256: string | null;
   /** From the publisher's model card or `generation_config.json`. */
   sampling: RecommendedSampling;
+  /** Whether it was trained to call tools in the format of its chat template. */
+  tools: boolean;
+  /** Whether it can reason before it answers. */
+  reasoning: boolean;
 }
 
 /** Returns what a memory plan needs before the file is downloaded. */
@@ -46,6 +50,10 @@ export function findModel(id: string): CatalogModel | null {
 }
 
 const [apache, mit, llama, gemma] = ['Apache-2.0', 'MIT', 'Llama Community License', 'Gemma Terms of Use'];
+
+const PLAIN = { tools: false, reasoning: false };
+const TOOLS = { tools: true, reasoning: false };
+const TOOLS_AND_REASONING = { tools: true, reasoning: true };
 
 const QWEN3: RecommendedSampling = { temperature: 0.6, topP: 0.95, topK: 20, minP: 0 };
 const GEMMA3: RecommendedSampling = { temperature: 1, topP: 0.95, topK: 64 };
@@ -78,6 +86,7 @@ export const CATALOG: readonly CatalogModel[] = [
     sizeBytes: 98_362_432,
     sha256: 'b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53',
     sampling: { temperature: 0.2, topP: 0.9 },
+    ...PLAIN,
   },
   entry(
     'Qwen/Qwen2.5-0.5B-Instruct',
@@ -89,6 +98,7 @@ export const CATALOG: readonly CatalogModel[] = [
     151_936,
     ['Qwen/Qwen2.5-0.5B-Instruct-GGUF', 'qwen2.5-0.5b-instruct-q8_0.gguf'],
     { temperature: 0.7, topP: 0.8, topK: 20, repetitionPenalty: 1.1 },
+    TOOLS,
   ),
   entry(
     'Qwen/Qwen3-0.6B',
@@ -100,6 +110,7 @@ export const CATALOG: readonly CatalogModel[] = [
     151_936,
     ['Qwen/Qwen3-0.6B-GGUF', 'Qwen3-0.6B-Q8_0.gguf'],
     QWEN3,
+    TOOLS_AND_REASONING,
   ),
   entry(
     'google/gemma-3-1b-it',
@@ -111,6 +122,7 @@ export const CATALOG: readonly CatalogModel[] = [
     262_144,
     ['ggml-org/gemma-3-1b-it-GGUF', 'gemma-3-1b-it-Q8_0.gguf'],
     GEMMA3,
+    PLAIN,
   ),
   entry(
     'meta-llama/Llama-3.2-1B-Instruct',
@@ -122,6 +134,7 @@ export const CATALOG: readonly CatalogModel[] = [
     128_256,
     ['bartowski/Llama-3.2-1B-Instruct-GGUF', 'Llama-3.2-1B-Instruct-Q8_0.gguf'],
     LLAMA3,
+    TOOLS,
   ),
   entry(
     'HuggingFaceTB/SmolLM2-1.7B-Instruct',
@@ -133,6 +146,7 @@ export const CATALOG: readonly CatalogModel[] = [
     49_152,
     ['bartowski/SmolLM2-1.7B-Instruct-GGUF', 'SmolLM2-1.7B-Instruct-Q8_0.gguf'],
     { temperature: 0.2, topP: 0.9 },
+    PLAIN,
   ),
   entry(
     'Qwen/Qwen3-1.7B',
@@ -144,6 +158,7 @@ export const CATALOG: readonly CatalogModel[] = [
     151_936,
     ['Qwen/Qwen3-1.7B-GGUF', 'Qwen3-1.7B-Q8_0.gguf'],
     QWEN3,
+    TOOLS_AND_REASONING,
   ),
   entry(
     'HuggingFaceTB/SmolLM3-3B',
@@ -155,6 +170,7 @@ export const CATALOG: readonly CatalogModel[] = [
     128_256,
     ['ggml-org/SmolLM3-3B-GGUF', 'SmolLM3-Q8_0.gguf'],
     { temperature: 0.6, topP: 0.95 },
+    TOOLS_AND_REASONING,
   ),
   entry(
     'meta-llama/Llama-3.2-3B-Instruct',
@@ -166,6 +182,7 @@ export const CATALOG: readonly CatalogModel[] = [
     128_256,
     ['bartowski/Llama-3.2-3B-Instruct-GGUF', 'Llama-3.2-3B-Instruct-Q8_0.gguf'],
     LLAMA3,
+    TOOLS,
   ),
   entry(
     'microsoft/Phi-4-mini-instruct',
@@ -177,6 +194,7 @@ export const CATALOG: readonly CatalogModel[] = [
     200_064,
     ['bartowski/microsoft_Phi-4-mini-instruct-GGUF', 'microsoft_Phi-4-mini-instruct-Q8_0.gguf'],
     { temperature: 0 },
+    TOOLS,
   ),
   entry(
     'google/gemma-3-4b-it',
@@ -188,6 +206,7 @@ export const CATALOG: readonly CatalogModel[] = [
     262_144,
     ['ggml-org/gemma-3-4b-it-GGUF', 'gemma-3-4b-it-Q8_0.gguf'],
     GEMMA3,
+    PLAIN,
   ),
   entry(
     'Qwen/Qwen3-4B',
@@ -199,6 +218,7 @@ export const CATALOG: readonly CatalogModel[] = [
     151_936,
     ['Qwen/Qwen3-4B-GGUF', 'Qwen3-4B-Q8_0.gguf'],
     QWEN3,
+    TOOLS_AND_REASONING,
   ),
   entry(
     'mistralai/Mistral-7B-Instruct-v0.3',
@@ -210,6 +230,7 @@ export const CATALOG: readonly CatalogModel[] = [
     32_768,
     ['bartowski/Mistral-7B-Instruct-v0.3-GGUF', 'Mistral-7B-Instruct-v0.3-Q8_0.gguf'],
     { temperature: 0.7 },
+    TOOLS,
   ),
   entry(
     'meta-llama/Llama-3.1-8B-Instruct',
@@ -221,6 +242,7 @@ export const CATALOG: readonly CatalogModel[] = [
     128_256,
     ['bartowski/Meta-Llama-3.1-8B-Instruct-GGUF', 'Meta-Llama-3.1-8B-Instruct-Q8_0.gguf'],
     LLAMA3,
+    TOOLS,
   ),
   {
     ...entry(
@@ -233,6 +255,7 @@ export const CATALOG: readonly CatalogModel[] = [
       201_088,
       ['ggml-org/gpt-oss-20b-GGUF', 'gpt-oss-20b-mxfp4.gguf'],
       { temperature: 1, topP: 1 },
+      TOOLS_AND_REASONING,
     ),
     quantization: 'MXFP4',
   },
@@ -248,6 +271,7 @@ function entry(
   vocabularySize: number,
   [repository, file]: readonly [repository: string, file: string],
   sampling: RecommendedSampling,
+  capabilities: { tools: boolean; reasoning: boolean },
 ): CatalogModel {
   return {
     id,
@@ -262,6 +286,7 @@ function entry(
     sizeBytes: null,
     sha256: null,
     sampling,
+    ...capabilities,
   };
 }
 

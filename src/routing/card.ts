@@ -40,6 +40,8 @@ function cardOf(
       config.recommendedSampling ??
       descriptions.find((each) => each.recommendedSampling)?.recommendedSampling ??
       {},
+    tools: config.tools ?? null,
+    reasoning: config.reasoning ?? null,
   };
 }
 

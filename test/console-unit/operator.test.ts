@@ -266,6 +266,8 @@ describe('health checks', () => {
       modality: null,
       instruct_type: null,
       recommended_sampling: {},
+      tools: null,
+      reasoning: null,
     };
   }
 });

@@ -3,6 +3,9 @@
 /** A model and the characteristics of its seeded requests. */
 interface SeedModel {
   id: string;
+  tools: boolean;
+  /** Whether its completions are partly reasoning. */
+  reasoning: boolean;
   /** Relative share of the requests of a key. */
   weight: number;
   /** USD per million tokens. */
@@ -21,6 +24,8 @@ interface SeedModel {
 export const SEED_MODELS: readonly SeedModel[] = [
   {
     id: 'meta-llama/Llama-3.3-70B-Instruct',
+    tools: true,
+    reasoning: false,
     weight: 30,
     prompt: '0.59',
     completion: '0.79',
@@ -33,6 +38,8 @@ export const SEED_MODELS: readonly SeedModel[] = [
   },
   {
     id: 'Qwen/Qwen3-32B',
+    tools: true,
+    reasoning: true,
     weight: 26,
     prompt: '0.29',
     completion: '0.59',
@@ -45,6 +52,8 @@ export const SEED_MODELS: readonly SeedModel[] = [
   },
   {
     id: 'mistralai/Mistral-Small-3.2-24B-Instruct',
+    tools: true,
+    reasoning: false,
     weight: 20,
     prompt: '0.1',
     completion: '0.3',
@@ -57,6 +66,8 @@ export const SEED_MODELS: readonly SeedModel[] = [
   },
   {
     id: 'HuggingFaceTB/SmolLM2-135M-Instruct',
+    tools: false,
+    reasoning: false,
     weight: 14,
     prompt: '0.01',
     completion: '0.02',
@@ -69,6 +80,8 @@ export const SEED_MODELS: readonly SeedModel[] = [
   },
   {
     id: 'openai/gpt-oss-120b',
+    tools: true,
+    reasoning: true,
     weight: 8,
     prompt: '0.15',
     completion: '0.6',
@@ -81,6 +94,8 @@ export const SEED_MODELS: readonly SeedModel[] = [
   },
   {
     id: 'google/gemma-3-27b-it',
+    tools: false,
+    reasoning: false,
     weight: 2,
     prompt: '0.2',
     completion: '0.4',
@@ -93,6 +108,8 @@ export const SEED_MODELS: readonly SeedModel[] = [
   },
   {
     id: 'HuggingFaceTB/SmolLM2-360M-Instruct',
+    tools: false,
+    reasoning: false,
     weight: 0,
     prompt: '0.02',
     completion: '0.04',
@@ -138,6 +155,8 @@ const LOAD_MS = 900_000;
 export function seedYaml(): string {
   const models = SEED_MODELS.map((model) => ({
     id: model.id,
+    tools: model.tools,
+    reasoning: model.reasoning,
     pricing: { prompt: model.prompt, completion: model.completion },
     quantization: model.quantization,
     instructType: model.instructType,

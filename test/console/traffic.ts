@@ -36,9 +36,6 @@ export interface SeedRequest {
 /** An outage: no replica of the largest model for two hours, nine days ago. */
 const OUTAGE = { model: 'meta-llama/Llama-3.3-70B-Instruct', daysAgo: 9, hours: 2 };
 
-/** Models that think before they answer. */
-const REASONS: ReadonlySet<string> = new Set(['Qwen/Qwen3-32B', 'openai/gpt-oss-120b']);
-
 /** Generates about `count` requests from `fromMs` to `toMs`, ordered by hour but not within an hour. */
 export function* traffic(
   random: Random,
@@ -96,7 +93,7 @@ function seedRequest(random: Random, source: Source, startedAt: number, toMs: nu
   const firstTokenAt = slotAt + Math.round(logNormal(random, model.ttftMs, 0.35) + promptTokens / 12);
   const decodeMs = (completionTokens / (model.speed * (0.75 + 0.5 * random.fraction()))) * 1000;
   const cachedTokens = random.chance(0.55) ? Math.floor(promptTokens * (0.2 + 0.7 * random.fraction())) : 0;
-  const reasoningTokens = REASONS.has(model.id) ? Math.floor(completionTokens * 0.6) : 0;
+  const reasoningTokens = model.reasoning ? Math.floor(completionTokens * 0.6) : 0;
   const refused = outcome !== 'complete' && outcome !== CLIENT_DISCONNECTED && outcome !== 'interrupted';
   const usage = refused
     ? { promptTokens: 0, cachedTokens: 0, completionTokens: 0, reasoningTokens: 0 }

@@ -62,6 +62,10 @@ describe('sluice models', () => {
       ids,
       CATALOG.map(({ id }) => id),
     );
+    const table = (await run(fixture, 'list', '--available')).stdout;
+    assert.match(table, /^ID +SIZE .* LICENSE +TOOLS +REASONING +DOWNLOADED +GOOD FOR$/m);
+    assert.match(table, /^Qwen\/Qwen3-0\.6B .* Apache-2\.0 +yes +yes +- /m);
+    assert.match(table, /^Qwen\/Qwen2\.5-0\.5B-Instruct .* Apache-2\.0 +yes +- +- /m);
   });
 
   it('exits with 1 and the reasons, without a stack trace, when all sources fail', async () => {

@@ -73,6 +73,8 @@ test('a model has only the documented fields, and the list has only data', () =>
     created: 1,
     owned_by: 'ns',
     recommendedSampling: { temperature: 0.2 },
+    tools: true,
+    reasoning: null,
     path: '/secret',
   };
   const model = {

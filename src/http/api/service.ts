@@ -158,6 +158,8 @@ function modelJson(router: Router, overview: ModelOverview, operator: boolean): 
     modality: card?.architecture.modality ?? null,
     instruct_type: card?.architecture.instruct_type ?? null,
     recommended_sampling: samplingJson(card?.recommendedSampling ?? {}),
+    tools: card?.tools ?? null,
+    reasoning: card?.reasoning ?? null,
   };
 }
 

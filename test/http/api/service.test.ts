@@ -68,6 +68,8 @@ for (const kind of testDatabases()) {
         modality: 'text->text',
         instruct_type: null,
         recommended_sampling: {},
+        tools: null,
+        reasoning: null,
       });
       assert.deepEqual(
         [away?.state, away?.reason, away?.replicas_ready, away?.context_length],

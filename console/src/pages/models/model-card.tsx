@@ -89,6 +89,7 @@ function TryInPlayground({ model }: { model: Model }) {
 function Facts({ model }: { model: Model }) {
   const { pricing, context_length: context, max_completion_tokens: completion, quantization } = model;
   const modality = modalityWords(model.modality);
+  const capabilities = capabilityWords(model);
   return (
     <dl className="grid grid-cols-2 gap-x-4 gap-y-3 px-4 py-4 text-sm sm:grid-cols-4 sm:px-5">
       <Fact label="Context length" unit="tokens">
@@ -103,6 +104,7 @@ function Facts({ model }: { model: Model }) {
       )}
       {modality !== null && <Fact label="Modality">{modality}</Fact>}
       {quantization !== null && <Fact label="Quantization">{quantization}</Fact>}
+      {capabilities !== '' && <Fact label="Capabilities">{capabilities}</Fact>}
     </dl>
   );
 }
@@ -136,6 +138,12 @@ function Fact({ label, unit, children }: { label: string; unit?: string; childre
 function modalityWords(modality: string | null): string | null {
   if (modality === null || modality === 'text->text') return null;
   return modality.replace('->', ' to ').replaceAll('+', ', ');
+}
+
+/** Formats what a model is known to do; empty: nothing. */
+function capabilityWords({ tools, reasoning }: Model): string {
+  if (tools) return reasoning ? 'Tools, reasoning' : 'Tools';
+  return reasoning ? 'Reasoning' : '';
 }
 
 function Load({ model }: { model: Model }) {
