@@ -24,6 +24,7 @@ export interface FieldSchema {
   readonly items?: FieldSchema;
   readonly pattern?: string;
   readonly propertyNames?: FieldSchema;
+  readonly not?: FieldSchema;
   readonly additionalProperties?: FieldSchema;
   readonly oneOf?: readonly FieldSchema[];
   readonly $ref?: string;
@@ -53,11 +54,18 @@ export interface Field {
   /** Values besides null that have no effect and are accepted for every engine. */
   readonly neutral: readonly unknown[];
   readonly supportedBy: SupportedBy;
+  /** The field to use instead of a refused one; null: none. */
+  readonly instead: string | null;
   readonly description: string;
 }
 
 export type FieldOptions = Pick<Field, 'description'> &
-  Partial<Pick<Field, 'kinds' | 'internal' | 'required' | 'neutral' | 'supportedBy' | 'bounds' | 'default'>>;
+  Partial<
+    Pick<
+      Field,
+      'kinds' | 'internal' | 'required' | 'neutral' | 'supportedBy' | 'instead' | 'bounds' | 'default'
+    >
+  >;
 
 /** A field whose value is a number, boolean or string. */
 export interface ScalarField<T> extends Field {
@@ -130,6 +138,29 @@ export function string<T extends string | null>(
   return { ...createField(path, 'generation', 'string', full, options, fallback), fallback, read };
 }
 
+/** One of these strings, or null if the field is absent. */
+export function choice<T extends string>(
+  path: string,
+  values: readonly T[],
+  options: FieldOptions,
+): ScalarField<T | null> {
+  const bounds = values.map((value) => `\`${value}\``).join(', ');
+  const field = createField(
+    path,
+    'generation',
+    'string',
+    { type: 'string', enum: values },
+    { bounds, ...options },
+  );
+  const read = (value: unknown, at: string): T => {
+    const found = values.find((one) => one === value);
+    if (found !== undefined) return found;
+    if (typeof value !== 'string') throw wrongType(at, 'a string', value);
+    throw wrongValue(at, `one of ${values.join(', ')}`);
+  };
+  return { ...field, fallback: null, read };
+}
+
 function createField(
   path: string,
   use: FieldUse,
@@ -151,6 +182,7 @@ function createField(
     default: options.required === true ? 'required' : quoted(fallback),
     neutral: [],
     supportedBy: 'all',
+    instead: null,
     ...options,
   };
 }

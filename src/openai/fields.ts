@@ -1,5 +1,7 @@
 import type { Dialect } from '../generation.ts';
-import { boolean, hint, number, refused, string, structured, type Field } from './field.ts';
+import * as chat from './chat-fields.ts';
+import { boolean, number, string, structured, type Field } from './field.ts';
+import { HINTS, REFUSALS } from './ignored-fields.ts';
 
 /**
  * The table of request fields, from which parsing, `docs/api.md` and the OpenAPI document are derived. `supportedBy`
@@ -24,48 +26,6 @@ export const model = string('model', { minLength: 1, maxLength: 256 }, null, {
   required: true,
   description: 'Model ID, as listed by `GET /v1/models`.',
 });
-
-export const messages = structured(
-  'messages',
-  'array of messages',
-  { type: 'array', minItems: 1, items: { $ref: '#/components/schemas/RequestMessage' } },
-  {
-    kinds: CHAT,
-    required: true,
-    bounds: 'at least 1',
-    description:
-      'The messages of the conversation, in order. Assistant messages can be sent back unchanged: `reasoning_content`, `refusal: null`, `annotations: []` and an empty `tool_calls` are accepted. `name` is refused, because chat templates would ignore it.',
-  },
-);
-
-export const messageRole = structured(
-  'messages[].role',
-  'string',
-  { type: 'string', enum: ['system', 'developer', 'user', 'assistant'] },
-  {
-    kinds: CHAT,
-    required: true,
-    bounds: '`system`, `developer`, `user` or `assistant`',
-    description: 'Author of the message. `developer` is treated as `system`; `tool` is not supported.',
-  },
-);
-
-export const messageContent = structured(
-  'messages[].content',
-  'string or array of text parts',
-  {
-    oneOf: [
-      { type: 'string' },
-      { type: 'array', minItems: 1, items: { $ref: '#/components/schemas/TextPart' } },
-    ],
-  },
-  {
-    kinds: CHAT,
-    required: true,
-    description:
-      'Text of the message. Parts of type `text` are joined without a separator; other types are refused.',
-  },
-);
 
 export const prompt = structured(
   'prompt',
@@ -268,61 +228,16 @@ export const user = string('user', { minLength: 0, maxLength: 1024 }, null, {
   description: 'Identifier of your end user. Not logged, and has no effect.',
 });
 
-const hints = [
-  hint('stream_options.include_obfuscation', { description: 'Chunks are never padded.' }),
-  hint('messages[].reasoning_content', {
-    kinds: CHAT,
-    description: 'Reasoning of an earlier response. Not sent to the model.',
-  }),
-  hint('metadata', { description: 'Not stored.' }),
-  hint('store', { description: 'Responses are never stored.' }),
-  hint('service_tier', { description: 'There is only one tier.' }),
-  hint('safety_identifier', { description: 'Not stored.' }),
-  hint('prompt_cache_key', { description: 'Cached prefixes are found without it.' }),
-  hint('prompt_cache_options', { kinds: CHAT, description: 'Cached prefixes are found without it.' }),
-  hint('prompt_cache_retention', { description: 'The engine decides how long a prefix is cached.' }),
-  hint('parallel_tool_calls', { kinds: CHAT, description: 'Has no effect without tools.' }),
-];
-
-const refusedInChat = (path: string, description: string, ...neutral: unknown[]): Field =>
-  refused(path, { kinds: CHAT, neutral, description });
-
-const refusals = [
-  refusedInChat('messages[].name', 'Chat templates would ignore it.'),
-  refusedInChat('messages[].refusal', 'Responses never have a refusal.'),
-  refusedInChat('messages[].annotations', 'Responses never have annotations.', []),
-  refusedInChat('messages[].tool_calls', 'Tools are not supported.', []),
-  refusedInChat('messages[].function_call', 'Tools are not supported.'),
-  refusedInChat('messages[].audio', 'Only text is supported.'),
-  refusedInChat('tools', 'Tools are not supported.', []),
-  refusedInChat('tool_choice', 'Tools are not supported.', 'none', 'auto'),
-  refusedInChat('functions', 'Older name of `tools`.', []),
-  refusedInChat('function_call', 'Older name of `tool_choice`.', 'none', 'auto'),
-  refusedInChat('modalities', 'Only text is supported.', ['text']),
-  refusedInChat('audio', 'Only text is supported.'),
-  refusedInChat('prediction', 'Predicted outputs are not supported.'),
-  refusedInChat('reasoning_effort', 'Not supported by any engine.', 'none'),
-  refusedInChat('verbosity', 'Not supported by any engine.', 'medium'),
-  refusedInChat('web_search_options', 'Web search is not supported.'),
-  refused('suffix', {
-    kinds: TEXT,
-    neutral: [''],
-    description: 'Text insertion (fill in the middle) is not supported.',
-  }),
-];
-
-const bestOf = refused('best_of', {
-  kinds: TEXT,
-  neutral: [1],
-  description: 'Accepted only if it is 1 or equals `n`; it has no effect.',
-});
-
 /** All fields of both requests, in the order of the docs. */
 export const FIELDS: readonly Field[] = [
   model,
-  messages,
-  messageRole,
-  messageContent,
+  chat.messages,
+  chat.messageRole,
+  chat.messageContent,
+  chat.messageToolCalls,
+  chat.messageToolCallId,
+  chat.messageReasoningContent,
+  chat.messageReasoning,
   prompt,
   stream,
   streamOptions,
@@ -346,9 +261,14 @@ export const FIELDS: readonly Field[] = [
   textLogprobs,
   echo,
   responseFormat,
+  chat.tools,
+  chat.toolStrict,
+  chat.toolChoice,
+  chat.parallelToolCalls,
+  chat.reasoningEffort,
+  chat.templateVariables,
   cacheSalt,
   user,
-  ...hints,
-  ...refusals,
-  bestOf,
+  ...HINTS,
+  ...REFUSALS,
 ];

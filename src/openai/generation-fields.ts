@@ -1,4 +1,5 @@
 import type { ResponseFormat, Sampling, TextRequest } from '../generation.ts';
+import { NAME } from './chat-fields.ts';
 import type { GenerationKind } from './field.ts';
 import * as fields from './fields.ts';
 import { checkJsonSchema } from './json-schema.ts';
@@ -140,7 +141,6 @@ function parseResponseFormat(body: RequestBody): ResponseFormat {
 const ONLY_TYPE = new Set(['type']);
 const WITH_SCHEMA = new Set(['type', 'json_schema']);
 const SCHEMA_FIELDS = new Set(['name', 'description', 'schema', 'strict']);
-const NAME = /^[A-Za-z0-9_-]{1,64}$/;
 
 function parseJsonSchemaFormat(value: unknown): ResponseFormat {
   const path = 'response_format.json_schema';

@@ -16,7 +16,8 @@ export function bodyBounds(bytes: number | string): string {
  * pass over its bytes. Throws `invalid_json`.
  */
 export function parseJsonBody(bytes: Uint8Array): Record<string, unknown> {
-  checkShape(bytes);
+  const exceeded = new JsonBudget().exceededBy(bytes);
+  if (exceeded !== null) throw new ServiceError('invalid_json', `The request body ${exceeded}.`);
   const value = parse(decode(bytes));
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new ServiceError('invalid_json', 'The request body must be a JSON object.');
@@ -51,45 +52,48 @@ const CLOSING_BRACKET = 0x5d;
 const OPENING_BRACE = 0x7b;
 const CLOSING_BRACE = 0x7d;
 
-/**
- * Counts values by the commas, brackets and braces outside strings. Also counts strings, because invalid JSON can consist
- * of strings alone; twice as many are allowed, because member names are strings too.
- */
-function checkShape(bytes: Uint8Array): void {
-  let depth = 0;
-  let values = 0;
-  let strings = 0;
-  for (let at = 0; at < bytes.length; at++) {
-    switch (bytes[at]) {
-      case QUOTE:
-        if (++strings > 2 * MAX_BODY_VALUES) throw tooManyValues();
-        at = endOfString(bytes, at);
-        break;
-      case OPENING_BRACE:
-      case OPENING_BRACKET:
-        values++;
-        if (++depth > MAX_BODY_DEPTH) {
-          throw new ServiceError(
-            'invalid_json',
-            `The request body is nested more than ${MAX_BODY_DEPTH} levels deep.`,
-          );
-        }
-        break;
-      case COMMA:
-        if (++values > MAX_BODY_VALUES) throw tooManyValues();
-        break;
-      case CLOSING_BRACE:
-      case CLOSING_BRACKET:
-        depth--;
-        break;
-      default:
+/** Counts the values of JSON texts, of which a request may have a maximum number in total. */
+export class JsonBudget {
+  #values = 0;
+  #strings = 0;
+
+  /**
+   * Counts values by the commas, brackets and braces outside strings. Also counts strings, because invalid JSON can
+   * consist of strings alone; twice as many are allowed, because member names are strings too. Returns how the text exceeds
+   * the bounds, to continue "The text", or null.
+   */
+  exceededBy(bytes: Uint8Array): string | null {
+    let depth = 0;
+    let values = this.#values;
+    let strings = this.#strings;
+    for (let at = 0; at < bytes.length; at++) {
+      switch (bytes[at]) {
+        case QUOTE:
+          if (++strings > 2 * MAX_BODY_VALUES) return TOO_MANY_VALUES;
+          at = endOfString(bytes, at);
+          break;
+        case OPENING_BRACE:
+        case OPENING_BRACKET:
+          values++;
+          if (++depth > MAX_BODY_DEPTH) return `is nested more than ${MAX_BODY_DEPTH} levels deep`;
+          break;
+        case COMMA:
+          if (++values > MAX_BODY_VALUES) return TOO_MANY_VALUES;
+          break;
+        case CLOSING_BRACE:
+        case CLOSING_BRACKET:
+          depth--;
+          break;
+        default:
+      }
     }
+    this.#values = values;
+    this.#strings = strings;
+    return null;
   }
 }
 
-function tooManyValues(): ServiceError {
-  return new ServiceError('invalid_json', `The request body has more than ${MAX_BODY_VALUES} JSON values.`);
-}
+const TOO_MANY_VALUES = `has more than ${MAX_BODY_VALUES} JSON values`;
 
 /** Bytes of a string to check one by one. The native search is only faster for longer strings. */
 const SHORT_STRING_BYTES = 32;

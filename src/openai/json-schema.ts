@@ -2,6 +2,7 @@ import type { JsonSchema } from '../generation.ts';
 import {
   asObject,
   asString,
+  checkWellFormedJson,
   refuseUnknown,
   displayName,
   unsupported,
@@ -73,14 +74,11 @@ export function checkJsonSchema(schema: unknown, path: string): JsonSchema {
   if (text.length > MAX_SCHEMA_CHARACTERS) {
     throw wrongValue(path, `at most ${MAX_SCHEMA_CHARACTERS} characters of JSON`);
   }
-  if (LONE_SURROGATE.test(text)) throw wrongValue(path, 'well-formed Unicode text, without lone surrogates');
+  checkWellFormedJson(text, path);
   const budget: Budget = { nodes: MAX_SCHEMA_NODES, repetitions: MAX_SCHEMA_REPETITIONS, root: schema, path };
   checkNode(schema, path, 0, budget);
   return schema as JsonSchema; // Checked above: a boolean, or an object.
 }
-
-/** An escape from `\\ud800` to `\\udfff` in JSON: JSON.stringify escapes only lone surrogates this way. */
-const LONE_SURROGATE = /(?<!\\)(?:\\\\)*\\ud[89a-f]/;
 
 interface Budget {
   nodes: number;

@@ -1,3 +1,4 @@
+import { MAX_CALL_ID, MAX_TOOL_DESCRIPTION, MAX_TOOLS, NAME } from './chat-fields.ts';
 import {
   ANNOTATIONS,
   MAX_SCHEMA_CHARACTERS,
@@ -20,26 +21,64 @@ function object(properties: Readonly<Record<string, object>>, ...optional: strin
 
 const SCHEMA_BOUNDS = `A JSON Schema of supported keywords, with at most ${MAX_SCHEMA_CHARACTERS} characters and ${MAX_SCHEMA_NODES} schemas, nested at most ${MAX_SCHEMA_DEPTH} levels deep. Engines refuse some combinations of keywords and some patterns.`;
 
+/** An object without other fields. */
+function closed(properties: Readonly<Record<string, object>>, ...optional: string[]): object {
+  return { ...object(properties, ...optional), additionalProperties: false };
+}
+
+const functionName = { type: 'string', pattern: NAME.source };
+
 /** Schemas of objects in requests that the table of fields does not describe. */
 export const REQUEST_SCHEMAS = {
-  TextPart: { ...object({ type: { const: 'text' }, text: string }), additionalProperties: false },
-  RequestMessage: {
-    ...object(
-      {
-        role: { type: 'string', enum: ['system', 'developer', 'user', 'assistant'] },
-        content: { anyOf: [string, { type: 'array', minItems: 1, items: reference('TextPart') }] },
-        reasoning_content: {},
-        refusal: { type: 'null' },
-        annotations: nullable({ type: 'array', maxItems: 0 }),
-        tool_calls: nullable({ type: 'array', maxItems: 0 }),
-      },
-      'reasoning_content',
-      'refusal',
-      'annotations',
-      'tool_calls',
-    ),
-    additionalProperties: false,
+  TextPart: closed({ type: { const: 'text' }, text: string, cache_control: {} }, 'cache_control'),
+  RequestToolCall: closed(
+    {
+      id: { type: 'string', minLength: 1, maxLength: MAX_CALL_ID },
+      type: { const: 'function' },
+      function: closed({
+        name: functionName,
+        arguments: { type: 'string', description: 'JSON text of an object. Empty: `{}`.' },
+      }),
+      index: {},
+    },
+    'index',
+  ),
+  Tool: closed(
+    {
+      type: { const: 'function' },
+      function: closed(
+        {
+          name: functionName,
+          description: nullable({ type: 'string', maxLength: MAX_TOOL_DESCRIPTION }),
+          parameters: nullable({
+            type: 'object',
+            description:
+              'JSON Schema of the arguments. Null: no arguments. With `strict`, it must be supported.',
+          }),
+          strict: nullable({ type: 'boolean' }),
+        },
+        'description',
+        'parameters',
+        'strict',
+      ),
+      cache_control: {},
+    },
+    'cache_control',
+  ),
+  ToolChoice: {
+    anyOf: [
+      { type: 'string', enum: ['none', 'auto', 'required'] },
+      reference('FunctionChoice'),
+      closed({
+        type: { const: 'allowed_tools' },
+        allowed_tools: closed({
+          mode: { type: 'string', enum: ['auto', 'required'] },
+          tools: { type: 'array', minItems: 1, maxItems: MAX_TOOLS, items: reference('FunctionChoice') },
+        }),
+      }),
+    ],
   },
+  FunctionChoice: closed({ type: { const: 'function' }, function: closed({ name: functionName }) }),
   ResponseFormat: {
     anyOf: [
       { ...object({ type: { enum: ['text', 'json_object'] } }), additionalProperties: false },
@@ -49,7 +88,7 @@ export const REQUEST_SCHEMAS = {
           json_schema: {
             ...object(
               {
-                name: { type: 'string', pattern: '^[A-Za-z0-9_-]{1,64}$' },
+                name: functionName,
                 description: nullable(string),
                 schema: {
                   anyOf: [

@@ -1,4 +1,5 @@
 import type { ErrorCode } from '../errors.ts';
+import { messageContent } from './chat-fields.ts';
 import type { Field, GenerationKind } from './field.ts';
 import { choices, FIELDS } from './fields.ts';
 import { bodyBounds } from './json-body.ts';
@@ -11,6 +12,7 @@ import {
   type Json,
 } from './openapi-errors.ts';
 import { reference, REQUEST_SCHEMAS, RESPONSE_SCHEMAS } from './openapi-schemas.ts';
+import { jsonObject } from './values.ts';
 
 /** Paths and schemas of another API to include in the document. */
 export interface DocumentPart {
@@ -79,6 +81,7 @@ export function openApiDocument(
           ...requestSchema('text', info.maxChoices),
           allOf: textCombinations(info.maxChoices),
         },
+        RequestMessage: messageSchema(),
         ...REQUEST_SCHEMAS,
         ...RESPONSE_SCHEMAS,
         Error: errorSchema(),
@@ -182,6 +185,52 @@ const CHAT_COMBINATIONS: readonly Json[] = [
   { required: ['logprobs'], properties: { logprobs: { const: true } } },
   { properties: { top_logprobs: { enum: [0, null] } } },
 ];
+
+/** The schema of a message: some fields depend on the role. */
+function messageSchema(): Json {
+  const schema = objectSchema(
+    FIELDS.filter(({ kinds }) => kinds.includes('chat')),
+    'messages[].',
+  );
+  const { schema: text, description } = messageContent;
+  const none = { tool_calls: { maxItems: 0 }, tool_call_id: { type: 'null' } };
+  const written = { content: { not: { type: 'null' } } };
+  return {
+    ...schema,
+    required: ['role'],
+    properties: {
+      ...jsonObject(schema['properties']),
+      content: { anyOf: [text, { type: 'null' }], description },
+    },
+    anyOf: [
+      {
+        required: ['content'],
+        properties: { role: { enum: ['system', 'developer', 'user'] }, ...written, ...none },
+      },
+      {
+        required: ['content'],
+        properties: { role: { const: 'assistant' }, ...written, tool_call_id: none.tool_call_id },
+      },
+      {
+        required: ['tool_calls'],
+        properties: {
+          role: { const: 'assistant' },
+          tool_calls: { type: 'array', minItems: 1 },
+          tool_call_id: none.tool_call_id,
+        },
+      },
+      {
+        required: ['content', 'tool_call_id'],
+        properties: {
+          role: { const: 'tool' },
+          ...written,
+          tool_calls: none.tool_calls,
+          tool_call_id: { type: 'string' },
+        },
+      },
+    ],
+  };
+}
 
 /** Prompts x `n` is bounded, and `echo` cannot be combined with `logprobs`. */
 function textCombinations(maxChoices: number): readonly Json[] {

@@ -1,4 +1,5 @@
 import type { Dialect, GenerationRequest, JsonSchema, ResponseFormat, Sampling } from '../generation.ts';
+import { formatChat } from './replica-chat.ts';
 
 export interface ReplicaRequestOptions {
   /** Name of the model on the replica. */
@@ -21,7 +22,7 @@ type Body = Record<string, unknown>;
 export function formatRequest(request: GenerationRequest, options: ReplicaRequestOptions): Body {
   const { dialect, stream } = options;
   const body: Body = { model: options.model };
-  if (request.kind === 'chat') body.messages = request.messages;
+  if (request.kind === 'chat') Object.assign(body, formatChat(request, dialect));
   else body.prompt = request.prompts.length === 1 ? request.prompts[0] : request.prompts;
   body.stream = stream;
   if (stream) body.stream_options = streamOptions(request, dialect);

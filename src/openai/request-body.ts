@@ -1,4 +1,4 @@
-import type { Dialect, GenerationRequest } from '../generation.ts';
+import type { Dialect, GenerationRequest, JsonSchema } from '../generation.ts';
 import type { Field, GenerationKind, ScalarField } from './field.ts';
 import { FIELDS } from './fields.ts';
 import { refuseUnenforced } from './json-schema-dialects.ts';
@@ -43,9 +43,14 @@ export class RequestBody {
       const field = fields.get(name);
       const value = object[name] ?? null;
       if (field?.use === 'refused' && value !== null && !isNeutral(field, value)) {
-        throw unsupported(path + name);
+        throw unsupported(path + name, refusalOf(field));
       }
     }
+  }
+
+  /** Whether the field has a value besides null. */
+  has(field: Field): boolean {
+    return (this.#object[field.name] ?? null) !== null;
   }
 
   /** Returns the value unchecked, or null if absent. Throws `missing_required_parameter`. */
@@ -55,14 +60,21 @@ export class RequestBody {
     return value;
   }
 
-  /** Returns the checked value, or the fallback. Records the field as used if the value has an effect. */
-  read<T>(field: ScalarField<T>): T {
+  /**
+   * Returns the checked value, or the fallback. Records the field as used if the value has an effect. `effective`: whether
+   * the field can have one in this request.
+   */
+  read<T>(field: ScalarField<T>, effective = true): T {
     const value = this.raw(field);
     if (value === null) return field.fallback;
     const checked = field.read(value, this.#path + field.name);
-    if (field.supportedBy !== 'all' && !isNeutral(field, checked)) this.used.push(field);
+    if (effective && field.supportedBy !== 'all' && !isNeutral(field, checked)) this.used.push(field);
     return checked;
   }
+}
+
+function refusalOf({ instead }: Field): string {
+  return instead === null ? 'is not supported' : `is not supported; use \`${instead}\``;
 }
 
 function isNeutral(field: Field, value: unknown): boolean {
@@ -102,9 +114,22 @@ export function refuseUnsupported(
       throw unsupported(path, 'is not supported by the engine of this model');
     }
   }
-  const format = request.responseFormat;
-  if (format.type !== 'json_schema') return;
-  for (const dialect of dialects) {
-    refuseUnenforced(format.schema, 'response_format.json_schema.schema', dialect);
+  for (const { schema, path } of enforcedSchemas(request)) {
+    for (const dialect of dialects) refuseUnenforced(schema, path, dialect);
   }
+}
+
+/** Returns the schemas that generated text must satisfy. */
+function enforcedSchemas(request: GenerationRequest): { schema: JsonSchema; path: string }[] {
+  const { responseFormat } = request;
+  const schemas: { schema: JsonSchema; path: string }[] = [];
+  if (responseFormat.type === 'json_schema') {
+    schemas.push({ schema: responseFormat.schema, path: 'response_format.json_schema.schema' });
+  }
+  if (request.kind === 'chat') {
+    request.tools.forEach(({ strict, parameters }, index) => {
+      if (strict) schemas.push({ schema: parameters, path: `tools[${index}].function.parameters` });
+    });
+  }
+  return schemas;
 }

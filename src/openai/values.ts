@@ -47,6 +47,14 @@ export function asString(value: unknown, path: string): string {
   return value;
 }
 
+/** An escape from `\\ud800` to `\\udfff` in JSON: JSON.stringify escapes only lone surrogates this way. */
+const LONE_SURROGATE = /(?<!\\)(?:\\\\)*\\ud[89a-f]/;
+
+/** Checks that a value has no lone surrogates. `text` is its JSON, from JSON.stringify. Throws `invalid_value`. */
+export function checkWellFormedJson(text: string, path: string): void {
+  if (LONE_SURROGATE.test(text)) throw wrongValue(path, 'well-formed Unicode text, without lone surrogates');
+}
+
 /** Whether a string has more than `max` Unicode code points, the unit of JSON Schema's `maxLength`. */
 export function isLongerThan(text: string, max: number): boolean {
   if (text.length <= max) return false;

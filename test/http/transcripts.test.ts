@@ -109,7 +109,7 @@ const cases: Cases = {
       model: MODEL,
       messages: [
         { role: 'user', content: 'a' },
-        { role: 'tool', content: 'b' },
+        { role: 'robot', content: 'b' },
       ],
     },
   ],
@@ -117,6 +117,19 @@ const cases: Cases = {
     CHAT,
     key,
     chat(hello, { tools: [{ type: 'function', function: { name: 'f' } }] }),
+  ],
+  'unpaired-tool-call': [
+    CHAT,
+    key,
+    {
+      model: MODEL,
+      messages: [
+        {
+          role: 'assistant',
+          tool_calls: [{ id: 'call_1', type: 'function', function: { name: 'f', arguments: '{}' } }],
+        },
+      ],
+    },
   ],
   'unknown-parameter': [CHAT, key, chat(hello, { temprature: 1 })],
   'unknown-model': [CHAT, key, { ...chat(hello), model: 'test/other' }],

@@ -107,7 +107,6 @@ test('errors in messages have the path of the field', () => {
     [null, 'invalid_type', ''],
     [{ content: 'x' }, 'missing_required_parameter', '.role'],
     [{ role: 1, content: 'x' }, 'invalid_type', '.role'],
-    [{ role: 'tool', content: 'x', tool_call_id: 'c' }, 'unsupported_parameter', '.role'],
     [{ role: 'function', content: 'x', name: 'f' }, 'unsupported_parameter', '.role'],
     [{ role: 'robot', content: 'x' }, 'invalid_value', '.role'],
     [{ role: 'user' }, 'missing_required_parameter', '.content'],
@@ -120,8 +119,8 @@ test('errors in messages have the path of the field', () => {
     [{ role: 'user', content: [{ type: 'text' }] }, 'missing_required_parameter', '.content[0].text'],
     [{ role: 'user', content: [{ type: 'text', text: 1 }] }, 'invalid_type', '.content[0].text'],
     [{ role: 'user', content: [{ type: 'text', text: '', x: 1 }] }, 'unsupported_parameter', '.content[0].x'],
-    [{ ...ok, name: 'Ann' }, 'unsupported_parameter', '.name'],
-    [{ ...ok, tool_calls: [{}] }, 'unsupported_parameter', '.tool_calls'],
+    [{ ...ok, tool_call_id: 'c' }, 'unsupported_parameter', '.tool_call_id'],
+    [{ ...ok, function_call: {} }, 'unsupported_parameter', '.function_call'],
     [{ ...ok, colour: 'red' }, 'unsupported_parameter', '.colour'],
   ];
   for (const [message, code, path] of faults) {
@@ -207,12 +206,6 @@ test('n is at most maxChoices', () => {
   const options = { ...CALLER, maxChoices: 16 };
   assert.equal(chat({ n: 16 }, options).request.choices, 16);
   refuses(() => chat({ n: 17 }, options), 'invalid_value', 'n');
-});
-
-test('tools are refused', () => {
-  refuses(() => chat({ tools: [{ type: 'function' }] }), 'unsupported_parameter', 'tools');
-  refuses(() => chat({ tool_choice: 'required' }), 'unsupported_parameter', 'tool_choice');
-  refuses(() => chat({ functions: [{}] }), 'unsupported_parameter', 'functions');
 });
 
 const format = (value: unknown) => chat({ response_format: value }).request.responseFormat;

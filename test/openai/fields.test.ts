@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { DIALECTS } from '../../src/generation.ts';
+import { messageToolCallId, toolStrict } from '../../src/openai/chat-fields.ts';
 import type { Field, FieldSchema } from '../../src/openai/field.ts';
 import { FIELDS, topK } from '../../src/openai/fields.ts';
 import { refuseUnsupported } from '../../src/openai/request-body.ts';
@@ -10,6 +11,13 @@ import { CALLER, chat, parse, refuses } from './samples.ts';
 function bodyWith(field: Field, value: unknown): object {
   const names = field.path.split('.');
   const [first = '', second] = names;
+  if (field === messageToolCallId && (value ?? null) !== null) {
+    const id = typeof value === 'string' && value !== '' && [...value].length <= 256 ? value : 'x';
+    const calls = [{ id, type: 'function', function: { name: 'f', arguments: '{}' } }];
+    const calling = { role: 'assistant', tool_calls: calls };
+    return { messages: [calling, { role: 'tool', content: 'x', tool_call_id: value }] };
+  }
+  if (field === toolStrict) return { tools: [{ type: 'function', function: { name: 'f', strict: value } }] };
   if (first === 'messages[]' && second !== undefined) {
     return { messages: [{ role: 'assistant', content: 'x', [second]: value }] };
   }
@@ -17,7 +25,8 @@ function bodyWith(field: Field, value: unknown): object {
   return field.path === 'top_logprobs' ? { logprobs: true, top_logprobs: value } : { [first]: value };
 }
 
-const paramOf = (field: Field): string => field.path.replace('[]', '[0]');
+const paramOf = (field: Field): string =>
+  field.path.replace('[]', field === messageToolCallId ? '[1]' : '[0]');
 const options = (field: Field) => ({ ...CALLER, internal: field.internal });
 
 /** Returns values at the bounds of a schema and just outside. */
@@ -59,7 +68,7 @@ for (const kind of ['chat', 'text'] as const) {
       else assert.deepEqual(parseWith(null), parseWith(undefined), 'null is the same as absent');
       if (field.use === 'hint') for (const value of [1, 'x', [], { a: 1 }, true]) parseWith(value);
       if (field.use === 'refused')
-        refuses(() => parseWith({ x: 1 }), 'unsupported_parameter', paramOf(field));
+        refuses(() => parseWith({ x: 1 }), 'unsupported_parameter', paramOf(field), field.instead ?? '');
       if (field.internal)
         refuses(() => parse(kind, bodyWith(field, true)), 'unsupported_parameter', field.path);
     });
@@ -77,7 +86,6 @@ test('every field has a description, a type and a default', () => {
   for (const field of FIELDS) {
     assert.match(field.description, /\.$/, field.path);
     assert.ok(field.type.length > 0 && field.default.length > 0, field.path);
-    if (field.supportedBy !== 'all') assert.ok(field.supportedBy.includes('sluice'), field.path);
   }
   assert.equal(new Set(FIELDS.map(({ path, kinds }) => `${kinds.join()} ${path}`)).size, FIELDS.length);
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { DIALECTS, type Dialect, type GenerationRequest } from '../../src/generation.ts';
+import { DIALECTS, REASONING_EFFORTS, type Dialect, type GenerationRequest } from '../../src/generation.ts';
 import { parseChatRequest } from '../../src/openai/chat-request.ts';
 import { formatRequest } from '../../src/openai/replica-request.ts';
 import { parseTextRequest } from '../../src/openai/text-request.ts';
@@ -118,6 +118,115 @@ test('response formats are sent in the field that the server reads', () => {
   });
 });
 
+const tool = (name: string, strict = false) => ({
+  type: 'function',
+  function: { name, description: 'd', parameters: { type: 'object' }, ...(strict ? { strict } : {}) },
+});
+const named = (name: string) => ({ type: 'function', function: { name } });
+const TOOLS = [tool('f'), tool('g', true)];
+
+test('tools, and a choice that is not automatic, are sent in the form that the server reads', () => {
+  const choiceOf = (dialect: Dialect, tool_choice?: unknown) => {
+    const body = to(dialect, chat({ tools: TOOLS, tool_choice }).request);
+    return [body.tools, body.tool_choice];
+  };
+  const allowed = (mode: string) => ({
+    type: 'allowed_tools',
+    allowed_tools: { mode, tools: [named('g')] },
+  });
+  for (const dialect of DIALECTS) {
+    assert.deepEqual(choiceOf(dialect), [TOOLS, undefined], dialect);
+    assert.deepEqual(choiceOf(dialect, 'auto'), [TOOLS, undefined], dialect);
+    assert.deepEqual(choiceOf(dialect, 'none'), [TOOLS, 'none'], dialect);
+    assert.deepEqual(choiceOf(dialect, 'required'), [TOOLS, 'required'], dialect);
+    if (dialect === 'llama-server')
+      assert.deepEqual(choiceOf(dialect, named('f')), [[tool('f')], 'required'], dialect);
+    else assert.deepEqual(choiceOf(dialect, named('f')), [TOOLS, named('f')], dialect);
+    if (dialect === 'sluice') {
+      assert.deepEqual(choiceOf(dialect, allowed('auto')), [TOOLS, allowed('auto')]);
+    } else {
+      assert.deepEqual(choiceOf(dialect, allowed('auto')), [[TOOLS[1]], undefined], dialect);
+      assert.deepEqual(choiceOf(dialect, allowed('required')), [[TOOLS[1]], 'required'], dialect);
+    }
+  }
+});
+
+test('a function without parameters has an empty schema, and no other fields', () => {
+  const { request } = chat({ tools: [named('f')] });
+  const parameters = { type: 'object', properties: {} };
+  assert.deepEqual(to('vllm', request).tools, [{ type: 'function', function: { name: 'f', parameters } }]);
+});
+
+test('parallel calls are only mentioned with tools, where the default of the server is different', () => {
+  const sent = (fields: object) =>
+    DIALECTS.map((dialect) => to(dialect, chat(fields).request).parallel_tool_calls);
+  assert.deepEqual(sent({ parallel_tool_calls: false }), Array(5).fill(undefined));
+  assert.deepEqual(sent({ tools: TOOLS }), [undefined, undefined, undefined, true, undefined]);
+  assert.deepEqual(sent({ tools: TOOLS, parallel_tool_calls: false }), [
+    false,
+    false,
+    false,
+    false,
+    undefined,
+  ]);
+});
+
+test('calls, results and reasoning of earlier turns are sent in the fields that the server reads', () => {
+  const call = { id: 'a', type: 'function', function: { name: 'f', arguments: '{"b":1}' } };
+  const result = { role: 'tool', tool_call_id: 'a', content: 'x' };
+  const user = { role: 'user', content: 'Hi' };
+  const silent = { role: 'assistant', content: null, tool_calls: [call] };
+  const spoken = { role: 'assistant', content: 'y', reasoning_content: 'r', tool_calls: [call] };
+  const last = { role: 'assistant', content: 'z', reasoning: 'q' };
+  const { request } = chat({ messages: [user, silent, result, spoken, result, last, user] });
+  const messages = (field: string) => [
+    user,
+    silent,
+    result,
+    { role: 'assistant', content: 'y', [field]: 'r', tool_calls: [call] },
+    result,
+    { role: 'assistant', content: 'z', [field]: 'q' },
+    user,
+  ];
+  for (const dialect of ['sluice', 'sglang', 'llama-server'] as const) {
+    assert.deepEqual(to(dialect, request).messages, messages('reasoning_content'), dialect);
+  }
+  assert.deepEqual(to('vllm', request).messages, messages('reasoning'));
+  assert.deepEqual(to('tgi', request).messages, [
+    user,
+    { role: 'assistant', tool_calls: [call] },
+    result,
+    { role: 'assistant', content: 'y' },
+    { role: 'assistant', tool_calls: [call] },
+    result,
+    { role: 'assistant', content: 'z' },
+    user,
+  ]);
+});
+
+test('reasoning effort and template variables are sent in the fields that the server reads', () => {
+  const sent = (dialect: Dialect, fields: object) => {
+    const { reasoning_effort, chat_template_kwargs } = to(dialect, chat(fields).request);
+    return [reasoning_effort, chat_template_kwargs];
+  };
+  for (const dialect of ['sluice', 'vllm', 'sglang'] as const) {
+    assert.deepEqual(sent(dialect, {}), [undefined, undefined]);
+    assert.deepEqual(sent(dialect, { reasoning_effort: 'none' }), ['none', undefined]);
+    assert.deepEqual(sent(dialect, { reasoning_effort: 'low', chat_template_kwargs: { a: 1 } }), [
+      'low',
+      { a: 1 },
+    ]);
+  }
+  const llama = (fields: object) => sent('llama-server', fields);
+  assert.deepEqual(llama({}), [undefined, undefined]);
+  assert.deepEqual(llama({ reasoning_effort: 'none' }), [undefined, { enable_thinking: false }]);
+  assert.deepEqual(llama({ reasoning_effort: 'low', chat_template_kwargs: { enable_thinking: false } }), [
+    undefined,
+    { enable_thinking: false, reasoning_effort: 'low' },
+  ]);
+  assert.deepEqual(sent('tgi', { reasoning_effort: 'none' }), [undefined, undefined]);
+});
+
 test('a Sluice engine parses the same request as the service', () => {
   const fields = fc.record(
     {
@@ -144,10 +253,30 @@ test('a Sluice engine parses the same request as the service', () => {
     },
     { requiredKeys: [] },
   );
+  const call = { id: 'a', type: 'function', function: { name: 'f', arguments: '{"b":1}' } };
+  const chatFields = fc.record(
+    {
+      tools: fc.constantFrom(TOOLS, [named('g')]),
+      tool_choice: fc.constantFrom('none', 'auto', 'required', named('g'), {
+        type: 'allowed_tools',
+        allowed_tools: { mode: 'required', tools: [named('g')] },
+      }),
+      parallel_tool_calls: fc.boolean(),
+      reasoning_effort: fc.constantFrom(...REASONING_EFFORTS),
+      chat_template_kwargs: fc
+        .dictionary(fc.constantFrom('a', 'b'), fc.jsonValue())
+        .map((variables): unknown => JSON.parse(JSON.stringify(variables))),
+      messages: fc.constant([
+        { role: 'assistant', content: null, reasoning: 'r', tool_calls: [call] },
+        { role: 'tool', tool_call_id: 'a', content: 'x' },
+      ]),
+    },
+    { requiredKeys: ['tools'] },
+  );
   const internal = { ...CALLER, internal: true };
   fc.assert(
-    fc.property(fields, fc.boolean(), (given, isChat) => {
-      const request = isChat ? chat(given).request : text(given).request;
+    fc.property(fields, chatFields, fc.boolean(), (given, chatOnly, isChat) => {
+      const request = isChat ? chat({ ...given, ...chatOnly }).request : text(given).request;
       const body = JSON.parse(JSON.stringify(to('sluice', { ...request, cacheScope: 's' }))) as Record<
         string,
         unknown

@@ -87,13 +87,14 @@ export const finish = (reason: FinishReason, choice = 0): GenerationEvent => ({
 
 export const end: GenerationEvent = { type: 'end', usage: USAGE, usageSource: 'engine' };
 
-/** Asserts that `action` throws a `ServiceError` with this code and `param`. */
-export function refuses(action: () => unknown, code: ErrorCode, param: string | null): void {
+/** Asserts that `action` throws a `ServiceError` with this code and `param`, and with `text` in its message. */
+export function refuses(action: () => unknown, code: ErrorCode, param: string | null, text = ''): void {
   assert.throws(action, (error: unknown) => {
     assert.ok(error instanceof ServiceError, String(error));
     assert.deepEqual({ code: error.code, param: error.param }, { code, param });
     if (param !== null && code !== 'context_length_exceeded')
       assert.ok(error.message.includes(param), error.message);
+    assert.ok(error.message.includes(text), error.message);
     return true;
   });
 }

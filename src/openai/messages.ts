@@ -1,0 +1,206 @@
+import { ServiceError } from '../errors.ts';
+import type { Message, Role, ToolCall } from '../generation.ts';
+import * as fields from './chat-fields.ts';
+import { JsonBudget } from './json-body.ts';
+import { RequestBody } from './request-body.ts';
+import { functionOf, parseFunctionName } from './tools.ts';
+import {
+  asObject,
+  asString,
+  checkWellFormedJson,
+  jsonObject,
+  missing,
+  refuseUnknown,
+  unsupported,
+  wrongType,
+  wrongValue,
+} from './values.ts';
+
+/** Parses `messages`. Throws a 400 with the path of the field. */
+export function parseMessages(body: RequestBody): Message[] {
+  const value = body.raw(fields.messages);
+  if (!Array.isArray(value)) throw wrongType('messages', 'an array', value);
+  if (value.length === 0) throw wrongValue('messages', 'an array with at least 1 message');
+  const budget = new JsonBudget();
+  const messages = value.map((element, index) => parseMessage(element, `messages[${index}]`, budget));
+  checkPairs(messages);
+  if (messages.some((message) => message.role === 'assistant' && message.toolCalls.length > 0)) {
+    body.used.push(fields.messageToolCalls);
+  }
+  return messages;
+}
+
+function parseMessage(value: unknown, path: string, budget: JsonBudget): Message {
+  const message = new RequestBody(asObject(value, path), 'chat', false, 'messages[].', `${path}.`);
+  const role = parseRole(message.raw(fields.messageRole), `${path}.role`);
+  const content = () => parseContent(message.raw(fields.messageContent), `${path}.content`);
+  const toolCalls = parseToolCalls(message.raw(fields.messageToolCalls), `${path}.tool_calls`, budget);
+  const toolCallId = message.read(fields.messageToolCallId);
+  if (role !== 'assistant' && toolCalls.length > 0) {
+    throw unsupported(`${path}.tool_calls`, 'is only supported in messages of the role `assistant`');
+  }
+  if (role !== 'tool' && toolCallId !== null) {
+    throw unsupported(`${path}.tool_call_id`, 'is only supported in messages of the role `tool`');
+  }
+  switch (role) {
+    case 'system':
+    case 'user':
+      return { role, content: content() };
+    case 'assistant': {
+      const onlyCalls = toolCalls.length > 0 && !message.has(fields.messageContent);
+      const reasoning = parseReasoning(message, path);
+      return { role, content: onlyCalls ? null : content(), reasoning, toolCalls };
+    }
+    case 'tool':
+      if (toolCallId === null) throw missing(`${path}.tool_call_id`);
+      return { role, toolCallId, content: content() };
+  }
+}
+
+const ROLES: ReadonlyMap<unknown, Role> = new Map<unknown, Role>([
+  ['system', 'system'],
+  ['developer', 'system'],
+  ['user', 'user'],
+  ['assistant', 'assistant'],
+  ['tool', 'tool'],
+]);
+
+function parseRole(value: unknown, path: string): Role {
+  const role = ROLES.get(value);
+  if (role === undefined) {
+    if (typeof value !== 'string') throw wrongType(path, 'a string', value);
+    if (value === 'function') throw unsupported(path, 'does not support `function`; use `tool`');
+    throw wrongValue(path, 'one of system, developer, user, assistant, tool');
+  }
+  return role;
+}
+
+function parseContent(value: unknown, path: string): string {
+  if (!Array.isArray(value)) {
+    if (typeof value !== 'string') throw wrongType(path, 'a string or an array of text parts', value);
+    return asString(value, path);
+  }
+  if (value.length === 0) throw wrongValue(path, 'a string or an array with at least 1 part');
+  return value.map((part, index) => parsePart(part, `${path}[${index}]`)).join('');
+}
+
+/** `cache_control` has no effect: agents that also support Anthropic's API send it. */
+const PART_FIELDS = new Set(['type', 'text', 'cache_control']);
+
+function parsePart(value: unknown, path: string): string {
+  const part = asObject(value, path);
+  const type = part['type'] ?? null;
+  if (type === null) throw missing(`${path}.type`);
+  if (typeof type !== 'string') throw wrongType(`${path}.type`, 'a string', type);
+  if (type !== 'text') throw unsupported(`${path}.type`, 'must be `text`');
+  refuseUnknown(part, PART_FIELDS, `${path}.`);
+  const text = part['text'] ?? null;
+  if (text === null) throw missing(`${path}.text`);
+  return asString(text, `${path}.text`);
+}
+
+function parseReasoning(message: RequestBody, path: string): string | null {
+  const texts = [fields.messageReasoningContent, fields.messageReasoning].map((field) => {
+    const value = message.raw(field);
+    return value === null ? '' : asString(value, `${path}.${field.name}`);
+  });
+  return texts.find((text) => text !== '') ?? null;
+}
+
+function parseToolCalls(value: unknown, path: string, budget: JsonBudget): ToolCall[] {
+  if (value === null) return [];
+  if (!Array.isArray(value)) throw wrongType(path, 'an array', value);
+  if (value.length > fields.MAX_TOOL_CALLS) throw wrongValue(path, `at most ${fields.MAX_TOOL_CALLS} calls`);
+  const ids = new Set<string>();
+  return value.map((element, index) => {
+    const call = parseToolCall(element, `${path}[${index}]`, budget);
+    if (ids.has(call.id)) throw wrongValue(`${path}[${index}].id`, 'unique in the message');
+    ids.add(call.id);
+    return call;
+  });
+}
+
+/** `index` has no effect: clients that join the chunks of a stream keep it. */
+const CALL_FIELDS = new Set(['id', 'type', 'function', 'index']);
+const CALLED_FIELDS = new Set(['name', 'arguments']);
+
+function parseToolCall(value: unknown, path: string, budget: JsonBudget): ToolCall {
+  const object = asObject(value, path);
+  const called = functionOf(object, path, CALL_FIELDS);
+  refuseUnknown(called, CALLED_FIELDS, `${path}.function.`);
+  return {
+    id: parseCallId(object['id'] ?? null, `${path}.id`),
+    name: parseFunctionName(called['name'] ?? null, `${path}.function.name`),
+    arguments: parseArguments(called['arguments'] ?? null, `${path}.function.arguments`, budget),
+  };
+}
+
+function parseCallId(value: unknown, path: string): string {
+  if (value === null) throw missing(path);
+  return fields.messageToolCallId.read(value, path) ?? '';
+}
+
+/** Checks the JSON text of an object. The budget bounds the values of all calls of the request. */
+function parseArguments(value: unknown, path: string, budget: JsonBudget): string {
+  if (value === null) throw missing(path);
+  const text = asString(value, path);
+  // Servers return an empty text for functions without parameters.
+  if (text === '') return '{}';
+  const exceeded = budget.exceededBy(Buffer.from(text));
+  if (exceeded !== null) {
+    throw new ServiceError('invalid_value', `\`${path}\` ${exceeded}, counting all calls.`, { param: path });
+  }
+  const parsed = parseOrNull(text);
+  if (parsed === null || jsonObject(parsed) !== parsed) throw wrongValue(path, 'the JSON text of an object');
+  checkWellFormedJson(JSON.stringify(parsed), path);
+  return text;
+}
+
+function parseOrNull(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * Checks that the calls of a message are followed by one result each, and that each result belongs to a call. The texts are
+ * those of OpenAI's API, which agents compare.
+ */
+function checkPairs(messages: readonly Message[]): void {
+  let caller = 0;
+  let pending = new Set<string>();
+  messages.forEach((message, index) => {
+    if (message.role !== 'tool') {
+      refusePending(pending, caller);
+      pending = new Set(message.role === 'assistant' ? message.toolCalls.map(({ id }) => id) : []);
+      caller = index;
+    } else if (!pending.delete(message.toolCallId)) {
+      throw unpaired(
+        `messages[${index}]`,
+        "messages with role 'tool' must be a response to a preceding message with 'tool_calls'. Each call has one response, with its 'tool_call_id'",
+      );
+    }
+  });
+  refusePending(pending, caller);
+}
+
+/** IDs in an error message. */
+const MAX_IDS = 5;
+/** IDs that are repeated in errors. Other text might be content. */
+const CALL_ID = /^[\w-]{1,64}$/;
+
+function refusePending(pending: ReadonlySet<string>, caller: number): void {
+  if (pending.size === 0) return;
+  const ids = [...pending].slice(0, MAX_IDS).map((id) => (CALL_ID.test(id) ? id : '…'));
+  const others = pending.size > MAX_IDS ? `, and ${pending.size - MAX_IDS} others` : '';
+  throw unpaired(
+    `messages[${caller}]`,
+    `An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The following tool_call_ids did not have response messages: ${ids.join(', ')}${others}`,
+  );
+}
+
+function unpaired(path: string, why: string): ServiceError {
+  return new ServiceError('invalid_value', `\`${path}\`: ${why}.`, { param: path });
+}

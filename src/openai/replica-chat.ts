@@ -1,0 +1,129 @@
+import type { ChatRequest, Dialect, Message, Tool, ToolChoice } from '../generation.ts';
+
+type Body = Record<string, unknown>;
+
+/** Formats the fields of a chat that texts do not have: messages, tools and reasoning. */
+export function formatChat(request: ChatRequest, dialect: Dialect): Body {
+  return {
+    messages: request.messages.flatMap((message) => formatMessage(message, dialect)),
+    ...(request.tools.length > 0 ? formatTools(request, dialect) : {}),
+    ...formatReasoning(request, dialect),
+  };
+}
+
+/** The field of an assistant message that a server reads. TGI has none. */
+const REASONING_FIELD: Readonly<Record<Dialect, 'reasoning' | 'reasoning_content' | null>> = {
+  sluice: 'reasoning_content',
+  vllm: 'reasoning',
+  sglang: 'reasoning_content',
+  'llama-server': 'reasoning_content',
+  tgi: null,
+};
+
+function formatMessage(message: Message, dialect: Dialect): Body[] {
+  switch (message.role) {
+    case 'system':
+    case 'user':
+      return [{ role: message.role, content: message.content }];
+    case 'tool':
+      return [{ role: 'tool', tool_call_id: message.toolCallId, content: message.content }];
+    case 'assistant': {
+      const { role, content, reasoning, toolCalls } = message;
+      if (toolCalls.length === 0) return [{ role, content, ...reasoningOf(reasoning, dialect) }];
+      const calls = toolCalls.map(({ id, name, arguments: text }) => ({
+        id,
+        type: 'function',
+        function: { name, arguments: text },
+      }));
+      // TGI reads either the content or the calls of a message.
+      if (dialect === 'tgi') {
+        return [...(content ? [{ role, content }] : []), { role, tool_calls: calls }];
+      }
+      return [{ role, content, ...reasoningOf(reasoning, dialect), tool_calls: calls }];
+    }
+  }
+}
+
+function reasoningOf(reasoning: string | null, dialect: Dialect): Body {
+  const field = REASONING_FIELD[dialect];
+  return reasoning === null || field === null ? {} : { [field]: reasoning };
+}
+
+function formatTools(request: ChatRequest, dialect: Dialect): Body {
+  const { tools, choice } = TOOL_CHOICES[dialect](request);
+  const body: Body = { tools: tools.map(formatTool) };
+  // All servers choose automatically by default.
+  if (choice !== 'auto') body.tool_choice = choice;
+  // The default of llama-server is false; TGI never generates more than one call.
+  if (dialect === 'llama-server' || (!request.parallelToolCalls && dialect !== 'tgi')) {
+    body.parallel_tool_calls = request.parallelToolCalls;
+  }
+  return body;
+}
+
+function formatTool({ name, description, parameters, strict }: Tool): Body {
+  return {
+    type: 'function',
+    function: {
+      name,
+      ...(description === null ? {} : { description }),
+      parameters,
+      ...(strict ? { strict } : {}),
+    },
+  };
+}
+
+type FormattedChoice = { tools: readonly Tool[]; choice: unknown };
+
+const TOOL_CHOICES: Readonly<Record<Dialect, (request: ChatRequest) => FormattedChoice>> = {
+  sluice: ({ tools, toolChoice }) => ({ tools, choice: formatChoice(toolChoice) }),
+  vllm: withAllowedTools,
+  sglang: withAllowedTools,
+  // It ignores a choice that is not a string.
+  'llama-server': (request) => {
+    const { tools, toolChoice } = request;
+    if (toolChoice.type !== 'function') return withAllowedTools(request);
+    return { tools: tools.filter(({ name }) => name === toolChoice.name), choice: 'required' };
+  },
+  tgi: withAllowedTools,
+};
+
+/** Offers only the allowed functions, to servers without `allowed_tools`. */
+function withAllowedTools({ tools, toolChoice }: ChatRequest): FormattedChoice {
+  if (toolChoice.type !== 'allowed') return { tools, choice: formatChoice(toolChoice) };
+  const allowed = new Set(toolChoice.names);
+  return { tools: tools.filter(({ name }) => allowed.has(name)), choice: toolChoice.mode };
+}
+
+function formatChoice(choice: ToolChoice): unknown {
+  switch (choice.type) {
+    case 'auto':
+    case 'none':
+    case 'required':
+      return choice.type;
+    case 'function':
+      return { type: 'function', function: { name: choice.name } };
+    case 'allowed': {
+      const tools = choice.names.map((name) => ({ type: 'function', function: { name } }));
+      return { type: 'allowed_tools', allowed_tools: { mode: choice.mode, tools } };
+    }
+  }
+}
+
+function formatReasoning({ reasoningEffort, templateVariables }: ChatRequest, dialect: Dialect): Body {
+  // Unsupported, and neutral therefore.
+  if (dialect === 'tgi') return {};
+  const body: Body = {};
+  let variables = templateVariables;
+  if (reasoningEffort !== null) {
+    // llama-server has no field for it, only the variables that templates read.
+    if (dialect === 'llama-server') variables = { ...effortVariables(reasoningEffort), ...variables };
+    else body.reasoning_effort = reasoningEffort;
+  }
+  if (Object.keys(variables).length > 0) body.chat_template_kwargs = variables;
+  return body;
+}
+
+function effortVariables(effort: string): Body {
+  return effort === 'none' ? { enable_thinking: false } : { enable_thinking: true, reasoning_effort: effort };
+}

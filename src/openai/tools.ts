@@ -1,0 +1,216 @@
+import { ServiceError } from '../errors.ts';
+import type { ChatRequest, Tool, ToolChoice } from '../generation.ts';
+import * as fields from './chat-fields.ts';
+import { checkJsonSchema } from './json-schema.ts';
+import type { RequestBody } from './request-body.ts';
+import {
+  asObject,
+  asString,
+  checkWellFormedJson,
+  displayName,
+  isLongerThan,
+  missing,
+  refuseUnknown,
+  unsupported,
+  wrongType,
+  wrongValue,
+  type JsonObject,
+} from './values.ts';
+
+/** Parses `tools`, `tool_choice` and `parallel_tool_calls`. Throws a 400 with the path of the field. */
+export function parseTooling(
+  body: RequestBody,
+): Pick<ChatRequest, 'tools' | 'toolChoice' | 'parallelToolCalls'> {
+  const tools = parseTools(body);
+  const choice = parseToolChoice(body.raw(fields.toolChoice), new Set(tools.map(({ name }) => name)));
+  const parallelToolCalls = body.read(fields.parallelToolCalls, tools.length > 0);
+  if (tools.length === 0) return { tools, toolChoice: { type: 'auto' }, parallelToolCalls: true };
+  if (choice.type !== 'auto' && choice.type !== 'none') body.used.push(fields.toolChoice);
+  return { tools, toolChoice: choice, parallelToolCalls };
+}
+
+function parseTools(body: RequestBody): Tool[] {
+  const value = body.raw(fields.tools);
+  if (value === null) return [];
+  if (!Array.isArray(value)) throw wrongType('tools', 'an array', value);
+  if (value.length === 0) return [];
+  if (value.length > fields.MAX_TOOLS) throw wrongValue('tools', `at most ${fields.MAX_TOOLS} functions`);
+  const text = JSON.stringify(value);
+  if (text.length > fields.MAX_TOOLS_CHARACTERS) {
+    throw wrongValue('tools', `at most ${fields.MAX_TOOLS_CHARACTERS} characters of JSON`);
+  }
+  checkWellFormedJson(text, 'tools');
+  const names = new Set<string>();
+  const tools = value.map((element, index) => {
+    const tool = parseTool(element, `tools[${index}]`);
+    if (names.has(tool.name)) throw wrongValue(`tools[${index}].function.name`, 'unique');
+    names.add(tool.name);
+    return tool;
+  });
+  body.used.push(fields.tools);
+  if (tools.some(({ strict }) => strict)) body.used.push(fields.toolStrict);
+  return tools;
+}
+
+/** `cache_control` has no effect: agents send it with every tool. */
+const TOOL_FIELDS = new Set(['type', 'function', 'cache_control']);
+const FUNCTION_FIELDS = new Set(['name', 'description', 'parameters', 'strict']);
+
+function parseTool(value: unknown, path: string): Tool {
+  const at = `${path}.function`;
+  const object = functionOf(value, path, TOOL_FIELDS);
+  refuseUnknown(object, FUNCTION_FIELDS, `${at}.`);
+  const description = object['description'] ?? null;
+  if (description !== null && isLongerThan(asString(description, `${at}.description`), MAX_DESCRIPTION)) {
+    throw wrongValue(`${at}.description`, `at most ${MAX_DESCRIPTION} characters long`);
+  }
+  const strict = object['strict'] ?? false;
+  if (typeof strict !== 'boolean') throw wrongType(`${at}.strict`, 'a boolean', strict);
+  const parameters = asObject(object['parameters'] ?? NO_PARAMETERS, `${at}.parameters`);
+  if (strict) checkStrict(parameters, `${at}.parameters`);
+  return {
+    name: parseFunctionName(object['name'] ?? null, `${at}.name`),
+    description: description as string | null, // Checked above.
+    parameters,
+    strict,
+  };
+}
+
+const MAX_DESCRIPTION = fields.MAX_TOOL_DESCRIPTION;
+const NO_PARAMETERS = { type: 'object', properties: {} };
+
+function checkStrict(parameters: JsonObject, path: string): void {
+  checkJsonSchema(parameters, path);
+  if (parameters['type'] !== 'object') throw wrongValue(`${path}.type`, '`object` in strict functions');
+}
+
+/** Returns the `function` of a tool, a call or a choice with `type: "function"`. `known` are the fields of the object. */
+export function functionOf(
+  value: unknown,
+  path: string,
+  known: ReadonlySet<string> = ONLY_FUNCTION,
+): JsonObject {
+  const object = asObject(value, path);
+  checkFunctionType(object['type'] ?? null, `${path}.type`);
+  refuseUnknown(object, known, `${path}.`);
+  const inner = object['function'] ?? null;
+  if (inner === null) throw missing(`${path}.function`);
+  return asObject(inner, `${path}.function`);
+}
+
+const ONLY_FUNCTION = new Set(['type', 'function']);
+
+function checkFunctionType(type: unknown, path: string): void {
+  if (type === null) throw missing(path);
+  if (typeof type !== 'string') throw wrongType(path, 'a string', type);
+  if (type === 'function') return;
+  // Other text is not repeated, because errors must not contain content.
+  const found = TYPE_NAME.test(type) ? `; \`${type}\` is not supported` : '';
+  throw unsupported(path, `must be \`function\`${found}`);
+}
+
+/** The types of tools in OpenAI's APIs, such as `web_search` and `custom`. */
+const TYPE_NAME = /^[a-z][a-z0-9_]{0,39}$/;
+
+/** Checks the name of a function. */
+export function parseFunctionName(value: unknown, path: string): string {
+  if (value === null) throw missing(path);
+  const name = asString(value, path);
+  if (!fields.NAME.test(name)) throw wrongValue(path, '1 to 64 letters, digits, "_" or "-"');
+  return name;
+}
+
+const CHOICES = ['none', 'auto', 'required'] as const;
+const EXPECTED_CHOICE = `one of ${CHOICES.join(', ')}, or an object`;
+
+function parseToolChoice(value: unknown, offered: ReadonlySet<string>): ToolChoice {
+  if (value === null) return { type: 'auto' };
+  const choice = readToolChoice(value);
+  if (offered.size === 0 && choice.type !== 'none' && choice.type !== 'auto') {
+    const message = '`tool_choice` is only allowed when `tools` are specified.';
+    throw new ServiceError('invalid_value', message, { param: 'tool_choice' });
+  }
+  if (choice.type === 'function') checkOffered(choice.name, 'tool_choice.function.name', offered);
+  if (choice.type === 'allowed') {
+    choice.names.forEach((name, index) => {
+      checkOffered(name, `${ALLOWED}.tools[${index}].function.name`, offered);
+    });
+    return { ...choice, names: [...new Set(choice.names)] };
+  }
+  return choice;
+}
+
+function readToolChoice(value: unknown): ToolChoice {
+  const type = CHOICES.find((one) => one === value);
+  if (type !== undefined) return { type };
+  if (typeof value === 'string') throw wrongValue('tool_choice', EXPECTED_CHOICE);
+  if (typeof value !== 'object' || Array.isArray(value))
+    throw wrongType('tool_choice', EXPECTED_CHOICE, value);
+  const object = asObject(value, 'tool_choice');
+  if (object['type'] === 'allowed_tools') return readAllowed(object);
+  return { type: 'function', name: nameOf(object, 'tool_choice') };
+}
+
+const ALLOWED = 'tool_choice.allowed_tools';
+const ALLOWED_CHOICE_FIELDS = new Set(['type', 'allowed_tools']);
+const ALLOWED_FIELDS = new Set(['mode', 'tools']);
+const NAME_FIELDS = new Set(['name']);
+
+function readAllowed(object: JsonObject): ToolChoice {
+  refuseUnknown(object, ALLOWED_CHOICE_FIELDS, 'tool_choice.');
+  const allowed = object['allowed_tools'] ?? null;
+  if (allowed === null) throw missing(ALLOWED);
+  const fieldsOfAllowed = asObject(allowed, ALLOWED);
+  refuseUnknown(fieldsOfAllowed, ALLOWED_FIELDS, `${ALLOWED}.`);
+  const { mode = null, tools = null } = fieldsOfAllowed;
+  if (mode === null) throw missing(`${ALLOWED}.mode`);
+  if (typeof mode !== 'string') throw wrongType(`${ALLOWED}.mode`, 'a string', mode);
+  if (mode !== 'auto' && mode !== 'required') throw wrongValue(`${ALLOWED}.mode`, 'one of auto, required');
+  if (tools === null) throw missing(`${ALLOWED}.tools`);
+  if (!Array.isArray(tools)) throw wrongType(`${ALLOWED}.tools`, 'an array', tools);
+  if (tools.length === 0 || tools.length > fields.MAX_TOOLS) {
+    throw wrongValue(`${ALLOWED}.tools`, `1 to ${fields.MAX_TOOLS} functions`);
+  }
+  const names = tools.map((tool, index) => nameOf(tool, `${ALLOWED}.tools[${index}]`));
+  return { type: 'allowed', mode, names };
+}
+
+/** Reads `{"type":"function","function":{"name"}}`. */
+function nameOf(value: unknown, path: string): string {
+  const object = functionOf(value, path);
+  refuseUnknown(object, NAME_FIELDS, `${path}.function.`);
+  return parseFunctionName(object['name'] ?? null, `${path}.function.name`);
+}
+
+function checkOffered(name: string, path: string, offered: ReadonlySet<string>): void {
+  if (!offered.has(name)) throw wrongValue(path, 'the name of a function in `tools`');
+}
+
+const RESERVED: ReadonlySet<string> = new Set(fields.RESERVED_VARIABLES);
+
+/** Parses `chat_template_kwargs`. Throws a 400 with the path of the variable. */
+export function parseTemplateVariables(body: RequestBody): JsonObject {
+  const path = fields.templateVariables.path;
+  const variables = asObject(body.raw(fields.templateVariables) ?? {}, path);
+  const names = Object.keys(variables);
+  if (names.length === 0) return {};
+  if (names.length > fields.MAX_TEMPLATE_VARIABLES) {
+    throw wrongValue(path, `an object with at most ${fields.MAX_TEMPLATE_VARIABLES} variables`);
+  }
+  for (const name of names) {
+    const at = `${path}.${displayName(name)}`;
+    if (RESERVED.has(name)) {
+      throw unsupported(at, `is set by the service, as are ${fields.RESERVED_VARIABLES.join(', ')}`);
+    }
+    if (!fields.TEMPLATE_VARIABLE.test(name)) {
+      throw wrongValue(at, 'named by a letter and up to 63 letters, digits or "_"');
+    }
+  }
+  const text = JSON.stringify(variables);
+  if (text.length > fields.MAX_TEMPLATE_CHARACTERS) {
+    throw wrongValue(path, `at most ${fields.MAX_TEMPLATE_CHARACTERS} characters of JSON`);
+  }
+  checkWellFormedJson(text, path);
+  body.used.push(fields.templateVariables);
+  return variables;
+}
