@@ -1,4 +1,4 @@
-import { type Encoding, escapeFor, escapeRawKey } from './template-tags.ts';
+import { type Encoding, escapeFor, escapeRawKey, OpenElements } from './template-tags.ts';
 
 /** A part of a prompt. */
 export interface TemplateSegment {
@@ -14,23 +14,21 @@ export interface TemplateSegment {
  * characters; the searched strings and white space stay as they are: `"  <think>a</think>\nb "` becomes
  * `"  ①<think>②</think>\n③ "`. No other text of a user is passed to the template, so users cannot forge markers.
  *
- * Results of calls, arguments and descriptions become one marker each. Tags of the template are escaped in them, so that
- * they cannot end the element that contains them.
+ * Results of calls, arguments and descriptions become one marker each. Tags of the elements that contain them are escaped,
+ * so that they cannot end these elements.
  *
  * A marker contains a quotation mark. Its form in the output (`"`, `\"`, `\\\"`) shows how often the template encoded the
  * text as JSON, and the text is encoded in the same way.
  */
 export class MarkedTexts {
   readonly #literals: RegExp | null;
-  readonly #tags: RegExp | null;
   readonly #pieces: Piece[] = [];
   /** Markers by text, because templates compare values, such as a parameter's name with the required names. */
   readonly #values = new Map<string, { marker: string; piece: Piece }>();
 
-  /** `literals` matches the strings that stay visible, from `searchedLiterals`. `tags`: from `tagsOf`. */
-  constructor(literals: RegExp | null, tags: RegExp | null) {
+  /** `literals` matches the strings that stay visible, from `searchedLiterals`. */
+  constructor(literals: RegExp | null) {
     this.#literals = literals;
-    this.#tags = tags;
   }
 
   /** Returns `content` with markers. Blank contents are unchanged, because templates check whether they are empty. */
@@ -89,6 +87,7 @@ export class MarkedTexts {
    */
   split(output: string): TemplateSegment[] | null {
     const segments = new SegmentList();
+    const elements = new OpenElements();
     let at = 0;
     for (const found of output.matchAll(MARKER)) {
       const { 0: marker, 1: begin, 2: index = '', 3: slashes = '', index: open } = found;
@@ -99,9 +98,10 @@ export class MarkedTexts {
       // White space belongs to the text after it, because they form common tokens.
       const trimmed = between.trimEnd();
       segments.add(trimmed, true);
+      elements.read(between);
       segments.add(between.slice(trimmed.length), false);
       const encoding = { depth, ascii: begin !== OPEN };
-      segments.add(this.#escape(piece, encoding), false);
+      segments.add(escaped(piece, encoding, elements), false);
       at = open + marker.length;
       const after = escapeFor(encoding, piece.after, null);
       if (output.startsWith(after, at)) {
@@ -113,11 +113,6 @@ export class MarkedTexts {
     if (PART_OF_MARKER.test(rest)) return null;
     segments.add(rest, true);
     return segments.list;
-  }
-
-  #escape({ text, element, key }: Piece, encoding: Encoding): string {
-    if (key && encoding.depth === 0) return escapeRawKey(text);
-    return escapeFor(encoding, text, element ? this.#tags : null);
   }
 
   /** Cuts `content` at the literals. White space around a literal stays visible. */
@@ -134,6 +129,11 @@ export class MarkedTexts {
     pieces.push({ text: content.slice(from, end), after: content.slice(end) });
     return pieces;
   }
+}
+
+function escaped({ text, element, key }: Piece, encoding: Encoding, elements: OpenElements): string {
+  if (key && encoding.depth === 0) return escapeRawKey(text);
+  return escapeFor(encoding, text, element ? elements.tags : null);
 }
 
 /** Maximum literals that stay visible in one content, to bound the time of the template. */

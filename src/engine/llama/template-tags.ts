@@ -1,16 +1,25 @@
-/**
- * Returns an expression for the `<` of tags that a template uses, such as `<tool_call>`, `</parameter>` and `<function=`.
- * `texts`: the template's source, and text that it rendered. Null: none. Control tokens such as `<|im_end|>` are not
- * included, because the tokenizer does not recognize them in untrusted text.
- */
-export function tagsOf(texts: readonly string[]): RegExp | null {
-  const names = new Set<string>();
-  for (const text of texts) {
-    for (const [, name] of text.matchAll(/<\/?([a-z_][\w:.-]*)(?=[\s>=])/gi)) if (name) names.add(name);
+/** Tracks the elements that are open in the text of a template, such as `<tool_call>` and `<parameter=key>`. */
+export class OpenElements {
+  readonly #names: string[] = [];
+  #tags: RegExp | null = null;
+
+  /** Reads a part of the template's text. Control tokens such as `<|im_end|>` are not tags. */
+  read(text: string): void {
+    for (const [, slash, name = ''] of text.matchAll(/<(\/?)([a-z_][\w:.-]*)(?=[\s>=])/gi)) {
+      if (slash === '') this.#names.push(name);
+      else if (this.#names.includes(name)) this.#names.length = this.#names.lastIndexOf(name);
+      this.#tags = null;
+    }
   }
-  if (names.size === 0) return null;
-  const alternatives = [...names].map((name) => RegExp.escape(name)).join('|');
-  return new RegExp(String.raw`<(?=/?(?:${alternatives})(?![\w:.-]))`, 'gi');
+
+  /** Matches the `<` of tags of the open elements; null: there are none. */
+  get tags(): RegExp | null {
+    if (this.#names.length === 0) return null;
+    if (this.#tags !== null) return this.#tags;
+    const names = [...new Set(this.#names)].map((name) => RegExp.escape(name));
+    this.#tags = new RegExp(String.raw`<(?=/?(?:${names.join('|')})(?![\w:.-]))`, 'gi');
+    return this.#tags;
+  }
 }
 
 /** How a template encoded a text. */

@@ -12,7 +12,6 @@ import {
   templateTools,
 } from './template-messages.ts';
 import { CALLS, isComplete, type RenderedRequest, SYSTEM, userSays } from './template-probe.ts';
-import { tagsOf } from './template-tags.ts';
 import { withoutNullArguments, withSimpleSchema } from './template-simplify.ts';
 import { detectFormat } from './tool-calls/formats.ts';
 import { GENERIC } from './tool-calls/generic.ts';
@@ -56,7 +55,6 @@ export class ChatTemplate {
   readonly #now: () => Date;
   /** The value of `tools` if there are none. */
   #noTools: null | [] = null;
-  #tags: RegExp | null;
   /** Null: the template cannot render tools, and `fallbackMessages` applies. */
   readonly #form: TemplateForm | null;
   readonly #hasSystemRole: boolean;
@@ -76,7 +74,6 @@ export class ChatTemplate {
     this.#source = source;
     this.#special = special;
     this.#literals = searchedLiterals(this.#template.parsed);
-    this.#tags = tagsOf([source, FALLBACK_TAGS]);
     this.#now = now;
     // Some templates iterate over `tools` in every case.
     if (this.#rendered(userSays('Hello'), null) === null) this.#noTools = [];
@@ -89,8 +86,6 @@ export class ChatTemplate {
     const forms = format !== GENERIC && source.includes('tools') ? templateForms() : [];
     this.#form = forms.find((form) => isComplete(this.#rendered(CALLS, form))) ?? null;
     this.toolFormat = this.#form === null ? GENERIC : format;
-    // Templates also build tags from parts.
-    this.#tags = tagsOf([source, FALLBACK_TAGS, this.#rendered(CALLS, this.#form) ?? '']);
   }
 
   /** Whether the text is part of the template's own text, such as the tag of a call. */
@@ -119,7 +114,7 @@ export class ChatTemplate {
   }
 
   #render(request: RenderedRequest, form: TemplateForm | null): RenderedPrompt {
-    const texts = new MarkedTexts(this.#literals, this.#tags);
+    const texts = new MarkedTexts(this.#literals);
     const output = this.#execute(request, form, texts);
     const { bos } = this.#special;
     const startsWithBos = bos !== '' && output.startsWith(bos);

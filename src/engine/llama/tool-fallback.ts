@@ -9,4 +9,4 @@ export function resultText(content: string): string {
 }
 
 /** The tags of these texts, and of the instruction. */
-export const FALLBACK_TAGS = '<tools> <tool_call> <tool_response>';
+export const FALLBACK_TAGS = '<tools></tools><tool_call></tool_call><tool_response></tool_response>';
