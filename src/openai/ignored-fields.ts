@@ -47,6 +47,19 @@ export const REFUSALS: readonly Field[] = [
   refusedInChat('modalities', 'Only text is supported.', ['text']),
   refusedInChat('audio', 'Only text is supported.'),
   refusedInChat('prediction', 'Predicted outputs are not supported.'),
+  refusedInChat('include_reasoning', 'Reasoning is always returned.', true),
+  ...['reasoning', 'thinking'].map((path) =>
+    refused(path, {
+      kinds: CHAT,
+      instead: 'reasoning_effort',
+      description: "Other providers' name of `reasoning_effort`.",
+    }),
+  ),
+  refused('enable_thinking', {
+    kinds: CHAT,
+    instead: 'chat_template_kwargs',
+    description: 'A variable of some chat templates.',
+  }),
   refusedInChat('verbosity', 'Not supported by any engine.', 'medium'),
   refusedInChat('web_search_options', 'Web search is not supported.'),
   refused('suffix', {

@@ -120,8 +120,11 @@ function parseToolCalls(value: unknown, path: string, budget: JsonBudget): ToolC
   });
 }
 
-/** `index` has no effect: clients that join the chunks of a stream keep it. */
-const CALL_FIELDS = new Set(['id', 'type', 'function', 'index']);
+/**
+ * `index` and `extra_content` have no effect. Clients that join the chunks of a stream keep the index; the AI SDK keeps
+ * signatures of other providers.
+ */
+const CALL_FIELDS = new Set(['id', 'type', 'function', 'index', 'extra_content']);
 const CALLED_FIELDS = new Set(['name', 'arguments']);
 
 function parseToolCall(value: unknown, path: string, budget: JsonBudget): ToolCall {

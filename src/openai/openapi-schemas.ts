@@ -40,8 +40,10 @@ export const REQUEST_SCHEMAS = {
         arguments: { type: 'string', description: 'JSON text of an object. Empty: `{}`.' },
       }),
       index: {},
+      extra_content: {},
     },
     'index',
+    'extra_content',
   ),
   Tool: closed(
     {

@@ -23,7 +23,7 @@ test('calls and their results are kept, with null for content that is absent', (
     { id: 'a', name: 'f', arguments: '{"city":"Köln"}' },
     { id: 'b', name: 'f', arguments: '{}' },
   ];
-  const sent = [call('a', '{"city":"Köln"}'), { ...call('b', ''), index: 1 }];
+  const sent = [call('a', '{"city":"Köln"}'), { ...call('b', ''), index: 1, extra_content: {} }];
   for (const content of [{}, { content: null }]) {
     assert.deepEqual(
       parse(
