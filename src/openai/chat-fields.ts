@@ -38,16 +38,11 @@ export const RESERVED_VARIABLES = [
   'strftime_now',
 ] as const;
 
-/** The embedded engine does not generate tool calls yet: set this to `['sluice']` when it does. */
-const EMBEDDED_TOOLS: readonly Dialect[] = [];
-/** The embedded engine does not read these fields yet: set this to `['sluice']` when it does. */
-const EMBEDDED_REASONING: readonly Dialect[] = [];
-
 /** All servers but TGI have to be started with a parser for the model's tool calls, or with its chat template. */
-const TOOLS: readonly Dialect[] = [...EMBEDDED_TOOLS, 'vllm', 'sglang', 'llama-server', 'tgi'];
+const TOOLS: readonly Dialect[] = ['sluice', 'vllm', 'sglang', 'llama-server', 'tgi'];
 /** TGI constrains arguments to the properties of the schema, but ignores its references and other keywords. */
-const STRICT_TOOLS: readonly Dialect[] = [...EMBEDDED_TOOLS, 'vllm', 'sglang', 'llama-server'];
-const TEMPLATES: readonly Dialect[] = [...EMBEDDED_REASONING, 'vllm', 'sglang', 'llama-server'];
+const STRICT_TOOLS: readonly Dialect[] = ['sluice', 'vllm', 'sglang', 'llama-server'];
+const TEMPLATES: readonly Dialect[] = ['sluice', 'vllm', 'sglang', 'llama-server'];
 
 const CHAT = ['chat'] as const;
 

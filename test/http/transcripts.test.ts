@@ -113,11 +113,7 @@ const cases: Cases = {
       ],
     },
   ],
-  'unsupported-parameter': [
-    CHAT,
-    key,
-    chat(hello, { tools: [{ type: 'function', function: { name: 'f' } }] }),
-  ],
+  'unsupported-parameter': [CHAT, key, chat(hello, { audio: { voice: 'alloy', format: 'wav' } })],
   'unpaired-tool-call': [
     CHAT,
     key,
