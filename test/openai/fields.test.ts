@@ -12,7 +12,7 @@ function bodyWith(field: Field, value: unknown): object {
   const names = field.path.split('.');
   const [first = '', second] = names;
   if (field === messageToolCallId && (value ?? null) !== null) {
-    const id = typeof value === 'string' && value !== '' && [...value].length <= 256 ? value : 'x';
+    const id = typeof value === 'string' && value !== '' && Array.from(value).length <= 256 ? value : 'x';
     const calls = [{ id, type: 'function', function: { name: 'f', arguments: '{}' } }];
     const calling = { role: 'assistant', tool_calls: calls };
     return { messages: [calling, { role: 'tool', content: 'x', tool_call_id: value }] };
