@@ -111,6 +111,35 @@ for (const kind of testDatabases()) {
       assert.match(unknown.stderr, /^No request with this ID is in the ledger\./);
     });
 
+    test('receipts and usage have the reasoning tokens, which cost as much as other completion tokens', async () => {
+      const account = (await run(['accounts', 'create', '--name', 'thinkers'], managed.env)).stdout.trim();
+      const options = ['--name', 'r', '--account', account];
+      const key = (await run(['keys', 'create', ...options], managed.env)).stdout.trim();
+      const directive = { reasoning: 'Let me see', text: 'Hm' };
+      const response = await managed.generate(key, {}, `scripted:${JSON.stringify(directive)}`);
+      const { usage } = JSON.parse(await response.text());
+      const reasoning: number = usage.completion_tokens_details.reasoning_tokens;
+      assert.ok(reasoning > 0 && reasoning < usage.completion_tokens);
+
+      const id = response.headers.get('x-request-id') ?? '';
+      const { stdout } = await run(['receipt', id], managed.env);
+      const completion = usage.completion_tokens;
+      assert.ok(stdout.includes(`, completion ${completion} (${reasoning} reasoning), counted by`), stdout);
+      assert.match(stdout, new RegExp(`^completion +${completion} +1000000 +${completion}$`, 'm'));
+      const from = new Date(Date.now() - 86_400_000).toISOString().slice(0, 10);
+      for (const by of ['model', 'hour']) {
+        const { stdout: json } = await run(
+          ['usage', '--by', by, '--from', from, '--account', account, '--json'],
+          managed.env,
+        );
+        const [row, ...more] = JSON.parse(json);
+        assert.deepEqual([row.completion_tokens, row.reasoning_tokens, more], [completion, reasoning, []]);
+      }
+      const csv = await run(['ledger', 'export', '--account', account], managed.env);
+      assert.match(csv.stdout, /^id,.*,completion_tokens,reasoning_tokens,usage_source,/);
+      assert.ok(csv.stdout.includes(`,${completion},${reasoning},engine,`), csv.stdout);
+    });
+
     test('changes by commands apply in the running service', async () => {
       const { stdout } = await run(['keys', 'create', '--name', 'b', '--account', account], managed.env);
       const key = stdout.trim();

@@ -83,7 +83,7 @@ export interface ManagedService extends AsyncDisposable {
   /** Like `call`, and asserts success. */
   ok(method: string, path: string, options?: CallOptions): Promise<ResponseBody>;
   /** Requests a short completion. */
-  generate(key: string, headers?: Record<string, string>): Promise<Response>;
+  generate(key: string, headers?: Record<string, string>, content?: string): Promise<Response>;
   /** Starts a long stream, and resolves at its first bytes. */
   stream(key: string): Promise<{ requestId: string; disconnect(): Promise<void> }>;
   /** Endpoints that were called successfully, such as `GET /api/accounts/{id}`. */
@@ -151,11 +151,11 @@ export async function startManagedService(kind: TestDatabases): Promise<ManagedS
       assert.ok(status === 200 || status === 201, `${method} ${path}: ${status} ${JSON.stringify(body)}`);
       return body;
     },
-    generate: (key, headers = {}) =>
+    generate: (key, headers = {}, content = 'hello') =>
       fetch(`${test.url}/v1/chat/completions`, {
         method: 'POST',
         headers: { authorization: `Bearer ${key}`, ...headers },
-        body: JSON.stringify({ model: MODEL, messages: [{ role: 'user', content: 'hello' }], max_tokens: 5 }),
+        body: JSON.stringify({ model: MODEL, messages: [{ role: 'user', content }], max_tokens: 5 }),
       }),
     async stream(key) {
       const abort = new AbortController();
