@@ -12,7 +12,7 @@ import OpenAI, {
   PermissionDeniedError,
   RateLimitError,
 } from 'openai';
-import { zodResponseFormat } from 'openai/helpers/zod';
+import { zodFunction, zodResponseFormat } from 'openai/helpers/zod';
 import { z } from 'zod';
 import { ONE_WORD } from '../default-model.ts';
 import {
@@ -166,6 +166,47 @@ describe('openai for Node, with tool calls', () => {
       assert.equal(completion.usage?.completion_tokens_details?.reasoning_tokens, 5);
     }
   });
+
+  test(
+    'the embedded engine calls a function, which the library runs, and continues with its result',
+    WITH_MODEL,
+    async () => {
+      const sizes: string[] = [];
+      const paint = zodFunction({
+        name: 'paint',
+        parameters: z.object({ size: z.enum(['small', 'large']) }),
+        function: ({ size }) => {
+          sizes.push(size);
+          return `painted a ${size} house`;
+        },
+      });
+      const runner = client.chat.completions.runTools({
+        model: REAL,
+        messages: userMessage('Paint a house.'),
+        tools: [paint],
+        tool_choice: { type: 'function', function: { name: 'paint' } },
+        parallel_tool_calls: false,
+        max_tokens: 100,
+        stream: true,
+      });
+      await runner.done();
+      assert.equal(sizes.length, 1);
+      const [, answer, result] = runner.messages;
+      assert(answer?.role === 'assistant' && result?.role === 'tool');
+      assert.equal(answer.content, null);
+      assert.equal(result.tool_call_id, answer.tool_calls?.[0]?.id);
+      const next = await client.chat.completions.create({
+        model: REAL,
+        messages: runner.messages,
+        tools: [paint],
+        tool_choice: 'none',
+        max_tokens: 8,
+        logit_bias: ONE_WORD,
+      });
+      assert.equal(next.choices[0]?.message.content, ' the'.repeat(8));
+      assert.equal(next.choices[0].message.tool_calls, undefined);
+    },
+  );
 });
 
 describe('openai for Node, when a request is aborted', () => {

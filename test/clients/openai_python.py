@@ -68,6 +68,14 @@ FORCED = {"model": REAL, "temperature": 0, "logit_bias": ONE_WORD}
 COLORS = {**FORCED, "messages": user_message("Name three colors."), "max_tokens": 8}
 FRANCE = {**FORCED, "prompt": "The capital of France is", "max_tokens": 4}
 PARIS = {"model": REAL, "messages": user_message("Describe Paris as JSON."), "temperature": 0, "response_format": City}
+PAINT = {
+    "model": REAL,
+    "messages": user_message("Describe Paris."),
+    "tools": [openai.pydantic_function_tool(City)],
+    "tool_choice": {"type": "function", "function": {"name": "City"}},
+    "parallel_tool_calls": False,
+    "max_tokens": 100,
+}
 WITH_USAGE = {"stream": True, "stream_options": {"include_usage": True}}
 
 
@@ -131,6 +139,22 @@ class Sync(Checks, unittest.TestCase):
         streamed = self.client.completions.create(**FRANCE, stream=True)
         self.assertEqual("".join(chunk.choices[0].text for chunk in streamed), text)
         self.assertIsInstance(self.client.chat.completions.parse(**PARIS).choices[0].message.parsed, City)
+
+    @unittest.skipUnless(REAL, "there is no model")
+    def test_the_real_model_calls_a_function(self) -> None:
+        whole = self.client.chat.completions.parse(**PAINT).choices[0]
+        with self.client.chat.completions.stream(**PAINT) as stream:
+            streamed = stream.get_final_completion().choices[0]
+        for choice in (whole, streamed):
+            self.assertEqual(choice.finish_reason, "tool_calls")
+            self.assertIsNone(choice.message.content)
+            [call] = choice.message.tool_calls
+            self.assertEqual(call.function.name, "City")
+            self.assertIsInstance(call.function.parsed_arguments, City)
+        result = {"role": "tool", "tool_call_id": call.id, "content": "done"}
+        messages = [*PAINT["messages"], streamed.message.to_dict(), result]
+        again = self.client.chat.completions.create(**{**FORCED, "messages": messages, "max_tokens": 4})
+        self.assertEqual(again.choices[0].message.content, " the" * 4)
 
     def test_models(self) -> None:
         self.check_models(list(self.client.models.list()), self.client.models.retrieve(SCRIPTED))
