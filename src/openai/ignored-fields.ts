@@ -11,6 +11,7 @@ export const HINTS: readonly Field[] = [
   hintInChat('messages[].name', 'Chat templates ignore it.'),
   hintInChat('messages[].annotations', 'Not sent to the model.'),
   hintInChat('messages[].reasoning_details', 'Not sent to the model. Use `reasoning_content`.'),
+  hintInChat('messages[].parsed', "Added by OpenAI's libraries to structured output. Not sent to the model."),
   hintInChat('messages[].cache_control', 'Cached prefixes are found without it.'),
   hint('metadata', { description: 'Not stored.' }),
   hint('store', { description: 'Responses are never stored.' }),

@@ -125,7 +125,8 @@ function parseToolCalls(value: unknown, path: string, budget: JsonBudget): ToolC
  * signatures of other providers.
  */
 const CALL_FIELDS = new Set(['id', 'type', 'function', 'index', 'extra_content']);
-const CALLED_FIELDS = new Set(['name', 'arguments']);
+/** With `parsed_arguments`, which OpenAI's libraries add to calls that they parsed. */
+const CALLED_FIELDS = new Set(['name', 'arguments', 'parsed_arguments']);
 
 function parseToolCall(value: unknown, path: string, budget: JsonBudget): ToolCall {
   const object = asObject(value, path);

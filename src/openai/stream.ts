@@ -110,10 +110,12 @@ export class StreamFormatter {
   #formatStart(): string {
     const close = this.#closeWithUsage();
     if (this.#request.kind === 'chat') {
+      // Clients that join the deltas keep null if there are only calls.
+      const content = this.#request.tools.length > 0 ? 'null' : '""';
       return this.#beforeText
         .map(
           (_, index) =>
-            `${this.#head}{"index":${index},"delta":{"role":"assistant","content":""},"finish_reason":null}${close}`,
+            `${this.#head}{"index":${index},"delta":{"role":"assistant","content":${content}},"finish_reason":null}${close}`,
         )
         .join('');
     }
