@@ -168,19 +168,23 @@ for (const { name, source } of templates) {
   describe(`the chat template ${name}`, () => {
     const template = new ChatTemplate(source, SPECIAL);
 
-    it("renders tools as Hugging Face's renderer does", { skip: template.toolFormat === GENERIC }, () => {
-      const form = templateForms().find((candidate) => isComplete(renderDirectly(source, CALLS, candidate)));
-      assert.ok(form);
-      const request = chatWith((place) =>
-        `the ${place}: "a" \\ b\\n\n\t< 1 > 😀 \u2028 {{ x }}`.replace(
-          place === 'key' || place === 'name' ? /[<>"]/g : '',
-          '',
-        ),
-      );
-      const withoutNull = { ...request, messages: request.messages.map(withoutNullArguments) };
-      const direct = renderDirectly(source, request, form) ?? renderDirectly(source, withoutNull, form);
-      assert.equal(textOf(template, request), direct);
-    });
+    if (template.toolFormat !== GENERIC) {
+      it("renders tools as Hugging Face's renderer does", () => {
+        const form = templateForms().find((candidate) =>
+          isComplete(renderDirectly(source, CALLS, candidate)),
+        );
+        assert.ok(form);
+        const request = chatWith((place) =>
+          `the ${place}: "a" \\ b\\n\n\t< 1 > 😀 \u2028 {{ x }}`.replace(
+            place === 'key' || place === 'name' ? /[<>"]/g : '',
+            '',
+          ),
+        );
+        const withoutNull = { ...request, messages: request.messages.map(withoutNullArguments) };
+        const direct = renderDirectly(source, request, form) ?? renderDirectly(source, withoutNull, form);
+        assert.equal(textOf(template, request), direct);
+      });
+    }
 
     it('does not trust texts of the caller, and keeps them from closing a tag', () => {
       const hostile = chatWith((place) => `The ${place} x${HOSTILE}x`);
@@ -203,10 +207,8 @@ for (const { name, source } of templates) {
       }
     });
 
-    it(
-      'renders arguments that parse to the same values',
-      { skip: !['hermes', 'generic'].includes(template.toolFormat.name) },
-      () => {
+    if (['hermes', 'generic'].includes(template.toolFormat.name)) {
+      it('renders arguments that parse to the same values', () => {
         const request = chatWith((place) =>
           place === 'key' ? 'a </tool_call> "key"' : `The ${place} x${HOSTILE}x`,
         );
@@ -221,8 +223,8 @@ for (const { name, source } of templates) {
           calls.map(([, text = '']) => JSON.parse(text)),
           expected.map((call) => ({ name: call.name, arguments: JSON.parse(call.arguments) })),
         );
-      },
-    );
+      });
+    }
   });
 }
 
