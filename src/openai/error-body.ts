@@ -23,6 +23,11 @@ export function readErrorBody(status: number, body: string): ServiceError {
   const detail = readDetail(body);
   const code = ERROR_CODE.test(detail.code ?? '') ? ` (${detail.code})` : '';
   const cause = new Error(`the replica responded with status ${status}${code}`);
+  const options = TOOL_OPTIONS.find(([message]) => message.test(detail.message))?.[1];
+  if (options !== undefined) {
+    const message = `\`tools\` is not enabled at the engine of this model. Its operator must start it with ${options}.`;
+    return new ServiceError('unsupported_parameter', message, { param: 'tools', cause });
+  }
   if (CLIENT_ERRORS.has(status) || (status === 500 && isContextOverflow(detail))) {
     return clientError(detail, cause);
   }
@@ -46,6 +51,19 @@ const MAX_MESSAGE = 500;
 const RETRY_AFTER_MS = 1000;
 /** TGI sends 413 and 422 for prompts and fields that it refuses. */
 const CLIENT_ERRORS: ReadonlySet<number> = new Set([400, 413, 422]);
+
+/**
+ * Messages of servers that were started without tool calls, and the options that enable them. SGLang only refuses
+ * `tools` in releases before September 2025; later ones ignore them.
+ */
+const TOOL_OPTIONS: readonly (readonly [RegExp, string])[] = [
+  [
+    /requires (?:--enable-auto-tool-choice|--tool-call-parser)\b/,
+    '`--enable-auto-tool-choice` and `--tool-call-parser`',
+  ],
+  [/Unsupported tool_call_parser: None/, '`--tool-call-parser`'],
+  [/^tool\w* param requires --jinja flag/, '`--jinja`'],
+];
 
 interface ErrorDetail {
   message: string;

@@ -99,3 +99,35 @@ test('a body without a message becomes an error with a message', () => {
   }
   assert.equal(readErrorBody(400, '{"error":{"message":"m","param":"/etc/passwd and more"}}').param, null);
 });
+
+test('a server that was started without tool calls is a 400 with the options to start it with', () => {
+  const vllm = (message: string) => ({ error: { message, type: 'BadRequestError', param: null, code: 400 } });
+  const llama = (message: string) => ({ error: { code: 500, message, type: 'server_error' } });
+  const sglang = {
+    object: 'error',
+    message: 'Internal server error: Unsupported tool_call_parser: None',
+    type: 'InternalServerError',
+    param: null,
+    code: 500,
+  };
+  const flags = '`--enable-auto-tool-choice` and `--tool-call-parser`';
+  for (const [status, body, options] of [
+    [
+      400,
+      vllm('"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),
+      flags,
+    ],
+    [400, vllm('tool_choice="required" requires --tool-call-parser to be set'), flags],
+    [400, vllm('tool_choice=function "f" requires --tool-call-parser to be set'), flags],
+    [500, sglang, '`--tool-call-parser`'],
+    [500, llama('tools param requires --jinja flag'), '`--jinja`'],
+    [500, llama('tool_choice param requires --jinja flag'), '`--jinja`'],
+  ] as const) {
+    const error = readErrorBody(status, JSON.stringify(body));
+    assert.deepEqual([error.status, error.code, error.param], [400, 'unsupported_parameter', 'tools']);
+    assert.equal(
+      error.message,
+      `\`tools\` is not enabled at the engine of this model. Its operator must start it with ${options}.`,
+    );
+  }
+});
