@@ -129,6 +129,9 @@ export interface TextRequest extends GenerationRequestBase {
 
 export type GenerationRequest = ChatRequest | TextRequest;
 
+/** The kind of a request; each has its own endpoint. */
+export type GenerationKind = GenerationRequest['kind'];
+
 /**
  * The source of the counts. `engine`: reported. `estimated`: the engine reported none, and the service counted the
  * events that it received. `clamped`: the engine reported more than the request could use, and the counts were lowered
@@ -229,11 +232,36 @@ export function countTokens(usage: Usage, { type, completionTokens }: TextEvent 
 
 /** Returns the number of choices of all prompts together. */
 export function totalChoices(request: GenerationRequest): number {
+  return promptCount(request) * request.choices;
+}
+
+/** Returns the number of prompts. A chat is one prompt. */
+export function promptCount(request: GenerationRequest): number {
   switch (request.kind) {
     case 'chat':
-      return request.choices;
+      return 1;
     case 'text':
-      return request.prompts.length * request.choices;
+      return request.prompts.length;
+  }
+}
+
+/** Returns the tools that the model may call. */
+export function toolsOf(request: GenerationRequest): readonly Tool[] {
+  switch (request.kind) {
+    case 'chat':
+      return request.tools;
+    case 'text':
+      return [];
+  }
+}
+
+/** Returns the prompts that the text of each choice begins with; empty: none. */
+export function echoedPrompts(request: GenerationRequest): readonly string[] {
+  switch (request.kind) {
+    case 'chat':
+      return [];
+    case 'text':
+      return request.echo ? request.prompts : [];
   }
 }
 

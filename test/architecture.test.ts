@@ -142,6 +142,17 @@ test('no file is longer than 400 lines', () => {
   assert.deepEqual(long, []);
 });
 
+test('every branch on the kind of a request handles all kinds', () => {
+  // `switch` and `Record` do not compile without a new kind; a comparison sends it to the other branch.
+  const comparisons = files
+    .map((file) => ({ file, text: readFileSync(join(source, file), 'utf8') }))
+    .filter(({ text }) => /\b(Generation|Chat|Text)(Request|Kind)\b/.test(text))
+    .flatMap(({ file, text }) =>
+      [...text.matchAll(/^.*\bkind [!=]== '(chat|text)'.*$/gm)].map(([line]) => `${file}: ${line.trim()}`),
+    );
+  assert.deepEqual(comparisons, []);
+});
+
 test('the console imports only types of the contract from the service', () => {
   const serviceImports = consoleFiles.flatMap((file) => {
     const text = readFileSync(join(consoleSource, file), 'utf8');

@@ -41,9 +41,19 @@ export function lowerMaxTokens(
     if (prompt.exact) return remaining < sent ? remaining : undefined;
   }
   if (traits.fillsContext.includes(request.kind)) return null;
-  if (request.kind === 'chat' || contextTokens === null) return undefined;
-  // A token has at least one byte, and the server may add one token before the text.
-  const longest = Math.max(...request.prompts.map((prompt) => Buffer.byteLength(prompt))) + 1;
+  const longest = maxPromptTokens(request);
+  if (longest === null || contextTokens === null) return undefined;
   const remaining = contextTokens - longest - traits.reservedTokens;
   return remaining >= 1 && remaining < sent ? remaining : undefined;
+}
+
+/** Returns the maximum tokens of the longest prompt; null: unknown, because a template adds tokens. */
+function maxPromptTokens(request: GenerationRequest): number | null {
+  switch (request.kind) {
+    case 'chat':
+      return null;
+    case 'text':
+      // A token has at least one byte, and the server may add one token before the text.
+      return Math.max(...request.prompts.map((prompt) => Buffer.byteLength(prompt))) + 1;
+  }
 }

@@ -1,3 +1,4 @@
+import { ENDPOINTS } from '../openai/endpoints.ts';
 import { Pool } from 'undici';
 import { ServiceError } from '../errors.ts';
 import type { Dialect, GenerationRequest } from '../generation.ts';
@@ -147,7 +148,7 @@ export class ReplicaClient implements Engine {
     const cacheOff = this.#streams.traits.isolation !== 'salt' && !sharedPrefixCache;
     const body = formatRequest(request, { model, stream, dialect, maxTokens, cacheOff });
     return {
-      path: `${this.#basePath}/v1/${request.kind === 'chat' ? 'chat/completions' : 'completions'}`,
+      path: this.#basePath + ENDPOINTS[request.kind].path,
       headers: this.#headers,
       body: JSON.stringify(body),
     };

@@ -1,7 +1,12 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import { ServiceError } from '../errors.ts';
-import { estimatedPromptTokens, type GenerationEvent, type GenerationRequest } from '../generation.ts';
+import {
+  estimatedPromptTokens,
+  type GenerationEvent,
+  type GenerationRequest,
+  echoedPrompts,
+} from '../generation.ts';
 import { readResponse } from '../openai/response-reader.ts';
 import { readErrorBody } from '../openai/error-body.ts';
 import { StreamReader } from '../openai/stream-reader.ts';
@@ -318,7 +323,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
     const request = this.#request;
     return new UsageMeter({
       promptTokens: estimatedPromptTokens(request),
-      echo: request.kind === 'text' && request.echo,
+      echo: echoedPrompts(request).length > 0,
       perChoice: this.#settings.traits.usagePerChoice,
     });
   }

@@ -1,3 +1,4 @@
+import { responseIdentity, type ResponseIdentity } from '../openai/endpoints.ts';
 import { randomUUID } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import { ServiceError } from '../errors.ts';
@@ -5,7 +6,7 @@ import { EventStream, WriteQueue, type EventStreamOptions } from '../event-strea
 import type { GenerationRequest } from '../generation.ts';
 import type { Log } from '../log.ts';
 import { errorBody } from '../openai/error-body.ts';
-import { ResponseBuilder, type ResponseIdentity } from '../openai/response.ts';
+import { ResponseBuilder } from '../openai/response.ts';
 import { DONE, StreamFormatter } from '../openai/stream.ts';
 import type { LocalEngine } from './engine.ts';
 
@@ -38,11 +39,7 @@ export class Responder {
     response.on('close', () => {
       if (!response.writableEnded) disconnect.abort();
     });
-    const identity = {
-      id: `${request.kind === 'chat' ? 'chatcmpl' : 'cmpl'}-${randomUUID()}`,
-      created: Math.floor(Date.now() / 1000),
-      model: request.model,
-    };
+    const identity = responseIdentity(request.kind, randomUUID(), request.model);
     if (request.stream) await this.#stream(request, response, identity, disconnect.signal);
     else await this.#respondWhole(request, response, identity, disconnect.signal);
   }

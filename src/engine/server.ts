@@ -2,12 +2,12 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { watchConnections } from '../connection-watch.ts';
 import { ServiceError } from '../errors.ts';
-import type { GenerationRequest } from '../generation.ts';
+import type { GenerationRequest, GenerationKind } from '../generation.ts';
 import type { Log } from '../log.ts';
-import { parseChatRequest } from '../openai/chat-request.ts';
+import { kindOfPath } from '../openai/endpoints.ts';
+import { parseRequest } from '../openai/generation-request.ts';
 import { refuseUnsupported } from '../openai/request-body.ts';
 import { parseJsonBody } from '../openai/json-body.ts';
-import { parseTextRequest } from '../openai/text-request.ts';
 import type { Secret } from '../secret.ts';
 import type { LocalEngine, LocalEngineHealth } from './engine.ts';
 import { Responder, sendError, sendJson } from './responder.ts';
@@ -89,14 +89,13 @@ class RequestHandler {
       if (path === '/health') return this.#get(request, response, this.#health());
       this.#authenticate(request);
       if (path === '/v1/models') return this.#get(request, response, { data: [this.#modelElement()] });
-      if (path !== '/v1/chat/completions' && path !== '/v1/completions') {
-        throw new ServiceError('unknown_url', 'Unknown endpoint.');
-      }
+      const kind = kindOfPath(path);
+      if (kind === undefined) throw new ServiceError('unknown_url', 'Unknown endpoint.');
       if (request.method !== 'POST') throw notAllowed(response, 'POST');
       if (this.#closing)
         throw new ServiceError('shutting_down', 'The engine is stopping.', { retryAfterMs: 1000 });
       const body = parseJsonBody(await readBody(request, this.#options.bodyBytes ?? DEFAULT_MAX_BODY_BYTES));
-      const generation = this.#parse(path, body);
+      const generation = this.#parse(kind, body);
       this.#options.beforeResponse?.(generation, response);
       // An injected fault may have completed the response.
       if (!response.writableEnded) await this.#responder.respond(generation, response);
@@ -117,9 +116,8 @@ class RequestHandler {
     return { ...this.#engine.health(), memoryBytes: process.memoryUsage.rss() };
   }
 
-  #parse(path: string, body: Record<string, unknown>): GenerationRequest {
-    const parse = path === '/v1/chat/completions' ? parseChatRequest : parseTextRequest;
-    const parsed = parse(body, { maxChoices: this.#options.maxChoices, internal: true });
+  #parse(kind: GenerationKind, body: Record<string, unknown>): GenerationRequest {
+    const parsed = parseRequest(kind, body, { maxChoices: this.#options.maxChoices, internal: true });
     refuseUnsupported(parsed, ['sluice']);
     const { request } = parsed;
     if (request.model === this.#options.modelId) return request;

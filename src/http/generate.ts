@@ -3,17 +3,17 @@ import type { AuthenticatedKey } from '../accounts/keys.ts';
 import { StalledError } from '../connection-watch.ts';
 import { ServiceError } from '../errors.ts';
 import { EventStream, KEEP_ALIVE } from '../event-stream.ts';
-import type { GenerationRequest } from '../generation.ts';
+import type { GenerationKind, GenerationRequest } from '../generation.ts';
 import { ClientDisconnected, complete } from '../inference/complete.ts';
 import { GenerationRecord } from '../inference/record.ts';
 import type { Log } from '../log.ts';
 import type { ServedModel } from '../routing/served-model.ts';
-import { ResponseBuilder, type ResponseIdentity } from '../openai/response.ts';
-import { parseChatRequest } from '../openai/chat-request.ts';
+import { ENDPOINTS, responseIdentity, type ResponseIdentity } from '../openai/endpoints.ts';
+import { parseRequest } from '../openai/generation-request.ts';
+import { ResponseBuilder } from '../openai/response.ts';
 import { refuseUnsupported } from '../openai/request-body.ts';
 import { parseJsonBody } from '../openai/json-body.ts';
 import { DONE, StreamFormatter } from '../openai/stream.ts';
-import { parseTextRequest } from '../openai/text-request.ts';
 import { commonHeaders, sendError, sendJson, takeOver, type Exchange } from './exchange.ts';
 import { probeStreamWith } from './half-close.ts';
 import { limitHeaders } from './limit-headers.ts';
@@ -28,7 +28,7 @@ const EMPTY = new Uint8Array(0);
  */
 export async function generate(
   context: HttpContext,
-  kind: GenerationRequest['kind'],
+  kind: GenerationKind,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<void> {
@@ -37,7 +37,7 @@ export async function generate(
   const record = new GenerationRecord();
   const exchange: Exchange = { ...takeOver(request, reply), record };
   const stop = new AbortController();
-  const path = kind === 'chat' ? '/v1/chat/completions' : '/v1/completions';
+  const { path } = ENDPOINTS[kind];
   const summary: RequestSummary = { path, status: 200, code: null, stream: false, model: null };
   context.generations.begin(stop, caller);
   const body = request.bodyMemory?.retain();
@@ -55,7 +55,7 @@ export async function generate(
     summary.model = parsed.model;
     const identity = { requestId: request.id, clientRequestId: clientRequestId(request) ?? null, caller };
     const events = complete(context.inference, model, identity, parsed, stop, record);
-    const head = responseIdentity(kind, request.id, parsed.model);
+    const head = responseIdentity(kind, request.id.replaceAll('-', ''), parsed.model);
     if (parsed.stream) await stream(context, exchange, head, parsed, events, summary, record);
     else {
       const response = new ResponseBuilder(head, parsed);
@@ -87,7 +87,7 @@ export async function generate(
 
 function parse(
   context: HttpContext,
-  kind: GenerationRequest['kind'],
+  kind: GenerationKind,
   request: FastifyRequest,
   caller: AuthenticatedKey,
 ): { model: ServedModel; parsed: GenerationRequest } {
@@ -95,7 +95,7 @@ function parse(
   // Frees the bytes while the generation runs.
   request.body = undefined;
   const options = { maxChoices: context.limits.choices, internal: false };
-  const parsed = kind === 'chat' ? parseChatRequest(body, options) : parseTextRequest(body, options);
+  const parsed = parseRequest(kind, body, options);
   const model = context.router.model(parsed.request.model, caller.models);
   if (caller.models?.has(model.id) === false) throw modelNotAllowed(model.id);
   refuseUnsupported(parsed, model.dialects);
@@ -111,15 +111,6 @@ export function modelNotAllowed(model: string): ServiceError {
   return new ServiceError('model_not_allowed', `This API key is not allowed to use the model \`${model}\`.`, {
     param: 'model',
   });
-}
-
-function responseIdentity(
-  kind: GenerationRequest['kind'],
-  requestId: string,
-  model: string,
-): ResponseIdentity {
-  const prefix = kind === 'chat' ? 'chatcmpl-' : 'cmpl-';
-  return { id: prefix + requestId.replaceAll('-', ''), created: Math.floor(Date.now() / 1000), model };
 }
 
 async function stream(

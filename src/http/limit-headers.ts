@@ -1,9 +1,7 @@
+import { kindOfPath } from '../openai/endpoints.ts';
 import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import { peek, type Accounting } from '../inference/request-accounting.ts';
-
-/** Endpoints whose responses have `x-ratelimit-*` headers. */
-const GENERATIONS: ReadonlySet<string | undefined> = new Set(['/v1/chat/completions', '/v1/completions']);
 
 /** Authenticated requests by their messages, for errors of Node's parser. */
 export const authenticatedRequests = new WeakMap<IncomingMessage, FastifyRequest>();
@@ -17,6 +15,6 @@ export async function limitHeaders(
   { caller, routeOptions }: FastifyRequest,
   model: string | null = null,
 ): Promise<readonly string[]> {
-  if (caller === null || !GENERATIONS.has(routeOptions.url)) return [];
+  if (caller === null || kindOfPath(routeOptions.url ?? '') === undefined) return [];
   return await peek(accounting, caller, model).catch(() => []);
 }

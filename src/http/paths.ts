@@ -1,9 +1,9 @@
+import { ENDPOINTS, GENERATION_KINDS } from '../openai/endpoints.ts';
 import { API_PATHS } from './api/endpoints.ts';
 
 /** The paths and methods of all endpoints except the management API. `*` matches the rest of a path. */
 export const PATHS = [
-  ['/v1/chat/completions', ['POST']],
-  ['/v1/completions', ['POST']],
+  ...GENERATION_KINDS.map((kind) => [ENDPOINTS[kind].path, ['POST']] as const),
   ['/v1/models', ['GET', 'HEAD']],
   ['/v1/models/*', ['GET', 'HEAD']],
   ['/healthz', ['GET', 'HEAD']],

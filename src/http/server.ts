@@ -1,3 +1,4 @@
+import { ENDPOINTS, GENERATION_KINDS } from '../openai/endpoints.ts';
 import { randomUUIDv7 } from 'node:crypto';
 import type { Socket } from 'node:net';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
@@ -73,10 +74,11 @@ export function buildServer(context: HttpContext): FastifyInstance {
   app.setNotFoundHandler(respondNotFound);
 
   const onRequest = requireKey(context);
-  app.post('/v1/chat/completions', { onRequest }, (request, reply) =>
-    generate(context, 'chat', request, reply),
-  );
-  app.post('/v1/completions', { onRequest }, (request, reply) => generate(context, 'text', request, reply));
+  for (const kind of GENERATION_KINDS) {
+    app.post(ENDPOINTS[kind].path, { onRequest }, (request, reply) =>
+      generate(context, kind, request, reply),
+    );
+  }
   registerModels(app, context);
   registerHealth(app, context);
   registerApi(app, context);

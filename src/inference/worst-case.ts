@@ -1,5 +1,5 @@
 import { costOf } from '../accounts/ledger/cost.ts';
-import { promptTexts, type ChatRequest, type GenerationRequest, type Usage } from '../generation.ts';
+import { promptTexts, type GenerationRequest, type Usage } from '../generation.ts';
 import type { ModelTerms } from '../routing/served-model.ts';
 
 /** The maximum that a request can use. */
@@ -29,10 +29,8 @@ export function worstCase(request: GenerationRequest, model: ModelTerms): WorstC
   const context = card?.context_length ?? UNKNOWN_CONTEXT;
   const longest = Math.min(request.maxTokens ?? Infinity, card?.max_completion_tokens ?? context, context);
   const { choices } = request;
-  if (request.kind === 'chat') return maximumOf(chatTokens(request), choices, longest, context, model);
   const all: WorstCase = { promptTokens: 0, completionTokens: 0, tokens: 0, pico: 0n };
-  for (const prompt of request.prompts) {
-    const tokens = Buffer.byteLength(prompt) + TOKENS_PER_MESSAGE;
+  for (const tokens of maxPromptTokens(request)) {
     const one = maximumOf(tokens, choices, longest, context, model);
     all.promptTokens += one.promptTokens;
     all.completionTokens += one.completionTokens;
@@ -92,8 +90,13 @@ function usageOf(promptTokens: number, completionTokens: number, price: ModelTer
   };
 }
 
-function chatTokens(request: ChatRequest): number {
-  let tokens = TOKENS_PER_REQUEST;
-  for (const text of promptTexts(request)) tokens += Buffer.byteLength(text) + TOKENS_PER_MESSAGE;
-  return tokens;
+/** Returns the maximum tokens of each prompt. */
+function maxPromptTokens(request: GenerationRequest): readonly number[] {
+  const texts = promptTexts(request).map((text) => Buffer.byteLength(text) + TOKENS_PER_MESSAGE);
+  switch (request.kind) {
+    case 'chat':
+      return [texts.reduce((sum, tokens) => sum + tokens, TOKENS_PER_REQUEST)];
+    case 'text':
+      return texts;
+  }
 }

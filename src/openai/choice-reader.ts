@@ -1,5 +1,4 @@
-import type { FinishReason, GenerationEvent, TokenLogprob } from '../generation.ts';
-import type { GenerationKind } from './field.ts';
+import type { FinishReason, GenerationEvent, TokenLogprob, GenerationKind } from '../generation.ts';
 import { incompleteResponse, invalidResponse } from './invalid-response.ts';
 import { readLogprobs } from './logprobs.ts';
 import { readToolCalls, ToolCallReader, type ReplicaCall } from './tool-call-reader.ts';
@@ -51,19 +50,36 @@ function readChoice(kind: GenerationKind, value: unknown): ReplicaChoice {
   if (typeof index !== 'number' || !Number.isInteger(index) || index < 0 || index >= MAX_CHOICES) {
     throw invalidResponse(new Error(`the index of a choice is not a whole number below ${MAX_CHOICES}`));
   }
-  const message = kind === 'chat' ? (choice.delta ?? choice.message) : null;
-  const whole = message === choice.message;
-  const text = kind === 'chat' ? message?.content : choice.text;
-  const reasoning = message?.reasoning_content ?? message?.reasoning;
   const logprobs = readLogprobs(choice.logprobs);
   return {
     index,
-    text: typeof text === 'string' ? text : '',
-    reasoning: typeof reasoning === 'string' ? reasoning : '',
-    calls: readToolCalls(message?.tool_calls, whole),
+    ...readOutput(kind, choice),
     logprobs: logprobs !== null && logprobs.length > 0 ? logprobs : null,
     reason: readReason(choice.finish_reason),
   };
+}
+
+/** Reads what the model generated. */
+function readOutput(
+  kind: GenerationKind,
+  { delta, message: whole, text }: WireChoice,
+): Pick<ReplicaChoice, 'text' | 'reasoning' | 'calls'> {
+  switch (kind) {
+    case 'chat': {
+      const message = delta ?? whole;
+      return {
+        text: asText(message?.content),
+        reasoning: asText(message?.reasoning_content ?? message?.reasoning),
+        calls: readToolCalls(message?.tool_calls, message === whole),
+      };
+    }
+    case 'text':
+      return { text: asText(text), reasoning: '', calls: [] };
+  }
+}
+
+function asText(value: unknown): string {
+  return typeof value === 'string' ? value : '';
 }
 
 /** Reads a `finish_reason` of any dialect. TGI sends '' before the end. */

@@ -1,6 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { NO_USAGE, type TextEvent, type Usage } from '../generation.ts';
-import type { GenerationKind } from './field.ts';
+import { NO_USAGE, type TextEvent, type Usage, type GenerationKind } from '../generation.ts';
 
 /** Maximum template changes per stream. Streams that alternate between choices would change it every time. */
 const MAX_CHANGES = 4;
@@ -10,8 +9,10 @@ const COUNTS = /"(completion_tokens|total_tokens)":(\d+)/g;
 const COUNTS_OF_REASONING = /"(completion_tokens|total_tokens|reasoning_tokens)":(\d+)/g;
 
 /** Keys that precede the text in a chunk. */
-const CHAT_KEYS = ['"content":"'];
-const TEXT_KEYS = ['"text":"'];
+const TEXT_KEYS: Readonly<Record<GenerationKind, readonly string[]>> = {
+  chat: ['"content":"'],
+  text: ['"text":"'],
+};
 const REASONING_KEYS = ['"reasoning_content":"', '"reasoning":"'];
 
 const QUOTE = 0x22;
@@ -109,7 +110,7 @@ export class ChunkTemplate {
 
   /** Returns the index of the text after its quote, or -1. */
   #textStart(data: string, type: TextEvent['type']): number {
-    const keys = type === 'reasoning' ? REASONING_KEYS : this.#kind === 'chat' ? CHAT_KEYS : TEXT_KEYS;
+    const keys = type === 'reasoning' ? REASONING_KEYS : TEXT_KEYS[this.#kind];
     for (const key of keys) {
       const at = data.indexOf(key);
       if (at >= 0) return at + key.length;

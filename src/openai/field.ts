@@ -1,7 +1,5 @@
-import type { Dialect } from '../generation.ts';
+import type { Dialect, GenerationKind } from '../generation.ts';
 import { asString, isLongerThan, wrongType, wrongValue } from './values.ts';
-
-export type GenerationKind = 'chat' | 'text';
 
 /**
  * Dialects that implement a field. `'all'` also means that the service itself implements the field, or that it has no

@@ -1,6 +1,5 @@
-import type { ResponseFormat, Sampling, TextRequest } from '../generation.ts';
+import type { ResponseFormat, Sampling, TextRequest, GenerationKind } from '../generation.ts';
 import { NAME } from './chat-fields.ts';
-import type { GenerationKind } from './field.ts';
 import * as fields from './fields.ts';
 import { checkJsonSchema } from './json-schema.ts';
 import { RequestBody, type ParseOptions } from './request-body.ts';

@@ -1,6 +1,8 @@
+import { ENDPOINTS, GENERATION_KINDS } from './endpoints.ts';
+import type { GenerationKind } from '../generation.ts';
 import type { ErrorCode } from '../errors.ts';
 import { messageContent } from './chat-fields.ts';
-import type { Field, GenerationKind } from './field.ts';
+import type { Field } from './field.ts';
 import { choices, FIELDS } from './fields.ts';
 import { bodyBounds } from './json-body.ts';
 import {
@@ -37,8 +39,9 @@ export function openApiDocument(
     servers: [{ url: info.serverUrl }],
     security: [{ key: [] }],
     paths: {
-      '/v1/chat/completions': { post: generation('chat') },
-      '/v1/completions': { post: generation('text') },
+      ...Object.fromEntries(
+        GENERATION_KINDS.map((kind) => [ENDPOINTS[kind].path, { post: generation(kind) }]),
+      ),
       '/v1/models': {
         get: getOperation('listModels', 'List models.', reference('ModelList')),
       },
@@ -96,13 +99,15 @@ export function openApiDocument(
   };
 }
 
+const OPERATIONS: Readonly<Record<GenerationKind, { name: string; operationId: string; summary: string }>> = {
+  chat: { name: 'Chat', operationId: 'createChatCompletion', summary: 'Create a chat completion.' },
+  text: { name: 'Text', operationId: 'createCompletion', summary: 'Create a text completion.' },
+};
+
 function generation(kind: GenerationKind): Json {
-  const [name, id, summary] =
-    kind === 'chat'
-      ? ['Chat', 'createChatCompletion', 'Create a chat completion.']
-      : ['Text', 'createCompletion', 'Create a text completion.'];
+  const { name, operationId, summary } = OPERATIONS[kind];
   return {
-    operationId: id,
+    operationId,
     summary,
     requestBody: {
       description: bodyBounds('`limits.bodyBytes`'),

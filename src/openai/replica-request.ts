@@ -1,4 +1,13 @@
-import type { Dialect, GenerationRequest, JsonSchema, ResponseFormat, Sampling } from '../generation.ts';
+import {
+  type Dialect,
+  type GenerationRequest,
+  type JsonSchema,
+  type ResponseFormat,
+  type Sampling,
+  echoedPrompts,
+  promptCount,
+  type GenerationKind,
+} from '../generation.ts';
 import { formatChat } from './replica-chat.ts';
 
 export interface ReplicaRequestOptions {
@@ -21,9 +30,7 @@ type Body = Record<string, unknown>;
  */
 export function formatRequest(request: GenerationRequest, options: ReplicaRequestOptions): Body {
   const { dialect, stream } = options;
-  const body: Body = { model: options.model };
-  if (request.kind === 'chat') Object.assign(body, formatChat(request, dialect));
-  else body.prompt = request.prompts.length === 1 ? request.prompts[0] : request.prompts;
+  const body: Body = { model: options.model, ...formatInput(request, dialect) };
   body.stream = stream;
   if (stream) body.stream_options = streamOptions(request, dialect);
   if (options.maxTokens !== null) body.max_tokens = options.maxTokens;
@@ -35,20 +42,29 @@ export function formatRequest(request: GenerationRequest, options: ReplicaReques
   if (request.stop.length > 0) body.stop = request.stop;
   if (request.choices > 1) body.n = request.choices;
   if (request.logprobs !== null) Object.assign(body, logprobs(request, dialect, request.logprobs));
-  if (request.kind === 'text' && request.echo) body.echo = true;
+  if (echoedPrompts(request).length > 0) body.echo = true;
   Object.assign(body, responseFormat(request, dialect));
   if (SALTED.has(dialect) && request.cacheScope !== null) body.cache_salt = request.cacheScope;
   if (dialect === 'llama-server' && options.cacheOff) body.cache_prompt = false;
   return body;
 }
 
+function formatInput(request: GenerationRequest, dialect: Dialect): Body {
+  switch (request.kind) {
+    case 'chat':
+      return formatChat(request, dialect);
+    case 'text':
+      return { prompt: request.prompts.length === 1 ? request.prompts[0] : request.prompts };
+  }
+}
+
 /** Dialects that share cached prefixes only between requests with the same salt. */
 const SALTED: ReadonlySet<Dialect> = new Set(['sluice', 'vllm', 'sglang']);
 
 function streamOptions(request: GenerationRequest, dialect: Dialect): Body {
-  const onePrompt = request.kind === 'chat' || request.prompts.length === 1;
   // vLLM and SGLang report only the prompt of the choice, which is not the total if there are several prompts.
-  const continuous = dialect === 'sluice' || ((dialect === 'vllm' || dialect === 'sglang') && onePrompt);
+  const continuous =
+    dialect === 'sluice' || ((dialect === 'vllm' || dialect === 'sglang') && promptCount(request) === 1);
   return continuous ? { include_usage: true, continuous_usage_stats: true } : { include_usage: true };
 }
 
@@ -102,7 +118,12 @@ function logitBias(sampling: Sampling): Body {
 
 function logprobs(request: GenerationRequest, dialect: Dialect, alternatives: number): Body {
   const count = alternativesToRequest(dialect, alternatives);
-  return request.kind === 'chat' ? { logprobs: true, top_logprobs: count } : { logprobs: count };
+  switch (request.kind) {
+    case 'chat':
+      return { logprobs: true, top_logprobs: count };
+    case 'text':
+      return { logprobs: count };
+  }
 }
 
 /** vLLM's default of `--max-logprobs`. */
@@ -123,11 +144,18 @@ function alternativesToRequest(dialect: Dialect, alternatives: number): number {
   }
 }
 
+/** Whether llama-server reads `response_format`. */
+const RESPONSE_FORMAT_OF_LLAMA_SERVER: Readonly<Record<GenerationKind, boolean>> = {
+  chat: true,
+  text: false,
+};
+
 function responseFormat(request: GenerationRequest, dialect: Dialect): Body {
   const format = request.responseFormat;
   if (format.type === 'text') return {};
-  // llama-server supports `response_format` only in chats.
-  if (dialect === 'llama-server' && request.kind === 'text') return { json_schema: schemaOf(format) };
+  if (dialect === 'llama-server' && !RESPONSE_FORMAT_OF_LLAMA_SERVER[request.kind]) {
+    return { json_schema: schemaOf(format) };
+  }
   if (format.type === 'json_object') return { response_format: { type: 'json_object' } };
   const { name, strict } = format;
   const schema = schemaOf(format);

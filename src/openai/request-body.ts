@@ -1,5 +1,11 @@
-import type { Dialect, GenerationRequest, JsonSchema } from '../generation.ts';
-import type { Field, GenerationKind, ScalarField } from './field.ts';
+import {
+  type Dialect,
+  type GenerationRequest,
+  type JsonSchema,
+  type GenerationKind,
+  toolsOf,
+} from '../generation.ts';
+import type { Field, ScalarField } from './field.ts';
 import { FIELDS } from './fields.ts';
 import { refuseUnenforced } from './json-schema-dialects.ts';
 import { missing, refuseUnknown, unsupported } from './values.ts';
@@ -126,10 +132,8 @@ function enforcedSchemas(request: GenerationRequest): { schema: JsonSchema; path
   if (responseFormat.type === 'json_schema') {
     schemas.push({ schema: responseFormat.schema, path: 'response_format.json_schema.schema' });
   }
-  if (request.kind === 'chat') {
-    request.tools.forEach(({ strict, parameters }, index) => {
-      if (strict) schemas.push({ schema: parameters, path: `tools[${index}].function.parameters` });
-    });
-  }
+  toolsOf(request).forEach(({ strict, parameters }, index) => {
+    if (strict) schemas.push({ schema: parameters, path: `tools[${index}].function.parameters` });
+  });
   return schemas;
 }

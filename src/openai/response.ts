@@ -8,18 +8,9 @@ import {
   type ToolCall,
   type Usage,
 } from '../generation.ts';
+import { ENDPOINTS, type ResponseIdentity } from './endpoints.ts';
 import { chatLogprobs, textLogprobs } from './logprobs.ts';
 import { usageJson } from './usage.ts';
-
-/** The fields that are the same in a response and in every chunk of a stream. */
-export interface ResponseIdentity {
-  /** `chatcmpl-…` or `cmpl-…`. */
-  id: string;
-  /** Unix seconds. */
-  created: number;
-  /** The model ID of the request. */
-  model: string;
-}
 
 interface ResponseChoice {
   text: string;
@@ -83,25 +74,29 @@ export class ResponseBuilder {
   /** The JSON body, complete after the `end` event. */
   body(): string {
     const { id, created, model } = this.#identity;
-    const chat = this.#request.kind === 'chat';
-    const head = JSON.stringify({ id, object: chat ? 'chat.completion' : 'text_completion', created, model });
+    const { object } = ENDPOINTS[this.#request.kind];
+    const head = JSON.stringify({ id, object, created, model });
     const choices = this.#choices.map((choice, index) => this.#choice(choice, index)).join(',');
     return `${head.slice(0, -1)},"choices":[${choices}],"usage":${usageJson(this.#request.kind, this.#usage)}}`;
   }
 
   #choice({ text, reasoning, calls, logprobs, reason }: ResponseChoice, index: number): string {
     const alternatives = this.#request.logprobs;
-    const content = text === '' && calls.length > 0 ? null : JSON.stringify(text);
     const end = `"finish_reason":"${reason}"}`;
-    if (this.#request.kind === 'chat') {
-      const list = alternatives === null ? null : JSON.stringify(chatLogprobs(logprobs, alternatives));
-      const reasoningField = reasoning === '' ? '' : `"reasoning_content":${JSON.stringify(reasoning)},`;
-      const callsField = calls.length === 0 ? '' : `"tool_calls":${JSON.stringify(calls.map(toolCall))},`;
-      const message = `{"role":"assistant","content":${content},${reasoningField}${callsField}"refusal":null}`;
-      return `{"index":${index},"message":${message},"logprobs":${list},${end}`;
+    switch (this.#request.kind) {
+      case 'chat': {
+        const content = text === '' && calls.length > 0 ? null : JSON.stringify(text);
+        const list = alternatives === null ? null : JSON.stringify(chatLogprobs(logprobs, alternatives));
+        const reasoningField = reasoning === '' ? '' : `"reasoning_content":${JSON.stringify(reasoning)},`;
+        const callsField = calls.length === 0 ? '' : `"tool_calls":${JSON.stringify(calls.map(toolCall))},`;
+        const message = `{"role":"assistant","content":${content},${reasoningField}${callsField}"refusal":null}`;
+        return `{"index":${index},"message":${message},"logprobs":${list},${end}`;
+      }
+      case 'text': {
+        const list = alternatives === null ? null : JSON.stringify(textLogprobs(logprobs, alternatives, 0));
+        return `{"index":${index},"text":${JSON.stringify(text)},"logprobs":${list},${end}`;
+      }
     }
-    const list = alternatives === null ? null : JSON.stringify(textLogprobs(logprobs, alternatives, 0));
-    return `{"index":${index},"text":${content},"logprobs":${list},${end}`;
   }
 }
 

@@ -1,5 +1,4 @@
-import type { GenerationEvent } from '../generation.ts';
-import type { GenerationKind } from './field.ts';
+import type { GenerationEvent, GenerationKind } from '../generation.ts';
 import { ChoiceReader, countTokens, readChoices, type ReplicaChoice } from './choice-reader.ts';
 import { readErrorFrame } from './error-body.ts';
 import { incompleteResponse, invalidResponse, parseObject } from './invalid-response.ts';

@@ -4,6 +4,7 @@ import {
   totalChoices,
   type FinishReason,
   type GenerationEvent,
+  type GenerationKind,
   type GenerationRequest,
   type TextEvent,
   type ToolEvent,
@@ -11,13 +12,40 @@ import {
   type Usage,
 } from '../generation.ts';
 import type { ServiceError } from '../errors.ts';
-import type { ResponseIdentity } from './response.ts';
+import { ENDPOINTS, type ResponseIdentity } from './endpoints.ts';
 import { errorJson } from './error-body.ts';
 import { chatLogprobs, codePoints, textLogprobs } from './logprobs.ts';
 import { usageJson } from './usage.ts';
 
 /** The last frame of every stream. */
 export const DONE = 'data: [DONE]\n\n';
+
+/** The constant parts of a choice in a chunk. Null: the kind has no such chunks. */
+interface ChunkParts {
+  beforeText: string;
+  afterText: string;
+  beforeReasoning: string | null;
+  beforeCall: string | null;
+  /** The fields of a choice without text. */
+  empty: string;
+}
+
+const CHUNK_PARTS: Readonly<Record<GenerationKind, ChunkParts>> = {
+  chat: {
+    beforeText: '"delta":{"content":',
+    afterText: '},"finish_reason":null}',
+    beforeReasoning: '"delta":{"reasoning_content":',
+    beforeCall: '"delta":{"tool_calls":[{"index":',
+    empty: '"delta":{},',
+  },
+  text: {
+    beforeText: '"text":',
+    afterText: ',"logprobs":null,"finish_reason":null}',
+    beforeReasoning: null,
+    beforeCall: null,
+    empty: '"text":"","logprobs":null,',
+  },
+};
 
 /**
  * Formats the events of one generation as SSE frames. The constant parts of chunks are created once, so that a token
@@ -31,9 +59,9 @@ export class StreamFormatter {
   readonly #head: string;
   /** By choice: everything before the text of a token. */
   readonly #beforeText: readonly string[];
-  /** By choice: everything before the text of reasoning. */
+  /** By choice: everything before the text of reasoning; empty: the kind has no reasoning. */
   readonly #beforeReasoning: readonly string[];
-  /** By choice: everything before the index of a tool call. */
+  /** By choice: everything before the index of a tool call; empty: the kind has no calls. */
   readonly #beforeCall: readonly string[];
   readonly #afterText: string;
   /** The end of a chunk without usage. */
@@ -49,24 +77,21 @@ export class StreamFormatter {
 
   constructor(identity: ResponseIdentity, request: GenerationRequest) {
     const { id, created, model } = identity;
-    const chat = request.kind === 'chat';
-    const constant = JSON.stringify({
-      id,
-      object: chat ? 'chat.completion.chunk' : 'text_completion',
-      created,
-      model,
-    });
+    const { chunkObject } = ENDPOINTS[request.kind];
+    const parts = CHUNK_PARTS[request.kind];
+    const constant = JSON.stringify({ id, object: chunkObject, created, model });
     const count = totalChoices(request);
     this.#request = request;
     this.#head = `data: ${constant.slice(0, -1)},"choices":[`;
-    const before = (key: string): readonly string[] =>
-      Array.from({ length: count }, (_, index) => flatten(`${this.#head}{"index":${index},${key}`));
-    this.#beforeText = before(chat ? '"delta":{"content":' : '"text":');
-    // Text completions have neither reasoning nor calls.
-    this.#beforeReasoning = chat ? before('"delta":{"reasoning_content":') : [];
-    this.#beforeCall = chat ? before('"delta":{"tool_calls":[{"index":') : [];
+    const before = (part: string | null): readonly string[] =>
+      Array.from({ length: part === null ? 0 : count }, (_, index) =>
+        flatten(`${this.#head}{"index":${index},${part}`),
+      );
+    this.#beforeText = before(parts.beforeText);
+    this.#beforeReasoning = before(parts.beforeReasoning);
+    this.#beforeCall = before(parts.beforeCall);
     this.#close = request.includeUsage === true ? '],"usage":null}\n\n' : ']}\n\n';
-    this.#afterText = chat ? '},"finish_reason":null}' : ',"logprobs":null,"finish_reason":null}';
+    this.#afterText = parts.afterText;
     this.#afterTextAndClose = flatten(this.#afterText + this.#close);
     this.#offsets = Array.from({ length: count }, () => 0);
   }
@@ -109,18 +134,21 @@ export class StreamFormatter {
   /** Returns the role chunks of a chat. For a text completion, returns a chunk only if it has usage. */
   #formatStart(): string {
     const close = this.#closeWithUsage();
-    if (this.#request.kind === 'chat') {
-      // Clients that join the deltas keep null if there are only calls.
-      const content = this.#request.tools.length > 0 ? 'null' : '""';
-      return this.#beforeText
-        .map(
-          (_, index) =>
-            `${this.#head}{"index":${index},"delta":{"role":"assistant","content":${content}},"finish_reason":null}${close}`,
-        )
-        .join('');
+    switch (this.#request.kind) {
+      case 'chat': {
+        // Clients that join the deltas keep null if there are only calls.
+        const content = this.#request.tools.length > 0 ? 'null' : '""';
+        return this.#beforeText
+          .map(
+            (_, index) =>
+              `${this.#head}{"index":${index},"delta":{"role":"assistant","content":${content}},"finish_reason":null}${close}`,
+          )
+          .join('');
+      }
+      case 'text':
+        if (close === this.#close) return '';
+        return `${this.#head}{"index":0,"text":"","logprobs":null,"finish_reason":null}${close}`;
     }
-    if (close === this.#close) return '';
-    return `${this.#head}{"index":0,"text":"","logprobs":null,"finish_reason":null}${close}`;
   }
 
   #formatText(before: string | undefined, event: TextEvent): string {
@@ -152,19 +180,23 @@ export class StreamFormatter {
 
   #formatLogprobs(choice: number, text: string, logprobs: readonly TokenLogprob[]): string {
     const alternatives = this.#request.logprobs ?? 0;
-    if (this.#request.kind === 'chat') {
-      const list = JSON.stringify(chatLogprobs(logprobs, alternatives));
-      return `${JSON.stringify(text)}},"logprobs":${list},"finish_reason":null}`;
+    switch (this.#request.kind) {
+      case 'chat': {
+        const list = JSON.stringify(chatLogprobs(logprobs, alternatives));
+        return `${JSON.stringify(text)}},"logprobs":${list},"finish_reason":null}`;
+      }
+      case 'text': {
+        const offset = this.#offsets[choice] ?? 0;
+        this.#offsets[choice] = logprobs.reduce((sum, { token }) => sum + codePoints(token), offset);
+        const list = JSON.stringify(textLogprobs(logprobs, alternatives, offset));
+        return `${JSON.stringify(text)},"logprobs":${list},"finish_reason":null}`;
+      }
     }
-    const offset = this.#offsets[choice] ?? 0;
-    this.#offsets[choice] = logprobs.reduce((sum, { token }) => sum + codePoints(token), offset);
-    const list = JSON.stringify(textLogprobs(logprobs, alternatives, offset));
-    return `${JSON.stringify(text)},"logprobs":${list},"finish_reason":null}`;
   }
 
   #formatFinish(choice: number, reason: FinishReason): string {
-    const body = this.#request.kind === 'chat' ? '"delta":{},' : '"text":"","logprobs":null,';
-    const chunk = `${this.#head}{"index":${choice},${body}"finish_reason":"${reason}"}`;
+    const { empty } = CHUNK_PARTS[this.#request.kind];
+    const chunk = `${this.#head}{"index":${choice},${empty}"finish_reason":"${reason}"}`;
     const earlier = this.#takePendingFinish();
     if (this.#request.includeUsage === true) {
       return earlier + chunk + this.#closeWithUsage();

@@ -1,5 +1,4 @@
-import type { Usage } from '../generation.ts';
-import type { GenerationKind } from './field.ts';
+import type { Usage, GenerationKind } from '../generation.ts';
 
 /**
  * Formats `usage` as JSON, with the fields in OpenAI's order. OpenAI reports reasoning tokens for every chat, even if
@@ -7,13 +6,20 @@ import type { GenerationKind } from './field.ts';
  */
 export function usageJson(kind: GenerationKind, usage: Usage): string {
   const { promptTokens, completionTokens, cachedTokens, reasoningTokens } = usage;
-  const reasoning =
-    kind === 'chat' ? `,"completion_tokens_details":{"reasoning_tokens":${reasoningTokens}}` : '';
   return (
     `{"prompt_tokens":${promptTokens},"completion_tokens":${completionTokens},` +
     `"total_tokens":${promptTokens + completionTokens},"prompt_tokens_details":{"cached_tokens":${cachedTokens}}` +
-    `${reasoning}}`
+    `${completionDetails(kind, reasoningTokens)}}`
   );
+}
+
+function completionDetails(kind: GenerationKind, reasoningTokens: number): string {
+  switch (kind) {
+    case 'chat':
+      return `,"completion_tokens_details":{"reasoning_tokens":${reasoningTokens}}`;
+    case 'text':
+      return '';
+  }
 }
 
 /** Reads a `usage` object of any dialect. Returns null unless it has both counts. */

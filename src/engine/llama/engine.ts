@@ -1,6 +1,13 @@
 import { randomInt } from 'node:crypto';
 import { ServiceError } from '../../errors.ts';
-import type { ChatRequest, GenerationEvent, GenerationRequest, Tool, ToolChoice } from '../../generation.ts';
+import {
+  type ChatRequest,
+  type GenerationEvent,
+  type GenerationRequest,
+  type Tool,
+  type ToolChoice,
+  echoedPrompts,
+} from '../../generation.ts';
 import type { Log } from '../../log.ts';
 import type { EngineDescription, LocalEngine, LocalEngineHealth } from '../engine.ts';
 import { ChatOutput } from './chat-output.ts';
@@ -116,7 +123,8 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
       throw new ServiceError('queue_full', 'The queue of this model is full. Try again later.', {
         retryAfterMs: 1000,
       });
-    if (request.kind === 'text' && request.echo && request.logprobs !== null)
+    const echoed = echoedPrompts(request);
+    if (echoed.length > 0 && request.logprobs !== null)
       throw new ServiceError(
         'unsupported_parameter',
         '`echo` with `logprobs` is not supported: there are no log probabilities for the prompt.',
@@ -124,7 +132,7 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
       );
     checkLogitBias(sampling.logitBias, vocabulary.size);
     const { prompts, reasoningOpen } = await this.#prompts.tokenize(request);
-    const createChat = request.kind === 'chat' ? this.#chatFactory(request, reasoningOpen) : null;
+    const createChat = this.#outputFactory(request, reasoningOpen);
     const grammar = createChat === null ? this.#grammars.grammar(request.responseFormat) : null;
     const job = new Job(request, prompts);
     const firstSeed = sampling.seed ?? randomInt(2 ** 32);
@@ -138,7 +146,7 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
           prompt,
           first: i === 0,
           limit: Math.min(request.maxTokens ?? Infinity, context.slotTokens - prompt.length),
-          echo: request.kind === 'text' && request.echo ? (request.prompts[p] ?? '') : '',
+          echo: echoed[p] ?? '',
           text:
             chat === null
               ? new TextStream({ detokenize: (tokens) => vocabulary.text(tokens), stop: request.stop })
@@ -156,11 +164,17 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
     );
   }
 
-  /** Returns a function that creates the output of a choice; null: the chat has neither tools nor reasoning. */
-  #chatFactory(
-    request: ChatRequest,
-    insideReasoning: boolean,
-  ): (() => NonNullable<JobChoiceOptions['chat']>) | null {
+  /** Returns a function that creates the output of a choice; null: the output has neither tools nor reasoning. */
+  #outputFactory(request: GenerationRequest, reasoningOpen: boolean): OutputFactory | null {
+    switch (request.kind) {
+      case 'chat':
+        return this.#chatFactory(request, reasoningOpen);
+      case 'text':
+        return null;
+    }
+  }
+
+  #chatFactory(request: ChatRequest, insideReasoning: boolean): OutputFactory | null {
     const { model, template } = this.#loaded;
     const { toolChoice, responseFormat, parallelToolCalls, stop } = request;
     const tools = toolChoice.type === 'none' ? NO_TOOLS : request.tools;
@@ -195,6 +209,8 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
     };
   }
 }
+
+type OutputFactory = () => NonNullable<JobChoiceOptions['chat']>;
 
 /** Whether a response must have a call, and the names of the tools that it may call; null: all. */
 function allowedCalls(choice: ToolChoice): { required: boolean; names: readonly string[] | null } {

@@ -55,13 +55,18 @@ export function planCompletions(
 
 /** Returns the calls of the directive, or an example of the call that the request requires. */
 function callsOf(request: GenerationRequest, directive: Directive): readonly ScriptedCall[] {
-  if (request.kind !== 'chat') return [];
-  if (directive.calls !== undefined) {
-    return request.parallelToolCalls ? directive.calls : directive.calls.slice(0, 1);
+  switch (request.kind) {
+    case 'chat': {
+      if (directive.calls !== undefined) {
+        return request.parallelToolCalls ? directive.calls : directive.calls.slice(0, 1);
+      }
+      const tool = directive.text === undefined ? requiredTool(request.tools, request.toolChoice) : undefined;
+      if (tool === undefined) return [];
+      return [{ name: tool.name, arguments: exampleOf(tool.parameters) }];
+    }
+    case 'text':
+      return [];
   }
-  const tool = directive.text === undefined ? requiredTool(request.tools, request.toolChoice) : undefined;
-  if (tool === undefined) return [];
-  return [{ name: tool.name, arguments: exampleOf(tool.parameters) }];
 }
 
 function requiredTool(tools: readonly Tool[], choice: ToolChoice): Tool | undefined {

@@ -7,6 +7,8 @@ import {
   type TextEvent,
   type ToolEvent,
   type Usage,
+  echoedPrompts,
+  type GenerationKind,
 } from '../../generation.ts';
 import type { EngineDescription, LocalEngine, LocalEngineHealth } from '../engine.ts';
 import { planCompletions, type Completion, type PlannedToken } from './completion.ts';
@@ -99,7 +101,7 @@ export class ScriptedEngine implements LocalEngine {
   ): AsyncGenerator<GenerationEvent> {
     const tokenMs = directive.tokenMs ?? this.#options.tokenMs;
     const longest = Math.max(1, ...completions.map(({ tokens }) => tokens.length));
-    if (request.kind === 'text' && request.echo) yield* echo(request.prompts, request.choices);
+    yield* echo(echoedPrompts(request), request.choices);
     for (let step = 0; step < longest; step++) {
       if (step > 0 && tokenMs > 0) await pause.forMs(tokenMs);
       else if (step % MAX_BURST_TOKENS === MAX_BURST_TOKENS - 1) await pause.yieldToEventLoop();
@@ -167,10 +169,12 @@ function readDirective(request: GenerationRequest): Directive {
   }
 }
 
+const PROMPT_FIELDS: Readonly<Record<GenerationKind, string>> = { chat: 'messages', text: 'prompt' };
+
 function tooLong(request: GenerationRequest, promptTokens: number, contextTokens: number): ServiceError {
   return new ServiceError(
     'context_length_exceeded',
     `This model's maximum context length is ${contextTokens} tokens; the prompt has ${promptTokens}, which leaves no room for a completion.`,
-    { param: request.kind === 'text' ? 'prompt' : 'messages' },
+    { param: PROMPT_FIELDS[request.kind] },
   );
 }

@@ -113,10 +113,13 @@ export function parseDirective(request: GenerationRequest): Directive {
   const at = text.lastIndexOf(PREFIX);
   if (at === -1) return NONE;
   const directive = checked(JSON.parse(text.slice(at + PREFIX.length)));
-  if (request.kind === 'text' && (directive.reasoning !== undefined || directive.calls !== undefined)) {
-    throw new TypeError('reasoning and calls are only for chats');
+  switch (request.kind) {
+    case 'chat':
+      return directive;
+    case 'text':
+      if (directive.reasoning === undefined && directive.calls === undefined) return directive;
+      throw new TypeError('reasoning and calls are only for chats');
   }
-  return directive;
 }
 
 function checked(value: unknown): Directive {
@@ -149,6 +152,10 @@ export function scripted(directive: Directive): string {
 }
 
 function promptText(request: GenerationRequest): string {
-  if (request.kind === 'text') return request.prompts.at(-1) ?? '';
-  return request.messages.findLast((message) => message.role === 'user')?.content ?? '';
+  switch (request.kind) {
+    case 'chat':
+      return request.messages.findLast((message) => message.role === 'user')?.content ?? '';
+    case 'text':
+      return request.prompts.at(-1) ?? '';
+  }
 }

@@ -31,8 +31,13 @@ export function splitTokens(text: string): string[] {
 
 /** Counts the tokens of each prompt, about four characters each. A chat is one prompt. */
 export function countPromptTokens(request: GenerationRequest): number[] {
-  if (request.kind === 'text') return request.prompts.map(countTokens);
-  return [promptTexts(request).reduce((sum, text) => sum + countTokens(text), 0)];
+  const counts = promptTexts(request).map(countTokens);
+  switch (request.kind) {
+    case 'chat':
+      return [counts.reduce((sum, count) => sum + count, 0)];
+    case 'text':
+      return counts;
+  }
 }
 
 function countTokens(text: string): number {
@@ -41,9 +46,17 @@ function countTokens(text: string): number {
 
 /** Hashes the inputs that determine the text: prompt, seed and choice. */
 export function textSeed(request: GenerationRequest, choice: number): number {
-  const prompt = request.kind === 'text' ? request.prompts : request.messages;
   const seed = request.sampling.temperature === 0 ? null : request.sampling.seed;
-  return hash(JSON.stringify([prompt, seed, choice]));
+  return hash(JSON.stringify([inputOf(request), seed, choice]));
+}
+
+function inputOf(request: GenerationRequest): unknown {
+  switch (request.kind) {
+    case 'chat':
+      return request.messages;
+    case 'text':
+      return request.prompts;
+  }
 }
 
 /** Returns made-up log probabilities in descending order, always the same for a token. */
