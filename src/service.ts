@@ -19,10 +19,9 @@ import type { Secrets } from './config/load.ts';
 import { openDatabase, type Database } from './database/database.ts';
 import { FIRST_MIGRATION } from './database/migrations.ts';
 import { ServiceLock } from './database/service-lock.ts';
-import { ReplicaClient } from './engine/replica-client.ts';
 import { EmbeddedReplica } from './engine/embedded-replica.ts';
 import { recommendedModel, type RecommendedModel } from './engine/llama/recommended-model.ts';
-import { RemoteReplica } from './engine/remote-replica.ts';
+import { createRemoteReplica } from './engine/remote-replica.ts';
 import { socketDirectory } from './engine/socket-directory.ts';
 import { ServiceError } from './errors.ts';
 import { RunningGenerations } from './http/running-generations.ts';
@@ -342,23 +341,7 @@ function serveReplicas(
 ): void {
   const created = Math.floor(Date.now() / 1000);
   const remotes = replicas.map((replica, index) =>
-    owned.use(
-      new RemoteReplica(
-        new ReplicaClient({
-          name: `${model.id}#${index}`,
-          dialect: replica.dialect,
-          url: replica.url,
-          apiKey: replica.apiKeyEnv === undefined ? undefined : secrets.get(replica.apiKeyEnv),
-          model: replica.model ?? model.id,
-          sharedPrefixCache: replica.sharedPrefixCache,
-          exactCounts: replica.exactCounts,
-          firstByteMs: config.file.engine.firstByteMs,
-          silenceMs: config.file.engine.silenceMs,
-          log,
-        }),
-        log,
-      ),
-    ),
+    owned.use(createRemoteReplica(model, replica, index, { secrets, timeouts: config.file.engine, log })),
   );
   router.serve(
     {

@@ -73,13 +73,15 @@ const MAX_FOUND = 60;
 const POSSIBLY_SECRET: ReadonlySet<PropertyKey> = new Set([
   'apiKeyEnv',
   'clientSecretEnv',
+  'headers',
+  'headersEnv',
   'passwordEnv',
   'url',
   'publicUrl',
 ]);
 
 function describeFound(found: unknown, path: readonly PropertyKey[]): string {
-  if (POSSIBLY_SECRET.has(path.at(-1) ?? '')) return '';
+  if (path.some((segment) => POSSIBLY_SECRET.has(segment))) return '';
   if (found === null) return ', got null (remove the field, or give it a value)';
   if (Array.isArray(found)) return `, got a list of ${found.length}`;
   if (typeof found === 'object') return ', got a mapping';

@@ -8,6 +8,7 @@ import { formatPath } from './fields.ts';
 import { homeOf } from './home.ts';
 import { issuesOf } from './issues.ts';
 import { configSchema, type Config, type ConfigFile, type ModelConfig } from './schema.ts';
+import { HEADER_VALUE } from './values.ts';
 import { parseYaml, type YamlFile } from './yaml.ts';
 
 /** Keys and passwords for other servers, by the name of their environment variable. */
@@ -48,22 +49,38 @@ export function loadSecrets(config: Config, env: NodeJS.ProcessEnv): Secrets {
   );
 }
 
-/** Returns the environment variables for secrets, and the fields that name them. */
-function variablesOf({ models, signIn, smtp }: ConfigFile): { path: PropertyKey[]; name: string }[] {
-  const all = [
-    ...models.flatMap(({ replicas = [] }, m) =>
-      replicas.map(({ apiKeyEnv }, r) => ({
-        path: ['models', m, 'replicas', r, 'apiKeyEnv'],
-        name: apiKeyEnv,
-      })),
-    ),
+interface SecretVariable {
+  /** The field that names it. */
+  path: PropertyKey[];
+  name: string;
+  /** Whether its value is sent in an HTTP header. */
+  inHeader: boolean;
+}
+
+/** Returns the environment variables for secrets. */
+function variablesOf({ models, signIn, smtp }: ConfigFile): SecretVariable[] {
+  const headers = models.flatMap(({ replicas = [] }, m) =>
+    replicas.flatMap(({ apiKeyEnv, headersEnv = {} }, r) => {
+      const path = ['models', m, 'replicas', r];
+      return [
+        { path: [...path, 'apiKeyEnv'], name: apiKeyEnv },
+        ...Object.entries(headersEnv).map(([header, name]) => ({
+          path: [...path, 'headersEnv', header],
+          name,
+        })),
+      ];
+    }),
+  );
+  const others = [
     ...signIn.providers.map(({ clientSecretEnv }, p) => ({
       path: ['signIn', 'providers', p, 'clientSecretEnv'],
       name: clientSecretEnv,
     })),
     { path: ['smtp', 'passwordEnv'], name: smtp?.passwordEnv },
   ];
-  return all.flatMap(({ path, name }) => (name === undefined ? [] : [{ path, name }]));
+  const named = (inHeader: boolean) => (variable: { path: PropertyKey[]; name: string | undefined }) =>
+    variable.name === undefined ? [] : [{ path: variable.path, name: variable.name, inHeader }];
+  return [...headers.flatMap(named(true)), ...others.flatMap(named(false))];
 }
 
 /** Loads the file and applies defaults. If it is invalid, adds to `issues` and resolves with null. */
@@ -88,7 +105,7 @@ async function loadFile(
     issues.push(...issuesOf(parsed.error, yaml));
     return null;
   }
-  issues.push(...missingSecrets(parsed.data, env, yaml));
+  issues.push(...invalidSecrets(parsed.data, env, yaml));
   const base = dirname(configPath);
   return { ...parsed.data, models: parsed.data.models.map((model) => withAbsolutePath(model, base)) };
 }
@@ -103,15 +120,22 @@ function withAbsolutePath(model: ModelConfig, base: string): ModelConfig {
   return { ...model, engine: { ...model.engine, file: resolve(base, file) } };
 }
 
-function missingSecrets(file: ConfigFile, env: NodeJS.ProcessEnv, yaml: YamlFile): ConfigIssue[] {
-  return variablesOf(file).flatMap(({ path, name }) => {
-    if (env[name]) return [];
+/** Reports variables that are not set, or whose value cannot be sent. Never includes a value. */
+function invalidSecrets(file: ConfigFile, env: NodeJS.ProcessEnv, yaml: YamlFile): ConfigIssue[] {
+  return variablesOf(file).flatMap(({ path, name, inHeader }) => {
+    const value = env[name];
+    if (value && (!inHeader || HEADER_VALUE.test(value))) return [];
+    const problem = value
+      ? 'cannot be sent in a header: it has spaces or line breaks at its ends, characters other than printable ASCII, or more than 4096 characters'
+      : 'is not set';
     return [
       {
         path: formatPath(path),
         ...yaml.locate(path),
-        expected: 'the name of an environment variable that is set',
-        message: `the environment variable ${safeName(name)} is not set`,
+        expected: value
+          ? 'the name of an environment variable whose value can be sent in a header'
+          : 'the name of an environment variable that is set',
+        message: `the environment variable ${safeName(name)} ${problem}`,
       },
     ];
   });

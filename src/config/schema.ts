@@ -1,11 +1,11 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
-import { DIALECTS } from '../generation.ts';
 import type { Secret } from '../secret.ts';
 import { consoleSchema, signInSchema, smtpSchema } from './sign-in.ts';
 import { modelId, planSchema } from './plan.ts';
+import { replicaSchema } from './replica.ts';
 import { recommendedSampling } from './sampling.ts';
-import { httpUrl, uniqueIds, variableName } from './values.ts';
+import { httpUrl, uniqueIds } from './values.ts';
 
 /**
  * The schema of the configuration file. `docs/configuration.md` repeats the descriptions. Field names end with their
@@ -64,27 +64,6 @@ const engine = z.strictObject({
     ),
 });
 
-const replica = z.strictObject({
-  url: httpUrl.describe('Base URL of an OpenAI-compatible server, with or without `/v1`.'),
-  dialect: z.enum(DIALECTS).describe('Server software: `vllm`, `sglang`, `llama-server`, `tgi` or `sluice`.'),
-  apiKeyEnv: variableName
-    .optional()
-    .describe('Name of the environment variable with the API key for this server. Default: no key is sent.'),
-  model: z.string().min(1).optional().describe('Model name on the replica. Default: the `id` of the model.'),
-  sharedPrefixCache: z
-    .boolean()
-    .default(false)
-    .describe(
-      'Whether accounts may share a prefix cache if the server cannot separate them. False disables the cache on llama-server; for TGI, Sluice only logs a warning.',
-    ),
-  exactCounts: z
-    .boolean()
-    .default(false)
-    .describe(
-      'Whether to always request a stream from the replica, so that tokens are counted exactly if the client disconnects. Uses more CPU per token. False: tokens are estimated if the client disconnects from a request that is not streamed.',
-    ),
-});
-
 const model = z
   .strictObject({
     id: modelId.describe('Model ID that callers send, `<namespace>/<model_name>`.'),
@@ -96,7 +75,7 @@ const model = z
       ),
     engine: engine.optional().describe('Settings of the embedded llama.cpp engine.'),
     replicas: z
-      .array(replica)
+      .array(replicaSchema)
       .min(1)
       .optional()
       .describe('Servers that run this model, instead of the embedded engine.'),

@@ -4,8 +4,11 @@ export const httpUrl = z.url({ protocol: /^https?$/, error: 'expected an http://
 
 /** The name of an environment variable with a secret. The file itself contains no secrets. */
 export const variableName = z
-  .string()
+  .string('expected the name of an environment variable')
   .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'expected the name of an environment variable');
+
+/** A header value: 1 to 4096 printable ASCII characters, without spaces at either end. */
+export const HEADER_VALUE = /^[\x21-\x7e](?:[\x20-\x7e]{0,4094}[\x21-\x7e])?$/;
 
 /** For `superRefine`: reports every element whose ID is already used by an earlier one. */
 export function uniqueIds(message: string) {

@@ -1,6 +1,9 @@
+import type { ConfigFile, ModelConfig, ReplicaConfig } from '../config/schema.ts';
 import { Deadline } from '../deadline.ts';
 import type { Log } from '../log.ts';
+import type { Secret } from '../secret.ts';
 import type { Engine, EngineDescription, EngineState } from './engine.ts';
+import { ReplicaClient } from './replica-client.ts';
 import { HealthHistory, EMPTY_REPORT, type ReplicaReport } from './replica-report.ts';
 
 /** Time between health checks, in milliseconds. */
@@ -9,8 +12,45 @@ const UNHEALTHY_INTERVAL_MS = 1000;
 /** Timeout of a health check, in milliseconds. */
 const TIMEOUT_MS = 2000;
 
+interface RemoteReplicaContext {
+  /** By the name of their environment variable. */
+  secrets: ReadonlyMap<string, Secret>;
+  timeouts: ConfigFile['engine'];
+  log: Log;
+}
+
+/** Creates the configured replica with this index of a model. It is not started yet. */
+export function createRemoteReplica(
+  model: ModelConfig,
+  replica: ReplicaConfig,
+  index: number,
+  { secrets, timeouts, log }: RemoteReplicaContext,
+): RemoteReplica {
+  const { dialect, url, apiKeyEnv, sharedPrefixCache, exactCounts } = replica;
+  const { firstByteMs, silenceMs } = timeouts;
+  const headers = new Map<string, string | Secret>(Object.entries(replica.headers ?? {}));
+  for (const [header, variable] of Object.entries(replica.headersEnv ?? {})) {
+    const value = secrets.get(variable);
+    if (value !== undefined) headers.set(header, value);
+  }
+  const engine = new ReplicaClient({
+    name: `${model.id}#${index}`,
+    dialect,
+    url,
+    apiKey: apiKeyEnv === undefined ? undefined : secrets.get(apiKeyEnv),
+    headers,
+    model: replica.model ?? model.id,
+    sharedPrefixCache,
+    exactCounts,
+    firstByteMs,
+    silenceMs,
+    log,
+  });
+  return new RemoteReplica(engine, log);
+}
+
 /** A replica on another server. Checks its health periodically, so that failures are detected before a request is sent. */
-export class RemoteReplica implements AsyncDisposable {
+class RemoteReplica implements AsyncDisposable {
   readonly engine: Engine;
   readonly #log: Log;
   #state: EngineState = { state: 'loading', fraction: 0 };

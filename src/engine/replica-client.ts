@@ -28,6 +28,8 @@ export interface ReplicaOptions {
   /** Returns how many times the embedded engine's process was started. Only for embedded engines. */
   starts?: () => number;
   apiKey?: Secret;
+  /** Additional headers of each request, by name. */
+  headers?: ReadonlyMap<string, string | Secret>;
   /** The model's name on the replica. */
   model: string;
   /** Whether accounts may share a prefix cache if requests cannot separate them. */
@@ -60,7 +62,7 @@ export class ReplicaClient implements Engine {
   readonly #ticks: Disposable;
 
   constructor(options: ReplicaOptions) {
-    const { name, dialect, url, apiKey, firstByteMs, silenceMs, log } = options;
+    const { name, dialect, url, apiKey, headers, firstByteMs, silenceMs, log } = options;
     this.name = name;
     this.dialect = dialect;
     this.#options = options;
@@ -68,6 +70,9 @@ export class ReplicaClient implements Engine {
     this.#basePath = basePath;
     this.#headers = ['content-type', 'application/json'];
     if (apiKey) this.#headers.push('authorization', `Bearer ${apiKey.reveal()}`);
+    for (const [header, value] of headers ?? []) {
+      this.#headers.push(header, typeof value === 'string' ? value : value.reveal());
+    }
     this.#pool = new Pool(origin, {
       socketPath: options.socketPath,
       connectTimeout: options.connectMs ?? 2000,

@@ -64,7 +64,13 @@ test('config.example.yaml with uncommented settings is valid and sets every fiel
     configFields().flatMap((field) => (set.has(field.path) ? [] : [field.path])),
     [],
   );
-  const secrets = ['VLLM_API_KEY', 'GOOGLE_CLIENT_SECRET', 'COMPANY_CLIENT_SECRET', 'SMTP_PASSWORD'];
+  const secrets = [
+    'VLLM_API_KEY',
+    'GATEWAY_KEY',
+    'GOOGLE_CLIENT_SECRET',
+    'COMPANY_CLIENT_SECRET',
+    'SMTP_PASSWORD',
+  ];
   const loaded = await loadConfig({
     SLUICE_CONFIG: path,
     ...Object.fromEntries(secrets.map((name) => [name, 'x'])),

@@ -289,6 +289,53 @@ test('variables named by apiKeyEnv must be set, and are loaded as secrets', asyn
   assert.equal(loadSecrets(await loadConfig({}), env).size, 0);
 });
 
+const WITH_HEADERS = (fields: string) =>
+  `models:\n  - id: a/b\n    replicas:\n      - {url: http://x, dialect: vllm, ${fields}}\n`;
+
+test('replicas may have additional headers, with secret values in environment variables', async () => {
+  const env = { GATEWAY_KEY: 'hunter5' };
+  const config = await load(WITH_HEADERS('headers: {X-A: "b c"}, headersEnv: {X-Key: GATEWAY_KEY}'), env);
+  const [replica] = config.file.models[0]?.replicas ?? [];
+  assert.deepEqual([replica?.headers, replica?.headersEnv], [{ 'X-A': 'b c' }, { 'X-Key': 'GATEWAY_KEY' }]);
+  assert.equal(loadSecrets(config, env).get('GATEWAY_KEY')?.reveal(), 'hunter5');
+  assert.deepEqual(await issueTexts(WITH_HEADERS('headersEnv: {X-Key: GATEWAY_KEY}')), [
+    '4:60 models[0].replicas[0].headersEnv.X-Key: the environment variable GATEWAY_KEY is not set',
+  ]);
+});
+
+test('headers that Sluice sets, repeated headers, and values that cannot be sent are refused without the value', async () => {
+  const many = Array.from({ length: 17 }, (_, index) => `X-${index}: v4lue`).join(', ');
+  for (const [fields, path, text] of [
+    ['headers: {Host: v4lue}', 'headers.Host', 'another header'],
+    ['headers: {Transfer-Encoding: v4lue}', 'headers.Transfer-Encoding', 'another header'],
+    ['headersEnv: {content-length: KEY}', 'headersEnv.content-length', 'another header'],
+    ['apiKeyEnv: KEY, headers: {authorization: v4lue}', 'headers.authorization', 'apiKeyEnv'],
+    ['headers: {X-A: v4lue}, headersEnv: {x-a: KEY}', 'headersEnv.x-a', 'only once'],
+    ['headers: {"X A": v4lue}', 'headers.X A', 'a header name'],
+    [`headers: {${'x'.repeat(65)}: v4lue}`, `headers.${'x'.repeat(65)}`, 'a header name'],
+    [`headers: {${many}}`, 'headers.X-16', 'at most 16 headers'],
+    ['headers: {X-A: ""}', 'headers.X-A', 'printable ASCII'],
+    ['headers: {X-A: "v4lue\\r\\nX-B: c"}', 'headers.X-A', 'printable ASCII'],
+    ['headers: {X-A: " v4lue"}', 'headers.X-A', 'without spaces'],
+    [`headers: {X-A: ${'v4lue'.repeat(1000)}}`, 'headers.X-A', '1 to 4096'],
+    ['headers: {X-A: [v4lue]}', 'headers.X-A', 'printable ASCII'],
+    ['headersEnv: {X-A: v4lue-5}', 'headersEnv.X-A', 'the name of an environment variable'],
+    ['headersEnv: {X-A: BROKEN}', 'headersEnv.X-A', 'cannot be sent in a header'],
+    ['apiKeyEnv: BROKEN', 'apiKeyEnv', 'cannot be sent in a header'],
+  ] as const) {
+    const found = await issues(WITH_HEADERS(fields), { KEY: 'v4lue', BROKEN: 'v4lue\n' });
+    assert.deepEqual(
+      found.map((issue) => issue.path),
+      [`models[0].replicas[0].${path}`],
+      fields,
+    );
+    assert.match(found[0]?.message ?? '', new RegExp(text), fields);
+    assert.doesNotMatch(JSON.stringify(found), /v4lue/, fields);
+  }
+  const own = await load(WITH_HEADERS('headers: {Authorization: Basic eDp5}'));
+  assert.equal(own.file.models[0]?.replicas?.[0]?.headers?.['Authorization'], 'Basic eDp5');
+});
+
 const MAIL = 'smtp: {host: mail.example.org, from: "Sluice <sluice@example.org>"';
 
 test('smtp requires host and from, and user and passwordEnv only together', async () => {

@@ -156,4 +156,26 @@ describe('health, description and keys', () => {
     await assert.rejects(replica.engine.health(NEVER_ABORTED));
     assert.deepEqual(keys, ['Bearer k', 'Bearer k']);
   });
+
+  it('send the additional headers with every request', async () => {
+    const received: unknown[] = [];
+    await using replica = await HttpReplica.listen(
+      (response, request) => {
+        received.push([request.headers['x-team'], request.headers['x-key']]);
+        response.writeHead(503).end();
+      },
+      {
+        headers: new Map<string, string | Secret>([
+          ['X-Team', 'a b'],
+          ['X-Key', new Secret('k')],
+        ]),
+      },
+    );
+    await assert.rejects(collect(replica.engine.generate(chat(), NEVER_ABORTED)));
+    await assert.rejects(replica.engine.health(NEVER_ABORTED));
+    assert.deepEqual(received, [
+      ['a b', 'k'],
+      ['a b', 'k'],
+    ]);
+  });
 });
