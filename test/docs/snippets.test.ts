@@ -32,9 +32,20 @@ const EXPECTED = [
   'node-json',
   'ai-sdk',
   'langchain',
+  'tools-curl',
+  'tools-python',
+  'tools-typescript',
+  'reasoning-python',
+  'reasoning-typescript',
 ];
 
-const snippets = ['README.md', 'docs/quick-start.md', 'docs/clients.md'].flatMap(snippetsOf);
+const snippets = [
+  'README.md',
+  'docs/quick-start.md',
+  'docs/clients.md',
+  'docs/tools.md',
+  'docs/reasoning.md',
+].flatMap(snippetsOf);
 
 let service: TestService;
 before(async () => {
@@ -90,6 +101,10 @@ const EXPECTATIONS: Readonly<Record<string, RegExp>> = {
   'node-errors': /^invalid_value temperature [0-9a-f-]{36}$/m,
   'ai-sdk': /^400 .*temperature/m,
   langchain: /^404 .*acme\/missing/m,
+  'tools-curl': /"name":"get_temperature"[\s\S]*"finish_reason":"tool_calls"[\s\S]*"finish_reason":"stop"/,
+  'tools-python': /^get_temperature \{'city': '.*'\} 17\n\w+ \w+/m,
+  'tools-typescript': /^get_temperature \{ city: '.*' \} 17\n\w+ \w+/m,
+  'reasoning-python': /^None\n\w+ \w+[\s\S]*\n0$/m,
   'node-json': /\{ city: '.*', capital: (true|false) \}/,
 };
 

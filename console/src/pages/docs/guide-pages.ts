@@ -13,6 +13,8 @@ export const GUIDE: readonly { label: string; pages: readonly { slug: string; ti
     pages: [
       { slug: 'api', title: 'API reference' },
       { slug: 'streams', title: 'Streams' },
+      { slug: 'tools', title: 'Tool calls' },
+      { slug: 'reasoning', title: 'Reasoning' },
       { slug: 'structured-outputs', title: 'Structured outputs and log probabilities' },
       { slug: 'errors', title: 'Errors' },
       { slug: 'management', title: 'Managing accounts over HTTP' },
