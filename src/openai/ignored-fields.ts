@@ -13,11 +13,13 @@ export const HINTS: readonly Field[] = [
   hintInChat('messages[].reasoning_details', 'Not sent to the model. Use `reasoning_content`.'),
   hintInChat('messages[].parsed', "Added by OpenAI's libraries to structured output. Not sent to the model."),
   hintInChat('messages[].cache_control', 'Cached prefixes are found without it.'),
+  hintInChat('cache_control', 'Cached prefixes are found without it.'),
   hint('metadata', { description: 'Not stored.' }),
   hint('store', { description: 'Responses are never stored.' }),
   hint('service_tier', { description: 'There is only one tier.' }),
   hint('safety_identifier', { description: 'Not stored.' }),
   hint('prompt_cache_key', { description: 'Cached prefixes are found without it.' }),
+  hintInChat('promptCacheKey', "opencode's name of `prompt_cache_key`."),
   hintInChat('prompt_cache_options', 'Cached prefixes are found without it.'),
   hint('prompt_cache_retention', { description: 'The engine decides how long a prefix is cached.' }),
 ];

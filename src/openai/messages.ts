@@ -121,10 +121,10 @@ function parseToolCalls(value: unknown, path: string, budget: JsonBudget): ToolC
 }
 
 /**
- * `index` and `extra_content` have no effect. Clients that join the chunks of a stream keep the index; the AI SDK keeps
- * signatures of other providers.
+ * `index`, `extra_content` and `cache_control` have no effect. Clients that join the chunks of a stream keep the index; the
+ * AI SDK keeps signatures of other providers.
  */
-const CALL_FIELDS = new Set(['id', 'type', 'function', 'index', 'extra_content']);
+const CALL_FIELDS = new Set(['id', 'type', 'function', 'index', 'extra_content', 'cache_control']);
 /** With `parsed_arguments`, which OpenAI's libraries add to calls that they parsed. */
 const CALLED_FIELDS = new Set(['name', 'arguments', 'parsed_arguments']);
 

@@ -41,9 +41,11 @@ export const REQUEST_SCHEMAS = {
       }),
       index: {},
       extra_content: {},
+      cache_control: {},
     },
     'index',
     'extra_content',
+    'cache_control',
   ),
   Tool: closed(
     {
@@ -64,8 +66,10 @@ export const REQUEST_SCHEMAS = {
         'strict',
       ),
       cache_control: {},
+      name: {},
     },
     'cache_control',
+    'name',
   ),
   ToolChoice: {
     anyOf: [

@@ -52,8 +52,8 @@ function parseTools(body: RequestBody): Tool[] {
   return tools;
 }
 
-/** `cache_control` has no effect: agents send it with every tool. */
-const TOOL_FIELDS = new Set(['type', 'function', 'cache_control']);
+/** `cache_control` and `name` have no effect. Codex repeats the name of the function. */
+const TOOL_FIELDS = new Set(['type', 'function', 'cache_control', 'name']);
 const FUNCTION_FIELDS = new Set(['name', 'description', 'parameters', 'strict']);
 
 function parseTool(value: unknown, path: string): Tool {
