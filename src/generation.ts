@@ -1,7 +1,7 @@
 /** The types of generation requests and of the events that engines return. */
 
-/** Types of replicas. `openai/fields.ts` has the fields that each supports, `engine/dialects.ts` the differences. */
-export const DIALECTS = ['sluice', 'vllm', 'sglang', 'llama-server', 'tgi'] as const;
+/** Types of replicas; `openai` is any other server or provider. `openai/fields.ts` has the fields that each supports, `engine/dialects.ts` the differences. */
+export const DIALECTS = ['sluice', 'vllm', 'sglang', 'llama-server', 'tgi', 'openai'] as const;
 export type Dialect = (typeof DIALECTS)[number];
 
 /** A message of a chat. */
@@ -69,7 +69,12 @@ export interface Sampling {
   repetitionPenalty: number;
   /** Biases of -100 to 100 by token ID. */
   logitBias: ReadonlyMap<number, number>;
+  /** Those that the caller set, even to their defaults. The others can be left out for a server with defaults of its own. */
+  explicit: ReadonlySet<OptionalSampling>;
 }
+
+/** Sampling parameters of OpenAI's API with a default. */
+export type OptionalSampling = 'temperature' | 'topP' | 'presencePenalty' | 'frequencyPenalty';
 
 /** A JSON Schema of the supported subset, with checked keywords, size and depth. */
 export type JsonSchema = boolean | { readonly [keyword: string]: unknown };

@@ -73,7 +73,7 @@ const CRASHING = [
   { model: 'test/hangs', directive: { hangAfter: 1 }, stream: true },
   { model: 'test/freezes', directive: { freezeAfter: 1 }, stream: false },
 ] as const;
-const DIALECTS = ['vllm', 'sglang', 'llama-server', 'tgi', 'sluice'] as const;
+const DIALECTS = ['vllm', 'sglang', 'llama-server', 'tgi', 'sluice', 'openai'] as const;
 const yaml = `logLevel: debug
 limits: {bodyMs: 500}
 engine: {stallMs: 15000}

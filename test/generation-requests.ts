@@ -11,6 +11,7 @@ export const NEUTRAL: Sampling = {
   frequencyPenalty: 0,
   repetitionPenalty: 1,
   logitBias: new Map(),
+  explicit: new Set(),
 };
 
 export const GREEDY: Sampling = { ...NEUTRAL, temperature: 0 };

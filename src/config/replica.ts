@@ -30,10 +30,14 @@ const headerValue = z.string(VALUE_EXPECTED).regex(HEADER_VALUE, VALUE_EXPECTED)
 
 export const replicaSchema = z
   .strictObject({
-    url: httpUrl.describe('Base URL of an OpenAI-compatible server, with or without `/v1`.'),
+    url: httpUrl.describe(
+      'Base URL of an OpenAI-compatible server, with or without `/v1`. For `openai`, a path is used as it is.',
+    ),
     dialect: z
       .enum(DIALECTS)
-      .describe('Server software: `vllm`, `sglang`, `llama-server`, `tgi` or `sluice`.'),
+      .describe(
+        'Server software: `vllm`, `sglang`, `llama-server`, `tgi` or `sluice`; `openai` for any other server or provider.',
+      ),
     apiKeyEnv: variableName
       .optional()
       .describe(
@@ -54,11 +58,17 @@ export const replicaSchema = z
       .min(1)
       .optional()
       .describe('Model name on the replica. Default: the `id` of the model.'),
+    reasoningField: z
+      .enum(['reasoning', 'reasoning_content'])
+      .optional()
+      .describe(
+        'For `openai`: the field in which the reasoning of earlier turns is sent back. Default: it is not sent.',
+      ),
     sharedPrefixCache: z
       .boolean()
       .default(false)
       .describe(
-        'Whether accounts may share a prefix cache if the server cannot separate them. False disables the cache on llama-server; for TGI, Sluice only logs a warning.',
+        'Whether accounts may share a prefix cache if the server cannot separate them. False disables the cache on llama-server; for `tgi` and `openai`, Sluice only logs a warning.',
       ),
     exactCounts: z
       .boolean()
@@ -66,6 +76,10 @@ export const replicaSchema = z
       .describe(
         'Whether to always request a stream from the replica, so that tokens are counted exactly if the client disconnects. Uses more CPU per token. False: tokens are estimated if the client disconnects from a request that is not streamed.',
       ),
+  })
+  .refine(({ dialect, reasoningField }) => dialect === 'openai' || reasoningField === undefined, {
+    error: 'expected no value unless `dialect` is `openai`',
+    path: ['reasoningField'],
   })
   .superRefine((replica, context) => {
     const known = new Set<string>();

@@ -1,5 +1,5 @@
 import type { Dialect, GenerationRequest } from '../generation.ts';
-import { jsonObject, type JsonObject } from '../openai/values.ts';
+import { asList, jsonObject, type JsonObject } from '../openai/values.ts';
 import { readCount } from '../openai/usage.ts';
 import type { EngineDescription, EngineHealth } from './engine.ts';
 
@@ -27,10 +27,25 @@ export interface DialectTraits {
   fillsContext: readonly GenerationRequest['kind'][];
   /** Tokens of the context that neither prompt nor completion can use. */
   reservedTokens: number;
+  /** Whether a request is sent again without a field that the server refused by name (`openai/refused-field.ts`). */
+  adaptsFields: boolean;
+  healthCheck: HealthCheck;
   /** Paths to request in order until one reports the context length. */
   describePaths: readonly string[];
   readDescription(body: JsonObject, model: string): Partial<EngineDescription>;
 }
+
+/** Times in milliseconds. */
+export interface HealthCheck {
+  path: '/health' | '/v1/models';
+  /** Time between checks of a healthy replica, and of an unhealthy one. */
+  intervalMs: number;
+  retryMs: number;
+  /** Timeout of a check, and of connecting. */
+  timeoutMs: number;
+}
+
+const HEALTH_ENDPOINT: HealthCheck = { path: '/health', intervalMs: 5000, retryMs: 1000, timeoutMs: 2000 };
 
 export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
   sluice: {
@@ -42,6 +57,8 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     needsMaxTokens: [],
     fillsContext: [],
     reservedTokens: 0,
+    adaptsFields: false,
+    healthCheck: HEALTH_ENDPOINT,
     describePaths: ['/v1/models'],
     readDescription: (body, model) => {
       const element = modelElement(body, model);
@@ -65,6 +82,8 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     needsMaxTokens: ['chat', 'text'],
     fillsContext: ['chat'],
     reservedTokens: 0,
+    adaptsFields: false,
+    healthCheck: HEALTH_ENDPOINT,
     describePaths: ['/v1/models'],
     readDescription: (body, model) => ({
       contextTokens: readCount(modelElement(body, model)['max_model_len']),
@@ -84,6 +103,8 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     needsMaxTokens: ['text'],
     fillsContext: ['chat'],
     reservedTokens: 1,
+    adaptsFields: false,
+    healthCheck: HEALTH_ENDPOINT,
     describePaths: ['/v1/models', '/get_server_info'],
     readDescription: (body, model) => ({
       contextTokens:
@@ -102,6 +123,8 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     needsMaxTokens: ['chat', 'text'],
     fillsContext: [],
     reservedTokens: 0,
+    adaptsFields: false,
+    healthCheck: HEALTH_ENDPOINT,
     describePaths: ['/props', '/v1/models'],
     readDescription: (body, model) => {
       const meta = jsonObject(modelElement(body, model)['meta']);
@@ -123,8 +146,42 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     needsMaxTokens: [],
     fillsContext: ['chat', 'text'],
     reservedTokens: 0,
+    adaptsFields: false,
+    healthCheck: HEALTH_ENDPOINT,
     describePaths: ['/info'],
     readDescription: (body) => ({ contextTokens: readCount(body['max_total_tokens']) }),
+  },
+
+  /**
+   * Providers bill each request and limit their rate, so health is checked less often. Their lists of models can have a
+   * megabyte.
+   */
+  openai: {
+    wholeResponses: true,
+    startedBy: 'chunk',
+    reportsSlot: false,
+    usagePerChoice: false,
+    isolation: 'operator',
+    needsMaxTokens: ['text'],
+    fillsContext: ['chat'],
+    reservedTokens: 0,
+    adaptsFields: true,
+    healthCheck: { path: '/v1/models', intervalMs: 30_000, retryMs: 5000, timeoutMs: 10_000 },
+    describePaths: ['/v1/models'],
+    readDescription: (body, model) => {
+      const element = listedModel(body, model) ?? {};
+      const provider = jsonObject(element['top_provider']);
+      return {
+        contextTokens: firstCount(element, [
+          'context_length', // OpenRouter, Together, Sluice.
+          'context_window', // Groq.
+          'max_context_length', // Mistral.
+          'max_model_len',
+        ]),
+        maxCompletionTokens:
+          firstCount(element, ['max_completion_tokens']) ?? firstCount(provider, ['max_completion_tokens']),
+      };
+    },
   },
 };
 
@@ -142,16 +199,42 @@ export function readHealth(body: JsonObject): EngineHealth {
   };
 }
 
-/** Splits a replica's base URL, with or without `/v1`, into its origin and the path before `/v1`. */
-export function replicaAddress(url: string): { origin: string; basePath: string } {
+/** The parts of a replica's URL. */
+export interface ReplicaAddress {
+  origin: string;
+  /** The path of the server, before `/health`. */
+  basePath: string;
+  /** The path of its API, before `/chat/completions`. */
+  apiPath: string;
+}
+
+/**
+ * Splits a replica's base URL, with or without `/v1`. For `openai`, a path is used as it is, because the APIs of some
+ * providers do not end in `/v1`.
+ */
+export function replicaAddress(url: string, dialect: Dialect): ReplicaAddress {
   const { origin, pathname } = new URL(url);
-  return { origin, basePath: pathname.replace(/\/+$/, '').replace(/\/v1$/, '') };
+  const path = pathname.replace(/\/+$/, '');
+  const basePath = path.replace(/\/v1$/, '');
+  return { origin, basePath, apiPath: dialect === 'openai' && path !== '' ? path : `${basePath}/v1` };
 }
 
 /** Returns the element with this ID, or the first element. */
 function modelElement(body: JsonObject, model: string): JsonObject {
-  const data: unknown[] = Array.isArray(body['data']) ? body['data'] : [];
-  return jsonObject(data.find((element) => jsonObject(element)['id'] === model) ?? data[0]);
+  return listedModel(body, model) ?? jsonObject(asList(body['data'])[0]);
+}
+
+function listedModel(body: JsonObject, model: string): JsonObject | undefined {
+  return asList(body['data'])
+    .map(jsonObject)
+    .find(({ id }) => id === model);
+}
+
+/** Returns the first of these fields that is a positive whole number, or null. */
+function firstCount(element: JsonObject, fields: readonly string[]): number | null {
+  return (
+    fields.map((field) => readCount(element[field])).find((count) => count !== null && count > 0) ?? null
+  );
 }
 
 function number(value: unknown): number | null {

@@ -88,6 +88,14 @@ export class ReplicaRefused extends ServiceError {
   }
 }
 
+/** The replica refused the key of this service, or its account there has no credit. Only the operator can fix it. */
+export class AccessDenied extends ServiceError {
+  constructor({ code, message, cause, retryAfterMs = 1000 }: ServiceError) {
+    super(code, message, { cause, retryAfterMs });
+    this.name = 'AccessDenied';
+  }
+}
+
 /** The process of an embedded engine ended while it processed the request. */
 export class EngineCrashed extends ServiceError {
   /** Number of engine starts before the crash. The same for all requests that one crash ended. */

@@ -3,14 +3,9 @@ import { Deadline } from '../deadline.ts';
 import type { Log } from '../log.ts';
 import type { Secret } from '../secret.ts';
 import type { Engine, EngineDescription, EngineState } from './engine.ts';
+import { DIALECT_TRAITS, type HealthCheck } from './dialects.ts';
 import { ReplicaClient } from './replica-client.ts';
 import { HealthHistory, EMPTY_REPORT, type ReplicaReport } from './replica-report.ts';
-
-/** Time between health checks, in milliseconds. */
-const HEALTHY_INTERVAL_MS = 5000;
-const UNHEALTHY_INTERVAL_MS = 1000;
-/** Timeout of a health check, in milliseconds. */
-const TIMEOUT_MS = 2000;
 
 interface RemoteReplicaContext {
   /** By the name of their environment variable. */
@@ -26,7 +21,7 @@ export function createRemoteReplica(
   index: number,
   { secrets, timeouts, log }: RemoteReplicaContext,
 ): RemoteReplica {
-  const { dialect, url, apiKeyEnv, sharedPrefixCache, exactCounts } = replica;
+  const { dialect, url, apiKeyEnv, sharedPrefixCache, exactCounts, reasoningField } = replica;
   const { firstByteMs, silenceMs } = timeouts;
   const headers = new Map<string, string | Secret>(Object.entries(replica.headers ?? {}));
   for (const [header, variable] of Object.entries(replica.headersEnv ?? {})) {
@@ -40,6 +35,8 @@ export function createRemoteReplica(
     apiKey: apiKeyEnv === undefined ? undefined : secrets.get(apiKeyEnv),
     headers,
     model: replica.model ?? model.id,
+    contextTokens: model.contextTokens,
+    reasoningField,
     sharedPrefixCache,
     exactCounts,
     firstByteMs,
@@ -53,6 +50,7 @@ export function createRemoteReplica(
 class RemoteReplica implements AsyncDisposable {
   readonly engine: Engine;
   readonly #log: Log;
+  readonly #healthCheck: HealthCheck;
   #state: EngineState = { state: 'loading', fraction: 0 };
   #description: EngineDescription | null = null;
   readonly #health = new HealthHistory();
@@ -62,6 +60,7 @@ class RemoteReplica implements AsyncDisposable {
   constructor(engine: Engine, log: Log) {
     this.engine = engine;
     this.#log = log.with({ replica: engine.name });
+    this.#healthCheck = DIALECT_TRAITS[engine.dialect].healthCheck;
   }
 
   state(): EngineState {
@@ -90,8 +89,9 @@ class RemoteReplica implements AsyncDisposable {
   }
 
   async #check(): Promise<void> {
+    const { timeoutMs, intervalMs, retryMs } = this.#healthCheck;
     const timeout = new AbortController();
-    using _ = new Deadline(TIMEOUT_MS, () => timeout.abort(new Error(`no response within ${TIMEOUT_MS} ms`)));
+    using _ = new Deadline(timeoutMs, () => timeout.abort(new Error(`no response within ${timeoutMs} ms`)));
     const signal = AbortSignal.any([this.#stop.signal, timeout.signal]);
     try {
       this.#health.add(await this.engine.health(signal));
@@ -104,11 +104,11 @@ class RemoteReplica implements AsyncDisposable {
       if (this.#state.state !== 'down') {
         this.#log.warn('replica is unhealthy', { error: error instanceof Error ? error : String(error) });
       }
-      this.#state = { state: 'down', reason: 'its health check failed', retryInMs: UNHEALTHY_INTERVAL_MS };
+      this.#state = { state: 'down', reason: 'its health check failed', retryInMs: retryMs };
     }
     this.#nextCheck = setTimeout(
       () => void this.#check(),
-      this.#state.state === 'ready' ? HEALTHY_INTERVAL_MS : UNHEALTHY_INTERVAL_MS,
+      this.#state.state === 'ready' ? intervalMs : retryMs,
     ).unref();
   }
 }

@@ -1,13 +1,14 @@
 import { ENDPOINTS } from '../openai/endpoints.ts';
-import { Pool } from 'undici';
+import { Pool, type Dispatcher } from 'undici';
 import { ServiceError } from '../errors.ts';
 import type { Dialect, GenerationRequest } from '../generation.ts';
 import type { Log } from '../log.ts';
+import type { ReasoningField } from '../openai/replica-chat.ts';
 import { formatRequest } from '../openai/replica-request.ts';
 import { parseJsonObject, type JsonObject } from '../openai/values.ts';
 import type { Secret } from '../secret.ts';
 import { tickEvery, tickMsFor } from '../deadline.ts';
-import { DIALECT_TRAITS, readHealth, replicaAddress } from './dialects.ts';
+import { DIALECT_TRAITS, readHealth, replicaAddress, type ReplicaAddress } from './dialects.ts';
 import {
   ReplicaRefused,
   type Engine,
@@ -21,7 +22,7 @@ export interface ReplicaOptions {
   /** For logs and metrics. */
   name: string;
   dialect: Dialect;
-  /** Base URL, with or without `/v1`. With `socketPath`, only its path is used. */
+  /** Base URL, as in the configuration. With `socketPath`, only its path is used. */
   url: string;
   /** Unix socket to connect to instead of the URL's host. */
   socketPath?: string;
@@ -32,6 +33,10 @@ export interface ReplicaOptions {
   headers?: ReadonlyMap<string, string | Secret>;
   /** The model's name on the replica. */
   model: string;
+  /** Context length if the server does not report it. */
+  contextTokens?: number | undefined;
+  /** For `openai`: the field for the reasoning of earlier turns. Default: it is not sent. */
+  reasoningField?: ReasoningField | undefined;
   /** Whether accounts may share a prefix cache if requests cannot separate them. */
   sharedPrefixCache: boolean;
   /** Whether non-streaming responses are requested as streams, to count tokens as they arrive. Default: false. */
@@ -40,21 +45,21 @@ export interface ReplicaOptions {
   firstByteMs: number;
   /** Timeout between bytes of a response, in milliseconds. */
   silenceMs: number;
-  /** Timeout of connecting, in milliseconds. Default: 2000. */
+  /** Timeout of connecting, in milliseconds. Default: that of the health check. */
   connectMs?: number;
   log: Log;
 }
 
 /** Bounds of requests for health and model information. */
 const METADATA_TIMEOUT_MS = 5000;
-const MAX_METADATA_CHARACTERS = 1024 * 1024;
+const MAX_METADATA_CHARACTERS = 8 * 1024 * 1024;
 
 /** The client of one replica. It connects at the first request; dispose it to close its connections. */
 export class ReplicaClient implements Engine {
   readonly name: string;
   readonly dialect: Dialect;
   readonly #options: ReplicaOptions;
-  readonly #basePath: string;
+  readonly #address: ReplicaAddress;
   readonly #headers: string[];
   readonly #pool: Pool;
   readonly #streams: ReplicaStreamSettings;
@@ -66,16 +71,16 @@ export class ReplicaClient implements Engine {
     this.name = name;
     this.dialect = dialect;
     this.#options = options;
-    const { origin, basePath } = replicaAddress(url);
-    this.#basePath = basePath;
+    this.#address = replicaAddress(url, dialect);
     this.#headers = ['content-type', 'application/json'];
     if (apiKey) this.#headers.push('authorization', `Bearer ${apiKey.reveal()}`);
     for (const [header, value] of headers ?? []) {
       this.#headers.push(header, typeof value === 'string' ? value : value.reveal());
     }
-    this.#pool = new Pool(origin, {
+    const traits = DIALECT_TRAITS[dialect];
+    this.#pool = new Pool(this.#address.origin, {
       socketPath: options.socketPath,
-      connectTimeout: options.connectMs ?? 2000,
+      connectTimeout: options.connectMs ?? traits.healthCheck.timeoutMs,
       // One connection per request: a stream can occupy it for minutes.
       connections: null,
       pipelining: 1,
@@ -84,7 +89,6 @@ export class ReplicaClient implements Engine {
       headersTimeout: 0,
       bodyTimeout: 0,
     });
-    const traits = DIALECT_TRAITS[dialect];
     this.#streams = {
       dispatcher: this.#pool,
       open: new Set(),
@@ -92,7 +96,8 @@ export class ReplicaClient implements Engine {
       silenceMs,
       starts: options.starts,
       traits,
-      contextTokens: null,
+      contextTokens: options.contextTokens ?? null,
+      refusedFields: new Set(),
       format: this.#format,
     };
     const tickMs = tickMsFor(firstByteMs, silenceMs);
@@ -100,10 +105,13 @@ export class ReplicaClient implements Engine {
       for (const stream of this.#streams.open) stream.onTick(tickMs);
     });
     if (traits.isolation === 'operator' && !options.sharedPrefixCache) {
-      log.warn('this server cannot separate the prefix caches of accounts; start it without a prefix cache', {
-        replica: name,
-        dialect,
-      });
+      log.warn(
+        'this server cannot separate the prefix caches of accounts; turn its prefix cache off, or set sharedPrefixCache',
+        {
+          replica: name,
+          dialect,
+        },
+      );
     }
   }
 
@@ -114,7 +122,9 @@ export class ReplicaClient implements Engine {
   }
 
   async health(signal: AbortSignal): Promise<EngineHealth> {
-    const { status, body } = await this.#get('/health', signal);
+    const { path } = this.#streams.traits.healthCheck;
+    if (path === '/v1/models') return await this.#checkModels(path, signal);
+    const { status, body } = await this.#get(path, signal);
     if (status !== 200) throw new ReplicaRefused(new Error(`the health check returned status ${status}`));
     const health = readHealth(body);
     // The server responds, but its streams would reach the timeout.
@@ -122,6 +132,17 @@ export class ReplicaClient implements Engine {
       throw new ReplicaRefused(new Error(`no progress for ${health.lastStepAgeMs} ms`));
     }
     return health;
+  }
+
+  /** Checks a server without `/health`. Its list of models may be missing, or not allowed for this key. */
+  async #checkModels(path: string, signal: AbortSignal): Promise<EngineHealth> {
+    const { statusCode: status, body } = await this.#request(path, signal);
+    await body.dump({ limit: MAX_METADATA_CHARACTERS, signal });
+    if (status === 401) throw new ReplicaRefused(new Error('the server refused the API key with status 401'));
+    if (status >= 500 || (status >= 300 && status < 400)) {
+      throw new ReplicaRefused(new Error(`the health check returned status ${status}`));
+    }
+    return readHealth({});
   }
 
   async describe(signal: AbortSignal): Promise<EngineDescription> {
@@ -139,7 +160,14 @@ export class ReplicaClient implements Engine {
       description = { ...description, ...traits.readDescription(body, this.#options.model) };
       if (description.contextTokens !== null) break;
     }
-    this.#streams.contextTokens = description.contextTokens;
+    this.#streams.contextTokens = description.contextTokens ?? this.#options.contextTokens ?? null;
+    if (this.#streams.contextTokens === null) {
+      const { log, model } = this.#options;
+      log.warn('the server does not report the context length of the model; set models[].contextTokens', {
+        replica: this.name,
+        model,
+      });
+    }
     return description;
   }
 
@@ -149,22 +177,35 @@ export class ReplicaClient implements Engine {
   }
 
   readonly #format: ReplicaStreamSettings['format'] = (request, stream, maxTokens) => {
-    const { dialect, model, sharedPrefixCache } = this.#options;
+    const { dialect, model, sharedPrefixCache, reasoningField } = this.#options;
+    const { refusedFields: refused } = this.#streams;
     const cacheOff = this.#streams.traits.isolation !== 'salt' && !sharedPrefixCache;
-    const body = formatRequest(request, { model, stream, dialect, maxTokens, cacheOff });
+    const body = formatRequest(request, {
+      model,
+      stream,
+      dialect,
+      maxTokens,
+      cacheOff,
+      reasoningField,
+      refused,
+    });
     return {
-      path: this.#basePath + ENDPOINTS[request.kind].path,
+      path: this.#pathOf(ENDPOINTS[request.kind].path),
       headers: this.#headers,
       body: JSON.stringify(body),
     };
   };
 
-  /** Requests an endpoint. Returns an empty body for anything but a JSON object. */
-  async #get(path: string, signal: AbortSignal): Promise<{ status: number; body: JsonObject }> {
-    const { statusCode, body } = await this.#pool
+  #pathOf(path: string): string {
+    const { basePath, apiPath } = this.#address;
+    return path.startsWith('/v1/') ? apiPath + path.slice('/v1'.length) : basePath + path;
+  }
+
+  #request(path: string, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
+    return this.#pool
       .request({
         method: 'GET',
-        path: this.#basePath + path,
+        path: this.#pathOf(path),
         headers: this.#headers,
         signal,
         headersTimeout: METADATA_TIMEOUT_MS,
@@ -173,13 +214,19 @@ export class ReplicaClient implements Engine {
       .catch((error: unknown) => {
         throw signal.aborted ? error : new ReplicaRefused(error);
       });
+  }
+
+  /** Requests an endpoint. Returns an empty body for anything but a JSON object, and an array as `data`. */
+  async #get(path: string, signal: AbortSignal): Promise<{ status: number; body: JsonObject }> {
+    const { statusCode, body } = await this.#request(path, signal);
     let text = '';
     body.setEncoding('utf8');
     for await (const part of body) {
       text += String(part);
       if (text.length > MAX_METADATA_CHARACTERS) throw tooLarge(path);
     }
-    return { status: statusCode, body: parseJsonObject(text) };
+    // Together's API lists its models in an array.
+    return { status: statusCode, body: parseJsonObject(text.startsWith('[') ? `{"data":${text}}` : text) };
   }
 }
 

@@ -8,12 +8,13 @@ import {
   echoedPrompts,
 } from '../generation.ts';
 import { readResponse } from '../openai/response-reader.ts';
-import { readErrorBody } from '../openai/error-body.ts';
+import { isAccessDenied, readErrorBody } from '../openai/error-body.ts';
+import { readRefusedField, type RefusableField } from '../openai/refused-field.ts';
 import { StreamReader } from '../openai/stream-reader.ts';
 import { UsageMeter } from '../openai/usage-meter.ts';
 import type { DialectTraits } from './dialects.ts';
 import { firstMaxTokens, lowerMaxTokens, type ContextBound } from './max-tokens.ts';
-import { EngineCrashed, ReplicaRefused, type ReplicaEvent } from './engine.ts';
+import { AccessDenied, EngineCrashed, ReplicaRefused, type ReplicaEvent } from './engine.ts';
 
 /** Unread bytes at which the connection is paused. */
 const MAX_UNREAD_BYTES = 262_144;
@@ -35,6 +36,8 @@ export interface ReplicaStreamSettings extends ContextBound {
   /** Only for embedded engines, whose connections break only when the process ends. */
   starts: (() => number) | undefined;
   traits: DialectTraits;
+  /** Fields that the server has refused by name. Streams add to it. */
+  refusedFields: Set<RefusableField>;
   /** Formats the request for the replica's dialect. */
   format(
     request: GenerationRequest,
@@ -47,7 +50,7 @@ export interface ReplicaStreamSettings extends ContextBound {
  * One request on one replica. Both the HTTP handler and the iterator of events, because both run for every token. The
  * request is sent at the first `next()`.
  *
- * Throws `ReplicaRefused` if it cannot connect, and for 503 and 429. Throws `engine_unavailable` for a connection lost
+ * Throws `ReplicaRefused` if it cannot connect, and for 503 and 429, and `AccessDenied` for a refused key. Throws `engine_unavailable` for a connection lost
  * after the request was sent (the replica may be generating), timeouts, invalid data, and a response that ends early.
  */
 export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispatcher.DispatchHandler {
@@ -57,6 +60,8 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
   readonly #streamed: boolean;
   /** The `max_tokens` last sent; null: none. */
   #maxTokens: number | null;
+  /** Fields that were left out of the request, because the server had refused them. */
+  #leftOut: ReadonlySet<RefusableField> = new Set();
   readonly #signal: AbortSignal;
   #controller: Dispatcher.DispatchController | null = null;
   /** Value of `starts` when the request was sent. */
@@ -203,7 +208,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
         this.#deliver(readResponse(this.#request.kind, this.#body(), this.#meter()));
       else {
         const error = this.#httpError();
-        if (this.#retryWithFewerTokens(error)) return;
+        if (this.#retryWithFewerTokens(error) || this.#retryWithoutRefusedField()) return;
         this.#fail(error);
       }
       if (this.#state !== 'ended' && !this.#complete) throw unavailable('the response ended too early');
@@ -238,6 +243,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
 
   #send(): void {
     this.#starts = this.#settings.starts?.() ?? 0;
+    this.#leftOut = new Set(this.#settings.refusedFields);
     const { path, headers, body } = this.#settings.format(this.#request, this.#streamed, this.#maxTokens);
     this.#settings.dispatcher.dispatch({ method: 'POST', path, headers, body }, this);
   }
@@ -248,13 +254,28 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
     const maxTokens = lowerMaxTokens(this.#request, this.#maxTokens, error, this.#settings);
     if (maxTokens === undefined) return false;
     this.#maxTokens = maxTokens;
+    this.#sendAgain();
+    return true;
+  }
+
+  /** Sends the request again without a field that the server refused by name. Returns whether it did. */
+  #retryWithoutRefusedField(): boolean {
+    const { traits, refusedFields } = this.#settings;
+    if (this.#state !== 'open' || !traits.adaptsFields) return false;
+    const field = readRefusedField(this.#status, this.#body());
+    if (field === null || this.#leftOut.has(field)) return false;
+    refusedFields.add(field);
+    this.#sendAgain();
+    return true;
+  }
+
+  #sendAgain(): void {
     this.#controller = null;
     this.#status = 0;
     this.#bodyParts = [];
     this.#bodyBytes = 0;
     this.#hasResponse = false;
     this.#send();
-    return true;
   }
 
   /** Parses a chunk, or the end (null), and delivers its events, including those before an error that this throws. */
@@ -333,7 +354,9 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
   }
 
   #httpError(): ServiceError {
-    const error = readErrorBody(this.#status, this.#body());
+    const body = this.#body();
+    const error = readErrorBody(this.#status, body);
+    if (isAccessDenied(this.#status, body)) return new AccessDenied(error);
     const rateLimited = this.#status === 429;
     if (!rateLimited && this.#status !== 503) return error;
     return new ReplicaRefused(error, { retryAfterMs: this.#retryAfterMs, rateLimited });

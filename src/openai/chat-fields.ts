@@ -39,9 +39,9 @@ export const RESERVED_VARIABLES = [
 ] as const;
 
 /** All servers but TGI have to be started with a parser for the model's tool calls, or with its chat template. */
-const TOOLS: readonly Dialect[] = ['sluice', 'vllm', 'sglang', 'llama-server', 'tgi'];
+const TOOLS: readonly Dialect[] = ['sluice', 'vllm', 'sglang', 'llama-server', 'tgi', 'openai'];
 /** TGI constrains arguments to the properties of the schema, but ignores its references and other keywords. */
-const STRICT_TOOLS: readonly Dialect[] = ['sluice', 'vllm', 'sglang', 'llama-server'];
+const STRICT_TOOLS: readonly Dialect[] = ['sluice', 'vllm', 'sglang', 'llama-server', 'openai'];
 const TEMPLATES: readonly Dialect[] = ['sluice', 'vllm', 'sglang', 'llama-server'];
 
 const CHAT = ['chat'] as const;
@@ -179,7 +179,7 @@ export const parallelToolCalls = boolean('parallel_tool_calls', true, {
 export const reasoningEffort = choice('reasoning_effort', REASONING_EFFORTS, {
   kinds: CHAT,
   neutral: ['none'],
-  supportedBy: TEMPLATES,
+  supportedBy: [...TEMPLATES, 'openai'],
   default: "the model's default",
   description:
     'How long a reasoning model thinks; `none` turns reasoning off. Models without this setting ignore it.',

@@ -27,6 +27,8 @@ export function readChoices(kind: GenerationKind, value: unknown): ReplicaChoice
 
 interface WireMessage {
   content?: unknown;
+  /** OpenAI's models return either content or a refusal. */
+  refusal?: unknown;
   reasoning_content?: unknown;
   /** The name in vLLM since 0.15. */
   reasoning?: unknown;
@@ -68,7 +70,7 @@ function readOutput(
     case 'chat': {
       const message = delta ?? whole;
       return {
-        text: asText(message?.content),
+        text: asText(message?.content ?? message?.refusal),
         reasoning: asText(message?.reasoning_content ?? message?.reasoning),
         calls: readToolCalls(message?.tool_calls, message === whole),
       };
@@ -89,8 +91,14 @@ function readReason(value: unknown): FinishReason | null {
     case 'length':
     case 'tool_calls':
       return value;
+    // The names in the APIs of Anthropic, Gemini and Mistral, which some gateways pass on.
+    case 'max_tokens':
+    case 'MAX_TOKENS':
+    case 'model_length':
+      return 'length';
     case 'abort':
     case 'error':
+    case 'insufficient_system_resource': // DeepSeek.
       throw incompleteResponse(`finish_reason was ${value}`);
     default:
       return 'stop'; // stop, eos_token, stop_sequence or content_filter.

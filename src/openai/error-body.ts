@@ -1,5 +1,6 @@
 import { ERRORS, ServiceError, type ErrorCode } from '../errors.ts';
-import { jsonObject, parseJsonObject } from './values.ts';
+import { validationErrors } from './validation-errors.ts';
+import { asList, jsonObject, parseJsonObject, type JsonObject } from './values.ts';
 
 /** Formats the body of an error response: `{"error":{message,type,param,code}}`. All four fields are always present. */
 export function errorBody(error: ServiceError): string {
@@ -22,13 +23,18 @@ export function errorJson(error: ServiceError): string {
 export function readErrorBody(status: number, body: string): ServiceError {
   const detail = readDetail(body);
   const code = ERROR_CODE.test(detail.code ?? '') ? ` (${detail.code})` : '';
-  const cause = new Error(`the replica responded with status ${status}${code}`);
+  const what = denialOf(status, detail) ?? 'the replica responded';
+  const cause = new Error(`${what} with status ${status}${code}`);
   const options = TOOL_OPTIONS.find(([message]) => message.test(detail.message))?.[1];
   if (options !== undefined) {
     const message = `\`tools\` is not enabled at the engine of this model. Its operator must start it with ${options}.`;
     return new ServiceError('unsupported_parameter', message, { param: 'tools', cause });
   }
-  if (CLIENT_ERRORS.has(status) || (status === 500 && isContextOverflow(detail))) {
+  if (
+    CLIENT_ERRORS.has(status) ||
+    isModerated(status, detail) ||
+    (status === 500 && isContextOverflow(detail))
+  ) {
     return clientError(detail, cause);
   }
   if (status === 500)
@@ -38,6 +44,23 @@ export function readErrorBody(status: number, body: string): ServiceError {
     'The engine of this model cannot process the request now. Try again later.',
     { cause, retryAfterMs: RETRY_AFTER_MS },
   );
+}
+
+/** Whether only the operator can fix the error: the key was refused, or the account at the provider has no credit. */
+export function isAccessDenied(status: number, body: string): boolean {
+  return denialOf(status, readDetail(body)) !== null;
+}
+
+function denialOf(status: number, detail: ErrorDetail): string | null {
+  if (status === 401) return 'the replica refused the API key';
+  if (status === 403 && !detail.moderated) return 'the replica denied access';
+  const noCredit = status === 402 || (status === 429 && detail.code === 'insufficient_quota');
+  return noCredit ? 'the account at the replica has no credit' : null;
+}
+
+/** OpenRouter sends 403 for prompts that the provider's moderation refused. */
+function isModerated(status: number, { moderated }: ErrorDetail): boolean {
+  return status === 403 && moderated;
 }
 
 /** Converts an error in a stream. The status is 500 unless the frame has one. */
@@ -70,6 +93,7 @@ interface ErrorDetail {
   code: string | null;
   param: string | null;
   status: number | null;
+  moderated: boolean;
 }
 
 function clientError(detail: ErrorDetail, cause: Error): ServiceError {
@@ -103,9 +127,9 @@ export function readPromptTokens(error: ServiceError): { tokens: number; exact: 
   return null;
 }
 
-/** Messages of vLLM up to 0.9, vLLM since 0.10, SGLang and TGI. */
+/** Messages of vLLM up to 0.9 and OpenAI, vLLM since 0.10, SGLang and TGI. */
 const PROMPT_TOKENS = [
-  /\((?<tokens>\d{1,9}) in the (?:messages|prompt),/,
+  /\((?<tokens>\d{1,9}) in (?:the messages|the prompt|your prompt)[,;]/,
   /\b(?:your request has|your prompt contains) (?<least>at least )?(?<tokens>\d{1,9}) input tokens/,
   /: (?<tokens>\d{1,9}) tokens from the input messages/,
   /Given: (?<tokens>\d{1,9}) `inputs` tokens/,
@@ -127,18 +151,38 @@ function isContextOverflow(detail: ErrorDetail): boolean {
   return knownCode(detail.code) === null && OVERFLOW.test(detail.message);
 }
 
-/** Reads `{error:{…}}`, `{error:"…"}`, `{message}` or `{detail}`. The message of any other body is ''. */
+/** Reads `{error:{…}}`, `{error:"…"}`, `{message}` or `{detail}`, also in an array. The message of any other body is ''. */
 function readDetail(body: string): ErrorDetail {
-  const whole = parseJsonObject(body);
+  const whole = body.startsWith('[') ? firstOf(body) : parseJsonObject(body);
   const inner = jsonObject(whole['error']);
   const status =
     [inner['code'], whole['code'], inner['status_code'], whole['status_code']].find(isStatus) ?? null;
-  const message = [inner['message'], whole['error'], whole['message'], whole['detail']].find(isText) ?? '';
+  const message =
+    [inner['message'], whole['error'], whole['message'], whole['detail']].find(isText) ?? invalidField(whole);
   const code = [inner['code'], inner['type'], whole['error_type'], whole['type']].find(isText) ?? null;
   const param = [inner['param'], whole['param']].find(isText) ?? null;
   // Errors in Sluice streams have no status; the table has it.
   const knownStatus = code !== null && Object.hasOwn(ERRORS, code) ? ERRORS[code as ErrorCode][0] : null;
-  return { message, code, param: isFieldPath(param) ? param : null, status: status ?? knownStatus };
+  return {
+    message,
+    code,
+    param: isFieldPath(param) ? param : null,
+    status: status ?? knownStatus,
+    moderated: Array.isArray(jsonObject(inner['metadata'])['reasons']),
+  };
+}
+
+/** Gemini's API sends errors in an array. */
+function firstOf(body: string): JsonObject {
+  const [first] = asList(parseJsonObject(`{"list":${body}}`)['list']);
+  return jsonObject(first);
+}
+
+/** Describes the first field that FastAPI refused; '' if there is none. */
+function invalidField(whole: JsonObject): string {
+  const [first] = validationErrors(whole);
+  if (first === undefined) return '';
+  return `${first.path.join('.')}: ${first.message}`;
 }
 
 function isText(value: unknown): value is string {

@@ -1,12 +1,12 @@
 import type { Dialect } from '../generation.ts';
 import * as chat from './chat-fields.ts';
-import { boolean, number, string, structured, type Field } from './field.ts';
+import { boolean, number, string, structured, type Field, type FieldOptions } from './field.ts';
 import { HINTS, REFUSALS } from './ignored-fields.ts';
 
 /**
  * The table of request fields, from which parsing, `docs/api.md` and the OpenAPI document are derived. `supportedBy`
  * follows the source code of the servers (vLLM `protocol.py`, SGLang `protocol.py`, llama-server `server-schema.cpp`,
- * TGI `lib.rs`). Fields that a server accepts and ignores are not supported.
+ * TGI `lib.rs`). Fields that a server accepts and ignores are not supported. `openai` has the fields of OpenAI's API.
  */
 
 export const MAX_STOP_SEQUENCES = 4;
@@ -18,7 +18,9 @@ export const TOKEN_ID = /^(0|[1-9][0-9]{0,8})$/;
 export const MAX_INT32 = 2_147_483_647;
 
 const SAMPLERS: readonly Dialect[] = ['sluice', 'vllm', 'sglang', 'llama-server'];
-const MANY_CHOICES: readonly Dialect[] = ['sluice', 'vllm', 'sglang'];
+/** For fields of OpenAI's API. */
+const WITH_OPENAI: readonly Dialect[] = [...SAMPLERS, 'openai'];
+const MANY_CHOICES: readonly Dialect[] = ['sluice', 'vllm', 'sglang', 'openai'];
 const CHAT = ['chat'] as const;
 const TEXT = ['text'] as const;
 
@@ -81,20 +83,20 @@ export const minP = number('min_p', { type: 'number', minimum: 0, maximum: 1 }, 
 
 export const seed = number('seed', { type: 'integer', minimum: -(2 ** 63), maximum: 2 ** 63 }, null, {
   bounds: 'signed 64-bit',
-  supportedBy: ['sluice', 'vllm', 'llama-server', 'tgi'],
+  supportedBy: ['sluice', 'vllm', 'llama-server', 'tgi', 'openai'],
   description:
     'Makes sampling reproducible: the same request with the same seed and engine generates the same text, on a best-effort basis. Only the lower 32 bits are used.',
 });
 
 export const presencePenalty = number('presence_penalty', { type: 'number', minimum: -2, maximum: 2 }, 0, {
   neutral: [0],
-  supportedBy: SAMPLERS,
+  supportedBy: WITH_OPENAI,
   description: 'Values above 0 lower the probability of tokens that have already occurred.',
 });
 
 export const frequencyPenalty = number('frequency_penalty', { type: 'number', minimum: -2, maximum: 2 }, 0, {
   neutral: [0],
-  supportedBy: [...SAMPLERS, 'tgi'],
+  supportedBy: [...SAMPLERS, 'tgi', 'openai'],
   description: 'Values above 0 make tokens less likely each time they occur.',
 });
 
@@ -121,7 +123,7 @@ export const logitBias = structured(
   },
   {
     neutral: [{}],
-    supportedBy: SAMPLERS,
+    supportedBy: WITH_OPENAI,
     bounds: `at most ${MAX_BIASED_TOKENS} token IDs, each -100 to 100`,
     default: 'none',
     description: 'Maps token IDs, as strings, to values that are added to their logits.',
@@ -159,14 +161,14 @@ export const choices = number('n', { type: 'integer', minimum: 1, maximum: 128 }
 export const chatLogprobs = boolean('logprobs', false, {
   kinds: CHAT,
   neutral: [false],
-  supportedBy: SAMPLERS,
+  supportedBy: WITH_OPENAI,
   description: 'Whether to return the log probability of each token.',
 });
 
 export const topLogprobs = number('top_logprobs', { type: 'integer', minimum: 0, maximum: 20 }, null, {
   kinds: CHAT,
   neutral: [0],
-  supportedBy: SAMPLERS,
+  supportedBy: WITH_OPENAI,
   default: '`0`',
   description:
     'Number of most likely tokens to return at each position. Values above 0 require `logprobs: true`.',
@@ -174,7 +176,7 @@ export const topLogprobs = number('top_logprobs', { type: 'integer', minimum: 0,
 
 export const textLogprobs = number('logprobs', { type: 'integer', minimum: 0, maximum: 5 }, null, {
   kinds: TEXT,
-  supportedBy: SAMPLERS,
+  supportedBy: WITH_OPENAI,
   description: 'Returns the log probability of each token, with this many alternatives.',
 });
 
@@ -185,17 +187,25 @@ export const echo = boolean('echo', false, {
   description: 'Whether each text starts with its prompt. Cannot be combined with `logprobs`.',
 });
 
-export const responseFormat = structured(
+const FORMATS: Pick<FieldOptions, 'neutral' | 'default' | 'description'> = {
+  neutral: [{ type: 'text' }],
+  default: '`{"type":"text"}`',
+  description:
+    'Format of the text: `text`, `json_object`, or `json_schema` with a schema of supported keywords.',
+};
+
+export const chatResponseFormat = structured(
   'response_format',
   'object',
   { $ref: '#/components/schemas/ResponseFormat' },
-  {
-    neutral: [{ type: 'text' }],
-    supportedBy: SAMPLERS,
-    default: '`{"type":"text"}`',
-    description:
-      'Format of the text: `text`, `json_object`, or `json_schema` with a schema of supported keywords.',
-  },
+  { ...FORMATS, kinds: CHAT, supportedBy: WITH_OPENAI },
+);
+
+export const textResponseFormat = structured(
+  'response_format',
+  'object',
+  { $ref: '#/components/schemas/ResponseFormat' },
+  { ...FORMATS, kinds: TEXT, supportedBy: SAMPLERS },
 );
 
 export const stream = boolean('stream', false, {
@@ -260,7 +270,8 @@ export const FIELDS: readonly Field[] = [
   topLogprobs,
   textLogprobs,
   echo,
-  responseFormat,
+  chatResponseFormat,
+  textResponseFormat,
   chat.tools,
   chat.toolStrict,
   chat.toolChoice,

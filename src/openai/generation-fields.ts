@@ -1,5 +1,12 @@
-import type { ResponseFormat, Sampling, TextRequest, GenerationKind } from '../generation.ts';
+import type {
+  GenerationKind,
+  OptionalSampling,
+  ResponseFormat,
+  Sampling,
+  TextRequest,
+} from '../generation.ts';
 import { NAME } from './chat-fields.ts';
+import type { Field } from './field.ts';
 import * as fields from './fields.ts';
 import { checkJsonSchema } from './json-schema.ts';
 import { RequestBody, type ParseOptions } from './request-body.ts';
@@ -28,7 +35,7 @@ export function parseGenerationFields(
     sampling: parseSampling(body),
     stop: parseStop(body.raw(fields.stop)),
     choices: parseChoices(body, options.maxChoices),
-    responseFormat: parseResponseFormat(body),
+    responseFormat: parseResponseFormat(body, kind),
     stream: body.read(fields.stream),
     ...parseStreamOptions(body, kind, options.internal),
     cacheScope: options.internal ? body.read(fields.cacheSalt) : null,
@@ -53,8 +60,16 @@ function parseSampling(body: RequestBody): Sampling {
     frequencyPenalty: body.read(fields.frequencyPenalty),
     repetitionPenalty: body.read(fields.repetitionPenalty),
     logitBias: parseLogitBias(body),
+    explicit: new Set(OPTIONAL_SAMPLING.flatMap(([name, field]) => (body.has(field) ? [name] : []))),
   };
 }
+
+const OPTIONAL_SAMPLING: readonly (readonly [OptionalSampling, Field])[] = [
+  ['temperature', fields.temperature],
+  ['topP', fields.topP],
+  ['presencePenalty', fields.presencePenalty],
+  ['frequencyPenalty', fields.frequencyPenalty],
+];
 
 function parseLogitBias(body: RequestBody): ReadonlyMap<number, number> {
   const biases = new Map<number, number>();
@@ -113,8 +128,9 @@ function parseStreamOptions(
   };
 }
 
-function parseResponseFormat(body: RequestBody): ResponseFormat {
-  const value = body.raw(fields.responseFormat);
+function parseResponseFormat(body: RequestBody, kind: GenerationKind): ResponseFormat {
+  const field = RESPONSE_FORMATS[kind];
+  const value = body.raw(field);
   if (value === null) return { type: 'text' };
   const object = asObject(value, 'response_format');
   const type = object['type'] ?? null;
@@ -126,17 +142,21 @@ function parseResponseFormat(body: RequestBody): ResponseFormat {
       return { type };
     case 'json_object':
       refuseUnknown(object, ONLY_TYPE, 'response_format.');
-      body.used.push(fields.responseFormat);
+      body.used.push(field);
       return { type };
     case 'json_schema':
       refuseUnknown(object, WITH_SCHEMA, 'response_format.');
-      body.used.push(fields.responseFormat);
+      body.used.push(field);
       return parseJsonSchemaFormat(object['json_schema'] ?? null);
     default:
       throw wrongValue('response_format.type', 'one of text, json_object, json_schema');
   }
 }
 
+const RESPONSE_FORMATS: Readonly<Record<GenerationKind, Field>> = {
+  chat: fields.chatResponseFormat,
+  text: fields.textResponseFormat,
+};
 const ONLY_TYPE = new Set(['type']);
 const WITH_SCHEMA = new Set(['type', 'json_schema']);
 const SCHEMA_FIELDS = new Set(['name', 'description', 'schema', 'strict']);

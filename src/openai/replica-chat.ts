@@ -3,16 +3,20 @@ import type { ChatRequest, Dialect, Message, Tool, ToolChoice } from '../generat
 type Body = Record<string, unknown>;
 
 /** Formats the fields of a chat that texts do not have: messages, tools and reasoning. */
-export function formatChat(request: ChatRequest, dialect: Dialect): Body {
+export function formatChat(request: ChatRequest, dialect: Dialect, reasoningField?: ReasoningField): Body {
+  const field = dialect === 'openai' ? (reasoningField ?? null) : REASONING_FIELD[dialect];
   return {
-    messages: request.messages.flatMap((message) => formatMessage(message, dialect)),
+    messages: request.messages.flatMap((message) => formatMessage(message, dialect, field)),
     ...(request.tools.length > 0 ? formatTools(request, dialect) : {}),
     ...formatReasoning(request, dialect),
   };
 }
 
-/** The field of an assistant message that a server reads. TGI has none. */
-const REASONING_FIELD: Readonly<Record<Dialect, 'reasoning' | 'reasoning_content' | null>> = {
+/** Names of the field of an assistant message with its reasoning. */
+export type ReasoningField = 'reasoning' | 'reasoning_content';
+
+/** The field that a server reads. TGI has none. Of providers, some require a field and others refuse it. */
+const REASONING_FIELD: Readonly<Record<Exclude<Dialect, 'openai'>, ReasoningField | null>> = {
   sluice: 'reasoning_content',
   vllm: 'reasoning',
   sglang: 'reasoning_content',
@@ -20,7 +24,7 @@ const REASONING_FIELD: Readonly<Record<Dialect, 'reasoning' | 'reasoning_content
   tgi: null,
 };
 
-function formatMessage(message: Message, dialect: Dialect): Body[] {
+function formatMessage(message: Message, dialect: Dialect, field: ReasoningField | null): Body[] {
   switch (message.role) {
     case 'system':
     case 'user':
@@ -29,7 +33,7 @@ function formatMessage(message: Message, dialect: Dialect): Body[] {
       return [{ role: 'tool', tool_call_id: message.toolCallId, content: message.content }];
     case 'assistant': {
       const { role, content, reasoning, toolCalls } = message;
-      if (toolCalls.length === 0) return [{ role, content, ...reasoningOf(reasoning, dialect) }];
+      if (toolCalls.length === 0) return [{ role, content, ...reasoningOf(reasoning, field) }];
       const calls = toolCalls.map(({ id, name, arguments: text }) => ({
         id,
         type: 'function',
@@ -39,13 +43,12 @@ function formatMessage(message: Message, dialect: Dialect): Body[] {
       if (dialect === 'tgi') {
         return [...(content ? [{ role, content }] : []), { role, tool_calls: calls }];
       }
-      return [{ role, content, ...reasoningOf(reasoning, dialect), tool_calls: calls }];
+      return [{ role, content, ...reasoningOf(reasoning, field), tool_calls: calls }];
     }
   }
 }
 
-function reasoningOf(reasoning: string | null, dialect: Dialect): Body {
-  const field = REASONING_FIELD[dialect];
+function reasoningOf(reasoning: string | null, field: ReasoningField | null): Body {
   return reasoning === null || field === null ? {} : { [field]: reasoning };
 }
 
@@ -86,6 +89,8 @@ const TOOL_CHOICES: Readonly<Record<Dialect, (request: ChatRequest) => Formatted
     return { tools: tools.filter(({ name }) => name === toolChoice.name), choice: 'required' };
   },
   tgi: withAllowedTools,
+  // Few providers have `allowed_tools`.
+  openai: withAllowedTools,
 };
 
 /** Offers only the allowed functions, to servers without `allowed_tools`. */

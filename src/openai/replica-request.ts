@@ -8,7 +8,8 @@ import {
   promptCount,
   type GenerationKind,
 } from '../generation.ts';
-import { formatChat } from './replica-chat.ts';
+import type { RefusableField } from './refused-field.ts';
+import { formatChat, type ReasoningField } from './replica-chat.ts';
 
 export interface ReplicaRequestOptions {
   /** Name of the model on the replica. */
@@ -19,21 +20,28 @@ export interface ReplicaRequestOptions {
   maxTokens: number | null;
   /** Whether the replica must not reuse prefixes, because it cannot separate accounts. */
   cacheOff: boolean;
+  /** For `openai`: the field for the reasoning of earlier turns. Default: it is not sent. */
+  reasoningField?: ReasoningField | undefined;
+  /** Fields that the server has refused by name. Default: none. */
+  refused?: ReadonlySet<RefusableField>;
 }
 
 type Body = Record<string, unknown>;
 
 /**
  * Formats a request for a replica. Includes all sampling parameters, because servers have different defaults: vLLM reads
- * the model's `generation_config.json`, llama-server has top_k 40 and min_p 0.05. Omits fields that the dialect does not
- * support: they are neutral, because `refuseUnsupported` has checked the request.
+ * the model's `generation_config.json`, llama-server has top_k 40 and min_p 0.05. `openai` gets only those that the caller
+ * set, because some models of providers refuse them. Omits fields that the dialect does not support: they are neutral,
+ * because `refuseUnsupported` has checked the request.
  */
 export function formatRequest(request: GenerationRequest, options: ReplicaRequestOptions): Body {
-  const { dialect, stream } = options;
-  const body: Body = { model: options.model, ...formatInput(request, dialect) };
+  const { dialect, stream, refused } = options;
+  const body: Body = { model: options.model, ...formatInput(request, options) };
   body.stream = stream;
-  if (stream) body.stream_options = streamOptions(request, dialect);
-  if (options.maxTokens !== null) body.max_tokens = options.maxTokens;
+  if (stream && !refused?.has('stream_options')) body.stream_options = streamOptions(request, dialect);
+  if (options.maxTokens !== null) {
+    body[refused?.has('max_tokens') ? NEW_MAX_TOKENS[request.kind] : 'max_tokens'] = options.maxTokens;
+  }
   Object.assign(body, SAMPLING[dialect](request.sampling));
   if (request.sampling.seed !== null) {
     // llama-server treats the largest number as a request for a random seed.
@@ -49,10 +57,16 @@ export function formatRequest(request: GenerationRequest, options: ReplicaReques
   return body;
 }
 
-function formatInput(request: GenerationRequest, dialect: Dialect): Body {
+/** Names of `max_tokens` for models that refuse it. Text completions have only one name. */
+const NEW_MAX_TOKENS: Readonly<Record<GenerationKind, string>> = {
+  chat: 'max_completion_tokens',
+  text: 'max_tokens',
+};
+
+function formatInput(request: GenerationRequest, { dialect, reasoningField }: ReplicaRequestOptions): Body {
   switch (request.kind) {
     case 'chat':
-      return formatChat(request, dialect);
+      return formatChat(request, dialect, reasoningField);
     case 'text':
       return { prompt: request.prompts.length === 1 ? request.prompts[0] : request.prompts };
   }
@@ -90,6 +104,13 @@ const SAMPLING: Readonly<Record<Dialect, (sampling: Sampling) => Body>> = {
     // TGI refuses 1, its default.
     ...(sampling.topP < 1 ? { top_p: sampling.topP } : {}),
     ...(sampling.frequencyPenalty === 0 ? {} : { frequency_penalty: sampling.frequencyPenalty }),
+  }),
+  openai: (sampling) => ({
+    ...(sampling.explicit.has('temperature') ? { temperature: sampling.temperature } : {}),
+    ...(sampling.explicit.has('topP') ? { top_p: sampling.topP } : {}),
+    ...(sampling.explicit.has('presencePenalty') ? { presence_penalty: sampling.presencePenalty } : {}),
+    ...(sampling.explicit.has('frequencyPenalty') ? { frequency_penalty: sampling.frequencyPenalty } : {}),
+    ...logitBias(sampling),
   }),
 };
 

@@ -8,6 +8,11 @@ export function jsonObject(value: unknown): JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
 }
 
+/** Returns `[]` for anything but an array. */
+export function asList(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
 /** Parses a JSON object. Returns `{}` for any other text. */
 export function parseJsonObject(text: string): JsonObject {
   try {

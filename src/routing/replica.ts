@@ -1,4 +1,4 @@
-import type { Engine, EngineState } from '../engine/engine.ts';
+import { AccessDenied, type Engine, type EngineState } from '../engine/engine.ts';
 import type { ReplicaReport } from '../engine/replica-report.ts';
 import { ServiceError } from '../errors.ts';
 import type { Dialect, Usage } from '../generation.ts';
@@ -29,8 +29,8 @@ export interface ReplicaSummary {
   restartable: boolean;
 }
 
-/** Interval between warnings of impossible usage from one replica, in milliseconds. */
-const USAGE_WARNING_MS = 60_000;
+/** Interval between warnings of the same kind about one replica, in milliseconds. */
+const WARNING_MS = 60_000;
 
 /** Weight of the latest measurement in a replica's average speed. */
 const SPEED_SHARE = 0.1;
@@ -45,7 +45,8 @@ export class RoutedReplica {
   readonly #entry: ReplicaEntry;
   readonly #log: Log;
   readonly #clock: BreakerClock;
-  #warnedAtMs = -Infinity;
+  /** When each message was last logged. */
+  readonly #warnings = new Map<string, number>();
 
   constructor(entry: ReplicaEntry, log: Log, clock: BreakerClock) {
     this.engine = entry.engine;
@@ -65,10 +66,21 @@ export class RoutedReplica {
 
   /** Logs that the replica reported more tokens than the request could use, at most once a minute. */
   warnImpossibleUsage(reported: Usage): void {
+    this.#warn('replica reported impossible token counts', { ...reported });
+  }
+
+  /** Logs that only the operator can fix this error of the replica, at most once a minute. */
+  warnAccessDenied({ cause }: AccessDenied): void {
+    this.#warn('replica denied access to this service', {
+      cause: cause instanceof Error ? cause.message : undefined,
+    });
+  }
+
+  #warn(message: string, fields: Parameters<Log['warn']>[1]): void {
     const nowMs = this.#clock.now();
-    if (nowMs - this.#warnedAtMs < USAGE_WARNING_MS) return;
-    this.#warnedAtMs = nowMs;
-    this.#log.warn('replica reported impossible token counts', { ...reported });
+    if (nowMs - (this.#warnings.get(message) ?? -Infinity) < WARNING_MS) return;
+    this.#warnings.set(message, nowMs);
+    this.#log.warn(message, fields);
   }
 
   /** Whether its engine can take a request, paused or not. */
@@ -137,6 +149,7 @@ export class Lease {
     if (this.#released) return;
     this.#released = true;
     this.replica.inFlight--;
+    if (error instanceof AccessDenied) this.replica.warnAccessDenied(error);
     this.replica.breaker.recordResult(this.#ticket, result, error);
   }
 }

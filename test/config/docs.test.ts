@@ -67,6 +67,7 @@ test('config.example.yaml with uncommented settings is valid and sets every fiel
   const secrets = [
     'VLLM_API_KEY',
     'GATEWAY_KEY',
+    'PROVIDER_API_KEY',
     'GOOGLE_CLIENT_SECRET',
     'COMPANY_CLIENT_SECRET',
     'SMTP_PASSWORD',
@@ -75,7 +76,7 @@ test('config.example.yaml with uncommented settings is valid and sets every fiel
     SLUICE_CONFIG: path,
     ...Object.fromEntries(secrets.map((name) => [name, 'x'])),
   });
-  assert.equal(loaded.file.models.length, 3);
+  assert.equal(loaded.file.models.length, 4);
 });
 
 test('config.example.yaml has the actual defaults', () => {

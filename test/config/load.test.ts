@@ -336,6 +336,21 @@ test('headers that Sluice sets, repeated headers, and values that cannot be sent
   assert.equal(own.file.models[0]?.replicas?.[0]?.headers?.['Authorization'], 'Basic eDp5');
 });
 
+test('reasoningField is only for the dialect openai', async () => {
+  const of = (dialect: string) =>
+    `models: [{id: a/b, replicas: [{url: "http://x", dialect: ${dialect}, reasoningField: reasoning}]}]`;
+  assert.equal((await load(of('openai'))).file.models[0]?.replicas?.[0]?.reasoningField, 'reasoning');
+  assert.deepEqual(
+    (await issues(of('vllm'))).map(({ path, message }) => [path, message]),
+    [
+      [
+        'models[0].replicas[0].reasoningField',
+        'expected no value unless `dialect` is `openai`, got "reasoning"',
+      ],
+    ],
+  );
+});
+
 const MAIL = 'smtp: {host: mail.example.org, from: "Sluice <sluice@example.org>"';
 
 test('smtp requires host and from, and user and passwordEnv only together', async () => {

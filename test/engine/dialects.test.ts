@@ -8,16 +8,19 @@ import { HttpReplica, REPLICA } from './replicas.ts';
 import { chat, collect, MODEL, NEVER_ABORTED } from './requests.ts';
 
 describe('the base URL of a replica', () => {
-  for (const [url, origin, basePath] of [
+  for (const [url, origin, basePath, api = `${basePath}/v1`] of [
     ['http://host:8000', 'http://host:8000', ''],
     ['http://host:8000/', 'http://host:8000', ''],
     ['http://host:8000/v1', 'http://host:8000', ''],
     ['https://host/v1/', 'https://host', ''],
     ['http://[::1]:80/models/a/v1', 'http://[::1]', '/models/a'],
     ['http://host/v10', 'http://host', '/v10'],
+    ['https://host/v1beta/openai/', 'https://host', '/v1beta/openai', '/v1beta/openai'],
+    ['https://host/api/v1', 'https://host', '/api', '/api/v1'],
   ] as const) {
     it(`can be ${url}`, () => {
-      assert.deepEqual(replicaAddress(url), { origin, basePath });
+      const dialect = api === `${basePath}/v1` ? 'vllm' : 'openai';
+      assert.deepEqual(replicaAddress(url, dialect), { origin, basePath, apiPath: api });
     });
   }
 });
@@ -40,6 +43,14 @@ const RESPONSES: Record<Dialect, Record<string, unknown>> = {
     '/v1/models': { data: [{ id: MODEL, meta: { n_ctx_train: 131_072 } }] },
   },
   tgi: { '/info': { model_id: 'a/b', max_total_tokens: 2048, max_input_tokens: 1024 } },
+  openai: {
+    '/v1/models': {
+      data: [
+        { id: 'another', context_length: 1 },
+        { id: MODEL, context_length: 2048 },
+      ],
+    },
+  },
 };
 
 describe('a dialect', () => {

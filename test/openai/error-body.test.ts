@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ERRORS, ServiceError, type ErrorCode } from '../../src/errors.ts';
-import { errorBody, readErrorBody } from '../../src/openai/error-body.ts';
+import { errorBody, isAccessDenied, readErrorBody } from '../../src/openai/error-body.ts';
 
 test('an error body always has all four fields', () => {
   const error = new ServiceError('invalid_value', "'n' must be 1 to 16.", {
@@ -129,5 +129,36 @@ test('a server that was started without tool calls is a 400 with the options to 
       error.message,
       `\`tools\` is not enabled at the engine of this model. Its operator must start it with ${options}.`,
     );
+  }
+});
+
+test('the log has what the operator has to fix: the key, the access or the credit', () => {
+  for (const [status, body, cause] of [
+    [401, { error: { code: 'invalid_api_key' } }, 'refused the API key with status 401 (invalid_api_key)'],
+    [402, {}, 'has no credit with status 402'],
+    [403, {}, 'denied access with status 403'],
+    [429, { error: { code: 'insufficient_quota' } }, 'has no credit with status 429 (insufficient_quota)'],
+  ] as const) {
+    const text = JSON.stringify(body);
+    const error = readErrorBody(status, text);
+    assert.equal(error.code, 'engine_unavailable');
+    assert.ok(error.cause instanceof Error && error.cause.message.endsWith(cause), String(error.cause));
+    assert.equal(isAccessDenied(status, text), true);
+  }
+  for (const status of [400, 404, 429, 500, 503]) assert.equal(isAccessDenied(status, '{}'), false);
+});
+
+test('a prompt that the moderation of a provider refused is an error of the caller', () => {
+  const metadata = { reasons: ['violence'], flagged_input: 'x', provider_name: 'P' };
+  const body = JSON.stringify({ error: { code: 403, message: 'Your input was flagged', metadata } });
+  assert.deepEqual([readErrorBody(403, body).code, isAccessDenied(403, body)], ['invalid_value', false]);
+});
+
+test('messages in arrays, and the field that FastAPI refused, are read', () => {
+  const gemini = [{ error: { code: 400, message: 'Unknown name "x"', status: 'INVALID_ARGUMENT' } }];
+  assert.equal(readErrorBody(400, JSON.stringify(gemini)).message, 'Unknown name "x"');
+  const detail = [{ type: 'extra_forbidden', loc: ['body', 'seed'], msg: 'Extra inputs are not permitted' }];
+  for (const body of [{ detail }, { object: 'error', message: { detail } }]) {
+    assert.equal(readErrorBody(422, JSON.stringify(body)).message, 'seed: Extra inputs are not permitted');
   }
 });

@@ -26,6 +26,7 @@ test('a plain chat includes all sampling parameters that the dialect supports', 
   assert.deepEqual(to('sglang', request), { ...HEAD, ...PLAIN, top_k: -1, repetition_penalty: 1 });
   assert.deepEqual(to('llama-server', request), { ...HEAD, ...PLAIN, top_k: 0, repeat_penalty: 1 });
   assert.deepEqual(to('tgi', request), { ...HEAD, temperature: 1 });
+  assert.deepEqual(to('openai', request), HEAD);
 });
 
 test('streams request usage, and continuous usage where it covers the whole request', () => {
@@ -39,6 +40,7 @@ test('streams request usage, and continuous usage where it covers the whole requ
     sglang: [both, { include_usage: true }],
     'llama-server': [{ include_usage: true }, { include_usage: true }],
     tgi: [{ include_usage: true }, { include_usage: true }],
+    openai: [{ include_usage: true }, { include_usage: true }],
   };
   for (const dialect of DIALECTS) {
     assert.deepEqual(
@@ -96,7 +98,7 @@ test('accounts are separated by a salt, or the cache is disabled', () => {
   const request = { ...chat().request, cacheScope: 'scope' };
   assert.deepEqual(
     DIALECTS.map((dialect) => to(dialect, request, true).cache_salt),
-    ['scope', 'scope', 'scope', undefined, undefined],
+    ['scope', 'scope', 'scope', undefined, undefined, undefined],
   );
   assert.equal(to('llama-server', request, true).cache_prompt, false);
   assert.ok(!('cache_prompt' in to('llama-server', request, false)));
@@ -160,14 +162,15 @@ test('a function without parameters has an empty schema, and no other fields', (
 test('parallel calls are only mentioned with tools, where the default of the server is different', () => {
   const sent = (fields: object) =>
     DIALECTS.map((dialect) => to(dialect, chat(fields).request).parallel_tool_calls);
-  assert.deepEqual(sent({ parallel_tool_calls: false }), Array(5).fill(undefined));
-  assert.deepEqual(sent({ tools: TOOLS }), [undefined, undefined, undefined, true, undefined]);
+  assert.deepEqual(sent({ parallel_tool_calls: false }), Array(6).fill(undefined));
+  assert.deepEqual(sent({ tools: TOOLS }), [undefined, undefined, undefined, true, undefined, undefined]);
   assert.deepEqual(sent({ tools: TOOLS, parallel_tool_calls: false }), [
     false,
     false,
     false,
     false,
     undefined,
+    false,
   ]);
 });
 
@@ -226,6 +229,72 @@ test('reasoning effort and template variables are sent in the fields that the se
   ]);
   assert.deepEqual(sent('tgi', { reasoning_effort: 'none' }), [undefined, undefined]);
 });
+
+test('`openai` gets the fields of its API that the caller set, even to their defaults', () => {
+  const defaults = { temperature: 1, top_p: 1, presence_penalty: 0, frequency_penalty: 0 };
+  const neutral = { top_k: 0, min_p: 0, repetition_penalty: 1, logit_bias: {}, parallel_tool_calls: true };
+  assert.deepEqual(to('openai', chat({ ...defaults, ...neutral }).request), { ...HEAD, ...defaults });
+  const set = {
+    temperature: 0.5,
+    logit_bias: { 5: 1 },
+    seed: 7,
+    stop: ['a'],
+    n: 2,
+    logprobs: true,
+    top_logprobs: 3,
+    response_format: { type: 'json_object' },
+    tools: TOOLS,
+    tool_choice: 'required',
+    parallel_tool_calls: false,
+    reasoning_effort: 'low',
+  };
+  assert.deepEqual(to('openai', chat({ ...set, max_completion_tokens: 9 }).request), {
+    ...HEAD,
+    ...set,
+    max_tokens: 9,
+  });
+  const legacy = { echo: true, logprobs: null, n: 2 };
+  assert.deepEqual(to('openai', text({ ...legacy, prompt: ['a', 'b'] }).request), {
+    model: 'm',
+    prompt: ['a', 'b'],
+    stream: false,
+    n: 2,
+    echo: true,
+  });
+});
+
+test('`openai` gets the reasoning of earlier turns only in the configured field', () => {
+  const { request } = chat({ messages: [{ role: 'assistant', content: 'a', reasoning_content: 'r' }] });
+  const sent = (reasoningField?: 'reasoning' | 'reasoning_content') =>
+    formatRequest(request, {
+      model: 'm',
+      stream: false,
+      dialect: 'openai',
+      cacheOff: false,
+      maxTokens: null,
+      reasoningField,
+    }).messages;
+  const message = { role: 'assistant', content: 'a' };
+  assert.deepEqual(sent(), [message]);
+  assert.deepEqual(sent('reasoning'), [{ ...message, reasoning: 'r' }]);
+  assert.deepEqual(sent('reasoning_content'), [{ ...message, reasoning_content: 'r' }]);
+});
+
+test('fields that the server refused are renamed or left out', () => {
+  const sent = (request: GenerationRequest) => {
+    const refused = new Set(['max_tokens', 'stream_options'] as const);
+    const options = { model: 'm', stream: true, dialect: 'openai', cacheOff: false, maxTokens: 5 } as const;
+    const { max_tokens, max_completion_tokens, stream_options } = formatRequest(request, {
+      ...options,
+      refused,
+    });
+    return [max_tokens, max_completion_tokens, stream_options];
+  };
+  assert.deepEqual(sent(chat({ stream: true }).request), [undefined, 5, undefined]);
+  assert.deepEqual(sent(text({ stream: true }).request), [5, undefined, undefined]);
+});
+
+const EXPLICIT = new Set(['temperature', 'topP', 'presencePenalty', 'frequencyPenalty'] as const);
 
 test('a Sluice engine parses the same request as the service', () => {
   const fields = fc.record(
@@ -288,6 +357,8 @@ test('a Sluice engine parses the same request as the service', () => {
         ...request,
         model: 'm',
         cacheScope: 's',
+        // All are sent, whether or not the caller set them.
+        sampling: { ...request.sampling, explicit: EXPLICIT },
         // Set by the service for its engines.
         includeUsage: request.stream ? true : null,
         continuousUsage: request.stream,

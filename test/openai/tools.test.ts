@@ -202,7 +202,7 @@ test('an engine that does not support a use of tools refuses it by name', () => 
   assert.deepEqual(refusedBy({ tools: [tool()], tool_choice: 'required', parallel_tool_calls: false }), []);
   assert.deepEqual(refusedBy(strict({ type: 'object' })), ['tgi']);
   assert.deepEqual(refusedBy({ reasoning_effort: 'high' }), ['tgi']);
-  assert.deepEqual(refusedBy({ chat_template_kwargs: { enable_thinking: false } }), ['tgi']);
+  assert.deepEqual(refusedBy({ chat_template_kwargs: { enable_thinking: false } }), ['tgi', 'openai']);
   assert.deepEqual(refusedBy({ reasoning_effort: 'none', tools: [], tool_choice: 'auto' }), []);
   const unenforced = chat(strict({ type: 'object', properties: { a: { type: 'string', format: 'uuid' } } }));
   refuses(() => refuseUnsupported(unenforced, ['tgi']), 'unsupported_parameter', 'tools[].function.strict');
