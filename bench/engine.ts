@@ -6,7 +6,7 @@
  */
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { startPeer, startSluice, type Server } from './servers.ts';
+import { startPair, type Server } from './servers.ts';
 import { median, quantile } from './statistics.ts';
 import { timeStream, type StreamTimes } from './stream-client.ts';
 
@@ -44,35 +44,15 @@ interface RoundResult {
   itl: number[];
 }
 
-async function startBoth(
-  slots: number,
-  contextTokens: number,
-): Promise<{ sluice: Server; peer: Server } & AsyncDisposable> {
-  const engine = `{file: ${JSON.stringify(modelFile)}, slots: ${slots}, contextTokens: ${contextTokens}, threads: ${threads}}`;
-  const sluice = await startSluice(`logLevel: info\nmodels:\n  - id: ${MODEL_ID}\n    engine: ${engine}\n`);
-  const peer = await startPeer(
-    options['llama-server'],
-    (port) =>
-      ['-m', modelFile, '--host', '127.0.0.1', '--port', String(port), '-np', String(slots)].concat([
-        '-c',
-        String(slots * contextTokens),
-        '-t',
-        String(threads),
-        '-tb',
-        String(threads),
-        '--no-webui',
-      ]),
-    '/health',
-  );
-  return {
-    sluice,
-    peer,
-    async [Symbol.asyncDispose]() {
-      await sluice[Symbol.asyncDispose]();
-      await peer[Symbol.asyncDispose]();
-    },
-  };
-}
+const startBoth = (slots: number, contextTokens: number) =>
+  startPair({
+    llamaServer: options['llama-server'],
+    modelId: MODEL_ID,
+    modelFile,
+    slots,
+    contextTokens,
+    threads,
+  });
 
 async function runRound(server: Server, prompts: readonly string[], maxTokens: number): Promise<RoundResult> {
   const startedAt = performance.now();

@@ -74,6 +74,54 @@ export async function startPeer(
   return { url, key: null, pid: child.pid ?? 0, [Symbol.asyncDispose]: () => stop(child) };
 }
 
+export interface PairOptions {
+  /** Path of `llama-server`, or its name on the `PATH`. */
+  llamaServer: string;
+  modelId: string;
+  /** Absolute path. */
+  modelFile: string;
+  slots: number;
+  /** Tokens per slot. */
+  contextTokens: number;
+  threads: number;
+  /** Additional arguments of `llama-server`. */
+  peerArguments?: readonly string[];
+}
+
+/** Starts Sluice and `llama-server` with the same model, slots and threads. */
+export async function startPair({
+  llamaServer,
+  modelId,
+  modelFile,
+  slots,
+  contextTokens,
+  threads,
+  peerArguments = [],
+}: PairOptions): Promise<{ sluice: Server; peer: Server } & AsyncDisposable> {
+  const engine = `{file: ${JSON.stringify(modelFile)}, slots: ${slots}, contextTokens: ${contextTokens}, threads: ${threads}}`;
+  const sluice = await startSluice(`logLevel: info\nmodels:\n  - id: ${modelId}\n    engine: ${engine}\n`);
+  const sizes = ['-np', String(slots), '-c', String(slots * contextTokens)];
+  const speed = ['-t', String(threads), '-tb', String(threads)];
+  const peer = await startPeer(
+    llamaServer,
+    (port) =>
+      ['-m', modelFile, '--host', '127.0.0.1', '--port', String(port), '--no-webui'].concat(
+        sizes,
+        speed,
+        peerArguments,
+      ),
+    '/health',
+  );
+  return {
+    sluice,
+    peer,
+    async [Symbol.asyncDispose]() {
+      await sluice[Symbol.asyncDispose]();
+      await peer[Symbol.asyncDispose]();
+    },
+  };
+}
+
 async function waitUntilReady(url: string, child: ChildProcess): Promise<void> {
   for (;;) {
     if (child.exitCode !== null || child.signalCode !== null)

@@ -6,7 +6,7 @@ export const ERRORS = {
   invalid_type: [400, 'A field has the wrong type.'],
   unsupported_parameter: [400, 'A field is unknown, or is not supported by the engine of this model.'],
   context_length_exceeded: [400, 'The prompt does not fit into the context length of the model.'],
-  schema_too_slow: [400, 'Checking a token against the schema in `response_format` took too long.'],
+  schema_too_slow: [400, 'Checking a token against a schema in `response_format` or `tools` took too long.'],
   request_crashed_engine: [
     400,
     'The engine crashed twice while running this request, so the request is refused for 10 minutes.',

