@@ -36,6 +36,7 @@ function parseMessage(value: unknown, path: string, budget: JsonBudget): Message
   const content = () => parseContent(message.raw(fields.messageContent), `${path}.content`);
   const toolCalls = parseToolCalls(message.raw(fields.messageToolCalls), `${path}.tool_calls`, budget);
   const toolCallId = message.read(fields.messageToolCallId);
+  const reasoning = parseReasoning(message, path);
   if (role !== 'assistant' && toolCalls.length > 0) {
     throw unsupported(`${path}.tool_calls`, 'is only supported in messages of the role `assistant`');
   }
@@ -48,7 +49,6 @@ function parseMessage(value: unknown, path: string, budget: JsonBudget): Message
       return { role, content: content() };
     case 'assistant': {
       const onlyCalls = toolCalls.length > 0 && !message.has(fields.messageContent);
-      const reasoning = parseReasoning(message, path);
       return { role, content: onlyCalls ? null : content(), reasoning, toolCalls };
     }
     case 'tool':

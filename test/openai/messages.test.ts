@@ -66,6 +66,7 @@ test('reasoning is read from reasoning_content, then from reasoning', () => {
   assert.equal(reasoningOf({ reasoning_content: '', reasoning: 'b' }), 'b');
   assert.equal(reasoningOf({ reasoning: null }), null);
   refuses(() => reasoningOf({ reasoning: 1 }), 'invalid_type', 'messages[0].reasoning');
+  refuses(() => parse({ ...USER, reasoning: 1 }), 'invalid_type', 'messages[0].reasoning');
   refuses(
     () => reasoningOf({ reasoning_content: '\ud800' }),
     'invalid_value',
